@@ -1,0 +1,16 @@
+// What the CPU (and the operating system) can run, as plain flags so that a test can pin any of them.
+#pragma once
+
+namespace ortconv {
+
+struct ArchFlags {
+  bool avx2_fma = false;
+  bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
+  bool avx512_bf16 = false;  // implies avx512
+
+  // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2 or avx512;
+  // avx512 means without bf16 instructions). Read once, on the first call.
+  static const ArchFlags& host();
+};
+
+}  // namespace ortconv

@@ -1,0 +1,43 @@
+// One convolution problem after validation: sizes and memory strides, no layouts, no ORT types.
+//
+// Every layout the ops accept is a set of strides here, so a kernel either takes any strides or tests for
+// the ones it wants. All strides are in elements.
+#pragma once
+
+#include <cstdint>
+
+namespace ortconv {
+
+// Spatial axes supported (tensors of rank 3 to 8).
+constexpr int kMaxSpatial = 6;
+
+// src [mb, ic, src_size...], dst [mb, oc, dst_size...];
+// wei [ic, oc/g, ker...] for a transposed convolution, [oc, ic/g, ker...] for a convolution.
+struct ConvProblem {
+  int ndims = 0;  // spatial axes, 1..kMaxSpatial
+  int64_t mb = 0;
+  int64_t g = 1;
+  int64_t ic = 0;  // channels of src, all groups
+  int64_t oc = 0;  // channels of dst, all groups
+
+  int64_t src_size[kMaxSpatial] = {};
+  int64_t dst_size[kMaxSpatial] = {};
+  int64_t ker[kMaxSpatial] = {};
+  int64_t stride[kMaxSpatial] = {};
+  int64_t dilation[kMaxSpatial] = {};
+  int64_t pad[kMaxSpatial] = {};  // begin padding, >= 0; the end padding is implied by dst_size
+
+  int64_t src_n = 0, src_c = 0, src_x[kMaxSpatial] = {};
+  int64_t wei_0 = 0, wei_1 = 0, wei_x[kMaxSpatial] = {};  // strides of the first and second logical weight axis
+  int64_t dst_n = 0, dst_c = 0, dst_x[kMaxSpatial] = {};
+};
+
+// Runs fn(arg, i) for every i in [0, n), possibly on several threads; returns when all have run.
+// `threads` is a hint for how finely to split the work.
+struct Parallel {
+  void* context = nullptr;
+  void (*run)(void* context, int64_t n, void (*fn)(void* arg, int64_t i), void* arg) = nullptr;
+  int threads = 1;
+};
+
+}  // namespace ortconv
