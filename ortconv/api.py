@@ -1,0 +1,174 @@
+"""Converting a source: pick the frontend, read, lower, attach function bodies, check, save."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ortconv import checking, functions
+from ortconv.builder import Options, Semantics, Step, Target
+from ortconv.converters import FRONTENDS
+from ortconv.errors import ModelFormatError, SemanticsWarning
+from ortconv.frontend import Frontend, Tensors
+from ortconv.lowering import lower
+
+__all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
+
+OPSETS = range(19, 26)
+"""Versions of the ai.onnx opset that can be emitted: what every lowering and function body is valid for."""
+
+DEFAULT_OPSET = 21
+"""The newest opset without anything that an ONNX Runtime from 1.24 on does not load."""
+
+_IR_VERSION = 10
+_EXTERNAL_DATA_BYTES = 1 << 31
+"""A protobuf message stays under 2 GiB; above that the weights go to a file of their own."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """A converted source.
+
+    Attributes:
+        source: The source as messages name it.
+        format: The frontend's name.
+        options: What was asked for.
+        model: The ONNX model, checked.
+        steps: What became of each source node, in order.
+    """
+
+    source: str
+    format: str
+    options: Options
+    model: ir.Model
+    steps: tuple[Step, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One line per node for which the spec page and the source's library differ."""
+        return tuple(f"{step.ref}: {text}" for step in self.steps for text in step.warnings)
+
+    def to_proto(self) -> onnx.ModelProto:
+        """Returns the model as a protobuf message."""
+        return ir.to_proto(self.model)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model, whole or not at all; weights over 2 GiB go to ``<path>.data`` beside it.
+
+        Args:
+            path: The file to write; it is replaced if it exists.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        target = pathlib.Path(path)
+        external = f"{target.name}.data" if _bytes(self.model) >= _EXTERNAL_DATA_BYTES else None
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+            ir.save(self.model, pathlib.Path(folder) / target.name, external_data=external)
+            if external:
+                os.replace(pathlib.Path(folder) / external, target.parent / external)
+            os.replace(pathlib.Path(folder) / target.name, target)
+
+
+def detect(source: object) -> Frontend:
+    """Returns the frontend that reads a source.
+
+    Raises:
+        ModelFormatError: None does.
+    """
+    for frontend in FRONTENDS:
+        if frontend.detect(source):
+            return frontend
+    formats = ", ".join(frontend.title for frontend in FRONTENDS)
+    raise ModelFormatError(str(source), "", f"is not a source that ortconv reads; allowed: {formats}.")
+
+
+def conversion(
+    source: object,
+    *,
+    semantics: Semantics = "spec",
+    target: Target = "auto",
+    opset: int = DEFAULT_OPSET,
+    tensors: Tensors | None = None,
+) -> Conversion:
+    """Converts a source and returns the model together with what became of each node.
+
+    Args: see `convert`.
+
+    Returns:
+        The conversion; differences between spec and library stand in its `warnings`.
+
+    Raises: see `convert`.
+    """
+    if opset not in OPSETS:
+        raise ValueError(f"opset {opset} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
+    options = Options(semantics, target, opset)
+    frontend = detect(source)
+    graph = frontend.read(source, {} if tensors is None else tensors)
+    lowered = lower(graph, frontend.registry, options)
+    model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
+    model.metadata_props.update(
+        {"ortconv.source.format": graph.format, "ortconv.source.file": graph.path, "ortconv.semantics": semantics}
+    )
+    functions.attach(model)
+    if target == "onnx":
+        functions.inline(model)
+    checking.check(model, graph.path)
+    return Conversion(graph.path, graph.format, options, model, lowered.steps)
+
+
+def convert(
+    source: object,
+    *,
+    semantics: Semantics = "spec",
+    target: Target = "auto",
+    opset: int = DEFAULT_OPSET,
+    tensors: Mapping[str, np.ndarray] | None = None,
+) -> onnx.ModelProto:
+    """Converts an OpenVINO IR or a oneDNN graph to ONNX.
+
+    Args:
+        source: Path of an OpenVINO IR (``.xml``, its ``.bin`` beside it) or of a oneDNN Graph JSON file; or an
+            ``openvino.Model``; or an `ortconv.onednn.Graph`.
+        semantics: "spec" follows the source's spec pages, "runtime" reproduces the numbers of the source's own library
+            where the two differ.
+        target: "auto" emits standard ONNX nodes where they are exact and ONNX Runtime's CPU provider runs them, and
+            nodes of the domain ``org.ortconv`` with function bodies otherwise; "onnx" emits standard nodes only;
+            "plugin" emits our nodes wherever they apply.
+        opset: Version of the ai.onnx opset to emit, 19 to 25.
+        tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
+
+    Returns:
+        The model; it has passed ``onnx.checker`` with ``full_check``.
+
+    Raises:
+        ModelFormatError: The source cannot be read.
+        ConversionErrors: Nodes were refused; one error each.
+        CheckError: The result fails the checker, which is a bug of ours.
+        ValueError: `opset` is not supported.
+
+    Warns:
+        SemanticsWarning: For a node, spec page and library give different results.
+    """
+    result = conversion(source, semantics=semantics, target=target, opset=opset, tensors=tensors)
+    for text in result.warnings:
+        warnings.warn(text, SemanticsWarning, stacklevel=2)
+    return result.to_proto()
+
+
+def _bytes(model: ir.Model) -> int:
+    return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("ortconv")

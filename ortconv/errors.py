@@ -1,0 +1,203 @@
+"""Every exception and warning of ortconv.
+
+The facts of an error are fields, so that callers and tests read fields and people read ``str(error)``. A lowering
+raises with what it knows (attribute, value, allowed values); the driver fills in the node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+__all__ = [
+    "CheckError",
+    "ConversionError",
+    "ConversionErrors",
+    "ModelFormatError",
+    "NodeRef",
+    "OrtconvError",
+    "PluginError",
+    "SemanticsWarning",
+    "ShapeError",
+    "UnsupportedAttributeError",
+    "UnsupportedOpError",
+    "UnsupportedTypeError",
+]
+
+_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """Returns a value as it appears in a message: its repr, cut to a length that fits a terminal."""
+    if isinstance(value, tuple):
+        value = list(value)
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeRef:
+    """Where a node stands in its source.
+
+    Attributes:
+        file: The source file, or a description of the object that was given.
+        op_type: The source's op type.
+        name: The node's own name, which need not be unique.
+        id: The node's unique id in the file.
+        version: The op version as the source states it ("opset1"), or "".
+    """
+
+    file: str
+    op_type: str
+    name: str
+    id: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        where = f"id {self.id}" + (f", {self.version}" if self.version else "")
+        return f"{self.file}: {self.op_type} {shown(self.name)} ({where})"
+
+
+class OrtconvError(Exception):
+    """Base class of everything ortconv raises on purpose; ``str()`` is the whole message."""
+
+    exit_code = 1
+
+
+class ModelFormatError(OrtconvError):
+    """The source file cannot be read as what it claims to be.
+
+    Attributes:
+        path: The file.
+        where: The place in it: an XML line or element, or a JSON pointer; "" for the file as a whole.
+        problem: What is wrong there, with the value found and what is allowed.
+    """
+
+    def __init__(self, path: str, where: str, problem: str) -> None:
+        super().__init__(path, where, problem)
+        self.path = path
+        self.where = where
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.where}: {self.problem}" if self.where else f"{self.path}: {self.problem}"
+
+
+class ConversionError(OrtconvError):
+    """A node cannot be converted exactly.
+
+    Attributes:
+        problem: The fact, with the value found and what is allowed.
+        hint: What the user can do about it, or "".
+        node: The node, filled in by the driver.
+    """
+
+    def __init__(self, problem: str, *, hint: str = "", node: NodeRef | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+        self.node = node
+
+    def __str__(self) -> str:
+        subject = f"{self.node}: " if self.node else ""
+        return f"{subject}{self.problem}" + (f" {self.hint}" if self.hint else "")
+
+
+class UnsupportedOpError(ConversionError):
+    """The op type, or its version, has no lowering."""
+
+
+class UnsupportedTypeError(ConversionError):
+    """A tensor's element type is outside what the op's page lists.
+
+    Attributes:
+        input: Name of the input or output.
+        dtype: The type found.
+        allowed: The types allowed.
+    """
+
+    def __init__(self, input: str, dtype: str, allowed: Sequence[str], *, hint: str = "") -> None:
+        super().__init__(f"{input} has type {dtype}; allowed: {', '.join(allowed)}.", hint=hint)
+        self.input = input
+        self.dtype = dtype
+        self.allowed = tuple(allowed)
+
+
+class UnsupportedAttributeError(ConversionError):
+    """An attribute is missing, unknown, malformed or outside its range.
+
+    Attributes:
+        attribute: Its name in the source.
+        value: The value found, or None when it is missing.
+        allowed: What is allowed, in words.
+    """
+
+    def __init__(self, attribute: str, value: object, allowed: str, *, hint: str = "") -> None:
+        found = "is missing" if value is None else f"= {shown(value)} is not supported"
+        super().__init__(f"attribute {attribute} {found}; allowed: {allowed}.", hint=hint)
+        self.attribute = attribute
+        self.value = value
+        self.allowed = allowed
+
+
+class ShapeError(ConversionError):
+    """An input's shape contradicts the op, its attributes or another input.
+
+    Attributes:
+        input: Name of the input or output.
+        shape: The shape found (None when unknown).
+    """
+
+    def __init__(self, input: str, shape: Sequence[object] | None, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"{input} has shape {shown(None if shape is None else list(shape))}: {problem}", hint=hint)
+        self.input = input
+        self.shape = None if shape is None else tuple(shape)
+
+
+class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):
+    """All the nodes of one source that were refused; caught by either base."""
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.exceptions)
+
+    def derive(self, excs: Sequence[ConversionError]) -> ConversionErrors:  # type: ignore[override]
+        """Returns a group of the same class over other errors."""
+        return ConversionErrors(self.message, excs)
+
+
+class CheckError(OrtconvError):
+    """A model fails ``onnx.checker`` or does not say what it must.
+
+    Attributes:
+        path: The model's file, or a description of it.
+        problem: The checker's message.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class PluginError(OrtconvError):
+    """The native library or the Python ops cannot be used.
+
+    Attributes:
+        problem: What is missing or too old.
+        hint: What the user can do about it, or "".
+    """
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem, hint)
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.hint}".rstrip()
+
+
+class SemanticsWarning(UserWarning):
+    """The spec page and the source's own library give different results for a node."""
