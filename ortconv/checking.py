@@ -1,0 +1,65 @@
+"""``onnx.checker`` with full check, in the words of our errors."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+
+import onnx
+import onnx.checker
+import onnx.shape_inference
+import onnx_ir as ir
+
+from ortconv.errors import CheckError
+from ortconv.opset import register_schemas
+
+__all__ = ["check", "check_file"]
+
+_MEMORY_LIMIT = 1 << 30
+"""Above this size a model is checked through a file, since protobuf cannot hold 2 GiB in a message."""
+
+
+def check(model: ir.Model, name: str) -> None:
+    """Checks a model: ``onnx.checker.check_model`` with ``full_check``, and our schemas.
+
+    Args:
+        model: The model.
+        name: How messages call it.
+
+    Raises:
+        CheckError: The checker refuses it.
+    """
+    size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+    if size < _MEMORY_LIMIT:
+        _run(ir.to_proto(model), name)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.onnx"
+        ir.save(model, path, external_data="model.data")
+        _run(os.fspath(path), name)
+
+
+def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Checks a model file and returns the model without its external data.
+
+    Raises:
+        CheckError: The file cannot be read as a model, or the checker refuses it.
+    """
+    name = os.fspath(path)
+    try:
+        model = onnx.load(name, load_external_data=False)
+    except OSError as error:
+        raise CheckError(name, f"cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise CheckError(name, f"is not an ONNX model: {str(error) or type(error).__name__}") from error
+    _run(name, name)
+    return model
+
+
+def _run(model: onnx.ModelProto | str, name: str) -> None:
+    register_schemas()
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
+        raise CheckError(name, f"onnx.checker refuses the model: {error}") from error

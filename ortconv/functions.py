@@ -1,0 +1,368 @@
+"""Model-local function bodies of our ops: standard ONNX that computes the same without our library.
+
+There is one body per op and model (ONNX Runtime before 1.27 ignores overloads), so a body serves every rank, layout and
+attribute value: layouts are ``perm`` attributes, sizes are computed from shapes, and constant folding removes all of
+that again where shapes are static. Two forms exist: "conv" hands the work to ai.onnx ConvTranspose or Conv, for types
+that accumulate in float; "matmul" gathers the input's columns and multiplies matrices, which ONNX Runtime does in
+double and in integers too, so those are not computed in float.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
+import onnx_ir.passes.common
+
+from ortconv.errors import ConversionError
+from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, VERSION, Op
+
+__all__ = ["attach", "body", "inline"]
+
+_BY_NAME = {op.name: op for op in OPS}
+
+
+def attach(model: ir.Model) -> None:
+    """Gives every op of ours that the model uses its function body, and imports the domain.
+
+    Where only some nodes of an op have a bias, the others are given a bias of zeros, since they share the body.
+
+    Raises:
+        ConversionError: A bias of zeros is needed and the number of output channels is not known.
+    """
+    nodes: dict[str, list[ir.Node]] = collections.defaultdict(list)
+    for node in _nodes(model.graph):
+        if node.domain == DOMAIN:
+            nodes[node.op_type].append(node)
+    for name, users in sorted(nodes.items()):
+        op = _BY_NAME[name]
+        biased = [_has_bias(op, node) for node in users]
+        if any(biased) and not all(biased):
+            for node in users:
+                _give_bias(op, node, model.graph)
+        exact = any(ACCUMULATION[_element(node)] != ir.DataType.FLOAT for node in users)
+        function = body(op, opset=model.graph.opset_imports[""], bias=any(biased), exact=exact)
+        model.functions[function.identifier()] = function
+    if nodes:
+        model.graph.opset_imports[DOMAIN] = VERSION
+
+
+def inline(model: ir.Model) -> None:
+    """Replaces every node of ours by its body: a model of standard ops only."""
+    if not model.functions:
+        return
+    onnx_ir.passes.common.InlinePass()(model)
+    model.graph.opset_imports.pop(DOMAIN, None)
+
+
+def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
+    """Returns the function body of an op.
+
+    Args:
+        op: The op.
+        opset: The ai.onnx version of the model, which the body must share.
+        bias: Whether its nodes have a bias.
+        exact: The "matmul" form instead of the "conv" form.
+    """
+    inputs = op.inputs if bias else op.inputs[:-1]
+    lines = [_PRELUDE, _GEOMETRY[op.name], _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS, _POSTLUDE]
+    text = (
+        f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
+        f"{op.name} <{', '.join(name for name, _, _ in op.attributes)}> ({', '.join(inputs)}) => (Y) {{\n"
+        f"{''.join(lines)}}}\n"
+    )
+    function = onnx.parser.parse_function(text)
+    if not bias:
+        function.input.append(op.inputs[-1])
+    function.doc_string = op.doc
+    return ir.from_proto(function)
+
+
+def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    return iter(ir.traversal.RecursiveGraphIterator(graph))
+
+
+def _has_bias(op: Op, node: ir.Node) -> bool:
+    return len(node.inputs) == len(op.inputs) and node.inputs[-1] is not None
+
+
+def _element(node: ir.Node) -> ir.DataType:
+    value = node.inputs[0]
+    assert value is not None
+    assert value.dtype is not None, f"{node.name}: the type of {value.name} is not known"
+    return value.dtype
+
+
+def _give_bias(op: Op, node: ir.Node, graph: ir.Graph) -> None:
+    if _has_bias(op, node):
+        return
+    shape, perm = node.outputs[0].shape, node.attributes["y_perm"].as_ints()
+    channels = None if shape is None else shape[list(perm).index(1)]
+    if not isinstance(channels, int):
+        raise ConversionError(
+            f"node {node.name} needs a bias of zeros beside nodes that have one; its channel count is not known."
+        )
+    zeros = ir.tensor(np.zeros(channels, _element(node).numpy()), dtype=_element(node), name=f"{node.name}/zero_bias")
+    value = ir.Value(
+        name=zeros.name, type=ir.TensorType(zeros.dtype), shape=ir.Shape([channels]), const_value=zeros
+    )
+    graph.initializers[f"{node.name}/zero_bias"] = value
+    node.resize_inputs(len(op.inputs))
+    node.replace_input_with(len(op.inputs) - 1, value)
+
+
+# Names in the bodies: n, m, c, g sizes of batch, output channels, input channels, groups; x, k, y spatial sizes of
+# input, kernel, output; s, d, b, e strides, dilations, begin and end padding. Sizes are vectors: one entry each for
+# n, m, c, g, one per spatial axis for the others.
+_PRELUDE = """
+  zero = Constant <value: tensor = int64[1] {0}> ()
+  one = Constant <value: tensor = int64[1] {1}> ()
+  two = Constant <value: tensor = int64[1] {2}> ()
+  Xt = Transpose <perm: ints = @x_perm> (X)
+  Wt = Transpose <perm: ints = @w_perm> (W)
+  Xa = Cast <to: int = @accumulation_type> (Xt)
+  Wa = Cast <to: int = @accumulation_type> (Wt)
+  s = Constant <value_ints: ints = @strides> ()
+  d = Constant <value_ints: ints = @dilations> ()
+  x = Shape <start = 2> (Xt)
+  k = Shape <start = 2> (Wt)
+  spatial = Shape (x)
+  k_less_1 = Sub (k, one)
+  reach = Mul (k_less_1, d)
+  extent = Add (reach, one)
+"""
+
+_FULL = """
+  x_less_1 = Sub (x, one)
+  steps = Mul (x_less_1, s)
+  full_or_less = Add (steps, extent)
+  full = Max (full_or_less, zero)
+  op = Constant <value_ints: ints = @output_padding> ()
+"""
+
+_HALVES = """
+  rule = Constant <value_string: string = @auto_pad> ()
+  upper_text = Constant <value_string = "SAME_UPPER"> ()
+  lower_text = Constant <value_string = "SAME_LOWER"> ()
+  is_upper = Equal (rule, upper_text)
+  is_lower = Equal (rule, lower_text)
+  total_and_1 = Add (total, one)
+  floor_half = Div (total, two)
+  ceil_half = Div (total_and_1, two)
+  b_or_ceil = Where (is_lower, ceil_half, b_fixed)
+  b = Where (is_upper, floor_half, b_or_ceil)
+"""
+
+_GEOMETRY = {
+    CONV_TRANSPOSE.name: f"""{_FULL}
+  pads = Constant <value_ints: ints = @pads> ()
+  b, e = Split <num_outputs = 2> (pads)
+  less_b = Sub (full, b)
+  less_e = Sub (less_b, e)
+  y = Add (less_e, op)
+""",
+    CONV_TRANSPOSE_TO_SHAPE.name: f"""{_FULL}
+  y = Identity (output_shape)
+  grown = Add (full, op)
+  total_or_less = Sub (grown, y)
+  total = Max (total_or_less, zero)
+  b_fixed = Constant <value_ints: ints = @pads_begin> ()
+{_HALVES}""",
+    CONV.name: f"""
+  pads = Constant <value_ints: ints = @pads> ()
+  b_fixed, e_fixed = Split <num_outputs = 2> (pads)
+  s_less_1 = Sub (s, one)
+  x_up = Add (x, s_less_1)
+  y_same = Div (x_up, s)
+  y_same_less_1 = Sub (y_same, one)
+  y_same_steps = Mul (y_same_less_1, s)
+  needed = Add (y_same_steps, extent)
+  total_or_less = Sub (needed, x)
+  total = Max (total_or_less, zero)
+{_HALVES}
+  is_same = Or (is_upper, is_lower)
+  e_same = Sub (total, b)
+  e = Where (is_same, e_same, e_fixed)
+  x_b = Add (x, b)
+  x_be = Add (x_b, e)
+  room = Sub (x_be, extent)
+  y_less_1 = Div (room, s)
+  y = Add (y_less_1, one)
+""",
+}
+
+_SPATIAL_AXES = """
+  start = Constant <value_int = 2> ()
+  step = Constant <value_int = 1> ()
+  rank = Add (spatial, two)
+  rank_scalar = Squeeze (rank, zero)
+  axes = Range (start, rank_scalar, step)
+"""
+
+_CONV_TRANSPOSE_BY_CONV = f"""
+  F = ConvTranspose <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (Xa, Wa)
+{_SPATIAL_AXES}
+  stop = Add (b, y)
+  beyond = Sub (stop, full)
+  missing = Max (beyond, zero)
+  nothing = Sub (b, b)
+  tail = Concat <axis = 0> (nothing, missing)
+  P = Pad (F, tail, , axes)
+  R = Slice (P, b, stop, axes)
+"""
+
+_CONV_BY_CONV = f"""
+{_SPATIAL_AXES}
+  ends = Concat <axis = 0> (b, e)
+  P = Pad (Xa, ends, , axes)
+  R = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
+"""
+
+
+def _coordinates(size: str) -> str:
+    """Lists the coordinates of a grid of sizes `size`, row by row: {size}_at is [points, spatial axes].
+
+    Divisors are at least 1: ONNX Runtime refuses a zero even when there is nothing to divide.
+    """
+    return f"""
+  {size}_table = Expand ({size}, square)
+  {size}_inner = Where (is_inner, {size}_table, one)
+  {size}_inner_points = ReduceProd <keepdims = 0> ({size}_inner, one)
+  {size}_pitch = Max ({size}_inner_points, one)
+  {size}_size = Max ({size}, one)
+  {size}_count = ReduceProd <keepdims = 1> ({size})
+  {size}_scalar = Squeeze ({size}_count, zero)
+  {size}_range = Range (first, {size}_scalar, by)
+  {size}_column = Unsqueeze ({size}_range, one)
+  {size}_rows = Div ({size}_column, {size}_pitch)
+  {size}_at = Mod ({size}_rows, {size}_size)
+"""
+
+
+# index [points of y, points of k]: which point of x (in row order) a tap reads; the number of points for none.
+_INDEX = f"""
+  first = Constant <value_int = 0> ()
+  by = Constant <value_int = 1> ()
+  square = Concat <axis = 0> (spatial, spatial)
+  spatial_scalar = Squeeze (spatial, zero)
+  axis = Range (first, spatial_scalar, by)
+  axis_row = Unsqueeze (axis, zero)
+  axis_column = Unsqueeze (axis, one)
+  is_inner = Greater (axis_row, axis_column)
+  x_table = Expand (x, square)
+  x_inner = Where (is_inner, x_table, one)
+  x_pitch = ReduceProd <keepdims = 0> (x_inner, one)
+  x_count = ReduceProd <keepdims = 1> (x)
+{_coordinates("y")}{_coordinates("k")}
+  tap = Mul (k_at, d)
+"""
+
+_INDEX_END = """
+  not_below = GreaterOrEqual (position, zero)
+  not_above = Less (position, x)
+  in_range = And (not_below, not_above)
+  hit = And (in_range, on_grid)
+  hit_number = Cast <to = 7> (hit)
+  all_hit_number = ReduceMin <keepdims = 0> (hit_number, two)
+  all_hit = Cast <to = 9> (all_hit_number)
+  offset = Mul (position, x_pitch)
+  point = ReduceSum <keepdims = 0> (offset, two)
+  index = Where (all_hit, point, x_count)
+"""
+
+_TRANSPOSE_INDEX = f"""{_INDEX}
+  y_shifted = Add (y_at, b)
+  y_points = Unsqueeze (y_shifted, one)
+  scaled = Sub (y_points, tap)
+  position = Div (scaled, s)
+  remainder = Mod (scaled, s)
+  on_positive_grid = Equal (remainder, zero)
+  scaled_not_below = GreaterOrEqual (scaled, zero)
+  on_grid = And (on_positive_grid, scaled_not_below)
+{_INDEX_END}"""
+
+_DIRECT_INDEX = f"""{_INDEX}
+  y_scaled = Mul (y_at, s)
+  y_shifted = Sub (y_scaled, b)
+  y_points = Unsqueeze (y_shifted, one)
+  position = Add (y_points, tap)
+  on_grid = GreaterOrEqual (position, zero)
+{_INDEX_END}"""
+
+
+def _matmul(weights: str) -> str:
+    """Multiplies the gathered input by the weights; `weights` lays them out as V [g, taps * c/g, m/g]."""
+    return f"""
+  g_scalar = Constant <value_int: int = @group> ()
+  g = Reshape (g_scalar, one)
+  n = Shape <start = 0, end = 1> (Xt)
+  c = Shape <start = 1, end = 2> (Xt)
+  c_group = Div (c, g)
+{weights}
+  depth = Mul (k_count, c_group)
+  v_shape = Concat <axis = 0> (g, depth, m_group)
+  V = Reshape <allowzero = 1> (Wp, v_shape)
+  flat_shape = Concat <axis = 0> (n, c, x_count)
+  Xf = Reshape <allowzero = 1> (Xa, flat_shape)
+  Xp = Transpose <perm = [2, 0, 1]> (Xf)
+  row_shape = Concat <axis = 0> (one, n, c)
+  naught = CastLike (zero, Xp)
+  row = Expand (naught, row_shape)
+  Xz = Concat <axis = 0> (Xp, row)
+  G = Gather <axis = 0> (Xz, index)
+  grouped_shape = Concat <axis = 0> (y_count, k_count, n, g, c_group)
+  Gg = Reshape <allowzero = 1> (G, grouped_shape)
+  Gp = Transpose <perm = [2, 3, 0, 1, 4]> (Gg)
+  u_shape = Concat <axis = 0> (n, g, y_count, depth)
+  U = Reshape <allowzero = 1> (Gp, u_shape)
+  R4 = MatMul (U, V)
+  Rp = Transpose <perm = [0, 1, 3, 2]> (R4)
+  m = Mul (g, m_group)
+  r_shape = Concat <axis = 0> (n, m, y)
+  R = Reshape <allowzero = 1> (Rp, r_shape)
+"""
+
+
+_TRANSPOSE_WEIGHTS = """
+  m_group = Shape <start = 1, end = 2> (Wt)
+  w_shape = Concat <axis = 0> (g, c_group, m_group, k_count)
+  Wr = Reshape <allowzero = 1> (Wa, w_shape)
+  Wp = Transpose <perm = [0, 3, 1, 2]> (Wr)
+"""
+
+_DIRECT_WEIGHTS = """
+  m_all = Shape <start = 0, end = 1> (Wt)
+  m_group = Div (m_all, g)
+  w_shape = Concat <axis = 0> (g, m_group, c_group, k_count)
+  Wr = Reshape <allowzero = 1> (Wa, w_shape)
+  Wp = Transpose <perm = [0, 3, 2, 1]> (Wr)
+"""
+
+_COMPUTE = {
+    # (op is Conv, exact)
+    (False, False): _CONV_TRANSPOSE_BY_CONV,
+    (False, True): _TRANSPOSE_INDEX + _matmul(_TRANSPOSE_WEIGHTS),
+    (True, False): _CONV_BY_CONV,
+    (True, True): _DIRECT_INDEX + _matmul(_DIRECT_WEIGHTS),
+}
+
+_NO_BIAS = """
+  Ra = Identity (R)
+"""
+
+_BIAS = """
+  Ba = Cast <to: int = @accumulation_type> (B)
+  b_size = Shape (B)
+  ones = Expand (one, spatial)
+  b_shape = Concat <axis = 0> (b_size, ones)
+  Br = Reshape <allowzero = 1> (Ba, b_shape)
+  Ra = Add (R, Br)
+"""
+
+_POSTLUDE = """
+  Yn = CastLike (Ra, X)
+  Y = Transpose <perm: ints = @y_perm> (Yn)
+"""

@@ -1,0 +1,346 @@
+"""The operators of the domain ``org.ortconv``: their schemas for ``onnx.defs``, with shape inference.
+
+Notation, per spatial axis: X size of the input, K kernel, s stride, d dilation, E = (K-1)*d + 1 the kernel's extent,
+F = s*(X-1) + E the full size of a transposed convolution, b its begin padding, Y the size of the output.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+import onnx.defs
+import onnx.shape_inference
+from onnx import TensorProto
+
+__all__ = ["ACCUMULATION", "DOMAIN", "OPS", "VERSION", "Op", "register_schemas"]
+
+DOMAIN = "org.ortconv"
+VERSION = 1
+
+ACCUMULATION: dict[int, int] = {
+    TensorProto.FLOAT: TensorProto.FLOAT,
+    TensorProto.FLOAT16: TensorProto.FLOAT,
+    TensorProto.BFLOAT16: TensorProto.FLOAT,
+    TensorProto.DOUBLE: TensorProto.DOUBLE,
+    TensorProto.INT8: TensorProto.INT32,
+    TensorProto.UINT8: TensorProto.INT32,
+    TensorProto.INT16: TensorProto.INT32,
+    TensorProto.UINT16: TensorProto.INT32,
+    TensorProto.INT32: TensorProto.INT32,
+    TensorProto.UINT32: TensorProto.UINT32,
+    TensorProto.INT64: TensorProto.INT64,
+    TensorProto.UINT64: TensorProto.UINT64,
+}
+"""Element type of the tensors -> the type in which products are formed and summed. Integers wrap."""
+
+_TYPES = {
+    TensorProto.FLOAT: "tensor(float)",
+    TensorProto.FLOAT16: "tensor(float16)",
+    TensorProto.BFLOAT16: "tensor(bfloat16)",
+    TensorProto.DOUBLE: "tensor(double)",
+    **{
+        getattr(TensorProto, name.upper()): f"tensor({name})"
+        for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+    },
+}
+
+_Dim = int | str | None
+_Schema = onnx.defs.OpSchema
+_Type = onnx.defs.OpSchema.AttrType
+
+_LAYOUT = (
+    ("x_perm", _Type.INTS, "Transpose(X, perm=x_perm) has the layout [N, C, spatial...]."),
+    ("w_perm", _Type.INTS, "Transpose(W, perm=w_perm) has the layout {weights}."),
+    ("y_perm", _Type.INTS, "Y is Transpose(result, perm=y_perm) of a result in the layout [N, M, spatial...]."),
+    ("accumulation_type", _Type.INT, "Element type of products and sums: the one that belongs to T."),
+)
+_GRID = (
+    ("strides", _Type.INTS, "Stride per spatial axis, at least 1."),
+    ("dilations", _Type.INTS, "Dilation per spatial axis, at least 1."),
+    ("group", _Type.INT, "Number of groups; divides the channels of input and output."),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    """One operator of ours.
+
+    Attributes:
+        name: Op type.
+        inputs: Formal inputs; the last one, ``B``, is optional.
+        attributes: Attribute name, type and meaning; every attribute is required.
+        doc: What it computes.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    attributes: tuple[tuple[str, Any, str], ...]
+    doc: str
+
+
+CONV_TRANSPOSE = Op(
+    "ConvTranspose",
+    ("X", "W", "B"),
+    (
+        *_GRID,
+        ("pads", _Type.INTS, "Begin paddings of all spatial axes, then end paddings; none negative."),
+        ("output_padding", _Type.INTS, "Positions added at the end of each spatial axis; not limited by the stride."),
+        *_LAYOUT,
+    ),
+    "Transposed convolution: Y = F - begin - end + output_padding, for every element type. Positions that no kernel "
+    "tap reaches are zero; the bias is added to all.",
+)
+CONV_TRANSPOSE_TO_SHAPE = Op(
+    "ConvTransposeToShape",
+    ("X", "W", "output_shape", "B"),
+    (
+        *_GRID,
+        ("auto_pad", _Type.STRING, "NOTSET: begin = pads_begin. SAME_UPPER: begin = floor(t/2). SAME_LOWER: begin = "
+         "ceil(t/2). t = max(F + output_padding - Y, 0)."),
+        ("pads_begin", _Type.INTS, "Begin padding per spatial axis; zero unless auto_pad is NOTSET."),
+        ("output_padding", _Type.INTS, "Enters t."),
+        *_LAYOUT,
+    ),
+    "Transposed convolution whose spatial output sizes are the values of a tensor. Positions outside the full result "
+    "are zero.",
+)
+CONV = Op(
+    "Conv",
+    ("X", "W", "B"),
+    (
+        *_GRID,
+        ("auto_pad", _Type.STRING, "NOTSET: pads. SAME_UPPER, SAME_LOWER: Y = ceil(X/s), the total padding "
+         "max((Y-1)*s + E - X, 0) is halved, with the odd element at the end, at the begin."),
+        ("pads", _Type.INTS, "Begin paddings of all spatial axes, then end paddings; zero unless auto_pad is NOTSET."),
+        *_LAYOUT,
+    ),
+    "Convolution (cross-correlation), for every element type.",
+)
+OPS: tuple[Op, ...] = (CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, CONV)
+
+
+def register_schemas() -> None:
+    """Registers the schemas with ``onnx.defs``, so that ``onnx.checker`` knows the ops; harmless when repeated."""
+    inference = {
+        CONV_TRANSPOSE.name: _conv_transpose_sizes,
+        CONV_TRANSPOSE_TO_SHAPE.name: _to_shape_sizes,
+        CONV.name: _conv_sizes,
+    }
+    for op in OPS:
+        if onnx.defs.has(op.name, VERSION, DOMAIN):
+            continue
+        schema = _Schema(
+            op.name,
+            DOMAIN,
+            VERSION,
+            doc=op.doc,
+            inputs=[_formal(name) for name in op.inputs],
+            outputs=[_Schema.FormalParameter("Y", "T", "The result.")],
+            type_constraints=[("T", list(_TYPES.values()), "Numbers."), ("S", ["tensor(int64)"], "Sizes.")][
+                : 2 if "output_shape" in op.inputs else 1
+            ],
+            attributes=[
+                _Schema.Attribute(name, kind, text.format(weights=_weights_layout(op)), required=True)
+                for name, kind, text in op.attributes
+            ],
+        )
+        schema.set_type_and_shape_inference_function(_inference(op, inference[op.name]))
+        onnx.defs.register_schema(schema)
+
+
+def _formal(name: str) -> onnx.defs.OpSchema.FormalParameter:
+    options = onnx.defs.OpSchema.FormalParameterOption
+    return _Schema.FormalParameter(
+        name,
+        "S" if name == "output_shape" else "T",
+        {"X": "Data.", "W": "Weights.", "B": "Bias [M].", "output_shape": "Spatial sizes of Y."}[name],
+        param_option=options.Optional if name == "B" else options.Single,
+    )
+
+
+def _weights_layout(op: Op) -> str:
+    return "[M, C/group, kernel...]" if op is CONV else "[C, M/group, kernel...]"
+
+
+class _Node:
+    """A node under inference: its attributes and the shapes of its inputs, checked as they are read."""
+
+    def __init__(self, op: Op, ctx: Any) -> None:
+        self.op = op
+        self.ctx = ctx
+
+    def fail(self, problem: str) -> onnx.shape_inference.InferenceError:
+        return onnx.shape_inference.InferenceError(f"{DOMAIN}.{self.op.name}: {problem}")
+
+    def attribute(self, name: str) -> Any:
+        found = self.ctx.get_attribute(name)
+        if found is None:
+            raise self.fail(f"attribute {name} is missing")
+        return onnx.helper.get_attribute_value(found)
+
+    def ints(self, name: str, count: int, least: int) -> list[int]:
+        values = list(self.attribute(name))
+        if len(values) != count or any(value < least for value in values):
+            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: {count} integers >= {least}")
+        return values
+
+    def perm(self, name: str, rank: int) -> list[int]:
+        values = list(self.attribute(name))
+        if sorted(values) != list(range(rank)):
+            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: a permutation of 0 to {rank - 1}")
+        return values
+
+    def dims(self, index: int) -> list[_Dim] | None:
+        tensor = self.ctx.get_input_type(index).tensor_type
+        if not tensor.HasField("shape"):
+            return None
+        return [
+            dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim
+        ]
+
+
+_Sizes = Callable[[_Node, list[_Dim], list[_Dim]], list[_Dim]]
+
+
+def _inference(op: Op, sizes: _Sizes) -> Callable[[Any], None]:
+    def infer(ctx: Any) -> None:
+        node = _Node(op, ctx)
+        element = ctx.get_input_type(0).tensor_type.elem_type
+        if element in ACCUMULATION and node.attribute("accumulation_type") != ACCUMULATION[element]:
+            raise node.fail(
+                f"attribute accumulation_type = {node.attribute('accumulation_type')} is not allowed; "
+                f"allowed for {_TYPES[element]}: {ACCUMULATION[element]}"
+            )
+        result = onnx.TypeProto()
+        result.tensor_type.elem_type = element
+        shape = _shape(node, sizes)
+        if shape is not None:
+            result.tensor_type.shape.SetInParent()
+            for dim in shape:
+                entry = result.tensor_type.shape.dim.add()
+                if isinstance(dim, int):
+                    entry.dim_value = dim
+                elif dim is not None:
+                    entry.dim_param = dim
+        ctx.set_output_type(0, result)
+
+    return infer
+
+
+def _shape(node: _Node, sizes: _Sizes) -> list[_Dim] | None:
+    """Returns the dims of Y, None where unknown, or None when not even the rank is known."""
+    x, w = node.dims(0), node.dims(1)
+    rank = len(x) if x is not None else len(w) if w is not None else len(node.attribute("strides")) + 2
+    if not 3 <= rank <= 8:
+        raise node.fail(f"X has rank {rank}; allowed: 3 to 8")
+    for name, dims in (("X", x), ("W", w)):
+        if dims is not None and len(dims) != rank:
+            raise node.fail(f"{name} has rank {len(dims)}; allowed: {rank}, as X or the attributes have")
+    unknown: list[_Dim] = [None] * rank
+    xn = [(x or unknown)[axis] for axis in node.perm("x_perm", rank)]
+    wn = [(w or unknown)[axis] for axis in node.perm("w_perm", rank)]
+    group = node.attribute("group")
+    if group < 1:
+        raise node.fail(f"attribute group = {group} is not allowed; allowed: integers >= 1")
+    channels = _channels(node, xn[1], wn, group)
+    bias = len(node.op.inputs) - 1
+    if node.ctx.get_num_inputs() > bias and node.ctx.has_input(bias):
+        given = node.dims(bias)
+        if given is not None and (len(given) != 1 or _differ(given[0], channels)):
+            raise node.fail(f"B has shape {given}; allowed: [{channels if channels is not None else 'M'}]")
+    result = [xn[0], channels, *sizes(node, xn[2:], wn[2:])]
+    return [result[axis] for axis in node.perm("y_perm", rank)]
+
+
+def _channels(node: _Node, c: _Dim, wn: list[_Dim], group: int) -> _Dim:
+    """Checks the channel counts and returns M."""
+    if node.op is CONV:
+        per_group, total = wn[1], wn[0]
+        if isinstance(total, int) and total % group:
+            raise node.fail(f"W has {total} output channels; allowed: a multiple of group = {group}")
+        if isinstance(per_group, int) and _differ(c, per_group * group):
+            raise node.fail(f"X has {c} channels; allowed: {per_group * group}, as W and group = {group} say")
+        return total
+    if _differ(c, wn[0]):
+        raise node.fail(f"X has {c} channels; allowed: {wn[0]}, as W says")
+    known = c if isinstance(c, int) else wn[0]
+    if isinstance(known, int) and known % group:
+        raise node.fail(f"X has {known} channels; allowed: a multiple of group = {group}")
+    return wn[1] * group if isinstance(wn[1], int) else None
+
+
+def _differ(a: _Dim, b: _Dim) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def _conv_transpose_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
+    count = len(x)
+    strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
+    pads, extra = node.ints("pads", 2 * count, 0), node.ints("output_padding", count, 0)
+    result: list[_Dim] = []
+    for axis in range(count):
+        size, taps = x[axis], kernel[axis]
+        if isinstance(size, int) and isinstance(taps, int):
+            full = max(strides[axis] * (size - 1) + (taps - 1) * dilations[axis] + 1, 0)
+            result.append(_positive(node, axis, full - pads[axis] - pads[axis + count] + extra[axis]))
+        else:
+            result.append(None)
+    return result
+
+
+def _to_shape_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
+    count = len(x)
+    node.ints("strides", count, 1)
+    node.ints("dilations", count, 1)
+    node.ints("output_padding", count, 0)
+    _check_auto_pad(node, node.ints("pads_begin", count, 0))
+    data = node.ctx.get_input_data(2)
+    if data is None:
+        given = node.dims(2)
+        if given is not None and (len(given) != 1 or _differ(given[0], count)):
+            raise node.fail(f"output_shape has shape {given}; allowed: [{count}]")
+        return [None] * count
+    values = onnx.numpy_helper.to_array(data).tolist()
+    if len(values) != count or any(value < 0 for value in values):
+        raise node.fail(f"output_shape = {values} is not allowed; allowed: {count} integers >= 0")
+    return list(values)
+
+
+def _conv_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
+    count = len(x)
+    strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
+    pads = node.ints("pads", 2 * count, 0)
+    same = _check_auto_pad(node, pads)
+    result: list[_Dim] = []
+    for axis in range(count):
+        size, taps = x[axis], kernel[axis]
+        if isinstance(size, int) and same:
+            result.append(-(-size // strides[axis]))
+        elif isinstance(size, int) and isinstance(taps, int):
+            extent = (taps - 1) * dilations[axis] + 1
+            padded = size + pads[axis] + pads[axis + count]
+            if extent > padded:
+                raise node.fail(f"spatial axis {axis}: the kernel covers {extent}, the padded input {padded}")
+            result.append((padded - extent) // strides[axis] + 1)
+        else:
+            result.append(None)
+    return result
+
+
+def _check_auto_pad(node: _Node, pads: Sequence[int]) -> bool:
+    """Returns whether a SAME rule applies; refuses pads beside one."""
+    auto_pad = node.attribute("auto_pad").decode("utf-8", "replace")
+    if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        raise node.fail(f"attribute auto_pad = {auto_pad!r} is not allowed; allowed: NOTSET, SAME_UPPER, SAME_LOWER")
+    if auto_pad != "NOTSET" and any(pads):
+        raise node.fail(f"pads {list(pads)} stand beside auto_pad = {auto_pad}; allowed: zeros")
+    return bool(auto_pad != "NOTSET")
+
+
+def _positive(node: _Node, axis: int, size: int) -> int:
+    if size < 0:
+        raise node.fail(f"spatial axis {axis}: the padding leaves a size of {size}; allowed: at least 0")
+    return size
