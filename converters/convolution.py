@@ -1,0 +1,424 @@
+"""Emitting convolutions: standard ONNX where it is exact and ONNX Runtime has a kernel, our ops otherwise.
+
+Both frontends resolve their attributes to the arguments of `conv`, `conv_transpose` and `conv_transpose_to_shape`; what
+ONNX can say and what it cannot is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
+from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
+from ortconv.opset import ACCUMULATION, DOMAIN
+
+__all__ = ["Layout", "conv", "conv_transpose", "conv_transpose_to_shape", "inverse", "merge_axes", "sizes", "transpose"]
+
+_STANDARD = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+"""Types for which ONNX Runtime's CPU provider has Conv and ConvTranspose."""
+
+_MAX_SPATIAL = 6
+Sizes = tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Permutations to ONNX's layouts.
+
+    Attributes:
+        x_perm: Takes the data to [N, C, spatial...].
+        w_perm: Takes the weights to ONNX's: [C, M/group, kernel...] of ConvTranspose, [M, C/group, kernel...] of Conv.
+        y_perm: Takes the result from [N, M, spatial...] to the source's layout.
+    """
+
+    x_perm: Ints
+    w_perm: Ints
+    y_perm: Ints
+
+    @classmethod
+    def ncx(cls, spatial: int) -> Layout:
+        """The layout that is ONNX's own."""
+        same = tuple(range(spatial + 2))
+        return cls(same, same, same)
+
+
+def inverse(perm: Ints) -> Ints:
+    """Returns the permutation that undoes another."""
+    return tuple(perm.index(axis) for axis in range(len(perm)))
+
+
+def sizes(value: ir.Value, perm: Ints) -> Sizes:
+    """Returns a value's dims after a transposition, None where unknown.
+
+    Raises:
+        ShapeError: The rank is another than the permutation's.
+    """
+    if value.shape is None:
+        return (None,) * len(perm)
+    if len(value.shape) != len(perm):
+        raise ShapeError(str(value.name), _dims(value), f"rank {len(perm)} is required.")
+    return tuple(dim if isinstance(dim := value.shape[axis], int) else None for axis in perm)
+
+
+def transpose(b: Builder, value: ir.Value, perm: Ints) -> ir.Value:
+    """Transposes; nothing for an identity, and constants are transposed at conversion."""
+    if perm == tuple(range(len(perm))):
+        return value
+    shape = None if value.shape is None else [value.shape[axis] for axis in perm]
+    folded = _fold(b, value, lambda array: np.transpose(array, perm), shape)
+    if folded is not None:
+        return folded
+    return b.typed(b.op("Transpose", value, perm=perm), value.dtype, _plain(shape))
+
+
+def merge_axes(b: Builder, value: ir.Value) -> ir.Value:
+    """Reshapes [G, A, rest...] to [G*A, rest...], at conversion for a constant."""
+    dims = _dims(value)
+    if dims is None or len(dims) < 2:
+        raise ShapeError(str(value.name), dims, "a tensor of groups is required.")
+    first = dims[0] * dims[1] if isinstance(dims[0], int) and isinstance(dims[1], int) else None
+    shape = [first, *dims[2:]]
+    static = [dim for dim in shape if isinstance(dim, int)]
+    if len(static) == len(shape):
+        folded = _fold(b, value, lambda array: array.reshape(static), shape)
+        if folded is not None:
+            return folded
+        target = b.constant(static)
+    else:
+        tail = b.op("Shape", value, start=2)
+        target = b.op("Concat", b.constant([-1]), tail, axis=0)
+    return b.typed(b.op("Reshape", value, target), value.dtype, shape)
+
+
+def conv_transpose(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    begin: Ints,
+    end: Ints,
+) -> ir.Value:
+    """Emits a transposed convolution with Y = F - begin - end.
+
+    Args:
+        b: The builder.
+        x: Data.
+        w: Weights.
+        bias: [M], or None.
+        window: Strides, dilations, group.
+        layout: How `x`, `w` and the result lie.
+        begin: Begin paddings, none negative.
+        end: End paddings; a negative one appends that many positions, which hold what lies beyond F - begin: the rest
+            of the full result, then zeros.
+
+    Raises:
+        ShapeError: Channels do not fit, or an axis would have a negative size.
+        UnsupportedTypeError: The element type has no kernel.
+    """
+    channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
+    size = _transposed_sizes(b, window, spatial, kernel, begin, end)
+    result = (sizes(x, layout.x_perm)[0], channels, *size)
+    b.note(f"pads begin {list(begin)}, end {list(end)}: spatial size {_text(size)}")
+    standard = x.dtype in _STANDARD and b.options.target != "plugin" and all(dim != 0 for dim in (*size, *spatial))
+    if not standard:
+        y = b.op(
+            "ConvTranspose",
+            x,
+            w,
+            bias,
+            domain=DOMAIN,
+            **_window_attributes(x, window, layout),
+            pads=begin + tuple(max(pad, 0) for pad in end),
+            output_padding=tuple(max(-pad, 0) for pad in end),
+        )
+        return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+    grow = tuple(max(-pad, 0) for pad in end)
+    output_padding = tuple(min(extra, stride - 1) for extra, stride in zip(grow, window.strides, strict=True))
+    append = tuple(extra - inside for extra, inside in zip(grow, output_padding, strict=True))
+    y = b.op(
+        "ConvTranspose",
+        transpose(b, x, layout.x_perm),
+        transpose(b, w, layout.w_perm),
+        None if any(append) else bias,
+        strides=window.strides,
+        dilations=window.dilations,
+        group=window.group,
+        pads=begin + tuple(max(pad, 0) for pad in end),
+        output_padding=output_padding,
+        kernel_shape=_known(kernel),
+    )
+    if any(append):
+        b.note(f"zeros appended: {list(append)} (an output padding of a stride or more)")
+        y = b.op("Pad", y, b.constant((0,) * (window.rank + 4) + append), mode="constant")
+        if bias is not None:
+            column = b.op("Reshape", bias, b.constant([-1] + [1] * window.rank))
+            y = b.op("Add", y, column)
+    return transpose(b, b.typed(y, x.dtype, result), layout.y_perm)
+
+
+def conv_transpose_to_shape(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    output_shape: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    rule: Rule,
+    begin: Ints,
+    output_padding: Ints,
+) -> ir.Value:
+    """Emits a transposed convolution whose spatial output sizes, or the sizes of its input, are known at run time only.
+
+    Args:
+        b: The builder.
+        x: Data.
+        w: Weights.
+        output_shape: int64 [spatial axes], in the order of the axes of [N, M, spatial...].
+        bias: [M], or None.
+        window: Strides, dilations, group.
+        layout: How `x`, `w` and the result lie.
+        rule: How the begin padding follows from the sizes.
+        begin: Begin padding under NOTSET, zeros otherwise.
+        output_padding: Enters the total padding.
+
+    Raises:
+        ShapeError: Channels do not fit, or `output_shape` has another length.
+        UnsupportedTypeError: The element type has no kernel.
+    """
+    channels, _, _ = _check(x, w, bias, window, layout, transposed=True)
+    length = None if output_shape.shape is None else _dims(output_shape)
+    if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
+        raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
+    y = b.op(
+        "ConvTransposeToShape",
+        x,
+        w,
+        output_shape,
+        bias,
+        domain=DOMAIN,
+        **_window_attributes(x, window, layout),
+        auto_pad=rule,
+        pads_begin=begin,
+        output_padding=output_padding,
+    )
+    b.note(f"output sizes from {output_shape.name}; begin padding {_RULES[rule].format(begin=list(begin))}")
+    known = b.array(output_shape)
+    spatial = (None,) * window.rank if known is None else tuple(int(size) for size in known)
+    result = (sizes(x, layout.x_perm)[0], channels, *spatial)
+    return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+
+
+def conv(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    rule: Rule,
+    begin: Ints,
+    end: Ints,
+) -> ir.Value:
+    """Emits a convolution.
+
+    Args:
+        b: The builder.
+        x: Data.
+        w: Weights.
+        bias: [M], or None.
+        window: Strides, dilations, group.
+        layout: How `x`, `w` and the result lie.
+        rule: NOTSET takes `begin` and `end`; a SAME rule resolves them, at run time if sizes are dynamic.
+        begin: Begin paddings, none negative.
+        end: End paddings, none negative.
+
+    Raises:
+        ShapeError: Channels do not fit, or the kernel covers more than the padded input.
+        UnsupportedTypeError: The element type has no kernel.
+    """
+    channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=False)
+    if rule != "NOTSET":
+        resolved = _resolve_same(rule, spatial, kernel, window)
+        if resolved is not None:
+            rule, begin, end = "NOTSET", resolved[0], resolved[1]
+    if rule == "NOTSET":
+        size = _conv_sizes(b, window, spatial, kernel, begin, end)
+        b.note(f"pads begin {list(begin)}, end {list(end)}: spatial size {_text(size)}")
+    else:
+        begin = end = (0,) * window.rank
+        size = tuple(None if dim is None else -(-dim // s) for dim, s in zip(spatial, window.strides, strict=True))
+        b.note(f"{rule}: padding resolved at run time from the input's sizes")
+    result = (sizes(x, layout.x_perm)[0], channels, *size)
+    if rule != "NOTSET" or x.dtype not in _STANDARD or b.options.target == "plugin":
+        y = b.op(
+            "Conv",
+            x,
+            w,
+            bias,
+            domain=DOMAIN,
+            **_window_attributes(x, window, layout),
+            auto_pad=rule,
+            pads=begin + end,
+        )
+        return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+    y = b.op(
+        "Conv",
+        transpose(b, x, layout.x_perm),
+        transpose(b, w, layout.w_perm),
+        bias,
+        strides=window.strides,
+        dilations=window.dilations,
+        group=window.group,
+        pads=begin + end,
+        kernel_shape=_known(kernel),
+    )
+    return transpose(b, b.typed(y, x.dtype, result), layout.y_perm)
+
+
+_RULES = {
+    "NOTSET": "{begin}",
+    "SAME_UPPER": "half of the total, rounded down",
+    "SAME_LOWER": "half of the total, rounded up",
+}
+
+
+def _check(
+    x: ir.Value, w: ir.Value, bias: ir.Value | None, window: Window, layout: Layout, *, transposed: bool
+) -> tuple[int | None, Sizes, Sizes]:
+    """Checks types and channels; returns the output channels, the spatial sizes of the data and of the kernel."""
+    if not 1 <= window.rank <= _MAX_SPATIAL:
+        raise ConversionError(f"has {window.rank} spatial axes; allowed: 1 to {_MAX_SPATIAL}.")
+    allowed = [str(ir.DataType(dtype)) for dtype in ACCUMULATION]
+    for value in (x, w) if bias is None else (x, w, bias):
+        if value.dtype not in ACCUMULATION:
+            raise UnsupportedTypeError(str(value.name), str(value.dtype), allowed)
+        if value.dtype != x.dtype:
+            raise UnsupportedTypeError(str(value.name), str(value.dtype), [str(x.dtype)], hint="All types must agree.")
+    data, weights = sizes(x, layout.x_perm), sizes(w, layout.w_perm)
+    group = window.group
+    if transposed:
+        expected, per_group = weights[0], weights[1]
+        channels = None if per_group is None else per_group * group
+        divided = weights[0] if weights[0] is not None else data[1]
+    else:
+        expected = None if weights[1] is None else weights[1] * group
+        channels = divided = weights[0]
+    if data[1] is not None and expected is not None and data[1] != expected:
+        raise ShapeError(
+            str(x.name), _dims(x), f"has {data[1]} channels; the weights {_dims(w)} with {group} groups allow {expected}."
+        )
+    if divided is not None and divided % group:
+        raise ShapeError(str(w.name), _dims(w), f"{divided} channels cannot be divided into {group} groups.")
+    if any(tap == 0 for tap in weights[2:]):
+        raise ShapeError(str(w.name), _dims(w), "the kernel has no taps; sizes of at least 1 are required.")
+    if bias is not None and channels is not None and (dims := _dims(bias)) is not None and dims != [channels]:
+        raise ShapeError(str(bias.name), dims, f"[{channels}] is required: one entry per output channel.")
+    return channels, data[2:], weights[2:]
+
+
+def _transposed_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:
+    result: list[int | None] = []
+    for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
+        if size is None or taps is None:
+            result.append(None)
+            continue
+        full = transpose_full(size, taps, window.strides[axis], window.dilations[axis])
+        y = full - begin[axis] - end[axis]
+        if y < 0 or size == 0:
+            raise ShapeError(
+                b.node.outputs[0].name,
+                [y],
+                f"spatial axis {axis}: the full size {full} less the padding {begin[axis]} + {end[axis]} is {y}; "
+                "a size of at least 0 is required, from an input that is not empty.",
+            )
+        result.append(y)
+    return tuple(result)
+
+
+def _conv_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:
+    result: list[int | None] = []
+    for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
+        if size is None or taps is None:
+            result.append(None)
+            continue
+        y = conv_size(size, taps, window.strides[axis], window.dilations[axis], begin[axis] + end[axis])
+        if y < 1:
+            covered = extent(taps, window.dilations[axis])
+            raise ShapeError(
+                b.node.outputs[0].name,
+                None,
+                f"spatial axis {axis}: the kernel covers {covered} positions, the input has {size} and the padding "
+                f"{begin[axis]} + {end[axis]}; the kernel must fit.",
+            )
+        result.append(y)
+    return tuple(result)
+
+
+def _resolve_same(rule: Rule, spatial: Sizes, kernel: Sizes, window: Window) -> tuple[Ints, Ints] | None:
+    """Returns begin and end paddings when they do not depend on what is only known at run time."""
+    pads: list[tuple[int, int]] = []
+    for size, taps, stride, dilation in zip(spatial, kernel, window.strides, window.dilations, strict=True):
+        if taps is None or (size is None and stride != 1):
+            return None
+        pads.append(conv_pads(rule, 1 if size is None else size, taps, stride, dilation))
+    return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)
+
+
+def _window_attributes(x: ir.Value, window: Window, layout: Layout) -> dict[str, object]:
+    assert x.dtype is not None
+    return {
+        "strides": window.strides,
+        "dilations": window.dilations,
+        "group": window.group,
+        "x_perm": layout.x_perm,
+        "w_perm": layout.w_perm,
+        "y_perm": layout.y_perm,
+        "accumulation_type": int(ACCUMULATION[x.dtype]),
+    }
+
+
+def _fold(
+    b: Builder, value: ir.Value, change: Callable[[np.ndarray], np.ndarray], shape: Sequence[object] | None
+) -> ir.Value | None:
+    """Applies a change to a constant when it is written, not now; None for a value that is no constant."""
+    tensor = value.const_value
+    if tensor is None or shape is None:
+        return None
+    return b.constant(
+        ir.LazyTensor(
+            lambda: ir.tensor(np.ascontiguousarray(change(tensor.numpy())), dtype=tensor.dtype),
+            dtype=tensor.dtype,
+            shape=ir.Shape([int(dim) for dim in shape]),  # type: ignore[call-overload]
+            cache=False,
+        )
+    )
+
+
+def _dims(value: ir.Value) -> list[int | str | None] | None:
+    return None if value.shape is None else _plain(value.shape)
+
+
+def _plain(shape: Sequence[object] | ir.Shape | None) -> list[int | str | None] | None:
+    if shape is None:
+        return None
+    return [dim if isinstance(dim, int) else getattr(dim, "value", None) for dim in shape]
+
+
+def _known(dims: Sizes) -> Ints | None:
+    known = tuple(dim for dim in dims if dim is not None)
+    return known if len(known) == len(dims) else None
+
+
+def _text(dims: Sizes) -> str:
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in dims) + "]"
