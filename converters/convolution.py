@@ -116,8 +116,7 @@ def conv_transpose(
         window: Strides, dilations, group.
         layout: How `x`, `w` and the result lie.
         begin: Begin paddings, none negative.
-        end: End paddings; a negative one appends that many positions, which hold what lies beyond F - begin: the rest
-            of the full result, then zeros.
+        end: End paddings; a negative one appends that many positions beyond the full result, which are zero.
 
     Raises:
         ShapeError: Channels do not fit, or an axis would have a negative size.
