@@ -1,0 +1,138 @@
+// The slice of ONNX Runtime's C ABI that this library uses, declared here so that building needs no ONNX Runtime
+// headers. OrtApi is an append-only table of function pointers: a slot keeps its index in every later release.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(_WIN32)
+#define ORTCONV_EXPORT __declspec(dllexport)
+#else
+#define ORTCONV_EXPORT __attribute__((visibility("default")))
+#endif
+
+static_assert(sizeof(void*) == 8, "ONNX Runtime's calling convention is the default one on 64-bit platforms only");
+
+extern "C" {
+
+// Opaque types of ONNX Runtime.
+struct OrtAllocator;
+struct OrtApi;  // in memory a table of function pointers, see Slot
+struct OrtCustomOpDomain;
+struct OrtKernelContext;
+struct OrtKernelInfo;
+struct OrtMemoryInfo;
+struct OrtOpAttr;
+struct OrtSessionOptions;
+struct OrtShapeInferContext;
+struct OrtStatus;
+struct OrtTensorTypeAndShapeInfo;
+struct OrtValue;
+
+struct OrtApiBase {
+  const OrtApi* (*GetApi)(uint32_t version);
+  const char* (*GetVersionString)();
+};
+
+// One op for one set of types. Zero it, set `version`, then fill; ONNX Runtime reads the fields its version has.
+struct OrtCustomOp {
+  uint32_t version;
+  void* (*CreateKernel)(const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*);
+  const char* (*GetName)(const OrtCustomOp*);
+  const char* (*GetExecutionProviderType)(const OrtCustomOp*);
+  int (*GetInputType)(const OrtCustomOp*, size_t index);
+  size_t (*GetInputTypeCount)(const OrtCustomOp*);
+  int (*GetOutputType)(const OrtCustomOp*, size_t index);
+  size_t (*GetOutputTypeCount)(const OrtCustomOp*);
+  void (*KernelCompute)(void* kernel, OrtKernelContext*);
+  void (*KernelDestroy)(void* kernel);
+  int (*GetInputCharacteristic)(const OrtCustomOp*, size_t index);
+  int (*GetOutputCharacteristic)(const OrtCustomOp*, size_t index);
+  int (*GetInputMemoryType)(const OrtCustomOp*, size_t index);
+  int (*GetVariadicInputMinArity)(const OrtCustomOp*);
+  int (*GetVariadicInputHomogeneity)(const OrtCustomOp*);
+  int (*GetVariadicOutputMinArity)(const OrtCustomOp*);
+  int (*GetVariadicOutputHomogeneity)(const OrtCustomOp*);
+  OrtStatus* (*CreateKernelV2)(const OrtCustomOp*, const OrtApi*, const OrtKernelInfo*, void** kernel);  // since 16
+  OrtStatus* (*KernelComputeV2)(void* kernel, OrtKernelContext*);                                        // since 16
+  OrtStatus* (*InferOutputShapeFn)(const OrtCustomOp*, OrtShapeInferContext*);                           // since 17
+  int (*GetStartVersion)(const OrtCustomOp*);                                                            // since 17
+  int (*GetEndVersion)(const OrtCustomOp*);                                                              // since 17
+  size_t (*GetMayInplace)(int** input_index, int** output_index);                                        // since 18
+  void (*ReleaseMayInplace)(int* input_index, int* output_index);                                        // since 18
+  size_t (*GetAliasMap)(int** input_index, int** output_index);                                          // since 18
+  void (*ReleaseAliasMap)(int* input_index, int* output_index);                                          // since 18
+};
+
+}  // extern "C"
+
+static_assert(sizeof(OrtCustomOp) == 208, "layout of OrtCustomOp, version 18");
+static_assert(offsetof(OrtCustomOp, CreateKernelV2) == 136, "layout of OrtCustomOp, version 18");
+static_assert(offsetof(OrtCustomOp, GetEndVersion) == 168, "layout of OrtCustomOp, version 18");
+
+namespace ortconv::abi {
+
+constexpr uint32_t kApiVersion = 17;         // OrtApi version asked for: the newest slot used is of 1.17
+constexpr uint32_t kCustomOpVersion = 17;    // OrtCustomOp fields up to GetEndVersion
+constexpr int kErrorFail = 1;                // OrtErrorCode ORT_FAIL
+constexpr int kErrorInvalidArgument = 2;     // OrtErrorCode ORT_INVALID_ARGUMENT
+constexpr int kRequired = 0, kOptional = 1;  // OrtCustomOpInputOutputCharacteristic
+constexpr int kMemTypeDefault = 0;           // OrtMemType
+constexpr int kAttrInt = 1, kAttrInts = 2, kAttrString = 5;  // OrtOpAttrType
+
+// A function pointer of OrtApi: its index in the table and its signature.
+template <int kIndex, class Signature>
+struct Slot {
+  template <class... Args>
+  static auto call(const OrtApi* api, Args... args) {
+    const auto* table = reinterpret_cast<void (*const*)()>(api);
+    return reinterpret_cast<Signature*>(table[kIndex])(args...);
+  }
+};
+
+using CreateStatus = Slot<0, OrtStatus*(int code, const char* message)>;
+using GetErrorMessage = Slot<2, const char*(const OrtStatus*)>;
+using CreateCustomOpDomain = Slot<26, OrtStatus*(const char* name, OrtCustomOpDomain**)>;
+using CustomOpDomainAdd = Slot<27, OrtStatus*(OrtCustomOpDomain*, const OrtCustomOp*)>;
+using AddCustomOpDomain = Slot<28, OrtStatus*(OrtSessionOptions*, OrtCustomOpDomain*)>;
+using GetTensorMutableData = Slot<51, OrtStatus*(OrtValue*, void**)>;
+using CreateTensorTypeAndShapeInfo = Slot<57, OrtStatus*(OrtTensorTypeAndShapeInfo**)>;
+using SetTensorElementType = Slot<58, OrtStatus*(OrtTensorTypeAndShapeInfo*, int type)>;
+using SetDimensions = Slot<59, OrtStatus*(OrtTensorTypeAndShapeInfo*, const int64_t*, size_t count)>;
+using GetTensorElementType = Slot<60, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int*)>;
+using GetDimensionsCount = Slot<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*, size_t*)>;
+using GetDimensions = Slot<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t*, size_t count)>;
+using GetSymbolicDimensions = Slot<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char**, size_t count)>;
+using GetTensorTypeAndShape = Slot<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo**)>;
+using AllocatorAlloc = Slot<75, OrtStatus*(OrtAllocator*, size_t bytes, void**)>;
+using AllocatorFree = Slot<76, OrtStatus*(OrtAllocator*, void*)>;
+using KernelInfoGetAttributeInt = Slot<86, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*)>;
+// The size counts the terminating NUL; a null buffer asks for the size.
+using KernelInfoGetAttributeString = Slot<87, OrtStatus*(const OrtKernelInfo*, const char* name, char*, size_t*)>;
+using KernelContextGetInputCount = Slot<88, OrtStatus*(const OrtKernelContext*, size_t*)>;
+using KernelContextGetInput = Slot<90, OrtStatus*(const OrtKernelContext*, size_t index, const OrtValue**)>;
+using KernelContextGetOutput =
+    Slot<91, OrtStatus*(OrtKernelContext*, size_t index, const int64_t* dims, size_t rank, OrtValue**)>;
+using ReleaseStatus = Slot<93, void(OrtStatus*)>;
+using ReleaseTensorTypeAndShapeInfo = Slot<99, void(OrtTensorTypeAndShapeInfo*)>;
+using ReleaseAllocator = Slot<132, void(OrtAllocator*)>;
+// A null buffer asks for the number of entries.
+using KernelInfoGetAttributeInts = Slot<163, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*, size_t*)>;
+using GetTensorMemoryInfo = Slot<194, OrtStatus*(const OrtValue*, const OrtMemoryInfo**)>;
+using KernelInfoGetNodeName = Slot<244, OrtStatus*(const OrtKernelInfo*, char*, size_t*)>;
+using KernelInfoGetConstantInput =
+    Slot<249, OrtStatus*(const OrtKernelInfo*, size_t index, int* is_constant, const OrtValue**)>;
+using KernelContextGetAllocator = Slot<253, OrtStatus*(const OrtKernelContext*, const OrtMemoryInfo*, OrtAllocator**)>;
+using ShapeInferGetInputCount = Slot<267, OrtStatus*(const OrtShapeInferContext*, size_t*)>;
+using ShapeInferGetInputTypeShape =
+    Slot<268, OrtStatus*(const OrtShapeInferContext*, size_t index, OrtTensorTypeAndShapeInfo**)>;
+using ShapeInferGetAttribute = Slot<269, OrtStatus*(const OrtShapeInferContext*, const char* name, const OrtOpAttr**)>;
+using ShapeInferSetOutputTypeShape =
+    Slot<270, OrtStatus*(const OrtShapeInferContext*, size_t index, const OrtTensorTypeAndShapeInfo*)>;
+using SetSymbolicDimensions = Slot<271, OrtStatus*(OrtTensorTypeAndShapeInfo*, const char**, size_t count)>;
+using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int type, void* data, size_t bytes, size_t* written)>;
+// `batches` groups of iterations are handed to the threads of the session's intra-op pool.
+using KernelContextParallelFor = Slot<274, OrtStatus*(const OrtKernelContext*, void (*fn)(void*, size_t), size_t total,
+                                                      size_t batches, void* user_data)>;
+
+}  // namespace ortconv::abi

@@ -1,0 +1,92 @@
+#include "ort/attributes.h"
+
+#include "base/error.h"
+#include "ort/boundary.h"
+
+namespace ortconv {
+namespace {
+
+// Runs `read` and says which attribute it was about when that fails.
+template <class Fn>
+void reading(const char* name, const char* kind, Fn&& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    fail("attribute ", name, " is missing or of another type; allowed: ", kind, " (", error.what(), ").");
+  }
+}
+
+}  // namespace
+
+int64_t KernelAttributes::integer(const char* name) const {
+  int64_t value = 0;
+  reading(name, "an int", [&] { invoke<abi::KernelInfoGetAttributeInt>(api_, info_, name, &value); });
+  return value;
+}
+
+std::vector<int64_t> KernelAttributes::integers(const char* name) const {
+  std::vector<int64_t> values;
+  reading(name, "ints", [&] {
+    size_t count = 0;
+    invoke<abi::KernelInfoGetAttributeInts>(api_, info_, name, nullptr, &count);
+    values.resize(count);
+    if (count > 0) invoke<abi::KernelInfoGetAttributeInts>(api_, info_, name, values.data(), &count);
+  });
+  return values;
+}
+
+std::string KernelAttributes::text(const char* name) const {
+  std::string value;
+  reading(name, "a string", [&] {
+    size_t size = 0;
+    invoke<abi::KernelInfoGetAttributeString>(api_, info_, name, nullptr, &size);
+    value.resize(size);
+    invoke<abi::KernelInfoGetAttributeString>(api_, info_, name, &value[0], &size);
+    value.resize(size - 1);  // without the NUL
+  });
+  return value;
+}
+
+size_t InferenceAttributes::read(const char* name, int type, void* data, size_t bytes) const {
+  const OrtOpAttr* attribute = nullptr;
+  invoke<abi::ShapeInferGetAttribute>(api_, context_, name, &attribute);
+  size_t written = 0;
+  invoke<abi::ReadOpAttr>(api_, attribute, type, data, bytes, &written);
+  if (written == 0) fail("attribute ", name, " is empty or of another type.");
+  return written;
+}
+
+int64_t InferenceAttributes::integer(const char* name) const {
+  int64_t value = 0;
+  read(name, abi::kAttrInt, &value, sizeof value);
+  return value;
+}
+
+std::vector<int64_t> InferenceAttributes::integers(const char* name) const {
+  std::vector<int64_t> values(2 * kMaxSpatial);
+  values.resize(read(name, abi::kAttrInts, values.data(), values.size() * sizeof(int64_t)) / sizeof(int64_t));
+  return values;
+}
+
+std::string InferenceAttributes::text(const char* name) const {
+  char value[32];
+  return std::string(value, read(name, abi::kAttrString, value, sizeof value));
+}
+
+ConvAttributes read_attributes(ConvOp op, const AttributeSource& source) {
+  ConvAttributes a;
+  a.op = op;
+  a.strides = source.integers("strides");
+  a.dilations = source.integers("dilations");
+  a.group = source.integer("group");
+  a.x_perm = source.integers("x_perm");
+  a.w_perm = source.integers("w_perm");
+  a.y_perm = source.integers("y_perm");
+  a.pads = source.integers(a.pads_name());
+  if (a.transposed()) a.output_padding = source.integers("output_padding");
+  if (op != ConvOp::kConvTranspose) a.auto_pad = parse_auto_pad(source.text("auto_pad"));
+  a.accumulation_type = source.integer("accumulation_type");
+  return a;
+}
+
+}  // namespace ortconv

@@ -1,0 +1,54 @@
+// Reads a node's attributes into ConvAttributes, from wherever ONNX Runtime offers them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/conv_params.h"
+#include "ort/abi.h"
+
+namespace ortconv {
+
+// Typed access to attributes by name. Each throws Error when the attribute is missing or of another type.
+class AttributeSource {
+ public:
+  virtual ~AttributeSource() = default;
+  virtual int64_t integer(const char* name) const = 0;
+  virtual std::vector<int64_t> integers(const char* name) const = 0;
+  virtual std::string text(const char* name) const = 0;
+};
+
+// The attributes as CreateKernel sees them.
+class KernelAttributes : public AttributeSource {
+ public:
+  KernelAttributes(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
+  int64_t integer(const char* name) const override;
+  std::vector<int64_t> integers(const char* name) const override;
+  std::string text(const char* name) const override;
+
+ private:
+  const OrtApi* api_;
+  const OrtKernelInfo* info_;
+};
+
+// The attributes as shape inference sees them.
+class InferenceAttributes : public AttributeSource {
+ public:
+  InferenceAttributes(const OrtApi* api, const OrtShapeInferContext* context) : api_(api), context_(context) {}
+  int64_t integer(const char* name) const override;
+  std::vector<int64_t> integers(const char* name) const override;
+  std::string text(const char* name) const override;
+
+ private:
+  // Bytes read into `data`.
+  size_t read(const char* name, int type, void* data, size_t bytes) const;
+
+  const OrtApi* api_;
+  const OrtShapeInferContext* context_;
+};
+
+// Reads every attribute of `op`; all are required. Ranges are left to check_attributes.
+ConvAttributes read_attributes(ConvOp op, const AttributeSource& source);
+
+}  // namespace ortconv

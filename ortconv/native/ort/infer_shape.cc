@@ -1,0 +1,74 @@
+#include "ort/infer_shape.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "ort/attributes.h"
+#include "ort/boundary.h"
+
+namespace ortconv {
+namespace {
+
+struct InputShape {
+  int type = 0;
+  Shape dims;                      // negative where unknown
+  std::vector<const char*> names;  // null or empty where a dim has no symbolic name
+
+  InputShape(const OrtApi* api, const OrtShapeInferContext* context, size_t index) {
+    OrtTensorTypeAndShapeInfo* info = nullptr;  // owned by the context
+    invoke<abi::ShapeInferGetInputTypeShape>(api, context, index, &info);
+    size_t rank = 0;
+    invoke<abi::GetTensorElementType>(api, info, &type);
+    invoke<abi::GetDimensionsCount>(api, info, &rank);
+    dims.resize(rank);
+    names.resize(rank);
+    invoke<abi::GetDimensions>(api, info, dims.data(), rank);
+    invoke<abi::GetSymbolicDimensions>(api, info, names.data(), rank);
+  }
+
+  bool has_name(size_t axis) const { return names[axis] != nullptr && names[axis][0] != '\0'; }
+};
+
+DataType data_type(int type) {
+  const auto* found = std::find(std::begin(kDataTypes), std::end(kDataTypes), static_cast<DataType>(type));
+  if (found == std::end(kDataTypes)) fail("element type ", type, " is not one of ours.");
+  return *found;
+}
+
+}  // namespace
+
+void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
+  const InputShape x(api, context, 0), w(api, context, 1);
+  const DataType dtype = data_type(x.type);
+  const ConvAttributes attributes = read_attributes(op, InferenceAttributes(api, context));
+  check_attributes(attributes, dtype);
+
+  ConvProblem problem = weight_problem(attributes, w.dims);
+  Shape x_dims = x.dims;
+  const char* batch_name = nullptr;
+  const auto batch_axis = static_cast<size_t>(attributes.x_perm[0]);
+  if (batch_axis < x_dims.size() && x.has_name(batch_axis)) {
+    batch_name = x.names[batch_axis];
+    x_dims[batch_axis] = 1;  // any size will do
+  }
+  complete_problem(attributes, dtype, x_dims, nullptr, nullptr, &problem);
+
+  const Shape y = output_dims(attributes, problem);
+  std::vector<const char*> names(y.size(), "");
+  for (size_t i = 0; batch_name != nullptr && i < y.size(); ++i) {
+    if (attributes.y_perm[i] == 0) names[i] = batch_name;
+  }
+
+  OrtTensorTypeAndShapeInfo* raw = nullptr;
+  invoke<abi::CreateTensorTypeAndShapeInfo>(api, &raw);
+  const auto release = [api](OrtTensorTypeAndShapeInfo* info) { abi::ReleaseTensorTypeAndShapeInfo::call(api, info); };
+  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(release)> info(raw, release);
+  invoke<abi::SetTensorElementType>(api, info.get(), x.type);
+  invoke<abi::SetDimensions>(api, info.get(), y.data(), y.size());
+  invoke<abi::SetSymbolicDimensions>(api, info.get(), names.data(), names.size());
+  invoke<abi::ShapeInferSetOutputTypeShape>(api, context, size_t{0}, info.get());
+}
+
+}  // namespace ortconv

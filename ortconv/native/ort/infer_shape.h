@@ -1,0 +1,14 @@
+// Static shape inference inside ONNX Runtime.
+#pragma once
+
+#include "ops/conv_params.h"
+#include "ort/abi.h"
+
+namespace ortconv {
+
+// Tells ONNX Runtime the shape of Y when every dim is known, where the batch may also be a symbolic name. Leaves the
+// shape open otherwise: a dim without a name cannot be expressed, and an invented name might meet its double.
+// Throws Error when inference is not possible; the caller drops it, since creating the kernel reports what is wrong.
+void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context);
+
+}  // namespace ortconv

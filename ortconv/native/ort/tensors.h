@@ -1,0 +1,48 @@
+// The few things a kernel does with ONNX Runtime's tensors, memory and threads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "ops/conv_params.h"
+#include "ops/problem.h"
+#include "ort/abi.h"
+
+namespace ortconv {
+
+// Throws Error when ONNX Runtime reports one, as everything here.
+Shape shape_of(const OrtApi* api, const OrtValue* tensor);
+
+// The tensor's elements. ONNX Runtime has no const accessor; inputs must not be written.
+void* data_of(const OrtApi* api, const OrtValue* tensor);
+
+// 64-byte aligned memory from the allocator of the session, given back on destruction.
+class Scratch {
+ public:
+  // `like` is a tensor in the memory wanted. With 0 bytes nothing is allocated.
+  Scratch(const OrtApi* api, const OrtKernelContext* context, const OrtValue* like, size_t bytes);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void* data() const { return aligned_; }
+
+ private:
+  const OrtApi* api_;
+  OrtAllocator* allocator_ = nullptr;
+  void* block_ = nullptr;
+  void* aligned_ = nullptr;
+};
+
+// The threads of the session's own pool, for the run that `context` belongs to.
+class SessionThreads {
+ public:
+  SessionThreads(const OrtApi* api, const OrtKernelContext* context) : api_(api), context_(context) {}
+  Parallel parallel();
+
+ private:
+  const OrtApi* api_;
+  const OrtKernelContext* context_;
+};
+
+}  // namespace ortconv
