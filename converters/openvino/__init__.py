@@ -1,0 +1,31 @@
+"""OpenVINO IR: reader and lowerings."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import ortconv.converters.openvino.ops  # noqa: F401  (registers the lowerings)
+from ortconv.converters.openvino.model import is_model, read_model
+from ortconv.converters.openvino.reader import read_ir
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.frontend import Frontend, Tensors
+from ortconv.source import SourceGraph
+
+__all__ = ["FRONTEND"]
+
+
+def _detect(source: object) -> bool:
+    if isinstance(source, str | os.PathLike):
+        return pathlib.Path(source).suffix.lower() == ".xml"
+    return is_model(source)
+
+
+def _read(source: object, tensors: Tensors) -> SourceGraph:
+    """Reads a path or a model; an IR holds its own constants, so that `tensors` has nothing to add."""
+    if isinstance(source, str | os.PathLike):
+        return read_ir(pathlib.Path(source))
+    return read_model(source)
+
+
+FRONTEND = Frontend(name="openvino", title="OpenVINO IR (.xml)", detect=_detect, read=_read, registry=REGISTRY)

@@ -1,0 +1,85 @@
+"""Constants out of the weights file: memory-mapped, and copied only where ONNX stores the type in another way."""
+
+from __future__ import annotations
+
+import mmap
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.converters.openvino.precision import BITS, DTYPES
+from ortconv.errors import ModelFormatError
+
+__all__ = ["Weights"]
+
+_Bytes = npt.NDArray[np.uint8]
+
+
+class Weights:
+    """The ``.bin`` file beside an ``.xml``; opened when a constant is first asked for.
+
+    Args:
+        path: The file.
+        in_memory: Read it whole instead of mapping it, because it will not live as long as its constants.
+    """
+
+    def __init__(self, path: pathlib.Path, *, in_memory: bool = False) -> None:
+        self._path = path
+        self._in_memory = in_memory
+        self._bytes: _Bytes | None = None
+
+    def tensor(self, precision: str, shape: Sequence[int], offset: int, size: int) -> ir.TensorProtocol:
+        """Returns a constant.
+
+        Args:
+            precision: A key of `DTYPES`.
+            shape: Its dimensions.
+            offset: Where its bytes begin.
+            size: How many there are; they fit shape and type.
+
+        Raises:
+            ModelFormatError: The file is missing or unreadable.
+            EOFError: The bytes lie outside the file; the argument says how.
+        """
+        dtype, bits = DTYPES[precision], BITS[precision]
+        raw = self._slice(offset, size) if size else np.empty(0, np.uint8)
+        if bits == 4:
+            return ir.PackedTensor(raw, dtype, shape=shape)
+        if dtype == ir.DataType.BOOL:
+            # One element per bit, first bit highest; or one per byte, where any byte but 0 is true.
+            unpack = _unpack_bits if bits == 1 else _unpack_bytes
+            return ir.LazyTensor(lambda: ir.Tensor(unpack(raw, shape)), dtype, ir.Shape(shape), cache=True)
+        return ir.Tensor(raw.view(dtype.numpy()).reshape(shape), dtype)
+
+    def _slice(self, offset: int, size: int) -> _Bytes:
+        if self._bytes is None:
+            self._bytes = self._open()
+        if offset + size > self._bytes.size:
+            raise EOFError(
+                f"bytes {offset} to {offset + size} lie outside {self._path.name}, which has {self._bytes.size} bytes."
+            )
+        return self._bytes[offset : offset + size]
+
+    def _open(self) -> _Bytes:
+        try:
+            with self._path.open("rb") as file:
+                if self._in_memory:
+                    return np.frombuffer(file.read(), np.uint8)
+                if self._path.stat().st_size == 0:
+                    return np.empty(0, np.uint8)
+                return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        except FileNotFoundError as error:
+            raise ModelFormatError(str(self._path), "", "the file with the model's weights does not exist.") from error
+        except (OSError, ValueError) as error:
+            raise ModelFormatError(str(self._path), "", f"the weights cannot be read: {error}.") from error
+
+
+def _unpack_bits(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
+    return np.unpackbits(raw, count=int(np.prod(shape, dtype=np.int64))).astype(np.bool_).reshape(shape)
+
+
+def _unpack_bytes(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
+    return raw.astype(np.bool_).reshape(shape)
