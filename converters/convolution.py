@@ -315,7 +315,9 @@ def _check(
         channels = divided = weights[0]
     if data[1] is not None and expected is not None and data[1] != expected:
         raise ShapeError(
-            str(x.name), _dims(x), f"has {data[1]} channels; the weights {_dims(w)} with {group} groups allow {expected}."
+            str(x.name),
+            _dims(x),
+            f"has {data[1]} channels; the weights {_dims(w)} with {group} groups allow {expected}.",
         )
     if divided is not None and divided % group:
         raise ShapeError(str(w.name), _dims(w), f"{divided} channels cannot be divided into {group} groups.")

@@ -154,7 +154,7 @@ class ShapeError(ConversionError):
         self.shape = None if shape is None else tuple(shape)
 
 
-class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):
+class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):  # noqa: N818 - a group, named like one
     """All the nodes of one source that were refused; caught by either base."""
 
     def __str__(self) -> str:

@@ -106,9 +106,7 @@ def _give_bias(op: Op, node: ir.Node, graph: ir.Graph) -> None:
             f"node {node.name} needs a bias of zeros beside nodes that have one; its channel count is not known."
         )
     zeros = ir.tensor(np.zeros(channels, _element(node).numpy()), dtype=_element(node), name=f"{node.name}/zero_bias")
-    value = ir.Value(
-        name=zeros.name, type=ir.TensorType(zeros.dtype), shape=ir.Shape([channels]), const_value=zeros
-    )
+    value = ir.Value(name=zeros.name, type=ir.TensorType(zeros.dtype), shape=ir.Shape([channels]), const_value=zeros)
     graph.initializers[f"{node.name}/zero_bias"] = value
     node.resize_inputs(len(op.inputs))
     node.replace_input_with(len(op.inputs) - 1, value)

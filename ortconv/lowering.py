@@ -34,7 +34,7 @@ _F = TypeVar("_F", bound=LoweringFunction)
 
 
 class Coerce(Protocol):
-    """Turns an attribute as the source holds it into the annotated type, or raises ValueError saying what is allowed."""
+    """Turns an attribute as the source holds it into the annotated type; raises ValueError saying what is allowed."""
 
     def __call__(self, raw: object, annotation: object) -> object: ...
 
@@ -99,7 +99,9 @@ class Registry:
         """
         versions = self._lowerings.get(op_type)
         if not versions:
-            raise UnsupportedOpError(f"{self.source} op {op_type} is not supported.", hint="`ortconv ops` lists what is.")
+            raise UnsupportedOpError(
+                f"{self.source} op {op_type} is not supported.", hint="`ortconv ops` lists what is."
+            )
         usable = [since for since in versions if since <= version]
         if not usable:
             raise UnsupportedOpError(

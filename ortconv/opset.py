@@ -98,8 +98,12 @@ CONV_TRANSPOSE_TO_SHAPE = Op(
     ("X", "W", "output_shape", "B"),
     (
         *_GRID,
-        ("auto_pad", _Type.STRING, "NOTSET: begin = pads_begin. SAME_UPPER: begin = floor(t/2). SAME_LOWER: begin = "
-         "ceil(t/2). t = max(F + output_padding - Y, 0)."),
+        (
+            "auto_pad",
+            _Type.STRING,
+            "NOTSET: begin = pads_begin. SAME_UPPER: begin = floor(t/2). SAME_LOWER: begin = "
+            "ceil(t/2). t = max(F + output_padding - Y, 0).",
+        ),
         ("pads_begin", _Type.INTS, "Begin padding per spatial axis; zero unless auto_pad is NOTSET."),
         ("output_padding", _Type.INTS, "Enters t."),
         *_LAYOUT,
@@ -112,8 +116,12 @@ CONV = Op(
     ("X", "W", "B"),
     (
         *_GRID,
-        ("auto_pad", _Type.STRING, "NOTSET: pads. SAME_UPPER, SAME_LOWER: Y = ceil(X/s), the total padding "
-         "max((Y-1)*s + E - X, 0) is halved, with the odd element at the end, at the begin."),
+        (
+            "auto_pad",
+            _Type.STRING,
+            "NOTSET: pads. SAME_UPPER, SAME_LOWER: Y = ceil(X/s), the total padding "
+            "max((Y-1)*s + E - X, 0) is halved, with the odd element at the end, at the begin.",
+        ),
         ("pads", _Type.INTS, "Begin paddings of all spatial axes, then end paddings; zero unless auto_pad is NOTSET."),
         *_LAYOUT,
     ),
@@ -197,9 +205,7 @@ class _Node:
         tensor = self.ctx.get_input_type(index).tensor_type
         if not tensor.HasField("shape"):
             return None
-        return [
-            dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim
-        ]
+        return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim]
 
 
 _Sizes = Callable[[_Node, list[_Dim], list[_Dim]], list[_Dim]]

@@ -1,0 +1,362 @@
+"""The convolution family: Convolution-1, GroupConvolution-1, ConvolutionBackpropData-1, GroupConvolutionBackpropData-1.
+
+The spec pages and OpenVINO's CPU plugin differ in two ways, and ``--semantics`` chooses:
+
+* where a given output size puts the padding (`_begin_rules`);
+* in which type they compute: the pages allow any numeric type, the plugin computes in float (`_in_float`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.convolution import (
+    Layout,
+    conv,
+    conv_transpose,
+    conv_transpose_to_shape,
+    merge_axes,
+    sizes,
+)
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.spatial import Rule, Window, transpose_begin, transpose_full
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+
+AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+_SATURATING = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}
+_WRAPPING = (
+    ir.DataType.INT16,
+    ir.DataType.UINT16,
+    ir.DataType.INT32,
+    ir.DataType.UINT32,
+    ir.DataType.INT64,
+    ir.DataType.UINT64,
+)
+_INT32_IN_FLOAT = (-(2**31), 2**31 - 128)
+"""The range of int32 in floats: the upper bound is the largest float below 2**31."""
+_INTEGERS = (*_SATURATING, *_WRAPPING)
+_NUMERIC = (*_FLOATS, ir.DataType.DOUBLE, *_INTEGERS)
+
+
+@REGISTRY.lowering("Convolution")
+def convolution(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    /,
+    *,
+    strides: Ints = (),
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+) -> ir.Value:
+    """Conv with explicit pads."""
+    return _convolution(b, data, filter, 1, strides, pads_begin, pads_end, dilations, auto_pad)
+
+
+@REGISTRY.lowering("GroupConvolution")
+def group_convolution(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    /,
+    *,
+    strides: Ints = (),
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+) -> ir.Value:
+    """Conv with explicit pads and group; the weights' group axis is merged into the output channels."""
+    groups, merged = _grouped(b, data, filter)
+    return _convolution(b, data, merged, groups, strides, pads_begin, pads_end, dilations, auto_pad)
+
+
+@REGISTRY.lowering("ConvolutionBackpropData")
+def convolution_backprop_data(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints = (),
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+    output_padding: Ints = (),
+) -> ir.Value:
+    """ConvTranspose with explicit pads; org.ortconv ConvTransposeToShape where sizes are known at run time only."""
+    return _backprop(
+        b, data, filter, output_shape, 1, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
+    )
+
+
+@REGISTRY.lowering("GroupConvolutionBackpropData")
+def group_convolution_backprop_data(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints = (),
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+    output_padding: Ints = (),
+) -> ir.Value:
+    """ConvTranspose with explicit pads and group; org.ortconv ConvTransposeToShape as for ConvolutionBackpropData."""
+    groups, merged = _grouped(b, data, filter)
+    return _backprop(
+        b, data, merged, output_shape, groups, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
+    )
+
+
+def _convolution(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    groups: int,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad,
+) -> ir.Value:
+    window = _window(data, filter, strides, dilations, groups)
+    begin, end = _explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
+    rules: dict[str, Rule] = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
+    rule = rules.get(auto_pad, "NOTSET")
+
+    def emit(x: ir.Value, w: ir.Value) -> ir.Value:
+        return conv(b, x, w, None, window, Layout.ncx(window.rank), rule=rule, begin=begin, end=end)
+
+    return _in_source_types(b, data, filter, emit)
+
+
+def _backprop(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value | None,
+    groups: int,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad,
+    output_padding: Ints,
+) -> ir.Value:
+    window = _window(data, filter, strides, dilations, groups)
+    runtime = b.options.semantics == "runtime"
+    begin, end = _explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
+    extra = _per_axis("output_padding", output_padding, window.rank, 0, None if runtime else 0)
+    layout = Layout.ncx(window.rank)
+    if output_shape is None:
+        end = tuple(pad - more for pad, more in zip(end, extra, strict=True))
+
+        def emit(x: ir.Value, w: ir.Value) -> ir.Value:
+            return conv_transpose(b, x, w, None, window, layout, begin=begin, end=end)
+
+        return _in_source_types(b, data, filter, emit)
+
+    target = _target_sizes(b, output_shape, window.rank)
+    rules = _begin_rules(b, auto_pad, begin)
+    full = _full_sizes(data, filter, window)
+    spec, library = (_begins(rule, pads, full, target, extra) for rule, pads in rules)
+    if spec != library:
+        b.warn(
+            f"the begin padding is {_begin_text(*rules[0], spec)} by the spec page and "
+            f"{_begin_text(*rules[1], library)} in OpenVINO's CPU plugin; "
+            f"--semantics {b.options.semantics} is in force."
+        )
+    rule, pads = rules[1 if runtime else 0]
+    resolved = library if runtime else spec
+    if full is not None and target is not None and resolved is not None:
+        ends = tuple(f - p - y for f, p, y in zip(full, resolved, target, strict=True))
+
+        def emit_static(x: ir.Value, w: ir.Value) -> ir.Value:
+            return conv_transpose(b, x, w, None, window, layout, begin=resolved, end=ends)
+
+        return _in_source_types(b, data, filter, emit_static)
+
+    shape = b.cast(output_shape, ir.DataType.INT64)
+    enters = (0,) * window.rank if rule == "NOTSET" else extra
+    if any(more < 0 for more in enters):
+        raise UnsupportedAttributeError("output_padding", list(extra), "integers >= 0 where sizes are dynamic")
+
+    def emit_dynamic(x: ir.Value, w: ir.Value) -> ir.Value:
+        return conv_transpose_to_shape(
+            b, x, w, shape, None, window, layout, rule=rule, begin=pads, output_padding=enters
+        )
+
+    return _in_source_types(b, data, filter, emit_dynamic)
+
+
+def _begin_rules(b: Builder, auto_pad: AutoPad, begin: Ints) -> tuple[tuple[Rule, Ints], tuple[Rule, Ints]]:
+    """Returns how a given output size places the padding: by the spec page, and in the CPU plugin.
+
+    The page halves the total and puts the odd element at the begin under same_upper, at the end otherwise. The plugin
+    does so for same_upper and same_lower only: explicit keeps pads_begin (0 in the grouped op), valid has none.
+    """
+    zeros = (0,) * len(begin)
+    if auto_pad == "same_upper":
+        return ("SAME_LOWER", zeros), ("SAME_LOWER", zeros)
+    if auto_pad == "same_lower":
+        return ("SAME_UPPER", zeros), ("SAME_UPPER", zeros)
+    grouped = b.node.ref.op_type == "GroupConvolutionBackpropData"
+    return ("SAME_UPPER", zeros), ("NOTSET", zeros if grouped else begin)
+
+
+def _begins(rule: Rule, pads: Ints, full: Ints | None, target: Ints | None, extra: Ints) -> Ints | None:
+    """Returns the begin paddings, None where they depend on sizes known at run time only."""
+    if rule == "NOTSET":
+        return pads
+    if full is None or target is None:
+        return None
+    return tuple(
+        transpose_begin(rule, f, y, more, pad) for f, y, more, pad in zip(full, target, extra, pads, strict=True)
+    )
+
+
+def _begin_text(rule: Rule, pads: Ints, resolved: Ints | None) -> str:
+    if resolved is not None:
+        return str(list(resolved))
+    return f"half of the total, rounded {'down' if rule == 'SAME_UPPER' else 'up'},"
+
+
+def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Ints | None:
+    """Returns the values of a constant output_shape, None for one that is computed."""
+    if output_shape.dtype not in _INTEGERS:
+        raise UnsupportedTypeError("output_shape", str(output_shape.dtype), [str(dtype) for dtype in _INTEGERS])
+    dims = None if output_shape.shape is None else list(output_shape.shape)
+    if dims is not None and (len(dims) != 1 or (isinstance(dims[0], int) and dims[0] != rank)):
+        raise ShapeError("output_shape", dims, f"[{rank}] is required: the spatial sizes only.")
+    array = b.array(output_shape)
+    if array is None:
+        return None
+    target = tuple(int(size) for size in array)
+    if any(size < 0 for size in target):
+        raise ShapeError("output_shape", [rank], f"holds {list(target)}; sizes of at least 0 are required.")
+    return target
+
+
+def _full_sizes(data: ir.Value, filter: ir.Value, window: Window) -> Ints | None:
+    perm = tuple(range(window.rank + 2))
+    full: list[int] = []
+    spatial, kernel = sizes(data, perm)[2:], sizes(filter, perm)[2:]
+    for size, taps, stride, dilation in zip(spatial, kernel, window.strides, window.dilations, strict=True):
+        if size is None or taps is None:
+            return None
+        full.append(transpose_full(size, taps, stride, dilation))
+    return tuple(full)
+
+
+def _grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Value]:
+    """Returns the number of groups and the weights with the group axis merged into the next."""
+    if filter.shape is None or not isinstance(filter.shape[0], int):
+        raise ShapeError(
+            "filter", None if filter.shape is None else list(filter.shape), "the number of groups must be known."
+        )
+    groups = filter.shape[0]
+    if groups < 1:
+        raise ShapeError("filter", list(filter.shape), f"has {groups} groups; at least 1 is required.")
+    if data.shape is not None and len(filter.shape) != len(data.shape) + 1:
+        raise ShapeError("filter", list(filter.shape), f"rank {len(data.shape) + 1} is required beside the data's.")
+    return groups, merge_axes(b, filter)
+
+
+def _window(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:
+    shape = data.shape if data.shape is not None else filter.shape
+    if shape is None:
+        raise ShapeError("data", None, "the rank must be known.")
+    if len(shape) < 3:
+        raise ShapeError("data", list(shape), "rank 3 or more is required.")
+    rank = len(shape) - 2
+    return Window(_per_axis("strides", strides, rank, 1, 1), _per_axis("dilations", dilations, rank, 1, 1), groups)
+
+
+def _explicit_pads(
+    b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPad, *, negative_end: bool
+) -> tuple[Ints, Ints]:
+    begin = _per_axis("pads_begin", pads_begin, window.rank, 0, 0)
+    end = _per_axis("pads_end", pads_end, window.rank, 0, None if negative_end else 0)
+    if auto_pad == "explicit":
+        return begin, end
+    if any(begin) or any(end):
+        b.note(f"pads_begin and pads_end are ignored beside auto_pad {auto_pad}, as the page says")
+    return (0,) * window.rank, (0,) * window.rank
+
+
+def _per_axis(name: str, values: Ints, rank: int, default: int, least: int | None) -> Ints:
+    """Returns one entry per spatial axis; an absent list is all defaults.
+
+    Raises:
+        UnsupportedAttributeError: The list has another length, or an entry is below `least`.
+    """
+    if not values:
+        return (default,) * rank
+    bounds = "" if least is None else f" >= {least}"
+    if len(values) != rank or (least is not None and any(value < least for value in values)):
+        raise UnsupportedAttributeError(name, list(values), f"{rank} integers{bounds}, one per spatial axis")
+    return values
+
+
+def _in_source_types(
+    b: Builder, data: ir.Value, filter: ir.Value, emit: Callable[[ir.Value, ir.Value], ir.Value]
+) -> ir.Value:
+    """Emits in the tensors' own type, or under runtime semantics as the CPU plugin computes that type."""
+    for name, value in (("data", data), ("filter", filter)):
+        if value.dtype not in _NUMERIC:
+            raise UnsupportedTypeError(name, str(value.dtype), [str(dtype) for dtype in _NUMERIC])
+    if filter.dtype != data.dtype:
+        raise UnsupportedTypeError("filter", str(filter.dtype), [str(data.dtype)], hint="Both types must agree.")
+    if data.dtype in _FLOATS:
+        return emit(data, filter)
+    how = "saturates" if data.dtype in _SATURATING else "loses low bits, and saturates in 32 bits"
+    page = "double" if data.dtype == ir.DataType.DOUBLE else "integers, which wrap"
+    library = "float" if data.dtype == ir.DataType.DOUBLE else f"float, which {how}"
+    b.warn(
+        f"type {data.dtype} is computed in {page} by the spec page (any numeric type) and in {library} in OpenVINO's "
+        f"CPU plugin; both pad alike unless another warning says otherwise; --semantics {b.options.semantics} is in "
+        "force."
+    )
+    return _in_float(b, data, filter, emit) if b.options.semantics == "runtime" else emit(data, filter)
+
+
+def _in_float(b: Builder, data: ir.Value, filter: ir.Value, emit: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+    """Computes in float as the CPU plugin does.
+
+    int8 and uint8 saturate. The other integers go through int32 on both sides: their low 32 bits enter, the result
+    saturates to int32 (to the largest float below 2**31) before its low bits leave. Doubles are clamped to float.
+    """
+    dtype = data.dtype
+    assert dtype is not None
+    if dtype == ir.DataType.DOUBLE:
+        limit = float(np.finfo(np.float32).max)
+        low, high = (b.constant(np.array(bound, np.float64)) for bound in (-limit, limit))
+        operands = [b.typed(b.op("Clip", value, low, high), dtype, value.shape) for value in (data, filter)]
+    elif dtype in _SATURATING:
+        operands = [data, filter]
+    else:
+        operands = [b.cast(value, ir.DataType.INT32) for value in (data, filter)]
+    y = emit(*(b.cast(value, ir.DataType.FLOAT) for value in operands))
+    if dtype == ir.DataType.DOUBLE:
+        return b.cast(y, dtype)
+    bounds = _SATURATING.get(dtype, _INT32_IN_FLOAT)
+    low, high = (b.constant(np.array(bound, np.float32)) for bound in bounds)
+    clipped = b.typed(b.op("Clip", y, low, high), ir.DataType.FLOAT, y.shape)
+    if dtype in _SATURATING:
+        return b.cast(clipped, dtype)
+    return b.cast(b.cast(clipped, ir.DataType.INT32), dtype)
