@@ -1,0 +1,38 @@
+// The fast f32 family for ConvTranspose and Conv: output phases, implicit GEMM, packed weights.
+//
+// A strided transposed convolution is prod(stride) ordinary correlations, one per residue of the output position,
+// each with its own subset of the taps. Nothing is multiplied by an inserted zero and no column buffer is built.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/arch.h"
+#include "ops/problem.h"
+
+namespace ortconv::kernels {
+
+enum class Op { kConvTranspose, kConv };
+
+// Immutable after creation and shared by concurrent runs. Owns packed weights when they were given.
+struct Plan;
+struct PlanDeleter {
+  void operator()(Plan* plan) const;
+};
+using PlanPtr = std::unique_ptr<Plan, PlanDeleter>;
+
+// Plans one node. static_part needs g, ic, oc, ker, stride, dilation and the weight strides; sizes, pads and the
+// other strides may still be zero. wei_const is null when the weights change from run to run.
+// Null when this family does not take the problem: more phases or taps than kMaxTaps.
+PlanPtr make_plan(Op op, const ConvProblem& static_part, const float* wei_const, const ArchFlags& arch);
+constexpr int64_t kMaxTaps = 4096;
+
+// Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
+
+// Computes dst. wei may be null if the plan owns the weights; bias may be null. No heap use; the result does not
+// depend on the number of threads.
+void run(const Plan& plan, const ConvProblem& full, const float* src, const float* wei, const float* bias, float* dst,
+         void* scratch, const Parallel& parallel);
+
+}  // namespace ortconv::kernels

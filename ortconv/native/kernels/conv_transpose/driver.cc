@@ -1,0 +1,220 @@
+#include <algorithm>
+
+#include "kernels/conv_transpose/stages.h"
+
+namespace ortconv::kernels {
+namespace {
+
+struct Run {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Geometry geometry;
+  const float* src;
+  const float* wei;
+  const float* bias;
+  float* dst;
+  char* scratch;
+  int64_t num_slices;
+
+  template <typename T>
+  T* shared(size_t offset) const {
+    return reinterpret_cast<T*>(scratch + offset);
+  }
+  const float* packed() const {
+    return plan.packed.empty() ? shared<const float>(geometry.packed) : plan.packed.data();
+  }
+};
+
+// Where each tap of each GEMM group starts in the grid.
+void fill_tap_offsets(const Run& run) {
+  const Plan& plan = run.plan;
+  int64_t* out = run.shared<int64_t>(run.geometry.tap_offsets);
+  for (const GemmGroup& group : plan.groups) {
+    for (int64_t tap = 0; tap < group.num_taps; ++tap) {
+      int64_t rest = tap, plane = 0, offset = 0, planes = 1;
+      for (int a = plan.ndims - 1; a >= 0; --a) {
+        const AxisFrame& f = run.geometry.axis[a];
+        const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
+        const TapPlace place = place_tap(plan.op, plan.axis[a], f, run.problem.pad[a], ag.classes[0],
+                                         ag.taps[0][rest % ag.num_taps()]);
+        rest /= ag.num_taps();
+        plane += place.plane * planes;
+        planes *= f.num_planes;
+        offset += place.offset * f.grid_stride;
+      }
+      *out++ = plane * run.geometry.plane_size + offset;
+    }
+  }
+}
+
+void fill_slot_phases(const Run& run) {
+  const int last = run.plan.ndims - 1;
+  const AxisPlan& axis = run.plan.axis[last];
+  int64_t* out = run.shared<int64_t>(run.geometry.slot_phase);
+  for (const AxisGroup& group : axis.groups) {
+    for (const int64_t r : group.classes) {
+      *out++ = phase_of(axis, run.geometry.axis[last], run.problem.pad[last], r);
+    }
+  }
+}
+
+Block block_at(const Run& run, int64_t index) {
+  const Geometry& geo = run.geometry;
+  Block block{};
+  for (int a = run.plan.ndims - 1; a >= 0; --a) {
+    const AxisFrame& f = geo.axis[a];
+    block.begin[a] = index % f.num_blocks * f.block;
+    block.count[a] = std::min(f.block, f.positions - block.begin[a]);
+    index /= f.num_blocks;
+  }
+  block.batch_begin = index % geo.num_batch_blocks * geo.batch_block;
+  block.batch_count = std::min(geo.batch_block, run.problem.mb - block.batch_begin);
+  block.group = index / geo.num_batch_blocks;
+  return block;
+}
+
+// Cells of the grid from the first position of the block to the end of its last one.
+int64_t flat_end(const Run& run, const Block& block) {
+  int64_t last_cell = 0, image = 1;
+  for (int a = 0; a < run.plan.ndims; ++a) {
+    last_cell += (block.count[a] - 1) * run.geometry.axis[a].grid_stride;
+    image *= run.geometry.axis[a].grid;
+  }
+  return (block.batch_count - 1) * image + last_cell + 1;
+}
+
+// The runs of wanted positions among the cells [begin, end) of the grid.
+int64_t list_segments(const Run& run, const Block& block, int64_t begin, int64_t end, Segment* segments) {
+  const int last = run.plan.ndims - 1;
+  const AxisFrame* axis = run.geometry.axis;
+  const int64_t width = axis[last].grid;
+  int64_t count = 0;
+  for (int64_t row = begin / width; row * width < end; ++row) {
+    Segment seg{};
+    int64_t rest = row;
+    bool wanted = true;
+    for (int a = last - 1; a >= 0; --a) {
+      const int64_t at = rest % axis[a].grid;
+      rest /= axis[a].grid;
+      wanted &= at < block.count[a];
+      seg.position[a] = block.begin[a] + at;
+    }
+    const int64_t from = std::max(begin - row * width, int64_t{0});
+    const int64_t to = std::min(end - row * width, block.count[last]);
+    if (!wanted || from >= to || rest >= block.batch_count) continue;
+    seg.batch = block.batch_begin + rest;
+    seg.position[last] = block.begin[last] + from;
+    seg.column = row * width + from - begin;
+    seg.length = to - from;
+    segments[count++] = seg;
+  }
+  return count;
+}
+
+// Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions.
+void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const float* grid,
+              int64_t columns, float* tile) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
+  const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
+  for (int64_t c0 = 0; c0 < std::max<int64_t>(plan.ic, 1); c0 += plan.k_chunk) {
+    const int64_t chunk = std::min(plan.k_chunk, plan.ic - c0);
+    float* group_tile = tile;
+    for (int64_t i = 0; i < unit.num_groups; ++i) {
+      const GemmGroup& group = plan.groups[unit.first_group + i];
+      float* c = group_tile;
+      group_tile += oc_count * group.num_classes * geo.columns;
+      if (group.num_taps * chunk == 0) {
+        std::fill(c, group_tile, 0.0f);
+        continue;
+      }
+      for (int64_t block = first; block < end; ++block) {
+        const int64_t rows = (plan.block_begin(block + 1) - plan.block_begin(block)) * group.num_classes;
+        const Panels panels(rows, plan.gemm->mr);
+        const float* a = run.packed() + plan.packed_offset(group_index, block, group) + c0 * rows * group.num_taps;
+        for (int64_t panel = 0; panel < panels.count; ++panel) {
+          const int64_t panel_rows = panels.begin(panel + 1) - panels.begin(panel);
+          plan.gemm->run({panel_rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
+                          tap_offsets + group.taps_before, geo.channel_stride, c, geo.columns, c0 > 0});
+          a += panel_rows * group.num_taps * chunk;
+          c += panel_rows * geo.columns;
+        }
+      }
+    }
+  }
+}
+
+// The work items [begin, end), whose order is group, block of positions, range of dst channels.
+void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  float* grid = reinterpret_cast<float*>(slice);
+  float* tile = reinterpret_cast<float*>(slice + geo.slice_tile);
+  Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
+  const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.slot_phase),
+                      reinterpret_cast<const float**>(slice + geo.slice_rows)};
+  int64_t gathered = -1;
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t index = item / geo.items_per_block;
+    const Block block = block_at(run, index);
+    if (index != gathered) {
+      gather(plan, geo, run.problem, block, run.src, reinterpret_cast<int64_t*>(slice + geo.slice_sources), grid);
+      gathered = index;
+    }
+    const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
+    const int64_t last = std::min(first + geo.blocks_per_item, plan.num_blocks);
+    const int64_t cells = flat_end(run, block);
+    for (int64_t cell = 0; cell < cells; cell += geo.columns) {
+      const int64_t width = std::min(geo.columns, cells - cell);
+      const int64_t num_segments = list_segments(run, block, cell, cell + width, segments);
+      if (num_segments == 0) continue;
+      const int64_t columns = (width + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
+      for (const Unit& unit : plan.units) {
+        for (int64_t b = first; b < last; b += geo.blocks_per_tile) {
+          const int64_t b_end = std::min(b + geo.blocks_per_tile, last);
+          multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
+          const int64_t oc = plan.block_begin(b);
+          scatter(stage, unit, segments, num_segments, tile, block.group * plan.oc + oc,
+                  plan.block_begin(b_end) - oc, run.bias, run.dst);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
+  return Geometry(plan, full, std::max(threads, 1)).total;
+}
+
+void run(const Plan& plan, const ConvProblem& full, const float* src, const float* wei, const float* bias, float* dst,
+         void* scratch, const Parallel& parallel) {
+  const int threads = std::max(parallel.threads, 1);
+  Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), threads};
+  if (run.geometry.num_items == 0) return;
+  fill_tap_offsets(run);
+  fill_slot_phases(run);
+  if (plan.packed.empty()) {
+    parallel.run(
+        parallel.context, plan.g * plan.num_blocks,
+        [](void* arg, int64_t i) {
+          const Run& r = *static_cast<const Run*>(arg);
+          pack_weights(r.plan, r.wei, i / r.plan.num_blocks, i % r.plan.num_blocks, r.shared<float>(r.geometry.packed));
+        },
+        &run);
+  }
+  run.num_slices = std::min<int64_t>(threads, run.geometry.num_items);
+  parallel.run(
+      parallel.context, run.num_slices,
+      [](void* arg, int64_t i) {
+        const Run& r = *static_cast<const Run*>(arg);
+        const int64_t items = r.geometry.num_items;
+        run_items(r, r.scratch + r.geometry.slices + i * r.geometry.slice_size, items * i / r.num_slices,
+                  items * (i + 1) / r.num_slices);
+      },
+      &run);
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,214 @@
+#include "kernels/conv_transpose/geometry.h"
+
+#include <algorithm>
+
+#include "kernels/conv_transpose/stages.h"
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kGridBytes = 640 << 10;    // copy of src, meant to stay in L2
+constexpr int64_t kWeightBytes = 512 << 10;  // packed weights of one work item, likewise
+constexpr int64_t kTileBytes = 24 << 10;     // sums of one tile, meant to stay in L1
+// Cost of copying one element of src into a plane, in units of one product and sum.
+constexpr int64_t kCopyCost = 12;
+
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
+int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
+
+// Taps k and k + period of a forward convolution have the same residue.
+int64_t residue_period(const AxisPlan& axis) { return axis.stride / gcd(axis.stride, axis.dilation); }
+
+AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad) {
+  AxisFrame frame{};
+  if (op == Op::kConv) {
+    frame.positions = dst_size;
+    frame.shift_min = floor_div(-pad, axis.stride);
+    frame.shift_max = floor_div((axis.ker - 1) * axis.dilation - pad, axis.stride);
+    frame.num_planes = std::min(axis.ker, residue_period(axis));
+    return frame;
+  }
+  frame.first = floor_div(pad, axis.stride);
+  if (axis.merged) {
+    frame.base = frame.first * axis.stride - pad;
+    frame.positions = floor_div(dst_size - 1 + pad, axis.stride) - frame.first + 1;
+  } else {
+    frame.positions = ceil_div(dst_size, axis.stride);
+  }
+  frame.num_planes = 1;
+  bool any = false;
+  for (const AxisGroup& group : axis.groups) {
+    if (group.num_taps() == 0) continue;
+    for (size_t i = 0; i < group.classes.size(); ++i) {
+      const int64_t shift = shift_of(axis, frame, pad, group.classes[i]);
+      const int64_t high = shift - group.taps[i].front() * axis.dilation / axis.stride;
+      const int64_t low = shift - group.taps[i].back() * axis.dilation / axis.stride;
+      frame.shift_min = any ? std::min(frame.shift_min, low) : low;
+      frame.shift_max = any ? std::max(frame.shift_max, high) : high;
+      any = true;
+    }
+  }
+  return frame;
+}
+
+void make_planar(Op op, const AxisPlan& axis, AxisFrame& frame, int64_t pad) {
+  frame.planar = true;
+  frame.num_planes = 0;
+  if (op == Op::kConv) {
+    frame.num_planes = axis.ker;
+    return;
+  }
+  for (const AxisGroup& group : axis.groups) {
+    for (size_t i = 0; i < group.classes.size(); ++i) {
+      for (const int64_t k : group.taps[i]) {
+        const int64_t shift = shift_of(axis, frame, pad, group.classes[i]) - k * axis.dilation / axis.stride;
+        int64_t* end = frame.plane_shift + frame.num_planes;
+        if (std::find(frame.plane_shift, end, shift) == end) frame.plane_shift[frame.num_planes++] = shift;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+int64_t phase_of(const AxisPlan& axis, const AxisFrame&, int64_t pad, int64_t r) {
+  if (axis.dst_step == 1) return 0;
+  if (axis.merged) return r;
+  return r - pad - floor_div(r - pad, axis.stride) * axis.stride;
+}
+
+int64_t shift_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r) {
+  return axis.merged ? frame.first : ceil_div(pad - r, axis.stride);
+}
+
+TapPlace place_tap(Op op, const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r, int64_t k) {
+  if (op == Op::kConv) {
+    if (frame.planar) return {k, 0};
+    return {k % residue_period(axis), floor_div(k * axis.dilation - pad, axis.stride) - frame.shift_min};
+  }
+  const int64_t shift = shift_of(axis, frame, pad, r) - k * axis.dilation / axis.stride;
+  if (!frame.planar) return {0, shift - frame.shift_min};
+  return {std::find(frame.plane_shift, frame.plane_shift + frame.num_planes, shift) - frame.plane_shift, 0};
+}
+
+int64_t plane_origin(Op op, const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t plane) {
+  if (op == Op::kConvTranspose) return frame.planar ? frame.plane_shift[plane] : frame.shift_min;
+  const int64_t first = plane * axis.dilation - pad;
+  if (frame.planar) return first;
+  return first - floor_div(first, axis.stride) * axis.stride + frame.shift_min * axis.stride;
+}
+
+Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
+  const int last = plan.ndims - 1;
+  int64_t all_positions = problem.mb;
+  for (int a = 0; a <= last; ++a) {
+    axis[a] = place_axis(plan.op, plan.axis[a], problem.dst_size[a], problem.pad[a]);
+    all_positions *= axis[a].positions;
+  }
+
+  // Planar or halo, from the last axis outwards; the first axis wastes nothing unless images are laid end to end.
+  // Work per position and src channel is what the waste is a fraction of.
+  const int64_t work = plan.oc * plan.num_taps;
+  int64_t planes = 1;
+  for (int a = 0; a <= last; ++a) planes *= axis[a].num_planes;
+  for (int a = last; a >= 0; --a) {
+    AxisFrame& f = axis[a];
+    f.block = f.positions;
+    const int64_t halo = f.shift_max - f.shift_min;
+    const bool wastes = a > 0 || (problem.mb > 1 && f.positions <= 64);
+    if (!wastes || halo == 0 || plan.axis[a].ker > kMaxPlanarTaps || f.positions == 0) continue;
+    AxisFrame planar = f;
+    make_planar(plan.op, plan.axis[a], planar, problem.pad[a]);
+    const int64_t planes_then = planes / f.num_planes * planar.num_planes;
+    if (halo * work > (planes_then - planes) * kCopyCost * f.positions) {
+      f = planar;
+      planes = planes_then;
+    }
+  }
+
+  // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
+  const auto halo = [&](int a) { return axis[a].planar ? 0 : axis[a].shift_max - axis[a].shift_min; };
+  const int64_t per_thread = ceil_div(all_positions, threads);
+  const int64_t budget = std::max<int64_t>(
+      1, std::min<int64_t>(kGridBytes / 4 / std::max<int64_t>(plan.ic, 1), std::max<int64_t>(planes * per_thread, 256)));
+  int64_t image = planes;
+  for (int a = 0; a <= last; ++a) image *= axis[a].positions + halo(a);
+  batch_block = 1;
+  if (image <= budget) {
+    batch_block = std::clamp<int64_t>(budget / std::max<int64_t>(image, 1), 1, std::max<int64_t>(problem.mb, 1));
+  } else {
+    int64_t inner = image;
+    for (int a = 0; a <= last; ++a) {
+      AxisFrame& f = axis[a];
+      inner /= f.positions + halo(a);
+      const int64_t rows = budget / inner - halo(a);
+      const int64_t least = a == last ? 64 : std::max<int64_t>(1, halo(a));
+      f.block = std::clamp<int64_t>(rows, 1, f.positions);
+      if (a == last) f.block = std::min(std::max(rows, least), f.positions);
+      if (rows >= least || a == last) break;
+      f.block = 1;
+      inner *= 1 + halo(a);
+    }
+  }
+  num_batch_blocks = ceil_div(problem.mb, batch_block);
+  batch_block = ceil_div(problem.mb, std::max<int64_t>(num_batch_blocks, 1));
+  int64_t stride = 1, num_position_blocks = num_batch_blocks;
+  for (int a = last; a >= 0; --a) {
+    AxisFrame& f = axis[a];
+    f.num_blocks = f.positions == 0 ? 0 : ceil_div(f.positions, f.block);
+    if (f.num_blocks > 0) f.block = ceil_div(f.positions, f.num_blocks);
+    f.grid = f.block + halo(a);
+    f.grid_stride = stride;
+    stride *= f.grid;
+    num_position_blocks *= f.num_blocks;
+  }
+  plane_size = batch_block * stride;
+  // An odd number of cache lines spreads the rows of B over the sets of L1.
+  channel_stride = (planes * plane_size + 15) / 16 * 16;
+  if (channel_stride % 32 == 0) channel_stride += 16;
+
+  // Tiles: wide when the sums are short, since then writing dst is what costs.
+  int64_t depth = 0, unit_rows = 1;
+  for (const GemmGroup& group : plan.groups) depth = std::max(depth, group.num_taps * plan.ic);
+  for (const Unit& unit : plan.units) {
+    int64_t rows = 0;
+    for (int64_t i = 0; i < unit.num_groups; ++i) rows += plan.groups[unit.first_group + i].num_classes;
+    unit_rows = std::max(unit_rows, rows);
+  }
+  columns = depth >= 512 ? 64 : kMaxColumns;
+  const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
+  const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
+  blocks_per_tile = std::clamp<int64_t>(kTileBytes / 4 / columns / block_rows, 1, std::max<int64_t>(plan.num_blocks, 1));
+
+  const int64_t block_weights = std::max<int64_t>(1, block_oc * plan.ic * plan.num_taps * 4);
+  blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, std::max<int64_t>(plan.num_blocks, 1));
+  // Enough items to balance; their order keeps the copy of src across the items of a block.
+  const int64_t wanted = threads > 1 ? 4 * threads : 1;
+  while (blocks_per_item > 1 && plan.g * num_position_blocks * ceil_div(plan.num_blocks, blocks_per_item) < wanted) {
+    blocks_per_item = ceil_div(blocks_per_item, 2);
+  }
+  items_per_block = ceil_div(plan.num_blocks, blocks_per_item);
+  num_items = plan.g * num_position_blocks * items_per_block;
+
+  const int64_t tile_rows = blocks_per_tile * block_rows;
+  int64_t sources = batch_block;
+  for (int a = 0; a < last; ++a) sources *= axis[a].num_planes * axis[a].grid;
+  slice_tile = align64((plan.ic * channel_stride + 2 * kMaxColumns) * 4);
+  slice_rows = slice_tile + align64(tile_rows * columns * 4);
+  slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(float*)));
+  slice_sources = slice_segments + align64(columns * static_cast<int64_t>(sizeof(Segment)));
+  slice_size = slice_sources + align64(sources * 8);
+  tap_offsets = 0;
+  slot_phase = align64(plan.num_taps * 8);
+  packed = slot_phase + align64(plan.axis[last].dst_step * 8);
+  slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * 4) : 0);
+  total = slices + static_cast<size_t>(threads) * slice_size;
+}
+
+}  // namespace ortconv::kernels

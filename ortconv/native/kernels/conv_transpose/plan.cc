@@ -1,0 +1,165 @@
+#include "kernels/conv_transpose/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ortconv::kernels {
+namespace {
+
+// With fewer dst channels than this a panel of one class would leave most of the register tile idle.
+constexpr int64_t kMergeBelow = 8;
+// Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
+constexpr int64_t kCallDepth = 256;
+
+AxisPlan plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, bool merge) {
+  AxisPlan axis{ker, stride, dilation, 1, stride, false, {}};
+  if (op == Op::kConv) {
+    axis.src_step = stride;
+    axis.dst_step = 1;
+  }
+  std::vector<std::vector<int64_t>> taps(axis.dst_step);
+  for (int64_t k = 0; k < ker; ++k) taps[k * dilation % axis.dst_step].push_back(k);
+  // Shifts of two classes agree if they agree in number and pairwise: both ascend with k.
+  const auto same_shifts = [&](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [&](int64_t i, int64_t j) { return i * dilation / stride == j * dilation / stride; });
+  };
+  for (int64_t r = 0; r < axis.dst_step; ++r) {
+    auto group = axis.groups.end();
+    if (merge) {
+      group = std::find_if(axis.groups.begin(), axis.groups.end(),
+                           [&](const AxisGroup& g) { return same_shifts(g.taps[0], taps[r]); });
+    }
+    if (group == axis.groups.end()) group = axis.groups.insert(group, AxisGroup{});
+    group->classes.push_back(r);
+    group->taps.push_back(taps[r]);
+    axis.merged |= group->classes.size() > 1;
+  }
+  return axis;
+}
+
+// Offsets into the weights of every (class, tap) of the group, both row-major over the axes.
+std::vector<int64_t> wei_offsets(const Plan& plan, const GemmGroup& group, const int64_t* wei_x) {
+  std::vector<int64_t> offsets(group.num_classes * group.num_taps);
+  for (int64_t i = 0; i < static_cast<int64_t>(offsets.size()); ++i) {
+    int64_t cls = i / group.num_taps, tap = i % group.num_taps;
+    for (int a = plan.ndims - 1; a >= 0; --a) {
+      const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
+      offsets[i] += ag.taps[cls % ag.num_classes()][tap % ag.num_taps()] * wei_x[a];
+      cls /= ag.num_classes();
+      tap /= ag.num_taps();
+    }
+  }
+  return offsets;
+}
+
+void plan_groups(Plan& plan, const int64_t* wei_x) {
+  const int last = plan.ndims - 1;
+  int64_t count = 1;
+  for (int a = 0; a <= last; ++a) count *= static_cast<int64_t>(plan.axis[a].groups.size());
+  const int64_t per_unit = static_cast<int64_t>(plan.axis[last].groups.size());
+  int64_t weights = 0, taps = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    GemmGroup group{};
+    group.num_classes = group.num_taps = 1;
+    int64_t rest = i, last_classes = 1;
+    for (int a = last; a >= 0; --a) {
+      const int64_t n = static_cast<int64_t>(plan.axis[a].groups.size());
+      group.axis_group[a] = rest % n;
+      rest /= n;
+      const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
+      group.num_classes *= ag.num_classes();
+      group.num_taps *= ag.num_taps();
+      if (a == last) last_classes = ag.num_classes();
+    }
+    group.weights_before = weights;
+    group.taps_before = taps;
+    weights += group.num_classes * group.num_taps;
+    taps += group.num_taps;
+    if (group.num_taps > 0) group.wei_offset = wei_offsets(plan, group, wei_x);
+    if (i % per_unit == 0) plan.units.push_back({i, per_unit, group.num_classes / last_classes});
+    plan.groups.push_back(std::move(group));
+  }
+}
+
+int64_t choose_k_chunk(const Plan& plan) {
+  int64_t taps = 1;
+  for (const GemmGroup& group : plan.groups) taps = std::max(taps, group.num_taps);
+  const int64_t target = std::max<int64_t>(8, kCallDepth / taps);
+  const int64_t chunks = std::max<int64_t>(1, (plan.ic + target / 2) / target);
+  return std::max<int64_t>(1, (plan.ic + chunks - 1) / chunks);
+}
+
+// The weights may be laid out in any order but are dense.
+bool all_finite(const ConvProblem& p, Op op, int64_t taps, const float* wei) {
+  const int64_t count = (op == Op::kConvTranspose ? p.ic * (p.oc / p.g) : p.oc * (p.ic / p.g)) * taps;
+  return std::all_of(wei, wei + count, [](float w) { return std::isfinite(w); });
+}
+
+}  // namespace
+
+void PlanDeleter::operator()(Plan* plan) const { delete plan; }
+
+PlanPtr make_plan(Op op, const ConvProblem& p, const float* wei_const, const ArchFlags& arch) {
+  int64_t taps = 1, classes = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    taps *= p.ker[a];
+    if (op == Op::kConvTranspose) classes *= p.stride[a];
+    if (taps > kMaxTaps || classes > kMaxTaps) return nullptr;
+  }
+  // A tap that falls outside src meets a zero of the padded copy, which an infinite weight would turn into NaN.
+  if (wei_const != nullptr && !all_finite(p, op, taps, wei_const)) return nullptr;
+  PlanPtr plan(new Plan{});
+  plan->op = op;
+  plan->ndims = p.ndims;
+  plan->g = p.g;
+  plan->ic = p.ic / p.g;
+  plan->oc = p.oc / p.g;
+  plan->num_classes = classes;
+  plan->num_taps = taps;
+  plan->gemm = &get_gemm_kernel(arch);
+  plan->interleave = &get_interleave_kernel(arch);
+  plan->wei_0 = p.wei_0;
+  plan->wei_1 = p.wei_1;
+  for (int a = 0; a < p.ndims; ++a) {
+    plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->oc < kMergeBelow);
+    plan->merged |= plan->axis[a].merged;
+  }
+  plan_groups(*plan, p.wei_x);
+  plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->gemm->mr - 1) / plan->gemm->mr;
+  plan->k_chunk = choose_k_chunk(*plan);
+  if (wei_const != nullptr) {
+    plan->packed.resize(plan->packed_size());
+    for (int64_t g = 0; g < plan->g; ++g) {
+      for (int64_t b = 0; b < plan->num_blocks; ++b) pack_weights(*plan, wei_const, g, b, plan->packed.data());
+    }
+  }
+  return plan;
+}
+
+void pack_weights(const Plan& plan, const float* wei, int64_t group_index, int64_t block, float* packed) {
+  const int64_t oc_begin = plan.block_begin(block), oc_count = plan.block_begin(block + 1) - oc_begin;
+  const bool transposed = plan.op == Op::kConvTranspose;
+  const int64_t oc_stride = transposed ? plan.wei_1 : plan.wei_0;
+  const int64_t ic_stride = transposed ? plan.wei_0 : plan.wei_1;
+  wei += group_index * (transposed ? plan.ic : plan.oc) * plan.wei_0 + oc_begin * oc_stride;
+  for (const GemmGroup& group : plan.groups) {
+    float* out = packed + plan.packed_offset(group_index, block, group);
+    const Panels panels(oc_count * group.num_classes, plan.gemm->mr);
+    for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
+      const int64_t c1 = std::min(c0 + plan.k_chunk, plan.ic);
+      for (int64_t panel = 0; panel < panels.count; ++panel) {
+        for (int64_t tap = 0; tap < group.num_taps; ++tap) {
+          for (int64_t c = c0; c < c1; ++c) {
+            for (int64_t row = panels.begin(panel); row < panels.begin(panel + 1); ++row) {
+              const int64_t oc = row / group.num_classes, cls = row % group.num_classes;
+              *out++ = wei[c * ic_stride + oc * oc_stride + group.wei_offset[cls * group.num_taps + tap]];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,90 @@
+// What is known of a node before its inputs: classes, taps, panels, packed weights.
+//
+// Per axis a transposed convolution writes  y = x * s + k * d - pad.  With  k * d = q * s + r  (0 <= r < s) this is
+// y = (x + q) * s + r - pad: taps of equal r form a *class*, and the outputs of a class are an ordinary correlation
+// of src with the taps of that class at shifts q. Nothing here depends on pad, so neither do the packed weights.
+// A (forward) convolution is one class holding every tap; its stride acts on the src side instead.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/interleave/interleave.h"
+
+namespace ortconv::kernels {
+
+// Classes of one axis that see the same shifts q, so that one GEMM computes them all from the same rows of src.
+// Without merging every group has one class.
+struct AxisGroup {
+  std::vector<int64_t> classes;            // the residues r
+  std::vector<std::vector<int64_t>> taps;  // taps[i] are the kernel positions k of classes[i]; equal lengths
+  int64_t num_taps() const { return static_cast<int64_t>(taps[0].size()); }
+  int64_t num_classes() const { return static_cast<int64_t>(classes.size()); }
+};
+
+struct AxisPlan {
+  int64_t ker, stride, dilation;
+  int64_t src_step;  // src positions per output position of one class
+  int64_t dst_step;  // number of classes
+  bool merged;       // some group has several classes
+  std::vector<AxisGroup> groups;
+};
+
+// One GEMM: a group on every axis. Its rows, for each dst channel, are the classes in row-major order.
+struct GemmGroup {
+  int64_t axis_group[kMaxSpatial];
+  int64_t num_classes, num_taps;
+  int64_t weights_before;         // packed weights per (dst channel, src channel) of the groups before this one
+  int64_t taps_before;            // likewise its first entry in the table of tap offsets
+  std::vector<int64_t> wei_offset;  // [class][tap] into the weights, without the channels
+};
+
+// GEMM groups that differ only on the last axis: together they fill whole rows of dst.
+struct Unit {
+  int64_t first_group, num_groups;
+  int64_t outer_classes;  // classes of the axes before the last
+};
+
+struct Plan {
+  Op op;
+  int ndims;
+  int64_t g, ic, oc;  // channels per group
+  AxisPlan axis[kMaxSpatial];
+  int64_t num_classes, num_taps;  // all axes together
+  bool merged;
+
+  std::vector<GemmGroup> groups;  // the last axis varies fastest
+  std::vector<Unit> units;
+
+  // dst channels are cut into blocks of nearly equal size, src channels into chunks of k_chunk.
+  int64_t num_blocks;
+  int64_t k_chunk;
+  int64_t block_begin(int64_t block) const { return oc * block / num_blocks; }
+
+  const GemmKernel* gemm;
+  const InterleaveKernel* interleave;
+
+  int64_t wei_0, wei_1;
+  std::vector<float> packed;  // empty when the weights are not constant
+
+  int64_t packed_size() const { return g * oc * ic * num_taps; }
+  // Packed weights of one block of dst channels and one GEMM group, laid out [chunk][panel][tap][src channel][row].
+  int64_t packed_offset(int64_t group_index, int64_t block, const GemmGroup& gemm_group) const {
+    const int64_t begin = block_begin(block), count = block_begin(block + 1) - begin;
+    return ((group_index * oc + begin) * num_taps + count * gemm_group.weights_before) * ic;
+  }
+};
+
+// Rows [begin, end) of panel p when `rows` rows are spread evenly over panels of at most mr.
+struct Panels {
+  int64_t rows, count;
+  Panels(int64_t rows, int64_t mr) : rows(rows), count((rows + mr - 1) / mr) {}
+  int64_t begin(int64_t p) const { return rows * p / count; }
+};
+
+// Packs the weights of one (group, block) into `packed`, the start of the whole packed array.
+void pack_weights(const Plan& plan, const float* wei, int64_t group_index, int64_t block, float* packed);
+
+}  // namespace ortconv::kernels

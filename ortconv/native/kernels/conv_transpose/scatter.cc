@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "kernels/conv_transpose/stages.h"
+
+namespace ortconv::kernels {
+namespace {
+
+// One row of dst: element phases * i + p is rows[p][i] + bias. Elements [begin, end) go to dst, which points at
+// element 0. At most the first and the last group of phases are cut. Leaves `rows` changed.
+void write_row(InterleaveFn interleave, const float** rows, int64_t phases, int64_t begin, int64_t end, float bias,
+               float* dst) {
+  const auto write_scalar = [&](int64_t from, int64_t to) {
+    for (int64_t at = from; at < to; ++at) dst[at] = rows[at % phases][at / phases] + bias;
+  };
+  if (begin > 0) {
+    write_scalar(begin, std::min(end, phases));
+    for (int64_t i = 0; i < phases; ++i) ++rows[i];
+    dst += phases;
+    end -= phases;
+    if (end <= 0) return;
+  }
+  interleave(rows, phases, end / phases, bias, dst);
+  write_scalar(end / phases * phases, end);
+}
+
+void write_row_strided(const float* const* rows, int64_t phases, int64_t begin, int64_t end, float bias, float* dst,
+                       int64_t dst_step) {
+  for (int64_t at = begin; at < end; ++at) dst[at * dst_step] = rows[at % phases][at / phases] + bias;
+}
+
+}  // namespace
+
+void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_t num_segments, const float* tile,
+             int64_t oc_begin, int64_t oc_count, const float* bias, float* dst) {
+  const Plan& plan = s.plan;
+  const ConvProblem& p = s.problem;
+  const int last = plan.ndims - 1;
+  const AxisPlan& x_axis = plan.axis[last];
+  const int64_t phases = x_axis.dst_step, dst_x = p.dst_x[last];
+  const GemmGroup* groups = &plan.groups[unit.first_group];
+  const float** rows = s.rows;
+
+  for (const Segment* seg = segments; seg != segments + num_segments; ++seg) {
+    const int64_t x0 = seg->position[last] * phases + s.geometry.axis[last].base;
+    const int64_t begin = std::max<int64_t>(0, -x0);
+    const int64_t end = std::min(seg->length * phases, p.dst_size[last] - x0);
+    if (begin >= end) continue;
+    for (int64_t outer = 0; outer < unit.outer_classes; ++outer) {
+      int64_t at = seg->batch * p.dst_n + oc_begin * p.dst_c + x0 * dst_x;
+      int64_t rest = outer;
+      bool inside = true;
+      for (int a = last - 1; a >= 0; --a) {
+        const AxisGroup& group = plan.axis[a].groups[groups->axis_group[a]];
+        const int64_t r = group.classes[rest % group.num_classes()];
+        rest /= group.num_classes();
+        const AxisFrame& f = s.geometry.axis[a];
+        const int64_t y =
+            seg->position[a] * plan.axis[a].dst_step + phase_of(plan.axis[a], f, p.pad[a], r) + f.base;
+        inside &= y >= 0 && y < p.dst_size[a];
+        at += y * p.dst_x[a];
+      }
+      if (!inside) continue;
+      for (int64_t oc = 0; oc < oc_count; ++oc) {
+        const float* group_tile = tile + seg->column;
+        for (int64_t g = 0, phase = 0; g < unit.num_groups; ++g) {
+          const int64_t classes = groups[g].num_classes, x_classes = classes / unit.outer_classes;
+          const float* row = group_tile + (oc * classes + outer * x_classes) * s.geometry.columns;
+          for (int64_t i = 0; i < x_classes; ++i, ++phase) rows[s.slot_phase[phase]] = row + i * s.geometry.columns;
+          group_tile += oc_count * classes * s.geometry.columns;
+        }
+        const float b = bias == nullptr ? 0.0f : bias[oc_begin + oc];
+        float* out = dst + at + oc * p.dst_c;
+        if (dst_x == 1) {
+          write_row(plan.interleave->run, rows, phases, begin, end, b, out);
+        } else {
+          write_row_strided(rows, phases, begin, end, b, out, dst_x);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,39 @@
+// Shared by the driver and its gather and scatter stages.
+#pragma once
+
+#include "kernels/conv_transpose/geometry.h"
+
+namespace ortconv::kernels {
+
+// One block of positions of one group.
+struct Block {
+  int64_t group;
+  int64_t batch_begin, batch_count;
+  int64_t begin[kMaxSpatial], count[kMaxSpatial];
+};
+
+// A run of positions of one row inside a tile.
+struct Segment {
+  int64_t column, length;
+  int64_t batch, position[kMaxSpatial];
+};
+
+// Copies the src of a block into `grid`: [channel][plane][image][grid axes]. `sources` is room for the row table.
+void gather(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block,
+            const float* src, int64_t* sources, float* grid);
+
+struct Scatter {
+  const Plan& plan;
+  const Geometry& geometry;
+  const ConvProblem& problem;
+  // Phase of the last axis that each (GEMM group of a unit, class of the last axis) fills, in that order.
+  const int64_t* slot_phase;
+  const float** rows;  // room for one pointer per phase of the last axis
+};
+
+// Writes the tile of `unit` for dst channels [oc_begin, oc_begin + oc_count), counted over all groups, bias added.
+// The tile is [GEMM group of the unit][dst channel][class][columns].
+void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_t num_segments, const float* tile,
+             int64_t oc_begin, int64_t oc_count, const float* bias, float* dst);
+
+}  // namespace ortconv::kernels

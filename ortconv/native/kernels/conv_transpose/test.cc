@@ -1,0 +1,286 @@
+// Every ISA path this CPU has against a naive sum in double.
+//
+// The bound per element: each of the n products and sums rounds once, so |error| <= n * eps * n * max|src| * max|wei|
+// at worst; 2 * eps * (n + 1) * sum|src * wei| is what a sum in any order of float FMAs keeps, with a factor to spare.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/arch.h"
+#include "kernels/conv_transpose/conv_transpose_kernels.h"
+
+using namespace ortconv;
+using namespace ortconv::kernels;
+
+namespace {
+
+int failures = 0, checked = 0;
+
+struct Shape {
+  Op op = Op::kConvTranspose;
+  std::vector<int64_t> src, ker, stride, dilation, pad, pad_end;  // pad_end may be negative: dst beyond the full extent
+  int64_t mb = 1, g = 1, ic = 1, oc = 1;
+  bool bias = true, nxc = false, constant = true;
+
+  std::string describe() const {
+    std::string s = op == Op::kConv ? "conv" : "convtr";
+    const auto add = [&](const char* name, const std::vector<int64_t>& v) {
+      s += std::string(" ") + name;
+      for (int64_t x : v) s += " " + std::to_string(x);
+    };
+    add("mb g ic oc", {mb, g, ic, oc});
+    add("src", src), add("ker", ker), add("stride", stride), add("dil", dilation), add("pad", pad), add("end", pad_end);
+    return s + (bias ? " bias" : "") + (nxc ? " nxc" : "") + (constant ? "" : " run-time weights");
+  }
+};
+
+struct Aligned {
+  explicit Aligned(size_t bytes) : raw(bytes + 64), data(raw.data()) {
+    data += (64 - reinterpret_cast<uintptr_t>(data) % 64) % 64;
+    std::memset(data, 0xff, bytes);  // NaNs: scratch may hold anything
+  }
+  std::vector<char> raw;
+  char* data;
+};
+
+void serial(void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
+  for (int64_t i = 0; i < n; ++i) fn(arg, i);
+}
+
+void threaded(void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
+  std::vector<std::thread> pool;
+  for (int64_t i = 0; i < n; ++i) pool.emplace_back(fn, arg, i);
+  for (std::thread& t : pool) t.join();
+}
+
+ConvProblem problem_of(const Shape& s) {
+  ConvProblem p;
+  p.ndims = static_cast<int>(s.src.size());
+  p.mb = s.mb, p.g = s.g, p.ic = s.ic, p.oc = s.oc;
+  int64_t src_points = 1, dst_points = 1, taps = 1;
+  for (int a = p.ndims - 1; a >= 0; --a) {
+    p.src_size[a] = s.src[a];
+    p.ker[a] = s.ker[a], p.stride[a] = s.stride[a], p.dilation[a] = s.dilation[a], p.pad[a] = s.pad[a];
+    const int64_t extent = (s.ker[a] - 1) * s.dilation[a] + 1;
+    p.dst_size[a] = s.op == Op::kConv
+                        ? (s.src[a] + s.pad[a] + s.pad_end[a] - extent) / s.stride[a] + 1
+                        : std::max<int64_t>(s.stride[a] * (s.src[a] - 1) + extent, 0) - s.pad[a] - s.pad_end[a];
+    p.src_x[a] = src_points * (s.nxc ? s.ic : 1);
+    p.dst_x[a] = dst_points * (s.nxc ? s.oc : 1);
+    p.wei_x[a] = taps;
+    src_points *= p.src_size[a];
+    dst_points *= p.dst_size[a];
+    taps *= s.ker[a];
+  }
+  p.src_c = s.nxc ? 1 : src_points;
+  p.dst_c = s.nxc ? 1 : dst_points;
+  p.src_n = src_points * s.ic;
+  p.dst_n = dst_points * s.oc;
+  p.wei_1 = taps;
+  p.wei_0 = taps * (s.op == Op::kConv ? s.ic : s.oc) / s.g;
+  return p;
+}
+
+// Visits every index of a box.
+void each(const std::vector<int64_t>& box, const std::function<void(const std::vector<int64_t>&)>& fn) {
+  std::vector<int64_t> at(box.size(), 0);
+  for (int64_t n : box) {
+    if (n == 0) return;
+  }
+  while (true) {
+    fn(at);
+    int a = static_cast<int>(box.size()) - 1;
+    while (a >= 0 && ++at[a] == box[a]) at[a--] = 0;
+    if (a < 0) return;
+  }
+}
+
+void check(const Shape& s, const ArchFlags& arch, const char* isa) {
+  const ConvProblem p = problem_of(s);
+  for (int a = 0; a < p.ndims; ++a) {
+    if (p.dst_size[a] < 0) return;
+  }
+  std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(s.describe())));
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  const auto fill = [&](int64_t n) {
+    std::vector<float> v(n);
+    for (float& x : v) x = uniform(random);
+    return v;
+  };
+  int64_t taps = 1;
+  for (int64_t k : s.ker) taps *= k;
+  const std::vector<float> src = fill(p.mb * p.src_n), wei = fill(s.ic * s.oc / s.g * taps), bias = fill(s.oc);
+
+  std::vector<double> want(p.mb * p.dst_n), magnitude(want.size());
+  std::vector<int64_t> dst_box(p.dst_size, p.dst_size + p.ndims);
+  std::vector<int64_t> box = {s.mb, s.g, s.ic / s.g, s.oc / s.g};
+  box.insert(box.end(), s.ker.begin(), s.ker.end());
+  // The moving tensor: src for a transposed convolution, dst for a convolution.
+  const std::vector<int64_t> moving = s.op == Op::kConv ? dst_box : s.src;
+  each(box, [&](const std::vector<int64_t>& i) {
+    const int64_t n = i[0], ic = i[1] * (s.ic / s.g) + i[2], oc = i[1] * (s.oc / s.g) + i[3];
+    int64_t w = s.op == Op::kConv ? oc * p.wei_0 + i[2] * p.wei_1 : ic * p.wei_0 + i[3] * p.wei_1;
+    for (int a = 0; a < p.ndims; ++a) w += i[4 + a] * p.wei_x[a];
+    each(moving, [&](const std::vector<int64_t>& x) {
+      int64_t from = n * p.src_n + ic * p.src_c, to = n * p.dst_n + oc * p.dst_c;
+      for (int a = 0; a < p.ndims; ++a) {
+        const int64_t other = x[a] * s.stride[a] - s.pad[a] + i[4 + a] * s.dilation[a];
+        const int64_t at_src = s.op == Op::kConv ? other : x[a], at_dst = s.op == Op::kConv ? x[a] : other;
+        if (at_src < 0 || at_src >= p.src_size[a] || at_dst < 0 || at_dst >= p.dst_size[a]) return;
+        from += at_src * p.src_x[a];
+        to += at_dst * p.dst_x[a];
+      }
+      const double product = static_cast<double>(src[from]) * wei[w];
+      want[to] += product;
+      magnitude[to] += std::fabs(product);
+    });
+  });
+
+  ConvProblem part = p;  // what a caller knows before the inputs
+  part.mb = 0;
+  part.src_n = part.src_c = part.dst_n = part.dst_c = 0;
+  for (int a = 0; a < kMaxSpatial; ++a) part.src_size[a] = part.dst_size[a] = part.pad[a] = part.src_x[a] = part.dst_x[a] = 0;
+  const PlanPtr plan = make_plan(s.op, part, s.constant ? wei.data() : nullptr, arch);
+  if (plan == nullptr) {
+    std::printf("FAIL %s [%s]: no plan\n", s.describe().c_str(), isa);
+    ++failures;
+    return;
+  }
+  std::vector<float> first;
+  for (int threads : {1, 3}) {
+    constexpr float kGuard = -12345.0f;
+    std::vector<float> dst(want.size() + 32, std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(dst.begin(), 16, kGuard);
+    std::fill_n(dst.end() - 16, 16, kGuard);
+    Aligned scratch(scratch_bytes(*plan, p, threads));
+    kernels::run(*plan, p, src.data(), s.constant ? nullptr : wei.data(), s.bias ? bias.data() : nullptr, dst.data() + 16,
+                 scratch.data, {nullptr, threads == 1 ? serial : threaded, threads});
+    ++checked;
+    int64_t bad = -1;
+    for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
+      const double b = s.bias ? bias[i % p.dst_n / p.dst_c % s.oc] : 0.0;
+      const double terms = static_cast<double>(s.ic / s.g * taps) + 2;
+      const double bound = 2 * std::numeric_limits<float>::epsilon() * terms * (magnitude[i] + std::fabs(b)) + 1e-30;
+      if (!(std::fabs(dst[16 + i] - (want[i] + b)) <= bound)) bad = i;
+    }
+    for (int i = 0; i < 16; ++i) {
+      if (dst[i] != kGuard || dst[dst.size() - 1 - i] != kGuard) bad = -2;
+    }
+    if (threads == 1) {
+      first = dst;
+    } else if (bad == -1 && std::memcmp(first.data() + 16, dst.data() + 16, want.size() * sizeof(float)) != 0) {
+      bad = -3;
+    }
+    if (bad != -1) {
+      ++failures;
+      std::printf("FAIL %s [%s, %d threads]: ", s.describe().c_str(), isa, threads);
+      if (bad == -2) std::printf("wrote outside dst\n");
+      if (bad == -3) std::printf("differs from one thread\n");
+      if (bad >= 0) std::printf("dst[%ld] = %.9g, want %.9g\n", static_cast<long>(bad), dst[16 + bad], want[bad]);
+      return;
+    }
+  }
+}
+
+std::vector<Shape> shapes(int random_count) {
+  std::vector<Shape> list;
+  // The paths one by one.
+  list.push_back({Op::kConvTranspose, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 64, 32});
+  list.push_back({Op::kConvTranspose, {17, 40}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 2, 1, 13, 29});
+  list.push_back({Op::kConvTranspose, {9, 33}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 20, 3});
+  list.push_back({Op::kConvTranspose, {5, 7}, {9, 9}, {3, 3}, {1, 1}, {4, 4}, {2, 3}, 1, 1, 6, 1});
+  list.push_back({Op::kConvTranspose, {6, 5}, {16, 16}, {8, 8}, {1, 1}, {4, 4}, {4, 4}, 1, 5, 5, 5});
+  list.push_back({Op::kConvTranspose, {60}, {16}, {8}, {1}, {4}, {4}, 1, 1, 70, 32});
+  list.push_back({Op::kConvTranspose, {11}, {64}, {16}, {1}, {8}, {8}, 2, 1, 33, 1});
+  list.push_back({Op::kConvTranspose, {4, 5, 6}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 2, 1, 16, 16});
+  list.push_back({Op::kConvTranspose, {3, 5, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 0}, 1, 1, 9, 17});
+  list.push_back({Op::kConvTranspose, {200, 90}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, 1, 40, 15});  // several blocks
+  list.push_back({Op::kConvTranspose, {7, 300, 40}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {1, 0, 2}, 1, 1, 40, 9});
+  list.push_back({Op::kConvTranspose, {20000}, {4}, {2}, {1}, {1}, {1}, 1, 1, 24, 5});
+  list.push_back({Op::kConvTranspose, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 700, 30});  // several chunks
+  list.push_back({Op::kConvTranspose, {4, 4}, {2, 2}, {5, 3}, {1, 1}, {0, 0}, {-9, -7}, 1, 1, 3, 5});  // s > k, beyond extent
+  list.push_back({Op::kConvTranspose, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {2, 1}, {-6, 0}, 1, 1, 3, 2});    // pad larger than kernel
+  list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {7, 9}, {0, 0}, 1, 1, 3, 10});
+  list.push_back({Op::kConvTranspose, {0, 6}, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {-5, 0}, 1, 1, 3, 10});  // empty src
+  list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {9, 0}, {0, 0}, 1, 1, 3, 10});   // empty dst
+  list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 0}, {0, 0}, 0, 1, 3, 10});   // empty batch
+  list.push_back({Op::kConvTranspose, {9, 9}, {3, 3}, {1, 1}, {40, 40}, {40, 40}, {40, 40}, 1, 1, 3, 10});
+  list.push_back({Op::kConv, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 19, 30});
+  list.push_back({Op::kConv, {33, 31}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1, 1, 3, 16});
+  list.push_back({Op::kConv, {5, 6}, {1, 1}, {3, 2}, {1, 1}, {0, 0}, {0, 0}, 3, 1, 8, 8});
+  list.push_back({Op::kConv, {100}, {40}, {20}, {1}, {3}, {4}, 1, 1, 2, 7});
+
+  std::mt19937 random(7);
+  const auto pick = [&](std::initializer_list<int64_t> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  for (int i = 0; i < random_count; ++i) {
+    Shape s;
+    s.op = random() % 4 == 0 ? Op::kConv : Op::kConvTranspose;
+    const int ndims = static_cast<int>(pick({1, 1, 2, 2, 2, 2, 3, 3, 4}));
+    s.g = pick({1, 1, 1, 2, 3, 5});
+    s.mb = pick({1, 1, 2, 3, 9});
+    s.ic = s.g * pick({1, 1, 2, 3, 5, 8, 17, 70});
+    s.oc = s.g * pick({1, 1, 2, 3, 5, 7, 8, 13, 17, 33});
+    s.bias = random() % 2;
+    s.nxc = random() % 4 == 0;
+    s.constant = random() % 3 != 0;
+    for (int a = 0; a < ndims; ++a) {
+      s.src.push_back(pick({1, 2, 3, 5, 7, 8, 11, 13, 17}));
+      if (ndims <= 2 && random() % 8 == 0) s.src.back() = 37;
+      s.ker.push_back(pick({1, 2, 3, 3, 4, 5}));
+      if (ndims == 1 && random() % 4 == 0) s.ker.back() = pick({16, 21, 40});
+      s.stride.push_back(pick({1, 1, 2, 2, 3, 4}));
+      s.dilation.push_back(pick({1, 1, 1, 2, 3, 4}));
+      s.pad.push_back(pick({0, 0, 1, 2, 3, 6}));
+      s.pad_end.push_back(s.op == Op::kConv ? pick({0, 1, 2, 5}) : pick({0, 0, 1, 2, -1, -3, -7}));
+      if (s.op == Op::kConv) {
+        s.src.back() = std::max(s.src.back(), (s.ker.back() - 1) * s.dilation.back() + 1 - s.pad.back() - s.pad_end.back());
+        s.src.back() = std::max<int64_t>(s.src.back(), 1);
+      }
+    }
+    double work = static_cast<double>(s.mb * s.ic * s.oc / s.g);
+    for (int a = 0; a < ndims; ++a) work *= static_cast<double>(s.src[a] * s.ker[a]);
+    if (work > 4e6) {
+      --i;
+      continue;
+    }
+    list.push_back(s);
+  }
+  return list;
+}
+
+void refuses_what_it_cannot_do() {
+  Shape s{Op::kConvTranspose, {2, 2}, {65, 65}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+  if (make_plan(s.op, problem_of(s), nullptr, ArchFlags{}) != nullptr) ++failures, std::printf("FAIL: too many taps taken\n");
+  Shape t{Op::kConvTranspose, {2}, {1}, {1}, {1}, {0}, {0}};
+  const float inf = std::numeric_limits<float>::infinity();
+  if (make_plan(t.op, problem_of(t), &inf, ArchFlags{}) != nullptr) ++failures, std::printf("FAIL: infinite weight taken\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int random_count = argc > 1 ? std::atoi(argv[1]) : 400;
+  const ArchFlags& host = ArchFlags::host();
+  ArchFlags portable, avx2;
+  avx2.avx2_fma = true;
+  refuses_what_it_cannot_do();
+  for (const Shape& s : shapes(random_count)) {
+    check(s, portable, "portable");
+    if (host.avx2_fma) check(s, avx2, "avx2");
+    if (host.avx512) check(s, host, "avx512");
+  }
+  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
+  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  std::printf("%d runs, %d failures\n", checked, failures);
+  return failures == 0 ? 0 : 1;
+}

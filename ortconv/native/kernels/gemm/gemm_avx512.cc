@@ -1,0 +1,63 @@
+#if defined(__AVX512F__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "kernels/gemm/gemm.h"
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+// R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers.
+template <int R, int V>
+void tile(const GemmArgs& g, int64_t n0) {
+  __m512 acc[R][V];
+  float* c = g.c + n0;
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) {
+      acc[r][v] = g.accumulate ? _mm512_loadu_ps(c + r * g.ldc + kLanes * v) : _mm512_setzero_ps();
+    }
+  }
+  const float* a = g.a;
+  for (int64_t tap = 0; tap < g.taps; ++tap) {
+    const float* b = g.b + g.tap_offset[tap] + n0;
+    for (int64_t k = 0; k < g.k; ++k, a += R, b += g.ldb) {
+      __m512 bv[V];
+      for (int v = 0; v < V; ++v) bv[v] = _mm512_loadu_ps(b + kLanes * v);
+      for (int r = 0; r < R; ++r) {
+        const __m512 ar = _mm512_set1_ps(a[r]);
+        for (int v = 0; v < V; ++v) acc[r][v] = _mm512_fmadd_ps(ar, bv[v], acc[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) _mm512_storeu_ps(c + r * g.ldc + kLanes * v, acc[r][v]);
+  }
+}
+
+using TileFn = void (*)(const GemmArgs&, int64_t);
+
+// Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
+template <int R>
+void rows(const GemmArgs& g) {
+  constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
+  constexpr TileFn kTail[] = {tile<R, 1>, tile<R, 2>, tile<R, std::min(3, kVectors)>, tile<R, kVectors>};
+  int64_t n = 0;
+  for (; n + kVectors * kLanes <= g.cols; n += kVectors * kLanes) tile<R, kVectors>(g, n);
+  if (n < g.cols) kTail[(g.cols - n) / kLanes - 1](g, n);
+}
+
+}  // namespace
+
+void gemm_f32_14x32_avx512(const GemmArgs& g) {
+  constexpr GemmFn kRows[] = {rows<1>, rows<2>, rows<3>,  rows<4>,  rows<5>,  rows<6>,  rows<7>,
+                              rows<8>, rows<9>, rows<10>, rows<11>, rows<12>, rows<13>, rows<14>};
+  kRows[g.rows - 1](g);
+}
+
+}  // namespace ortconv::kernels
+
+#endif
