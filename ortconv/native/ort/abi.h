@@ -115,10 +115,15 @@ using KernelContextGetOutput =
     Slot<91, OrtStatus*(OrtKernelContext*, size_t index, const int64_t* dims, size_t rank, OrtValue**)>;
 using ReleaseStatus = Slot<93, void(OrtStatus*)>;
 using ReleaseTensorTypeAndShapeInfo = Slot<99, void(OrtTensorTypeAndShapeInfo*)>;
+using AddSessionConfigEntry = Slot<130, OrtStatus*(OrtSessionOptions*, const char* key, const char* value)>;
 using ReleaseAllocator = Slot<132, void(OrtAllocator*)>;
 // A null buffer asks for the number of entries.
 using KernelInfoGetAttributeInts = Slot<163, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*, size_t*)>;
 using GetTensorMemoryInfo = Slot<194, OrtStatus*(const OrtValue*, const OrtMemoryInfo**)>;
+using HasSessionConfigEntry = Slot<237, OrtStatus*(const OrtSessionOptions*, const char* key, int* has)>;
+// The size is that of the buffer; it is set to the length of the value and its terminating NUL.
+using GetSessionConfigEntry =
+    Slot<238, OrtStatus*(const OrtSessionOptions*, const char* key, char* value, size_t* size)>;
 using KernelInfoGetNodeName = Slot<244, OrtStatus*(const OrtKernelInfo*, char*, size_t*)>;
 using KernelInfoGetConstantInput =
     Slot<249, OrtStatus*(const OrtKernelInfo*, size_t index, int* is_constant, const OrtValue**)>;

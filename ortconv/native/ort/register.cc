@@ -1,4 +1,5 @@
 // RegisterCustomOps: what ONNX Runtime looks up in this library, and the only symbol it exports.
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@ namespace ortconv {
 namespace {
 
 constexpr const char* kDomain = "org.ortconv";
+constexpr const char* kRegistered = "ortconv.registered";
 constexpr int kOldestMajor = 1, kOldestMinor = 24;
 
 constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape, ConvOp::kConv};
@@ -124,6 +126,22 @@ Registry& registry(const OrtApi* api) {
   return *entry;
 }
 
+std::string address_of(const OrtSessionOptions* options) {
+  return std::to_string(reinterpret_cast<std::uintptr_t>(options));
+}
+
+// A domain that is added twice makes every session with these options fail, so a config entry tells which options have
+// ours. It holds their address, because the copy of its options that a session gives has the entry, but no domains.
+bool is_registered(const OrtApi* api, const OrtSessionOptions* options) {
+  int has_entry = 0;
+  invoke<abi::HasSessionConfigEntry>(api, options, kRegistered, &has_entry);
+  if (has_entry == 0) return false;
+  char address[32] = {};
+  size_t size = sizeof(address);
+  invoke<abi::GetSessionConfigEntry>(api, options, kRegistered, address, &size);
+  return address == address_of(options);
+}
+
 bool is_too_old(const std::string& version) {
   const size_t dot = version.find('.');
   const int major = std::atoi(version.c_str());
@@ -144,6 +162,8 @@ extern "C" ORTCONV_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     }
     const OrtApi* api = base->GetApi(abi::kApiVersion);
     if (api == nullptr) fail("ONNX Runtime ", version, " does not offer version ", abi::kApiVersion, " of its C API.");
+    if (is_registered(api, options)) return;
     invoke<abi::AddCustomOpDomain>(api, options, registry(api).domain);
+    invoke<abi::AddSessionConfigEntry>(api, options, kRegistered, address_of(options).c_str());
   });
 }
