@@ -13,6 +13,8 @@ __all__ = [
     "CheckError",
     "ConversionError",
     "ConversionErrors",
+    "ExecutionError",
+    "InputError",
     "ModelFormatError",
     "NodeRef",
     "OrtconvError",
@@ -197,6 +199,44 @@ class PluginError(OrtconvError):
 
     def __str__(self) -> str:
         return f"{self.problem} {self.hint}".rstrip()
+
+
+class InputError(OrtconvError):
+    """Data given for an input, or for a tensor of the source, does not fit.
+
+    Attributes:
+        input: Name of the input, or the file that cannot be read.
+        problem: What is wrong, with the value found and what is allowed.
+    """
+
+    def __init__(self, input: str, problem: str) -> None:
+        super().__init__(input, problem)
+        self.input = input
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.input}: {self.problem}"
+
+
+class ExecutionError(OrtconvError):
+    """A model, or the source it comes from, cannot be run.
+
+    Attributes:
+        path: The model's file, or a description of it.
+        runtime: What runs it: "ONNX Runtime", "OpenVINO", "float64 reference".
+        problem: What the runtime says.
+        hint: What the user can do about it, or "".
+    """
+
+    def __init__(self, path: str, runtime: str, problem: str, hint: str = "") -> None:
+        super().__init__(path, runtime, problem, hint)
+        self.path = path
+        self.runtime = runtime
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.runtime}: {self.problem} {self.hint}".rstrip()
 
 
 class SemanticsWarning(UserWarning):
