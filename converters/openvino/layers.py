@@ -180,7 +180,8 @@ def _read_edges(table: Element | None, layers: Mapping[int, Layer]) -> dict[int,
             if layer not in layers:
                 raise edge.error(f"layer {layer} does not exist.")
             if (layer, port) not in known:
-                allowed = ", ".join(str(known_port.id) for known_port in getattr(layers[layer], f"{kind}s")) or "none"
+                ports = layers[layer].outputs if known is outputs else layers[layer].inputs
+                allowed = shown([other.id for other in ports])
                 raise edge.error(f"layer {layer} has no {kind} port {port}; its {kind} ports: {allowed}.")
         index = inputs[target]
         if wires[target[0]][index] is not None:

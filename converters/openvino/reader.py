@@ -57,8 +57,10 @@ def read_ir(path: pathlib.Path, *, label: str | None = None, in_memory: bool = F
     try:
         with path.open("rb") as stream:
             root = markup.parse(label, stream)
-    except OSError as error:
-        raise ModelFormatError(label, "", f"the file cannot be read: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        raise ModelFormatError(
+            label, "", f"the file cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
     weights = Weights(path.with_suffix(".bin"), in_memory=in_memory)
     return _Reader(label, read_net(root), weights).graph()
 
@@ -170,7 +172,9 @@ class _Reader:
             raise layer.error(f"precision {shown(text)} is unknown; allowed: {', '.join(sorted(DTYPES))}.")
         stated = (port.precision or text).strip().lower()
         if DTYPES.get(stated) != DTYPES[precision]:
-            raise layer.error(f"attribute element_type says {text}, output port {port.id} says {port.precision}.")
+            raise layer.error(
+                f"attribute element_type says {precision}, output port {port.id} says {shown(port.precision)}."
+            )
         return precision
 
     def _rank_is_open(self, layer: Layer) -> bool:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 
 from ortconv.converters.openvino.layers import Layer, Net
-from ortconv.errors import ModelFormatError
+from ortconv.errors import ModelFormatError, shown
 
 __all__ = ["live_layers"]
 
@@ -61,6 +61,6 @@ def _cycle_error(net: Net, start: int, pending: dict[int, int]) -> ModelFormatEr
         layer = next(wire[0] for wire in net.wires[layer] if wire is not None and pending[wire[0]])
     trail = list(path)
     cycle = [net.layers[index] for index in reversed(trail[trail.index(layer) :])]
-    shown = ", ".join(f"{member.id} {member.name!r}" for member in cycle[:_SHOWN_IN_CYCLE])
+    listed = ", ".join(f"{member.id} {shown(member.name)}" for member in cycle[:_SHOWN_IN_CYCLE])
     more = f" and {len(cycle) - _SHOWN_IN_CYCLE} more" if len(cycle) > _SHOWN_IN_CYCLE else ""
-    return cycle[0].error(f"these layers need each other in a circle: {shown}{more}.")
+    return cycle[0].error(f"these layers need each other in a circle: {listed}{more}.")

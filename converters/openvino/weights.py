@@ -74,7 +74,9 @@ class Weights:
         except FileNotFoundError as error:
             raise ModelFormatError(str(self._path), "", "the file with the model's weights does not exist.") from error
         except (OSError, ValueError) as error:
-            raise ModelFormatError(str(self._path), "", f"the weights cannot be read: {error}.") from error
+            raise ModelFormatError(
+                str(self._path), "", f"the weights cannot be read: {getattr(error, 'strerror', None) or error}."
+            ) from error
 
 
 def _unpack_bits(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
