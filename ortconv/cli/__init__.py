@@ -1,0 +1,71 @@
+"""The command line: arguments, printing and exit codes. 0 done, 1 refused or failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from typing import Any
+
+import click
+
+from ortconv.cli import output
+
+__all__ = ["cli", "main"]
+
+_COMMANDS = {
+    "convert": "Convert sources to ONNX files.",
+    "check": "Check ONNX files, our operators included.",
+    "run": "Run an ONNX file in ONNX Runtime.",
+    "explain": "Show what becomes of each node of a source, and why.",
+    "verify": "Compare a converted model with its source's own runtime.",
+    "ops": "List the operators that are converted.",
+}
+"""Command -> its line in the overview; the module of that name is imported when the command is used."""
+
+
+class _Commands(click.Group):
+    """Loads commands late, and turns every exception into a line on stderr and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = importlib.import_module(f"ortconv.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            ctx.exit(output.failure(error))
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: ortconv convert network.xml graph.json --output-dir onnx",
+)
+@click.version_option(package_name="ortconv", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Convert OpenVINO IR and oneDNN Graph JSON to ONNX, run the result in ONNX Runtime, and prove that it is right.
+
+    Results go to stdout, warnings and errors to stderr. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+    """
+
+
+def main() -> None:
+    """Runs the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # Names may hold what the terminal cannot show.
+    cli(prog_name="ortconv")

@@ -1,0 +1,183 @@
+"""``ortconv convert``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import numpy as np
+
+from ortconv import api
+from ortconv.builder import Semantics, Target
+from ortconv.cli import files, options, output, report
+from ortconv.opset import DOMAIN
+
+__all__ = ["command"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """A source and the file that it becomes."""
+
+    source: pathlib.Path
+    target: pathlib.Path
+
+
+@click.command(
+    "convert", epilog="Example: ortconv convert network.xml graph.json --output-dir onnx --report onnx/report.json"
+)
+@click.argument("sources", nargs=-1, required=True, type=options.SOURCE, metavar="SOURCE...")
+@click.option(
+    "-o",
+    "--output",
+    "target_file",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="OUT.onnx",
+    help="The file to write, for a single source. Default: STEM.onnx in the current directory.",
+)
+@click.option(
+    "--output-dir",
+    "target_dir",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    metavar="DIR",
+    help="Write DIR/STEM.onnx for each source; DIR is made if need be.",
+)
+@options.semantics(
+    "spec", "spec: the source's spec pages (default). runtime: the numbers of its own library, where they differ."
+)
+@click.option(
+    "--target",
+    type=click.Choice(["auto", "onnx", "plugin"]),
+    default="auto",
+    help="auto: standard ONNX where it is exact, else operators of org.ortconv with function bodies (default). onnx: "
+    "standard operators only. plugin: ours wherever they apply.",
+)
+@click.option(
+    "--opset",
+    type=click.IntRange(api.OPSETS.start, api.OPSETS.stop - 1),
+    default=api.DEFAULT_OPSET,
+    show_default=True,
+    help="Version of the ai.onnx opset to emit.",
+)
+@options.tensors
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="FILE.json",
+    help="Write what became of every node, with warnings and errors, as JSON.",
+)
+def command(
+    sources: tuple[pathlib.Path, ...],
+    target_file: pathlib.Path | None,
+    target_dir: pathlib.Path | None,
+    semantics: Semantics,
+    target: Target,
+    opset: int,
+    tensors_file: pathlib.Path | None,
+    report_file: pathlib.Path | None,
+) -> None:
+    """Convert OpenVINO IR (.xml, its .bin beside it) and oneDNN Graph JSON files to ONNX.
+
+    Each source gives one line on stdout. A source that is refused gives an error line for each node and does not stop
+    the others; nothing is written for it, and the exit code is 1.
+    """
+    jobs = _plan(sources, target_file, target_dir)
+    _keep_apart([job.target for job in jobs], report_file, sources, tensors_file)
+    tensors = files.read_npz(tensors_file) if tensors_file else None
+    if target_dir:
+        target_dir.mkdir(parents=True, exist_ok=True)
+    entries = []
+    for number, job in enumerate(jobs, 1):
+        count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
+        with output.progress(f"Converting {job.source}{count}"):
+            entries.append(_convert(job, semantics, target, opset, tensors))
+    if report_file:
+        files.write_json(report_file, report.document(semantics, target, opset, entries))
+    if any(entry["status"] != "converted" for entry in entries):
+        raise click.exceptions.Exit(1)
+
+
+def _convert(
+    job: _Job, semantics: Semantics, target: Target, opset: int, tensors: Mapping[str, np.ndarray] | None
+) -> dict[str, Any]:
+    """Converts one source, says so, and returns its entry in the report."""
+    try:
+        done = api.conversion(job.source, semantics=semantics, target=target, opset=opset, tensors=tensors)
+        done.save(job.target)
+    except Exception as error:
+        output.failure(error)
+        return report.refused(job.source, error)
+    for text in done.warnings:
+        output.warning(text)
+    output.line(output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", (_summary(done), "green"))
+    return report.converted(job.source, job.target, done)
+
+
+def _summary(done: api.Conversion) -> str:
+    nodes = list(done.model.graph)
+    ours = [node for node in nodes if node.domain == DOMAIN]
+    parts = [f"{len(nodes) - len(ours)} standard", f"{len(ours)} {DOMAIN}"] if ours else ["all standard"]
+    text = f"{_count(len(nodes), 'node')} ({', '.join(parts)})"
+    if any(node.op_identifier() not in done.model.functions for node in ours):
+        text += ", needs the plugin"
+    return text + (f", {_count(len(done.warnings), 'warning')}" if done.warnings else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _plan(
+    sources: tuple[pathlib.Path, ...], target_file: pathlib.Path | None, target_dir: pathlib.Path | None
+) -> list[_Job]:
+    """Decides what is written where.
+
+    Raises:
+        click.UsageError: The options contradict each other, or two sources would be written to one file.
+    """
+    if target_file and target_dir:
+        raise click.UsageError("-o and --output-dir exclude each other.")
+    if target_file and len(sources) > 1:
+        raise click.UsageError(f"-o names one file, and there are {len(sources)} sources; use --output-dir.")
+    if target_file and not target_file.parent.is_dir():
+        raise click.UsageError(f"-o: the directory {str(target_file.parent)!r} does not exist.")
+    folder = target_dir or pathlib.Path()
+    jobs = [_Job(source, target_file or folder / f"{source.stem}.onnx") for source in sources]
+    origins: dict[pathlib.Path, list[str]] = defaultdict(list)
+    for job in jobs:
+        origins[_real(job.target)].append(str(job.source))
+    for target, claimants in origins.items():
+        if len(claimants) > 1:
+            raise click.UsageError(
+                f"{', '.join(claimants)}: all would be written to {target.name}; convert them one by one with -o."
+            )
+    return jobs
+
+
+def _keep_apart(
+    targets: list[pathlib.Path],
+    report_file: pathlib.Path | None,
+    sources: tuple[pathlib.Path, ...],
+    tensors_file: pathlib.Path | None,
+) -> None:
+    """Refuses to overwrite what is read, and to write two things to one file.
+
+    Raises:
+        click.UsageError: That would happen.
+    """
+    taken = {_real(path) for source in sources for path in (source, source.with_suffix(".bin"))}
+    taken |= {_real(tensors_file)} if tensors_file else set()
+    for path in [*targets, report_file] if report_file else targets:
+        if _real(path) in taken:
+            raise click.UsageError(f"{path} would overwrite another file of this call; choose another output.")
+        taken.add(_real(path))
+
+
+def _real(path: pathlib.Path) -> pathlib.Path:
+    return pathlib.Path(os.path.realpath(path))

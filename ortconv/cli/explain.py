@@ -1,0 +1,72 @@
+"""``ortconv explain``."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+
+import click
+from rich.text import Text
+
+from ortconv import api
+from ortconv.builder import Semantics, Step, Target
+from ortconv.cli import files, options, output
+from ortconv.errors import ConversionErrors, NodeRef
+from ortconv.opset import DOMAIN
+
+__all__ = ["command"]
+
+
+@click.command("explain", epilog="Example: ortconv explain network.xml --semantics runtime")
+@click.argument("source", type=options.SOURCE)
+@options.semantics("spec", "As for convert: spec (default) or runtime.")
+@click.option(
+    "--target",
+    type=click.Choice(["auto", "onnx", "plugin"]),
+    default="auto",
+    help="As for convert: auto (default), onnx or plugin.",
+)
+@options.tensors
+def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_file: pathlib.Path | None) -> None:
+    """Show what becomes of each node of SOURCE, and why: the resolved padding, and warnings.
+
+    Nothing is written. The table lists a source's nodes in the order in which they are computed.
+    """
+    tensors = files.read_npz(tensors_file) if tensors_file else None
+    try:
+        done = api.conversion(source, semantics=semantics, target=target, tensors=tensors)
+    except ConversionErrors as errors:
+        rows = [(_node(error.node), Text("refused", "red"), error.problem) for error in errors.exceptions if error.node]
+        output.table(("node", "becomes", "why"), rows)
+        raise
+    output.table(("node", "becomes", "why"), [_row(step) for step in done.steps])
+    nodes = list(done.model.graph)
+    ours = sum(node.domain == DOMAIN for node in nodes)
+    output.line(
+        f"\n{len(done.steps)} source nodes, {len(nodes)} ONNX nodes, {ours} of them of {DOMAIN}; "
+        f"{len(done.warnings)} warnings"
+    )
+
+
+def _row(step: Step) -> tuple[output.Cell, output.Cell, output.Cell]:
+    why = Text("; ".join(map(output.plain, step.notes)))
+    for text in step.warnings:
+        why.append("; " if why else "")
+        why.append(f"warning: {output.plain(text)}", style="yellow")
+    return _node(step.ref), _becomes(step), why
+
+
+def _node(ref: NodeRef) -> Text:
+    return Text.assemble((output.plain(ref.op_type), "bold"), f" {output.plain(ref.name)} (id {output.plain(ref.id)})")
+
+
+def _becomes(step: Step) -> Text:
+    counts = Counter((node.domain, node.op_type) for node in step.nodes)
+    made = Text(", ").join(
+        Text(
+            (f"{count} " if count > 1 else "") + (f"{domain}.{op_type}" if domain else op_type),
+            style="cyan" if domain == DOMAIN else "",
+        )
+        for (domain, op_type), count in counts.items()
+    )
+    return made or Text("nothing", style="dim")

@@ -1,0 +1,132 @@
+"""``--input``, ``--shape`` and ``--random``: what the user gives for a model's inputs."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from ortconv.cli import output
+from ortconv.errors import InputError, shown
+from ortconv.inputs import Array, Input
+
+__all__ = ["describe", "feed_options", "parse_inputs", "parse_shapes"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def feed_options(function: _F) -> _F:
+    """Adds the three options, as ``input_texts``, ``shape_texts`` and ``seed``."""
+    for decorate in (
+        click.option(
+            "--random",
+            "seed",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            metavar="SEED",
+            help="Seed of the random data for inputs that are not given: floats standard normal, integers -10 to 10.",
+        ),
+        click.option(
+            "--shape",
+            "shape_texts",
+            multiple=True,
+            metavar="NAME=1x3x8x8",
+            help="Shape of the random data, for an input with dims that the model leaves open.",
+        ),
+        click.option(
+            "--input",
+            "input_texts",
+            multiple=True,
+            metavar="NAME=FILE.npy",
+            help="Data for an input: a file, or numbers in brackets, as in --input size=[28,28].",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Array]:
+    """Reads what ``--input`` names.
+
+    Raises:
+        click.UsageError: An input does not exist.
+        InputError: A file cannot be read.
+    """
+    return {
+        name: _literal(text) if text.lstrip().startswith("[") else _read_npy(pathlib.Path(text))
+        for name, text in _pairs(texts, inputs, "--input").items()
+    }
+
+
+def parse_shapes(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, tuple[int, ...]]:
+    """Parses what ``--shape`` says: sizes between "x" or ",", nothing for a scalar.
+
+    Raises:
+        click.UsageError: An input does not exist, or a shape is malformed.
+    """
+    shapes = {}
+    for name, text in _pairs(texts, inputs, "--shape").items():
+        sizes = [size.strip() for size in text.replace(",", "x").split("x")] if text.strip() else []
+        if not all(size.isascii() and size.isdigit() and len(size) < 10 for size in sizes):
+            raise click.UsageError(f"--shape: {shown(text)} is not a shape; allowed: sizes as in 1x3x224x224.")
+        shapes[name] = tuple(map(int, sizes))
+    return shapes
+
+
+def describe(inputs: Sequence[Input], feeds: dict[str, Array], given: Iterable[str], seed: int) -> list[list[str]]:
+    """Returns a row per input: name, type, shape, where its data comes from."""
+    chosen = set(given)
+    return [
+        [
+            output.plain(each.name),
+            feeds[each.name].dtype.name,
+            str(list(feeds[each.name].shape)),
+            "given" if each.name in chosen else f"random, seed {seed}",
+        ]
+        for each in inputs
+    ]
+
+
+def _pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[str, str]:
+    """Splits NAME=REST, where a name may itself hold "="."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        names = [each.name for each in inputs if text.startswith(f"{each.name}=")]
+        if not names:
+            known = ", ".join(each.name for each in inputs) or "none"
+            raise click.UsageError(
+                f"{option}: {shown(text)} does not begin with an input's name and =; inputs: {known}."
+            )
+        name = max(names, key=len)
+        if name in pairs:
+            raise click.UsageError(f"{option}: input {name} is given twice.")
+        pairs[name] = text[len(name) + 1 :]
+    return pairs
+
+
+def _literal(text: str) -> Array:
+    try:
+        array = np.array(json.loads(text))
+    except ValueError as error:
+        raise click.UsageError(f"--input: {shown(text)} is not a list of numbers: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise click.UsageError(f"--input: {shown(text)} is not a list of numbers.")
+    return array
+
+
+def _read_npy(path: pathlib.Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
+    except (ValueError, EOFError) as error:
+        raise InputError(str(path), f"is not an .npy file of numbers: {error}") from error
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
+    return loaded

@@ -1,0 +1,62 @@
+"""Reading and writing what goes with a model: reports and tensors. A file is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortconv.errors import InputError
+
+__all__ = ["read_npz", "write_json", "write_npz"]
+
+Array = npt.NDArray[Any]
+
+
+def read_npz(path: pathlib.Path) -> dict[str, Array]:
+    """Reads the arrays of an ``.npz`` file.
+
+    Raises:
+        InputError: It is not such a file.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise InputError(str(path), "holds one array; an .npz file of named arrays is required.")
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(str(path), f"is not an .npz file of plain arrays: {error}") from error
+
+
+def write_json(path: pathlib.Path, content: object) -> None:
+    """Writes a JSON file."""
+    with _whole(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+
+
+def write_npz(path: pathlib.Path, arrays: Mapping[str, Array]) -> None:
+    """Writes an ``.npz`` file with the arrays under any names."""
+    with _whole(path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a temporary path beside `path`, which replaces it if nothing goes wrong."""
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        temporary = pathlib.Path(folder) / path.name
+        yield temporary
+        os.replace(temporary, path)

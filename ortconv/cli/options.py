@@ -1,0 +1,32 @@
+"""Options that several commands share, and how they read files and name things."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["SOURCE", "semantics", "tensors"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+SOURCE = click.Path(path_type=pathlib.Path)
+"""A file that is read: one that is missing is a failure of that file (exit 1), not wrong usage."""
+
+
+def tensors(function: _F) -> _F:
+    """Adds ``--tensors``."""
+    return click.option(
+        "--tensors",
+        "tensors_file",
+        type=SOURCE,
+        metavar="FILE.npz",
+        help="Data of tensors that the source names but does not hold (oneDNN constants), by tensor id or name.",
+    )(function)
+
+
+def semantics(default: str | None, explanation: str) -> Callable[[_F], _F]:
+    """Adds ``--semantics``."""
+    return click.option("--semantics", type=click.Choice(["spec", "runtime"]), default=default, help=explanation)

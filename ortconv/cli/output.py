@@ -1,0 +1,122 @@
+"""What people see: tables and results on stdout, warnings and errors on stderr, colours on a terminal only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ortconv.errors import ConversionErrors, OrtconvError
+
+__all__ = ["Cell", "failure", "line", "plain", "progress", "stderr", "stdout", "table", "warning"]
+
+Cell = str | Text
+
+_UNLIMITED = 1 << 20
+"""Columns of output that is not a terminal: nothing is wrapped, so that one row is one line for grep and less -S."""
+
+
+def stdout() -> Console:
+    """Returns a console on this moment's stdout."""
+    return _console(stderr=False)
+
+
+def stderr() -> Console:
+    """Returns a console on this moment's stderr."""
+    return _console(stderr=True)
+
+
+def plain(text: object) -> str:
+    """Returns text from a file without anything that would steer a terminal: such characters are escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
+
+
+def line(*parts: Cell) -> None:
+    """Prints one line; it is not wrapped, so that it can be copied."""
+    _print(stdout(), Text.assemble(*parts))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Sequence[str] = ()) -> None:
+    """Prints a table, wrapped within its columns on a terminal and one line per row elsewhere.
+
+    Args:
+        columns: Headings.
+        rows: Cells.
+        numbers: The headings of columns that are aligned to the right and not wrapped.
+    """
+    console = stdout()
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        right = column in numbers
+        shown.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    with console.capture() as capture:
+        console.print(shown)
+    text = capture.get()
+    if not console.is_terminal:
+        text = "".join(f"{row.rstrip()}\n" for row in text.splitlines())
+    console.file.write(text)
+
+
+def warning(text: str) -> None:
+    """Prints a warning on one line."""
+    _print(stderr(), Text.assemble(("warning: ", "yellow"), _one_line(text)))
+
+
+def failure(error: BaseException) -> int:
+    """Prints an error, one line for each thing refused, and returns the exit code.
+
+    What ortconv raises on purpose is printed as it is, and so is what the operating system refuses. Anything else is
+    a bug, which is said. With ORTCONV_DEBUG=1 a traceback follows.
+    """
+    code = 1
+    if isinstance(error, ConversionErrors):
+        lines = [str(each) for each in error.exceptions]
+    elif isinstance(error, OrtconvError):
+        lines, code = [str(error)], error.exit_code
+    elif isinstance(error, OSError) and error.strerror:
+        lines = [f"{error.filename}: {error.strerror}" if error.filename else error.strerror]
+    elif isinstance(error, MemoryError):
+        lines = ["not enough memory"]
+    else:
+        lines = [
+            f"internal error: {type(error).__name__}: {error}; please report this with what ORTCONV_DEBUG=1 adds to it"
+        ]
+    console = stderr()
+    for each in lines:
+        _print(console, Text.assemble(("error: ", "bold red"), _one_line(each)))
+    if os.environ.get("ORTCONV_DEBUG") == "1":
+        traceback.print_exception(error, file=console.file)
+    return code
+
+
+@contextlib.contextmanager
+def progress(text: str) -> Iterator[None]:
+    """Shows what is being done while it lasts; nothing where stderr is not a terminal."""
+    console = stderr()
+    if console.is_terminal and stdout().is_terminal:
+        with console.status(plain(text)):
+            yield
+    else:
+        yield
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else _UNLIMITED
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(text, soft_wrap=True)
+
+
+def _one_line(text: str) -> str:
+    return plain(" ".join(text.split()))

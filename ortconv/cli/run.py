@@ -1,0 +1,134 @@
+"""``ortconv run``."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+
+import click
+import ml_dtypes
+import numpy as np
+
+from ortconv import inputs, plugin
+from ortconv.cli import feeds, files, options, output
+from ortconv.errors import InputError, PluginError
+from ortconv.execution import Backend, Model
+from ortconv.inputs import Array
+
+__all__ = ["command"]
+
+
+@click.command("run", epilog="Example: ortconv run network.onnx --input image=photo.npy --output results.npz")
+@click.argument("model", type=options.SOURCE, metavar="MODEL.onnx")
+@feeds.feed_options
+@click.option(
+    "--output",
+    "output_file",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="FILE.npz",
+    help="Write the outputs by name. numpy has no bfloat16 or float8: they are written as float32, which is exact.",
+)
+@click.option(
+    "--provider",
+    "providers",
+    multiple=True,
+    metavar="NAME",
+    help="Execution provider, best first: cpu (default), cuda, or any name that ONNX Runtime knows.",
+)
+@click.option("--no-plugin", is_flag=True, help="Run our operators by the function bodies in the file.")
+@click.option(
+    "--backend",
+    type=click.Choice(["native", "python"]),
+    default=None,
+    help="What runs our operators: the native library (default where installed), or Python (onnxruntime-extensions).",
+)
+def command(
+    model: pathlib.Path,
+    input_texts: tuple[str, ...],
+    shape_texts: tuple[str, ...],
+    seed: int,
+    output_file: pathlib.Path | None,
+    providers: tuple[str, ...],
+    no_plugin: bool,
+    backend: Backend | None,
+) -> None:
+    """Run an ONNX file in ONNX Runtime, with our plugin, and show its outputs.
+
+    Inputs that are not given get random data. The statistics of an output leave out NaN and infinities, which are
+    counted.
+    """
+    if no_plugin and backend:
+        raise click.UsageError("--no-plugin and --backend exclude each other.")
+    if output_file and not output_file.parent.is_dir():
+        raise click.UsageError(f"--output: the directory {str(output_file.parent)!r} does not exist.")
+    if not model.is_file():
+        raise InputError(str(model), "is not a file.")
+    names = _provider_names(providers)
+    with output.progress(f"Loading {model}"):
+        loaded = Model(
+            model, str(model), backend="none" if no_plugin else backend or _default_backend(), providers=names
+        )
+    given = feeds.parse_inputs(input_texts, loaded.inputs)
+    data = inputs.fill(loaded.inputs, given, feeds.parse_shapes(shape_texts, loaded.inputs), seed)
+    with output.progress(f"Running {model}"):
+        results = loaded.run(data)
+    if loaded.inputs:
+        output.table(("input", "type", "shape", "data"), feeds.describe(loaded.inputs, data, given, seed))
+        output.line()
+    output.table(
+        ("output", "type", "shape", "min", "mean", "max", "NaN", "inf"),
+        [_row(name, array) for name, array in results.items()],
+        numbers=("min", "mean", "max", "NaN", "inf"),
+    )
+    if output_file:
+        files.write_npz(output_file, _storable(results))
+
+
+def _default_backend() -> Backend:
+    """Returns "native", or "none" with a warning where this installation has no native library."""
+    try:
+        plugin.library_path()
+    except PluginError as error:
+        output.warning(f"{error.problem} Our operators run by the function bodies in the file.")
+        return "none"
+    return "native"
+
+
+def _provider_names(given: tuple[str, ...]) -> list[str]:
+    """Returns the providers' full names.
+
+    Raises:
+        click.UsageError: One is not available.
+    """
+    available = plugin.import_onnxruntime().get_available_providers()
+    short = {name.casefold(): name for name in available}
+    short |= {name.removesuffix("ExecutionProvider").casefold(): name for name in available}
+    for name in given:
+        if name.casefold() not in short:
+            raise click.UsageError(f"--provider: {name} is not available; available: {', '.join(available)}.")
+    return [short[name.casefold()] for name in given] or ["CPUExecutionProvider"]
+
+
+def _row(name: str, array: Array) -> list[str]:
+    numbers = array.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    summary = [finite.min(), finite.mean(), finite.max()] if finite.size else []
+    counts = [np.isnan(numbers).sum(), np.isinf(numbers).sum()]
+    statistics = [f"{value:.6g}" for value in summary] or ["-"] * 3
+    return [output.plain(name), array.dtype.name, str(list(array.shape)), *statistics, *map(str, counts)]
+
+
+def _storable(results: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns arrays of types that numpy has by itself, with the same values."""
+    return {
+        name: array.astype(np.float32 if _is_float(array) else np.int8) if array.dtype.isbuiltin != 1 else array
+        for name, array in results.items()
+    }
+
+
+def _is_float(array: Array) -> bool:
+    try:
+        ml_dtypes.finfo(array.dtype)
+    except ValueError:
+        return False
+    return True

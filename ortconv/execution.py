@@ -1,0 +1,107 @@
+"""Running an ONNX model in ONNX Runtime on numpy arrays of any type, with every failure as one of our errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ortconv import plugin
+from ortconv.errors import ExecutionError, OrtconvError
+from ortconv.inputs import Array, Input
+
+__all__ = ["Backend", "Model"]
+
+Backend = Literal["native", "python", "none"]
+"""What executes our nodes: the native library, the Python ops, or the function bodies in the file."""
+
+_RUNTIME = "ONNX Runtime"
+
+_TYPES = {
+    "float": ir.DataType.FLOAT,
+    "double": ir.DataType.DOUBLE,
+    **{
+        name: ir.DataType[name.upper()]
+        for name in ("float16", "bfloat16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+    },
+    "uint64": ir.DataType.UINT64,
+    **{name: ir.DataType[name.upper()] for name in ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")},
+}
+"""Type names in ONNX Runtime's words."""
+
+
+class Model:
+    """A model loaded in ONNX Runtime.
+
+    Args:
+        model: The file, or the model itself.
+        name: How messages call it.
+        backend: What executes our nodes.
+        providers: Execution providers, best first; the CPU provider by default.
+        folder: Where external data of a model that is no file lies.
+
+    Attributes:
+        inputs: What it takes.
+        outputs: Names of what it gives.
+
+    Raises:
+        ExecutionError: ONNX Runtime does not load it.
+        PluginError: The backend cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | onnx.ModelProto,
+        name: str,
+        *,
+        backend: Backend = "native",
+        providers: Sequence[str] = ("CPUExecutionProvider",),
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        from ortconv.session import InferenceSession
+
+        onnxruntime = plugin.import_onnxruntime()
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # What goes wrong is raised, and need not be logged as well.
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fspath(folder))
+        self._name = name
+        try:
+            self._session: Any = InferenceSession(model, options, providers=list(providers), backend=backend)
+        except OrtconvError:
+            raise
+        except Exception as error:  # ONNX Runtime's own exception classes have no common base.
+            raise ExecutionError(name, _RUNTIME, f"cannot load the model: {error}") from error
+        self.inputs = tuple(self._input(declared) for declared in self._session.get_inputs())
+        self.outputs = tuple(output.name for output in self._session.get_outputs())
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the model.
+
+        Args:
+            feeds: An array of the declared type for every input.
+
+        Returns:
+            The outputs by name.
+
+        Raises:
+            ExecutionError: ONNX Runtime reports a failure.
+        """
+        try:
+            results = self._session.run(self.outputs, dict(feeds))
+        except OrtconvError:
+            raise
+        except Exception as error:  # As above.
+            raise ExecutionError(self._name, _RUNTIME, f"fails: {error}") from error
+        return {name: np.asarray(array) for name, array in zip(self.outputs, results, strict=True)}
+
+    def _input(self, declared: Any) -> Input:
+        name = declared.type.removeprefix("tensor(").removesuffix(")")
+        if name not in _TYPES:
+            raise ExecutionError(self._name, _RUNTIME, f"input {declared.name} has type {declared.type}; numbers only.")
+        shape = tuple(dim if isinstance(dim, int) else dim or None for dim in declared.shape)
+        return Input(declared.name, _TYPES[name], shape)
