@@ -1,0 +1,253 @@
+"""``InferenceSession``: ONNX Runtime's own, with our operators in place and arrays of ``ml_dtypes`` in and out.
+
+Importing this module imports ONNX Runtime, so nothing else of ortconv imports it at load time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto
+
+from ortconv import plugin, pyops
+from ortconv.errors import PluginError
+
+plugin.import_onnxruntime()  # says in our words what is missing
+import onnxruntime  # noqa: E402
+
+__all__ = ["REQUIRES_PLUGIN", "Backend", "InferenceSession"]
+
+Backend = Literal["native", "python", "none"]
+
+REQUIRES_PLUGIN = "ortconv.requires_plugin"
+"""Metadata key of models that standard operators alone would not compute exactly."""
+
+_STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
+    np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16, "tensor(bfloat16)"),
+    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, TensorProto.FLOAT8E4M3FN, "tensor(float8e4m3fn)"),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.uint8, TensorProto.FLOAT8E4M3FNUZ, "tensor(float8e4m3fnuz)"),
+    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2, "tensor(float8e5m2)"),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ, "tensor(float8e5m2fnuz)"),
+}
+"""Types that numpy lacks -> the type their bits travel in, ONNX's number and ONNX Runtime's name for them."""
+
+_BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()}
+
+
+class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # onnxruntime is an untyped import
+    """An ``onnxruntime.InferenceSession`` that executes the operators of ``org.ortconv``.
+
+    Arguments and methods are those of the base class, with these additions. `run` takes and returns arrays of
+    ``ml_dtypes.bfloat16`` and of its float8 types.
+
+    The native library is registered in `sess_options` where those are given; registering it there before, or other
+    libraries before or after, is fine. With ``backend="python"``, onnxruntime-extensions is registered in them.
+    If they have it already, from before our Python ops were known to it, the session uses a copy of the options, in
+    which no other custom operators are registered.
+
+    Args:
+        model_or_path: Path of a model file, a serialized model, or an ``onnx.ModelProto`` of any size.
+        sess_options: An ``onnxruntime.SessionOptions``.
+        providers: As in the base class.
+        provider_options: As in the base class.
+        backend: "native" executes our operators in the native library; "python" in `ortconv.reference`, through
+            onnxruntime-extensions; "none" leaves them to their function bodies.
+        **kwargs: As in the base class.
+
+    Raises:
+        PluginError: What the backend needs is missing, or the model needs the plugin and `backend` is "none".
+        ValueError: `backend` is unknown.
+    """
+
+    def __init__(
+        self,
+        model_or_path: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        sess_options: Any = None,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        *,
+        backend: Backend = "native",
+        **kwargs: Any,
+    ) -> None:
+        if backend not in get_args(Backend):
+            raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
+        self._calls: pyops.Calls | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        more = {"providers": providers, "provider_options": provider_options, **kwargs}
+        if backend == "python":
+            self._calls = pyops.Calls()
+            model = _load(model_or_path)
+            pyops.rewrite(model, self._calls)
+            if sess_options is None:
+                pyops.register(options)
+                super().__init__(self._loadable(model), options, **more)
+            else:
+                self._create_beside(self._loadable(model), options, more)
+            return
+        source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
+        if backend == "native":
+            plugin.register(options)
+            super().__init__(source, options, **more)
+            return
+        try:
+            super().__init__(source, options, **more)
+        except Exception as error:
+            if _metadata(model_or_path).get(REQUIRES_PLUGIN):
+                raise _needs_plugin() from error
+            raise
+        if self.get_modelmeta().custom_metadata_map.get(REQUIRES_PLUGIN):
+            raise _needs_plugin()
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        """Runs the model.
+
+        Args:
+            output_names: The outputs wanted; None or empty for all.
+            input_feed: Input name to array.
+            run_options: An ``onnxruntime.RunOptions``.
+
+        Returns:
+            The outputs as numpy arrays; those of types numpy lacks as arrays of ``ml_dtypes``.
+
+        Raises:
+            PluginError: A node failed with ``backend="python"``; otherwise ONNX Runtime's own exceptions.
+            TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
+        """
+        types = {output.name: output.type for output in self.get_outputs()}
+        names = list(output_names or types)
+        special = any(_is_special(data) for data in input_feed.values())
+        with self._collect():
+            if not special and not any(types.get(name) in _BY_NAME for name in names):
+                return list(super().run(output_names, input_feed, run_options))
+            values = {name: _to_value(name, data) for name, data in input_feed.items()}
+            results = super().run_with_ort_values(names, values, run_options)
+        return [_to_array(value) for value in results]
+
+    def run_with_ort_values(
+        self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
+    ) -> Any:
+        """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
+        with self._collect():
+            return super().run_with_ort_values(output_names, input_dict_ort_values, run_options)
+
+    def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
+        """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
+        with self._collect():
+            super().run_with_iobinding(iobinding, run_options)
+
+    def run_with_ortvaluevector(self, *args: Any, **kwargs: Any) -> None:
+        """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
+        with self._collect():
+            super().run_with_ortvaluevector(*args, **kwargs)
+
+    def run_async(self, *args: Any, **kwargs: Any) -> None:
+        """Runs the model as the base class does.
+
+        Raises:
+            PluginError: The backend is "python", whose failures could not be told from results.
+        """
+        if self._calls is not None:
+            raise PluginError("run_async is not available with backend='python'.", "Use run.")
+        super().run_async(*args, **kwargs)
+
+    def _collect(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._calls is None else self._calls.collect()
+
+    def _create_beside(self, source: str | bytes, options: Any, more: dict[str, Any]) -> None:
+        """Creates the session with options that may or may not have our Python ops, or onnxruntime-extensions."""
+        try:
+            super().__init__(source, options, **more)
+        except Exception as error:
+            if pyops.PYTHON_DOMAIN not in str(error):
+                raise
+            options = pyops.copy_if_extended(options) or options
+            pyops.register(options)
+            super().__init__(source, options, **more)
+
+    def _loadable(self, model: onnx.ModelProto) -> str | bytes:
+        """Returns the serialized model, or the path of a file where it is too large for a message."""
+        data = _serialize(model)
+        if data is not None:
+            return data
+        self._folder = tempfile.TemporaryDirectory(prefix="ortconv-", ignore_cleanup_errors=True)
+        path = pathlib.Path(self._folder.name) / "model.onnx"
+        ir.save(ir.from_proto(model), path, external_data="model.data")
+        return os.fspath(path)
+
+
+def _serialize(model: onnx.ModelProto) -> bytes | None:
+    """Returns the message, or None if it exceeds protobuf's 2 GiB."""
+    try:
+        return bytes(model.SerializeToString())
+    except Exception:  # EncodeError or ValueError, depending on protobuf's version
+        return None
+
+
+def _load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+    """Returns the model with its external data, as an object of our own."""
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy
+    return onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+
+
+def _metadata(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> dict[str, str]:
+    """Returns a model's metadata, which is empty for what is no ONNX model."""
+    try:
+        if isinstance(model, bytes):
+            model = onnx.load_from_string(model)
+        elif not isinstance(model, onnx.ModelProto):
+            model = onnx.load(model, load_external_data=False)
+    except Exception:  # whatever it is, ONNX Runtime has refused it with a better message
+        return {}
+    return {entry.key: entry.value for entry in model.metadata_props}
+
+
+def _needs_plugin() -> PluginError:
+    return PluginError(
+        "the model needs the ortconv plugin: standard operators alone do not compute it exactly.",
+        "Use backend='native' or backend='python'.",
+    )
+
+
+def _is_special(data: object) -> bool:
+    return isinstance(data, np.ndarray) and data.dtype.type.__module__.startswith("ml_dtypes")
+
+
+def _to_value(name: str, data: Any) -> Any:
+    if isinstance(data, onnxruntime.OrtValue):
+        return data
+    array = np.asarray(data, order="C")
+    if not _is_special(array):
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    if array.dtype not in _STORED_AS:
+        allowed = ", ".join(map(str, _STORED_AS))
+        raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
+    storage, element, _ = _STORED_AS[array.dtype]
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(storage), element)
+
+
+def _to_array(value: Any) -> npt.NDArray[Any]:
+    dtype = _BY_NAME.get(value.data_type())
+    if dtype is None:
+        array: npt.NDArray[Any] = value.numpy()
+        return array
+    # ONNX Runtime converts these types neither to numpy nor through DLPack; results of `run` lie in host memory.
+    shape = value.shape()
+    data = ctypes.string_at(value.data_ptr(), dtype.itemsize * int(np.prod(shape))) if 0 not in shape else b""
+    return np.frombuffer(bytearray(data), dtype).reshape(shape)
