@@ -1,0 +1,267 @@
+"""Activation functions.
+
+ONNX has an op for most of them; ONNX Runtime has kernels of those for float32 only, so that on float64 they become
+formulas of simpler ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.types import (
+    FLOATS,
+    INTEGERS,
+    UNSIGNED,
+    apply,
+    compute,
+    dtype_of,
+    require,
+    scalar,
+)
+from ortconv.converters.openvino.ops.unary import NO_FRACTIONS
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+_GELU_OPSET = 20
+
+
+def _either(
+    b: Builder,
+    x: ir.Value,
+    onnx_op: str,
+    formula: Callable[[ir.Value], ir.Value],
+    kernels: tuple[str, ...],
+    **attributes: object,
+) -> ir.Value:
+    """Emits the ONNX op, or on float64 the formula."""
+    require(x, "data", FLOATS, hint=NO_FRACTIONS)
+    if x.dtype == ir.DataType.DOUBLE:
+        return compute(b, formula, x, kernels=kernels)
+    return apply(b, onnx_op, x, **attributes)
+
+
+@REGISTRY.lowering("ReLU")
+def relu(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Relu; Max with zero on 64-bit integers; Identity on unsigned ones."""
+    if data.dtype in UNSIGNED:
+        return b.op("Identity", data)
+    if data.dtype == ir.DataType.INT64:
+        return b.op("Max", data, scalar(b, 0, data))
+    return apply(b, "Relu", data)
+
+
+@REGISTRY.lowering("PReLU")
+def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
+    """PRelu, a slope per channel shaped to broadcast along axis 1; a formula on float64."""
+    require(data, "data", FLOATS)
+    slope = _per_channel(b, data, slope)
+    if data.dtype != ir.DataType.DOUBLE:
+        return apply(b, "PRelu", data, slope)
+    return compute(
+        b,
+        lambda x, s: b.op("Where", b.op("Less", x, scalar(b, 0, x)), b.op("Mul", s, x), x),
+        data,
+        slope,
+        kernels=("Less", "Mul", "Where"),
+    )
+
+
+def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
+    """Shapes a 1-D slope of as many entries as the data has channels; others broadcast as numpy does."""
+    rank = rank_of(data, "data")
+    if rank_of(slope, "slope") != 1 or rank < 3:
+        return slope
+    assert slope.shape is not None
+    assert data.shape is not None
+    entries, channels = slope.shape[0], data.shape[1]
+    if entries == 1:
+        return slope
+    if not isinstance(entries, int) or not isinstance(channels, int):
+        raise ShapeError("data", data.shape, f"its second dimension must be known: slope is {slope.shape}.")
+    return b.op("Unsqueeze", slope, b.constant(list(range(1, rank - 1)))) if entries == channels else slope
+
+
+@REGISTRY.lowering("Elu")
+def elu(b: Builder, data: ir.Value, /, *, alpha: float) -> ir.Value:
+    """Elu; a formula on float64."""
+
+    def formula(x: ir.Value) -> ir.Value:
+        below = b.op("Mul", scalar(b, alpha, x), b.op("Sub", b.op("Exp", x), scalar(b, 1, x)))
+        return b.op("Where", b.op("Less", x, scalar(b, 0, x)), below, x)
+
+    return _either(b, data, "Elu", formula, ("Exp", "Less", "Mul", "Sub", "Where"), alpha=alpha)
+
+
+@REGISTRY.lowering("Selu")
+def selu(b: Builder, data: ir.Value, alpha: ir.Value, lambda_: ir.Value, /) -> ir.Value:
+    """Selu, or a formula where alpha or lambda is no constant or on float64."""
+    require(data, "data", FLOATS)
+    a, g = b.array(alpha), b.array(lambda_)
+    if a is not None and g is not None and a.size == g.size == 1 and data.dtype != ir.DataType.DOUBLE:
+        return apply(b, "Selu", data, alpha=float(a.item()), gamma=float(g.item()))
+
+    def formula(x: ir.Value, alpha: ir.Value, scale: ir.Value) -> ir.Value:
+        below = b.op("Mul", alpha, b.op("Sub", b.op("Exp", x), scalar(b, 1, x)))
+        return b.op("Mul", scale, b.op("Where", b.op("Greater", x, scalar(b, 0, x)), x, below))
+
+    return compute(b, formula, data, alpha, lambda_, kernels=("Exp", "Greater", "Mul", "Sub", "Where"))
+
+
+@REGISTRY.lowering("Gelu", since=2)
+def gelu(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Gelu; a formula of Erf before opset 20."""
+    return _gelu(b, data, "erf")
+
+
+@REGISTRY.lowering("Gelu", since=7)
+def gelu_7(b: Builder, data: ir.Value, /, *, approximation_mode: Literal["erf", "tanh"] = "erf") -> ir.Value:
+    """Gelu; a formula of Erf or Tanh before opset 20."""
+    return _gelu(b, data, approximation_mode)
+
+
+def _gelu(b: Builder, data: ir.Value, mode: Literal["erf", "tanh"]) -> ir.Value:
+    require(data, "data", FLOATS)
+
+    def formula(x: ir.Value) -> ir.Value:
+        if mode == "erf":
+            inner = b.op("Erf", b.op("Mul", x, scalar(b, math.sqrt(0.5), x)))
+        else:
+            cube = b.op("Mul", b.op("Mul", x, x), b.op("Mul", x, scalar(b, 0.044715, x)))
+            inner = b.op("Tanh", b.op("Mul", b.op("Add", x, cube), scalar(b, math.sqrt(2 / math.pi), x)))
+        return b.op("Mul", b.op("Mul", x, scalar(b, 0.5, x)), b.op("Add", inner, scalar(b, 1, x)))
+
+    if b.options.opset >= _GELU_OPSET and data.dtype != ir.DataType.DOUBLE:
+        return apply(b, "Gelu", data, approximate="none" if mode == "erf" else "tanh")
+    return compute(b, formula, data, kernels=("Add", "Mul", {"erf": "Erf", "tanh": "Tanh"}[mode]))
+
+
+@REGISTRY.lowering("HSwish", since=4)
+def hswish(b: Builder, data: ir.Value, /) -> ir.Value:
+    """HardSwish; a formula on float64."""
+    return _either(
+        b, data, "HardSwish", lambda x: b.op("Mul", x, _relu6(b, x)), ("Add", "Clip", "Mul", "Div")
+    )
+
+
+@REGISTRY.lowering("HSigmoid", since=5)
+def hsigmoid(b: Builder, data: ir.Value, /) -> ir.Value:
+    """HardSigmoid with alpha 1/6 and beta 1/2; a formula on float64."""
+    return _either(
+        b, data, "HardSigmoid", lambda x: _relu6(b, x), ("Add", "Clip", "Div"), alpha=1 / 6, beta=0.5
+    )
+
+
+def _relu6(b: Builder, x: ir.Value) -> ir.Value:
+    clipped = b.op("Clip", b.op("Add", x, scalar(b, 3, x)), scalar(b, 0, x), scalar(b, 6, x))
+    return b.op("Div", clipped, scalar(b, 6, x))
+
+
+@REGISTRY.lowering("HardSigmoid")
+def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /) -> ir.Value:
+    """HardSigmoid, or a formula where alpha or beta is no constant or on float64."""
+    require(data, "data", FLOATS)
+    slope, shift = b.array(alpha), b.array(beta)
+    if slope is not None and shift is not None and data.dtype != ir.DataType.DOUBLE:
+        return apply(b, "HardSigmoid", data, alpha=float(slope.item()), beta=float(shift.item()))
+    return compute(
+        b,
+        lambda x, a, c: b.op("Clip", b.op("Add", b.op("Mul", x, a), c), scalar(b, 0, x), scalar(b, 1, x)),
+        data,
+        alpha,
+        beta,
+        kernels=("Add", "Clip", "Mul"),
+    )
+
+
+@REGISTRY.lowering("Swish", since=4)
+def swish(b: Builder, data: ir.Value, beta: ir.Value | None = None, /) -> ir.Value:
+    """Mul of the data and the Sigmoid of beta times the data."""
+    require(data, "data", FLOATS)
+    return compute(
+        b,
+        lambda x, beta: b.op("Mul", x, b.op("Sigmoid", x if beta is None else b.op("Mul", x, beta))),
+        data,
+        beta,
+        kernels=("Mul", "Sigmoid"),
+    )
+
+
+@REGISTRY.lowering("SoftPlus", since=4)
+def softplus(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Softplus; a formula on float64."""
+    return _either(b, data, "Softplus", lambda x: _softplus(b, x), ("Abs", "Add", "Exp", "Log", "Max", "Neg"))
+
+
+@REGISTRY.lowering("Mish", since=4)
+def mish(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Mish; a formula on float64."""
+    kernels = ("Abs", "Add", "Exp", "Log", "Max", "Mul", "Neg", "Tanh")
+    return _either(b, data, "Mish", lambda x: b.op("Mul", x, b.op("Tanh", _softplus(b, x))), kernels)
+
+
+def _softplus(b: Builder, x: ir.Value) -> ir.Value:
+    """Emits log(1 + exp(x)) so that nothing overflows."""
+    small = b.op("Log", b.op("Add", b.op("Exp", b.op("Neg", b.op("Abs", x))), scalar(b, 1, x)))
+    return b.op("Add", b.op("Max", x, scalar(b, 0, x)), small)
+
+
+@REGISTRY.lowering("SoftSign", since=9)
+def softsign(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Softsign; a formula on float64."""
+    return _either(
+        b,
+        data,
+        "Softsign",
+        lambda x: b.op("Div", x, b.op("Add", b.op("Abs", x), scalar(b, 1, x))),
+        ("Abs", "Add", "Div"),
+    )
+
+
+@REGISTRY.lowering("Clamp")
+def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
+    """Clip; on integers min is rounded up, max down, and both into the type's range."""
+    if min > max:
+        raise UnsupportedAttributeError("min", min, f"at most max, {max}")
+    dtype = dtype_of(data)
+    if dtype in INTEGERS:
+        info = np.iinfo(dtype.numpy())
+        low, high = (_into(bound, info.min, info.max) for bound in (_ceil(min), _floor(max)))
+        if low > high:
+            raise UnsupportedAttributeError("min", min, f"an integer of {dtype} lies between it and max, {max}")
+        bounds = [b.constant(np.array(bound, dtype.numpy())) for bound in (low, high)]
+    else:
+        with np.errstate(over="ignore"):
+            bounds = [scalar(b, bound, data) for bound in (min, max)]
+    return apply(b, "Clip", data, *bounds)
+
+
+def _ceil(bound: float) -> float:
+    return bound if math.isinf(bound) else math.ceil(bound)
+
+
+def _floor(bound: float) -> float:
+    return bound if math.isinf(bound) else math.floor(bound)
+
+
+def _into(bound: float, low: int, high: int) -> int:
+    return low if bound < low else high if bound > high else int(bound)
+
+
+def _register_softmax(op_type: str, onnx_op: str, since: int) -> None:
+    def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
+        require(data, "data", FLOATS, hint=NO_FRACTIONS)
+        return apply(b, onnx_op, data, axis=axis)
+
+    lower.__doc__ = f"{onnx_op}."
+    REGISTRY.lowering(op_type, since=since)(lower)
+
+
+_register_softmax("SoftMax", "Softmax", 1)
+_register_softmax("LogSoftmax", "LogSoftmax", 5)

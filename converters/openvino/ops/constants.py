@@ -1,0 +1,64 @@
+"""Inputs that ONNX wants as attributes or as int64 vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.errors import ConversionError, ShapeError
+
+__all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized"]
+
+
+def known_ints(b: Builder, value: ir.Value) -> Ints | None:
+    """Returns the integers of an input where they are known at conversion time; a scalar counts as one entry."""
+    array = b.array(value)
+    return None if array is None else tuple(int(entry) for entry in np.ravel(array))
+
+
+def constant_ints(b: Builder, value: ir.Value, input: str) -> Ints:
+    """Returns the integers of an input that ONNX wants as an attribute.
+
+    Raises:
+        ConversionError: It is computed at run time.
+    """
+    ints = known_ints(b, value)
+    if ints is None:
+        raise ConversionError(f"input {input} is computed at run time; allowed: a constant.")
+    return ints
+
+
+def int64_vector(b: Builder, value: ir.Value) -> ir.Value:
+    """Returns an integer input as a 1-D int64 value: a new constant, or the value cast and reshaped."""
+    ints = known_ints(b, value)
+    if ints is not None:
+        return b.constant(list(ints))
+    cast = b.cast(value, ir.DataType.INT64)
+    if value.shape is not None and len(value.shape) == 1:
+        return cast
+    return b.op("Reshape", cast, b.constant([-1]))
+
+
+def length_of(value: ir.Value, input: str) -> int:
+    """Returns how many entries a vector has.
+
+    Raises:
+        ShapeError: That is not known.
+    """
+    dim = None if value.shape is None or len(value.shape) != 1 else value.shape[0]
+    if not isinstance(dim, int):
+        raise ShapeError(input, value.shape, "its length must be known.")
+    return dim
+
+
+def normalized(axes: Ints, rank: int, input: str) -> Ints:
+    """Returns axes counted from the front.
+
+    Raises:
+        ConversionError: One is out of range.
+    """
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise ConversionError(f"input {input} = {list(axes)} is out of range; allowed: {-rank} to {rank - 1}.")
+    return tuple(axis % rank for axis in axes)

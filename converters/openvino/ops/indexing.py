@@ -1,0 +1,203 @@
+"""Ops that select elements by index: Gather, Slice, StridedSlice."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+
+_INT64 = np.iinfo(np.int64)
+_INDEX_TYPES = (ir.DataType.INT32, ir.DataType.INT64)
+
+
+@REGISTRY.lowering("Gather")
+def gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /) -> ir.Value:
+    """Gather."""
+    return _gather(b, data, indices, axis, 0)
+
+
+@REGISTRY.lowering("Gather", since=7)
+def gather_7(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
+    """Gather; GatherND between Transposes with batch_dims. An index out of range is an error when the model runs."""
+    return _gather(b, data, indices, axis, batch_dims)
+
+
+def _gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int) -> ir.Value:
+    axes = constant_ints(b, axis, "axis")
+    if len(axes) != 1:
+        raise ShapeError("axis", axis.shape, "it must be one number.")
+    _require_in_range(b, data, indices, axes[0])
+    if batch_dims == 0:
+        index = indices if indices.dtype in _INDEX_TYPES else b.cast(indices, ir.DataType.INT64)
+        return b.op("Gather", data, index, axis=axes[0])
+    rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
+    (along,) = normalized(axes, rank, "axis")
+    batch = batch_dims + index_rank if batch_dims < 0 else batch_dims
+    if not 0 <= batch <= min(along, index_rank):
+        raise UnsupportedAttributeError("batch_dims", batch_dims, f"at most axis, {along}, and the rank of indices")
+    # GatherND gathers along the axis behind the batch; the axes between the two step behind it meanwhile.
+    passed = list(range(batch, along))
+    if passed:
+        data = b.op("Transpose", data, perm=[*range(batch), along, *passed, *range(along + 1, rank)])
+    positions = b.op("Unsqueeze", b.cast(indices, ir.DataType.INT64), b.constant([-1]))
+    gathered = b.op("GatherND", data, positions, batch_dims=batch)
+    if not passed:
+        return gathered
+    behind = index_rank + len(passed)
+    perm = [
+        *range(batch),
+        *range(index_rank, behind),
+        *range(batch, index_rank),
+        *range(behind, index_rank + rank - batch - 1),
+    ]
+    return b.op("Transpose", gathered, perm=perm)
+
+
+def _require_in_range(b: Builder, data: ir.Value, indices: ir.Value, axis: int) -> None:
+    """Refuses constant indices for which OpenVINO fills in zeros, which ONNX cannot."""
+    known = b.array(indices)
+    size = None if data.shape is None else data.shape[axis]
+    if known is None or not known.size or not isinstance(size, int):
+        return
+    low, high = int(known.min()), int(known.max())
+    if low < -size or high >= size:
+        raise ConversionError(f"input indices runs from {low} to {high}; allowed: {-size} to {size - 1}.")
+
+
+@REGISTRY.lowering("Slice", since=8)
+def slice_(
+    b: Builder,
+    data: ir.Value,
+    start: ir.Value,
+    stop: ir.Value,
+    step: ir.Value,
+    axes: ir.Value | None = None,
+    /,
+) -> ir.Value:
+    """Slice."""
+    along = None if axes is None else int64_vector(b, axes)
+    if along is None:
+        along = b.constant(list(range(length_of(start, "start"))))
+    return b.op("Slice", data, int64_vector(b, start), int64_vector(b, stop), along, int64_vector(b, step))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Steps:
+    """Which slicing step does what.
+
+    Attributes:
+        sliced: Places in begin, end and stride of the steps that slice an axis.
+        axes: The data's axis of each of those.
+        shrunk: Axes of the data that disappear.
+        created: Axes of the result that are new.
+    """
+
+    sliced: list[int]
+    axes: list[int]
+    shrunk: list[int]
+    created: list[int]
+
+
+@REGISTRY.lowering("StridedSlice")
+def strided_slice(
+    b: Builder,
+    data: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+    stride: ir.Value | None = None,
+    /,
+    *,
+    begin_mask: Ints,
+    end_mask: Ints,
+    new_axis_mask: Ints = (),
+    shrink_axis_mask: Ints = (),
+    ellipsis_mask: Ints = (),
+) -> ir.Value:
+    """Slice, then Squeeze (shrink_axis_mask) and Unsqueeze (new_axis_mask)."""
+    count = length_of(begin, "begin")
+    flags = [_flags(mask, count) for mask in (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)]
+    from_start, to_end, new, shrink, ellipsis = flags
+    steps = _steps(data, new, shrink, ellipsis)
+    strides = (1,) * count if stride is None else constant_ints(b, stride, "stride")
+    step = [1 if shrink[i] else strides[i] for i in steps.sliced]
+    if 0 in step:
+        raise ConversionError(f"input stride = {list(strides)} is not supported; allowed: strides that are not 0.")
+    open_start = [_INT64.max if size < 0 else 0 for size in step]
+    open_end = [_INT64.min if size < 0 else _INT64.max for size in step]
+    starts = _bounds(b, begin, steps.sliced, [from_start[i] for i in steps.sliced], open_start)
+    ends = _bounds(b, end, steps.sliced, [to_end[i] for i in steps.sliced], open_end)
+    ends = _single_elements(b, starts, ends, [shrink[i] for i in steps.sliced])
+    value = data
+    if steps.sliced:
+        value = b.op("Slice", value, starts, ends, b.constant(steps.axes), b.constant(step))
+    if steps.shrunk:
+        value = b.op("Squeeze", value, b.constant(steps.shrunk))
+    if steps.created:
+        value = b.op("Unsqueeze", value, b.constant(steps.created))
+    return value
+
+
+def _flags(mask: Ints, count: int) -> list[bool]:
+    """Fills a mask up with zeros, or cuts it, to one entry per step."""
+    return [bool(bit) for bit in (*mask, *[0] * count)[:count]]
+
+
+def _steps(data: ir.Value, new: list[bool], shrink: list[bool], ellipsis: list[bool]) -> _Steps:
+    rank = rank_of(data, "data")
+    count = len(new)
+    if sum(ellipsis) > 1:
+        raise UnsupportedAttributeError("ellipsis_mask", [int(bit) for bit in ellipsis], "at most one 1")
+    consuming = sum(not ellipsis[i] and not new[i] for i in range(count))
+    if consuming > rank:
+        raise ShapeError("data", data.shape, f"begin slices {consuming} axes.")
+    steps = _Steps([], [], [], [])
+    axis = position = 0
+    for i in range(count):
+        if ellipsis[i]:
+            axis, position = axis + rank - consuming, position + rank - consuming
+        elif new[i]:
+            steps.created.append(position)
+            position += 1
+        else:
+            steps.sliced.append(i)
+            steps.axes.append(axis)
+            if shrink[i]:
+                steps.shrunk.append(axis)
+            else:
+                position += 1
+            axis += 1
+    return steps
+
+
+def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], open_bound: list[int]) -> ir.Value:
+    """Returns the bounds of the chosen steps, those that a mask opens replaced."""
+    known = known_ints(b, bound)
+    if known is not None:
+        return b.constant(
+            [open_bound[k] if masked[k] else known[i] for k, i in enumerate(chosen)], np.int64
+        )
+    taken = b.op("Gather", int64_vector(b, bound), b.constant(chosen))
+    if not any(masked):
+        return taken
+    return b.op("Where", b.constant(masked), b.constant(open_bound), taken)
+
+
+def _single_elements(b: Builder, starts: ir.Value, ends: ir.Value, shrunk: list[bool]) -> ir.Value:
+    """Ends each slice of an axis that disappears one element after its start."""
+    if not any(shrunk):
+        return ends
+    known_starts, known_ends = known_ints(b, starts), known_ints(b, ends)
+    if known_starts is not None and known_ends is not None:
+        pairs = zip(known_starts, known_ends, shrunk, strict=True)
+        return b.constant([(start + 1 or _INT64.max) if single else end for start, end, single in pairs])
+    after = b.op("Add", starts, b.constant([1]))
+    last = b.op("Equal", starts, b.constant([-1]))
+    single = b.op("Where", last, b.constant([_INT64.max]), after)
+    return b.op("Where", b.constant(shrunk), single, ends)

@@ -1,0 +1,95 @@
+"""Pad: constant, edge, reflect and symmetric, with sizes that may be negative or computed at run time."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
+from ortconv.converters.openvino.ops.types import compute
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError
+
+__all__ = ["pad_zeros"]
+
+PadMode = Literal["constant", "edge", "reflect", "symmetric"]
+_INT64 = np.iinfo(np.int64)
+
+
+@REGISTRY.lowering("Pad")
+def pad(
+    b: Builder,
+    data: ir.Value,
+    pads_begin: ir.Value,
+    pads_end: ir.Value,
+    pad_value: ir.Value | None = None,
+    /,
+    *,
+    pad_mode: PadMode,
+) -> ir.Value:
+    """Pad; symmetric as Concat with reversed Slices; negative sizes as a Slice of what is padded."""
+    begin, end = known_ints(b, pads_begin), known_ints(b, pads_end)
+    if begin is not None and end is not None:
+        return _crop(b, _grow(b, data, begin, end, pad_value, pad_mode), begin, end)
+    if pad_mode == "symmetric":
+        raise ConversionError("pad_mode symmetric with pads computed at run time is not supported; allowed: constants.")
+    front, back, zero = int64_vector(b, pads_begin), int64_vector(b, pads_end), b.constant([0])
+    positive = b.op("Concat", b.op("Max", front, zero), b.op("Max", back, zero), axis=0)
+    padded = _pad(b, data, positive, pad_value, pad_mode)
+    ends = b.op("Add", b.op("Shape", padded), b.op("Min", back, zero))
+    return b.op("Slice", padded, b.op("Neg", b.op("Min", front, zero)), ends)
+
+
+def pad_zeros(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
+    """Pads with zeros, by sizes that are not negative."""
+    return _pad(b, data, b.constant([*begin, *end]), None, "constant")
+
+
+def _grow(b: Builder, data: ir.Value, begin: Ints, end: Ints, fill: ir.Value | None, mode: PadMode) -> ir.Value:
+    """Pads by the positive sizes; a reflection shows what is cropped afterwards."""
+    front, back = (tuple(max(size, 0) for size in sizes) for sizes in (begin, end))
+    if not any(front + back):
+        return data
+    if mode == "symmetric":
+        return _mirror(b, data, front, back)
+    return _pad(b, data, b.constant([*front, *back]), fill, mode)
+
+
+def _crop(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
+    """Removes what the negative sizes say."""
+    axes = [axis for axis, sizes in enumerate(zip(begin, end, strict=True)) if min(sizes) < 0]
+    if not axes:
+        return data
+    starts = [max(-begin[axis], 0) for axis in axes]
+    ends = [end[axis] if end[axis] < 0 else _INT64.max for axis in axes]
+    return b.op("Slice", data, b.constant(starts), b.constant(ends), b.constant(axes))
+
+
+def _pad(b: Builder, data: ir.Value, pads: ir.Value, fill: ir.Value | None, mode: str) -> ir.Value:
+    if mode != "constant":
+        fill = None
+    elif fill is not None and fill.shape != ():
+        fill = b.typed(b.op("Reshape", fill, b.constant([])), fill.dtype, ())
+    return compute(
+        b, lambda x, value: b.op("Pad", x, pads, value, mode=mode), data, fill, kernels=("Pad",), modular=True
+    )
+
+
+def _mirror(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
+    """Mirrors both edges of each axis, the elements at the edge included."""
+    value = data
+    for axis, (front, back) in enumerate(zip(begin, end, strict=True)):
+        parts = [value]
+        along, backwards = b.constant([axis]), b.constant([-1])
+        if front:
+            bounds = b.constant([front - 1]), b.constant([_INT64.min])
+            parts.insert(0, b.op("Slice", value, *bounds, along, backwards))
+        if back:
+            bounds = b.constant([-1]), b.constant([-1 - back])
+            parts.append(b.op("Slice", value, *bounds, along, backwards))
+        if len(parts) > 1:
+            value = b.op("Concat", *parts, axis=axis)
+    return value

@@ -1,0 +1,78 @@
+"""Ops that change or report shapes and leave the data as it is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError
+
+
+@REGISTRY.lowering("Reshape")
+def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: bool) -> ir.Value:
+    """Reshape; without special_zero a zero is a size (allowzero)."""
+    target = known_ints(b, shape)
+    literal_zeros = not special_zero and (target is None or 0 in target)
+    return b.op("Reshape", data, int64_vector(b, shape), allowzero=1 if literal_zeros else None)
+
+
+@REGISTRY.lowering("Squeeze")
+def squeeze(b: Builder, data: ir.Value, axes: ir.Value | None = None, /) -> ir.Value:
+    """Squeeze of those axes whose size is or may be 1."""
+    return _squeeze(b, data, axes, skips=False)
+
+
+@REGISTRY.lowering("Squeeze", since=15)
+def squeeze_15(
+    b: Builder, data: ir.Value, axes: ir.Value | None = None, /, *, allow_axis_skip: bool = False
+) -> ir.Value:
+    """Squeeze of those axes whose size is or may be 1; with allow_axis_skip their sizes must be known."""
+    return _squeeze(b, data, axes, skips=allow_axis_skip)
+
+
+def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) -> ir.Value:
+    known = () if axes is None else known_ints(b, axes)
+    if known is None:
+        assert axes is not None
+        return b.op("Squeeze", data, int64_vector(b, axes))
+    if not known:
+        return b.op("Squeeze", data)
+    sizes = data.shape
+    rank = rank_of(data, "data")
+    assert sizes is not None
+    chosen = sorted(set(normalized(known, rank, "axes")))
+    if skips and not all(isinstance(sizes[axis], int) for axis in chosen):
+        raise ShapeError("data", sizes, f"allow_axis_skip: the sizes of axes {chosen} must be known.")
+    # An axis whose size is known not to be 1 stays, as the page has it since 2024.3.
+    ones = [axis for axis in chosen if not isinstance(sizes[axis], int) or sizes[axis] == 1]
+    return b.op("Squeeze", data, b.constant(ones)) if ones else b.op("Identity", data)
+
+
+@REGISTRY.lowering("Unsqueeze")
+def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
+    """Unsqueeze."""
+    return b.op("Unsqueeze", data, int64_vector(b, axes))
+
+
+@REGISTRY.lowering("Transpose")
+def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
+    """Transpose; an empty order reverses the axes."""
+    return b.op("Transpose", data, perm=constant_ints(b, order, "input_order") or None)
+
+
+@REGISTRY.lowering("ShapeOf")
+def shape_of(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Shape."""
+    return b.op("Shape", data)
+
+
+@REGISTRY.lowering("ShapeOf", since=3)
+def shape_of_3(b: Builder, data: ir.Value, /, *, output_type: Literal["i64", "i32"] = "i64") -> ir.Value:
+    """Shape, cast to output_type."""
+    shape = b.op("Shape", data)
+    return shape if output_type == "i64" else b.op("Cast", shape, to=int(ir.DataType.INT32))

@@ -1,0 +1,207 @@
+"""In which type an op is computed where ONNX Runtime's CPU provider has no kernel for the source's own type.
+
+Operands are cast to a type that holds every value of theirs, and the result is cast back, so that the numbers are those
+of the source's type. Where no such type has a kernel the op is refused: nothing is rounded on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.errors import UnsupportedTypeError
+
+__all__ = [
+    "FLOATS",
+    "INTEGERS",
+    "KERNELS",
+    "SIGNED",
+    "UNSIGNED",
+    "apply",
+    "compute",
+    "dtype_of",
+    "name",
+    "require",
+    "scalar",
+]
+
+_F16, _BF16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
+_I8, _I16, _I32, _I64 = ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64
+_U8, _U16, _U32, _U64 = ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64
+_BOOL = ir.DataType.BOOL
+
+FLOATS = (_F16, _BF16, _F32, _F64)
+SIGNED = (_I8, _I16, _I32, _I64)
+UNSIGNED = (_U8, _U16, _U32, _U64)
+INTEGERS = SIGNED + UNSIGNED
+
+_IEEE = frozenset({_F16, _F32, _F64})
+_SINGLE = frozenset({_F16, _F32})
+_NUMERIC = _IEEE | set(INTEGERS)
+_WIDE = _IEEE | {_I8, _U8, _I32, _U32, _I64, _U64}
+
+KERNELS: Mapping[str, frozenset[ir.DataType]] = (
+    dict.fromkeys(("Abs", "Add", "Div", "Mod", "Mul", "Sign", "Sub"), _NUMERIC)
+    | dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _NUMERIC)
+    | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
+    | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
+    | dict.fromkeys(("Sigmoid", "Softmax", "Sqrt", "Tanh"), _IEEE)
+    | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
+    | dict.fromkeys(("PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
+    | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)
+    | dict.fromkeys(("Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum"), _IEEE | {_I32, _I64})
+    | dict.fromkeys(("ReduceMax", "ReduceMin"), _IEEE | {_I8, _U8, _I32, _I64})
+    | {
+        "DepthToSpace": _IEEE | {_U8},
+        "MatMul": _IEEE | {_I32, _U32, _I64, _U64},
+        "MaxPool": _IEEE | {_I8, _U8},
+        "Neg": _IEEE | set(SIGNED),
+        "Pad": _WIDE | {_BOOL},
+        "Range": frozenset({_F32, _F64, _I16, _I32, _I64}),
+        "ReduceL2": _IEEE,
+        "Relu": _IEEE | {_I8, _I32},
+        "Resize": frozenset({_F16, _F32, _I8, _U8, _I32}),
+        "SpaceToDepth": _IEEE,
+        "Where": _IEEE | {_U8, _I32, _I64},
+    }
+)
+"""Element types for which ONNX Runtime's CPU provider, from 1.24 on, has a kernel in every opset that we emit."""
+
+_HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
+    _BF16: (_F32, _F64),
+    _F16: (_F32, _F64),
+    _F32: (_F64,),
+    _I8: (_I32, _I64, _F32, _F64),
+    _U8: (_I32, _I64, _F32, _F64),
+    _I16: (_I32, _I64, _F32, _F64),
+    _U16: (_I32, _I64, _F32, _F64),
+    _I32: (_I64, _F64),
+    _U32: (_I64, _F64),
+    _BOOL: (_U8, _I32),
+}
+"""The types that hold every value of a type, narrowest first."""
+
+_SAME_BITS: Mapping[ir.DataType, ir.DataType] = {_U64: _I64, _I64: _U64}
+
+
+def apply(
+    b: Builder,
+    op_type: str,
+    *operands: ir.Value | None,
+    modular: bool = False,
+    result: ir.DataType | None = None,
+    **attributes: object,
+) -> ir.Value:
+    """Emits one ONNX op whose operands share an element type, in a type that has a kernel.
+
+    Args:
+        b: The builder.
+        op_type: A key of `KERNELS`.
+        *operands: The op's inputs of that type.
+        modular: The op is right modulo 2^bits, or only moves values, so that reinterpreted bits serve as well.
+        result: Type of the result, where it is not that of the operands.
+        **attributes: Attributes of the op.
+
+    Raises:
+        UnsupportedTypeError: No type that holds the operands' values has a kernel.
+    """
+    return compute(
+        b,
+        lambda *values: b.op(op_type, *values, **attributes),
+        *operands,
+        kernels=(op_type,),
+        modular=modular,
+        result=result,
+    )
+
+
+def compute(
+    b: Builder,
+    formula: Callable[..., ir.Value],
+    *operands: ir.Value | None,
+    kernels: Sequence[str],
+    modular: bool = False,
+    result: ir.DataType | None = None,
+) -> ir.Value:
+    """Emits a formula over operands of one element type, in a type for which all its ops have kernels.
+
+    A formula of several ops on 16-bit floats is computed in float32 and rounded once.
+
+    Args:
+        b: The builder.
+        formula: Takes the operands, cast, and emits ops on them; the type it runs in is their ``dtype``.
+        *operands: Values of one element type, or None.
+        kernels: The ops it emits, keys of `KERNELS`.
+        modular: See `apply`.
+        result: See `apply`.
+
+    Raises:
+        UnsupportedTypeError: See `apply`.
+    """
+    own = _element_type(operands)
+    inner = _type_for(own, kernels, modular)
+    value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
+    b.typed(value, result or inner, None)
+    return b.cast(value, result or own)
+
+
+def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:
+    """Refuses a value whose element type is not among the allowed ones.
+
+    Raises:
+        UnsupportedTypeError: It is not.
+    """
+    if value.dtype not in allowed:
+        raise UnsupportedTypeError(input, name(value.dtype), [name(dtype) for dtype in allowed], hint=hint)
+
+
+def dtype_of(value: ir.Value) -> ir.DataType:
+    """Returns the element type of a value that the source declares, or that `compute` cast."""
+    assert value.dtype is not None, f"the type of {value.name} is not known"
+    return value.dtype
+
+
+def scalar(b: Builder, number: float, like: ir.Value) -> ir.Value:
+    """Makes a scalar constant of another value's element type."""
+    return b.constant(np.asarray(number).astype(dtype_of(like).numpy()))
+
+
+def name(dtype: ir.DataType | None) -> str:
+    """Returns a type as OpenVINO spells it."""
+    if dtype is None:
+        return "unknown"
+    return "boolean" if dtype == _BOOL else dtype.short_name()
+
+
+def _element_type(operands: Sequence[ir.Value | None]) -> ir.DataType:
+    types = {operand.dtype for operand in operands if operand is not None}
+    first = next(iter(types))
+    if len(types) > 1 or first is None:
+        found = ", ".join(name(operand.dtype) for operand in operands if operand is not None)
+        raise UnsupportedTypeError("the inputs", found, ["one type for all of them"])
+    return first
+
+
+def _type_for(own: ir.DataType, kernels: Sequence[str], modular: bool) -> ir.DataType:
+    candidates = (own, *_HOLDERS.get(own, ()))
+    if len(kernels) > 1 and own == _F16:
+        candidates = _HOLDERS[own]
+    if modular and own in _SAME_BITS:
+        candidates = (*candidates, _SAME_BITS[own])
+    for candidate in candidates:
+        if all(candidate in KERNELS[op] for op in kernels):
+            return candidate
+    allowed = [
+        dtype
+        for dtype in (*FLOATS, *INTEGERS)
+        if any(all(held in KERNELS[op] for op in kernels) for held in (dtype, *_HOLDERS.get(dtype, ())))
+    ]
+    raise UnsupportedTypeError(
+        "the input",
+        name(own),
+        [name(dtype) for dtype in allowed],
+        hint=f"ONNX Runtime has no exact {'/'.join(sorted(set(kernels)))} for it.",
+    )
