@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,9 @@ __all__ = ["Lowered", "Lowering", "Registry", "coerce_text", "coerce_typed", "de
 
 LoweringFunction = Callable[..., "ir.Value | tuple[ir.Value, ...]"]
 _F = TypeVar("_F", bound=LoweringFunction)
+
+_NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
+"""What attribute names have and Python's do not: ``exclude-pad`` binds to the parameter ``exclude_pad``."""
 
 
 class Coerce(Protocol):
@@ -297,11 +301,12 @@ def _bind_inputs(lowering: Lowering, given: Sequence[ir.Value | None]) -> list[i
 def _bind_attributes(lowering: Lowering, given: Mapping[str, object], coerce: Coerce) -> dict[str, object]:
     bound: dict[str, object] = {}
     for name, raw in given.items():
-        if name not in lowering.attributes:
+        parameter = _NOT_IN_NAMES.sub("_", name)
+        if parameter not in lowering.attributes:
             known = ", ".join(lowering.attributes) or "none"
             raise UnsupportedAttributeError(name, raw, f"only the attributes {known}")
         try:
-            bound[name] = coerce(raw, lowering.attributes[name][0])
+            bound[parameter] = coerce(raw, lowering.attributes[parameter][0])
         except ValueError as error:
             raise UnsupportedAttributeError(name, raw, str(error)) from error
     for name, (annotation, default) in lowering.attributes.items():

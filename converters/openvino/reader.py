@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 
 import onnx_ir as ir
 
@@ -85,12 +85,13 @@ class _Reader:
         order = live_layers(self._net, parameters + sinks)
         sources = {result.id: self._source_of(result) for result in results}
         names = self._names(order, parameters, results, sources)
+        used = {wire for layer in order for wire in self._net.wires[layer.id] if wire is not None}
         nodes = []
         for layer in order:
             for index in range(len(layer.outputs)):
                 self._values[layer.id, index] = self._value(layer, index, names)
             if layer.type not in ("Parameter", "Const", "Result"):
-                nodes.append(self._node(layer))
+                nodes.append(self._node(layer, used))
         return SourceGraph(
             path=self._label,
             format="openvino",
@@ -208,11 +209,13 @@ class _Reader:
         except EOFError as error:
             raise layer.error(str(error)) from error
 
-    def _node(self, layer: Layer) -> SourceNode:
+    def _node(self, layer: Layer, used: Set[Wire]) -> SourceNode:
+        """Makes a node; outputs at the end that nothing uses are left out, so that a lowering need not make them."""
         inputs = [None if wire is None else self._values[wire] for wire in self._net.wires[layer.id]]
         while inputs and inputs[-1] is None:
             inputs.pop()
-        outputs = tuple(self._values[layer.id, index] for index in range(len(layer.outputs)))
+        count = max((index + 1 for index in range(len(layer.outputs)) if (layer.id, index) in used), default=0)
+        outputs = tuple(self._values[layer.id, index] for index in range(count))
         return SourceNode(layer.ref(self._label), tuple(inputs), outputs, layer.attributes, layer.opset)
 
 
