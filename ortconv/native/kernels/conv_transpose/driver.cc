@@ -181,6 +181,7 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
       }
     }
   }
+  if (geo.store == Store::kStream) plan.interleave->fence();
 }
 
 }  // namespace

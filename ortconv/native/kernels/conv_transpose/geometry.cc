@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t kGridBytes = 640 << 10;    // copy of src, meant to stay in L2
 constexpr int64_t kWeightBytes = 512 << 10;  // packed weights of one work item, likewise
 constexpr int64_t kTileBytes = 24 << 10;     // sums of one tile, meant to stay in L1
+constexpr int64_t kStreamBytes = 4 << 20;   // a dst beyond this would only evict what is still needed
 // Cost of copying one element of src into a plane, in units of one product and sum.
 constexpr int64_t kCopyCost = 12;
 
@@ -172,6 +173,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   // An odd number of cache lines spreads the rows of B over the sets of L1.
   channel_stride = (planes * plane_size + 15) / 16 * 16;
   if (channel_stride % 32 == 0) channel_stride += 16;
+
+  int64_t dst_bytes = problem.mb * problem.oc * 4;
+  for (int a = 0; a <= last; ++a) dst_bytes *= problem.dst_size[a];
+  store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
 
   // Tiles: wide when the sums are short, since then writing dst is what costs.
   int64_t depth = 0, unit_rows = 1;

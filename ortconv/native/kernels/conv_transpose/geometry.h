@@ -49,6 +49,7 @@ struct Geometry {
   int64_t blocks_per_item, items_per_block;  // blocks of dst channels that a work item covers
   int64_t blocks_per_tile;                   // blocks of dst channels held in the tile buffer
   int64_t num_items;
+  Store store;
 
   // Byte offsets into the scratch: shared tables, then packed weights, then one slice per thread.
   size_t tap_offsets, slot_phase, packed, slices, total;

@@ -8,7 +8,7 @@ namespace {
 // One row of dst: element phases * i + p is rows[p][i] + bias. Elements [begin, end) go to dst, which points at
 // element 0. At most the first and the last group of phases are cut. Leaves `rows` changed.
 void write_row(InterleaveFn interleave, const float** rows, int64_t phases, int64_t begin, int64_t end, float bias,
-               float* dst) {
+               float* dst, Store store) {
   const auto write_scalar = [&](int64_t from, int64_t to) {
     for (int64_t at = from; at < to; ++at) dst[at] = rows[at % phases][at / phases] + bias;
   };
@@ -19,7 +19,7 @@ void write_row(InterleaveFn interleave, const float** rows, int64_t phases, int6
     end -= phases;
     if (end <= 0) return;
   }
-  interleave(rows, phases, end / phases, bias, dst);
+  interleave(rows, phases, end / phases, bias, dst, store);
   write_scalar(end / phases * phases, end);
 }
 
@@ -71,7 +71,7 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
         const float b = bias == nullptr ? 0.0f : bias[oc_begin + oc];
         float* out = dst + at + oc * p.dst_c;
         if (dst_x == 1) {
-          write_row(plan.interleave->run, rows, phases, begin, end, b, out);
+          write_row(plan.interleave->run, rows, phases, begin, end, b, out, s.geometry.store);
         } else {
           write_row_strided(rows, phases, begin, end, b, out, dst_x);
         }

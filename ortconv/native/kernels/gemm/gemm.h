@@ -20,7 +20,7 @@ namespace ortconv::kernels {
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
 struct GemmArgs {
   int64_t rows, cols;
-  int64_t taps, k;
+  int64_t taps, k;  // both at least 1
   const float* a;
   const float* b;
   const int64_t* tap_offset;

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
+#include "kernels/unroll.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -14,26 +15,35 @@ template <int R>
 void tile(const GemmArgs& g, int64_t n0) {
   __m256 acc[R][2];
   float* c = g.c + n0;
+  ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < 2; ++v) {
-      acc[r][v] = g.accumulate ? _mm256_loadu_ps(c + r * g.ldc + 8 * v) : _mm256_setzero_ps();
-    }
+    acc[r][0] = g.accumulate ? _mm256_loadu_ps(c + r * g.ldc) : _mm256_setzero_ps();
+    acc[r][1] = g.accumulate ? _mm256_loadu_ps(c + r * g.ldc + 8) : _mm256_setzero_ps();
   }
   const float* a = g.a;
-  for (int64_t tap = 0; tap < g.taps; ++tap) {
-    const float* b = g.b + g.tap_offset[tap] + n0;
-    for (int64_t k = 0; k < g.k; ++k, a += R, b += g.ldb) {
-      const __m256 b0 = _mm256_loadu_ps(b);
-      const __m256 b1 = _mm256_loadu_ps(b + 8);
-      for (int r = 0; r < R; ++r) {
-        const __m256 ar = _mm256_broadcast_ss(a + r);
-        acc[r][0] = _mm256_fmadd_ps(ar, b0, acc[r][0]);
-        acc[r][1] = _mm256_fmadd_ps(ar, b1, acc[r][1]);
-      }
+  const int64_t* tap = g.tap_offset;
+  const float* b = g.b + *tap + n0;
+  const int64_t ldb = g.ldb;
+  // One loop over taps and k: a nest would move the sums between registers at every tap.
+  for (int64_t left = g.taps * g.k, tap_left = g.k; left > 0; --left, a += R) {
+    const __m256 b0 = _mm256_loadu_ps(b);
+    const __m256 b1 = _mm256_loadu_ps(b + 8);
+    b += ldb;
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const __m256 ar = _mm256_broadcast_ss(a + r);
+      acc[r][0] = _mm256_fmadd_ps(ar, b0, acc[r][0]);
+      acc[r][1] = _mm256_fmadd_ps(ar, b1, acc[r][1]);
+    }
+    if (--tap_left == 0 && left > 1) {
+      b = g.b + *++tap + n0;
+      tap_left = g.k;
     }
   }
+  ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < 2; ++v) _mm256_storeu_ps(c + r * g.ldc + 8 * v, acc[r][v]);
+    _mm256_storeu_ps(c + r * g.ldc, acc[r][0]);
+    _mm256_storeu_ps(c + r * g.ldc + 8, acc[r][1]);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/gemm.h"
+#include "kernels/unroll.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -16,24 +17,37 @@ template <int R, int V>
 void tile(const GemmArgs& g, int64_t n0) {
   __m512 acc[R][V];
   float* c = g.c + n0;
+  ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
+    ORTCONV_UNROLL
     for (int v = 0; v < V; ++v) {
       acc[r][v] = g.accumulate ? _mm512_loadu_ps(c + r * g.ldc + kLanes * v) : _mm512_setzero_ps();
     }
   }
   const float* a = g.a;
-  for (int64_t tap = 0; tap < g.taps; ++tap) {
-    const float* b = g.b + g.tap_offset[tap] + n0;
-    for (int64_t k = 0; k < g.k; ++k, a += R, b += g.ldb) {
-      __m512 bv[V];
-      for (int v = 0; v < V; ++v) bv[v] = _mm512_loadu_ps(b + kLanes * v);
-      for (int r = 0; r < R; ++r) {
-        const __m512 ar = _mm512_set1_ps(a[r]);
-        for (int v = 0; v < V; ++v) acc[r][v] = _mm512_fmadd_ps(ar, bv[v], acc[r][v]);
-      }
+  const int64_t* tap = g.tap_offset;
+  const float* b = g.b + *tap + n0;
+  const int64_t ldb = g.ldb;
+  // One loop over taps and k: a nest would move the sums between registers at every tap.
+  for (int64_t left = g.taps * g.k, tap_left = g.k; left > 0; --left, a += R) {
+    __m512 bv[V];
+    ORTCONV_UNROLL
+    for (int v = 0; v < V; ++v) bv[v] = _mm512_loadu_ps(b + kLanes * v);
+    b += ldb;
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const __m512 ar = _mm512_set1_ps(a[r]);
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) acc[r][v] = _mm512_fmadd_ps(ar, bv[v], acc[r][v]);
+    }
+    if (--tap_left == 0 && left > 1) {
+      b = g.b + *++tap + n0;
+      tap_left = g.k;
     }
   }
+  ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
+    ORTCONV_UNROLL
     for (int v = 0; v < V; ++v) _mm512_storeu_ps(c + r * g.ldc + kLanes * v, acc[r][v]);
   }
 }

@@ -1,19 +1,29 @@
 #include "kernels/interleave/interleave.h"
 
+#if defined(__x86_64__) || defined(_M_X64)
+#include <xmmintrin.h>
+#endif
+
 namespace ortconv::kernels {
 
-#define INTERLEAVE_KERNEL(flag, name) void name(const float* const*, int64_t, int64_t, float, float*);
+#define INTERLEAVE_KERNEL(flag, name, fence) \
+  void name(const float* const*, int64_t, int64_t, float, float*, Store);
 #include "kernels/interleave/kernels.inc"
 #undef INTERLEAVE_KERNEL
 
 namespace {
+
+void no_fence() {}
+#if defined(__x86_64__) || defined(_M_X64)
+void stream_fence_x86() { _mm_sfence(); }
+#endif
 
 struct Entry {
   bool (*fits)(const ArchFlags&);
   InterleaveKernel kernel;
 };
 
-#define INTERLEAVE_KERNEL(flag, name) {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name}},
+#define INTERLEAVE_KERNEL(flag, name, fence) {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name, fence}},
 const Entry kEntries[] = {
 #include "kernels/interleave/kernels.inc"
 };

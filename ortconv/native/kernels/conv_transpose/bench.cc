@@ -1,0 +1,119 @@
+// GFLOP/s of the fast family on shapes of real networks, one thread: useful operations only, best of interleaved runs.
+// Every answer is checked against the portable path before it is timed.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/arch.h"
+#include "kernels/conv_transpose/conv_transpose_kernels.h"
+
+using namespace ortconv;
+using namespace ortconv::kernels;
+
+namespace {
+
+struct Case {
+  const char* name;
+  int64_t mb, g, ic, oc;
+  std::vector<int64_t> src, ker, stride, pad, output_padding, dilation;
+};
+
+const Case kCases[] = {
+#define CASE(name, mb, g, ic, oc, ...) {name, mb, g, ic, oc, __VA_ARGS__},
+#include "kernels/conv_transpose/bench_shapes.inc"
+#undef CASE
+};
+
+struct Data {
+  ConvProblem p;
+  double flops = 1;
+  std::vector<float> src, wei, dst;
+};
+
+Data make_data(const Case& c) {
+  Data d;
+  ConvProblem& p = d.p;
+  p.ndims = static_cast<int>(c.src.size());
+  p.mb = c.mb, p.g = c.g, p.ic = c.ic, p.oc = c.oc;
+  int64_t src = 1, dst = 1, taps = 1;
+  for (int a = p.ndims - 1; a >= 0; --a) {
+    p.src_size[a] = c.src[a], p.ker[a] = c.ker[a], p.stride[a] = c.stride[a], p.pad[a] = c.pad[a];
+    p.dilation[a] = c.dilation[a];
+    p.dst_size[a] = (c.src[a] - 1) * c.stride[a] + (c.ker[a] - 1) * c.dilation[a] + 1 - 2 * c.pad[a] + c.output_padding[a];
+    p.src_x[a] = src, p.dst_x[a] = dst, p.wei_x[a] = taps;
+    src *= p.src_size[a], dst *= p.dst_size[a], taps *= c.ker[a];
+    int64_t pairs = 0;  // (src, tap) pairs that hit dst
+    for (int64_t x = 0; x < c.src[a]; ++x) {
+      for (int64_t k = 0; k < c.ker[a]; ++k) {
+        const int64_t y = x * c.stride[a] + k * c.dilation[a] - c.pad[a];
+        pairs += y >= 0 && y < p.dst_size[a];
+      }
+    }
+    d.flops *= static_cast<double>(pairs);
+  }
+  d.flops *= 2.0 * static_cast<double>(c.mb * c.ic * c.oc / c.g);
+  p.src_c = src, p.src_n = src * c.ic, p.dst_c = dst, p.dst_n = dst * c.oc;
+  p.wei_1 = taps, p.wei_0 = taps * c.oc / c.g;
+  const auto fill = [](std::vector<float>& v, int64_t n) {
+    v.resize(n);
+    uint32_t state = 1;
+    for (float& x : v) state = state * 1664525u + 1013904223u, x = static_cast<float>(state >> 8) / (1 << 24) - 0.5f;
+  };
+  fill(d.src, p.mb * p.src_n);
+  fill(d.wei, c.ic * p.wei_0);
+  d.dst.resize(p.mb * p.dst_n);
+  return d;
+}
+
+void serial(void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
+  for (int64_t i = 0; i < n; ++i) fn(arg, i);
+}
+
+void run_once(const Plan& plan, Data& d, std::vector<char>& scratch) {
+  char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+  kernels::run(plan, d.p, d.src.data(), nullptr, nullptr, d.dst.data(), aligned, {nullptr, serial, 1});
+}
+
+double seconds(const Plan& plan, Data& d, std::vector<char>& scratch, double budget) {
+  std::vector<double> times;
+  double total = 0;
+  while (total < budget || times.size() < 5) {
+    const auto begin = std::chrono::steady_clock::now();
+    run_once(plan, d, scratch);
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    total += times.back();
+  }
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  return times[times.size() / 2];
+}
+
+}  // namespace
+
+// bench [isa: avx512 | avx2 | portable] [substring of the shape's name]
+int main(int argc, char** argv) {
+  ArchFlags arch = ArchFlags::host();
+  const std::string isa = argc > 1 ? argv[1] : "avx512";
+  if (isa == "avx2") arch.avx512 = arch.avx512_bf16 = false;
+  if (isa == "portable") arch = ArchFlags{};
+  for (const Case& c : kCases) {
+    if (argc > 2 && std::strstr(c.name, argv[2]) == nullptr) continue;
+    Data d = make_data(c);
+    const PlanPtr reference = make_plan(Op::kConvTranspose, d.p, d.wei.data(), ArchFlags{});
+    const PlanPtr plan = make_plan(Op::kConvTranspose, d.p, d.wei.data(), arch);
+    std::vector<char> scratch(64 + std::max(scratch_bytes(*plan, d.p, 1), scratch_bytes(*reference, d.p, 1)));
+    run_once(*reference, d, scratch);
+    const std::vector<float> want = d.dst;
+    run_once(*plan, d, scratch);
+    double error = 0;
+    for (size_t i = 0; i < want.size(); ++i) error = std::max(error, std::fabs(static_cast<double>(want[i]) - d.dst[i]));
+    const double time = seconds(*plan, d, scratch, 0.3);
+    std::printf("%-34s %8.3f ms %7.1f GFLOP/s   difference %.1e\n", c.name, time * 1e3, d.flops / time * 1e-9, error);
+    if (!(error < 1e-2)) return 1;
+  }
+  return 0;
+}

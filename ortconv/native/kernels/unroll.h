@@ -1,0 +1,11 @@
+// Unrolls the loop that follows whatever the optimisation level: the register tile of a microkernel must not be indexed
+// at run time. MSVC unrolls such loops by itself.
+#pragma once
+
+#if defined(__clang__)
+#define ORTCONV_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define ORTCONV_UNROLL _Pragma("GCC unroll 16")
+#else
+#define ORTCONV_UNROLL
+#endif
