@@ -9,7 +9,9 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -83,7 +85,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         if backend not in get_args(Backend):
             raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
         self._calls: pyops.Calls | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
         if backend == "python":
@@ -183,8 +184,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         data = _serialize(model)
         if data is not None:
             return data
-        self._folder = tempfile.TemporaryDirectory(prefix="ortconv-", ignore_cleanup_errors=True)
-        path = pathlib.Path(self._folder.name) / "model.onnx"
+        folder = tempfile.mkdtemp(prefix="ortconv-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = pathlib.Path(folder) / "model.onnx"
         ir.save(ir.from_proto(model), path, external_data="model.data")
         return os.fspath(path)
 

@@ -13,7 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from ortconv.errors import PluginError
 from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.plugin import library_path
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
@@ -314,3 +316,12 @@ def _define(case: Case, inputs: list[np.ndarray | None]) -> Exact:
 def define() -> Callable[[Case, list[np.ndarray | None]], Exact]:
     """The definition of our ops, in nested loops; it shares no code with ``ortconv``."""
     return _define
+
+
+@pytest.fixture(scope="session")
+def library() -> str:
+    """Path of the native library; tests that need it are skipped where it is not built."""
+    try:
+        return library_path()
+    except PluginError as error:
+        pytest.skip(f"the native library is not built: {error.problem}")
