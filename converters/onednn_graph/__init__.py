@@ -1,0 +1,22 @@
+"""oneDNN Graph: the JSON that ``ONEDNN_GRAPH_DUMP`` writes and benchdnn reads, and `ortconv.onednn.Graph`."""
+
+from __future__ import annotations
+
+from ortconv.converters.onednn_graph.ops import (
+    backward_data,
+    backward_weights,
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+)
+from ortconv.converters.onednn_graph.reader import detect, read
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.frontend import Frontend
+
+__all__ = ["FRONTEND"]
+
+_OPS = (backward_data, backward_weights, convolution, elementwise, movement, normalization)
+assert _OPS  # Importing them fills the registry.
+
+FRONTEND = Frontend("onednn", "oneDNN Graph JSON (.json) or ortconv.onednn.Graph", detect, read, REGISTRY)

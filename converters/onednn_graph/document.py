@@ -1,0 +1,192 @@
+"""oneDNN Graph JSON: from the text to checked tensors and operations.
+
+The format stores every tensor again wherever it is used, writes vectors of twelve defaults for attributes that nobody
+set, and INT64_MIN for what is not known. All of that ends here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+from typing import cast, get_args
+
+from ortconv.converters.onednn_graph.jsonfile import Place, parse
+from ortconv.errors import shown
+from ortconv.onednn import OWN_FIELD, UNKNOWN, Attribute, Op, Tensor, typed
+from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, AttributeType, is_unset
+
+__all__ = ["Document", "read_document"]
+
+_IDS = range(1 << 64)
+_ID_DIGITS = 20
+_INT64 = range(-(1 << 63), 1 << 63)
+_DROPPED_ATTRIBUTES = ("partition_id", "backend")
+"""What a dump of partitions adds to every op."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """A oneDNN graph as it stands in a file.
+
+    Attributes:
+        path: The file, for messages.
+        name: The graph's name.
+        ops: The operations, in the file's order, which need not be topological.
+        input_ports: Ids in the order that the file gives; in hand-edited files not always those of the inputs.
+        output_ports: The same for the outputs.
+    """
+
+    path: str
+    name: str
+    ops: tuple[Op, ...]
+    input_ports: tuple[int, ...] = ()
+    output_ports: tuple[int, ...] = ()
+
+
+def read_document(path: str | os.PathLike[str]) -> Document:
+    """Reads a file.
+
+    Raises:
+        ModelFormatError: It cannot be read, or is not a oneDNN graph; `where` is a JSON pointer.
+    """
+    root = parse(path)
+    ops = list(root.field("graph").items())
+    names = _names(root)
+    tensors: dict[int, Tensor] = {}
+    for op in ops:
+        for place in (*op.field("inputs").items(), *op.field("outputs").items()):
+            tensor = _tensor(place, names)
+            tensors[tensor.id] = _merged(tensors[tensor.id], tensor, place) if tensor.id in tensors else tensor
+    own = root.find(OWN_FIELD)
+    name = own.find("name") if own else None
+    return Document(
+        root.path,
+        name.text() if name else pathlib.Path(root.path).stem,
+        tuple(_op(op, tensors) for op in ops),
+        _ports(root, "input_ports"),
+        _ports(root, "output_ports"),
+    )
+
+
+def _names(root: Place) -> dict[int, str]:
+    """Reads the names that `ortconv.onednn` gave the tensors."""
+    own = root.find(OWN_FIELD)
+    table = own.find("tensor_names") if own else None
+    ids: dict[str, int] = {}
+    for key, place in table.fields() if table else ():
+        name = place.text()
+        if not name or name.isdecimal() or name in ids:
+            place.fail(f"the name {shown(name)} is empty, a number or taken.")
+        if not key.isdecimal() or len(key) > _ID_DIGITS:
+            place.fail(f"{shown(key)} is not a tensor id.")
+        ids[name] = int(key)
+    return {identity: name for name, identity in ids.items()}
+
+
+def _ports(root: Place, name: str) -> tuple[int, ...]:
+    place = root.find(name)
+    return tuple(port.integer(_IDS) for port in place.items()) if place else ()
+
+
+def _op(place: Place, tensors: dict[int, Tensor]) -> Op:
+    name = place.find("name")
+    kind = place.field("kind").text()
+    attributes = place.find("attrs")
+    return Op(
+        place.field("id").integer(_IDS),
+        kind,
+        name.text() if name else "",
+        tuple(tensors[tensor.field("id").integer(_IDS)] for tensor in place.field("inputs").items()),
+        tuple(tensors[tensor.field("id").integer(_IDS)] for tensor in place.field("outputs").items()),
+        _attributes(kind, attributes) if attributes else {},
+    )
+
+
+def _attributes(kind: str, place: Place) -> dict[str, Attribute]:
+    attributes: dict[str, Attribute] = {}
+    for name, attribute in place.fields():
+        if name in _DROPPED_ATTRIBUTES:
+            continue
+        type_place, value_place = attribute.field("type"), attribute.field("value")
+        known = kind in KINDS and name in KINDS[kind].attributes
+        allowed = (ATTRIBUTE_TYPES[name],) if known else get_args(AttributeType)
+        json_type = cast(AttributeType, type_place.choice(*allowed))
+        value = value_place.value
+        if json_type == "bool" and type(value) is int and value in (0, 1):
+            value = bool(value)
+        if json_type == "string":
+            value = value_place.text()
+        if isinstance(value, dict):
+            value_place.fail(f"{shown(value)} is not of type {json_type}.")
+        try:
+            checked = typed(name, json_type, value)
+        except ValueError as error:
+            value_place.fail(f"{error}.")
+        if not (known and isinstance(checked, tuple) and is_unset(kind, name, checked)):
+            attributes[name] = checked
+    return attributes
+
+
+def _tensor(place: Place, names: dict[int, str]) -> Tensor:
+    identity = place.field("id").integer(_IDS)
+    shape = _shape(place.field("shape"))
+    layout, property_type = place.find("layout_type"), place.find("property_type")
+    if layout:
+        layout.choice("strided", "any", "opaque", "undef")
+    return Tensor(
+        identity,
+        place.field("dtype").choice("undef", *DTYPES),
+        shape,
+        names.get(identity, ""),
+        property_type.choice("undef", "variable", "constant", "host_scalar") if property_type else "undef",
+        _stride(place, shape),
+    )
+
+
+def _shape(place: Place) -> tuple[int | None, ...] | None:
+    dims = [item.integer(_INT64) for item in place.items()]
+    if dims == [UNKNOWN]:
+        return None
+    if len(dims) > MAX_RANK or any(dim < 0 and dim != UNKNOWN for dim in dims):
+        place.fail(f"{shown(dims)} is not a shape; allowed: up to {MAX_RANK} dimensions, none negative.")
+    if math.prod(max(dim, 1) for dim in dims) not in _INT64:
+        place.fail(f"{shown(dims)} has more elements than 64 bits can count.")
+    return tuple(None if dim == UNKNOWN else dim for dim in dims)
+
+
+def _stride(tensor: Place, shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
+    """Returns the stride where it says more than the shape: where dimensions lie in another order, without gaps."""
+    place = tensor.find("stride")
+    stride = tuple(item.integer(_INT64) for item in place.items()) if place else ()
+    if shape is None or None in shape or len(stride) != len(shape):
+        return None
+    dims = [(step, dim) for step, dim in zip(stride, shape, strict=True) if dim is not None and dim > 1]
+    packed = 1
+    for step, dim in sorted(dims):
+        if step != packed:
+            return None
+        packed *= dim
+    return None if sorted(dims, reverse=True) == dims else stride
+
+
+def _merged(first: Tensor, second: Tensor, place: Place) -> Tensor:
+    """Joins two descriptions of a tensor: what one leaves open the other fills in."""
+    if "undef" not in (first.dtype, second.dtype) and first.dtype != second.dtype:
+        place.field("dtype").fail(f"tensor {first.id} has dtype {second.dtype} here and {first.dtype} before.")
+    shape = first.shape if second.shape is None else second.shape
+    if first.shape is not None and second.shape is not None:
+        pairs = list(zip(first.shape, second.shape, strict=False))
+        if len(first.shape) != len(second.shape) or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+            place.field("shape").fail(
+                f"tensor {first.id} has shape {shown(second.shape)} here and {shown(first.shape)} before."
+            )
+        shape = tuple(theirs if ours is None else ours for ours, theirs in pairs)
+    return dataclasses.replace(
+        first,
+        dtype=second.dtype if first.dtype == "undef" else first.dtype,
+        shape=shape,
+        property_type=second.property_type if first.property_type == "undef" else first.property_type,
+        stride=first.stride or second.stride,
+    )

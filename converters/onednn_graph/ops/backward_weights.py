@@ -1,0 +1,282 @@
+"""The gradients of the weights of Convolution and ConvTranspose.
+
+Both are ``dw[a, b, k] = sum over n, p of small[n, a, p] * big[n, b, p*stride - pads_begin + k*dilation]``. That is a
+convolution of the big tensor with the small one as its kernel, in which batch and channels change places and so do
+strides and dilations; what its padding leaves over beyond the kernel's size is sliced off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.convolution import Layout, Sizes, conv, inverse, sizes, transpose
+from ortconv.converters.onednn_graph.dtypes import one_type
+from ortconv.converters.onednn_graph.grid import AutoPad, Grid, kernel_perm, on_grid, same_shape, target_shape
+from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, to_ncx
+from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, TransposeWeights, transpose_pads
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.converters.spatial import Window, conv_pads, conv_size
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sides:
+    """The two tensors of a convolution.
+
+    Attributes:
+        big: The one that the kernel moves over.
+        small: The one with an element per position of the kernel.
+        big_name: Its argument name.
+        small_name: Its argument name.
+        perm: Takes both to [N, C, spatial...].
+    """
+
+    big: ir.Value
+    small: ir.Value
+    big_name: str
+    small_name: str
+    perm: Ints
+
+    @property
+    def big_sizes(self) -> Sizes:
+        """Sizes of the big tensor as [N, C, spatial...]."""
+        return sizes(self.big, self.perm)
+
+    @property
+    def small_sizes(self) -> Sizes:
+        """Sizes of the small tensor as [N, C, spatial...]."""
+        return sizes(self.small, self.perm)
+
+
+_Pads = Callable[[Builder, Grid, _Sides, Sizes], tuple[Ints, Ints]]
+
+
+@REGISTRY.lowering("ConvolutionBackwardWeights")
+def convolution_backward_weights(
+    b: Builder,
+    src: ir.Value,
+    diff_dst: ir.Value,
+    weights_shape_input: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad = "none",
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    weights_format: ConvWeights = "XIO",
+    weights_shape: Ints = (),
+) -> ir.Value:
+    """Lowers to ai.onnx Conv of src with diff_dst as its kernel, computed in float32."""
+    one_type(b, src=src, diff_dst=diff_dst)
+    grid = on_grid(
+        b,
+        {"src": src, "diff_dst": diff_dst},
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        groups=groups,
+        auto_pad=auto_pad,
+    )
+    sides = _Sides(src, diff_dst, "src", "diff_dst", to_ncx(grid.window.rank + 2, data_format))
+    target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, grid.window.rank + 2)
+    return _weights_gradient(b, sides, grid, weights_format, target, _convolution_pads)
+
+
+@REGISTRY.lowering("ConvTransposeBackwardWeights")
+def conv_transpose_backward_weights(
+    b: Builder,
+    src: ir.Value,
+    diff_dst: ir.Value,
+    weights_shape_input: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad = "none",
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    weights_format: TransposeWeights = "XOI",
+    weights_shape: Ints = (),
+) -> ir.Value:
+    """Lowers to ai.onnx Conv of diff_dst with src as its kernel, computed in float32."""
+    one_type(b, src=src, diff_dst=diff_dst)
+    grid = on_grid(
+        b,
+        {"src": src, "diff_dst": diff_dst},
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        groups=groups,
+        auto_pad=auto_pad,
+    )
+    sides = _Sides(diff_dst, src, "diff_dst", "src", to_ncx(grid.window.rank + 2, data_format))
+    target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, grid.window.rank + 2)
+    return _weights_gradient(b, sides, grid, weights_format, target, _conv_transpose_pads)
+
+
+def _weights_gradient(
+    b: Builder, sides: _Sides, grid: Grid, weights_format: str, target: Sizes | ir.Value, pads: _Pads
+) -> ir.Value:
+    spatial = grid.window.rank
+    perm = kernel_perm(weights_format, spatial)
+    known = None if isinstance(target, ir.Value) else _complete(b, target, spatial + 2)
+    shape: Sizes = known or (None,) * (spatial + 2)
+    wanted = tuple(shape[axis] for axis in perm)
+    _check_channels(sides, grid, shape, wanted)
+    begin, end = pads(b, grid, sides, wanted[2:])
+    verified = _check_sizes(sides, grid, shape, wanted[2:], begin, end)
+
+    swap = (1, 0, *range(2, spatial + 2))
+    swapped = tuple(sides.perm[axis] for axis in swap)
+    big, big_perm = b.cast(sides.big, ir.DataType.FLOAT), swapped
+    if grid.window.group > 1:
+        big, big_perm = _groups_as_batch(b, big, sides, grid.window.group), tuple(range(spatial + 2))
+    to_format = inverse(perm)
+    result = conv(
+        b,
+        big,
+        b.cast(sides.small, ir.DataType.FLOAT),
+        None,
+        Window(grid.window.dilations, grid.window.strides, grid.window.group),
+        Layout(big_perm, swapped, tuple(swap[axis] for axis in to_format)),
+        rule="NOTSET",
+        begin=begin,
+        end=end,
+    )
+    b.note(f"weights gradient as a convolution of {sides.big_name} with {sides.small_name} as its kernel")
+    kernel_axes = [axis for axis, source in enumerate(to_format) if source >= 2]
+    if known is None:
+        assert isinstance(target, ir.Value)
+        expected = b.typed(b.cast(target, ir.DataType.INT64), None, [spatial + 2])
+        first, last = b.constant(kernel_axes[:1]), b.constant([kernel_axes[-1] + 1])
+        ends = b.op("Slice", expected, first, last, b.constant([0]))
+    else:
+        expected, ends = b.constant(known), b.constant([known[axis] for axis in kernel_axes])
+    computed = known_dims(result)
+    if known is None or computed is None or any(computed[axis] != known[axis] for axis in kernel_axes):
+        starts = b.constant([0] * spatial)
+        result = b.typed(b.op("Slice", result, starts, ends, b.constant(kernel_axes)), ir.DataType.FLOAT, shape)
+    if not verified:
+        result = same_shape(b, result, expected)
+    return b.cast(result, b.node.outputs[0].dtype)
+
+
+def _complete(b: Builder, target: Sizes, rank: int) -> Ints:
+    known = tuple(size for size in target if size is not None)
+    if len(known) < len(target):
+        raise UnsupportedAttributeError(
+            "weights_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
+        )
+    if len(target) != rank:
+        raise ShapeError("weights_shape", target, f"{rank} dimensions are required, as src has.")
+    return known
+
+
+def _groups_as_batch(b: Builder, big: ir.Value, sides: _Sides, groups: int) -> ir.Value:
+    """Takes the big tensor to [C/groups, groups*N, spatial...], so that one convolution serves all groups."""
+    batch, channels, *spatial = sides.big_sizes
+    if channels is None:
+        raise ShapeError(sides.big_name, known_dims(sides.big), "the number of channels must be known.")
+    per_group = channels // groups
+    data = transpose(b, big, sides.perm)
+    known = [size for size in spatial if size is not None]
+    tail = known if len(known) == len(spatial) else []
+    rest = None if tail else b.op("Shape", data, start=2)
+
+    def target(*head: int) -> ir.Value:
+        fixed = b.constant([*head, *tail])
+        return fixed if rest is None else b.op("Concat", fixed, rest, axis=0)
+
+    grouped = b.op("Reshape", data, target(-1, groups, per_group))
+    turned = b.op("Transpose", grouped, perm=(2, 1, 0, *range(3, len(spatial) + 3)))
+    flat = b.op("Reshape", turned, target(per_group, -1))
+    return b.typed(flat, ir.DataType.FLOAT, [per_group, None if batch is None else groups * batch, *spatial])
+
+
+def _check_channels(sides: _Sides, grid: Grid, shape: Sizes, wanted: Sizes) -> None:
+    """Checks batch and channels.
+
+    Raises:
+        ShapeError: The tensors' batches differ, groups do not divide the channels, or weights_shape says otherwise.
+    """
+    groups = grid.window.group
+    big, small = sides.big_sizes, sides.small_sizes
+    if None not in (big[0], small[0]) and big[0] != small[0]:
+        raise ShapeError(
+            sides.small_name, known_dims(sides.small), f"batch is {small[0]}, {sides.big_name} has {big[0]}."
+        )
+    for name, value, channels in ((sides.big_name, sides.big, big[1]), (sides.small_name, sides.small, small[1])):
+        if channels is not None and channels % groups:
+            raise ShapeError(name, known_dims(value), f"{channels} channels cannot be divided into {groups} groups.")
+    per_group = None if big[1] is None else big[1] // groups
+    for found, required, name in ((wanted[0], small[1], sides.small_name), (wanted[1], per_group, sides.big_name)):
+        if None not in (found, required) and found != required:
+            raise ShapeError(
+                "weights_shape",
+                shape,
+                f"has {found} where the channels of {name} with {groups} groups give {required}.",
+            )
+
+
+def _check_sizes(sides: _Sides, grid: Grid, shape: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> bool:
+    """Checks that the convolution of which this is the gradient exists; returns whether all its sizes are known.
+
+    Raises:
+        ShapeError: It takes the big tensor to another size than that of the small one.
+    """
+    rows = list(zip(sides.big_sizes[2:], kernel, sides.small_sizes[2:], strict=True))
+    for axis, (x, k, y) in enumerate(rows):
+        if x is None or k is None or y is None:
+            continue
+        pads = begin[axis] + end[axis]
+        found = conv_size(x, k, grid.window.strides[axis], grid.window.dilations[axis], pads)
+        if found != y:
+            raise ShapeError(
+                "weights_shape",
+                shape,
+                f"spatial axis {axis}: a convolution with kernel size {k} and padding {begin[axis]} + {end[axis]} "
+                f"takes size {x} of {sides.big_name} to {found}, {sides.small_name} has {y}.",
+            )
+    return all(None not in row for row in rows)
+
+
+def _convolution_pads(b: Builder, grid: Grid, sides: _Sides, kernel: Sizes) -> tuple[Ints, Ints]:
+    return _same_pads(grid, sides.big_sizes[2:], kernel, sides.big_name) if grid.same else (grid.begin, grid.end)
+
+
+def _conv_transpose_pads(b: Builder, grid: Grid, sides: _Sides, kernel: Sizes) -> tuple[Ints, Ints]:
+    """Returns the paddings of ConvTranspose; the library takes those of a convolution of src instead."""
+    page = transpose_pads(grid, kernel, "weights_shape")
+    if not grid.same:
+        return page
+    if None in sides.small_sizes[2:] and b.options.semantics == "spec":
+        return page
+    library = _same_pads(grid, sides.small_sizes[2:], kernel, sides.small_name)
+    if page != library:
+        b.warn(
+            f"auto_pad {grid.auto_pad}: ConvTranspose pads begin {list(page[0])}, end {list(page[1])}; in this op the "
+            f"library pads begin {list(library[0])}, end {list(library[1])}"
+        )
+    return library if b.options.semantics == "runtime" else page
+
+
+def _same_pads(grid: Grid, size: Sizes, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:
+    pads: list[tuple[int, int]] = []
+    rows = zip(size, kernel, grid.window.strides, grid.window.dilations, strict=True)
+    for x, k, stride, dilation in rows:
+        if x is None or k is None:
+            missing = argument if x is None else "weights_shape"
+            raise ShapeError(missing, None, f"spatial sizes must be known, since auto_pad is {grid.auto_pad}.")
+        pads.append(conv_pads(grid.rule, x, k, stride, dilation))
+    return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)

@@ -1,0 +1,150 @@
+"""The ops that compute a convolution or a transposed convolution forward, and the one that is a convolution again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.convolution import Layout, Sizes, conv, conv_transpose, inverse, sizes
+from ortconv.converters.onednn_graph.dtypes import one_type
+from ortconv.converters.onednn_graph.grid import AutoPad, Grid, kernel_perm, on_grid
+from ortconv.converters.onednn_graph.layout import DataFormat, to_ncx
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.converters.spatial import extent
+from ortconv.errors import ShapeError
+
+ConvWeights = Literal["XIO", "OIX"]
+TransposeWeights = Literal["XOI", "IOX"]
+
+
+@REGISTRY.lowering("Convolution")
+def convolution(
+    b: Builder,
+    src: ir.Value,
+    weights: ir.Value,
+    bias: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad = "none",
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    weights_format: ConvWeights = "XIO",
+) -> ir.Value:
+    """Lowers to ai.onnx Conv with explicit pads; org.ortconv Conv for bf16, or same_* padding of unknown sizes."""
+    one_type(b, src=src, weights=weights, bias=bias)
+    grid = on_grid(
+        b,
+        {"src": src, "weights": weights},
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        groups=groups,
+        auto_pad=auto_pad,
+    )
+    layout = layout_of(grid, data_format, weights_format)
+    return conv(b, src, weights, bias, grid.window, layout, rule=grid.rule, begin=grid.begin, end=grid.end)
+
+
+@REGISTRY.lowering("ConvTranspose")
+def conv_transpose_forward(
+    b: Builder,
+    src: ir.Value,
+    weights: ir.Value,
+    bias: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad = "none",
+    output_padding: Ints = (),
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    weights_format: TransposeWeights = "XOI",
+) -> ir.Value:
+    """Lowers to ai.onnx ConvTranspose with explicit pads; org.ortconv ConvTranspose for bf16."""
+    one_type(b, src=src, weights=weights, bias=bias)
+    grid = on_grid(
+        b,
+        {"src": src, "weights": weights},
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        groups=groups,
+        auto_pad=auto_pad,
+        output_padding=output_padding,
+    )
+    layout = layout_of(grid, data_format, weights_format)
+    begin, end = transpose_pads(grid, sizes(weights, layout.w_perm)[2:], "weights")
+    end = tuple(pad - extra for pad, extra in zip(end, grid.output_padding, strict=True))
+    return conv_transpose(b, src, weights, bias, grid.window, layout, begin=begin, end=end)
+
+
+@REGISTRY.lowering("ConvTransposeBackwardData")
+def conv_transpose_backward_data(
+    b: Builder,
+    diff_dst: ir.Value,
+    weights: ir.Value,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad = "none",
+    groups: int = 1,
+    data_format: DataFormat = "NXC",
+    weights_format: TransposeWeights = "XOI",
+) -> ir.Value:
+    """Lowers to ai.onnx Conv with the same weights; org.ortconv Conv as for Convolution."""
+    one_type(b, diff_dst=diff_dst, weights=weights)
+    grid = on_grid(
+        b,
+        {"diff_dst": diff_dst, "weights": weights},
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        groups=groups,
+        auto_pad=auto_pad,
+    )
+    if any(dilation > 1 for dilation in dilations):
+        b.warn(f"the library ignores dilations {list(dilations)} in this op; they are applied here, as the page says")
+    layout = layout_of(grid, data_format, weights_format)
+    return conv(b, diff_dst, weights, None, grid.window, layout, rule=grid.rule, begin=grid.begin, end=grid.end)
+
+
+def layout_of(grid: Grid, data_format: DataFormat, weights_format: str) -> Layout:
+    """Returns the permutations to ONNX's layouts.
+
+    OIX is the weights' layout of ONNX Conv and, read by the gradient of the data, of ONNX ConvTranspose; IOX is that of
+    ONNX ConvTranspose and, read by its gradient, of ONNX Conv.
+    """
+    data = to_ncx(grid.window.rank + 2, data_format)
+    return Layout(data, kernel_perm(weights_format, grid.window.rank), inverse(data))
+
+
+def transpose_pads(grid: Grid, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:
+    """Returns (begin, end) of a ConvTranspose; under same_* the total is E - s, for s times the size.
+
+    Raises:
+        ShapeError: The total depends on a kernel size that is not known, which `argument` should say.
+    """
+    if not grid.same:
+        return grid.begin, grid.end
+    totals: list[int] = []
+    for taps, stride, dilation in zip(kernel, grid.window.strides, grid.window.dilations, strict=True):
+        if taps is None:
+            raise ShapeError(argument, None, f"the kernel sizes must be known, since auto_pad is {grid.auto_pad}.")
+        totals.append(max(extent(taps, dilation) - stride, 0))
+    begin = tuple(total // 2 if grid.auto_pad == "same_upper" else (total + 1) // 2 for total in totals)
+    return begin, tuple(total - pad for total, pad in zip(totals, begin, strict=True))

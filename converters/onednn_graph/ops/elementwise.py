@@ -1,0 +1,228 @@
+"""Elementwise ops. Pages: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.onednn_graph.dtypes import FLOATS, check_type, computed, dtype_name, one_type
+from ortconv.converters.onednn_graph.layout import DataFormat, broken_vector, channels_of, known_dims, rank_of
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+
+Broadcast = Literal["numpy", "none"]
+
+_UNARY = {
+    "Abs": "Abs",
+    "Exp": "Exp",
+    "HardSwish": "HardSwish",
+    "Log": "Log",
+    "Mish": "Mish",
+    "ReLU": "Relu",
+    "Reciprocal": "Reciprocal",
+    "Round": "Round",
+    "Sigmoid": "Sigmoid",
+    "Sqrt": "Sqrt",
+    "Tanh": "Tanh",
+}
+_BINARY = {
+    "Add": "Add",
+    "Divide": "Div",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "Multiply": "Mul",
+    "Subtract": "Sub",
+}
+_INTEGERS_TOO = ("Add", "Subtract")
+
+
+@REGISTRY.lowering(*_UNARY)
+def unary(b: Builder, src: ir.Value, /) -> ir.Value:
+    """Lowers to the ai.onnx op of the same name; bf16 is computed in float32 and rounded once."""
+    return _map(b, src, lambda x: b.op(_UNARY[b.node.ref.op_type], x))
+
+
+@REGISTRY.lowering("Elu", "LeakyReLU")
+def with_alpha(b: Builder, src: ir.Value, /, *, alpha: float) -> ir.Value:
+    """Lowers to ai.onnx Elu or LeakyRelu."""
+    op_type = {"Elu": "Elu", "LeakyReLU": "LeakyRelu"}[b.node.ref.op_type]
+    return _map(b, src, lambda x: b.op(op_type, x, alpha=alpha))
+
+
+@REGISTRY.lowering("HardSigmoid")
+def hard_sigmoid(b: Builder, src: ir.Value, /, *, alpha: float, beta: float) -> ir.Value:
+    """Lowers to ai.onnx HardSigmoid."""
+    return _map(b, src, lambda x: b.op("HardSigmoid", x, alpha=alpha, beta=beta))
+
+
+@REGISTRY.lowering("Clamp")
+def clamp(b: Builder, src: ir.Value, /, *, min: float, max: float) -> ir.Value:
+    """Lowers to ai.onnx Clip."""
+    if min > max:
+        raise UnsupportedAttributeError("min", min, f"at most max, which is {max}")
+    return _map(b, src, lambda x: b.op("Clip", x, _like(b, x, min), _like(b, x, max)))
+
+
+@REGISTRY.lowering("GELU")
+def gelu(b: Builder, src: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf") -> ir.Value:
+    """Lowers to ai.onnx Gelu, or to its definition with Erf or Tanh before opset 20."""
+    if b.options.opset >= 20:
+        approximate = "tanh" if mode == "gelu_tanh" else "none"
+        return _map(b, src, lambda x: b.op("Gelu", x, approximate=approximate))
+
+    def definition(x: ir.Value) -> ir.Value:
+        if mode == "gelu_erf":
+            inner = b.op("Erf", b.op("Mul", x, _like(b, x, math.sqrt(0.5))))
+        else:
+            cube = b.op("Mul", b.op("Mul", x, x), b.op("Mul", x, _like(b, x, 0.044715)))
+            inner = b.op("Tanh", b.op("Mul", b.op("Add", x, cube), _like(b, x, math.sqrt(2 / math.pi))))
+        half = b.op("Mul", x, _like(b, x, 0.5))
+        return b.op("Mul", half, b.op("Add", inner, _like(b, x, 1.0)))
+
+    return _map(b, src, definition, exact=False)
+
+
+@REGISTRY.lowering("SoftPlus")
+def soft_plus(b: Builder, src: ir.Value, /, *, beta: float = 1.0) -> ir.Value:
+    """Lowers to ai.onnx Softplus, with Mul and Div for another beta than 1."""
+    if beta == 1:
+        return _map(b, src, lambda x: b.op("Softplus", x))
+    if beta == 0:
+        raise UnsupportedAttributeError("beta", beta, "a number other than 0")
+
+    def scaled(x: ir.Value) -> ir.Value:
+        return b.op("Div", b.op("Softplus", b.op("Mul", x, _like(b, x, beta))), _like(b, x, beta))
+
+    return _map(b, src, scaled, exact=False)
+
+
+@REGISTRY.lowering("Square")
+def square(b: Builder, src: ir.Value, /) -> ir.Value:
+    """Lowers to ai.onnx Mul."""
+    return _map(b, src, lambda x: b.op("Mul", x, x))
+
+
+@REGISTRY.lowering("Pow")
+def power(b: Builder, src: ir.Value, /, *, beta: float) -> ir.Value:
+    """Lowers to ai.onnx Pow with the attribute beta as exponent."""
+    return _map(b, src, lambda x: b.op("Pow", x, _like(b, x, beta)))
+
+
+@REGISTRY.lowering(*_BINARY)
+def binary(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy") -> ir.Value:
+    """Lowers to the ai.onnx op of the same meaning; mixed types are computed in float32 and rounded once."""
+    kind = b.node.ref.op_type
+    allowed = (*FLOATS, "s32") if kind in _INTEGERS_TOO else FLOATS
+    types = {"src_0": src_0.dtype, "src_1": src_1.dtype, "dst": b.node.outputs[0].dtype}
+    for name, dtype in types.items():
+        check_type(name, dtype, allowed)
+    if ir.DataType.INT32 in types.values() and len(set(types.values())) > 1:
+        name, dtype = next((name, dtype) for name, dtype in types.items() if dtype != ir.DataType.INT32)
+        raise UnsupportedTypeError(name, dtype_name(dtype), ["s32"], hint="Another tensor of the op has that type.")
+    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op(_BINARY[kind], x, y)), None, shape)
+
+
+@REGISTRY.lowering("SquaredDifference")
+def squared_difference(
+    b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy"
+) -> ir.Value:
+    """Lowers to ai.onnx Sub and Mul."""
+    one_type(b, src_0=src_0, src_1=src_1)
+    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+
+    def definition(x: ir.Value, y: ir.Value) -> ir.Value:
+        difference = b.op("Sub", x, y)
+        return b.op("Mul", difference, difference)
+
+    return b.typed(computed(b, (src_0, src_1), definition, exact=False), None, shape)
+
+
+@REGISTRY.lowering("GreaterEqual")
+def greater_equal(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy") -> ir.Value:
+    """Lowers to ai.onnx GreaterOrEqual."""
+    for name, value in (("src_0", src_0), ("src_1", src_1)):
+        check_type(name, value.dtype, (*FLOATS, "s32"))
+    check_type("src_1", src_1.dtype, [dtype_name(src_0.dtype)])
+    check_type("dst", b.node.outputs[0].dtype, ["boolean"])
+    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    wide = src_0.dtype if src_0.dtype == ir.DataType.INT32 else ir.DataType.FLOAT
+    return b.typed(b.op("GreaterOrEqual", b.cast(src_0, wide), b.cast(src_1, wide)), None, shape)
+
+
+@REGISTRY.lowering("Select")
+def select(
+    b: Builder, cond: ir.Value, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy"
+) -> ir.Value:
+    """Lowers to ai.onnx Where."""
+    check_type("cond", cond.dtype, ["boolean"])
+    one_type(b, src_0=src_0, src_1=src_1)
+    shape = broadcast([("cond", cond), ("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op("Where", cond, x, y)), None, shape)
+
+
+@REGISTRY.lowering("BiasAdd")
+def bias_add(b: Builder, src: ir.Value, bias: ir.Value, /, *, data_format: DataFormat = "NXC") -> ir.Value:
+    """Lowers to ai.onnx Add, with the bias reshaped to the channel axis."""
+    one_type(b, src=src, bias=bias)
+    dims, channels = known_dims(bias), channels_of("src", src, data_format)
+    if dims is not None and broken_vector(dims, channels):
+        raise ShapeError("bias", dims, f"[{channels}] is required: src has {channels} channels in {data_format}.")
+    if data_format == "NCX":
+        bias = b.typed(b.op("Reshape", bias, b.constant([-1] + [1] * (rank_of("src", src) - 2))), bias.dtype, None)
+    return b.typed(computed(b, (src, bias), lambda x, y: b.op("Add", x, y)), None, src.shape)
+
+
+def broadcast(inputs: Sequence[tuple[str, ir.Value]], rule: Broadcast) -> list[int | str | None] | None:
+    """Returns the shape to which inputs are broadcast, or None when a rank is not known.
+
+    Raises:
+        ShapeError: They cannot be, or `rule` asks for equal shapes and they are not.
+    """
+    shapes = [known_dims(value) for _, value in inputs]
+    if any(shape is None for shape in shapes):
+        return None
+    first = inputs[0][0]
+    result: list[int | str | None] = list(shapes[0] or ())
+    for (name, _), shape in zip(inputs[1:], shapes[1:], strict=True):
+        assert shape is not None
+        joined = _join(result, shape, rule)
+        if joined is None:
+            how = "be equal (auto_broadcast is none)" if rule == "none" else "broadcast"
+            raise ShapeError(name, shape, f"does not {how} with {first}, which has shape {result}.")
+        result = joined
+    return result
+
+
+def _join(
+    first: Sequence[int | str | None], second: Sequence[int | str | None], rule: Broadcast
+) -> list[int | str | None] | None:
+    if rule == "none" and len(first) != len(second):
+        return None
+    rank = max(len(first), len(second))
+    result: list[int | str | None] = []
+    for x, y in zip([*[1] * (rank - len(first)), *first], [*[1] * (rank - len(second)), *second], strict=True):
+        if x == y:
+            result.append(x)
+        elif rule == "numpy" and 1 in (x, y):
+            result.append(y if x == 1 else x)
+        elif isinstance(x, int) and isinstance(y, int):
+            return None
+        else:
+            result.append(x if isinstance(x, int) else y if isinstance(y, int) else None)
+    return result
+
+
+def _map(b: Builder, src: ir.Value, function: Callable[[ir.Value], ir.Value], *, exact: bool = True) -> ir.Value:
+    one_type(b, src=src)
+    return b.typed(computed(b, (src,), function, exact=exact), None, src.shape)
+
+
+def _like(b: Builder, value: ir.Value, number: float) -> ir.Value:
+    """Returns a scalar constant of a value's type."""
+    assert value.dtype is not None
+    return b.constant(number, value.dtype.numpy())

@@ -1,0 +1,363 @@
+"""Defining oneDNN graphs in Python, in the words of oneDNN's own specification.
+
+Example:
+    A backward-data convolution, written as JSON and converted straight away::
+
+        from ortconv import convert, onednn
+
+        g = onednn.Graph("up")
+        x = g.tensor("diff_dst", "f32", [1, 16, 16, 64])
+        w = g.tensor("weights", "f32", [4, 4, 32, 64], constant=True)
+        y = g.op("ConvolutionBackwardData", [x, w], strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0],
+                 dilations=[1, 1], auto_pad="same_lower", dst_shape=[1, 32, 32, 32])
+        g.save("up.json")
+        model = convert(g)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from ortconv import onednn_shapes
+from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, AttributeType, is_unset
+
+__all__ = ["Attribute", "Graph", "Op", "Tensor", "attribute", "graph_inputs", "graph_outputs", "typed"]
+
+Attribute = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
+"""An attribute's value."""
+
+UNKNOWN = -(1 << 63)
+"""What the format writes for a dimension that is not known."""
+
+VERSION = "3.13.0"
+"""Version of the library whose format `Graph.save` writes."""
+
+OWN_FIELD = "ortconv"
+"""Field at the end of a file for what the format has no place for; other readers stop before it."""
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_F32_MAX = float.fromhex("0x1.fffffep+127")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A logical tensor.
+
+    Attributes:
+        id: Unique in its graph.
+        dtype: One of oneDNN's names: f32, bf16, f16, s32, ..., or "undef".
+        shape: Dimensions in logical order, None for one that is not known; None when not even the rank is known.
+        name: Its name in the ONNX model; "" for one made from the id.
+        property_type: "undef", "variable", "constant" or "host_scalar".
+        stride: Distance in elements between neighbours along each dimension; None for dense.
+    """
+
+    id: int
+    dtype: str
+    shape: tuple[int | None, ...] | None
+    name: str = ""
+    property_type: str = "undef"
+    stride: tuple[int, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    """An operation.
+
+    Attributes:
+        id: Unique in its graph.
+        kind: Op kind, such as "Convolution".
+        name: Any text.
+        inputs: In the order of the op's page; optional ones can only be left off at the end.
+        outputs: In the order of the op's page.
+        attributes: By name; those nobody set are absent.
+    """
+
+    id: int
+    kind: str
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Attribute]
+
+
+class Graph:
+    """A oneDNN graph.
+
+    Args:
+        name: Its name.
+    """
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self._ops: list[Op] = []
+        self._names: set[str] = set()
+        self._next_id = 0
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The operations, in the order in which they were added."""
+        return tuple(self._ops)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that no operation computes, in the order of their first use."""
+        return graph_inputs(self._ops)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors that no operation uses, or that an End marks, in the order of their making."""
+        return graph_outputs(self._ops)
+
+    def tensor(
+        self,
+        name: str,
+        dtype: str,
+        shape: Sequence[int | None] | None,
+        *,
+        constant: bool = False,
+        host_scalar: bool = False,
+    ) -> Tensor:
+        """Makes a tensor: an input of the graph, or an output to give to `op`.
+
+        Args:
+            name: Its name in the ONNX model, unique in the graph.
+            dtype: One of oneDNN's names: f32, bf16, f16, s32, ...
+            shape: Dimensions; None for one that is not known, and instead of the list when the rank is not known.
+            constant: Whether its data never changes. The data itself is given when converting.
+            host_scalar: Whether it is a scalar passed by value.
+
+        Raises:
+            ValueError: The name is taken, empty or a number; the dtype is not one of oneDNN's; the shape is not one.
+        """
+        if not name or name.isdecimal() or name in self._names:
+            raise ValueError(f"tensor name {name!r} is taken, empty or a number")
+        if dtype not in DTYPES:
+            raise ValueError(f"tensor {name!r} has dtype {dtype!r}; allowed: {', '.join(DTYPES)}")
+        if shape is not None:
+            _check_shape(name, shape)
+        self._names.add(name)
+        property_type = "constant" if constant else "host_scalar" if host_scalar else "undef"
+        tensor = Tensor(self._next_id, dtype, None if shape is None else tuple(shape), name, property_type)
+        self._next_id += 1
+        return tensor
+
+    def op(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        *,
+        outputs: Sequence[Tensor] | None = None,
+        dtype: str | None = None,
+        name: str | None = None,
+        **attributes: object,
+    ) -> Tensor:
+        """Adds an operation.
+
+        Args:
+            kind: Op kind, such as "Convolution".
+            inputs: Tensors in the order of the op's page.
+            outputs: Tensors to write; without it they are made here, with the shapes that the op's rules give.
+            dtype: Element type of the output made here; without it that of the first input.
+            name: The op's name, by default its kind and id.
+            **attributes: As on the op's page.
+
+        Returns:
+            The first output; all of them are in ``graph.ops[-1].outputs``.
+
+        Raises:
+            ValueError: The kind, an attribute or the number of tensors is not what oneDNN's schema allows; or an
+                output has been computed already.
+        """
+        if kind not in KINDS or kind == "End":
+            raise ValueError(f"op kind {kind!r} is not one that computes; allowed: {', '.join(sorted(KINDS))}")
+        schema = KINDS[kind]
+        values = {key: attribute(kind, key, value) for key, value in attributes.items()}
+        missing = [key for key, required in schema.attributes.items() if required and key not in values]
+        if missing:
+            raise ValueError(f"{kind} lacks its required attributes {', '.join(missing)}")
+        least = len(schema.inputs) - schema.optional_inputs
+        if len(inputs) < least or (len(inputs) > len(schema.inputs) and not schema.variadic):
+            raise ValueError(f"{kind} has {len(inputs)} inputs; allowed: {', '.join(schema.inputs)}")
+        identity = len(self._ops)
+        name = f"{kind}_{identity}" if name is None else name
+        if outputs is None:
+            outputs = self._make_outputs(kind, name, inputs, values, dtype)
+        elif not len(schema.outputs) - schema.optional_outputs <= len(outputs) <= len(schema.outputs):
+            raise ValueError(f"{kind} has {len(outputs)} outputs; allowed: {', '.join(schema.outputs)}")
+        produced = {tensor.id for op in self._ops for tensor in op.outputs}
+        for tensor in outputs:
+            if tensor.id in produced:
+                raise ValueError(f"tensor {tensor.name!r} has been computed already")
+        values = {key: value for key, value in values.items() if not _unset(kind, key, value)}
+        self._ops.append(Op(identity, kind, name, tuple(inputs), tuple(outputs), values))
+        return outputs[0]
+
+    def end(self, tensor: Tensor) -> None:
+        """Marks a tensor as an output of the graph although another operation uses it."""
+        identity = len(self._ops)
+        self._ops.append(Op(identity, "End", f"End_{identity}", (tensor,), (), {}))
+
+    def to_json(self) -> str:
+        """Returns the graph in the format of ``ONEDNN_GRAPH_DUMP``."""
+        names = {str(t.id): t.name for op in self._ops for t in (*op.inputs, *op.outputs) if t.name}
+        document = {
+            "version": VERSION,
+            "engine_kind": "cpu",
+            "fpmath_mode": "strict",
+            "fpmath_mode_apply_to_int": "false",
+            "input_ports": [tensor.id for tensor in self.inputs],
+            "output_ports": [tensor.id for tensor in self.outputs],
+            "graph": [_op_document(op) for op in self._ops],
+            OWN_FIELD: {"name": self.name, "tensor_names": names},
+        }
+        return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph as JSON, as benchdnn reads it.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        pathlib.Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    def _make_outputs(
+        self, kind: str, name: str, inputs: Sequence[Tensor], values: Mapping[str, Attribute], dtype: str | None
+    ) -> tuple[Tensor, ...]:
+        schema = KINDS[kind]
+        required = schema.outputs[: len(schema.outputs) - schema.optional_outputs]
+        shapes = [tensor.shape for tensor in inputs]
+        made = []
+        for index, argument in enumerate(required):
+            first = index == 0
+            made.append(
+                self.tensor(
+                    self._free(name if first else f"{name}_{argument}"),
+                    (dtype or onednn_shapes.result_dtype(kind, inputs[0].dtype)) if first else "f32",
+                    onednn_shapes.result_shape(kind, shapes, values) if first else None,
+                )
+            )
+        return tuple(made)
+
+    def _free(self, name: str) -> str:
+        candidate, count = f"{name}_out" if name.isdecimal() or not name else name, 1
+        while candidate in self._names:
+            count += 1
+            candidate = f"{name}_{count}"
+        return candidate
+
+
+def attribute(kind: str, name: str, value: object) -> Attribute:
+    """Checks an attribute against oneDNN's schema.
+
+    Args:
+        kind: Op kind.
+        name: Attribute name.
+        value: Its value; any sequence for a list.
+
+    Returns:
+        The value, with tuples for lists.
+
+    Raises:
+        ValueError: The kind has no such attribute, or the value is of another type.
+    """
+    if name not in KINDS[kind].attributes:
+        raise ValueError(f"{kind} has no attribute {name}; allowed: {', '.join(KINDS[kind].attributes) or 'none'}")
+    return typed(name, ATTRIBUTE_TYPES[name], value)
+
+
+def graph_inputs(ops: Sequence[Op]) -> tuple[Tensor, ...]:
+    """Returns the tensors that no operation computes, in the order of their first use."""
+    produced = {tensor.id for op in ops for tensor in op.outputs}
+    return _unique(tensor for op in ops for tensor in op.inputs if tensor.id not in produced)
+
+
+def graph_outputs(ops: Sequence[Op]) -> tuple[Tensor, ...]:
+    """Returns the tensors that no operation uses, or that an End marks, in the order of their making."""
+    used = {tensor.id for op in ops if op.kind != "End" for tensor in op.inputs}
+    ended = {tensor.id for op in ops if op.kind == "End" for tensor in op.inputs}
+    return _unique(tensor for op in ops for tensor in op.outputs if tensor.id not in used or tensor.id in ended)
+
+
+def dense_stride(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the stride of a tensor without gaps whose last dimension is innermost."""
+    return tuple(math.prod(max(dim, 1) for dim in shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def typed(name: str, kind: AttributeType, value: object) -> Attribute:
+    """Checks a value against a type of the format; see `attribute`."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        if kind == "s64[]":
+            return tuple(_integer(name, entry) for entry in value)
+        if kind == "f32[]":
+            return tuple(_number(name, entry) for entry in value)
+    if kind == "s64":
+        return _integer(name, value)
+    if kind == "f32":
+        return _number(name, value)
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "string" and isinstance(value, str):
+        return value
+    raise ValueError(f"attribute {name}={value!r} is not of type {kind}")
+
+
+def _integer(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+        raise ValueError(f"attribute {name}: {value!r} is not a 64-bit integer")
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _F32_MAX:
+        raise ValueError(f"attribute {name}: {value!r} is not a finite 32-bit number")
+    return float(value)
+
+
+def _check_shape(name: str, shape: Sequence[int | None]) -> None:
+    if len(shape) > MAX_RANK or any(dim is not None and dim not in range(1 << 63) for dim in shape):
+        raise ValueError(f"tensor {name!r} has shape {list(shape)}; allowed: up to {MAX_RANK} dims, none negative")
+    if list(shape) == [None]:
+        raise ValueError(f"tensor {name!r} has shape [None], which the format cannot tell from an unknown rank")
+
+
+def _unset(kind: str, name: str, value: Attribute) -> bool:
+    return isinstance(value, tuple) and is_unset(kind, name, value)
+
+
+def _unique(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    return tuple({tensor.id: tensor for tensor in tensors}.values())
+
+
+def _op_document(op: Op) -> dict[str, object]:
+    # The order of the fields, "type" before "value" above all, is part of what benchdnn reads.
+    return {
+        "id": op.id,
+        "name": op.name,
+        "kind": op.kind,
+        "attrs": {
+            name: {"type": ATTRIBUTE_TYPES[name], "value": int(value) if isinstance(value, bool) else value}
+            for name, value in op.attributes.items()
+        },
+        "inputs": [_tensor_document(tensor) for tensor in op.inputs],
+        "outputs": [_tensor_document(tensor) for tensor in op.outputs],
+    }
+
+
+def _tensor_document(tensor: Tensor) -> dict[str, object]:
+    known = [dim for dim in tensor.shape or () if dim is not None]
+    complete = tensor.shape is not None and len(known) == len(tensor.shape)
+    stride = tensor.stride or (dense_stride(known) if complete else (UNKNOWN,))
+    return {
+        "id": tensor.id,
+        "dtype": tensor.dtype,
+        "shape": [UNKNOWN] if tensor.shape is None else [UNKNOWN if dim is None else dim for dim in tensor.shape],
+        "stride": list(stride),
+        "layout_type": "strided" if complete else "undef",
+        "property_type": tensor.property_type,
+    }
