@@ -80,16 +80,15 @@ class Calls:
 
     @contextlib.contextmanager
     def collect(self) -> Iterator[None]:
-        """Surrounds one run of the session and raises what went wrong in it.
+        """Surrounds one run of the session, or its creation, and raises what went wrong in it.
 
-        Runs of one session take turns, so that each raises its own failure; the interpreter's lock leaves little to
-        gain from overlapping them.
+        Creation counts because ONNX Runtime may run nodes there to fold constants. Runs of one session take turns, so
+        that each raises its own failure; the interpreter's lock leaves little to gain from overlapping them.
 
         Raises:
             PluginError: A Python op failed, whatever ONNX Runtime made of that; the cause is the op's own exception.
         """
         with self._turn:
-            self._failure = None
             try:
                 yield
             except Exception:

@@ -44,6 +44,8 @@ _STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
 }
 """Types that numpy lacks -> the type their bits travel in, ONNX's number and ONNX Runtime's name for them."""
 
+_ONLY_HERE = "The Python ops in the model work in the session that it is rewritten for, and nowhere else."
+
 _BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()}
 
 
@@ -89,13 +91,16 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
         if backend == "python":
             self._calls = pyops.Calls()
+            if options.optimized_model_filepath:
+                raise PluginError("optimized_model_filepath cannot be used with backend='python'.", _ONLY_HERE)
             model = _load(model_or_path)
             pyops.rewrite(model, self._calls)
-            if sess_options is None:
-                pyops.register(options)
-                super().__init__(self._loadable(model), options, **more)
-            else:
-                self._create_beside(self._loadable(model), options, more)
+            with self._collect():
+                if sess_options is None:
+                    pyops.register(options)
+                    super().__init__(self._loadable(model), options, **more)
+                else:
+                    self._create_beside(self._loadable(model), options, more)
             return
         source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
         if backend == "native":
