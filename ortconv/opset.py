@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx
 import onnx.defs
+import onnx.reference.op_run  # refuses to be imported once two domains have an op of one name, as ours and ONNX's do
 import onnx.shape_inference
 from onnx import TensorProto
 
