@@ -16,10 +16,13 @@ import onnx.reference.op_run  # refuses to be imported once two domains have an 
 import onnx.shape_inference
 from onnx import TensorProto
 
-__all__ = ["ACCUMULATION", "DOMAIN", "OPS", "VERSION", "Op", "register_schemas"]
+__all__ = ["ACCUMULATION", "DOMAIN", "OPS", "REQUIRES_PLUGIN", "VERSION", "Op", "register_schemas"]
 
 DOMAIN = "org.ortconv"
 VERSION = 1
+
+REQUIRES_PLUGIN = "ortconv.requires_plugin"
+"""Metadata key of a model that only our plugin computes exactly."""
 
 ACCUMULATION: dict[int, int] = {
     TensorProto.FLOAT: TensorProto.FLOAT,

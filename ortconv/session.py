@@ -24,16 +24,16 @@ from onnx import TensorProto
 
 from ortconv import plugin, pyops
 from ortconv.errors import PluginError
+from ortconv.opset import REQUIRES_PLUGIN
+from ortconv.pyops_rewrite import rewrite
 
 plugin.import_onnxruntime()  # says in our words what is missing
 import onnxruntime  # noqa: E402
 
-__all__ = ["REQUIRES_PLUGIN", "Backend", "InferenceSession"]
+__all__ = ["Backend", "InferenceSession"]
 
 Backend = Literal["native", "python", "none"]
-
-REQUIRES_PLUGIN = "ortconv.requires_plugin"
-"""Metadata key of models that standard operators alone would not compute exactly."""
+_Model = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 _STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
     np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16, "tensor(bfloat16)"),
@@ -43,8 +43,6 @@ _STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
     np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ, "tensor(float8e5m2fnuz)"),
 }
 """Types that numpy lacks -> the type their bits travel in, ONNX's number and ONNX Runtime's name for them."""
-
-_ONLY_HERE = "The Python ops in the model work in the session that it is rewritten for, and nowhere else."
 
 _BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()}
 
@@ -76,7 +74,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
 
     def __init__(
         self,
-        model_or_path: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        model_or_path: _Model,
         sess_options: Any = None,
         providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
@@ -87,22 +85,12 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         if backend not in get_args(Backend):
             raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
         self._calls: pyops.Calls | None = None
-        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
         if backend == "python":
-            self._calls = pyops.Calls()
-            if options.optimized_model_filepath:
-                raise PluginError("optimized_model_filepath cannot be used with backend='python'.", _ONLY_HERE)
-            model = _load(model_or_path)
-            pyops.rewrite(model, self._calls)
-            with self._collect():
-                if sess_options is None:
-                    pyops.register(options)
-                    super().__init__(self._loadable(model), options, **more)
-                else:
-                    self._create_beside(self._loadable(model), options, more)
+            self._create_with_python_ops(model_or_path, sess_options, more)
             return
         source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         if backend == "native":
             plugin.register(options)
             super().__init__(source, options, **more)
@@ -173,16 +161,29 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     def _collect(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._calls is None else self._calls.collect()
 
-    def _create_beside(self, source: str | bytes, options: Any, more: dict[str, Any]) -> None:
-        """Creates the session with options that may or may not have our Python ops, or onnxruntime-extensions."""
-        try:
-            super().__init__(source, options, **more)
-        except Exception as error:
-            if pyops.PYTHON_DOMAIN not in str(error):
-                raise
-            options = pyops.copy_if_extended(options) or options
-            pyops.register(options)
-            super().__init__(source, options, **more)
+    def _create_with_python_ops(self, given: _Model, sess_options: Any, more: dict[str, Any]) -> None:
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        if options.optimized_model_filepath:
+            raise PluginError(
+                "optimized_model_filepath cannot be used with backend='python'.",
+                "The Python ops in the model work in the session that it is rewritten for, and nowhere else.",
+            )
+        self._calls = pyops.Calls()
+        model = _load(given)
+        rewrite(model, self._calls)
+        source = self._loadable(model)
+        with self._collect():
+            try:
+                if sess_options is None:
+                    pyops.register(options)
+                super().__init__(source, options, **more)
+            except Exception as error:
+                if pyops.PYTHON_DOMAIN not in str(error):
+                    raise
+                # The options that were given do not have our Python ops; they may have onnxruntime-extensions.
+                options = pyops.copy_if_extended(options) or options
+                pyops.register(options)
+                super().__init__(source, options, **more)
 
     def _loadable(self, model: onnx.ModelProto) -> str | bytes:
         """Returns the serialized model, or the path of a file where it is too large for a message."""
@@ -204,7 +205,7 @@ def _serialize(model: onnx.ModelProto) -> bytes | None:
         return None
 
 
-def _load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+def _load(model: _Model) -> onnx.ModelProto:
     """Returns the model with its external data, as an object of our own."""
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
@@ -213,7 +214,7 @@ def _load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Model
     return onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
 
 
-def _metadata(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> dict[str, str]:
+def _metadata(model: _Model) -> dict[str, str]:
     """Returns a model's metadata, which is empty for what is no ONNX model."""
     try:
         if isinstance(model, bytes):

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 import ortconv
 from ortconv import plugin, reference, session
 from ortconv.errors import PluginError
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
 from ortconv.session import InferenceSession
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -178,7 +178,7 @@ def test_ortconv_imports_without_onnxruntime() -> None:
 
 
 class TestModelThatNeedsThePlugin:
-    METADATA = {session.REQUIRES_PLUGIN: "1"}  # noqa: RUF012
+    METADATA = {REQUIRES_PLUGIN: "1"}  # noqa: RUF012
 
     def loads(self) -> onnx.ModelProto:
         node = helper.make_node("Identity", ["x"], ["y"])

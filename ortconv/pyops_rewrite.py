@@ -1,0 +1,167 @@
+"""Rewriting a model so that Python ops execute the nodes of ``org.ortconv``.
+
+Each node becomes, in the domain ``org.ortconv.py``, a Python op that works in the node's accumulation type,
+
+    X, W, B --Cast--> Python op --data, shape--> Reshape --CastLike--> Y
+
+so that one Python op per accumulation type serves every element type. Converting the sums to Y's type is left to ONNX
+Runtime's Cast, which rounds once, to nearest even, and keeps the low bits of integers. The Reshape is there because
+onnxruntime-extensions ends the process when the output of a Python op does not fit a buffer that the caller has bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+import onnx.helper
+import onnx.inliner
+from onnx import TensorProto
+
+from ortconv.errors import PluginError, shown
+from ortconv.opset import ACCUMULATION, DOMAIN, OPS, Op
+from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type
+
+__all__ = ["rewrite"]
+
+_OLDEST_OPSET = 15  # CastLike
+_OPS = {(DOMAIN, op.name): op for op in OPS}
+
+
+def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
+    """Replaces the nodes of ``org.ortconv`` by Python ops, in subgraphs and model-local functions too.
+
+    Names, types and shapes of inputs and outputs stay. Functions that hold such nodes are inlined, because the ops
+    take their attributes as one string, which cannot refer to a function's attributes.
+
+    Args:
+        model: The model, which is changed.
+        calls: Where failures go.
+
+    Raises:
+        PluginError: A node of ours contradicts its schema, or the model's opset is too old.
+    """
+    kept = [function for function in model.functions if (function.domain, function.name) not in _OPS]
+    del model.functions[:]
+    model.functions.extend(kept)
+    while holders := [(f.domain, f.name) for f in model.functions if any(map(_is_ours, _nodes(f.node)))]:
+        model.CopyFrom(onnx.inliner.inline_selected_functions(model, holders, exclude=False))
+    if not any(map(_is_ours, _nodes(model.graph.node))):
+        return
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    if opset < _OLDEST_OPSET:
+        raise PluginError(
+            f"the model imports opset {opset} of ai.onnx; allowed for Python ops: {_OLDEST_OPSET} or newer."
+        )
+    _rewrite_graph(model.graph, {}, calls)
+    model.opset_import.append(onnx.helper.make_opsetid(PYTHON_DOMAIN, 1))
+
+
+def _nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
+    """All nodes, those of subgraphs included."""
+    for node in nodes:
+        yield node
+        for graph in _subgraphs(node):
+            yield from _nodes(graph.node)
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def _is_ours(node: onnx.NodeProto) -> bool:
+    return (node.domain, node.op_type) in _OPS
+
+
+def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) -> None:
+    """Rewrites a graph; `outer` holds the element types, where declared, of the values of the graphs around it."""
+    types = outer | {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for value in itertools.chain(graph.input, graph.output, graph.value_info):
+        types[value.name] = value.type.tensor_type.elem_type
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for subgraph in _subgraphs(node):
+            _rewrite_graph(subgraph, types, calls)
+        nodes.extend(_python_nodes(node, types, calls) if _is_ours(node) else [node])
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> list[onnx.NodeProto]:
+    """Returns what replaces one node of ours."""
+    op = _OPS[node.domain, node.op_type]
+    names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
+    accumulation, task = _task(node, op, names, types)
+    carrier = CARRIERS[accumulation]
+    prefix = f"{PYTHON_DOMAIN}/{node.output[0]}"
+    make = onnx.helper.make_node
+    result, inputs = [], []
+    for formal, name in zip(op.inputs, names, strict=True):
+        if formal == "output_shape":
+            inputs.append(name)
+        elif name:
+            inputs.append(f"{prefix}/{formal}")
+            result.append(make("Cast", [name], inputs[-1:], to=carrier))
+        else:
+            inputs.append(f"{prefix}/{formal}")
+            result.append(make("Constant", [], inputs[-1:], value=onnx.helper.make_tensor("", carrier, [0], [])))
+    flat, sums = [f"{prefix}/data", f"{prefix}/shape"], f"{prefix}/sums"
+    text = json.dumps(task | {"calls": calls.key})
+    result += [
+        make(op_type(len(op.inputs), carrier), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
+        make("Reshape", flat, [sums], allowzero=1),
+        make("CastLike", [sums, names[0]], list(node.output)),
+    ]
+    for new in result:
+        new.metadata_props.extend(node.metadata_props)
+    return result
+
+
+def _task(node: onnx.NodeProto, op: Op, names: list[str], types: dict[str, int]) -> tuple[int, dict[str, Any]]:
+    """Checks a node against its schema and returns its accumulation type, and what its Python op is to do."""
+    subject = f"{DOMAIN}.{op.name} {shown(node.name or node.output[0])}"
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    declared = {name for name, _, _ in op.attributes}
+    for name in declared ^ attributes.keys():
+        problem = "is missing" if name in declared else f"is unknown; allowed: {', '.join(sorted(declared))}"
+        raise PluginError(f"{subject}: attribute {name} {problem}.")
+    if len(names) > len(op.inputs) or not all(names[:-1]):
+        raise PluginError(f"{subject}: has the inputs {names}; allowed: {', '.join(op.inputs[:-1])}, and optionally B.")
+    accumulation = attributes.pop("accumulation_type")
+    element = types.get(names[0], 0)
+    allowed = {ACCUMULATION.get(element)} if element else set(CARRIERS)
+    if accumulation not in allowed:
+        raise PluginError(
+            f"{subject}: attribute accumulation_type = {accumulation} is not allowed; "
+            f"allowed for X of type {_type_name(element)}: {', '.join(map(str, sorted(filter(None, allowed))))}."
+        )
+    for formal, name in zip(op.inputs, names, strict=True):
+        found = types.get(name, 0)
+        if element and found and found != element and formal != "output_shape":
+            raise PluginError(
+                f"{subject}: {formal} has type {_type_name(found)}; allowed: {_type_name(element)}, as X has."
+            )
+    plain = {name: value.decode() if isinstance(value, bytes) else value for name, value in attributes.items()}
+    return accumulation, {
+        "op": op.name,
+        "subject": subject,
+        "bias": bool(names[-1]),
+        "accumulation_type": accumulation,
+        "attributes": plain,
+    }
+
+
+def _type_name(element: int) -> str:
+    return TensorProto.DataType.Name(element).lower() if element else "unknown"
+
+
+def _op_type(inputs: int, carrier: int) -> str:
+    """The Python op for a number of inputs, of which the third of four is the output shape, and a carrier."""
+    return f"Convolution{inputs}_{_type_name(carrier)}"
