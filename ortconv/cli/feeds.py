@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
 import numpy as np
 
 from ortconv.cli import output
-from ortconv.errors import InputError, shown
+from ortconv.errors import ExecutionError, InputError, shown
 from ortconv.inputs import Array, Input
 
-__all__ = ["describe", "feed_options", "parse_inputs", "parse_shapes"]
+__all__ = ["describe", "feed_options", "integers_in_mind", "parse_inputs", "parse_shapes"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -90,6 +91,19 @@ def describe(inputs: Sequence[Input], feeds: dict[str, Array], given: Iterable[s
         ]
         for each in inputs
     ]
+
+
+@contextlib.contextmanager
+def integers_in_mind(inputs: Sequence[Input], given: Iterable[str]) -> Iterator[None]:
+    """Adds a hint to a failure: random integers are seldom good sizes or indices."""
+    try:
+        yield
+    except ExecutionError as error:
+        chosen = set(given)
+        random = [each.name for each in inputs if each.dtype.is_integer() and each.name not in chosen]
+        if random and not error.hint:
+            error.hint = f"Random integers went into {', '.join(random)}: give sizes and indices by --input NAME=[1,2]."
+        raise
 
 
 def _pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[str, str]:

@@ -70,7 +70,7 @@ def command(
         )
     given = feeds.parse_inputs(input_texts, loaded.inputs)
     data = inputs.fill(loaded.inputs, given, feeds.parse_shapes(shape_texts, loaded.inputs), seed)
-    with output.progress(f"Running {model}"):
+    with output.progress(f"Running {model}"), feeds.integers_in_mind(loaded.inputs, given):
         results = loaded.run(data)
     if loaded.inputs:
         output.table(("input", "type", "shape", "data"), feeds.describe(loaded.inputs, data, given, seed))

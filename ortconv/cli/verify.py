@@ -1,0 +1,232 @@
+"""``ortconv verify``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import click
+from rich.text import Text
+
+from ortconv import verification
+from ortconv.builder import Semantics, Target
+from ortconv.cli import feeds, files, options, output
+from ortconv.execution import Backend
+from ortconv.verification import Comparison, Layer, Verification
+
+__all__ = ["command"]
+
+_BACKENDS: Mapping[Backend, str] = {"native": "plugin", "python": "Python ops", "none": "no plugin"}
+_NUMBERS = ("max abs error", "rel error", "tolerance")
+
+
+@click.command("verify", epilog="Example: ortconv verify network.xml --shape image=1x3x64x64 --layers")
+@click.argument("source", type=options.SOURCE)
+@click.argument("model", type=options.SOURCE, required=False, metavar="[MODEL.onnx]")
+@options.semantics(
+    None,
+    "What the model follows. Default: what MODEL.onnx says of itself; without one runtime for OpenVINO (its runtime "
+    "knows nothing else) and spec for oneDNN.",
+)
+@click.option(
+    "--target",
+    type=click.Choice(["auto", "onnx", "plugin"]),
+    default="auto",
+    help="As for convert, without MODEL.onnx: auto (default), onnx or plugin.",
+)
+@options.tensors
+@feeds.feed_options
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0.0),
+    help="Relative error up to which elements agree. Default: by the narrowest type computed in, 2e-5 for float32.",
+)
+@click.option(
+    "--backend",
+    "backends",
+    type=click.Choice(list(_BACKENDS)),
+    multiple=True,
+    default=("native", "none"),
+    help="What runs our operators; repeat for several. native: the plugin. none: function bodies. python: the Python "
+    "operators. Default: native and none.",
+)
+@click.option("--layers", is_flag=True, help="Compare intermediate results, too, and name the first that differs.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="FILE.json",
+    help="Write everything that was found as JSON.",
+)
+def command(
+    source: pathlib.Path,
+    model: pathlib.Path | None,
+    semantics: Semantics | None,
+    target: Target,
+    tensors_file: pathlib.Path | None,
+    input_texts: tuple[str, ...],
+    shape_texts: tuple[str, ...],
+    seed: int,
+    tolerance: float | None,
+    backends: tuple[Backend, ...],
+    layers: bool,
+    json_file: pathlib.Path | None,
+) -> None:
+    """Compare a model in ONNX Runtime with its source, on the same data.
+
+    The expected results come from OpenVINO's CPU runtime (in float32) for an OpenVINO source, and from a float64
+    reference for a oneDNN graph. Without MODEL.onnx, SOURCE is converted first. The relative error of an element is its
+    error divided by the expected value or, if that is larger, by the root mean square of all expected values; NaN and
+    infinities must stand in the same places. The exit code is 1 if an output differs.
+    """
+    tensors = files.read_npz(tensors_file) if tensors_file else None
+    declared = verification.declared_inputs(source, tensors)
+    given = feeds.parse_inputs(input_texts, declared)
+    shapes = feeds.parse_shapes(shape_texts, declared)
+    with output.progress(f"Verifying {source}"), feeds.integers_in_mind(declared, given):
+        found = verification.verify(
+            source,
+            model,
+            semantics=semantics,
+            target=target,
+            tensors=tensors,
+            data=given,
+            shapes=shapes,
+            seed=seed,
+            tolerance=tolerance,
+            backends=tuple(dict.fromkeys(backends)),
+            layers=layers,
+        )
+    _print(found, layers)
+    if json_file:
+        files.write_json(json_file, _document(found))
+    if not found.agrees:
+        raise click.exceptions.Exit(1)
+
+
+def _print(found: Verification, layers: bool) -> None:
+    output.line(("source    ", "bold"), output.plain(found.source))
+    output.line(("model     ", "bold"), output.plain(found.model or "converted now"), f", {found.semantics} semantics")
+    output.line(("expected  ", "bold"), found.oracle)
+    if found.feeds:
+        rows = [
+            [
+                output.plain(name),
+                array.dtype.name,
+                str(list(array.shape)),
+                "given" if name in found.given else f"random, seed {found.seed}",
+            ]
+            for name, array in found.feeds.items()
+        ]
+        output.line()
+        output.table(("input", "type", "shape", "data"), rows)
+    if layers:
+        output.line()
+        output.table(
+            ("node", "result", *_NUMBERS, ""),
+            [_layer(layer) for layer in found.layers],
+            numbers=_NUMBERS,
+        )
+    output.line()
+    output.table(
+        ("output", "run by", *_NUMBERS, ""),
+        [
+            (output.plain(comparison.name), _BACKENDS[backend], *_errors(comparison))
+            for backend, comparisons in found.outputs.items()
+            for comparison in comparisons
+        ],
+        numbers=_NUMBERS,
+    )
+    for backend, reason in found.skipped.items():
+        output.line((f"not run: {_BACKENDS[backend]} ({output.plain(reason)})", "dim"))
+    output.line()
+    _conclude(found, layers)
+
+
+def _conclude(found: Verification, layers: bool) -> None:
+    if found.agrees:
+        output.line(("OK", "bold green"), ": every output agrees")
+    for backend, comparisons in found.outputs.items():
+        for comparison in comparisons:
+            if not comparison.agrees:
+                output.line(
+                    ("DIFFERS", "bold red"),
+                    f": {output.plain(comparison.name)} ({_BACKENDS[backend]}): {_difference(comparison)}",
+                )
+    first = found.first_difference
+    if first:
+        output.line(
+            ("first difference", "bold"),
+            f": {first.node.op_type} {output.plain(first.node.name)} (id {output.plain(first.node.id)}): "
+            f"{_difference(first.comparison)}",
+        )
+    elif layers and not found.agrees:
+        output.line("No intermediate result that both sides show differs.")
+    if found.warnings and not found.agrees:
+        for text in found.warnings:
+            output.warning(text)
+        output.warning(
+            "the model follows the spec pages, and OpenVINO does not for these nodes: differences are expected; "
+            "to compare with OpenVINO, convert with --semantics runtime"
+        )
+
+
+def _layer(layer: Layer) -> Sequence[output.Cell]:
+    node = Text.assemble((output.plain(layer.node.op_type), "bold"), f" {output.plain(layer.node.name)}")
+    return (node, output.plain(layer.comparison.name), *_errors(layer.comparison))
+
+
+def _errors(comparison: Comparison) -> Sequence[output.Cell]:
+    verdict = Text("OK", "green") if comparison.agrees else Text("DIFFERS", "bold red")
+    numbers = ["-" if comparison.problem else f"{value:.2g}" for value in (comparison.max_abs, comparison.max_rel)]
+    return (*numbers, f"{comparison.tolerance:.2g}", verdict)
+
+
+def _difference(comparison: Comparison) -> str:
+    if comparison.problem:
+        return comparison.problem
+    text = f"{comparison.wrong} of {math.prod(comparison.shape)} elements"
+    if comparison.worst:
+        at, expected, actual = comparison.worst
+        text += f"; the worst at {list(at)}: expected {expected:.6g}, found {actual:.6g}"
+    return text
+
+
+def _document(found: Verification) -> object:
+    return _finite(
+        {
+            "source": found.source,
+            "model": found.model,
+            "expected": found.oracle,
+            "semantics": found.semantics,
+            "agrees": found.agrees,
+            "seed": found.seed,
+            "inputs": [
+                {"name": name, "type": array.dtype.name, "shape": list(array.shape), "given": name in found.given}
+                for name, array in found.feeds.items()
+            ],
+            "outputs": [
+                {"backend": backend, **_fields(comparison)}
+                for backend, comparisons in found.outputs.items()
+                for comparison in comparisons
+            ],
+            "skipped": dict(found.skipped),
+            "layers": [{"node": dataclasses.asdict(layer.node), **_fields(layer.comparison)} for layer in found.layers],
+            "warnings": list(found.warnings),
+        }
+    )
+
+
+def _fields(comparison: Comparison) -> dict[str, object]:
+    return {**dataclasses.asdict(comparison), "agrees": comparison.agrees}
+
+
+def _finite(value: object) -> object:
+    """Replaces what JSON lacks: NaN and infinities become strings."""
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

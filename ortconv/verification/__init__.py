@@ -1,0 +1,8 @@
+"""Proving that a converted model computes what its source does."""
+
+from __future__ import annotations
+
+from ortconv.verification.compare import Comparison
+from ortconv.verification.verify import Layer, Verification, declared_inputs, verify
+
+__all__ = ["Comparison", "Layer", "Verification", "declared_inputs", "verify"]

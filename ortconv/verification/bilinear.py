@@ -1,0 +1,126 @@
+"""The map behind every convolution op, in float64: its three sums, and how its padding is found.
+
+It relates a big tensor (the source of a convolution) to a small one (its destination): ``small[n, a, p]`` meets
+``big[n, b, p*stride - begin + k*dilation]`` through ``weights[a, b, k]``, where the channels of both are split into
+groups in order. Two of the three are given, and the third is the sum of their products. Data is [N, C, spatial...],
+weights are [a, b in its group, kernel...].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ortconv.inputs import Array
+
+__all__ = ["BilinearMap"]
+
+Sizes = Sequence[int]
+Pads = tuple[list[int], list[int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class BilinearMap:
+    """A convolution op's attributes, as lists with an entry per spatial axis.
+
+    Attributes:
+        strides: At least 1.
+        dilations: At least 1.
+        groups: Divides the channels of both tensors.
+        rule: "none" takes `begin` and `end`, "valid" is without padding, "same_upper" and "same_lower" pad by sizes.
+        begin: Padding in front.
+        end: Padding at the end.
+    """
+
+    strides: list[int]
+    dilations: list[int]
+    groups: int
+    rule: str
+    begin: list[int]
+    end: list[int]
+
+    def extent(self, kernel: Sizes) -> list[int]:
+        """Returns how many positions a kernel covers."""
+        return [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, self.dilations, strict=True)]
+
+    def full(self, small: Sizes, kernel: Sizes) -> list[int]:
+        """Returns how many positions of big can be met."""
+        axes = zip(self.strides, small, self.extent(kernel), strict=True)
+        return [stride * (size - 1) + extent for stride, size, extent in axes]
+
+    def split(self, totals: Sizes, *, upper_is_smaller: bool = True) -> Pads:
+        """Returns (begin, end): given by `rule`, or the totals divided.
+
+        Args:
+            totals: The sum of both under a same_* rule; a negative one counts as zero.
+            upper_is_smaller: Whether same_upper puts the smaller half in front, as the library and ONNX say.
+        """
+        if self.rule == "none":
+            return self.begin, self.end
+        if self.rule == "valid":
+            return [0] * len(totals), [0] * len(totals)
+        smaller_first = (self.rule == "same_upper") == upper_is_smaller
+        clamped = [max(total, 0) for total in totals]
+        begin = [total // 2 if smaller_first else (total + 1) // 2 for total in clamped]
+        return begin, [total - b for total, b in zip(clamped, begin, strict=True)]
+
+    def convolution_pads(self, big: Sizes, kernel: Sizes) -> Pads:
+        """Returns the padding of a convolution: under same_* it gives ceil(big / stride) positions."""
+        axes = zip(self.extent(kernel), big, self.strides, strict=True)
+        return self.split([extent - (size % stride or stride) for extent, size, stride in axes])
+
+    def transpose_pads(self, kernel: Sizes) -> Pads:
+        """Returns the padding of a transposed convolution: under same_* it gives stride times as many positions."""
+        return self.split([extent - stride for extent, stride in zip(self.extent(kernel), self.strides, strict=True)])
+
+    def convolution_sizes(self, big: Sizes, kernel: Sizes, begin: Sizes, end: Sizes) -> list[int]:
+        """Returns the sizes of small."""
+        axes = zip(big, begin, end, self.extent(kernel), self.strides, strict=True)
+        return [(size + b + e - extent) // stride + 1 for size, b, e, extent, stride in axes]
+
+    def to_small(self, big: Array, weights: Array, begin: Sizes, sizes: Sizes) -> Array:
+        """Returns small, of the given spatial sizes."""
+        parts, taps = self._split_channels(big), self._split_weights(weights)
+        small = np.zeros((big.shape[0], self.groups, taps.shape[1], *sizes))
+        for k, here, there in self._meetings(weights.shape[2:], begin, sizes, big.shape[2:]):
+            small[(..., *here)] += np.einsum("gab,ngb...->nga...", taps[(..., *k)], parts[(..., *there)])
+        return small.reshape(small.shape[0], taps.shape[0] * taps.shape[1], *sizes)
+
+    def to_big(self, small: Array, weights: Array, begin: Sizes, sizes: Sizes) -> Array:
+        """Returns big, of the given spatial sizes."""
+        parts, taps = self._split_channels(small), self._split_weights(weights)
+        big = np.zeros((small.shape[0], self.groups, taps.shape[2], *sizes))
+        for k, here, there in self._meetings(weights.shape[2:], begin, small.shape[2:], sizes):
+            big[(..., *there)] += np.einsum("gab,nga...->ngb...", taps[(..., *k)], parts[(..., *here)])
+        return big.reshape(big.shape[0], taps.shape[0] * taps.shape[2], *sizes)
+
+    def to_weights(self, small: Array, big: Array, begin: Sizes, kernel: Sizes) -> Array:
+        """Returns weights, of the given kernel sizes."""
+        smalls, bigs = self._split_channels(small), self._split_channels(big)
+        weights = np.zeros((self.groups, smalls.shape[2], bigs.shape[2], *kernel))
+        for k, here, there in self._meetings(kernel, begin, small.shape[2:], big.shape[2:]):
+            weights[(..., *k)] += np.einsum("nga...,ngb...->gab", smalls[(..., *here)], bigs[(..., *there)])
+        return weights.reshape(-1, *weights.shape[2:])
+
+    def _split_channels(self, array: Array) -> Array:
+        return array.reshape(array.shape[0], self.groups, array.shape[1] // self.groups, *array.shape[2:])
+
+    def _split_weights(self, array: Array) -> Array:
+        return array.reshape(self.groups, array.shape[0] // self.groups, *array.shape[1:])
+
+    def _meetings(
+        self, kernel: Sizes, begin: Sizes, small: Sizes, big: Sizes
+    ) -> Iterator[tuple[tuple[int, ...], tuple[Array, ...], tuple[Array, ...]]]:
+        """Yields each tap with the positions of small that have a partner in big, and those partners."""
+        for k in itertools.product(*map(range, kernel)):
+            here, there = [], []
+            for axis, tap in enumerate(k):
+                p = np.arange(small[axis])
+                q = p * self.strides[axis] - begin[axis] + tap * self.dilations[axis]
+                inside = (q >= 0) & (q < big[axis])
+                here.append(p[inside])
+                there.append(q[inside])
+            yield k, np.ix_(*here), np.ix_(*there)

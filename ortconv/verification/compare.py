@@ -1,0 +1,140 @@
+"""Comparing what a model computes with what is expected."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.inputs import Array
+from ortconv.source import SourceGraph, SourceValue
+
+__all__ = ["Comparison", "compare", "default_tolerance"]
+
+_FLOAT_TOLERANCE = 2e-5
+_DOUBLE_TOLERANCE = 1e-11
+_ROUNDINGS = 5
+"""How many roundings to a narrow type a result may be off: sums are formed in float32, each tensor rounds once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How one tensor compares.
+
+    An element's relative error is its absolute error divided by the expected value or, if that is larger, by the root
+    mean square of all that is expected: an element that cancels out is measured against its neighbours.
+
+    Attributes:
+        name: The tensor.
+        dtype: The expected type.
+        shape: The expected shape.
+        max_abs: Largest absolute error of the elements that are finite on both sides.
+        max_rel: Largest relative error of the same.
+        tolerance: Relative error up to which elements agree.
+        wrong: Number of elements that do not, among them those that are NaN or infinite on one side only.
+        worst: Index of the worst element, its expected and its actual value; None if nothing differs.
+        problem: What prevents a comparison (a missing tensor, another type or shape), or "".
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    tolerance: float
+    wrong: int = 0
+    worst: tuple[tuple[int, ...], float, float] | None = None
+    problem: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every element is within the tolerance."""
+        return not self.problem and not self.wrong
+
+
+def compare(name: str, actual: Array | None, expected: Array, tolerance: float) -> Comparison:
+    """Compares a tensor.
+
+    Args:
+        name: How the result calls it.
+        actual: What was computed; None if nothing was.
+        expected: What is right.
+        tolerance: Relative error up to which elements agree.
+    """
+    dtype = str(expected.dtype)
+    problem = ""
+    if actual is None:
+        problem = "the model does not compute it"
+    elif actual.shape != expected.shape:
+        problem = f"shape {list(actual.shape)} instead of {list(expected.shape)}"
+    elif dtype != str(actual.dtype):
+        problem = f"type {actual.dtype} instead of {dtype}"
+    if actual is None or problem:
+        return Comparison(name, dtype, expected.shape, np.inf, np.inf, tolerance, expected.size, None, problem)
+    return _values(name, dtype, actual, expected, tolerance)
+
+
+def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> float:
+    """Returns the tolerance that the types of a graph's intermediate results ask for.
+
+    Sums of products in float32 may be formed in any order: 2e-5. Where a tensor that depends on an input has a
+    narrower type, five roundings to it. In float64 throughout, 1e-11.
+
+    Args:
+        graph: The source.
+        finest: The type in which what is expected is computed at best.
+    """
+    types = {value.dtype for value in _computed(graph) if value.dtype.is_floating_point()}
+    narrow = [float(ml_dtypes.finfo(dtype.numpy()).eps) for dtype in types if dtype.bitwidth < 32]
+    if narrow:
+        return _ROUNDINGS * max(narrow)
+    return _DOUBLE_TOLERANCE if types | {finest} == {ir.DataType.DOUBLE} else _FLOAT_TOLERANCE
+
+
+def _computed(graph: SourceGraph) -> Iterable[SourceValue]:
+    """Yields the values that depend on an input."""
+    seen = set(graph.inputs)
+    yield from graph.inputs
+    for node in graph.nodes:
+        if not seen.isdisjoint(node.inputs):
+            seen.update(node.outputs)
+            yield from node.outputs
+
+
+def _values(name: str, dtype: str, actual: Array, expected: Array, tolerance: float) -> Comparison:
+    got, want = actual.astype(np.float64), expected.astype(np.float64)
+    same = (actual == expected) | (np.isnan(got) & np.isnan(want))
+    finite = np.isfinite(got) & np.isfinite(want)
+    with np.errstate(all="ignore"):
+        # Integers beyond 2**53 may differ and still be the same float64.
+        error = np.where(same, 0.0, np.maximum(np.abs(got - want), 1.0 if _is_integer(actual) else 0.0))
+        scale = np.maximum(np.abs(want), _rms(want))
+        relative = np.where(error == 0.0, 0.0, error / scale)
+    wrong = ~same & ~(finite & (relative <= tolerance))
+    worst = None
+    if not same.all():
+        at = tuple(int(i) for i in np.unravel_index(np.argmax(np.where(finite, relative, np.inf) * ~same), want.shape))
+        worst = (at, float(want[at]), float(got[at]))
+    return Comparison(
+        name,
+        dtype,
+        expected.shape,
+        float(np.max(error, where=finite, initial=0.0)),
+        float(np.max(relative, where=finite, initial=0.0)),
+        tolerance,
+        int(np.count_nonzero(wrong)),
+        worst,
+    )
+
+
+def _rms(values: Array) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max(initial=0.0))
+    return largest * float(np.sqrt(np.mean(np.square(finite / largest)))) if largest else 0.0
+
+
+def _is_integer(array: Array) -> bool:
+    return ir.DataType.from_numpy(array.dtype).is_integer()

@@ -1,0 +1,144 @@
+"""OpenVINO's CPU runtime as the oracle for its own models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.errors import ExecutionError
+from ortconv.inputs import Array
+from ortconv.source import SourceGraph, SourceValue
+from ortconv.verification.oracle import Results
+
+__all__ = ["OpenVinoRuntime"]
+
+_BITS = {
+    ir.DataType.BFLOAT16: np.uint16,
+    ir.DataType.FLOAT8E4M3FN: np.uint8,
+    ir.DataType.FLOAT8E5M2: np.uint8,
+}
+"""Types that OpenVINO's Python API hands over as other ones of the same size."""
+
+
+class OpenVinoRuntime:
+    """Runs a model on OpenVINO's CPU plugin, in float32.
+
+    Args:
+        source: Path of an IR, or an ``openvino.Model``.
+        graph: The same, as it was read.
+
+    Raises:
+        ExecutionError: OpenVINO is not installed, or does not read or compile the model.
+    """
+
+    precision = ir.DataType.FLOAT
+
+    def __init__(self, source: object, graph: SourceGraph) -> None:
+        self._path = graph.path
+        try:
+            import openvino
+        except ImportError as error:
+            raise ExecutionError(
+                graph.path,
+                "OpenVINO",
+                f"cannot be imported: {error}.",
+                'Install it with pip install "ortconv[openvino]".',
+            ) from error
+        self._openvino = openvino
+        self._graph = graph
+        self._core = openvino.Core()
+        self.title = f"OpenVINO {openvino.__version__.partition('-')[0]}, CPU, float32"
+        if isinstance(source, str | os.PathLike):
+            self._model = self._guard("cannot read the model", lambda: self._core.read_model(os.fspath(source)))
+        else:
+            self._model = source
+
+    def run(self, feeds: Mapping[str, Array], *, everything: bool) -> Results:
+        """Runs the model.
+
+        Args:
+            feeds: Data by input name.
+            everything: Whether the intermediate results are wanted, too.
+
+        Raises:
+            ExecutionError: OpenVINO reports a failure.
+        """
+        model = self._model.clone()
+        inputs = _paired(model.inputs, [value.name for value in self._graph.inputs])
+        count = len(model.outputs)
+        values = _add_outputs(model, self._graph) if everything else {}
+        config = {"INFERENCE_PRECISION_HINT": "f32"}
+        compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", config))
+        request = compiled.create_infer_request()
+        for port, value in zip(inputs, self._graph.inputs, strict=True):
+            request.set_tensor(compiled.inputs[port], self._tensor(feeds[value.name]))
+        self._guard("fails", request.infer)
+        outputs = _paired(compiled.outputs[:count], [output.name for output in self._graph.outputs])
+        arrays = [
+            _array(request.get_output_tensor(index), output.value.dtype)
+            for index, output in zip(outputs, self._graph.outputs, strict=True)
+        ]
+        shown = {value.name: _array(request.get_output_tensor(index), value.dtype) for value, index in values.items()}
+        return Results(tuple(arrays), shown)
+
+    def _tensor(self, array: Array) -> Any:
+        dtype = ir.DataType.from_numpy(array.dtype)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        if dtype not in _BITS:
+            return self._openvino.Tensor(array)
+        element = {
+            ir.DataType.BFLOAT16: self._openvino.Type.bf16,
+            ir.DataType.FLOAT8E4M3FN: self._openvino.Type.f8e4m3,
+            ir.DataType.FLOAT8E5M2: self._openvino.Type.f8e5m2,
+        }[dtype]
+        return self._openvino.Tensor(array.view(_BITS[dtype]), array.shape, element)
+
+    def _guard(self, problem: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception as error:  # OpenVINO raises RuntimeError and its subclasses, and pybind's TypeError.
+            raise ExecutionError(self._path, "OpenVINO", f"{problem}: {error}") from error
+
+
+def _paired(ports: Sequence[Any], names: Sequence[str]) -> list[int]:
+    """Returns for each name the index of its port: by name where all are found, else in order."""
+    indices: dict[str, int] = {}
+    for index, port in enumerate(ports):
+        for name in (port.get_node().get_friendly_name(), *port.get_names()):
+            indices.setdefault(name, index)
+    found = [indices.get(name) for name in names]
+    known = [index for index in found if index is not None]
+    return known if sorted(known) == list(range(len(ports))) else list(range(len(ports)))
+
+
+def _add_outputs(model: Any, graph: SourceGraph) -> dict[SourceValue, int]:
+    """Makes every intermediate result an output of an OpenVINO model; returns the index of each one's output.
+
+    Nodes are found by name; where several have one name, their results cannot be shown.
+    """
+    operations: dict[str, list[Any]] = {}
+    for operation in model.get_ops():
+        operations.setdefault(operation.get_friendly_name(), []).append(operation)
+    ports: dict[SourceValue, Any] = {}
+    for node in graph.nodes:
+        match operations.get(node.ref.name):
+            case [operation] if operation.get_output_size() == len(node.outputs):
+                ports.update(zip(node.outputs, operation.outputs(), strict=True))
+    model.add_outputs(list(ports.values()))
+    indices = {_key(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
+    return {value: indices[_key(port)] for value, port in ports.items()}
+
+
+def _key(port: Any) -> tuple[str, int]:
+    return port.get_node().get_name(), port.get_index()
+
+
+def _array(tensor: Any, dtype: ir.DataType) -> Array:
+    data = np.array(tensor.data)
+    if dtype in _BITS:
+        return data.view(_BITS[dtype]).view(dtype.numpy())
+    return data

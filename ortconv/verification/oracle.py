@@ -1,0 +1,42 @@
+"""What is right: a runtime or a reference that evaluates a source."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
+
+import onnx_ir as ir
+
+from ortconv.inputs import Array
+
+__all__ = ["Oracle", "Results"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What an oracle computes, in the types that the source declares.
+
+    Attributes:
+        outputs: In the source's order.
+        values: Intermediate results by the source value's name, those that the oracle can show.
+    """
+
+    outputs: tuple[Array, ...]
+    values: Mapping[str, Array]
+
+
+class Oracle(Protocol):
+    """Evaluates a source.
+
+    Attributes:
+        title: As people read it.
+        precision: The finest type in which it computes.
+    """
+
+    title: str
+    precision: ir.DataType
+
+    def run(self, feeds: Mapping[str, Array], *, everything: bool) -> Results:
+        """Evaluates the source on data by input name; raises `ExecutionError`."""
+        ...

@@ -1,0 +1,253 @@
+"""Running a source and its model on the same data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from ortconv import api, checking, inputs
+from ortconv.builder import Semantics, Target
+from ortconv.errors import ConversionErrors, ExecutionError, NodeRef, PluginError
+from ortconv.execution import Backend, Model
+from ortconv.frontend import Tensors
+from ortconv.inputs import Array, Input
+from ortconv.opset import DOMAIN
+from ortconv.source import SourceGraph
+from ortconv.verification.compare import Comparison, compare, default_tolerance
+from ortconv.verification.onednn import OneDnnReference
+from ortconv.verification.openvino import OpenVinoRuntime
+from ortconv.verification.oracle import Oracle, Results
+
+__all__ = ["Layer", "Verification", "declared_inputs", "verify"]
+
+_SEMANTICS_KEY = "ortconv.semantics"
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """An intermediate result: the source node that computes it, and how it compares."""
+
+    node: NodeRef
+    comparison: Comparison
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What a verification found.
+
+    Attributes:
+        source: The source as messages name it.
+        model: The model's file, or "" for a conversion made for the occasion.
+        oracle: What computed the expected results.
+        semantics: The semantics that the model follows.
+        seed: Of the random data.
+        feeds: The data, by input name.
+        given: Names of the inputs whose data was given.
+        outputs: For each backend that ran, a comparison for each output.
+        skipped: Backends that did not run, and why.
+        layers: The intermediate results in order of computation, if they were asked for.
+        warnings: Nodes for which the model follows the spec pages where the source's library, which is the oracle,
+            computes something else: differences are to be expected there.
+    """
+
+    source: str
+    model: str
+    oracle: str
+    semantics: Semantics
+    seed: int
+    feeds: Mapping[str, Array]
+    given: frozenset[str]
+    outputs: Mapping[Backend, tuple[Comparison, ...]]
+    skipped: Mapping[Backend, str]
+    layers: tuple[Layer, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every output agrees, whatever ran the model."""
+        return all(comparison.agrees for comparisons in self.outputs.values() for comparison in comparisons)
+
+    @property
+    def first_difference(self) -> Layer | None:
+        """The first intermediate result that does not agree."""
+        return next((layer for layer in self.layers if not layer.comparison.agrees), None)
+
+
+def verify(
+    source: object,
+    model: str | os.PathLike[str] | None = None,
+    *,
+    semantics: Semantics | None = None,
+    target: Target = "auto",
+    tensors: Tensors | None = None,
+    data: Mapping[str, Array] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    seed: int = 0,
+    tolerance: float | None = None,
+    backends: Sequence[Backend] = ("native", "none"),
+    layers: bool = False,
+) -> Verification:
+    """Compares a model in ONNX Runtime with its source.
+
+    The expected results come from OpenVINO's CPU runtime, in float32, for an OpenVINO source, and from a float64
+    reference for a oneDNN graph.
+
+    Args:
+        source: As in `ortconv.convert`.
+        model: The ONNX file; by default the source is converted.
+        semantics: Of the conversion, or what the model was converted with. By default what the model says of itself;
+            without a model "runtime" for OpenVINO, whose runtime knows nothing else, and "spec" for oneDNN.
+        target: Of the conversion.
+        tensors: As in `ortconv.convert`.
+        data: Data by input name; other inputs get random data.
+        shapes: Shapes of random data by input name, for inputs with open dims.
+        seed: Of the random data.
+        tolerance: Relative error up to which elements agree, as in `Comparison`; by default what the types of the
+            intermediate results ask for.
+        backends: What runs our operators, one after the other: "native" is the native library, "python" the Python ops,
+            "none" the function bodies. One that this installation or this model rules out is skipped, unless it is the
+            only one. A model without operators of ours runs once, as "none".
+        layers: Compare intermediate results, too.
+
+    Returns:
+        What was found; nothing is raised for a difference.
+
+    Raises:
+        OrtconvError: The source is not converted, the model is bad, the data does not fit, or something cannot run.
+    """
+    frontend = api.detect(source)
+    graph = frontend.read(source, tensors or {})
+    if model is None:
+        semantics = semantics or ("runtime" if graph.format == "openvino" else "spec")
+        proto = api.conversion(source, semantics=semantics, target=target, tensors=tensors).to_proto()
+        name = graph.path
+    else:
+        checking.check_file(model)
+        proto = onnx.load(model)
+        semantics = semantics or _semantics_of(proto)
+        name = os.fspath(model)
+    feeds = inputs.fill(_declared(graph), data or {}, shapes or {}, seed)
+    oracle = _oracle(source, graph, semantics)
+    tolerance = default_tolerance(graph, oracle.precision) if tolerance is None else tolerance
+    ran, skipped = _run(proto, name, feeds, backends)
+    expected = oracle.run(feeds, everything=False)
+    outputs = {backend: _compare_outputs(graph, results, expected, tolerance) for backend, results in ran.items()}
+    return Verification(
+        source=graph.path,
+        model="" if model is None else name,
+        oracle=oracle.title,
+        semantics=semantics,
+        seed=seed,
+        feeds=feeds,
+        given=frozenset(data or {}),
+        outputs=outputs,
+        skipped=skipped,
+        layers=_layers(graph, proto, name, feeds, oracle, _suspect(outputs), tolerance) if layers else (),
+        warnings=_expected_differences(source, graph, semantics, tensors),
+    )
+
+
+def declared_inputs(source: object, tensors: Tensors | None = None) -> tuple[Input, ...]:
+    """Returns the inputs of a source, whose data `verify` takes."""
+    return _declared(api.detect(source).read(source, tensors or {}))
+
+
+def _declared(graph: SourceGraph) -> tuple[Input, ...]:
+    return tuple(Input(value.name, value.dtype, value.shape) for value in graph.inputs)
+
+
+def _oracle(source: object, graph: SourceGraph, semantics: Semantics) -> Oracle:
+    return OpenVinoRuntime(source, graph) if graph.format == "openvino" else OneDnnReference(graph, semantics)
+
+
+def _semantics_of(model: onnx.ModelProto) -> Semantics:
+    found = {entry.key: entry.value for entry in model.metadata_props}.get(_SEMANTICS_KEY)
+    return "runtime" if found == "runtime" else "spec"
+
+
+def _run(
+    proto: onnx.ModelProto, name: str, feeds: Mapping[str, Array], backends: Sequence[Backend]
+) -> tuple[dict[Backend, dict[str, Array]], dict[Backend, str]]:
+    """Runs a model by every backend that can run it."""
+    if not any(node.domain == DOMAIN for node in proto.graph.node):
+        backends = ("none",)
+    ran: dict[Backend, dict[str, Array]] = {}
+    skipped: dict[Backend, str] = {}
+    for backend in backends:
+        try:
+            loaded = Model(proto, name, backend=backend)
+        except PluginError as error:
+            if len(backends) == 1:
+                raise
+            skipped[backend] = error.problem
+            continue
+        ran[backend] = loaded.run(_fed(loaded, name, feeds))
+    if not ran:
+        raise ExecutionError(name, "ONNX Runtime", f"nothing can run the model: {'; '.join(skipped.values())}")
+    return ran, skipped
+
+
+def _fed(model: Model, name: str, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the data of a model's inputs, which are the source's."""
+    wanted = {each.name for each in model.inputs}
+    if wanted != feeds.keys():
+        found, expected = (", ".join(sorted(names)) or "none" for names in (wanted, feeds.keys()))
+        raise ExecutionError(name, "ONNX Runtime", f"the model has the inputs {found}; the source has {expected}.")
+    return dict(feeds)
+
+
+def _compare_outputs(
+    graph: SourceGraph, results: Mapping[str, Array], expected: Results, tolerance: float
+) -> tuple[Comparison, ...]:
+    return tuple(
+        compare(output.name, results.get(output.name), array, tolerance)
+        for output, array in zip(graph.outputs, expected.outputs, strict=True)
+    )
+
+
+def _suspect(outputs: Mapping[Backend, tuple[Comparison, ...]]) -> Backend:
+    """Returns the backend whose intermediate results are worth a look: one that differs, if there is one."""
+    differing = [backend for backend, found in outputs.items() if not all(each.agrees for each in found)]
+    return (differing or list(outputs))[0]
+
+
+def _layers(
+    graph: SourceGraph,
+    proto: onnx.ModelProto,
+    name: str,
+    feeds: Mapping[str, Array],
+    oracle: Oracle,
+    backend: Backend,
+    tolerance: float,
+) -> tuple[Layer, ...]:
+    """Compares the results of source nodes that the model has under the same name."""
+    expected = oracle.run(feeds, everything=True).values
+    shown = onnx.ModelProto()
+    shown.CopyFrom(proto)
+    names = {output for node in proto.graph.node for output in node.output}
+    present = {output.name for output in proto.graph.output}
+    for node in graph.nodes:
+        for value in node.outputs:
+            if value.name in names - present and value.name in expected:
+                shown.graph.output.append(onnx.helper.make_tensor_value_info(value.name, int(value.dtype), None))
+    results = Model(shown, name, backend=backend).run(feeds)
+    return tuple(
+        Layer(node.ref, compare(value.name, results[value.name], expected[value.name], tolerance))
+        for node in graph.nodes
+        for value in node.outputs
+        if value.name in results and value.name in expected
+    )
+
+
+def _expected_differences(
+    source: object, graph: SourceGraph, semantics: Semantics, tensors: Tensors | None
+) -> tuple[str, ...]:
+    if graph.format != "openvino" or semantics == "runtime":
+        return ()
+    try:
+        return api.conversion(source, semantics=semantics, tensors=tensors).warnings
+    except ConversionErrors:
+        return ()  # The model is not a conversion of ours.
