@@ -32,18 +32,30 @@ constexpr DataType kDataTypes[] = {DataType::kFloat, DataType::kFloat16, DataTyp
 template <class Fn>
 auto with_type(DataType dtype, Fn&& fn) {
   switch (dtype) {
-    case DataType::kUint8: return fn(uint8_t());
-    case DataType::kInt8: return fn(int8_t());
-    case DataType::kUint16: return fn(uint16_t());
-    case DataType::kInt16: return fn(int16_t());
-    case DataType::kInt32: return fn(int32_t());
-    case DataType::kInt64: return fn(int64_t());
-    case DataType::kFloat16: return fn(Float16());
-    case DataType::kDouble: return fn(double());
-    case DataType::kUint32: return fn(uint32_t());
-    case DataType::kUint64: return fn(uint64_t());
-    case DataType::kBfloat16: return fn(Bfloat16());
-    case DataType::kFloat: break;
+    case DataType::kUint8:
+      return fn(uint8_t());
+    case DataType::kInt8:
+      return fn(int8_t());
+    case DataType::kUint16:
+      return fn(uint16_t());
+    case DataType::kInt16:
+      return fn(int16_t());
+    case DataType::kInt32:
+      return fn(int32_t());
+    case DataType::kInt64:
+      return fn(int64_t());
+    case DataType::kFloat16:
+      return fn(Float16());
+    case DataType::kDouble:
+      return fn(double());
+    case DataType::kUint32:
+      return fn(uint32_t());
+    case DataType::kUint64:
+      return fn(uint64_t());
+    case DataType::kBfloat16:
+      return fn(Bfloat16());
+    case DataType::kFloat:
+      break;
   }
   return fn(float());
 }
@@ -57,16 +69,19 @@ inline DataType accumulation_type(DataType dtype) {
   switch (dtype) {
     case DataType::kFloat:
     case DataType::kFloat16:
-    case DataType::kBfloat16: return DataType::kFloat;
+    case DataType::kBfloat16:
+      return DataType::kFloat;
     case DataType::kInt8:
     case DataType::kUint8:
     case DataType::kInt16:
     case DataType::kUint16:
-    case DataType::kInt32: return DataType::kInt32;
+    case DataType::kInt32:
+      return DataType::kInt32;
     case DataType::kDouble:
     case DataType::kUint32:
     case DataType::kInt64:
-    case DataType::kUint64: break;
+    case DataType::kUint64:
+      break;
   }
   return dtype;
 }

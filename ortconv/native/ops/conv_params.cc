@@ -100,9 +100,12 @@ AxisResult resolve_to_shape(const ConvAttributes& a, int axis, int64_t full, int
 AxisResult resolve_axis(const ConvAttributes& a, int axis, int64_t x, int64_t k, int64_t output_shape) {
   const int64_t extent = kernel_extent(a, axis, k);
   switch (a.op) {
-    case ConvOp::kConv: return resolve_conv(a, axis, x, extent);
-    case ConvOp::kConvTransposeToShape: return resolve_to_shape(a, axis, full_extent(a, axis, x, extent), output_shape);
-    case ConvOp::kConvTranspose: break;
+    case ConvOp::kConv:
+      return resolve_conv(a, axis, x, extent);
+    case ConvOp::kConvTransposeToShape:
+      return resolve_to_shape(a, axis, full_extent(a, axis, x, extent), output_shape);
+    case ConvOp::kConvTranspose:
+      break;
   }
   return resolve_transpose(a, axis, full_extent(a, axis, x, extent));
 }
@@ -115,14 +118,14 @@ std::vector<int64_t> permuted(const Shape& shape, const std::vector<int64_t>& pe
 
 bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
-// Refuses an output whose bytes cannot be counted.
-void check_addressable(const Shape& y, size_t element_bytes) {
-  if (is_empty(y)) return;
+// Refuses tensors whose elements cannot be counted in bytes.
+void check_countable(const char* kind, const char* name, const Shape& shape) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 8;
+  if (is_empty(shape)) return;
   int64_t count = 1;
-  const int64_t limit = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(element_bytes);
-  for (int64_t size : y) {
-    if (count > limit / size) {
-      fail("output Y would have shape ", to_string(y), "; allowed: less than 2^63 bytes in all.");
+  for (int64_t size : shape) {
+    if (count > kMost / size) {
+      fail(kind, " ", name, " has shape ", to_string(shape), "; allowed: less than 2^60 elements in all.");
     }
     count *= size;
   }
@@ -144,9 +147,11 @@ std::vector<int64_t> dense_strides(const Shape& shape) {
 void check_shape(const char* input, const Shape& shape, int ndims) {
   const bool fits = static_cast<int>(shape.size()) == ndims + 2 &&
                     std::all_of(shape.begin(), shape.end(), [](int64_t v) { return v >= 0 && v <= kMaxExtent; });
-  if (fits) return;
-  fail("input ", input, " has shape ", to_string(shape), "; allowed: rank ", ndims + 2,
-       " (the length of strides + 2) with sizes up to ", kLimit, ".");
+  if (!fits) {
+    fail("input ", input, " has shape ", to_string(shape), "; allowed: rank ", ndims + 2,
+         " (the length of strides + 2) with sizes from 0 to ", kLimit, ".");
+  }
+  check_countable("input", input, shape);
 }
 
 }  // namespace
@@ -220,7 +225,7 @@ ConvProblem weight_problem(const ConvAttributes& a, const Shape& w) {
   return p;
 }
 
-void complete_problem(const ConvAttributes& a, DataType dtype, const Shape& x, const Shape* bias,
+void complete_problem(const ConvAttributes& a, const Shape& x, const Shape* bias,
                       const std::vector<int64_t>* output_shape, ConvProblem* p) {
   check_shape("X", x, p->ndims);
   const Shape logical = permuted(x, a.x_perm);
@@ -251,7 +256,7 @@ void complete_problem(const ConvAttributes& a, DataType dtype, const Shape& x, c
 
   // Y[j] is Yn[y_perm[j]], so the stride of Yn's axis y_perm[j] is that of Y's axis j.
   const Shape y = output_dims(a, *p);
-  check_addressable(y, size_of(dtype));
+  check_countable("output", "Y", y);
   const std::vector<int64_t> strides = dense_strides(y);
   for (int j = 0; j < p->ndims + 2; ++j) {
     const int64_t axis = a.y_perm[j];

@@ -50,7 +50,7 @@ ConvProblem weight_problem(const ConvAttributes& attributes, const Shape& w);
 
 // Completes weight_problem's result for one run. `bias` is null when the input is absent; `output_shape` is null but
 // for ConvTransposeToShape.
-void complete_problem(const ConvAttributes& attributes, DataType dtype, const Shape& x, const Shape* bias,
+void complete_problem(const ConvAttributes& attributes, const Shape& x, const Shape* bias,
                       const std::vector<int64_t>* output_shape, ConvProblem* problem);
 
 // The dims of Y in memory order.

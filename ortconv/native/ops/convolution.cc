@@ -1,7 +1,9 @@
 #include "ops/convolution.h"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "base/float16.h"
 #include "ops/reference.h"
 
 namespace ortconv {
@@ -11,24 +13,60 @@ bool is_empty(const int64_t* sizes, int count) { return std::find(sizes, sizes +
 
 bool output_is_empty(const ConvProblem& p) { return p.mb == 0 || p.oc == 0 || is_empty(p.dst_size, p.ndims); }
 
-// No tap reads anything: the result is the bias alone.
-bool nothing_to_sum(const ConvProblem& p) { return p.ic == 0 || is_empty(p.src_size, p.ndims); }
+// No output is reached by any tap: the result is the bias alone.
+bool nothing_to_sum(kernels::Op op, const ConvProblem& p) {
+  if (p.ic == 0 || is_empty(p.src_size, p.ndims)) return true;
+  if (op == kernels::Op::kConv) return false;
+  for (int i = 0; i < p.ndims; ++i) {
+    const int64_t full = (p.src_size[i] - 1) * p.stride[i] + (p.ker[i] - 1) * p.dilation[i] + 1;
+    if (p.pad[i] >= full) return true;
+  }
+  return false;
+}
+
+// The fast family copies src with zeros around it, as wide as the kernel reaches: fine unless the reach is absurd.
+bool kernel_is_compact(const ConvProblem& p) {
+  constexpr double kMostHaloElements = 16 << 20;
+  constexpr int64_t kMostStride = 4096;
+  double halo = static_cast<double>(p.ic / p.g);
+  for (int i = 0; i < p.ndims; ++i) {
+    if (p.stride[i] > kMostStride) return false;
+    halo *= static_cast<double>((p.ker[i] - 1) * p.dilation[i] + 1);
+  }
+  return halo <= kMostHaloElements;
+}
+
+// Those zeros, multiplied by an infinite weight, would give a NaN that the definition does not have.
+bool all_finite(const ConvProblem& p, kernels::Op op, const float* wei) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  int64_t count = op == kernels::Op::kConv ? p.oc * (p.ic / p.g) : p.ic * (p.oc / p.g);
+  for (int i = 0; i < p.ndims; ++i) count *= p.ker[i];
+  uint32_t found = 0;  // no early exit, so that the loop vectorizes
+  for (int64_t i = 0; i < count; ++i) found |= (bits_of(wei[i]) & kExponent) == kExponent ? 1u : 0u;
+  return found == 0;
+}
+
+kernels::PlanPtr fast_plan(kernels::Op op, const ConvProblem& p, const float* wei, Weights lifetime,
+                           const ArchFlags& arch) {
+  if (!kernel_is_compact(p) || !all_finite(p, op, wei)) return nullptr;
+  return kernels::make_plan(op, p, lifetime == Weights::kConstant ? wei : nullptr, arch);
+}
 
 }  // namespace
 
-Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& weights, const void* wei,
+Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, Weights lifetime,
                          const ArchFlags& arch)
     : dtype_(dtype), op_(op) {
-  if (weights.ic == 0 || weights.oc == 0) return;
-  if (dtype == DataType::kFloat) plan_ = kernels::make_plan(op, weights, static_cast<const float*>(wei), arch);
-  if (plan_ != nullptr || wei == nullptr) return;
-  const size_t doubles = reference::packed_bytes(dtype, weights) / sizeof(double) + 1;
+  if (problem.ic == 0 || problem.oc == 0) return;
+  if (dtype == DataType::kFloat) plan_ = fast_plan(op, problem, static_cast<const float*>(wei), lifetime, arch);
+  if (plan_ != nullptr || lifetime == Weights::kOneRun) return;
+  const size_t doubles = reference::packed_bytes(dtype, problem) / sizeof(double) + 1;
   packed_.reset(new double[doubles]);
-  reference::pack_weights(dtype, op, weights, wei, packed_.get(), serial());
+  reference::pack_weights(dtype, op, problem, wei, packed_.get(), serial());
 }
 
 size_t Convolution::scratch_bytes(const ConvProblem& problem, int threads) const {
-  if (output_is_empty(problem) || nothing_to_sum(problem)) return 0;
+  if (output_is_empty(problem) || nothing_to_sum(op_, problem)) return 0;
   if (plan_ != nullptr) return kernels::scratch_bytes(*plan_, problem, threads);
   return packed_ != nullptr ? 0 : reference::packed_bytes(dtype_, problem);
 }
@@ -36,7 +74,7 @@ size_t Convolution::scratch_bytes(const ConvProblem& problem, int threads) const
 void Convolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
                       void* scratch, const Parallel& parallel) const {
   if (output_is_empty(problem)) return;
-  if (nothing_to_sum(problem)) {
+  if (nothing_to_sum(op_, problem)) {
     reference::run(dtype_, op_, problem, src, nullptr, bias, dst, parallel);
   } else if (plan_ != nullptr) {
     kernels::run(*plan_, problem, static_cast<const float*>(src), static_cast<const float*>(wei),

@@ -11,16 +11,20 @@
 
 namespace ortconv {
 
+// For how long the weights that a Convolution is made from stay the same.
+enum class Weights { kConstant, kOneRun };
+
 // Immutable after creation: concurrent runs may share it.
 class Convolution {
  public:
-  // `weights` is what weight_problem() gives. `wei` is packed now; when null, every run packs the weights it is given.
-  Convolution(DataType dtype, kernels::Op op, const ConvProblem& weights, const void* wei, const ArchFlags& arch);
+  // `problem` holds at least what weight_problem() sets. Constant weights are packed here, others by each run.
+  Convolution(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, Weights lifetime,
+              const ArchFlags& arch);
 
   // Bytes of 64-byte aligned scratch that a run needs. The problem is a complete one, as for run().
   size_t scratch_bytes(const ConvProblem& problem, int threads) const;
 
-  // Computes dst. `bias` may be null; `wei` is not read when the weights were given at creation.
+  // Computes dst. `wei` is the same as at creation; `bias` may be null.
   void run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst, void* scratch,
            const Parallel& parallel) const;
 
@@ -28,7 +32,7 @@ class Convolution {
   DataType dtype_;
   kernels::Op op_;
   kernels::PlanPtr plan_;             // the fast family, where it takes the problem
-  std::unique_ptr<double[]> packed_;  // else the packed weights of the reference kernels, when given at creation
+  std::unique_ptr<double[]> packed_;  // else constant weights packed for the reference kernels
 };
 
 // Runs everything on the calling thread.

@@ -48,7 +48,7 @@ struct Split {
   explicit Split(const ConvProblem& p) : icg(p.ic / p.g), ocg(p.oc / p.g) {
     block = ocg >= 12 ? 16 : ocg >= 3 ? 4 : 1;
     blocks = ceil_div(ocg, block);
-    if (icg == 0) return;
+    if (icg == 0) return;  // the weights are empty, so the product of their sizes might not fit
     taps = 1;
     for (int i = 0; i < p.ndims; ++i) taps *= p.ker[i];
   }
@@ -128,7 +128,7 @@ struct Job {
         last(problem.ndims - 1),
         tiles(ceil_div(problem.dst_size[last], kTile)) {
     for (int i = 0; i < last; ++i) rows *= p.dst_size[i];
-    if (std::find(p.src_size, p.src_size + p.ndims, 0) != p.src_size + p.ndims) split.taps = 0;
+    if (packed == nullptr) split.taps = 0;
     outer_taps = split.taps / p.ker[last];
   }
 

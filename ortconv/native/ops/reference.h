@@ -20,7 +20,8 @@ size_t packed_bytes(DataType dtype, const ConvProblem& problem);
 void pack_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, void* packed,
                   const Parallel& parallel);
 
-// Computes all of dst. `bias` has oc elements or is null. The problem's dst must not be empty; its src may be.
+// Computes all of dst, which must not be empty. With `packed` null there is nothing to sum and src is not read.
+// `bias` has oc elements or is null.
 void run(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* src, const void* packed,
          const void* bias, void* dst, const Parallel& parallel);
 

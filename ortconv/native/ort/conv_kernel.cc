@@ -52,7 +52,7 @@ ConvKernel::ConvKernel(const OrtApi* api, const OrtKernelInfo* info, ConvOp op, 
   invoke<abi::KernelInfoGetConstantInput>(api, info, size_t{1}, &is_constant, &w);
   if (is_constant == 0) return;
   weight_problem_ = weight_problem(attributes_, shape_of(api, w));
-  convolution_.emplace(dtype_, direction(), weight_problem_, data_of(api, w), ArchFlags::host());
+  convolution_.emplace(dtype_, direction(), weight_problem_, data_of(api, w), Weights::kConstant, ArchFlags::host());
 }
 
 kernels::Op ConvKernel::direction() const {
@@ -67,22 +67,25 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   if (in.b != nullptr) bias = shape_of(api_, in.b);
   std::optional<std::vector<int64_t>> output_shape;
   if (in.output_shape != nullptr) output_shape = values_of(api_, in.output_shape);
-  complete_problem(attributes_, dtype_, shape_of(api_, in.x), bias ? &*bias : nullptr,
-                   output_shape ? &*output_shape : nullptr, &problem);
+  complete_problem(attributes_, shape_of(api_, in.x), bias ? &*bias : nullptr, output_shape ? &*output_shape : nullptr,
+                   &problem);
 
   const Shape dims = output_dims(attributes_, problem);
   OrtValue* y = nullptr;
   invoke<abi::KernelContextGetOutput>(api_, context, size_t{0}, dims.data(), dims.size(), &y);
 
   std::optional<Convolution> for_this_run;
-  if (!convolution_) for_this_run.emplace(dtype_, direction(), problem, nullptr, ArchFlags::host());
+  const void* w = data_of(api_, in.w);
+  if (!convolution_) {
+    for_this_run.emplace(dtype_, direction(), problem, w, Weights::kOneRun, ArchFlags::host());
+  }
   const Convolution& convolution = convolution_ ? *convolution_ : *for_this_run;
 
   SessionThreads threads(api_, context);
   const Parallel parallel = is_small(direction(), problem) ? serial() : threads.parallel();
   const Scratch scratch(api_, context, y, convolution.scratch_bytes(problem, parallel.threads));
-  convolution.run(problem, data_of(api_, in.x), data_of(api_, in.w), in.b != nullptr ? data_of(api_, in.b) : nullptr,
-                  data_of(api_, y), scratch.data(), parallel);
+  convolution.run(problem, data_of(api_, in.x), w, in.b != nullptr ? data_of(api_, in.b) : nullptr, data_of(api_, y),
+                  scratch.data(), parallel);
 }
 
 }  // namespace ortconv

@@ -53,7 +53,7 @@ void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
     batch_name = x.names[batch_axis];
     x_dims[batch_axis] = 1;  // any size will do
   }
-  complete_problem(attributes, dtype, x_dims, nullptr, nullptr, &problem);
+  complete_problem(attributes, x_dims, nullptr, nullptr, &problem);
 
   const Shape y = output_dims(attributes, problem);
   std::vector<const char*> names(y.size(), "");

@@ -23,9 +23,12 @@ constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape
 
 const char* name_of(ConvOp op) {
   switch (op) {
-    case ConvOp::kConvTransposeToShape: return "ConvTransposeToShape";
-    case ConvOp::kConv: return "Conv";
-    case ConvOp::kConvTranspose: break;
+    case ConvOp::kConvTransposeToShape:
+      return "ConvTransposeToShape";
+    case ConvOp::kConv:
+      return "Conv";
+    case ConvOp::kConvTranspose:
+      break;
   }
   return "ConvTranspose";
 }

@@ -1,0 +1,236 @@
+// Convolution, in every element type, against the definition of the ops; exact, see CaseMaker::values.
+#include "ops/convolution.h"
+
+#include <cstring>
+#include <limits>
+#include <new>
+#include <thread>
+
+#include "ops/reference.h"
+#include "tests/cases.h"
+#include "tests/test.h"
+
+namespace ortconv {
+namespace {
+
+using test::Case;
+using test::CaseMaker;
+
+const char* name_of(Weights lifetime) { return lifetime == Weights::kConstant ? "constant" : "run-time"; }
+
+// Three threads that take turns, and the items in reverse order.
+Parallel threads() {
+  Parallel parallel;
+  parallel.threads = 3;
+  parallel.run = [](void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
+    std::thread pool[3];
+    for (int64_t t = 0; t < 3; ++t) {
+      pool[t] = std::thread([=] {
+        for (int64_t i = n - 1 - t; i >= 0; i -= 3) fn(arg, i);
+      });
+    }
+    for (std::thread& thread : pool) thread.join();
+  };
+  return parallel;
+}
+
+// Memory of exactly `bytes`, aligned to 64, full of NaNs.
+class Memory {
+ public:
+  explicit Memory(size_t bytes) : data_(::operator new(bytes, std::align_val_t(64))) {
+    std::memset(data_, 0xff, bytes);
+  }
+  ~Memory() { ::operator delete(data_, std::align_val_t(64)); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  void* data() { return data_; }
+
+ private:
+  void* data_;
+};
+
+template <class T>
+struct Data {
+  std::vector<T> src, wei, bias, expected;
+
+  Data(CaseMaker& maker, const Case& c, const ConvProblem& p)
+      : src(maker.values<T>(test::count_of(c.x))),
+        wei(maker.values<T>(test::count_of(c.w))),
+        bias(maker.values<T>(c.bias ? p.oc : 0)),
+        expected(test::oracle(p, c.op(), src.data(), wei.data(), bias_data())) {}
+
+  const T* bias_data() const { return bias.empty() ? nullptr : bias.data(); }
+  bool equals(const std::vector<T>& dst) const {
+    return dst.empty() || std::memcmp(dst.data(), expected.data(), dst.size() * sizeof(T)) == 0;
+  }
+  // What dst holds before the run: no value that a test expects.
+  std::vector<T> all_ones() const {
+    T ones;
+    std::memset(static_cast<void*>(&ones), 0xff, sizeof ones);
+    return std::vector<T>(expected.size(), ones);
+  }
+};
+
+// As on a node: with constant weights, and with weights that only the run knows.
+template <class T>
+void check_convolution(const Case& c, const ConvProblem& p, const Data<T>& data, DataType dtype,
+                       const Parallel& parallel) {
+  for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
+    const Convolution convolution(dtype, c.op(), p, data.wei.data(), lifetime, ArchFlags::host());
+    Memory scratch(convolution.scratch_bytes(p, parallel.threads));
+    std::vector<T> dst = data.all_ones();
+    convolution.run(p, data.src.data(), data.wei.data(), data.bias_data(), dst.data(), scratch.data(), parallel);
+    EXPECT(data.equals(dst), name_of(lifetime), " weights, type ", static_cast<int>(dtype), ", ", c.describe());
+  }
+}
+
+template <class T>
+void check_reference(const Case& c, const ConvProblem& p, const Data<T>& data, DataType dtype,
+                     const Parallel& parallel) {
+  if (data.expected.empty()) return;
+  Memory packed(reference::packed_bytes(dtype, p));
+  reference::pack_weights(dtype, c.op(), p, data.wei.data(), packed.data(), parallel);
+  std::vector<T> dst = data.all_ones();
+  reference::run(dtype, c.op(), p, data.src.data(), packed.data(), data.bias_data(), dst.data(), parallel);
+  EXPECT(data.equals(dst), "reference, type ", static_cast<int>(dtype), ", ", c.describe());
+}
+
+// Returns whether the ops take the case.
+bool check(CaseMaker& maker, const Case& c, DataType dtype, const Parallel& parallel) {
+  ConvProblem p;
+  try {
+    p = c.problem(dtype);
+  } catch (const Error&) {
+    return false;
+  }
+  with_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Data<T> data(maker, c, p);
+    check_convolution(c, p, data, dtype, parallel);
+    check_reference(c, p, data, dtype, parallel);
+  });
+  return true;
+}
+
+void check_random(int ndims, int count, uint64_t seed) {
+  CaseMaker maker(seed);
+  const Parallel on_threads = threads();
+  int taken = 0;
+  for (int i = 0; i < count; ++i) {
+    const Case c = maker.make(ndims);
+    const DataType dtype = kDataTypes[i % std::size(kDataTypes)];
+    taken += check(maker, c, dtype, i % 10 == 0 ? on_threads : serial());
+  }
+  EXPECT(taken > count / 3, "most cases were refused: ", taken, " of ", count);
+}
+
+TEST(every_type_1d) { check_random(1, 2400, 1); }
+TEST(every_type_2d) { check_random(2, 2400, 2); }
+TEST(every_type_3d) { check_random(3, 1200, 3); }
+TEST(every_type_4d) { check_random(4, 360, 4); }
+TEST(every_type_6d) { check_random(6, 120, 6); }
+
+// Strides, dilations and paddings near the limit on tensors of a few elements.
+TEST(absurd_attributes) {
+  CaseMaker maker(11);
+  const int64_t absurd[] = {int64_t{1} << 31, int64_t{1} << 40, kMaxExtent - 1, kMaxExtent};
+  int taken = 0;
+  for (int i = 0; i < 40000; ++i) {
+    Case c = maker.make(static_cast<int>(maker.draw(1, 2)));
+    ConvAttributes& a = c.attributes;
+    for (auto* list : {&a.strides, &a.dilations, &a.pads}) {
+      if (list == &a.pads && a.auto_pad != AutoPad::kNotset) continue;
+      if (maker.draw(0, 1) == 0) (*list)[maker.draw(0, list->size() - 1)] = absurd[maker.draw(0, 3)];
+    }
+    try {
+      const ConvProblem p = c.problem(DataType::kFloat);
+      double outputs = static_cast<double>(p.mb) * static_cast<double>(p.oc);
+      for (int j = 0; j < p.ndims; ++j) outputs *= static_cast<double>(p.dst_size[j]);
+      if (outputs > 1e4) continue;
+    } catch (const Error&) {
+      continue;
+    }
+    taken += check(maker, c, i % 2 == 0 ? DataType::kFloat : DataType::kUint8, serial());
+  }
+  EXPECT(taken > 1000, "only ", taken, " cases were taken");
+}
+
+// Weights without input channels, so without elements, whose sizes multiply to more than int64 holds.
+TEST(nothing_to_sum_over_absurd_kernels) {
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+  c.attributes.pads = {kMaxExtent - 3, kMaxExtent - 3, 0, 0};
+  c.x = {1, 0, 3, 3};
+  c.w = {0, 2, kMaxExtent - 2, kMaxExtent - 2};
+  const ConvProblem p = c.problem(DataType::kInt32);
+  const std::vector<int32_t> bias = {7, -8};
+  std::vector<int32_t> dst(2 * 3 * 3);
+  const Convolution convolution(DataType::kInt32, c.op(), p, nullptr, Weights::kConstant, ArchFlags::host());
+  convolution.run(p, nullptr, nullptr, bias.data(), dst.data(), nullptr, serial());
+  for (size_t i = 0; i < dst.size(); ++i) EXPECT(dst[i] == bias[i / 9], "element ", i, ": ", dst[i]);
+}
+
+// 16-bit floats round once, at the end: 2048 + 1 + 1 is 2050 in float16 only if the sum is formed in float.
+TEST(float16_rounds_once_and_overflows_to_infinity) {
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConv, 1);
+  c.x = {1, 3, 2};
+  c.w = {1, 3, 1};
+  c.bias = false;
+  const ConvProblem p = c.problem(DataType::kFloat16);
+  std::vector<Float16> src, wei(3, to_float16(1.0f)), dst(2);
+  for (float value : {2048.0f, 60000.0f, 1.0f, 60000.0f, 1.0f, -0.5f}) src.push_back(to_float16(value));
+  const Convolution convolution(DataType::kFloat16, c.op(), p, wei.data(), Weights::kConstant, ArchFlags());
+  convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), nullptr, serial());
+  EXPECT(to_float(dst[0]) == 2050.0f, to_float(dst[0]));
+  EXPECT(to_float(dst[1]) == std::numeric_limits<float>::infinity(), to_float(dst[1]));
+}
+
+// A value reaches exactly the outputs that its taps reach, infinities and NaN included: nothing is multiplied by a zero
+// that the definition does not have.
+TEST(infinities_stay_where_they_belong) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const DataType dtype : {DataType::kFloat, DataType::kDouble}) {
+    for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
+      Case c;
+      c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+      c.attributes.strides = {2, 2};
+      c.attributes.pads = {1, 1, 0, 0};
+      c.x = {1, 2, 9, 9};
+      c.w = {2, 18, 3, 3};
+      c.bias = false;
+      const ConvProblem p = c.problem(dtype);
+      with_type(dtype, [&](auto zero) {
+        using T = decltype(zero);
+        if constexpr (std::is_floating_point_v<T>) {
+          std::vector<T> src(test::count_of(c.x), T(1)), wei(test::count_of(c.w), T(1));
+          src[40] = -kInfinity;
+          wei[5] = kInfinity;
+          wei[31] = std::numeric_limits<T>::quiet_NaN();
+          const std::vector<T> expected = test::oracle<T>(p, c.op(), src.data(), wei.data(), nullptr);
+          const Convolution convolution(dtype, c.op(), p, wei.data(), lifetime, ArchFlags::host());
+          Memory scratch(convolution.scratch_bytes(p, 1));
+          std::vector<T> dst(expected.size());
+          convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
+          for (size_t i = 0; i < dst.size(); ++i) {
+            EXPECT(dst[i] == expected[i] || (dst[i] != dst[i] && expected[i] != expected[i]), "type ",
+                   static_cast<int>(dtype), " ", name_of(lifetime), " element ", i, ": ", dst[i], " not ", expected[i]);
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(small_problems_stay_on_one_thread) {
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConv, 1);
+  c.x = {1, 1, 10};
+  c.w = {1, 1, 3};
+  EXPECT(is_small(c.op(), c.problem(DataType::kFloat)), "10 elements");
+  c.x = {1, 1, 100000};
+  EXPECT(!is_small(c.op(), c.problem(DataType::kFloat)), "100000 elements");
+}
+
+}  // namespace
+}  // namespace ortconv
