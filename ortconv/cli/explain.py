@@ -11,7 +11,7 @@ from rich.text import Text
 from ortconv import api
 from ortconv.builder import Semantics, Step, Target
 from ortconv.cli import files, options, output
-from ortconv.errors import ConversionErrors, NodeRef
+from ortconv.errors import ConversionError, ConversionErrors, NodeRef
 from ortconv.opset import DOMAIN
 
 __all__ = ["command"]
@@ -36,8 +36,14 @@ def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_
     try:
         done = api.conversion(source, semantics=semantics, target=target, tensors=tensors)
     except ConversionErrors as errors:
-        rows = [(_node(error.node), Text("refused", "red"), error.problem) for error in errors.exceptions if error.node]
-        output.table(("node", "becomes", "why"), rows)
+        output.table(
+            ("node", "becomes", "why"),
+            [
+                (_node(error.node), Text("refused", "red"), output.plain(error.problem))
+                for error in errors.exceptions
+                if isinstance(error, ConversionError) and error.node
+            ],
+        )
         raise
     output.table(("node", "becomes", "why"), [_row(step) for step in done.steps])
     nodes = list(done.model.graph)

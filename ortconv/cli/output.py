@@ -37,8 +37,8 @@ def plain(text: object) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
 
 
-def line(*parts: Cell) -> None:
-    """Prints one line; it is not wrapped, so that it can be copied."""
+def line(*parts: Cell | tuple[str, str]) -> None:
+    """Prints one line, of texts or pairs of text and style; it is not wrapped, so that it can be copied."""
     _print(stdout(), Text.assemble(*parts))
 
 

@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Mapping
 
 import click
-import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 
 from ortconv import inputs, plugin
 from ortconv.cli import feeds, files, options, output
@@ -121,14 +121,10 @@ def _row(name: str, array: Array) -> list[str]:
 def _storable(results: Mapping[str, Array]) -> dict[str, Array]:
     """Returns arrays of types that numpy has by itself, with the same values."""
     return {
-        name: array.astype(np.float32 if _is_float(array) else np.int8) if array.dtype.isbuiltin != 1 else array
+        name: array if array.dtype.isbuiltin == 1 else array.astype(np.float32 if _is_float(array) else np.int8)
         for name, array in results.items()
     }
 
 
 def _is_float(array: Array) -> bool:
-    try:
-        ml_dtypes.finfo(array.dtype)
-    except ValueError:
-        return False
-    return True
+    return ir.DataType.from_numpy(array.dtype).is_floating_point()

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ortconv.verification.compare import Comparison
-from ortconv.verification.verify import Layer, Verification, declared_inputs, verify
+from ortconv.verification.procedure import Layer, Verification, declared_inputs, verify
 
 __all__ = ["Comparison", "Layer", "Verification", "declared_inputs", "verify"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class BilinearMap:
         parts, taps = self._split_channels(big), self._split_weights(weights)
         small = np.zeros((big.shape[0], self.groups, taps.shape[1], *sizes))
         for k, here, there in self._meetings(weights.shape[2:], begin, sizes, big.shape[2:]):
-            small[(..., *here)] += np.einsum("gab,ngb...->nga...", taps[(..., *k)], parts[(..., *there)])
+            small[_last(here)] += np.einsum("gab,ngb...->nga...", taps[_last(k)], parts[_last(there)])
         return small.reshape(small.shape[0], taps.shape[0] * taps.shape[1], *sizes)
 
     def to_big(self, small: Array, weights: Array, begin: Sizes, sizes: Sizes) -> Array:
@@ -94,7 +95,7 @@ class BilinearMap:
         parts, taps = self._split_channels(small), self._split_weights(weights)
         big = np.zeros((small.shape[0], self.groups, taps.shape[2], *sizes))
         for k, here, there in self._meetings(weights.shape[2:], begin, small.shape[2:], sizes):
-            big[(..., *there)] += np.einsum("gab,nga...->ngb...", taps[(..., *k)], parts[(..., *here)])
+            big[_last(there)] += np.einsum("gab,nga...->ngb...", taps[_last(k)], parts[_last(here)])
         return big.reshape(big.shape[0], taps.shape[0] * taps.shape[2], *sizes)
 
     def to_weights(self, small: Array, big: Array, begin: Sizes, kernel: Sizes) -> Array:
@@ -102,7 +103,7 @@ class BilinearMap:
         smalls, bigs = self._split_channels(small), self._split_channels(big)
         weights = np.zeros((self.groups, smalls.shape[2], bigs.shape[2], *kernel))
         for k, here, there in self._meetings(kernel, begin, small.shape[2:], big.shape[2:]):
-            weights[(..., *k)] += np.einsum("nga...,ngb...->gab", smalls[(..., *here)], bigs[(..., *there)])
+            weights[_last(k)] += np.einsum("nga...,ngb...->gab", smalls[_last(here)], bigs[_last(there)])
         return weights.reshape(-1, *weights.shape[2:])
 
     def _split_channels(self, array: Array) -> Array:
@@ -124,3 +125,8 @@ class BilinearMap:
                 here.append(p[inside])
                 there.append(q[inside])
             yield k, np.ix_(*here), np.ix_(*there)
+
+
+def _last(indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Indexes the last axes."""
+    return (..., *indices)

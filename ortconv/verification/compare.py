@@ -88,10 +88,14 @@ def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> float:
         finest: The type in which what is expected is computed at best.
     """
     types = {value.dtype for value in _computed(graph) if value.dtype.is_floating_point()}
-    narrow = [float(ml_dtypes.finfo(dtype.numpy()).eps) for dtype in types if dtype.bitwidth < 32]
+    narrow = [_epsilon(dtype) for dtype in types if dtype.bitwidth < 32]
     if narrow:
         return _ROUNDINGS * max(narrow)
     return _DOUBLE_TOLERANCE if types | {finest} == {ir.DataType.DOUBLE} else _FLOAT_TOLERANCE
+
+
+def _epsilon(dtype: ir.DataType) -> float:
+    return float(ml_dtypes.finfo(dtype.numpy()).eps)  # type: ignore[no-untyped-call]
 
 
 def _computed(graph: SourceGraph) -> Iterable[SourceValue]:

@@ -245,7 +245,8 @@ def _bias_add(call: _Call) -> Array:
 def _batch_norm(call: _Call) -> Array:
     src = call.input(0)
     gamma, beta, mean, variance = (call.per_channel(call.input(i), src.ndim) for i in range(1, 5))
-    return gamma * (src - mean) / np.sqrt(variance + call.number("epsilon", 0.0)) + beta
+    result: Array = gamma * (src - mean) / np.sqrt(variance + call.number("epsilon", 0.0)) + beta
+    return result
 
 
 def _reshape(call: _Call) -> Array:
