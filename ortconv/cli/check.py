@@ -10,7 +10,7 @@ import onnx
 
 from ortconv import checking
 from ortconv.cli import options, output
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
 
 __all__ = ["command"]
 
@@ -41,12 +41,13 @@ def _describe(model: onnx.ModelProto) -> str:
     opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     nodes = Counter((node.domain, node.op_type) for node in model.graph.node)
     bodies = {(function.domain, function.name) for function in model.functions}
-    parts = [f"opset {opsets.get('ai.onnx', '?')}", f"IR {model.ir_version}", f"{nodes.total()} nodes"]
+    parts = [f"opset {opsets.get('ai.onnx', '?')}", f"IR {model.ir_version}", output.count(nodes.total(), "node")]
     ours = {op_type: count for (domain, op_type), count in nodes.items() if domain == DOMAIN}
     if ours:
         parts.append(f"{DOMAIN}: " + ", ".join(f"{count} {op_type}" for op_type, count in sorted(ours.items())))
-        missing = sorted(op_type for op_type in ours if (DOMAIN, op_type) not in bodies)
-        parts.append(f"needs the plugin for {', '.join(missing)}" if missing else "runs without the plugin")
+        missing = any((DOMAIN, op_type) not in bodies for op_type in ours)
+        needed = missing or any(entry.key == REQUIRES_PLUGIN and entry.value for entry in model.metadata_props)
+        parts.append("needs the plugin" if needed else "runs without the plugin")
     else:
         parts.append(f"no operators of {DOMAIN}")
     others = sorted({domain for domain, op_type in nodes if (domain, op_type) not in bodies} - {DOMAIN, *_STANDARD})

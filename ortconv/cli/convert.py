@@ -15,7 +15,7 @@ import numpy as np
 from ortconv import api
 from ortconv.builder import Semantics, Target
 from ortconv.cli import files, options, output, report
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
 
 __all__ = ["command"]
 
@@ -123,14 +123,11 @@ def _summary(done: api.Conversion) -> str:
     nodes = list(done.model.graph)
     ours = [node for node in nodes if node.domain == DOMAIN]
     parts = [f"{len(nodes) - len(ours)} standard", f"{len(ours)} {DOMAIN}"] if ours else ["all standard"]
-    text = f"{_count(len(nodes), 'node')} ({', '.join(parts)})"
-    if any(node.op_identifier() not in done.model.functions for node in ours):
+    text = f"{output.count(len(nodes), 'node')} ({', '.join(parts)})"
+    missing = any(node.op_identifier() not in done.model.functions for node in ours)
+    if missing or done.model.metadata_props.get(REQUIRES_PLUGIN):
         text += ", needs the plugin"
-    return text + (f", {_count(len(done.warnings), 'warning')}" if done.warnings else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return text + (f", {output.count(len(done.warnings), 'warning')}" if done.warnings else "")
 
 
 def _plan(

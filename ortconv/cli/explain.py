@@ -11,7 +11,7 @@ from rich.text import Text
 from ortconv import api
 from ortconv.builder import Semantics, Step, Target
 from ortconv.cli import files, options, output
-from ortconv.errors import ConversionError, ConversionErrors, NodeRef
+from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
 from ortconv.opset import DOMAIN
 
 __all__ = ["command"]
@@ -44,13 +44,13 @@ def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_
                 if isinstance(error, ConversionError) and error.node
             ],
         )
-        raise
+        raise click.exceptions.Exit(output.failure(OrtconvError(f"{errors.message}."))) from errors
     output.table(("node", "becomes", "why"), [_row(step) for step in done.steps])
     nodes = list(done.model.graph)
     ours = sum(node.domain == DOMAIN for node in nodes)
     output.line(
-        f"\n{len(done.steps)} source nodes, {len(nodes)} ONNX nodes, {ours} of them of {DOMAIN}; "
-        f"{len(done.warnings)} warnings"
+        f"\n{output.count(len(done.steps), 'source node')}, {output.count(len(nodes), 'ONNX node')}, "
+        f"{ours} of them of {DOMAIN}; {output.count(len(done.warnings), 'warning')}"
     )
 
 
@@ -70,7 +70,7 @@ def _becomes(step: Step) -> Text:
     counts = Counter((node.domain, node.op_type) for node in step.nodes)
     made = Text(", ").join(
         Text(
-            (f"{count} " if count > 1 else "") + (f"{domain}.{op_type}" if domain else op_type),
+            (f"{count} " if count > 1 else "") + (f"{domain} {op_type}" if domain else op_type),
             style="cyan" if domain == DOMAIN else "",
         )
         for (domain, op_type), count in counts.items()

@@ -29,12 +29,16 @@ def command(source: str | None, as_json: bool) -> None:
         entries = [_entry(frontend, lowering) for frontend in frontends for lowering in frontend.registry]
         output.stdout().file.write(json.dumps(entries, indent=2) + "\n")
         return
-    rows = [
-        (frontend.name, lowering.op_type, str(lowering.since), lowering.summary)
-        for frontend in frontends
-        for lowering in frontend.registry
-    ]
-    output.table(("source", "op", "since", "what it becomes"), rows, numbers=("since",))
+    for index, frontend in enumerate(frontends):
+        if index:
+            output.line()
+        output.line((frontend.title, "bold"))
+        rows = [(each.op_type, str(each.since), _becomes(each)) for each in frontend.registry]
+        output.table(("op", "since", "becomes"), rows, numbers=("since",))
+
+
+def _becomes(lowering: Lowering) -> str:
+    return lowering.summary.removeprefix("Lowers to ")
 
 
 def _entry(frontend: Frontend, lowering: Lowering) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def _entry(frontend: Frontend, lowering: Lowering) -> dict[str, Any]:
         "source": frontend.name,
         "op": lowering.op_type,
         "since": lowering.since,
-        "becomes": lowering.summary,
+        "becomes": _becomes(lowering),
         "inputs": [
             {
                 "name": name,

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -14,9 +15,12 @@ from rich.text import Text
 
 from ortconv.errors import ConversionErrors, OrtconvError
 
-__all__ = ["Cell", "failure", "line", "plain", "progress", "stderr", "stdout", "table", "warning"]
+__all__ = ["Cell", "count", "failure", "line", "plain", "progress", "stderr", "stdout", "table", "warning"]
 
 Cell = str | Text
+
+_WHOLE_WORD = 24
+"""Words up to this length are not broken where a column is too narrow for them."""
 
 _UNLIMITED = 1 << 20
 """Columns of output that is not a terminal: nothing is wrapped, so that one row is one line for grep and less -S."""
@@ -32,14 +36,19 @@ def stderr() -> Console:
     return _console(stderr=True)
 
 
+def count(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural where that is due."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def plain(text: object) -> str:
     """Returns text from a file without anything that would steer a terminal: such characters are escaped."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
 
 
 def line(*parts: Cell | tuple[str, str]) -> None:
-    """Prints one line, of texts or pairs of text and style; it is not wrapped, so that it can be copied."""
-    _print(stdout(), Text.assemble(*parts))
+    """Prints one line, of texts or pairs of text and style; it is wrapped on a terminal only."""
+    stdout().print(Text.assemble(*parts))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Sequence[str] = ()) -> None:
@@ -52,9 +61,16 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Se
     """
     console = stdout()
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
+    for index, column in enumerate(columns):
         right = column in numbers
-        shown.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+        longest = max((len(word) for row in rows for word in str(row[index]).split()), default=0)
+        shown.add_column(
+            column,
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+            min_width=min(longest, _WHOLE_WORD),
+        )
     for row in rows:
         shown.add_row(*row)
     with console.capture() as capture:
@@ -67,7 +83,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Se
 
 def warning(text: str) -> None:
     """Prints a warning on one line."""
-    _print(stderr(), Text.assemble(("warning: ", "yellow"), _one_line(text)))
+    stderr().print(Text.assemble(("warning: ", "yellow"), _one_line(text)))
 
 
 def failure(error: BaseException) -> int:
@@ -91,7 +107,7 @@ def failure(error: BaseException) -> int:
         ]
     console = stderr()
     for each in lines:
-        _print(console, Text.assemble(("error: ", "bold red"), _one_line(each)))
+        console.print(Text.assemble(("error: ", "bold red"), _one_line(each)))
     if os.environ.get("ORTCONV_DEBUG") == "1":
         traceback.print_exception(error, file=console.file)
     return code
@@ -111,11 +127,9 @@ def progress(text: str) -> Iterator[None]:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _UNLIMITED
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
-
-
-def _print(console: Console, text: Text) -> None:
-    console.print(text, soft_wrap=True)
+    # NO_COLOR leaves rich its bold and dim; here it means no escape sequences at all.
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(file=stream, width=width, color_system=colors, markup=False, highlight=False, emoji=False)
 
 
 def _one_line(text: str) -> str:
