@@ -178,17 +178,16 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   for (int a = 0; a <= last; ++a) dst_bytes *= problem.dst_size[a];
   store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
 
-  // Tiles: wide when the sums are short, since then writing dst is what costs.
-  int64_t depth = 0, unit_rows = 1;
-  for (const GemmGroup& group : plan.groups) depth = std::max(depth, group.num_taps * plan.ic);
+  // Tiles: wide, since long runs of dst are cheaper to write, but their sums should stay in L1.
+  int64_t unit_rows = 1;
   for (const Unit& unit : plan.units) {
     int64_t rows = 0;
     for (int64_t i = 0; i < unit.num_groups; ++i) rows += plan.groups[unit.first_group + i].num_classes;
     unit_rows = std::max(unit_rows, rows);
   }
-  columns = depth >= 512 ? 64 : kMaxColumns;
   const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
+  columns = std::clamp<int64_t>(kTileBytes / 4 / block_rows / 32 * 32, 32, kMaxColumns);
   blocks_per_tile = std::clamp<int64_t>(kTileBytes / 4 / columns / block_rows, 1, std::max<int64_t>(plan.num_blocks, 1));
 
   const int64_t block_weights = std::max<int64_t>(1, block_oc * plan.ic * plan.num_taps * 4);
@@ -204,7 +203,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t tile_rows = blocks_per_tile * block_rows;
   int64_t sources = batch_block;
   for (int a = 0; a < last; ++a) sources *= axis[a].num_planes * axis[a].grid;
-  slice_tile = align64((plan.ic * channel_stride + 2 * kMaxColumns) * 4);
+  slice_tile = align64((plan.ic * channel_stride + kGridSlack) * 4);
   slice_rows = slice_tile + align64(tile_rows * columns * 4);
   slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(float*)));
   slice_sources = slice_segments + align64(columns * static_cast<int64_t>(sizeof(Segment)));

@@ -22,6 +22,7 @@ namespace ortconv::kernels {
 
 constexpr int64_t kMaxPlanarTaps = 16;
 constexpr int64_t kMaxColumns = 128;  // widest tile of positions
+constexpr int64_t kGridSlack = 64;    // floats after the last channel of the copy of src
 
 int64_t floor_div(int64_t a, int64_t b);
 

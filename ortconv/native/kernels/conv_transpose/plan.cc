@@ -149,12 +149,16 @@ void pack_weights(const Plan& plan, const float* wei, int64_t group_index, int64
     for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
       const int64_t c1 = std::min(c0 + plan.k_chunk, plan.ic);
       for (int64_t panel = 0; panel < panels.count; ++panel) {
+        const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
         for (int64_t tap = 0; tap < group.num_taps; ++tap) {
-          for (int64_t c = c0; c < c1; ++c) {
-            for (int64_t row = panels.begin(panel); row < panels.begin(panel + 1); ++row) {
-              const int64_t oc = row / group.num_classes, cls = row % group.num_classes;
-              *out++ = wei[c * ic_stride + oc * oc_stride + group.wei_offset[cls * group.num_taps + tap]];
-            }
+          int64_t offset[kMaxRows];
+          for (int64_t row = 0; row < rows; ++row) {
+            const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
+            offset[row] = oc * oc_stride + group.wei_offset[cls * group.num_taps + tap];
+          }
+          for (int64_t c = c0; c < c1; ++c, out += rows) {
+            const float* in = wei + c * ic_stride;
+            for (int64_t row = 0; row < rows; ++row) out[row] = in[offset[row]];
           }
         }
       }

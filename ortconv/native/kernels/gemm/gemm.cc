@@ -2,7 +2,9 @@
 
 namespace ortconv::kernels {
 
-#define GEMM_KERNEL(flag, name, mr, nr) void name(const GemmArgs&);
+#define GEMM_KERNEL(flag, name, mr, nr) \
+  void name(const GemmArgs&);           \
+  static_assert(mr <= kMaxRows, "raise kMaxRows");
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 

@@ -32,6 +32,7 @@ struct GemmArgs {
 using GemmFn = void (*)(const GemmArgs&);
 
 constexpr int64_t kGemmColumns = 16;
+constexpr int64_t kMaxRows = 16;  // no kernel has a larger mr
 
 struct GemmKernel {
   const char* name;
