@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ortconv import onednn
     from ortconv.api import Conversion, conversion, convert
+    from ortconv.builder import Semantics, Target
     from ortconv.checking import check_file as check
     from ortconv.errors import (
         CheckError,
@@ -48,8 +49,10 @@ __all__ = [
     "NodeRef",
     "OrtconvError",
     "PluginError",
+    "Semantics",
     "SemanticsWarning",
     "ShapeError",
+    "Target",
     "UnsupportedAttributeError",
     "UnsupportedOpError",
     "UnsupportedTypeError",
@@ -67,6 +70,8 @@ __all__ = [
 _HOMES = {
     "Conversion": "ortconv.api:Conversion",
     "InferenceSession": "ortconv.session:InferenceSession",
+    "Semantics": "ortconv.builder:Semantics",
+    "Target": "ortconv.builder:Target",
     "Verification": "ortconv.verification:Verification",
     "check": "ortconv.checking:check_file",
     "conversion": "ortconv.api:conversion",
