@@ -12,7 +12,7 @@ void reading(const char* name, const char* kind, Fn&& read) {
   try {
     read();
   } catch (const Error& error) {
-    fail("attribute ", name, " is missing or of another type; allowed: ", kind, " (", error.what(), ").");
+    fail("attribute ", name, " is missing, empty or of another type; allowed: ", kind, " (", error.what(), ").");
   }
 }
 
@@ -29,8 +29,10 @@ std::vector<int64_t> KernelAttributes::integers(const char* name) const {
   reading(name, "ints", [&] {
     size_t count = 0;
     invoke<abi::KernelInfoGetAttributeInts>(api_, info_, name, nullptr, &count);
+    // Attributes of some other types read as an empty list. No list of ours may be empty.
+    if (count == 0) fail("no ints found");
     values.resize(count);
-    if (count > 0) invoke<abi::KernelInfoGetAttributeInts>(api_, info_, name, values.data(), &count);
+    invoke<abi::KernelInfoGetAttributeInts>(api_, info_, name, values.data(), &count);
   });
   return values;
 }
