@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -103,7 +104,7 @@ class BilinearMap:
         smalls, bigs = self._split_channels(small), self._split_channels(big)
         weights = np.zeros((self.groups, smalls.shape[2], bigs.shape[2], *kernel))
         for k, here, there in self._meetings(kernel, begin, small.shape[2:], big.shape[2:]):
-            weights[_last(k)] += np.einsum("nga...,ngb...->gab", smalls[_last(here)], bigs[_last(there)])
+            weights[_last(k)] += np.einsum("ngap,ngbp->gab", _flat(smalls[_last(here)]), _flat(bigs[_last(there)]))
         return weights.reshape(-1, *weights.shape[2:])
 
     def _split_channels(self, array: Array) -> Array:
@@ -125,6 +126,11 @@ class BilinearMap:
                 here.append(p[inside])
                 there.append(q[inside])
             yield k, np.ix_(*here), np.ix_(*there)
+
+
+def _flat(array: Array) -> Array:
+    """[N, G, C/G, spatial...] -> [N, G, C/G, all positions]."""
+    return array.reshape(*array.shape[:3], math.prod(array.shape[3:]))
 
 
 def _last(indices: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,131 @@
+"""What an import costs, and that imports point one way."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import ortconv
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
+HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
+
+ORDER = (
+    {"errors"},
+    {"opset", "onednn_kinds"},
+    {"onednn_shapes", "reference", "plugin"},
+    {"source", "onednn", "pyops"},
+    {"builder", "functions", "checking", "inputs", "pyops_rewrite"},
+    {"session", "lowering"},
+    {"execution", "frontend"},
+    {"converters"},
+    {"api"},
+    {"verification"},
+    {"cli"},
+    {"__main__"},
+)
+"""Modules and packages of ortconv by rank; each may import those of lower ranks."""
+
+RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "execution"}
+"""What executes models; nothing that converts imports it."""
+
+CONVERSION_SIDE = {"source", "builder", "lowering", "frontend", "converters", "api", "functions", "checking"}
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Imports in a fresh interpreter; returns the top-level packages that are loaded then."""
+    code = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "forbidden"),
+    [
+        ("import ortconv", HEAVY),
+        ("import ortconv; ortconv.PluginError; ortconv.__version__", HEAVY),
+        ("import ortconv.cli", HEAVY - {"click", "rich"}),
+        ("import ortconv; ortconv.convert; ortconv.onednn; ortconv.check", RUNTIMES),
+        ("import ortconv; ortconv.library_path; ortconv.register", RUNTIMES),
+        ("import ortconv.verification, ortconv.cli.verify, ortconv.cli.run", RUNTIMES),
+    ],
+)
+def test_import_loads_no_more_than_it_must(statement: str, forbidden: set[str]) -> None:
+    assert not loaded_after(statement) & forbidden
+
+
+def test_public_names_resolve() -> None:
+    for name in ortconv.__all__:
+        assert getattr(ortconv, name) is not None
+    assert set(dir(ortconv)) == set(ortconv.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ortconv.nothing  # type: ignore[attr-defined]
+
+
+def test_type_checkers_see_the_public_names() -> None:
+    tree = ast.parse((ROOT / "ortconv" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert seen - {"_version"} == set(ortconv.__all__) - {"__version__"}
+
+
+def modules() -> list[tuple[str, pathlib.Path]]:
+    """Returns the dotted name, without "ortconv.", and the file of each module."""
+    found = []
+    for prefix, folder in (("", ROOT / "ortconv"), ("converters.", ROOT / "converters")):
+        for path in sorted(folder.rglob("*.py")):
+            if "native" not in path.parts:
+                dotted = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+                found.append((prefix + dotted, path))
+    return [(name.removesuffix(".__init__"), path) for name, path in found if name != "__init__"]
+
+
+def imported(path: pathlib.Path) -> set[str]:
+    """Returns the modules of ours that a file imports, without "ortconv."."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            if node.module == "ortconv":
+                names |= {alias.name for alias in node.names}
+            elif node.module and node.module.startswith("ortconv."):
+                names.add(node.module.removeprefix("ortconv."))
+        elif isinstance(node, ast.Import):
+            names |= {alias.name.removeprefix("ortconv.") for alias in node.names if alias.name.startswith("ortconv.")}
+    return names
+
+
+def rank(name: str) -> int:
+    head = name.partition(".")[0]
+    ranks = [index for index, heads in enumerate(ORDER) if head in heads]
+    assert ranks, f"ortconv.{head} has no place in ORDER"
+    return ranks[0]
+
+
+def test_imports_point_one_way() -> None:
+    for name, path in modules():
+        for other in imported(path):
+            if other.partition(".")[0] != name.partition(".")[0]:
+                assert rank(other) < rank(name), f"ortconv.{name} imports ortconv.{other}"
+
+
+def test_nothing_that_converts_imports_what_executes() -> None:
+    for name, path in modules():
+        if name.partition(".")[0] in CONVERSION_SIDE:
+            assert not {other.partition(".")[0] for other in imported(path)} & RUNTIME_SIDE, name
+
+
+def test_frontends_do_not_import_each_other() -> None:
+    for name, path in modules():
+        parts = name.split(".")
+        if parts[0] == "converters" and len(parts) > 1 and parts[1] in ("openvino", "onednn_graph"):
+            (other,) = {"openvino", "onednn_graph"} - {parts[1]}
+            assert not any(entry.startswith(f"converters.{other}") for entry in imported(path)), name
