@@ -181,14 +181,13 @@ class Graph:
         missing = [key for key, required in schema.attributes.items() if required and key not in values]
         if missing:
             raise ValueError(f"{kind} lacks its required attributes {', '.join(missing)}")
-        least = len(schema.inputs) - schema.optional_inputs
-        if len(inputs) < least or (len(inputs) > len(schema.inputs) and not schema.variadic):
+        if not schema.takes(len(inputs)):
             raise ValueError(f"{kind} has {len(inputs)} inputs; allowed: {', '.join(schema.inputs)}")
         identity = len(self._ops)
         name = f"{kind}_{identity}" if name is None else name
         if outputs is None:
             outputs = self._make_outputs(kind, name, inputs, values, dtype)
-        elif not len(schema.outputs) - schema.optional_outputs <= len(outputs) <= len(schema.outputs):
+        elif not schema.gives(len(outputs)):
             raise ValueError(f"{kind} has {len(outputs)} outputs; allowed: {', '.join(schema.outputs)}")
         produced = {tensor.id for op in self._ops for tensor in op.outputs}
         for tensor in outputs:

@@ -61,6 +61,15 @@ class Kind:
     variadic: bool
     attributes: dict[str, bool]
 
+    def takes(self, count: int) -> bool:
+        """Whether an op may have so many inputs."""
+        least = len(self.inputs) - self.optional_inputs
+        return count >= least and (self.variadic or count <= len(self.inputs))
+
+    def gives(self, count: int) -> bool:
+        """Whether an op may have so many outputs."""
+        return len(self.outputs) - self.optional_outputs <= count <= len(self.outputs)
+
 
 def is_unset(kind: str, attribute: str, value: Sequence[object]) -> bool:
     """Whether a vector is what the library writes for an optional attribute that nobody set.

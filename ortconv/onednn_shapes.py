@@ -53,13 +53,13 @@ def _broadcast(shapes: Sequence[Shape]) -> Shape:
     if len(known) < len(shapes):
         return None
     rank = max(map(len, known))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in known]
     result: list[int | None] = []
-    for axis in range(rank):
-        dims = {(1,) * (rank - len(shape)) + shape for shape in known}
-        sizes = {shape[axis] for shape in dims} - {1}
+    for dims in zip(*padded, strict=True):
+        sizes = {dim for dim in dims if dim is not None and dim != 1}
         if len(sizes) > 1:
             return None
-        result.append(sizes.pop() if sizes else 1)
+        result.append(sizes.pop() if sizes else None if None in dims else 1)
     return tuple(result)
 
 
@@ -85,7 +85,7 @@ def _convolution(kind: str, inputs: Sequence[Shape], attributes: Mapping[str, ob
     auto_pad = str(attributes.get("auto_pad", "none")).casefold()
     size = _transposed_size if kind == "ConvTranspose" else _forward_size
     result = tuple(size(auto_pad, *axis) for axis in zip(*rows, padding, strict=False))
-    if any(dim is not None and dim < 0 for dim in result):
+    if any(dim is not None and dim not in range(1 << 63) for dim in result):
         return None
     return (src[0], *result, channels) if channels_last else (src[0], channels, *result)
 

@@ -94,12 +94,23 @@ def _op(place: Place, tensors: dict[int, Tensor]) -> Op:
     name = place.find("name")
     kind = place.field("kind").text()
     attributes = place.find("attrs")
+    inputs, outputs = (
+        tuple(tensors[tensor.field("id").integer(_IDS)] for tensor in place.field(field).items())
+        for field in ("inputs", "outputs")
+    )
+    if kind in KINDS:
+        schema = KINDS[kind]
+        if not schema.takes(len(inputs)):
+            place.field("inputs").fail(f"has {len(inputs)} tensors; allowed for {kind}: {', '.join(schema.inputs)}.")
+        if not schema.gives(len(outputs)):
+            allowed = ", ".join(schema.outputs) or "none"
+            place.field("outputs").fail(f"has {len(outputs)} tensors; allowed for {kind}: {allowed}.")
     return Op(
         place.field("id").integer(_IDS),
         kind,
         name.text() if name else "",
-        tuple(tensors[tensor.field("id").integer(_IDS)] for tensor in place.field("inputs").items()),
-        tuple(tensors[tensor.field("id").integer(_IDS)] for tensor in place.field("outputs").items()),
+        inputs,
+        outputs,
         _attributes(kind, attributes) if attributes else {},
     )
 

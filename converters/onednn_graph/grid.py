@@ -20,6 +20,9 @@ from ortconv.errors import ShapeError, UnsupportedAttributeError
 
 __all__ = ["AutoPad", "Grid", "kernel_perm", "on_grid", "same_shape", "target_shape"]
 
+_MOST = 2**31 - 1
+"""With sizes and attributes in 31 bits, no size that follows from them exceeds 64."""
+
 AutoPad = Literal["none", "same_upper", "same_lower", "valid"]
 """The page's spelling; the library's (SAME_UPPER) is accepted as well, since case does not matter."""
 
@@ -73,18 +76,18 @@ def on_grid(
         b: The builder.
         tensors: By argument name, those that have as many dimensions as the result.
         strides: At least 1 each.
-        pads_begin: At least 0 each, ignored unless auto_pad is none.
-        pads_end: At least 0 each, ignored unless auto_pad is none.
+        pads_begin: At least 0 each; ignored unless auto_pad is none.
+        pads_end: At least 0 each; ignored unless auto_pad is none.
         dilations: At least 1 each.
         groups: At least 1.
         auto_pad: How the padding is found.
         output_padding: At least 0 each; empty for zeros.
 
     Raises:
-        ShapeError: Ranks are below 3 or differ.
+        ShapeError: Ranks are below 3 or differ, or a size is beyond 31 bits.
         UnsupportedAttributeError: A list has another length than there are spatial axes, or a value is out of range.
     """
-    spatial = _spatial_axes(tensors, len(strides))
+    spatial = max(_spatial_axes(tensors, len(strides)), 1)
     rows = {"strides": (strides, 1), "dilations": (dilations, 1)}
     if auto_pad == "none":
         rows |= {"pads_begin": (pads_begin, 0), "pads_end": (pads_end, 0)}
@@ -93,8 +96,10 @@ def on_grid(
     if output_padding:
         rows["output_padding"] = (output_padding, 0)
     for name, (row, least) in rows.items():
-        if len(row) != spatial or min(row) < least:
-            raise UnsupportedAttributeError(name, row, f"{spatial} integers of at least {least}, one per spatial axis")
+        if len(row) != spatial or min(row) < least or max(row) > _MOST:
+            raise UnsupportedAttributeError(
+                name, row, f"{spatial} integers from {least} to {_MOST}, one per spatial axis"
+            )
     if groups < 1:
         raise UnsupportedAttributeError("groups", groups, "an integer of at least 1")
     zeros = (0,) * spatial
@@ -179,6 +184,8 @@ def _spatial_axes(tensors: dict[str, ir.Value], otherwise: int) -> int:
             continue
         if len(dims) < 3:
             raise ShapeError(argument, dims, "at least three dimensions are required: batch, channels, spatial.")
+        if any(isinstance(dim, int) and dim > _MOST for dim in dims):
+            raise ShapeError(argument, dims, f"sizes of at most {_MOST} are required.")
         if rank is not None and len(dims) != rank:
             raise ShapeError(argument, dims, f"{rank} dimensions are required, as {next(iter(tensors))} has.")
         rank = len(dims)
