@@ -188,6 +188,8 @@ class _Reader:
         inputs = [self._values[wire] for wire in wires if wire is not None]
         if layer.type in _RANK_FROM_DATA or any(value.shape is None for value in inputs):
             return True
+        if layer.type == "MatMul":
+            return False
         if layer.type == "Squeeze" and len(inputs) == 1:
             return None in (inputs[0].shape or ())
         return any(value.constant is None and value.shape != () for value in inputs[1:])

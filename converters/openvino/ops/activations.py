@@ -85,7 +85,9 @@ def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
         return slope
     if not isinstance(entries, int) or not isinstance(channels, int):
         raise ShapeError("data", data.shape, f"its second dimension must be known: slope is {slope.shape}.")
-    return b.op("Unsqueeze", slope, b.constant(list(range(1, rank - 1)))) if entries == channels else slope
+    if entries != channels:
+        return slope
+    return b.typed(b.op("Unsqueeze", slope, b.constant(list(range(1, rank - 1)))), slope.dtype, None)
 
 
 @REGISTRY.lowering("Elu")

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, SIGNED, apply, compute, dtype_of, name, require
+from ortconv.converters.openvino.ops.types import (
+    FLOATS,
+    INTEGERS,
+    SIGNED,
+    apply,
+    compute,
+    dtype_of,
+    name,
+    require,
+    saturated,
+    saturates,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedTypeError
 
@@ -57,16 +67,10 @@ def _binary(op_type: str, doc: str | None = None) -> Callable[[Emit], Emit]:
 
 def _saturating(onnx_op: str) -> Emit:
     def emit(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-        dtype = dtype_of(x)
-        if dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+        if not saturates(b, x.dtype):
             return apply(b, onnx_op, x, y, modular=True)
-        b.warn(f"{name(dtype)} overflow: OpenVINO's CPU plugin saturates; the page leaves it open, so that it wraps")
-        if b.options.semantics == "spec":
-            return apply(b, onnx_op, x, y)
-        info = np.iinfo(dtype.numpy())
         wide = b.op(onnx_op, b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32))
-        clipped = b.op("Clip", wide, b.constant(info.min, np.int32), b.constant(info.max, np.int32))
-        return b.op("Cast", clipped, to=int(dtype))
+        return saturated(b, wide, dtype_of(x))
 
     return emit
 
@@ -148,7 +152,9 @@ def _power(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
             exact,
             hint=f"64-bit integers are raised only to one constant power, from 1 to {_LARGEST_EXPONENT}.",
         )
-    return _raised(b, b.op("Expand", x, b.constant([1] * exponent.ndim)), int(exponent.item()))
+    base = b.op("Expand", x, b.constant([1] * exponent.ndim)) if exponent.ndim else x
+    result = _raised(b, base, int(exponent.item()))
+    return b.op("Identity", x) if result is x else result
 
 
 @REGISTRY.lowering("Divide")

@@ -42,10 +42,12 @@ def aligned(
     if start < 0 or (behind < 0 and any(dim != 1 for dim in right.shape[behind:])):  # type: ignore[index]
         raise ShapeError("the second input", right.shape, f"it does not fit onto {left.shape} from axis {start} on.")
     if behind > 0:
-        return left, b.op("Unsqueeze", right, b.constant(list(range(right_rank, right_rank + behind))))
-    if behind < 0:
-        return left, b.op("Squeeze", right, b.constant(list(range(right_rank + behind, right_rank))))
-    return left, right
+        shaped = b.op("Unsqueeze", right, b.constant(list(range(right_rank, right_rank + behind))))
+    elif behind < 0:
+        shaped = b.op("Squeeze", right, b.constant(list(range(right_rank + behind, right_rank))))
+    else:
+        return left, right
+    return left, b.typed(shaped, right.dtype, None)
 
 
 def rank_of(value: ir.Value, input: str) -> int:

@@ -59,12 +59,12 @@ def broadcast(
     axes_mapping: ir.Value | None = None,
     /,
     *,
-    mode: Literal["numpy", "explicit", "bidirectional"] = "numpy",
+    mode: Literal["numpy", "explicit", "none", "bidirectional"] = "numpy",
 ) -> ir.Value:
-    """Expand; for explicit after an Unsqueeze that puts the axes in their places."""
-    if mode == "explicit":
+    """Expand; for explicit, also spelled none, after an Unsqueeze that puts the axes in their places."""
+    if mode in ("explicit", "none"):
         if axes_mapping is None:
-            raise ConversionError("input axes_mapping is missing; mode explicit requires it.")
+            raise ConversionError(f"input axes_mapping is missing; mode {mode} requires it.")
         rank = length_of(target_shape, "target_shape")
         axes = normalized(constant_ints(b, axes_mapping, "axes_mapping"), rank, "axes_mapping")
         if list(axes) != sorted(set(axes)):

@@ -1,42 +1,120 @@
-"""Reductions."""
+"""Reductions.
+
+ONNX Runtime reduces integers in double. Sums and products of up to 32 bits are therefore formed as 64-bit integers,
+which is exact, and those of 64 bits without Reduce ops.
+"""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, require
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.types import (
+    FLOATS,
+    INTEGERS,
+    apply,
+    compute,
+    dtype_of,
+    name,
+    require,
+    saturated,
+    saturates,
+)
 from ortconv.converters.openvino.ops.unary import NO_FRACTIONS
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import UnsupportedTypeError
 
-_EXACT = {"ReduceMax": 1, "ReduceMin": 1, "ReduceProd": 1, "ReduceSum": 1, "ReduceL1": 4}
-_FLOAT = {"ReduceMean": 1, "ReduceL2": 4}
-_LOGICAL = {"ReduceLogicalAnd": "ReduceMin", "ReduceLogicalOr": "ReduceMax"}
+_I64 = ir.DataType.INT64
+_INT64_MAX = 2**63 - 1
+_NORMS = ("ReduceL1", "ReduceL2")
+_SUMS = ("ReduceL1", "ReduceProd", "ReduceSum")
+_LARGEST_PRODUCT = 64
 
 
-def _register(op_type: str, onnx_op: str, since: int, allowed: tuple[ir.DataType, ...], hint: str) -> None:
+def _register(
+    op_type: str, onnx_op: str, since: int = 1, *, allowed: tuple[ir.DataType, ...] = (*FLOATS, *INTEGERS)
+) -> None:
     def lower(b: Builder, data: ir.Value, axes: ir.Value, /, *, keep_dims: bool = False) -> ir.Value:
-        require(data, "data", allowed, hint=hint)
-        known = known_ints(b, axes)
-        if known == ():
-            return b.op("Identity", data)
-        along = int64_vector(b, axes)
-        return compute(
-            b,
-            lambda x: b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1),
-            data,
-            kernels=(onnx_op,),
-            modular=onnx_op in ("ReduceProd", "ReduceSum"),
-        )
+        require(data, "data", allowed, hint=NO_FRACTIONS if allowed == FLOATS else "")
+        if known_ints(b, axes) == ():
+            return _over_nothing(b, onnx_op, data)
+        if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
+            return _integer(b, onnx_op, data, axes, keep_dims)
+        return compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
 
     lower.__doc__ = f"{onnx_op}; Identity for an empty list of axes."
     REGISTRY.lowering(op_type, since=since)(lower)
 
 
-for _op_type, _since in _EXACT.items():
-    _register(_op_type, _op_type, _since, (*FLOATS, *INTEGERS), "")
-for _op_type, _since in _FLOAT.items():
-    _register(_op_type, _op_type, _since, FLOATS, NO_FRACTIONS)
-for _op_type, _onnx_op in _LOGICAL.items():
-    _register(_op_type, _onnx_op, 1, (ir.DataType.BOOL,), "")
+def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    along = int64_vector(b, axes)
+    return b.typed(b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1), x.dtype, None)
+
+
+def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
+    if onnx_op in _NORMS:
+        b.warn("axes is empty: OpenVINO's CPU plugin returns magnitudes; the page says identity")
+        if b.options.semantics == "runtime":
+            return apply(b, "Abs", data)
+    return b.op("Identity", data)
+
+
+def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    dtype = dtype_of(data)
+    if onnx_op in _SUMS and saturates(b, dtype):
+        return saturated(b, _reduce(b, onnx_op, b.cast(data, ir.DataType.INT32), axes, keep_dims), dtype)
+    inner = "ReduceSum" if onnx_op == "ReduceMean" else onnx_op
+    wide = b.cast(data, _I64)
+    if dtype.bitwidth < 64:
+        total = _reduce(b, inner, wide, axes, keep_dims)
+    else:
+        total = _reduce_64(b, inner, data, wide, constant_ints(b, axes, "axes"), keep_dims)
+    if onnx_op != "ReduceMean":
+        return b.cast(total, dtype)
+    # The quotient is truncated, as in OpenVINO's CPU plugin; the page leaves it open.
+    sizes = b.op("Gather", b.op("Shape", data), int64_vector(b, axes))
+    count = b.typed(b.op("ReduceProd", sizes, keepdims=0), _I64, None)
+    divided = dtype if dtype == ir.DataType.UINT64 else _I64
+    mean = b.op("Div", b.cast(total, divided), b.cast(count, divided))
+    return b.cast(b.typed(mean, divided, None), dtype)
+
+
+def _reduce_64(
+    b: Builder, onnx_op: str, data: ir.Value, wide: ir.Value, axes: tuple[int, ...], keep_dims: bool
+) -> ir.Value:
+    """Reduces 64-bit integers axis by axis: the end of a CumSum, or a Mul of slices."""
+    along = normalized(axes, rank_of(data, "data"), "axes")
+    assert data.shape is not None
+    value = b.op("Abs", wide) if onnx_op == "ReduceL1" and data.dtype == _I64 else wide
+    for axis in along:
+        if onnx_op == "ReduceProd":
+            value = _product(b, value, axis, data.shape[axis], data)
+        else:
+            sums = b.op("CumSum", value, b.constant(axis))
+            value = b.op("Slice", sums, b.constant([-1]), b.constant([_INT64_MAX]), b.constant([axis]))
+    return b.typed(value if keep_dims else b.op("Squeeze", value, b.constant(list(along))), _I64, None)
+
+
+def _product(b: Builder, value: ir.Value, axis: int, size: object, data: ir.Value) -> ir.Value:
+    if not isinstance(size, int) or not 1 <= size <= _LARGEST_PRODUCT:
+        exact = [name(dtype) for dtype in (*FLOATS, *INTEGERS) if dtype in FLOATS or dtype.bitwidth < 64]
+        raise UnsupportedTypeError(
+            "data",
+            name(data.dtype),
+            exact,
+            hint=f"64-bit integers are multiplied along axes of a known size from 1 to {_LARGEST_PRODUCT} only.",
+        )
+    first, *others = b.op("Split", value, outputs=size, axis=axis, num_outputs=size)
+    for other in others:
+        first = b.op("Mul", first, other)
+    return first
+
+
+for _op_type in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"):
+    _register(_op_type, _op_type)
+_register("ReduceL1", "ReduceL1", 4)
+_register("ReduceL2", "ReduceL2", 4, allowed=FLOATS)
+_register("ReduceLogicalAnd", "ReduceMin", allowed=(ir.DataType.BOOL,))
+_register("ReduceLogicalOr", "ReduceMax", allowed=(ir.DataType.BOOL,))

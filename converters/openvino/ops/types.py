@@ -25,7 +25,10 @@ __all__ = [
     "dtype_of",
     "name",
     "require",
+    "saturated",
+    "saturates",
     "scalar",
+    "type_for",
 ]
 
 _F16, _BF16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -142,10 +145,25 @@ def compute(
         UnsupportedTypeError: See `apply`.
     """
     own = _element_type(operands)
-    inner = _type_for(own, kernels, modular)
+    inner = type_for(own, kernels, modular)
     value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
     b.typed(value, result or inner, None)
     return b.cast(value, result or own)
+
+
+def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Casts int32 to a narrower integer; what lies outside of its range becomes the nearest bound."""
+    info = np.iinfo(dtype.numpy())
+    clipped = b.op("Clip", value, b.constant(info.min, np.int32), b.constant(info.max, np.int32))
+    return b.op("Cast", clipped, to=int(dtype))
+
+
+def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
+    """Tells whether sums and products of a type saturate under the chosen semantics, and warns where these differ."""
+    if dtype not in (_I8, _U8):
+        return False
+    b.warn(f"{name(dtype)} overflow: OpenVINO's CPU plugin saturates; the page leaves it open, so that it wraps")
+    return b.options.semantics == "runtime"
 
 
 def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:
@@ -185,7 +203,8 @@ def _element_type(operands: Sequence[ir.Value | None]) -> ir.DataType:
     return first
 
 
-def _type_for(own: ir.DataType, kernels: Sequence[str], modular: bool) -> ir.DataType:
+def type_for(own: ir.DataType, kernels: Sequence[str], modular: bool = False) -> ir.DataType:
+    """Returns the type to compute in; see `compute`."""
     candidates = (own, *_HOLDERS.get(own, ()))
     if len(kernels) > 1 and own == _F16:
         candidates = _HOLDERS[own]

@@ -1,0 +1,113 @@
+"""BatchNormInference, MVN, NormalizeL2, GroupNormalization."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require, scalar
+from ortconv.converters.openvino.registry import REGISTRY
+
+_KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
+
+
+@REGISTRY.lowering("BatchNormInference")
+def batch_norm_inference(
+    b: Builder, gamma: ir.Value, beta: ir.Value, data: ir.Value, mean: ir.Value, variance: ir.Value, /, *, epsilon: float
+) -> ir.Value:
+    """BatchNormalization; version 1 has the data as its third input."""
+    return apply(b, "BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
+
+
+@REGISTRY.lowering("BatchNormInference", since=5)
+def batch_norm_inference_5(
+    b: Builder, data: ir.Value, gamma: ir.Value, beta: ir.Value, mean: ir.Value, variance: ir.Value, /, *, epsilon: float
+) -> ir.Value:
+    """BatchNormalization."""
+    return apply(b, "BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
+
+
+@REGISTRY.lowering("MVN")
+def mvn(
+    b: Builder,
+    data: ir.Value,
+    /,
+    *,
+    eps: float,
+    normalize_variance: bool = True,
+    across_channels: bool = False,
+    reduction_axes: Ints = (),
+) -> ir.Value:
+    """A formula of ReduceMean; without reduction_axes over the spatial axes, and the channels if across_channels."""
+    axes = reduction_axes or tuple(range(1 if across_channels else 2, rank_of(data, "data")))
+    return _mvn(b, data, b.constant(list(axes)), eps if normalize_variance else None, inside=True)
+
+
+@REGISTRY.lowering("MVN", since=6)
+def mvn_6(
+    b: Builder,
+    data: ir.Value,
+    axes: ir.Value,
+    /,
+    *,
+    normalize_variance: bool,
+    eps: float,
+    eps_mode: Literal["inside_sqrt", "outside_sqrt"],
+) -> ir.Value:
+    """A formula of ReduceMean."""
+    return _mvn(b, data, int64_vector(b, axes), eps if normalize_variance else None, inside=eps_mode == "inside_sqrt")
+
+
+def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
+    require(data, "data", FLOATS)
+    return compute(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
+
+
+def _standardized(b: Builder, x: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
+    """Emits the distance from the mean, divided by the deviation unless `eps` is None."""
+    centred = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1, noop_with_empty_axes=1))
+    if eps is None:
+        return centred
+    variance = b.op("ReduceMean", b.op("Mul", centred, centred), axes, keepdims=1, noop_with_empty_axes=1)
+    if inside:
+        deviation = b.op("Sqrt", b.op("Add", variance, scalar(b, eps, x)))
+    else:
+        deviation = b.op("Add", b.op("Sqrt", variance), scalar(b, eps, x))
+    return b.op("Div", centred, deviation)
+
+
+@REGISTRY.lowering("NormalizeL2")
+def normalize_l2(
+    b: Builder, data: ir.Value, axes: ir.Value, /, *, eps: float, eps_mode: Literal["add", "max"]
+) -> ir.Value:
+    """A formula of ReduceSum: the data over the root of its squares' sum and eps, or the larger of both."""
+    require(data, "data", FLOATS)
+    along = int64_vector(b, axes)
+    combine = {"add": "Add", "max": "Max"}[eps_mode]
+
+    def formula(x: ir.Value) -> ir.Value:
+        squares = b.op("ReduceSum", b.op("Mul", x, x), along, keepdims=1, noop_with_empty_axes=1)
+        return b.op("Div", x, b.op("Sqrt", b.op(combine, squares, scalar(b, eps, x))))
+
+    return compute(b, formula, data, kernels=("Div", "Mul", "ReduceSum", "Sqrt", combine))
+
+
+@REGISTRY.lowering("GroupNormalization", since=12)
+def group_normalization(
+    b: Builder, data: ir.Value, scale: ir.Value, bias: ir.Value, /, *, num_groups: int, epsilon: float
+) -> ir.Value:
+    """A formula of ReduceMean over the groups, between two Reshapes."""
+    require(data, "data", FLOATS)
+    behind = b.constant(list(range(1, rank_of(data, "data") - 1)))
+
+    def formula(x: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
+        grouped = b.typed(b.op("Reshape", x, b.constant([0, num_groups, -1])), x.dtype, None)
+        normal = b.op("Reshape", _standardized(b, grouped, b.constant([2]), epsilon, inside=True), b.op("Shape", x))
+        scaled = b.op("Mul", normal, b.op("Unsqueeze", scale, behind))
+        return b.op("Add", scaled, b.op("Unsqueeze", bias, behind))
+
+    return compute(b, formula, data, scale, bias, kernels=_KERNELS)

@@ -1,0 +1,145 @@
+"""Activation functions against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1, opset2, opset4, opset5, opset7, opset8, opset9
+
+from ortconv.api import conversion
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from tests.openvino.live import (
+    Refusal,
+    Row,
+    assert_close,
+    assert_refused,
+    check,
+    check_row,
+    model_of,
+    numbers,
+    run_onnx,
+)
+
+F32 = np.float32
+LOOSE = 64
+"""Units in the last place for functions that OpenVINO approximates by polynomials."""
+
+
+def _like(node: openvino.Node, *values: float) -> list[openvino.Node]:
+    dtype = node.get_element_type().to_dtype()
+    return [opset1.constant(np.array(value, dtype)) for value in values]
+
+
+FUNCTIONS = {
+    "elu": lambda x: opset1.elu(x, 1.5),
+    "gelu-2": opset2.gelu,
+    "gelu erf": lambda x: opset7.gelu(x, "erf"),
+    "gelu tanh": lambda x: opset7.gelu(x, "tanh"),
+    "hard_sigmoid": lambda x: opset1.hard_sigmoid(x, *_like(x, 0.3, 0.4)),
+    "hsigmoid": opset5.hsigmoid,
+    "hswish": opset4.hswish,
+    "mish": opset4.mish,
+    "prelu of one slope": lambda x: opset1.prelu(x, _like(x, [0.25])[0]),
+    "relu": opset1.relu,
+    "selu": lambda x: opset1.selu(x, *_like(x, [1.6], [1.05])),
+    "softplus": opset4.softplus,
+    "softsign": opset9.softsign,
+    "swish": lambda x: opset4.swish(x, _like(x, 1.0)[0]),
+    "swish with beta": lambda x: opset4.swish(x, _like(x, 0.7)[0]),
+    "clamp": lambda x: opset1.clamp(x, -1.5, 2.25),
+    "softmax-1": lambda x: opset1.softmax(x, 1),
+    "softmax-8": lambda x: opset8.softmax(x, -1),
+    "log_softmax": lambda x: opset5.log_softmax(x, 1),
+    "log_softmax of a negative axis": lambda x: opset5.log_softmax(x, -1),
+}
+
+NO_FLOAT64 = {"gelu-2", "gelu erf"}
+"""ONNX Runtime has no Erf of doubles, and nothing to make one of."""
+
+ROWS = [
+    Row(f"{name} {np.dtype(dtype)}", build, [[numbers(n, 4, 3, dtype=dtype)] for n in (2, 3)], LOOSE)
+    for name, build in FUNCTIONS.items()
+    for dtype in (np.float32, np.float16, np.float64)
+    if not (dtype is np.float64 and name in NO_FLOAT64)
+]
+ROWS += [
+    Row("softplus of large values", opset4.softplus, [[np.array([-200, -50, 0, 50, 200], np.float64)]], LOOSE),
+    Row("prelu per channel", opset1.prelu, [[numbers(2, 4, n, 3), numbers(4)] for n in (3, 5)]),
+    Row("prelu where the channels equal the last dim", opset1.prelu, [[numbers(2, 4, n, 4), numbers(4)] for n in (3, 5)]),
+    Row("prelu of a slope of the last dim", opset1.prelu, [[numbers(2, 4, n, 3), numbers(3)] for n in (3, 5)]),
+    Row("prelu of a full slope", opset1.prelu, [[numbers(2, 4, 3), numbers(1, 4, 1)]]),
+    Row("prelu of rank 2", opset1.prelu, [[numbers(n, 4), numbers(4)] for n in (3, 5)]),
+    Row("swish without beta", opset4.swish, [[numbers(5)]], LOOSE),
+    Row("swish of an input beta", opset4.swish, [[numbers(5), np.array(0.7, F32)]], LOOSE),
+]
+ROWS += [
+    Row(f"relu {dtype}", opset1.relu, [[numbers(3, 4, dtype=dtype)]])
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+]
+ROWS += [
+    Row(f"clamp {dtype} rounds its bounds inwards", lambda x: opset1.clamp(x, -1.5, 2.5), [[numbers(20, dtype=dtype)]])
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "int64")
+]
+ROWS += [
+    Row(
+        f"clamp {dtype} with bounds outside of the type",
+        lambda x: opset1.clamp(x, -1e12, 1e12),
+        [[numbers(20, dtype=dtype)]],
+    )
+    for dtype in ("int8", "uint8", "int16")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("opset", [19, 25])
+def test_matches_openvino_in_the_oldest_and_newest_opset(name: str, opset: int) -> None:
+    feed = [numbers(2, 4, 3)]
+    check(model_of(FUNCTIONS[name], [feed]), feed, bound=LOOSE, opset=opset)
+
+
+def test_parameters_of_the_run_that_openvino_cannot_take() -> None:
+    x, a, c = numbers(7), np.array(0.3, F32), np.array(0.4, F32)
+    for build, feed, expected in (
+        (opset1.hard_sigmoid, [x, a, c], np.clip(x * a + c, 0, 1)),
+        (opset1.selu, [x, a.reshape(1), c.reshape(1)], c * np.where(x > 0, x, a * np.expm1(x))),
+    ):
+        converted = conversion(model_of(build, [feed]))
+        assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
+
+
+REFUSALS = [
+    Refusal("gelu f64", opset2.gelu, [numbers(3, dtype=np.float64)], UnsupportedTypeError, {"dtype": "f64"}),
+    Refusal(
+        "elu of integers",
+        lambda x: opset1.elu(x, 1.0),
+        [numbers(3, dtype=np.int32)],
+        UnsupportedTypeError,
+        {"input": "data", "dtype": "i32", "allowed": ("f16", "bf16", "f32", "f64")},
+    ),
+    Refusal(
+        "prelu of a dynamic channel count",
+        opset1.prelu,
+        [numbers(2, 4, 3), numbers(4)],
+        ShapeError,
+        {"input": "data"},
+        shapes=[[2, -1, 3], [4]],
+    ),
+    Refusal(
+        "clamp of integers between whose bounds there is none",
+        lambda x: opset1.clamp(x, 0.2, 0.8),
+        [numbers(3, dtype=np.int32)],
+        UnsupportedAttributeError,
+        {"attribute": "min", "value": 0.2},
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_refused(refusal: Refusal) -> None:
+    assert_refused(refusal)

@@ -1,0 +1,159 @@
+"""Reductions and MatMul against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from openvino import opset1, opset4
+
+from ortconv.api import conversion
+from ortconv.errors import UnsupportedTypeError
+from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
+
+REDUCTIONS = {
+    "reduce_sum": opset1.reduce_sum,
+    "reduce_mean": opset1.reduce_mean,
+    "reduce_max": opset1.reduce_max,
+    "reduce_min": opset1.reduce_min,
+    "reduce_prod": opset1.reduce_prod,
+    "reduce_l1": opset4.reduce_l1,
+    "reduce_l2": opset4.reduce_l2,
+}
+LOGICAL = {"reduce_logical_and": opset1.reduce_logical_and, "reduce_logical_or": opset1.reduce_logical_or}
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+EMPTY = np.zeros(0, np.int64)
+
+
+def axes(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+ROWS = [
+    Row(
+        f"{name} along {along.tolist()}, keep_dims {keep}",
+        lambda x, op=op, along=along, keep=keep: op(x, along, keep),
+        [[numbers(2, n, 3, 4, dtype=bool if name in LOGICAL else np.float32)] for n in (5, 6)],
+        16,
+    )
+    for name, op in (REDUCTIONS | LOGICAL).items()
+    for along, keep in ((axes(2, 3), True), (axes(-1), False), (axes(0, 1, 2, 3), False), (np.array(1, np.int32), True))
+]
+ROWS += [
+    Row(f"{name} {dtype}", lambda x, op=op: op(x, axes(1)), [[numbers(2, 4, 3, dtype=dtype, low=low, high=3)]])
+    for dtype in INTEGERS
+    for name, op in REDUCTIONS.items()
+    for low in ([1] if dtype[0] == "u" else [-3])
+    if name != "reduce_l2" and not (dtype == "uint64" and name in ("reduce_max", "reduce_min"))
+]
+ROWS += [
+    Row(f"{name} {dtype}", lambda x, op=op: op(x, axes(1)), [[numbers(2, 4, 3, dtype=dtype)]], 16)
+    for dtype in ("float16", "float64")
+    for name, op in REDUCTIONS.items()
+]
+ROWS += [
+    Row("reduce_sum along axes of the run", lambda x, a: opset1.reduce_sum(x, a, True), [[numbers(2, 3, 4), axes(0, 2)]], 16),
+    Row("reduce_sum along nothing", lambda x: opset1.reduce_sum(x, EMPTY, True), [[numbers(2, 3)]], emits=["Identity"]),
+    Row("reduce_l1 along nothing", lambda x: opset4.reduce_l1(x, EMPTY, True), [[numbers(2, 3)]], semantics="runtime"),
+    Row(
+        "reduce_sum i8 saturates",
+        lambda x: opset1.reduce_sum(x, axes(1)),
+        [[np.array([[100, 100, 3], [-100, -100, 1]], np.int8)]],
+        semantics="runtime",
+    ),
+]
+ROWS += [
+    Row(
+        f"matmul {a} by {c}, transposed {ta} {tb}",
+        lambda x, y, ta=ta, tb=tb: opset1.matmul(x, y, ta, tb),
+        [[numbers(*a), numbers(*c, seed=1)]],
+        32,
+    )
+    for a, c, ta, tb in (
+        ((2, 3), (3, 4), False, False),
+        ((3, 2), (3, 4), True, False),
+        ((2, 3), (4, 3), False, True),
+        ((5, 3, 2), (4, 3), True, True),
+        ((2, 1, 4, 3), (5, 3, 2), False, False),
+        ((3,), (3,), True, True),
+        ((3,), (2, 3, 4), True, False),
+        ((2, 4, 3), (3,), False, True),
+    )
+]
+ROWS += [
+    Row("matmul of dynamic sizes", lambda x, y: opset1.matmul(x, y, False, True), [[numbers(2, n, 3), numbers(4, 3)] for n in (5, 6)], 32),
+    Row("matmul i32", lambda x, y: opset1.matmul(x, y, False, False), [[numbers(2, 3, dtype=np.int32), numbers(3, 4, dtype=np.int32)]]),
+    Row("matmul f16", lambda x, y: opset1.matmul(x, y, False, True), [[numbers(2, 3, dtype=np.float16), numbers(4, 3, dtype=np.float16)]]),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+def _truncated_mean(x: np.ndarray) -> np.ndarray:
+    means = [abs(total) // 3 * (-1 if total < 0 else 1) for total in (sum(map(int, row)) for row in x)]
+    return np.array(means, x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [
+        ("reduce_sum", lambda x: np.sum(x, axis=1, dtype=x.dtype)),
+        ("reduce_l1", lambda x: np.sum(np.abs(x), axis=1, dtype=x.dtype)),
+        ("reduce_prod", lambda x: np.prod(x, axis=1, dtype=x.dtype)),
+        ("reduce_mean", _truncated_mean),
+        ("reduce_max", lambda x: np.max(x, axis=1)),
+        ("reduce_min", lambda x: np.min(x, axis=1)),
+    ],
+)
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("keep", [True, False])
+def test_wide_integers(name: str, oracle: Callable[[np.ndarray], np.ndarray], dtype: str, keep: bool) -> None:
+    """Integers are reduced in their own type; OpenVINO's CPU plugin reduces in float32, ONNX Runtime in double."""
+    if dtype == "uint64" and name in ("reduce_max", "reduce_min"):
+        pytest.skip("refused: ONNX Runtime has no kernel")
+    info = np.iinfo(dtype)
+    rows = [[info.max // 3, info.max // 3 - 1, 3], [info.max // 2 + 1, 1, 1], [info.min // 3, info.min // 2, 2]]
+    if name == "reduce_prod" and dtype[-2:] != "64":
+        rows = [[info.max // 4, 2, 1], [5, 7, 2], [info.min // 2, 1, 2]]
+    feed = [np.array(rows, dtype)]
+    with np.errstate(over="ignore"):
+        expected = oracle(feed[0])
+    converted = conversion(model_of(lambda x: REDUCTIONS[name](x, axes(1), keep), [feed]))
+    assert_close(run_onnx(converted, [feed])[0][0], expected[:, None] if keep else expected, 0)
+
+
+def test_matmul_of_wide_integers() -> None:
+    feed = [np.array([[2**40 + 1, 3]], np.int64), np.array([[5], [2**62]], np.int64)]
+    converted = conversion(model_of(lambda x, y: opset1.matmul(x, y, False, False), [feed]))
+    with np.errstate(over="ignore"):
+        assert_close(run_onnx(converted, [feed])[0][0], feed[0] @ feed[1], 0)
+
+
+def test_difference_of_norms_along_nothing_is_warned_about() -> None:
+    feed = [numbers(2, 3)]
+    converted = conversion(model_of(lambda x: opset4.reduce_l2(x, EMPTY, True), [feed]))
+    assert "identity" in converted.warnings[0]
+    assert_close(run_onnx(converted, [feed])[0][0], feed[0], 0)
+
+
+REFUSALS = [
+    Refusal("reduce_l2 of integers", lambda x: opset4.reduce_l2(x, axes(0)), [numbers(3, dtype=np.int32)], UnsupportedTypeError, {"dtype": "i32"}),
+    Refusal(
+        "a product of i64 along a dynamic axis",
+        lambda x: opset1.reduce_prod(x, axes(0)),
+        [numbers(3, dtype=np.int64)],
+        UnsupportedTypeError,
+        {"input": "data", "dtype": "i64"},
+        shapes=[[-1]],
+    ),
+    Refusal("reduce_max u64", lambda x: opset1.reduce_max(x, axes(0)), [numbers(3, dtype=np.uint64)], UnsupportedTypeError, {"dtype": "u64"}),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_refused(refusal: Refusal) -> None:
+    assert_refused(refusal)
