@@ -75,12 +75,10 @@ Block block_at(const Run& run, int64_t index) {
 
 // Cells of the grid from the first position of the block to the end of its last one.
 int64_t flat_end(const Run& run, const Block& block) {
-  int64_t last_cell = 0, image = 1;
-  for (int a = 0; a < run.plan.ndims; ++a) {
-    last_cell += (block.count[a] - 1) * run.geometry.axis[a].grid_stride;
-    image *= run.geometry.axis[a].grid;
-  }
-  return (block.batch_count - 1) * image + last_cell + 1;
+  const AxisFrame* axis = run.geometry.axis;
+  int64_t last_cell = (block.batch_count - 1) * axis[0].grid * axis[0].grid_stride;
+  for (int a = 0; a < run.plan.ndims; ++a) last_cell += (block.count[a] - 1) * axis[a].grid_stride;
+  return last_cell + 1;
 }
 
 // The runs of wanted positions among the cells [begin, end) of the grid.
@@ -154,12 +152,17 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
   const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.slot_phase),
                       reinterpret_cast<const float**>(slice + geo.slice_rows)};
-  int64_t gathered = -1;
+  const GatherBuffers buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
+                              reinterpret_cast<float*>(slice + geo.slice_lines)};
+  const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
+  int64_t gathered = -1, listed = -1;
   for (int64_t item = begin; item < end; ++item) {
     const int64_t index = item / geo.items_per_block;
     const Block block = block_at(run, index);
     if (index != gathered) {
-      gather(plan, geo, run.problem, block, run.src, reinterpret_cast<int64_t*>(slice + geo.slice_sources), grid);
+      if (index % blocks_per_group != listed) list_sources(plan, geo, run.problem, block, buffers.sources);
+      listed = index % blocks_per_group;
+      gather(plan, geo, run.problem, block, run.src, buffers, grid);
       gathered = index;
     }
     const int64_t first = item % geo.items_per_block * geo.blocks_per_item;

@@ -9,7 +9,8 @@ namespace {
 constexpr int64_t kOutside = -1;
 
 // A row of the grid is written left to right in steps of kStep floats; a step may run over into what is written next.
-constexpr int64_t kStep = 8;
+constexpr int64_t kStep = kCopyOverrun + 1;
+constexpr int64_t kShortRow = 24;
 
 void zero(float* dst, int64_t n) {
   constexpr float kZeros[kStep] = {};
@@ -25,20 +26,37 @@ void copy(const float* src, int64_t n, float* dst) {
   std::memcpy(dst + n - kStep, src + n - kStep, kStep * sizeof(float));
 }
 
-// For every row of the grid of the axes before the last, [planes][image][grid axes]: the offset into src of the row
-// it holds, or kOutside.
-int64_t list_sources(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block,
-                     int64_t* sources) {
-  const int last = plan.ndims - 1;
-  int64_t planes = 1, rows = 1;
-  for (int a = 0; a < last; ++a) {
-    planes *= geo.axis[a].num_planes;
-    rows *= geo.axis[a].grid;
+// A run of src positions on the last axis, zero outside src.
+struct Line {
+  int64_t origin, length;
+  int64_t begin, end;  // the part inside src
+
+  Line(int64_t origin, int64_t length, int64_t src_size) : origin(origin), length(length) {
+    begin = std::clamp<int64_t>(-origin, 0, length);
+    end = std::clamp<int64_t>(src_size - origin, begin, length);
   }
-  int64_t count = 0;
-  for (int64_t plane = 0; plane < planes; ++plane) {
+};
+
+void fill_line(const Line& line, const float* src, int64_t src_x, float* out) {
+  zero(out, line.begin);
+  if (line.begin < line.end) {
+    const float* in = src + (line.origin + line.begin) * src_x;
+    if (src_x == 1) {
+      copy(in, line.end - line.begin, out + line.begin);
+    } else {
+      for (int64_t i = line.begin; i < line.end; ++i, in += src_x) out[i] = *in;
+    }
+  }
+  zero(out + line.end, line.length - line.end);
+}
+
+}  // namespace
+
+void list_sources(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, int64_t* sources) {
+  const int last = plan.ndims - 1;
+  for (int64_t plane = 0; plane < geo.outer_planes; ++plane) {
     for (int64_t n = 0; n < geo.batch_block; ++n) {
-      for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t row = 0; row < geo.image_rows; ++row) {
         int64_t source = n < block.batch_count ? (block.batch_begin + n) * p.src_n : kOutside;
         int64_t plane_rest = plane, row_rest = row;
         for (int a = last - 1; a >= 0 && source != kOutside; --a) {
@@ -49,50 +67,74 @@ int64_t list_sources(const Plan& plan, const Geometry& geo, const ConvProblem& p
           plane_rest /= f.num_planes;
           row_rest /= f.grid;
         }
-        sources[count++] = source;
+        *sources++ = source;
       }
     }
   }
-  return planes;
 }
 
-}  // namespace
+int64_t line_capacity(const AxisPlan& axis, const AxisFrame& frame) {
+  return frame.grid * axis.src_step + (axis.ker + 1) * axis.dilation + 2 * kStep;
+}
 
 void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const float* src,
-            int64_t* sources, float* grid) {
+            const GatherBuffers& buffers, float* grid) {
   const int last = plan.ndims - 1;
   const AxisFrame& f = geo.axis[last];
-  const int64_t outer_planes = list_sources(plan, geo, p, block, sources);
-  const int64_t plane_rows = geo.plane_size / std::max<int64_t>(f.grid, 1);
-  const int64_t step = plan.axis[last].src_step, src_step = step * p.src_x[last];
+  const int64_t step = plan.axis[last].src_step;
+  const int64_t plane_rows = geo.image_rows * geo.batch_block;
+  const auto origin_of = [&](int64_t plane) {
+    return plane_origin(plan.op, plan.axis[last], f, p.pad[last], plane) + step * block.begin[last];
+  };
+  const auto fill = [&](const Line& line, int64_t source, const float* channel, float* out) {
+    if (source == kOutside) {
+      zero(out, line.length);
+    } else {
+      fill_line(line, channel + source, p.src_x[last], out);
+    }
+  };
+  // Short rows and strided ones: every row is first laid out once in a buffer that all planes are then cut from,
+  // kLines at a time so that no copy reads what is still on its way to the cache.
+  const bool staged = step > 1 || (f.num_planes > 1 && f.grid < kShortRow);
+  int64_t low = origin_of(0), high = low;
+  for (int64_t plane = 1; plane < f.num_planes; ++plane) {
+    low = std::min(low, origin_of(plane));
+    high = std::max(high, origin_of(plane));
+  }
+  const Line whole(low, (f.grid - 1) * step + 1 + high - low, p.src_size[last]);
+  const int64_t pitch = line_capacity(plan.axis[last], f);
+
   src += block.group * plan.ic * p.src_c;
   for (int64_t c = 0; c < plan.ic; ++c, src += p.src_c, grid += geo.channel_stride) {
-    float* out = grid;
-    for (int64_t outer = 0; outer < outer_planes; ++outer) {
-      for (int64_t x_plane = 0; x_plane < f.num_planes; ++x_plane) {
-        // Cell u of a row holds src element x0 + step * u.
-        const int64_t x0 = plane_origin(plan.op, plan.axis[last], f, p.pad[last], x_plane) + step * block.begin[last];
-        const int64_t begin = std::clamp<int64_t>(-floor_div(x0, step), 0, f.grid);
-        const int64_t end = std::clamp<int64_t>(-floor_div(x0 - p.src_size[last], step), begin, f.grid);
-        const int64_t first = begin < end ? (x0 + step * begin) * p.src_x[last] : 0;
-        const int64_t* source = sources + outer * plane_rows;
-        for (int64_t row = 0; row < plane_rows; ++row, out += f.grid) {
-          if (source[row] == kOutside) {
-            zero(out, f.grid);
+    float* planes = grid;
+    for (int64_t outer = 0; outer < geo.outer_planes; ++outer, planes += f.num_planes * geo.plane_size) {
+      const int64_t* sources = buffers.sources + outer * plane_rows;
+      for (int64_t row = 0; row < plane_rows; row += kLines) {
+        const int64_t rows = std::min(kLines, plane_rows - row);
+        for (int64_t i = 0; staged && i < rows; ++i) fill(whole, sources[row + i], src, buffers.lines + i * pitch);
+        for (int64_t plane = 0; plane < f.num_planes; ++plane) {
+          float* out = planes + plane * geo.plane_size + row * f.grid;
+          if (!staged) {
+            const Line line(origin_of(plane), f.grid, p.src_size[last]);
+            for (int64_t i = 0; i < rows; ++i) fill(line, sources[row + i], src, out + i * f.grid);
             continue;
           }
-          zero(out, begin);
-          const float* in = src + source[row] + first;
-          if (src_step == 1) {
-            copy(in, end - begin, out + begin);
-          } else {
-            for (int64_t u = begin; u < end; ++u) out[u] = in[(u - begin) * src_step];
+          const float* in = buffers.lines + origin_of(plane) - low;
+          for (int64_t i = 0; i < rows; ++i, in += pitch, out += f.grid) {
+            if (step == 1) {
+              for (int64_t u = 0; u < f.grid; u += kStep) std::memcpy(out + u, in + u, kStep * sizeof(float));
+            } else {
+              for (int64_t u = 0; u < f.grid; ++u) out[u] = in[u * step];
+            }
           }
-          zero(out + end, f.grid - end);
         }
       }
+      for (int64_t plane = 0; plane < f.num_planes; ++plane) {
+        float* out = planes + plane * geo.plane_size;
+        std::fill(out + plane_rows * f.grid, out + geo.plane_size, 0.0f);
+      }
     }
-    std::fill(out, grid + geo.channel_stride, 0.0f);
+    std::fill(planes, grid + geo.channel_stride, 0.0f);
   }
   std::fill_n(grid, kGridSlack, 0.0f);  // the last tile may read beyond the last channel
 }

@@ -11,8 +11,11 @@ constexpr int64_t kGridBytes = 640 << 10;    // copy of src, meant to stay in L2
 constexpr int64_t kWeightBytes = 512 << 10;  // packed weights of one work item, likewise
 constexpr int64_t kTileBytes = 24 << 10;     // sums of one tile, meant to stay in L1
 constexpr int64_t kStreamBytes = 4 << 20;   // a dst beyond this would only evict what is still needed
-// Cost of copying one element of src into a plane, in units of one product and sum.
-constexpr int64_t kCopyCost = 12;
+// Positions of a block below which streaming the weights would cost more than the copy of src gains from L2.
+constexpr int64_t kMinPositions = 256;
+constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take the copy
+// Cost of copying a row of src into a plane, in units of one product and sum: per row and per element.
+constexpr int64_t kRowCost = 160, kCopyCost = 20;
 
 int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
@@ -71,6 +74,33 @@ void make_planar(Op op, const AxisPlan& axis, AxisFrame& frame, int64_t pad) {
   }
 }
 
+int64_t halo_of(const AxisFrame& frame) { return frame.planar ? 0 : frame.shift_max - frame.shift_min; }
+
+// Blocks take single positions of the axes before `axis`, `block` positions of it, and the axes after it whole.
+struct Cut {
+  int axis;
+  int64_t block;  // 0: none found
+};
+
+// The first axis on which a block of at least kMinPositions has a copy of at most `limit` cells per channel. The block
+// is larger than that only as far as `budget` allows.
+Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t budget, int64_t limit) {
+  for (int a = 0; a <= last; ++a) {
+    int64_t slab = planes, slab_positions = 1;  // of one position of this axis
+    for (int i = 0; i <= last; ++i) {
+      if (i < a) slab *= 1 + halo_of(axis[i]);
+      if (i > a) slab *= axis[i].positions + halo_of(axis[i]);
+      if (i > a) slab_positions *= axis[i].positions;
+    }
+    const int64_t enough = ceil_div(kMinPositions, slab_positions);
+    const int64_t block = std::max(budget / slab - halo_of(axis[a]), enough);
+    if (enough <= axis[a].positions && (enough + halo_of(axis[a])) * slab <= limit) {
+      return {a, std::min(block, axis[a].positions)};
+    }
+  }
+  return {last, 0};
+}
+
 }  // namespace
 
 int64_t floor_div(int64_t a, int64_t b) {
@@ -127,35 +157,33 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     AxisFrame planar = f;
     make_planar(plan.op, plan.axis[a], planar, problem.pad[a]);
     const int64_t planes_then = planes / f.num_planes * planar.num_planes;
-    if (halo * work > (planes_then - planes) * kCopyCost * f.positions) {
+    const int64_t least_bytes = plan.ic * planes_then * std::min(all_positions, kMinPositions) * 4;
+    const int64_t cost = (planes_then - planes) * (kRowCost + kCopyCost * axis[last].positions);
+    // Waste and cost of one row, or of as many elements of an outer axis.
+    if (halo * work * axis[last].positions > cost * f.positions && least_bytes <= kGridBytes) {
       f = planar;
       planes = planes_then;
     }
   }
 
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
-  const auto halo = [&](int a) { return axis[a].planar ? 0 : axis[a].shift_max - axis[a].shift_min; };
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t budget = std::max<int64_t>(
       1, std::min<int64_t>(kGridBytes / 4 / std::max<int64_t>(plan.ic, 1), std::max<int64_t>(planes * per_thread, 256)));
-  int64_t image = planes;
-  for (int a = 0; a <= last; ++a) image *= axis[a].positions + halo(a);
+  int64_t image = planes, image_positions = 1;  // no position at all counts as one: there are no blocks then
+  for (int a = 0; a <= last; ++a) {
+    image *= std::max<int64_t>(axis[a].positions + halo_of(axis[a]), 1);
+    image_positions *= std::max<int64_t>(axis[a].positions, 1);
+  }
   batch_block = 1;
-  if (image <= budget) {
-    batch_block = std::clamp<int64_t>(budget / std::max<int64_t>(image, 1), 1, std::max<int64_t>(problem.mb, 1));
+  if (image <= budget || image_positions <= kMinPositions) {
+    const int64_t enough = std::min(ceil_div(kMinPositions, image_positions), kMaxOverrun * budget / image);
+    batch_block = std::clamp<int64_t>(std::max(budget / image, enough), 1, std::max<int64_t>(problem.mb, 1));
   } else {
-    int64_t inner = image;
-    for (int a = 0; a <= last; ++a) {
-      AxisFrame& f = axis[a];
-      inner /= f.positions + halo(a);
-      const int64_t rows = budget / inner - halo(a);
-      const int64_t least = a == last ? 64 : std::max<int64_t>(1, halo(a));
-      f.block = std::clamp<int64_t>(rows, 1, f.positions);
-      if (a == last) f.block = std::min(std::max(rows, least), f.positions);
-      if (rows >= least || a == last) break;
-      f.block = 1;
-      inner *= 1 + halo(a);
-    }
+    Cut cut = find_cut(axis, last, planes, budget, budget);
+    if (cut.block == 0) cut = find_cut(axis, last, planes, budget, kMaxOverrun * budget);
+    if (cut.block == 0) cut = {last, std::min(kMinPositions, axis[last].positions)};
+    for (int a = 0; a <= cut.axis; ++a) axis[a].block = a < cut.axis ? 1 : cut.block;
   }
   num_batch_blocks = ceil_div(problem.mb, batch_block);
   batch_block = ceil_div(problem.mb, std::max<int64_t>(num_batch_blocks, 1));
@@ -164,14 +192,19 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     AxisFrame& f = axis[a];
     f.num_blocks = f.positions == 0 ? 0 : ceil_div(f.positions, f.block);
     if (f.num_blocks > 0) f.block = ceil_div(f.positions, f.num_blocks);
-    f.grid = f.block + halo(a);
+    f.grid = f.block + halo_of(f);
     f.grid_stride = stride;
     stride *= f.grid;
     num_position_blocks *= f.num_blocks;
   }
+  outer_planes = 1;
+  for (int a = 0; a < last; ++a) outer_planes *= axis[a].num_planes;
+  image_rows = stride / std::max<int64_t>(axis[last].grid, 1);
+  // Whole cache lines, so that where rows are whole lines every plane is read aligned.
   plane_size = batch_block * stride;
+  if (planes > 1) plane_size = (plane_size + kCopyOverrun + 15) / 16 * 16;
   // An odd number of cache lines spreads the rows of B over the sets of L1.
-  channel_stride = (planes * plane_size + 15) / 16 * 16;
+  channel_stride = (planes * plane_size + kCopyOverrun + 15) / 16 * 16;
   if (channel_stride % 32 == 0) channel_stride += 16;
 
   int64_t dst_bytes = problem.mb * problem.oc * 4;
@@ -201,13 +234,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   num_items = plan.g * num_position_blocks * items_per_block;
 
   const int64_t tile_rows = blocks_per_tile * block_rows;
-  int64_t sources = batch_block;
-  for (int a = 0; a < last; ++a) sources *= axis[a].num_planes * axis[a].grid;
+  const int64_t sources = outer_planes * batch_block * image_rows;
   slice_tile = align64((plan.ic * channel_stride + kGridSlack) * 4);
   slice_rows = slice_tile + align64(tile_rows * columns * 4);
   slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(float*)));
   slice_sources = slice_segments + align64(columns * static_cast<int64_t>(sizeof(Segment)));
-  slice_size = slice_sources + align64(sources * 8);
+  slice_lines = slice_sources + align64(sources * 8);
+  slice_size = slice_lines + align64(kLines * line_capacity(plan.axis[last], axis[last]) * 4);
   tap_offsets = 0;
   slot_phase = align64(plan.num_taps * 8);
   packed = slot_phase + align64(plan.axis[last].dst_step * 8);

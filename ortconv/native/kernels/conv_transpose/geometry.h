@@ -22,6 +22,8 @@ namespace ortconv::kernels {
 
 constexpr int64_t kMaxPlanarTaps = 16;
 constexpr int64_t kMaxColumns = 128;  // widest tile of positions
+constexpr int64_t kLines = 32;        // rows of src that the copy prepares at a time
+constexpr int64_t kCopyOverrun = 7;   // floats that the copy may write beyond a row
 constexpr int64_t kGridSlack = 64;    // floats after the last channel of the copy of src
 
 int64_t floor_div(int64_t a, int64_t b);
@@ -44,7 +46,9 @@ struct TapPlace {
 struct Geometry {
   AxisFrame axis[kMaxSpatial];
   int64_t batch_block, num_batch_blocks;
-  int64_t plane_size;      // batch_block images
+  int64_t outer_planes;    // planes of the axes before the last, all together
+  int64_t image_rows;      // rows of the grid of one image
+  int64_t plane_size;      // batch_block images, and slack for the copy
   int64_t channel_stride;  // all planes of one channel, and skew
   int64_t columns;         // positions per tile, a multiple of kGemmColumns
   int64_t blocks_per_item, items_per_block;  // blocks of dst channels that a work item covers
@@ -54,7 +58,7 @@ struct Geometry {
 
   // Byte offsets into the scratch: shared tables, then packed weights, then one slice per thread.
   size_t tap_offsets, slot_phase, packed, slices, total;
-  size_t slice_size, slice_tile, slice_rows, slice_segments, slice_sources;  // inside a slice; src copy first
+  size_t slice_size, slice_tile, slice_rows, slice_segments, slice_sources, slice_lines;  // inside a slice; src copy first
 
   Geometry(const Plan& plan, const ConvProblem& problem, int threads);
 };
@@ -65,6 +69,9 @@ int64_t shift_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int6
 
 // Where the grid holds what tap k (of class r) reads at position 0.
 TapPlace place_tap(Op op, const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r, int64_t k);
+
+// Floats of the buffer for one zero-padded row of src.
+int64_t line_capacity(const AxisPlan& axis, const AxisFrame& frame);
 
 // The src index that cell 0 of a plane holds, relative to the start of the block.
 int64_t plane_origin(Op op, const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t plane);

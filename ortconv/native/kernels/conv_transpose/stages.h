@@ -18,9 +18,19 @@ struct Segment {
   int64_t batch, position[kMaxSpatial];
 };
 
-// Copies the src of a block into `grid`: [channel][plane][image][grid axes]. `sources` is room for the row table.
+struct GatherBuffers {
+  int64_t* sources;  // one entry per row of the grid, filled by list_sources
+  float* lines;      // kLines * line_capacity floats
+};
+
+// For every row of the grid of the axes before the last, [plane][image][grid axes]: the offset into src of the row it
+// holds, or a mark that it is zero. The same for every group and channel.
+void list_sources(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block,
+                  int64_t* sources);
+
+// Copies the src of a block into `grid`: [channel][plane][image][grid axes].
 void gather(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block,
-            const float* src, int64_t* sources, float* grid);
+            const float* src, const GatherBuffers& buffers, float* grid);
 
 struct Scatter {
   const Plan& plan;
