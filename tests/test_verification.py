@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from ortconv.errors import ExecutionError, InputError
 from ortconv.inputs import Input, fill, fit
 from ortconv.verification import Verification
 from ortconv.verification.compare import compare, default_tolerance
-from ortconv.verification.onednn import OneDnnReference
+from ortconv.verification.onednn import KINDS, OneDnnReference
 from tests.onednn_graph import reference
 
 NONE: tuple[Any, ...] = ("none",)
@@ -310,6 +311,30 @@ class TestOneDnnReference:
             )
 
 
+ELEMENTWISE_SAMPLES: dict[str, tuple[dict[str, Any], Callable[[float], float]]] = {
+    "Abs": ({}, abs),
+    "Elu": ({"alpha": 0.5}, lambda x: x if x > 0 else 0.5 * (math.exp(x) - 1)),
+    "Clamp": ({"min": -0.5, "max": 1.0}, lambda x: max(-0.5, min(1.0, x))),
+    "GELU": ({}, lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2),
+    "HardSigmoid": ({"alpha": 0.25, "beta": 0.5}, lambda x: max(0.0, min(1.0, 0.25 * x + 0.5))),
+    "HardSwish": ({}, lambda x: x * max(0.0, min(1.0, x / 6 + 0.5))),
+    "LeakyReLU": ({"alpha": 0.125}, lambda x: x if x > 0 else 0.125 * x),
+    "Mish": ({}, lambda x: x * math.tanh(math.log1p(math.exp(x)))),
+    "Round": ({}, round),
+    "Sigmoid": ({}, lambda x: 1 / (1 + math.exp(-x))),
+    "SoftPlus": ({"beta": 2.0}, lambda x: math.log1p(math.exp(2 * x)) / 2),
+    "Square": ({}, lambda x: x * x),
+}
+
+
+@pytest.mark.parametrize("kind", ELEMENTWISE_SAMPLES)
+def test_elementwise_op_is_as_its_page_says(kind: str) -> None:
+    attributes, expected = ELEMENTWISE_SAMPLES[kind]
+    x = np.array([-4.0, -2.5, -0.75, 0.0, 0.5, 1.5, 3.25], np.float32)
+    result = evaluate(graph(kind, {"x": [7]}, **attributes), {"x": x})
+    np.testing.assert_allclose(result, [expected(float(each)) for each in x], rtol=1e-6, atol=1e-7)
+
+
 def test_narrow_results_are_rounded_where_they_are_produced() -> None:
     source = onednn.Graph("sum")
     x = source.tensor("x", "bf16", [2])
@@ -429,9 +454,13 @@ class TestOneDnnVerification:
         with pytest.raises(ExecutionError, match=r"inputs z; the source has w, x\."):
             ortconv.verify(upsampling(), model, backends=NONE)
 
+    def test_every_op_that_is_converted_can_be_verified(self) -> None:
+        assert {lowering.op_type for lowering in detect(upsampling()).registry} <= KINDS
+
     def test_op_beyond_the_reference_is_refused(self) -> None:
-        with pytest.raises(ExecutionError, match="float64 reference: does not know Elu") as caught:
-            ortconv.verify(graph("Elu", {"x": [2]}, alpha=1.0), backends=NONE)
+        source = graph("LogSoftmax", {"x": [2]})
+        with pytest.raises(ExecutionError, match="float64 reference: does not know LogSoftmax") as caught:
+            evaluate(source, {"x": np.zeros(2, np.float32)})
         assert caught.value.runtime == "float64 reference"
 
     def test_every_backend_agrees(self) -> None:

@@ -1,0 +1,104 @@
+"""One op of a oneDNN graph under evaluation: its inputs and attributes, brought to plain layouts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from ortconv.builder import Semantics
+from ortconv.inputs import Array
+from ortconv.source import SourceNode
+
+__all__ = ["Call"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """An op at work.
+
+    Attributes:
+        node: The op.
+        inputs: Its data.
+        semantics: Which reading of it is wanted.
+    """
+
+    node: SourceNode
+    inputs: Sequence[Array | None]
+    semantics: Semantics
+
+    def input(self, index: int) -> Array:
+        """Returns an input; raises ValueError where it is missing."""
+        found = self.inputs[index]
+        if found is None:
+            raise ValueError(f"input {index} is missing")
+        return found
+
+    def optional(self, index: int) -> Array | None:
+        """Returns an input, or None where it is missing."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def ints(self, name: str) -> list[int]:
+        """Returns a list; empty for one that is absent or, as the library writes it, twelve zeros."""
+        found = self.node.attributes.get(name, ())
+        values = [int(value) for value in found]  # type: ignore[attr-defined]
+        return values if any(values) or len(values) != 12 else []
+
+    def text(self, name: str, default: str) -> str:
+        """Returns a text in lower case: the pages and the library spell differently."""
+        return str(self.node.attributes.get(name, default)).casefold()
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Returns a number; raises ValueError where it is missing and has no default."""
+        found = self.node.attributes.get(name, default)
+        if not isinstance(found, int | float):
+            raise ValueError(f"attribute {name} is missing")
+        return float(found)
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether data is NXC, which is the default."""
+        return self.text("data_format", "NXC") == "nxc"
+
+    def ncx(self, array: Array) -> Array:
+        """Takes data to [N, C, spatial...]."""
+        return np.moveaxis(array, -1, 1) if self.channels_last else array
+
+    def own(self, array: Array) -> Array:
+        """Takes data from [N, C, spatial...] to the node's format."""
+        return np.moveaxis(array, 1, -1) if self.channels_last else array
+
+    @property
+    def kernel_first(self) -> bool:
+        """Whether weights are XIO or XOI, which is the default."""
+        return self.text("weights_format", "XIO").startswith("x")
+
+    def weights(self, array: Array) -> Array:
+        """Takes weights to [a, b, kernel...]."""
+        return np.moveaxis(array, (-1, -2), (0, 1)) if self.kernel_first else array
+
+    def own_weights(self, array: Array) -> Array:
+        """Takes weights from [a, b, kernel...] to the node's format."""
+        return np.moveaxis(array, (0, 1), (-1, -2)) if self.kernel_first else array
+
+    def per_channel(self, array: Array, rank: int) -> Array:
+        """Shapes [C] so that it broadcasts against data in the node's format."""
+        return array if self.channels_last else array.reshape(-1, *[1] * (rank - 2))
+
+    def declared(self) -> list[int] | None:
+        """Returns the shape that the graph states for the result, if it is known."""
+        shape = self.node.outputs[0].shape or (None,)
+        sizes = [dim for dim in shape if isinstance(dim, int)]
+        return sizes if len(sizes) == len(shape) else None
+
+    def target(self, name: str) -> list[int]:
+        """Returns dst_shape or weights_shape: input, else attribute, else declared; the library asks the last first."""
+        data = self.optional(2)
+        places = [[int(size) for size in data] if data is not None else None, self.ints(name) or None, self.declared()]
+        if self.semantics == "runtime" and data is None:
+            places.reverse()
+        found = next((place for place in places if place is not None), None)
+        if found is None:
+            raise ValueError(f"{name} is not given anywhere")
+        return found

@@ -1,0 +1,103 @@
+"""The six convolution ops as views of one map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ortconv.inputs import Array
+from ortconv.verification.onednn.bilinear import BilinearMap
+from ortconv.verification.onednn.call import Call
+
+__all__ = ["CONVOLUTIONS"]
+
+
+def _map(call: Call) -> BilinearMap:
+    return BilinearMap(
+        strides=call.ints("strides"),
+        dilations=call.ints("dilations"),
+        groups=int(call.number("groups", 1)),
+        rule=call.text("auto_pad", "none"),
+        begin=call.ints("pads_begin"),
+        end=call.ints("pads_end"),
+    )
+
+
+def _convolution(call: Call) -> Array:
+    m = _map(call)
+    src, weights = call.ncx(call.input(0)), call.weights(call.input(1))
+    begin, end = m.convolution_pads(src.shape[2:], weights.shape[2:])
+    sizes = m.convolution_sizes(src.shape[2:], weights.shape[2:], begin, end)
+    return _biased(call, call.own(m.to_small(src, weights, begin, sizes)))
+
+
+def _convolution_backward_data(call: Call) -> Array:
+    m = _map(call)
+    diff_dst, weights = call.ncx(call.input(0)), call.weights(call.input(1))
+    shape = call.target("dst_shape")
+    sizes = shape[1:-1] if call.channels_last else shape[2:]
+    if call.semantics == "runtime":
+        begin, _ = m.convolution_pads(sizes, weights.shape[2:])
+    else:
+        extra = call.ints("output_padding") or [0] * len(sizes)
+        full = m.full(diff_dst.shape[2:], weights.shape[2:])
+        totals = [size - y + more for size, y, more in zip(full, sizes, extra, strict=True)]
+        begin, _ = m.split(totals, upper_is_smaller=False)
+    return call.own(m.to_big(diff_dst, weights, begin, sizes))
+
+
+def _convolution_backward_weights(call: Call) -> Array:
+    m = _map(call)
+    src, diff_dst = call.ncx(call.input(0)), call.ncx(call.input(1))
+    kernel = _kernel(call)
+    begin, _ = m.convolution_pads(src.shape[2:], kernel)
+    return call.own_weights(m.to_weights(diff_dst, src, begin, kernel))
+
+
+def _conv_transpose(call: Call) -> Array:
+    m = _map(call)
+    src, weights = call.ncx(call.input(0)), call.weights(call.input(1))
+    begin, end = m.transpose_pads(weights.shape[2:])
+    extra = call.ints("output_padding") or [0] * len(begin)
+    full = m.full(src.shape[2:], weights.shape[2:])
+    sizes = [size - b - e + more for size, b, e, more in zip(full, begin, end, extra, strict=True)]
+    return _biased(call, call.own(m.to_big(src, weights, begin, sizes)))
+
+
+def _conv_transpose_backward_data(call: Call) -> Array:
+    m = _map(call)
+    diff_dst, weights = call.ncx(call.input(0)), call.weights(call.input(1))
+    begin, end = m.convolution_pads(diff_dst.shape[2:], weights.shape[2:])
+    sizes = m.convolution_sizes(diff_dst.shape[2:], weights.shape[2:], begin, end)
+    return call.own(m.to_small(diff_dst, weights, begin, sizes))
+
+
+def _conv_transpose_backward_weights(call: Call) -> Array:
+    m = _map(call)
+    src, diff_dst = call.ncx(call.input(0)), call.ncx(call.input(1))
+    kernel = _kernel(call)
+    if call.semantics == "runtime":  # The library applies the rule of a convolution to the small side.
+        begin, _ = m.convolution_pads(src.shape[2:], kernel)
+    else:
+        begin, _ = m.transpose_pads(kernel)
+    return call.own_weights(m.to_weights(src, diff_dst, begin, kernel))
+
+
+def _kernel(call: Call) -> list[int]:
+    shape = call.target("weights_shape")
+    return shape[:-2] if call.kernel_first else shape[2:]
+
+
+def _biased(call: Call, data: Array) -> Array:
+    bias = call.optional(2)
+    return data if bias is None else data + call.per_channel(bias, data.ndim)
+
+
+CONVOLUTIONS: dict[str, Callable[[Call], Array]] = {
+    "ConvTranspose": _conv_transpose,
+    "ConvTransposeBackwardData": _conv_transpose_backward_data,
+    "ConvTransposeBackwardWeights": _conv_transpose_backward_weights,
+    "Convolution": _convolution,
+    "ConvolutionBackwardData": _convolution_backward_data,
+    "ConvolutionBackwardWeights": _convolution_backward_weights,
+}
+"""Op kind -> its evaluation."""

@@ -1,0 +1,125 @@
+"""Evaluating a oneDNN graph node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Semantics
+from ortconv.errors import ExecutionError
+from ortconv.inputs import Array
+from ortconv.source import SourceGraph, SourceNode, SourceValue
+from ortconv.verification.onednn.call import Call
+from ortconv.verification.onednn.convolution import CONVOLUTIONS
+from ortconv.verification.onednn.elementwise import ELEMENTWISE
+from ortconv.verification.oracle import Results
+
+__all__ = ["KINDS", "OneDnnReference"]
+
+_RUNTIME = "float64 reference"
+
+
+class OneDnnReference:
+    """Evaluates a graph in float64; a tensor of a type narrower than float32 is rounded to it where it is produced.
+
+    Args:
+        graph: The source.
+        semantics: "spec" follows the pages, "runtime" the library, where they differ.
+    """
+
+    title = "float64 reference"
+    precision = ir.DataType.DOUBLE
+
+    def __init__(self, graph: SourceGraph, semantics: Semantics) -> None:
+        self._graph = graph
+        self._semantics: Semantics = semantics
+
+    def run(self, feeds: Mapping[str, Array], *, everything: bool) -> Results:
+        """Evaluates the graph.
+
+        Args:
+            feeds: Data by input name.
+            everything: Whether the intermediate results are wanted, too.
+
+        Raises:
+            ExecutionError: The reference does not know an op, or its inputs do not fit.
+        """
+        with np.errstate(all="ignore"):  # Infinities and NaN in the data are data.
+            return self._run(feeds, everything)
+
+    def _run(self, feeds: Mapping[str, Array], everything: bool) -> Results:
+        known: dict[SourceValue, Array] = {value: _widened(feeds[value.name]) for value in self._graph.inputs}
+        for node in self._graph.nodes:
+            for value in node.inputs:
+                if value is not None and value.constant is not None:
+                    known.setdefault(value, _widened(value.constant.numpy()))
+            results = self._evaluate(node, [None if value is None else known[value] for value in node.inputs])
+            known.update(zip(node.outputs, results, strict=True))
+        outputs = tuple(_stored(known[output.value], output.value) for output in self._graph.outputs)
+        computed = [value for node in self._graph.nodes for value in node.outputs] if everything else []
+        return Results(outputs, {value.name: _stored(known[value], value) for value in computed})
+
+    def _evaluate(self, node: SourceNode, inputs: Sequence[Array | None]) -> list[Array]:
+        kind = node.ref.op_type
+        if kind == "End":
+            return []
+        if kind not in _OPS:
+            raise ExecutionError(
+                node.ref.file, _RUNTIME, f"does not know {kind} {node.ref.name!r}; it knows {', '.join(sorted(KINDS))}."
+            )
+        try:
+            result = _OPS[kind](Call(node, inputs, self._semantics))
+        except (ValueError, IndexError) as error:
+            raise ExecutionError(node.ref.file, _RUNTIME, f"{kind} {node.ref.name!r} fails: {error}") from error
+        dtype = node.outputs[0].dtype
+        return [result if dtype.bitwidth >= 32 else _widened(_stored(result, node.outputs[0]))]
+
+
+def _widened(array: Array) -> Array:
+    return array.astype(np.float64) if ir.DataType.from_numpy(array.dtype).is_floating_point() else array
+
+
+def _stored(array: Array, value: SourceValue) -> Array:
+    return array.astype(value.dtype.numpy())
+
+
+def _bias_add(call: Call) -> Array:
+    return call.input(0) + call.per_channel(call.input(1), call.input(0).ndim)
+
+
+def _batch_norm(call: Call) -> Array:
+    src = call.input(0)
+    gamma, beta, mean, variance = (call.per_channel(call.input(i), src.ndim) for i in range(1, 5))
+    result: Array = gamma * (src - mean) / np.sqrt(variance + call.number("epsilon", 0.0)) + beta
+    return result
+
+
+def _reshape(call: Call) -> Array:
+    src = call.input(0)
+    shape = [int(size) for size in call.node.attributes["shape"]]  # type: ignore[attr-defined]
+    if call.node.attributes.get("special_zero"):
+        shape = [src.shape[axis] if size == 0 else size for axis, size in enumerate(shape)]
+    return src.reshape(shape)
+
+
+def _transpose(call: Call) -> Array:
+    src = call.input(0)
+    return np.transpose(src, [int(axis) % src.ndim for axis in call.node.attributes["order"]])  # type: ignore[attr-defined]
+
+
+_OPS: dict[str, Callable[[Call], Array]] = {
+    **CONVOLUTIONS,
+    **ELEMENTWISE,
+    "BatchNormInference": _batch_norm,
+    "BiasAdd": _bias_add,
+    "Reorder": lambda call: call.input(0),
+    "StaticReshape": _reshape,
+    "StaticTranspose": _transpose,
+    "TypeCast": lambda call: call.input(0),
+}
+"""Op kind -> its evaluation in float64; the result is rounded to the declared type by the caller."""
+
+KINDS = frozenset(_OPS) | {"End"}
+"""The op kinds that the reference knows."""
