@@ -218,7 +218,7 @@ ConvProblem weight_problem(const ConvAttributes& a, const Shape& w) {
     }
     p.ker[i] = logical[i + 2];
     p.stride[i] = a.strides[i];
-    p.dilation[i] = a.dilations[i];
+    p.dilation[i] = p.ker[i] == 1 ? 1 : a.dilations[i];  // a single tap has no distance to the next
     p.wei_x[i] = strides[i + 2];
     kernel_extent(a, i, p.ker[i]);
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/float16.h"
+#include "ops/parallel.h"
 #include "ops/reference.h"
 
 namespace ortconv {
@@ -24,42 +24,14 @@ bool nothing_to_sum(kernels::Op op, const ConvProblem& p) {
   return false;
 }
 
-// The fast family copies src with zeros around it, as wide as the kernel reaches: fine unless the reach is absurd.
-bool kernel_is_compact(const ConvProblem& p) {
-  constexpr double kMostHaloElements = 16 << 20;
-  constexpr int64_t kMostStride = 4096;
-  double halo = static_cast<double>(p.ic / p.g);
-  for (int i = 0; i < p.ndims; ++i) {
-    if (p.stride[i] > kMostStride) return false;
-    halo *= static_cast<double>((p.ker[i] - 1) * p.dilation[i] + 1);
-  }
-  return halo <= kMostHaloElements;
-}
-
-// Those zeros, multiplied by an infinite weight, would give a NaN that the definition does not have.
-bool all_finite(const ConvProblem& p, kernels::Op op, const float* wei) {
-  constexpr uint32_t kExponent = 0x7f800000u;
-  int64_t count = op == kernels::Op::kConv ? p.oc * (p.ic / p.g) : p.ic * (p.oc / p.g);
-  for (int i = 0; i < p.ndims; ++i) count *= p.ker[i];
-  uint32_t found = 0;  // no early exit, so that the loop vectorizes
-  for (int64_t i = 0; i < count; ++i) found |= (bits_of(wei[i]) & kExponent) == kExponent ? 1u : 0u;
-  return found == 0;
-}
-
-kernels::PlanPtr fast_plan(kernels::Op op, const ConvProblem& p, const float* wei, Weights lifetime,
-                           const ArchFlags& arch) {
-  if (!kernel_is_compact(p) || !all_finite(p, op, wei)) return nullptr;
-  return kernels::make_plan(op, p, lifetime == Weights::kConstant ? wei : nullptr, arch);
-}
-
 }  // namespace
 
 Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, Weights lifetime,
                          const ArchFlags& arch)
     : dtype_(dtype), op_(op) {
   if (problem.ic == 0 || problem.oc == 0) return;
-  if (dtype == DataType::kFloat) plan_ = fast_plan(op, problem, static_cast<const float*>(wei), lifetime, arch);
-  if (plan_ != nullptr || lifetime == Weights::kOneRun) return;
+  fast_ = FastConvolution::make(dtype, op, problem, wei, lifetime, arch);
+  if (fast_ != nullptr || lifetime == Weights::kOneRun) return;
   const size_t doubles = reference::packed_bytes(dtype, problem) / sizeof(double) + 1;
   packed_.reset(new double[doubles]);
   reference::pack_weights(dtype, op, problem, wei, packed_.get(), serial());
@@ -67,7 +39,7 @@ Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& prob
 
 size_t Convolution::scratch_bytes(const ConvProblem& problem, int threads) const {
   if (output_is_empty(problem) || nothing_to_sum(op_, problem)) return 0;
-  if (plan_ != nullptr) return kernels::scratch_bytes(*plan_, problem, threads);
+  if (fast_ != nullptr) return fast_->scratch_bytes(problem, threads);
   return packed_ != nullptr ? 0 : reference::packed_bytes(dtype_, problem);
 }
 
@@ -76,9 +48,8 @@ void Convolution::run(const ConvProblem& problem, const void* src, const void* w
   if (output_is_empty(problem)) return;
   if (nothing_to_sum(op_, problem)) {
     reference::run(dtype_, op_, problem, src, nullptr, bias, dst, parallel);
-  } else if (plan_ != nullptr) {
-    kernels::run(*plan_, problem, static_cast<const float*>(src), static_cast<const float*>(wei),
-                 static_cast<const float*>(bias), static_cast<float*>(dst), scratch, parallel);
+  } else if (fast_ != nullptr) {
+    fast_->run(problem, src, wei, bias, dst, scratch, parallel);
   } else {
     const void* packed = packed_.get();
     if (packed == nullptr) {
@@ -87,14 +58,6 @@ void Convolution::run(const ConvProblem& problem, const void* src, const void* w
     }
     reference::run(dtype_, op_, problem, src, packed, bias, dst, parallel);
   }
-}
-
-Parallel serial() {
-  Parallel parallel;
-  parallel.run = [](void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
-    for (int64_t i = 0; i < n; ++i) fn(arg, i);
-  };
-  return parallel;
 }
 
 bool is_small(kernels::Op op, const ConvProblem& p) {

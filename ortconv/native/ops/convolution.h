@@ -7,12 +7,10 @@
 #include "base/arch.h"
 #include "base/dtype.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "ops/fast.h"
 #include "ops/problem.h"
 
 namespace ortconv {
-
-// For how long the weights that a Convolution is made from stay the same.
-enum class Weights { kConstant, kOneRun };
 
 // Immutable after creation: concurrent runs may share it.
 class Convolution {
@@ -31,12 +29,9 @@ class Convolution {
  private:
   DataType dtype_;
   kernels::Op op_;
-  kernels::PlanPtr plan_;             // the fast family, where it takes the problem
-  std::unique_ptr<double[]> packed_;  // else constant weights packed for the reference kernels
+  std::unique_ptr<FastConvolution> fast_;  // where the fast kernels take the problem
+  std::unique_ptr<double[]> packed_;       // else constant weights packed for the reference kernels
 };
-
-// Runs everything on the calling thread.
-Parallel serial();
 
 // Whether the problem is so small that handing it to other threads costs more than it saves.
 bool is_small(kernels::Op op, const ConvProblem& problem);

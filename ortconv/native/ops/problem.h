@@ -24,8 +24,8 @@ struct ConvProblem {
   int64_t dst_size[kMaxSpatial] = {};
   int64_t ker[kMaxSpatial] = {};
   int64_t stride[kMaxSpatial] = {};
-  int64_t dilation[kMaxSpatial] = {};
-  int64_t pad[kMaxSpatial] = {};  // begin padding, >= 0; the end padding is implied by dst_size
+  int64_t dilation[kMaxSpatial] = {};  // 1 where ker is 1
+  int64_t pad[kMaxSpatial] = {};       // begin padding, >= 0; the end padding is implied by dst_size
 
   int64_t src_n = 0, src_c = 0, src_x[kMaxSpatial] = {};
   int64_t wei_0 = 0, wei_1 = 0, wei_x[kMaxSpatial] = {};  // strides of the first and second logical weight axis

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ops/parallel.h"
+
 namespace ortconv::reference {
 namespace {
 
@@ -54,12 +56,6 @@ struct Split {
   }
 };
 
-// Calls fn(i) for i in [0, n) through `parallel`.
-template <class Fn>
-void for_each(const Parallel& parallel, int64_t n, Fn fn) {
-  parallel.run(parallel.context, n, [](void* arg, int64_t i) { (*static_cast<Fn*>(arg))(i); }, &fn);
-}
-
 // Where one kernel tap of one axis takes its inputs: output y_first + i * y_step reads input x_first + i * x_step for
 // i in [0, count). With count 1 the steps are 0, so that multiplying them by a memory stride cannot overflow.
 struct TapRun {
@@ -83,20 +79,20 @@ TapRun tap_run(const ConvProblem& p, kernels::Op op, int axis, int64_t k, int64_
   return run;
 }
 
-// sums[i * step][o] += values[i] * weights[o] for the kBlock channels o.
+// sums[i * step][o] += values[i] * weights[o] for i in [0, count), count > 0, and the kBlock channels o.
 template <int kBlock, class Acc>
 void multiply_add(Acc* sums, int64_t step, const Acc* values, int64_t count, const Acc* weights) {
-  Acc w[kBlock];
-  std::copy_n(weights, kBlock, w);
-  if (step == 1) {  // contiguous: what the compiler vectorizes when kBlock is 1
-    for (int64_t i = 0; i < count; ++i) {
-      for (int o = 0; o < kBlock; ++o) sums[i * kBlock + o] += values[i] * w[o];
-    }
+  if (kBlock == 1 && step == 1) {
+    for (int64_t i = 0; i < count; ++i) sums[i] += values[i] * weights[0];
     return;
   }
-  for (int64_t i = 0; i < count; ++i) {
-    Acc* sum = sums + i * step * kBlock;
-    for (int o = 0; o < kBlock; ++o) sum[o] += values[i] * w[o];
+  Acc w[kBlock];  // a copy, so that the compiler need not fear that `sums` changes it
+  std::copy_n(weights, kBlock, w);
+  // Steps a pointer instead of an index: GCC makes a separate, slower loop of index * step for step 1.
+  for (int64_t i = 0;; sums += step * kBlock) {
+    const Acc value = values[i];
+    for (int o = 0; o < kBlock; ++o) sums[o] += value * w[o];
+    if (++i == count) break;
   }
 }
 

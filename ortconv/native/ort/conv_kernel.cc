@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/parallel.h"
 #include "ort/attributes.h"
 #include "ort/boundary.h"
 #include "ort/tensors.h"

@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "ops/parallel.h"
 #include "ops/reference.h"
 #include "tests/cases.h"
 #include "tests/test.h"
@@ -181,43 +182,51 @@ TEST(float16_rounds_once_and_overflows_to_infinity) {
   std::vector<Float16> src, wei(3, to_float16(1.0f)), dst(2);
   for (float value : {2048.0f, 60000.0f, 1.0f, 60000.0f, 1.0f, -0.5f}) src.push_back(to_float16(value));
   const Convolution convolution(DataType::kFloat16, c.op(), p, wei.data(), Weights::kConstant, ArchFlags());
-  convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), nullptr, serial());
+  Memory scratch(convolution.scratch_bytes(p, 1));
+  convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
   EXPECT(to_float(dst[0]) == 2050.0f, to_float(dst[0]));
   EXPECT(to_float(dst[1]) == std::numeric_limits<float>::infinity(), to_float(dst[1]));
+}
+
+template <class T>
+void check_infinities(DataType dtype, kernels::Op op, const ConvProblem& p, bool in_weights, Weights lifetime) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<T> src(2 * 9 * 9, test::narrow<T>(1.0)), wei(2 * 18 * 3 * 3, test::narrow<T>(1.0));
+  src[40] = test::narrow<T>(-kInfinity);
+  src[100] = test::narrow<T>(kInfinity - kInfinity);
+  if (in_weights) {
+    wei[5] = test::narrow<T>(kInfinity);
+    wei[31] = test::narrow<T>(kInfinity - kInfinity);
+  }
+  const std::vector<T> expected = test::oracle<T>(p, op, src.data(), wei.data(), nullptr);
+  const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host());
+  Memory scratch(convolution.scratch_bytes(p, 1));
+  std::vector<T> dst(expected.size());
+  convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
+  for (size_t i = 0; i < dst.size(); ++i) {
+    const double found = test::widen(dst[i]), wanted = test::widen(expected[i]);
+    EXPECT(found == wanted || (found != found && wanted != wanted), "type ", static_cast<int>(dtype), ", ",
+           name_of(lifetime), " weights, element ", i, ": ", found, " not ", wanted);
+  }
 }
 
 // A value reaches exactly the outputs that its taps reach, infinities and NaN included: nothing is multiplied by a zero
 // that the definition does not have.
 TEST(infinities_stay_where_they_belong) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const DataType dtype : {DataType::kFloat, DataType::kDouble}) {
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+  c.attributes.strides = {2, 2};
+  c.attributes.pads = {1, 1, 0, 0};
+  c.x = {1, 2, 9, 9};
+  c.w = {2, 18, 3, 3};
+  c.bias = false;
+  for (const bool in_weights : {false, true}) {
     for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
-      Case c;
-      c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
-      c.attributes.strides = {2, 2};
-      c.attributes.pads = {1, 1, 0, 0};
-      c.x = {1, 2, 9, 9};
-      c.w = {2, 18, 3, 3};
-      c.bias = false;
-      const ConvProblem p = c.problem(dtype);
-      with_type(dtype, [&](auto zero) {
-        using T = decltype(zero);
-        if constexpr (std::is_floating_point_v<T>) {
-          std::vector<T> src(test::count_of(c.x), T(1)), wei(test::count_of(c.w), T(1));
-          src[40] = -kInfinity;
-          wei[5] = kInfinity;
-          wei[31] = std::numeric_limits<T>::quiet_NaN();
-          const std::vector<T> expected = test::oracle<T>(p, c.op(), src.data(), wei.data(), nullptr);
-          const Convolution convolution(dtype, c.op(), p, wei.data(), lifetime, ArchFlags::host());
-          Memory scratch(convolution.scratch_bytes(p, 1));
-          std::vector<T> dst(expected.size());
-          convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
-          for (size_t i = 0; i < dst.size(); ++i) {
-            EXPECT(dst[i] == expected[i] || (dst[i] != dst[i] && expected[i] != expected[i]), "type ",
-                   static_cast<int>(dtype), " ", name_of(lifetime), " element ", i, ": ", dst[i], " not ", expected[i]);
-          }
-        }
-      });
+      const ConvProblem p = c.problem(DataType::kFloat);
+      check_infinities<float>(DataType::kFloat, c.op(), p, in_weights, lifetime);
+      check_infinities<double>(DataType::kDouble, c.op(), p, in_weights, lifetime);
+      check_infinities<Float16>(DataType::kFloat16, c.op(), p, in_weights, lifetime);
+      check_infinities<Bfloat16>(DataType::kBfloat16, c.op(), p, in_weights, lifetime);
     }
   }
 }
