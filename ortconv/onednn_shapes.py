@@ -20,6 +20,7 @@ _SAME_SHAPE = """
 _BROADCAST = """
     Add Divide GreaterEqual Maximum Minimum Multiply Select SquaredDifference Subtract
 """
+_SIZES = range(1 << 63)
 _FIXED_DTYPE = {"GenIndex": "s32", "GreaterEqual": "boolean"}
 
 
@@ -30,6 +31,13 @@ def result_dtype(kind: str, first: str) -> str:
 
 def result_shape(kind: str, inputs: Sequence[Shape], attributes: Mapping[str, object]) -> Shape:
     """Returns the shape of an op's first output, or None when it does not follow from what is given."""
+    shape = _follows(kind, inputs, attributes)
+    if shape is None or any(dim is not None and dim not in _SIZES for dim in shape):
+        return None
+    return shape
+
+
+def _follows(kind: str, inputs: Sequence[Shape], attributes: Mapping[str, object]) -> Shape:
     if kind in _SAME_SHAPE.split():
         return inputs[0]
     if kind in _BROADCAST.split():
@@ -85,8 +93,6 @@ def _convolution(kind: str, inputs: Sequence[Shape], attributes: Mapping[str, ob
     auto_pad = str(attributes.get("auto_pad", "none")).casefold()
     size = _transposed_size if kind == "ConvTranspose" else _forward_size
     result = tuple(size(auto_pad, *axis) for axis in zip(*rows, padding, strict=False))
-    if any(dim is not None and dim not in range(1 << 63) for dim in result):
-        return None
     return (src[0], *result, channels) if channels_last else (src[0], channels, *result)
 
 

@@ -49,6 +49,10 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
     if not outputs:
         raise ModelFormatError(document.path, "/graph", "has no operation whose result is an output.")
     values = _values(document, pick(document.path, inputs, tensors))
+    for tensor in inputs:
+        if values[tensor.id].shape is None:
+            problem = f"input {values[tensor.id].name} has an unknown number of dimensions; unknown sizes are allowed."
+            raise ModelFormatError(document.path, "/graph", problem)
     return SourceGraph(
         path=document.path,
         format="onednn",

@@ -131,6 +131,14 @@ def test_a_number_that_is_not_finite_is_refused(tmp_path: pathlib.Path, value: o
     assert error.where == "/graph/0/attrs/min/value"
 
 
+def test_an_input_of_unknown_rank_is_refused_since_onnx_has_none(tmp_path: pathlib.Path) -> None:
+    error = refused(write(tmp_path, changed(backward_data(), "/graph/0/inputs/0/shape", [UNKNOWN])))
+    assert (error.where, error.problem) == (
+        "/graph",
+        "input tensor_0 has an unknown number of dimensions; unknown sizes are allowed.",
+    )
+
+
 def test_a_tensor_computed_twice_by_one_operation_is_refused(tmp_path: pathlib.Path) -> None:
     error = refused(write(tmp_path, graph(op(0, "SoftMax", [tensor(0)], [tensor(1), tensor(1)]))))
     assert (error.where, error.problem) == ("/graph/0", "the op computes tensor 1, as the op at /graph/0 does.")
@@ -213,7 +221,19 @@ JUNK = st.sampled_from(
     [
         *(None, True, False, 0, 1, -1, 2, 3, 7, 12, 2**31, 2**63 - 1, 2**63, 2**64, UNKNOWN, 10**25, 0.5, -0.0, 1e308),
         *("", "x", "f32", "bf16", "s32", "undef", "SAME_UPPER", "NXC", "OIX", "ReLU", "Convolution", "End", "constant"),
-        *([], [0], [1, 1], [2, 2, 2], [0] * 12, [[1]], {}, {"id": 0}, {"type": "s64[]", "value": [3, 3]}),
+        *(
+            [],
+            [0],
+            [1, 1],
+            [UNKNOWN],
+            [UNKNOWN, 3],
+            [2, 2, 2],
+            [0] * 12,
+            [[1]],
+            {},
+            {"id": 0},
+            {"type": "s64[]", "value": [3, 3]},
+        ),
     ]
 )
 
