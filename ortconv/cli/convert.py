@@ -95,8 +95,7 @@ def command(
     entries = []
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
-        with output.progress(f"Converting {job.source}{count}"):
-            entries.append(_convert(job, semantics, target, opset, tensors))
+        entries.append(_convert(job, f"Converting {job.source}{count}", semantics, target, opset, tensors))
     if report_file:
         files.write_json(report_file, report.document(semantics, target, opset, entries))
     if any(entry["status"] != "converted" for entry in entries):
@@ -104,12 +103,13 @@ def command(
 
 
 def _convert(
-    job: _Job, semantics: Semantics, target: Target, opset: int, tensors: Mapping[str, np.ndarray] | None
+    job: _Job, progress: str, semantics: Semantics, target: Target, opset: int, tensors: Mapping[str, np.ndarray] | None
 ) -> dict[str, Any]:
     """Converts one source, says so, and returns its entry in the report."""
     try:
-        done = api.conversion(job.source, semantics=semantics, target=target, opset=opset, tensors=tensors)
-        done.save(job.target)
+        with output.progress(progress):
+            done = api.conversion(job.source, semantics=semantics, target=target, opset=opset, tensors=tensors)
+            done.save(job.target)
     except Exception as error:
         output.failure(error)
         return report.refused(job.source, error)

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from ortconv.cli import output
-from ortconv.errors import ExecutionError, InputError, shown
+from ortconv.cli import files, output
+from ortconv.errors import ExecutionError, shown
 from ortconv.inputs import Array, Input
 
 __all__ = ["describe", "feed_options", "integers_in_mind", "parse_inputs", "parse_shapes"]
@@ -59,7 +59,7 @@ def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Arr
         InputError: A file cannot be read.
     """
     return {
-        name: _literal(text) if text.lstrip().startswith("[") else _read_npy(pathlib.Path(text))
+        name: _literal(text) if text.lstrip().startswith("[") else files.read_npy(pathlib.Path(text))
         for name, text in _pairs(texts, inputs, "--input").items()
     }
 
@@ -131,16 +131,3 @@ def _literal(text: str) -> Array:
     if array.dtype.kind not in "biuf":
         raise click.UsageError(f"--input: {shown(text)} is not a list of numbers.")
     return array
-
-
-def _read_npy(path: pathlib.Path) -> Array:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError) as error:
-        raise InputError(str(path), f"is not an .npy file of numbers: {error}") from error
-    if not isinstance(loaded, np.ndarray):
-        loaded.close()
-        raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
-    return loaded

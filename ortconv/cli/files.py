@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ortconv.errors import InputError
 
-__all__ = ["read_npz", "write_json", "write_npz"]
+__all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
 
 Array = npt.NDArray[Any]
 
@@ -28,15 +28,33 @@ def read_npz(path: pathlib.Path) -> dict[str, Array]:
         InputError: It is not such a file.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise InputError(str(path), "holds one array; an .npz file of named arrays is required.")
-        with loaded:
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                raise InputError(str(path), "holds one array; an .npz file of named arrays is required.")
             return {name: loaded[name] for name in loaded.files}
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(str(path), f"is not an .npz file of plain arrays: {error}") from error
+
+
+def read_npy(path: pathlib.Path) -> Array:
+    """Reads the array of an ``.npy`` file.
+
+    Raises:
+        InputError: It is not such a file.
+    """
+    try:
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(str(path), f"is not an .npy file of numbers: {error}") from error
+    if not isinstance(loaded, np.ndarray):
+        raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
+    return loaded
 
 
 def write_json(path: pathlib.Path, content: object) -> None:

@@ -115,9 +115,9 @@ def failure(error: BaseException) -> int:
 
 @contextlib.contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Shows what is being done while it lasts; nothing where stderr is not a terminal."""
+    """Shows what is being done while it lasts, on a terminal; print nothing meanwhile."""
     console = stderr()
-    if console.is_terminal and stdout().is_terminal:
+    if console.is_terminal and stdout().is_terminal and console.color_system:
         with console.status(plain(text)):
             yield
     else:
