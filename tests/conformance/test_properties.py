@@ -1,0 +1,96 @@
+"""Laws that hold for any sizes and attributes, drawn by hypothesis."""
+
+from __future__ import annotations
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Options, Target
+from ortconv.converters.convolution import Layout, conv, conv_transpose
+from ortconv.converters.spatial import Window, conv_pads, conv_size, extent, transpose_begin, transpose_full
+
+size = st.integers(1, 40)
+small = st.integers(1, 7)
+
+
+@hypothesis.given(size, small, small, small)
+def test_same_padding_gives_the_size_divided_by_the_stride(x: int, kernel: int, stride: int, dilation: int) -> None:
+    for rule in ("SAME_UPPER", "SAME_LOWER"):
+        begin, end = conv_pads(rule, x, kernel, stride, dilation)
+        assert begin >= 0
+        assert end >= 0
+        assert abs(begin - end) <= 1
+        total = begin + end
+        if extent(kernel, dilation) >= stride:
+            assert conv_size(x, kernel, stride, dilation, total) == -(-x // stride)
+        assert total == 0 or (begin >= end if rule == "SAME_LOWER" else end >= begin)
+
+
+@hypothesis.given(size, small, small, small, st.integers(0, 60), st.integers(0, 5))
+def test_split_halves_add_up_to_the_total_and_never_go_negative(
+    x: int, kernel: int, stride: int, dilation: int, y: int, output_padding: int
+) -> None:
+    full = transpose_full(x, kernel, stride, dilation)
+    upper = transpose_begin("SAME_UPPER", full, y, output_padding, 0)
+    lower = transpose_begin("SAME_LOWER", full, y, output_padding, 0)
+    assert 0 <= upper <= lower <= upper + 1
+    assert upper + lower == max(full + output_padding - y, 0)
+
+
+@hypothesis.given(size, small, small, small, st.integers(0, 6), st.integers(0, 6))
+def test_transposed_size_is_a_size_that_the_convolution_undoes(
+    y: int, kernel: int, stride: int, dilation: int, begin: int, end: int
+) -> None:
+    x = conv_size(y, kernel, stride, dilation, begin + end)
+    hypothesis.assume(x >= 1)
+    restored = transpose_full(x, kernel, stride, dilation) - begin - end
+    assert restored <= y < restored + stride
+
+
+@st.composite
+def emissions(draw: st.DrawFn) -> tuple[bool, Window, list[int], list[int], tuple[int, ...], tuple[int, ...]]:
+    rank = draw(st.integers(1, 3))
+    many = st.lists(small, min_size=rank, max_size=rank)
+    pads = st.lists(st.integers(0, 9), min_size=rank, max_size=rank)
+    window = Window(tuple(draw(many)), tuple(draw(many)), draw(st.integers(1, 3)))
+    return draw(st.booleans()), window, draw(many), draw(many), tuple(draw(pads)), tuple(draw(pads))
+
+
+@hypothesis.given(emissions(), st.sampled_from(["auto", "plugin"]))
+def test_declared_size_is_the_formula(
+    drawn: tuple[bool, Window, list[int], list[int], tuple[int, ...], tuple[int, ...]], target: Target
+) -> None:
+    transposed, window, spatial, kernel, begin, end = drawn
+    builder = Builder(Options(target=target))
+    from ortconv.errors import NodeRef, ShapeError
+    from ortconv.source import SourceNode, SourceValue
+
+    result = SourceValue("y", ir.DataType.FLOAT, None)
+    builder.begin(SourceNode(NodeRef("test", "op", "node", "1"), (), (result,)))
+    channels = (2 * window.group, 3) if transposed else (3 * window.group, 2)
+    x = ir.val("x", ir.DataType.FLOAT, [1, 2 * window.group, *spatial])
+    w = ir.val("w", ir.DataType.FLOAT, [*channels, *kernel])
+    layout = Layout.ncx(window.rank)
+    pads = np.add(begin, end)
+    if transposed:
+        expected = [
+            transpose_full(*axis) for axis in zip(spatial, kernel, window.strides, window.dilations, strict=True)
+        ] - pads
+    else:
+        expected = np.array(
+            [conv_size(*axis) for axis in zip(spatial, kernel, window.strides, window.dilations, pads, strict=True)]
+        )
+    allowed = all(expected >= (0 if transposed else 1))
+    try:
+        if transposed:
+            y = conv_transpose(builder, x, w, None, window, layout, begin=begin, end=end)
+        else:
+            y = conv(builder, x, w, None, window, layout, rule="NOTSET", begin=begin, end=end)
+    except ShapeError:
+        assert not allowed
+        return
+    assert allowed
+    assert y.shape is not None
+    assert list(y.shape) == [1, 3 * window.group, *expected.tolist()]
