@@ -351,7 +351,9 @@ def test_narrow_results_are_rounded_where_they_are_produced() -> None:
 def test_default_tolerance_follows_the_narrowest_computed_type() -> None:
     def tolerance(dtype: str) -> float:
         source = graph("ReLU", {"x": [2]}, dtype)
-        return default_tolerance(detect(source).read(source, {}), ir.DataType.DOUBLE)
+        allowed = default_tolerance(detect(source).read(source, {}), ir.DataType.DOUBLE)
+        assert allowed.of(np.zeros(1, np.int8)) == 0.0
+        return allowed.of(np.zeros(1, np.float32))
 
     assert tolerance("f32") == 2e-5
     assert tolerance("f16") == 5 * 2**-10

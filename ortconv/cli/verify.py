@@ -41,7 +41,8 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0.0),
-    help="Relative error up to which elements agree. Default: by the narrowest type computed in, 2e-5 for float32.",
+    help="Relative error up to which elements agree. Default: integers must be equal; floats by the narrowest type "
+    "computed in, 2e-5 for float32.",
 )
 @click.option(
     "--backend",

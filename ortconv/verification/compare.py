@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ortconv.inputs import Array
 from ortconv.source import SourceGraph, SourceValue
 
-__all__ = ["Comparison", "compare", "default_tolerance"]
+__all__ = ["Comparison", "Tolerance", "compare", "default_tolerance"]
 
 _FLOAT_TOLERANCE = 2e-5
 _DOUBLE_TOLERANCE = 1e-11
@@ -77,11 +77,28 @@ def compare(name: str, actual: Array | None, expected: Array, tolerance: float) 
     return _values(name, dtype, actual, expected, tolerance)
 
 
-def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> float:
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """Relative errors up to which elements agree.
+
+    Attributes:
+        floats: For floats.
+        integers: For integers and bools.
+    """
+
+    floats: float
+    integers: float = 0.0
+
+    def of(self, expected: Array) -> float:
+        """Returns the one that applies."""
+        return self.floats if ir.DataType.from_numpy(expected.dtype).is_floating_point() else self.integers
+
+
+def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> Tolerance:
     """Returns the tolerance that the types of a graph's intermediate results ask for.
 
-    Sums of products in float32 may be formed in any order: 2e-5. Where a tensor that depends on an input has a
-    narrower type, five roundings to it. In float64 throughout, 1e-11.
+    Integers are exact. Sums of products in float32 may be formed in any order: 2e-5. Where a tensor that depends on an
+    input has a narrower type, five roundings to it. In float64 throughout, 1e-11.
 
     Args:
         graph: The source.
@@ -90,8 +107,8 @@ def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> float:
     types = {value.dtype for value in _computed(graph) if value.dtype.is_floating_point()}
     narrow = [_epsilon(dtype) for dtype in types if dtype.bitwidth < 32]
     if narrow:
-        return _ROUNDINGS * max(narrow)
-    return _DOUBLE_TOLERANCE if types | {finest} == {ir.DataType.DOUBLE} else _FLOAT_TOLERANCE
+        return Tolerance(_ROUNDINGS * max(narrow))
+    return Tolerance(_DOUBLE_TOLERANCE if types | {finest} == {ir.DataType.DOUBLE} else _FLOAT_TOLERANCE)
 
 
 def _epsilon(dtype: ir.DataType) -> float:

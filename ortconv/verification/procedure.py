@@ -16,7 +16,7 @@ from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
 from ortconv.source import SourceGraph
-from ortconv.verification.compare import Comparison, compare, default_tolerance
+from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
 from ortconv.verification.onednn import OneDnnReference
 from ortconv.verification.openvino import OpenVinoRuntime
 from ortconv.verification.oracle import Oracle, Results
@@ -105,8 +105,8 @@ def verify(
         data: Data by input name; other inputs get random data.
         shapes: Shapes of random data by input name, for inputs with open dims.
         seed: Of the random data.
-        tolerance: Relative error up to which elements agree, as in `Comparison`; by default what the types of the
-            intermediate results ask for.
+        tolerance: Relative error up to which elements agree, as in `Comparison`; by default integers must
+            be equal, and floats as close as the types of the intermediate results allow (`default_tolerance`).
         backends: What runs our operators, one after the other: "native" is the native library, "python" the Python ops,
             "none" the function bodies. One that this installation or this model rules out is skipped, unless it is the
             only one. A model without operators of ours runs once, as "none".
@@ -131,10 +131,10 @@ def verify(
         name = os.fspath(model)
     feeds = inputs.fill(_declared(graph), data or {}, shapes or {}, seed)
     oracle = _oracle(source, graph, semantics)
-    tolerance = default_tolerance(graph, oracle.precision) if tolerance is None else tolerance
+    allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
     ran, skipped = _run(proto, name, feeds, backends)
     expected = oracle.run(feeds, everything=False)
-    outputs = {backend: _compare_outputs(graph, results, expected, tolerance) for backend, results in ran.items()}
+    outputs = {backend: _compare_outputs(graph, results, expected, allowed) for backend, results in ran.items()}
     return Verification(
         source=graph.path,
         model="" if model is None else name,
@@ -145,7 +145,7 @@ def verify(
         given=frozenset(data or {}),
         outputs=outputs,
         skipped=skipped,
-        layers=_layers(graph, proto, name, feeds, oracle, _suspect(outputs), tolerance) if layers else (),
+        layers=_layers(graph, proto, name, feeds, oracle, _suspect(outputs), allowed) if layers else (),
         warnings=_expected_differences(source, graph, semantics, tensors),
     )
 
@@ -200,10 +200,10 @@ def _fed(model: Model, name: str, feeds: Mapping[str, Array]) -> dict[str, Array
 
 
 def _compare_outputs(
-    graph: SourceGraph, results: Mapping[str, Array], expected: Results, tolerance: float
+    graph: SourceGraph, results: Mapping[str, Array], expected: Results, tolerance: Tolerance
 ) -> tuple[Comparison, ...]:
     return tuple(
-        compare(output.name, results.get(output.name), array, tolerance)
+        compare(output.name, results.get(output.name), array, tolerance.of(array))
         for output, array in zip(graph.outputs, expected.outputs, strict=True)
     )
 
@@ -221,7 +221,7 @@ def _layers(
     feeds: Mapping[str, Array],
     oracle: Oracle,
     backend: Backend,
-    tolerance: float,
+    tolerance: Tolerance,
 ) -> tuple[Layer, ...]:
     """Compares the results of source nodes that the model has under the same name."""
     expected = oracle.run(feeds, everything=True).values
@@ -235,10 +235,10 @@ def _layers(
                 shown.graph.output.append(onnx.helper.make_tensor_value_info(value.name, int(value.dtype), None))
     results = Model(shown, name, backend=backend).run(feeds)
     return tuple(
-        Layer(node.ref, compare(value.name, results[value.name], expected[value.name], tolerance))
+        Layer(node.ref, compare(value.name, results[value.name], array, tolerance.of(array)))
         for node in graph.nodes
         for value in node.outputs
-        if value.name in results and value.name in expected
+        if value.name in results and (array := expected.get(value.name)) is not None
     )
 
 
