@@ -6,6 +6,9 @@ import concurrent.futures
 import ctypes
 import pathlib
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -296,6 +299,12 @@ def test_old_onnxruntime_is_refused(library: str) -> None:
     register.restype = ctypes.c_void_p
     assert register(None, ctypes.byref(base)) == 1
     assert messages == ["org.ortconv: ONNX Runtime 1.23.2 is too old; allowed: 1.24 or newer."]
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("nm") is None, reason="needs nm, of binutils")
+def test_one_symbol_is_exported(library: str) -> None:
+    command = ["nm", "--dynamic", "--defined-only", "--format=just-symbols", library]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() == ["RegisterCustomOps"]
 
 
 # Shapes that ONNX Runtime is told.
