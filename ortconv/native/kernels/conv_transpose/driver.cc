@@ -47,14 +47,12 @@ void fill_tap_offsets(const Run& run) {
   }
 }
 
-void fill_slot_phases(const Run& run) {
+void fill_last_phases(const Run& run) {
   const int last = run.plan.ndims - 1;
   const AxisPlan& axis = run.plan.axis[last];
-  int64_t* out = run.shared<int64_t>(run.geometry.slot_phase);
-  for (const AxisGroup& group : axis.groups) {
-    for (const int64_t r : group.classes) {
-      *out++ = phase_of(axis, run.geometry.axis[last], run.problem.pad[last], r);
-    }
+  int64_t* out = run.shared<int64_t>(run.geometry.last_phase);
+  for (int64_t r = 0; r < axis.dst_step; ++r) {
+    out[r] = phase_of(axis, run.geometry.axis[last], run.problem.pad[last], r);
   }
 }
 
@@ -116,27 +114,29 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   const Geometry& geo = run.geometry;
   const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
   const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
-  for (int64_t c0 = 0; c0 < std::max<int64_t>(plan.ic, 1); c0 += plan.k_chunk) {
+  if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, 0.0f);
+  for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
     const int64_t chunk = std::min(plan.k_chunk, plan.ic - c0);
-    float* group_tile = tile;
     for (int64_t i = 0; i < unit.num_groups; ++i) {
       const GemmGroup& group = plan.groups[unit.first_group + i];
-      float* c = group_tile;
-      group_tile += oc_count * group.num_classes * geo.columns;
-      if (group.num_taps * chunk == 0) {
-        std::fill(c, group_tile, 0.0f);
-        continue;
-      }
       for (int64_t block = first; block < end; ++block) {
-        const int64_t rows = (plan.block_begin(block + 1) - plan.block_begin(block)) * group.num_classes;
-        const Panels panels(rows, plan.gemm->mr);
-        const float* a = run.packed() + plan.packed_offset(group_index, block, group) + c0 * rows * group.num_taps;
+        const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
+        const Panels panels(block_oc * group.num_classes, plan.gemm->mr);
+        const float* a = run.packed() + plan.packed_offset(group_index, block, group) +
+                         c0 * panels.rows * group.num_taps;
+        float* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
         for (int64_t panel = 0; panel < panels.count; ++panel) {
-          const int64_t panel_rows = panels.begin(panel + 1) - panels.begin(panel);
-          plan.gemm->run({panel_rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
-                          tap_offsets + group.taps_before, geo.channel_stride, c, geo.columns, c0 > 0});
-          a += panel_rows * group.num_taps * chunk;
-          c += panel_rows * geo.columns;
+          float* c[kMaxRows];
+          const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+          for (int64_t row = 0; row < rows; ++row) {
+            const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
+            c[row] = block_tile + (oc * unit.num_classes + group.unit_class[cls]) * geo.columns;
+            if (group.num_taps == 0) std::fill_n(c[row], columns, 0.0f);
+          }
+          if (group.num_taps == 0) continue;
+          plan.gemm->run({rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
+                          tap_offsets + group.taps_before, geo.channel_stride, c, plan.merged || c0 > 0});
+          a += rows * group.num_taps * chunk;
         }
       }
     }
@@ -150,7 +150,7 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   float* grid = reinterpret_cast<float*>(slice);
   float* tile = reinterpret_cast<float*>(slice + geo.slice_tile);
   Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
-  const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.slot_phase),
+  const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.last_phase),
                       reinterpret_cast<const float**>(slice + geo.slice_rows)};
   const GatherBuffers buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                               reinterpret_cast<float*>(slice + geo.slice_lines)};
@@ -199,7 +199,7 @@ void run(const Plan& plan, const ConvProblem& full, const float* src, const floa
   Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), threads};
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
-  fill_slot_phases(run);
+  fill_last_phases(run);
   if (plan.packed.empty()) {
     parallel.run(
         parallel.context, plan.g * plan.num_blocks,

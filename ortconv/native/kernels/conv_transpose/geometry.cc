@@ -24,8 +24,9 @@ int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
 // Taps k and k + period of a forward convolution have the same residue.
 int64_t residue_period(const AxisPlan& axis) { return axis.stride / gcd(axis.stride, axis.dilation); }
 
-AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad) {
+AxisFrame place_axis(Op op, const AxisPlan& axis, bool merged, int64_t dst_size, int64_t pad) {
   AxisFrame frame{};
+  frame.merged = merged;
   if (op == Op::kConv) {
     frame.positions = dst_size;
     frame.shift_min = floor_div(-pad, axis.stride);
@@ -34,7 +35,7 @@ AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad)
     return frame;
   }
   frame.first = floor_div(pad, axis.stride);
-  if (axis.merged) {
+  if (merged) {
     frame.base = frame.first * axis.stride - pad;
     frame.positions = floor_div(dst_size - 1 + pad, axis.stride) - frame.first + 1;
   } else {
@@ -108,14 +109,14 @@ int64_t floor_div(int64_t a, int64_t b) {
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-int64_t phase_of(const AxisPlan& axis, const AxisFrame&, int64_t pad, int64_t r) {
+int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r) {
   if (axis.dst_step == 1) return 0;
-  if (axis.merged) return r;
+  if (frame.merged) return r;
   return r - pad - floor_div(r - pad, axis.stride) * axis.stride;
 }
 
 int64_t shift_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r) {
-  return axis.merged ? frame.first : ceil_div(pad - r, axis.stride);
+  return frame.merged ? frame.first : ceil_div(pad - r, axis.stride);
 }
 
 TapPlace place_tap(Op op, const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r, int64_t k) {
@@ -139,9 +140,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int last = plan.ndims - 1;
   int64_t all_positions = problem.mb;
   for (int a = 0; a <= last; ++a) {
-    axis[a] = place_axis(plan.op, plan.axis[a], problem.dst_size[a], problem.pad[a]);
+    axis[a] = place_axis(plan.op, plan.axis[a], plan.merged, problem.dst_size[a], problem.pad[a]);
     all_positions *= axis[a].positions;
   }
+  if (all_positions == 0) return;
 
   // Planar or halo, from the last axis outwards; the first axis wastes nothing unless images are laid end to end.
   // Work per position and src channel is what the waste is a fraction of.
@@ -153,7 +155,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     f.block = f.positions;
     const int64_t halo = f.shift_max - f.shift_min;
     const bool wastes = a > 0 || (problem.mb > 1 && f.positions <= 64);
-    if (!wastes || halo == 0 || plan.axis[a].ker > kMaxPlanarTaps || f.positions == 0) continue;
+    if (!wastes || halo == 0 || plan.axis[a].ker > kMaxPlanarTaps) continue;
     AxisFrame planar = f;
     make_planar(plan.op, plan.axis[a], planar, problem.pad[a]);
     const int64_t planes_then = planes / f.num_planes * planar.num_planes;
@@ -170,15 +172,15 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t budget = std::max<int64_t>(
       1, std::min<int64_t>(kGridBytes / 4 / std::max<int64_t>(plan.ic, 1), std::max<int64_t>(planes * per_thread, 256)));
-  int64_t image = planes, image_positions = 1;  // no position at all counts as one: there are no blocks then
+  int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {
-    image *= std::max<int64_t>(axis[a].positions + halo_of(axis[a]), 1);
-    image_positions *= std::max<int64_t>(axis[a].positions, 1);
+    image *= axis[a].positions + halo_of(axis[a]);
+    image_positions *= axis[a].positions;
   }
   batch_block = 1;
   if (image <= budget || image_positions <= kMinPositions) {
     const int64_t enough = std::min(ceil_div(kMinPositions, image_positions), kMaxOverrun * budget / image);
-    batch_block = std::clamp<int64_t>(std::max(budget / image, enough), 1, std::max<int64_t>(problem.mb, 1));
+    batch_block = std::clamp<int64_t>(std::max(budget / image, enough), 1, problem.mb);
   } else {
     Cut cut = find_cut(axis, last, planes, budget, budget);
     if (cut.block == 0) cut = find_cut(axis, last, planes, budget, kMaxOverrun * budget);
@@ -186,12 +188,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     for (int a = 0; a <= cut.axis; ++a) axis[a].block = a < cut.axis ? 1 : cut.block;
   }
   num_batch_blocks = ceil_div(problem.mb, batch_block);
-  batch_block = ceil_div(problem.mb, std::max<int64_t>(num_batch_blocks, 1));
+  batch_block = ceil_div(problem.mb, num_batch_blocks);
   int64_t stride = 1, num_position_blocks = num_batch_blocks;
   for (int a = last; a >= 0; --a) {
     AxisFrame& f = axis[a];
-    f.num_blocks = f.positions == 0 ? 0 : ceil_div(f.positions, f.block);
-    if (f.num_blocks > 0) f.block = ceil_div(f.positions, f.num_blocks);
+    f.num_blocks = ceil_div(f.positions, f.block);
+    f.block = ceil_div(f.positions, f.num_blocks);
     f.grid = f.block + halo_of(f);
     f.grid_stride = stride;
     stride *= f.grid;
@@ -199,7 +201,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   }
   outer_planes = 1;
   for (int a = 0; a < last; ++a) outer_planes *= axis[a].num_planes;
-  image_rows = stride / std::max<int64_t>(axis[last].grid, 1);
+  image_rows = stride / axis[last].grid;
   // Whole cache lines, so that where rows are whole lines every plane is read aligned.
   plane_size = batch_block * stride;
   if (planes > 1) plane_size = (plane_size + kCopyOverrun + 15) / 16 * 16;
@@ -212,12 +214,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
 
   // Tiles: wide, since long runs of dst are cheaper to write, but their sums should stay in L1.
-  int64_t unit_rows = 1;
-  for (const Unit& unit : plan.units) {
-    int64_t rows = 0;
-    for (int64_t i = 0; i < unit.num_groups; ++i) rows += plan.groups[unit.first_group + i].num_classes;
-    unit_rows = std::max(unit_rows, rows);
-  }
+  const int64_t unit_rows = plan.units.front().num_classes;
   const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
   columns = std::clamp<int64_t>(kTileBytes / 4 / block_rows / 32 * 32, 32, kMaxColumns);
@@ -242,8 +239,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   slice_lines = slice_sources + align64(sources * 8);
   slice_size = slice_lines + align64(kLines * line_capacity(plan.axis[last], axis[last]) * 4);
   tap_offsets = 0;
-  slot_phase = align64(plan.num_taps * 8);
-  packed = slot_phase + align64(plan.axis[last].dst_step * 8);
+  last_phase = align64(plan.num_taps * 8);
+  packed = last_phase + align64(plan.axis[last].dst_step * 8);
   slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * 4) : 0);
   total = slices + static_cast<size_t>(threads) * slice_size;
 }

@@ -29,6 +29,7 @@ constexpr int64_t kGridSlack = 64;    // floats after the last channel of the co
 int64_t floor_div(int64_t a, int64_t b);
 
 struct AxisFrame {
+  bool merged;
   int64_t positions, base;
   int64_t first;  // merged: the shift of every class at q = 0
   int64_t block, num_blocks;
@@ -53,11 +54,11 @@ struct Geometry {
   int64_t columns;         // positions per tile, a multiple of kGemmColumns
   int64_t blocks_per_item, items_per_block;  // blocks of dst channels that a work item covers
   int64_t blocks_per_tile;                   // blocks of dst channels held in the tile buffer
-  int64_t num_items;
+  int64_t num_items = 0;  // none: dst is empty, and the rest of this is not filled in
   Store store;
 
   // Byte offsets into the scratch: shared tables, then packed weights, then one slice per thread.
-  size_t tap_offsets, slot_phase, packed, slices, total;
+  size_t tap_offsets, last_phase, packed, slices, total = 0;
   size_t slice_size, slice_tile, slice_rows, slice_segments, slice_sources, slice_lines;  // inside a slice; src copy first
 
   Geometry(const Plan& plan, const ConvProblem& problem, int threads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace ortconv::kernels {
 namespace {
@@ -12,28 +13,30 @@ constexpr int64_t kMergeBelow = 8;
 constexpr int64_t kCallDepth = 256;
 
 AxisPlan plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, bool merge) {
-  AxisPlan axis{ker, stride, dilation, 1, stride, false, {}};
+  AxisPlan axis{ker, stride, dilation, 1, stride, {}};
   if (op == Op::kConv) {
     axis.src_step = stride;
     axis.dst_step = 1;
   }
   std::vector<std::vector<int64_t>> taps(axis.dst_step);
   for (int64_t k = 0; k < ker; ++k) taps[k * dilation % axis.dst_step].push_back(k);
-  // Shifts of two classes agree if they agree in number and pairwise: both ascend with k.
-  const auto same_shifts = [&](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [&](int64_t i, int64_t j) { return i * dilation / stride == j * dilation / stride; });
-  };
+  if (!merge) {
+    for (int64_t r = 0; r < axis.dst_step; ++r) axis.groups.push_back({{r}, {taps[r]}});
+    return axis;
+  }
+  std::map<int64_t, std::map<int64_t, int64_t>> at_shift;  // shift q -> class -> k
   for (int64_t r = 0; r < axis.dst_step; ++r) {
-    auto group = axis.groups.end();
-    if (merge) {
-      group = std::find_if(axis.groups.begin(), axis.groups.end(),
-                           [&](const AxisGroup& g) { return same_shifts(g.taps[0], taps[r]); });
+    for (const int64_t k : taps[r]) at_shift[k * dilation / stride][r] = k;
+  }
+  for (const auto& [shift, class_taps] : at_shift) {
+    std::vector<int64_t> classes;
+    for (const auto& [r, k] : class_taps) classes.push_back(r);
+    auto group = std::find_if(axis.groups.begin(), axis.groups.end(),
+                              [&](const AxisGroup& g) { return g.classes == classes; });
+    if (group == axis.groups.end()) {
+      group = axis.groups.insert(group, AxisGroup{classes, std::vector<std::vector<int64_t>>(classes.size())});
     }
-    if (group == axis.groups.end()) group = axis.groups.insert(group, AxisGroup{});
-    group->classes.push_back(r);
-    group->taps.push_back(taps[r]);
-    axis.merged |= group->classes.size() > 1;
+    for (size_t i = 0; i < classes.size(); ++i) group->taps[i].push_back(class_taps.at(classes[i]));
   }
   return axis;
 }
@@ -55,29 +58,50 @@ std::vector<int64_t> wei_offsets(const Plan& plan, const GemmGroup& group, const
 
 void plan_groups(Plan& plan, const int64_t* wei_x) {
   const int last = plan.ndims - 1;
-  int64_t count = 1;
+  int64_t count = 1, outer_classes = 1;
   for (int a = 0; a <= last; ++a) count *= static_cast<int64_t>(plan.axis[a].groups.size());
-  const int64_t per_unit = static_cast<int64_t>(plan.axis[last].groups.size());
+  for (int a = 0; a < last; ++a) outer_classes *= plan.axis[a].dst_step;
+  const int64_t row_classes = plan.axis[last].dst_step;
+  const int64_t per_unit = plan.merged ? count : static_cast<int64_t>(plan.axis[last].groups.size());
   int64_t weights = 0, taps = 0;
   for (int64_t i = 0; i < count; ++i) {
     GemmGroup group{};
     group.num_classes = group.num_taps = 1;
-    int64_t rest = i, last_classes = 1;
-    for (int a = last; a >= 0; --a) {
+    for (int64_t a = last, rest = i; a >= 0; --a) {
       const int64_t n = static_cast<int64_t>(plan.axis[a].groups.size());
       group.axis_group[a] = rest % n;
       rest /= n;
-      const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
-      group.num_classes *= ag.num_classes();
-      group.num_taps *= ag.num_taps();
-      if (a == last) last_classes = ag.num_classes();
+      group.num_classes *= plan.axis[a].groups[group.axis_group[a]].num_classes();
+      group.num_taps *= plan.axis[a].groups[group.axis_group[a]].num_taps();
+    }
+    for (int64_t cls = 0; cls < group.num_classes; ++cls) {
+      int64_t index = 0, scale = 1;
+      for (int64_t a = last, rest = cls; a >= (plan.merged ? 0 : last); --a) {
+        const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
+        index += ag.classes[rest % ag.num_classes()] * scale;
+        rest /= ag.num_classes();
+        scale *= plan.axis[a].dst_step;
+      }
+      group.unit_class.push_back(index);
     }
     group.weights_before = weights;
     group.taps_before = taps;
     weights += group.num_classes * group.num_taps;
     taps += group.num_taps;
     if (group.num_taps > 0) group.wei_offset = wei_offsets(plan, group, wei_x);
-    if (i % per_unit == 0) plan.units.push_back({i, per_unit, group.num_classes / last_classes});
+    if (i % per_unit == 0) {
+      const int64_t begin = plan.merged ? 0 : i / per_unit, end = plan.merged ? outer_classes : begin + 1;
+      Unit unit{i, per_unit, (end - begin) * row_classes, {}};
+      for (int64_t outer = begin; outer < end; ++outer) {
+        unit.outer_class.resize(unit.outer_class.size() + last);
+        int64_t* classes = unit.outer_class.data() + unit.outer_class.size() - last;
+        for (int64_t a = last - 1, rest = outer; a >= 0; --a) {
+          classes[a] = rest % plan.axis[a].dst_step;
+          rest /= plan.axis[a].dst_step;
+        }
+      }
+      plan.units.push_back(std::move(unit));
+    }
     plan.groups.push_back(std::move(group));
   }
 }
@@ -121,9 +145,9 @@ PlanPtr make_plan(Op op, const ConvProblem& p, const float* wei_const, const Arc
   plan->interleave = &get_interleave_kernel(arch);
   plan->wei_0 = p.wei_0;
   plan->wei_1 = p.wei_1;
+  plan->merged = plan->oc < kMergeBelow && classes > 1;
   for (int a = 0; a < p.ndims; ++a) {
-    plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->oc < kMergeBelow);
-    plan->merged |= plan->axis[a].merged;
+    plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->merged);
   }
   plan_groups(*plan, p.wei_x);
   plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->gemm->mr - 1) / plan->gemm->mr;

@@ -15,8 +15,10 @@
 
 namespace ortconv::kernels {
 
-// Classes of one axis that see the same shifts q, so that one GEMM computes them all from the same rows of src.
-// Without merging every group has one class.
+// Taps of one axis that a set of classes shares: every class of the group has exactly one tap at each of its shifts q.
+// Without merging a group is one class with all its taps. With merging, all shifts that the same classes see form a
+// group: the classes are rows of one GEMM, which loads src once for all of them, and the sums of a class are the total
+// of the groups it is in.
 struct AxisGroup {
   std::vector<int64_t> classes;            // the residues r
   std::vector<std::vector<int64_t>> taps;  // taps[i] are the kernel positions k of classes[i]; equal lengths
@@ -28,7 +30,6 @@ struct AxisPlan {
   int64_t ker, stride, dilation;
   int64_t src_step;  // src positions per output position of one class
   int64_t dst_step;  // number of classes
-  bool merged;       // some group has several classes
   std::vector<AxisGroup> groups;
 };
 
@@ -36,15 +37,17 @@ struct AxisPlan {
 struct GemmGroup {
   int64_t axis_group[kMaxSpatial];
   int64_t num_classes, num_taps;
-  int64_t weights_before;         // packed weights per (dst channel, src channel) of the groups before this one
-  int64_t taps_before;            // likewise its first entry in the table of tap offsets
+  int64_t weights_before;  // packed weights per (dst channel, src channel) of the groups before this one
+  int64_t taps_before;     // likewise its first entry in the table of tap offsets
+  std::vector<int64_t> unit_class;  // which class of the unit each class is
   std::vector<int64_t> wei_offset;  // [class][tap] into the weights, without the channels
 };
 
-// GEMM groups that differ only on the last axis: together they fill whole rows of dst.
+// GEMM groups that together fill whole rows of dst: one class of every axis but the last, or all classes if merged.
 struct Unit {
   int64_t first_group, num_groups;
-  int64_t outer_classes;  // classes of the axes before the last
+  int64_t num_classes;  // row-major, the last axis complete
+  std::vector<int64_t> outer_class;  // [num_classes / classes of the last axis][axes before the last]: the residues
 };
 
 struct Plan {
@@ -53,7 +56,7 @@ struct Plan {
   int64_t g, ic, oc;  // channels per group
   AxisPlan axis[kMaxSpatial];
   int64_t num_classes, num_taps;  // all axes together
-  bool merged;
+  bool merged;                     // classes share GEMMs, and therefore shifts
 
   std::vector<GemmGroup> groups;  // the last axis varies fastest
   std::vector<Unit> units;

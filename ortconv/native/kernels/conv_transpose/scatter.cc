@@ -37,7 +37,7 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
   const int last = plan.ndims - 1;
   const AxisPlan& x_axis = plan.axis[last];
   const int64_t phases = x_axis.dst_step, dst_x = p.dst_x[last];
-  const GemmGroup* groups = &plan.groups[unit.first_group];
+  const int64_t outer_classes = unit.num_classes / phases;
   const float** rows = s.rows;
 
   for (const Segment* seg = segments; seg != segments + num_segments; ++seg) {
@@ -45,29 +45,20 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
     const int64_t begin = std::max<int64_t>(0, -x0);
     const int64_t end = std::min(seg->length * phases, p.dst_size[last] - x0);
     if (begin >= end) continue;
-    for (int64_t outer = 0; outer < unit.outer_classes; ++outer) {
+    for (int64_t outer = 0; outer < outer_classes; ++outer) {
       int64_t at = seg->batch * p.dst_n + oc_begin * p.dst_c + x0 * dst_x;
-      int64_t rest = outer;
       bool inside = true;
-      for (int a = last - 1; a >= 0; --a) {
-        const AxisGroup& group = plan.axis[a].groups[groups->axis_group[a]];
-        const int64_t r = group.classes[rest % group.num_classes()];
-        rest /= group.num_classes();
+      for (int a = 0; a < last; ++a) {
         const AxisFrame& f = s.geometry.axis[a];
-        const int64_t y =
-            seg->position[a] * plan.axis[a].dst_step + phase_of(plan.axis[a], f, p.pad[a], r) + f.base;
+        const int64_t phase = phase_of(plan.axis[a], f, p.pad[a], unit.outer_class[outer * last + a]);
+        const int64_t y = seg->position[a] * plan.axis[a].dst_step + phase + f.base;
         inside &= y >= 0 && y < p.dst_size[a];
         at += y * p.dst_x[a];
       }
       if (!inside) continue;
       for (int64_t oc = 0; oc < oc_count; ++oc) {
-        const float* group_tile = tile + seg->column;
-        for (int64_t g = 0, phase = 0; g < unit.num_groups; ++g) {
-          const int64_t classes = groups[g].num_classes, x_classes = classes / unit.outer_classes;
-          const float* row = group_tile + (oc * classes + outer * x_classes) * s.geometry.columns;
-          for (int64_t i = 0; i < x_classes; ++i, ++phase) rows[s.slot_phase[phase]] = row + i * s.geometry.columns;
-          group_tile += oc_count * classes * s.geometry.columns;
-        }
+        const float* row = tile + (oc * unit.num_classes + outer * phases) * s.geometry.columns + seg->column;
+        for (int64_t r = 0; r < phases; ++r, row += s.geometry.columns) rows[s.last_phase[r]] = row;
         const float b = bias == nullptr ? 0.0f : bias[oc_begin + oc];
         float* out = dst + at + oc * p.dst_c;
         if (dst_x == 1) {

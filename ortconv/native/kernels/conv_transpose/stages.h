@@ -36,13 +36,12 @@ struct Scatter {
   const Plan& plan;
   const Geometry& geometry;
   const ConvProblem& problem;
-  // Phase of the last axis that each (GEMM group of a unit, class of the last axis) fills, in that order.
-  const int64_t* slot_phase;
+  const int64_t* last_phase;  // phase of each class of the last axis
   const float** rows;  // room for one pointer per phase of the last axis
 };
 
 // Writes the tile of `unit` for dst channels [oc_begin, oc_begin + oc_count), counted over all groups, bias added.
-// The tile is [GEMM group of the unit][dst channel][class][columns].
+// The tile is [dst channel][class of the unit][columns].
 void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_t num_segments, const float* tile,
              int64_t oc_begin, int64_t oc_count, const float* bias, float* dst);
 

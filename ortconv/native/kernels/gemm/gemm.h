@@ -25,8 +25,7 @@ struct GemmArgs {
   const float* b;
   const int64_t* tap_offset;
   int64_t ldb;
-  float* c;
-  int64_t ldc;
+  float* const* c;  // one pointer per row
   bool accumulate;
 };
 using GemmFn = void (*)(const GemmArgs&);

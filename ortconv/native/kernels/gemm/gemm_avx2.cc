@@ -14,11 +14,10 @@ constexpr int64_t kTile = 16;
 template <int R>
 void tile(const GemmArgs& g, int64_t n0) {
   __m256 acc[R][2];
-  float* c = g.c + n0;
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    acc[r][0] = g.accumulate ? _mm256_loadu_ps(c + r * g.ldc) : _mm256_setzero_ps();
-    acc[r][1] = g.accumulate ? _mm256_loadu_ps(c + r * g.ldc + 8) : _mm256_setzero_ps();
+    acc[r][0] = g.accumulate ? _mm256_loadu_ps(g.c[r] + n0) : _mm256_setzero_ps();
+    acc[r][1] = g.accumulate ? _mm256_loadu_ps(g.c[r] + n0 + 8) : _mm256_setzero_ps();
   }
   const float* a = g.a;
   const int64_t* tap = g.tap_offset;
@@ -42,8 +41,8 @@ void tile(const GemmArgs& g, int64_t n0) {
   }
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    _mm256_storeu_ps(c + r * g.ldc, acc[r][0]);
-    _mm256_storeu_ps(c + r * g.ldc + 8, acc[r][1]);
+    _mm256_storeu_ps(g.c[r] + n0, acc[r][0]);
+    _mm256_storeu_ps(g.c[r] + n0 + 8, acc[r][1]);
   }
 }
 

@@ -16,12 +16,11 @@ constexpr int64_t kLanes = 16;
 template <int R, int V>
 void tile(const GemmArgs& g, int64_t n0) {
   __m512 acc[R][V];
-  float* c = g.c + n0;
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
     ORTCONV_UNROLL
     for (int v = 0; v < V; ++v) {
-      acc[r][v] = g.accumulate ? _mm512_loadu_ps(c + r * g.ldc + kLanes * v) : _mm512_setzero_ps();
+      acc[r][v] = g.accumulate ? _mm512_loadu_ps(g.c[r] + n0 + kLanes * v) : _mm512_setzero_ps();
     }
   }
   const float* a = g.a;
@@ -48,7 +47,7 @@ void tile(const GemmArgs& g, int64_t n0) {
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
     ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v) _mm512_storeu_ps(c + r * g.ldc + kLanes * v, acc[r][v]);
+    for (int v = 0; v < V; ++v) _mm512_storeu_ps(g.c[r] + n0 + kLanes * v, acc[r][v]);
   }
 }
 

@@ -11,7 +11,7 @@ template <int R>
 void tile(const GemmArgs& g, int64_t n0) {
   float acc[R][kTile];
   for (int r = 0; r < R; ++r) {
-    for (int64_t n = 0; n < kTile; ++n) acc[r][n] = g.accumulate ? g.c[r * g.ldc + n0 + n] : 0.0f;
+    for (int64_t n = 0; n < kTile; ++n) acc[r][n] = g.accumulate ? g.c[r][n0 + n] : 0.0f;
   }
   const float* a = g.a;
   for (int64_t tap = 0; tap < g.taps; ++tap) {
@@ -22,7 +22,7 @@ void tile(const GemmArgs& g, int64_t n0) {
       }
     }
   }
-  for (int r = 0; r < R; ++r) std::copy_n(acc[r], kTile, g.c + r * g.ldc + n0);
+  for (int r = 0; r < R; ++r) std::copy_n(acc[r], kTile, g.c[r] + n0);
 }
 
 }  // namespace
