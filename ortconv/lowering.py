@@ -50,6 +50,7 @@ class Lowering:
     Attributes:
         op_type: Source op type.
         since: First op version it covers.
+        until: Last op version it covers.
         function: The lowering itself.
         inputs: Positional parameters after the builder: name, optional.
         variadic: Whether the last input repeats.
@@ -58,10 +59,16 @@ class Lowering:
 
     op_type: str
     since: int
+    until: int
     function: LoweringFunction
     inputs: tuple[tuple[str, bool], ...]
     variadic: bool
     attributes: Mapping[str, tuple[object, object]]
+
+    @property
+    def versions(self) -> str:
+        """The versions it covers, as people write them."""
+        return str(self.since) if self.since == self.until else f"{self.since}-{self.until}"
 
     @property
     def summary(self) -> str:
@@ -82,21 +89,29 @@ class Registry:
         self.coerce = coerce
         self._lowerings: dict[str, dict[int, Lowering]] = {}
 
-    def lowering(self, *op_types: str, since: int = 1) -> Callable[[_F], _F]:
-        """Registers the decorated function for one or more op types, from op version `since` on."""
+    def lowering(self, *op_types: str, since: int = 1, until: int | None = None) -> Callable[[_F], _F]:
+        """Registers the decorated function for one or more op types.
+
+        Args:
+            *op_types: Source op types.
+            since: First op version it covers.
+            until: Last op version it covers; by default `since` alone. A version that nobody has looked at is refused,
+                not taken for an older one.
+        """
+        last = since if until is None else until
 
         def register(function: _F) -> _F:
             for op_type in op_types:
                 versions = self._lowerings.setdefault(op_type, {})
-                if since in versions:
-                    raise ValueError(f"{op_type} version {since} is registered twice")
-                versions[since] = _describe(op_type, since, function)
+                if any(since <= other.until and other.since <= last for other in versions.values()):
+                    raise ValueError(f"{op_type} versions {since} to {last} are registered twice")
+                versions[since] = _describe(op_type, since, last, function)
             return function
 
         return register
 
     def lookup(self, op_type: str, version: int) -> Lowering:
-        """Returns the newest lowering not newer than `version`.
+        """Returns the lowering that covers a version of an op.
 
         Raises:
             UnsupportedOpError: There is none.
@@ -106,12 +121,11 @@ class Registry:
             raise UnsupportedOpError(
                 f"{self.source} op {op_type} is not supported.", hint="`ortconv ops` lists what is."
             )
-        usable = [since for since in versions if since <= version]
-        if not usable:
-            raise UnsupportedOpError(
-                f"version {version} of {op_type} is not supported; allowed: {', '.join(map(str, sorted(versions)))}."
-            )
-        return versions[max(usable)]
+        for lowering in versions.values():
+            if lowering.since <= version <= lowering.until:
+                return lowering
+        allowed = ", ".join(lowering.versions for _, lowering in sorted(versions.items()))
+        raise UnsupportedOpError(f"version {version} of {op_type} is not supported; allowed: {allowed}.")
 
     def __iter__(self) -> typing.Iterator[Lowering]:
         for op_type in sorted(self._lowerings):
@@ -272,7 +286,7 @@ def _used(initializers: Sequence[ir.Value], nodes: Sequence[ir.Node], outputs: S
     return [value for value in initializers if value in used]
 
 
-def _describe(op_type: str, since: int, function: LoweringFunction) -> Lowering:
+def _describe(op_type: str, since: int, until: int, function: LoweringFunction) -> Lowering:
     hints = typing.get_type_hints(function)
     inputs: list[tuple[str, bool]] = []
     attributes: dict[str, tuple[object, object]] = {}
@@ -285,7 +299,7 @@ def _describe(op_type: str, since: int, function: LoweringFunction) -> Lowering:
             inputs.append((name, True))
         else:
             inputs.append((name, parameter.default is not inspect.Parameter.empty))
-    return Lowering(op_type, since, function, tuple(inputs), variadic, attributes)
+    return Lowering(op_type, since, until, function, tuple(inputs), variadic, attributes)
 
 
 def _bind_inputs(lowering: Lowering, given: Sequence[ir.Value | None]) -> list[ir.Value | None]:

@@ -358,7 +358,7 @@ class TestOps:
         for frontend in FRONTENDS:
             assert frontend.title in result.stdout
             for lowering in frontend.registry:
-                assert re.search(rf"^{lowering.op_type} +{lowering.since}  \S", result.stdout, re.MULTILINE)
+                assert re.search(rf"^{lowering.op_type} +{lowering.versions} +\S", result.stdout, re.MULTILINE)
 
     def test_one_source_only(self) -> None:
         result = run_cli("ops", "openvino")

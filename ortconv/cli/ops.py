@@ -20,10 +20,7 @@ __all__ = ["command"]
 @click.argument("source", required=False, type=click.Choice([frontend.name for frontend in FRONTENDS]))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with inputs and attributes.")
 def command(source: str | None, as_json: bool) -> None:
-    """List the operators that are converted: from which version on, and what each becomes.
-
-    A version stands for itself and all later ones, up to the next that is listed.
-    """
+    """List the operators that are converted: which versions of each, and what they become."""
     frontends = [frontend for frontend in FRONTENDS if source in (None, frontend.name)]
     if as_json:
         entries = [_entry(frontend, lowering) for frontend in frontends for lowering in frontend.registry]
@@ -33,8 +30,8 @@ def command(source: str | None, as_json: bool) -> None:
         if index:
             output.line()
         output.line((frontend.title, "bold"))
-        rows = [(each.op_type, str(each.since), _becomes(each)) for each in frontend.registry]
-        output.table(("op", "since", "becomes"), rows, numbers=("since",))
+        rows = [(each.op_type, each.versions, _becomes(each)) for each in frontend.registry]
+        output.table(("op", "versions", "becomes"), rows)
 
 
 def _becomes(lowering: Lowering) -> str:
@@ -46,6 +43,7 @@ def _entry(frontend: Frontend, lowering: Lowering) -> dict[str, Any]:
         "source": frontend.name,
         "op": lowering.op_type,
         "since": lowering.since,
+        "until": lowering.until,
         "becomes": _becomes(lowering),
         "inputs": [
             {

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import openvino
 from openvino import opset1
+from openvino.op import Constant
 
 BUILDERS = {
     "Convolution": opset1.convolution,
@@ -38,9 +40,10 @@ def model(
         shape: Declared shape of the data, -1 where dynamic; the data's own by default.
         runtime_shape: Whether `output_shape` is an input rather than a constant.
     """
-    x = opset1.parameter(list(shape or data.shape), dtype=openvino.Type(data.dtype), name="data")
+    element = openvino.Type.bf16 if data.dtype == ml_dtypes.bfloat16 else openvino.Type(data.dtype)
+    x = opset1.parameter(list(shape or data.shape), dtype=element, name="data")
     x.output(0).set_names({"data"})
-    parameters, inputs = [x], [x, opset1.constant(filter)]
+    parameters, inputs = [x], [x, _constant(filter, element)]
     rest = dict(attributes)
     if op.endswith("BackpropData"):
         inputs.append(rest.pop("strides"))
@@ -61,3 +64,10 @@ def run(source: openvino.Model, feeds: Mapping[str, np.ndarray]) -> np.ndarray:
     """Runs a model in OpenVINO's CPU plugin, computing in float32."""
     compiled = openvino.Core().compile_model(source, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "1"})
     return np.array(compiled(dict(feeds))[0])
+
+
+def _constant(array: np.ndarray, element: openvino.Type) -> Constant:
+    """Makes a constant; OpenVINO takes no bfloat16 array, but a list of its values."""
+    if element == openvino.Type.bf16:
+        return Constant(element, openvino.Shape(array.shape), array.astype(np.float32).ravel().tolist())
+    return Constant(array)

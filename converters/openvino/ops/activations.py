@@ -256,14 +256,14 @@ def _into(bound: float, low: int, high: int) -> int:
     return low if bound < low else high if bound > high else int(bound)
 
 
-def _register_softmax(op_type: str, onnx_op: str, since: int) -> None:
+def _register_softmax(op_type: str, onnx_op: str, since: int, until: int) -> None:
     def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
         require(data, "data", FLOATS, hint=NO_FRACTIONS)
         return apply(b, onnx_op, data, axis=axis)
 
     lower.__doc__ = f"{onnx_op}."
-    REGISTRY.lowering(op_type, since=since)(lower)
+    REGISTRY.lowering(op_type, since=since, until=until)(lower)
 
 
-_register_softmax("SoftMax", "Softmax", 1)
-_register_softmax("LogSoftmax", "LogSoftmax", 5)
+_register_softmax("SoftMax", "Softmax", 1, 8)
+_register_softmax("LogSoftmax", "LogSoftmax", 5, 5)

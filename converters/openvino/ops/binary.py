@@ -40,6 +40,9 @@ _COMPARISONS = {
     "LessEqual": "LessOrEqual",
 }
 _LOGICAL = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
+_UNTIL = {"LogicalXor": 2}
+"""Last version, where OpenVINO writes another than the first."""
+
 _LARGEST_EXPONENT = 64
 
 
@@ -59,7 +62,7 @@ def _binary(op_type: str, doc: str | None = None) -> Callable[[Emit], Emit]:
             return emit(b, *aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis))
 
         lower.__doc__ = doc or emit.__doc__
-        REGISTRY.lowering(op_type)(lower)
+        REGISTRY.lowering(op_type, until=_UNTIL.get(op_type))(lower)
         return emit
 
     return register

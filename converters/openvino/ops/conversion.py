@@ -35,7 +35,7 @@ def convert_like(b: Builder, data: ir.Value, like: ir.Value, /) -> ir.Value:
     return _cast(b, data, like.dtype)
 
 
-@REGISTRY.lowering("Identity", since=15)
+@REGISTRY.lowering("Identity", since=16)
 def identity(b: Builder, data: ir.Value, /) -> ir.Value:
     """Identity."""
     return b.op("Identity", data)

@@ -23,7 +23,7 @@ def gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /) -> 
     return _gather(b, data, indices, axis, 0)
 
 
-@REGISTRY.lowering("Gather", since=7)
+@REGISTRY.lowering("Gather", since=7, until=8)
 def gather_7(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
     """Gather; GatherND between Transposes with batch_dims. An index out of range is an error when the model runs."""
     return _gather(b, data, indices, axis, batch_dims)

@@ -51,7 +51,7 @@ def _axis(b: Builder, axis: ir.Value) -> int:
     return ints[0]
 
 
-@REGISTRY.lowering("Broadcast")
+@REGISTRY.lowering("Broadcast", since=1, until=3)
 def broadcast(
     b: Builder,
     data: ir.Value,

@@ -31,7 +31,7 @@ def batch_norm_inference_5(
     return apply(b, "BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
 
 
-@REGISTRY.lowering("MVN")
+@REGISTRY.lowering("MVN", since=2)
 def mvn(
     b: Builder,
     data: ir.Value,

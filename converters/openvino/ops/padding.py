@@ -19,7 +19,7 @@ PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 _INT64 = np.iinfo(np.int64)
 
 
-@REGISTRY.lowering("Pad")
+@REGISTRY.lowering("Pad", since=1, until=12)
 def pad(
     b: Builder,
     data: ir.Value,

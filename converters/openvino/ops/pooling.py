@@ -72,7 +72,7 @@ def max_pool(
     return apply(b, "MaxPool", data, **pool.attributes())
 
 
-@REGISTRY.lowering("MaxPool", since=8)
+@REGISTRY.lowering("MaxPool", since=8, until=14)
 def max_pool_8(
     b: Builder,
     data: ir.Value,
@@ -103,7 +103,7 @@ def max_pool_8(
     return b.cast(values, data.dtype), indices if index_element_type == "i64" else b.cast(indices, ir.DataType.INT32)
 
 
-@REGISTRY.lowering("AvgPool")
+@REGISTRY.lowering("AvgPool", since=1, until=14)
 def avg_pool(
     b: Builder,
     data: ir.Value,
