@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import onnx_ir as ir
 
@@ -50,7 +50,7 @@ class _Pool:
     pads: Ints | None = None
     auto_pad: str | None = None
 
-    def attributes(self) -> dict[str, object]:
+    def attributes(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
@@ -103,7 +103,7 @@ def max_pool_8(
     return b.cast(values, data.dtype), indices if index_element_type == "i64" else b.cast(indices, ir.DataType.INT32)
 
 
-@REGISTRY.lowering("AvgPool", since=1, until=14)
+@REGISTRY.lowering("AvgPool", since=1, until=16)
 def avg_pool(
     b: Builder,
     data: ir.Value,
