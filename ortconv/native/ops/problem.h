@@ -1,7 +1,8 @@
 // One convolution problem after validation: sizes and memory strides, no layouts, no ORT types.
 //
 // Every layout the ops accept is a set of strides here, so a kernel either takes any strides or tests for
-// the ones it wants. All strides are in elements.
+// the ones it wants. All strides are in elements, and zero where the tensor is empty. Sizes, strides, paddings and what
+// they reach are below 2^61, so sums of a few of them do not overflow.
 #pragma once
 
 #include <cstdint>
