@@ -19,7 +19,9 @@ def landscape() -> np.ndarray:
     sun = np.exp(-((x - 0.7 * WIDTH) ** 2 + (y - 0.34 * HEIGHT) ** 2) / 60)
     picture = sky + sun * np.array([0.5, 0.35, 0.1])[:, None, None]
     picture += 0.06 * _noise(rng, HEIGHT, WIDTH) * np.clip(1 - y / (0.5 * HEIGHT), 0, 1)
-    for depth, (height, color) in enumerate([(0.5, (0.42, 0.38, 0.5)), (0.64, (0.24, 0.27, 0.33)), (0.8, (0.1, 0.16, 0.14))]):
+    for depth, (height, color) in enumerate(
+        [(0.5, (0.42, 0.38, 0.5)), (0.64, (0.24, 0.27, 0.33)), (0.8, (0.1, 0.16, 0.14))]
+    ):
         ridge = HEIGHT * (height + 0.18 * _noise(rng, 1, WIDTH)[0])
         inside = 1 / (1 + np.exp(-(y - ridge) * 4))
         texture = 1 + (0.1 + 0.2 * depth) * _noise(rng, HEIGHT, WIDTH)
