@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -376,7 +377,7 @@ def _resolve_same(rule: Rule, spatial: Sizes, kernel: Sizes, window: Window) -> 
     return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)
 
 
-def _window_attributes(x: ir.Value, window: Window, layout: Layout) -> dict[str, object]:
+def _window_attributes(x: ir.Value, window: Window, layout: Layout) -> dict[str, Any]:
     assert x.dtype is not None
     return {
         "strides": window.strides,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -79,11 +79,13 @@ class Builder:
         return self.steps[-1]
 
     @overload
-    def op(self, op_type: str, *inputs: ir.Value | None, domain: str = "", **attributes: object) -> ir.Value: ...
+    def op(
+        self, op_type: str, *inputs: ir.Value | None, outputs: None = None, domain: str = "", **attributes: Any
+    ) -> ir.Value: ...
 
     @overload
     def op(
-        self, op_type: str, *inputs: ir.Value | None, outputs: int, domain: str = "", **attributes: object
+        self, op_type: str, *inputs: ir.Value | None, outputs: int, domain: str = "", **attributes: Any
     ) -> tuple[ir.Value, ...]: ...
 
     def op(
@@ -92,7 +94,7 @@ class Builder:
         *inputs: ir.Value | None,
         outputs: int | None = None,
         domain: str = "",
-        **attributes: object,
+        **attributes: Any,
     ) -> ir.Value | tuple[ir.Value, ...]:
         """Emits a node.
 
@@ -199,5 +201,5 @@ def origin(ref: NodeRef) -> dict[str, str]:
     }
 
 
-def _attribute(value: object) -> object:
+def _attribute(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value

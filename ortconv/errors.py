@@ -7,7 +7,7 @@ raises with what it knows (attribute, value, allowed values); the driver fills i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "CheckError",
@@ -150,7 +150,7 @@ class ShapeError(ConversionError):
         shape: The shape found (None when unknown).
     """
 
-    def __init__(self, input: str, shape: Sequence[object] | None, problem: str, *, hint: str = "") -> None:
+    def __init__(self, input: str, shape: Iterable[object] | None, problem: str, *, hint: str = "") -> None:
         super().__init__(f"{input} has shape {shown(None if shape is None else list(shape))}: {problem}", hint=hint)
         self.input = input
         self.shape = None if shape is None else tuple(shape)

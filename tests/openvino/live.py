@@ -1,4 +1,4 @@
-"""Converting a model of OpenVINO's own and comparing what ONNX Runtime and OpenVINO's CPU plugin make of the same data."""
+"""Converting a model of OpenVINO's own, and comparing ONNX Runtime with OpenVINO's CPU plugin on the same data."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -38,7 +38,7 @@ def _either(
     onnx_op: str,
     formula: Callable[[ir.Value], ir.Value],
     kernels: tuple[str, ...],
-    **attributes: object,
+    **attributes: Any,
 ) -> ir.Value:
     """Emits the ONNX op, or on float64 the formula."""
     require(x, "data", FLOATS, hint=NO_FRACTIONS)
@@ -147,17 +147,13 @@ def _gelu(b: Builder, data: ir.Value, mode: Literal["erf", "tanh"]) -> ir.Value:
 @REGISTRY.lowering("HSwish", since=4)
 def hswish(b: Builder, data: ir.Value, /) -> ir.Value:
     """HardSwish; a formula on float64."""
-    return _either(
-        b, data, "HardSwish", lambda x: b.op("Mul", x, _relu6(b, x)), ("Add", "Clip", "Mul", "Div")
-    )
+    return _either(b, data, "HardSwish", lambda x: b.op("Mul", x, _relu6(b, x)), ("Add", "Clip", "Mul", "Div"))
 
 
 @REGISTRY.lowering("HSigmoid", since=5)
 def hsigmoid(b: Builder, data: ir.Value, /) -> ir.Value:
     """HardSigmoid with alpha 1/6 and beta 1/2; a formula on float64."""
-    return _either(
-        b, data, "HardSigmoid", lambda x: _relu6(b, x), ("Add", "Clip", "Div"), alpha=1 / 6, beta=0.5
-    )
+    return _either(b, data, "HardSigmoid", lambda x: _relu6(b, x), ("Add", "Clip", "Div"), alpha=1 / 6, beta=0.5)
 
 
 def _relu6(b: Builder, x: ir.Value) -> ir.Value:

@@ -207,9 +207,7 @@ def select(
     require(cond, "cond", [ir.DataType.BOOL])
     then, otherwise = aligned(b, then, otherwise, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     _, mask = aligned(b, then, cond, auto_broadcast, auto_broadcast_auto_broadcast_axis)
-    return compute(
-        b, lambda yes, no: b.op("Where", mask, yes, no), then, otherwise, kernels=("Where",), modular=True
-    )
+    return compute(b, lambda yes, no: b.op("Where", mask, yes, no), then, otherwise, kernels=("Where",), modular=True)
 
 
 def _rest(b: Builder, x: ir.Value, y: ir.Value, quotient: ir.Value) -> ir.Value:

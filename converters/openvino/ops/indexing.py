@@ -180,9 +180,7 @@ def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], 
     """Returns the bounds of the chosen steps, those that a mask opens replaced."""
     known = known_ints(b, bound)
     if known is not None:
-        return b.constant(
-            [open_bound[k] if masked[k] else known[i] for k, i in enumerate(chosen)], np.int64
-        )
+        return b.constant([open_bound[k] if masked[k] else known[i] for k, i in enumerate(chosen)], np.int64)
     taken = b.op("Gather", int64_vector(b, bound), b.constant(chosen))
     if not any(masked):
         return taken

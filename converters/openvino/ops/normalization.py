@@ -17,7 +17,15 @@ _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
 
 @REGISTRY.lowering("BatchNormInference")
 def batch_norm_inference(
-    b: Builder, gamma: ir.Value, beta: ir.Value, data: ir.Value, mean: ir.Value, variance: ir.Value, /, *, epsilon: float
+    b: Builder,
+    gamma: ir.Value,
+    beta: ir.Value,
+    data: ir.Value,
+    mean: ir.Value,
+    variance: ir.Value,
+    /,
+    *,
+    epsilon: float,
 ) -> ir.Value:
     """BatchNormalization; version 1 has the data as its third input."""
     return apply(b, "BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
@@ -25,7 +33,15 @@ def batch_norm_inference(
 
 @REGISTRY.lowering("BatchNormInference", since=5)
 def batch_norm_inference_5(
-    b: Builder, data: ir.Value, gamma: ir.Value, beta: ir.Value, mean: ir.Value, variance: ir.Value, /, *, epsilon: float
+    b: Builder,
+    data: ir.Value,
+    gamma: ir.Value,
+    beta: ir.Value,
+    mean: ir.Value,
+    variance: ir.Value,
+    /,
+    *,
+    epsilon: float,
 ) -> ir.Value:
     """BatchNormalization."""
     return apply(b, "BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)

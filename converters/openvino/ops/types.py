@@ -7,6 +7,7 @@ of the source's type. Where no such type has a kernel the op is refused: nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -96,7 +97,7 @@ def apply(
     *operands: ir.Value | None,
     modular: bool = False,
     result: ir.DataType | None = None,
-    **attributes: object,
+    **attributes: Any,
 ) -> ir.Value:
     """Emits one ONNX op whose operands share an element type, in a type that has a kernel.
 

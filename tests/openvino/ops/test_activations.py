@@ -66,7 +66,9 @@ ROWS = [
 ROWS += [
     Row("softplus of large values", opset4.softplus, [[np.array([-200, -50, 0, 50, 200], np.float64)]], LOOSE),
     Row("prelu per channel", opset1.prelu, [[numbers(2, 4, n, 3), numbers(4)] for n in (3, 5)]),
-    Row("prelu where the channels equal the last dim", opset1.prelu, [[numbers(2, 4, n, 4), numbers(4)] for n in (3, 5)]),
+    Row(
+        "prelu where the channels equal the last dim", opset1.prelu, [[numbers(2, 4, n, 4), numbers(4)] for n in (3, 5)]
+    ),
     Row("prelu of a slope of the last dim", opset1.prelu, [[numbers(2, 4, n, 3), numbers(3)] for n in (3, 5)]),
     Row("prelu of a full slope", opset1.prelu, [[numbers(2, 4, 3), numbers(1, 4, 1)]]),
     Row("prelu of rank 2", opset1.prelu, [[numbers(n, 4), numbers(4)] for n in (3, 5)]),

@@ -24,7 +24,10 @@ COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_e
 def _pair(dtype: object, low: float, high: float) -> list[list[np.ndarray]]:
     """Two feeds of operands that broadcast; the second operand has no zeros."""
     return [
-        [numbers(n, 3, 1, dtype=dtype, low=low, high=high), _nonzero(numbers(4, dtype=dtype, low=low, high=high, seed=1))]
+        [
+            numbers(n, 3, 1, dtype=dtype, low=low, high=high),
+            _nonzero(numbers(4, dtype=dtype, low=low, high=high, seed=1)),
+        ]
         for n in (2, 3)
     ]
 
@@ -48,7 +51,8 @@ def _rows() -> list[Row]:
     rows = [Row(f"{name} f32", getattr(opset1, name), [[numbers(n, 5)] for n in (2, 3)]) for name in UNARY]
     rows += [Row(f"{name} f32", getattr(opset1, name), [[numbers(n, 5)] for n in (2, 3)], 8) for name in FLOAT_UNARY]
     rows += [
-        Row(f"{name} f32", getattr(opset1, name), [[numbers(n, 5, low=0.1)] for n in (2, 3)]) for name in ("log", "sqrt")
+        Row(f"{name} f32", getattr(opset1, name), [[numbers(n, 5, low=0.1)] for n in (2, 3)])
+        for name in ("log", "sqrt")
     ]
     rows += [Row(f"{name} f32", getattr(opset1, name), _pair(F32, 1, 4)) for name in BINARY]
     rows += [Row(f"{name} f32", getattr(opset1, name), _pair(F32, -2, 2)) for name in COMPARISONS]
@@ -101,7 +105,7 @@ def _rows() -> list[Row]:
 
 
 def _unreliable(name: str, dtype: str) -> bool:
-    """Tells where the plugin saturates, truncates or rounds, which `test_differences` and `test_wide_integers` cover."""
+    """Tells where the plugin saturates, truncates or rounds; `test_wide_integers` covers that."""
     if name == "divide":
         return dtype[0] == "i" or dtype == "uint8"
     return dtype in ("int8", "uint8") and name in ("add", "subtract", "multiply", "squared_difference")
@@ -144,7 +148,7 @@ def _wide(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     a = [info.max, info.min, info.max - 1, 7, info.max // 3, info.min + 1, 100, 1]
     c = [3, 2, info.max, info.max, 5, 3, 7, info.max - 2]
     if info.min < 0:
-        a, c = a + [-7, 7, -7, info.min], c + [3, -3, -3, 7]
+        a, c = [*a, -7, 7, -7, info.min], [*c, 3, -3, -3, 7]
     return np.array(a, dtype), np.array(c, dtype)
 
 

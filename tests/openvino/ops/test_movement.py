@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import openvino
 import pytest
 from openvino import opset1, opset3, opset7, opset8, opset12, opset13, opset15, opset16
 
@@ -12,7 +11,20 @@ from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeErro
 from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
-TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
+TYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "bool",
+)
 
 
 def ints(*values: int, dtype: type = I64) -> np.ndarray:
@@ -24,9 +36,17 @@ def _through(dtype: str, op: object) -> object:
 
 
 SHAPE = [
-    Row("reshape with a zero and a rest", lambda x: opset1.reshape(x, ints(0, -1), True), [[numbers(2, n, 4)] for n in (3, 5)]),
+    Row(
+        "reshape with a zero and a rest",
+        lambda x: opset1.reshape(x, ints(0, -1), True),
+        [[numbers(2, n, 4)] for n in (3, 5)],
+    ),
     Row("reshape with a zero that is a size", lambda x: opset1.reshape(x, ints(0, 4), False), [[numbers(2, 0, 3)]]),
-    Row("reshape by an i32 shape", lambda x: opset1.reshape(x, ints(-1, 2, dtype=I32), False), [[numbers(n, 4)] for n in (2, 3)]),
+    Row(
+        "reshape by an i32 shape",
+        lambda x: opset1.reshape(x, ints(-1, 2, dtype=I32), False),
+        [[numbers(n, 4)] for n in (2, 3)],
+    ),
     Row("reshape by a shape of the run", lambda x, s: opset1.reshape(x, s, True), [[numbers(2, 6), ints(0, 3, 2)]]),
     Row("squeeze", lambda x: opset1.squeeze(x, ints(0, -1)), [[numbers(1, n, 1)] for n in (3, 4)]),
     Row("squeeze of every axis of size 1", opset15.squeeze, [[numbers(1, 3, 1, 2)]]),
@@ -45,7 +65,11 @@ SHAPE = [
     Row("convert_like", opset1.convert_like, [[numbers(2, 3), numbers(2, dtype=np.int32)]]),
 ]
 SHAPE += [
-    Row(f"convert {source} to {target}", lambda x, t=target: opset1.convert(x, t), [[numbers(3, 4, dtype=source, low=0)]])
+    Row(
+        f"convert {source} to {target}",
+        lambda x, t=target: opset1.convert(x, t),
+        [[numbers(3, 4, dtype=source, low=0)]],
+    )
     for source in TYPES
     for target in ("f32", "f16", "i64", "i32", "i16", "i8", "u8", "u32", "boolean")
 ]
@@ -61,7 +85,11 @@ MOVEMENT = [
     Row("split", lambda x: opset1.split(x, 1, 3).outputs(), [[numbers(n, 6)] for n in (2, 3)]),
     Row("split of a negative axis, first part used", lambda x: opset1.split(x, -1, 3).output(0), [[numbers(2, 6)]]),
     Row("split, middle part used", lambda x: opset1.split(x, 0, 3).output(1), [[numbers(6, 2)]]),
-    Row("variadic_split", lambda x: opset1.variadic_split(x, 1, ints(1, 4, 1)).outputs(), [[numbers(n, 6)] for n in (2, 3)]),
+    Row(
+        "variadic_split",
+        lambda x: opset1.variadic_split(x, 1, ints(1, 4, 1)).outputs(),
+        [[numbers(n, 6)] for n in (2, 3)],
+    ),
     Row(
         "variadic_split with a rest",
         lambda x: opset1.variadic_split(x, -1, ints(2, -1, 1, dtype=I32)).outputs(),
@@ -112,7 +140,11 @@ MOVEMENT += [
 
 PAD_MODES = ("constant", "edge", "reflect", "symmetric")
 PADDING = [
-    Row(f"pad {mode}", lambda x, m=mode: opset1.pad(x, ints(0, 1, 2), ints(0, 2, 1), m), [[numbers(2, n, 5)] for n in (3, 4)])
+    Row(
+        f"pad {mode}",
+        lambda x, m=mode: opset1.pad(x, ints(0, 1, 2), ints(0, 2, 1), m),
+        [[numbers(2, n, 5)] for n in (3, 4)],
+    )
     for mode in PAD_MODES
 ]
 PADDING += [
@@ -133,15 +165,29 @@ PADDING += [
     for mode in ("constant", "edge", "reflect")
 ]
 PADDING += [
-    Row("pad by a value", lambda x: opset1.pad(x, ints(1, 0), ints(0, 2), "constant", np.float32(1.5)), [[numbers(2, 3)]]),
-    Row("pad i16 by a value", lambda x: opset1.pad(x, ints(1), ints(2), "constant", np.int16(-7)), [[numbers(3, dtype=np.int16)]]),
+    Row(
+        "pad by a value",
+        lambda x: opset1.pad(x, ints(1, 0), ints(0, 2), "constant", np.float32(1.5)),
+        [[numbers(2, 3)]],
+    ),
+    Row(
+        "pad i16 by a value",
+        lambda x: opset1.pad(x, ints(1), ints(2), "constant", np.int16(-7)),
+        [[numbers(3, dtype=np.int16)]],
+    ),
     Row("pad by nothing", lambda x: opset1.pad(x, ints(0, 0), ints(0, 0), "reflect"), [[numbers(2, 3)]]),
 ]
 
 GATHER = [
-    Row("gather-1", lambda x: opset1.gather(x, ints(2, 0, 1, dtype=I32), ints(1)), [[numbers(n, 3, 2)] for n in (2, 4)]),
+    Row(
+        "gather-1", lambda x: opset1.gather(x, ints(2, 0, 1, dtype=I32), ints(1)), [[numbers(n, 3, 2)] for n in (2, 4)]
+    ),
     Row("gather of a scalar index", lambda x: opset1.gather(x, np.array(1), np.array(0)), [[numbers(3, 2)]]),
-    Row("gather-8 of negative indices", lambda x: opset8.gather(x, ints(-1, 0, -3), 1), [[numbers(n, 3)] for n in (2, 4)]),
+    Row(
+        "gather-8 of negative indices",
+        lambda x: opset8.gather(x, ints(-1, 0, -3), 1),
+        [[numbers(n, 3)] for n in (2, 4)],
+    ),
     Row("gather-8 along a negative axis", lambda x, i: opset8.gather(x, i, -2), [[numbers(2, 3, 4), ints(0, 2)]]),
     Row("gather-8 by u8 indices", lambda x, i: opset8.gather(x, i, 0), [[numbers(3, 4), ints(0, 2, dtype=np.uint8)]]),
 ]
@@ -180,9 +226,7 @@ SLICES.append(
 )
 
 
-def strided(
-    begin: tuple[int, ...], end: tuple[int, ...], stride: tuple[int, ...], /, **masks: list[int]
-) -> object:
+def strided(begin: tuple[int, ...], end: tuple[int, ...], stride: tuple[int, ...], /, **masks: list[int]) -> object:
     """Returns a builder of a StridedSlice; OpenVINO wants masks of one length."""
     names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     longest = max(map(len, masks.values()))
@@ -201,8 +245,12 @@ STRIDED = [
         "strided_slice out of bounds": strided((-100, 2), (100, 100), (2, 1), begin=[0], end=[0]),
         "strided_slice of nothing": strided((2, 0), (2, 2), (1, 1), begin=[0], end=[0]),
         "strided_slice with new axes": strided((0, 1, 0), (0, 3, 0), (1, 1, 1), begin=[1], end=[1], new_axis=[1, 0, 1]),
-        "strided_slice that drops axes": strided((1, 0, -1), (2, 0, 0), (1, 1, 1), begin=[0, 1], end=[0, 1], shrink_axis=[1, 0, 1]),
-        "strided_slice that drops an axis from its start": strided((2,), (9,), (3,), begin=[1], end=[0], shrink_axis=[1]),
+        "strided_slice that drops axes": strided(
+            (1, 0, -1), (2, 0, 0), (1, 1, 1), begin=[0, 1], end=[0, 1], shrink_axis=[1, 0, 1]
+        ),
+        "strided_slice that drops an axis from its start": strided(
+            (2,), (9,), (3,), begin=[1], end=[0], shrink_axis=[1]
+        ),
         "strided_slice with an ellipsis": strided((0, 1), (0, 3), (1, 1), begin=[0, 0], end=[0, 0], ellipsis=[1, 0]),
         "strided_slice with an ellipsis in the middle": strided(
             (1, 0, 1), (2, 0, 3), (1, 1, 2), begin=[0], end=[0], shrink_axis=[1, 0, 0], ellipsis=[0, 1, 0]

@@ -41,7 +41,12 @@ ROWS = [
     for k, s, p, q in WINDOWS
 ]
 ROWS += [
-    Row(f"avg_pool kernel {k} stride {s} pads {p} {q} floor exclude {e}", avg_pool(k, s, p, q, "floor", e), feeds(7, 10), 8)
+    Row(
+        f"avg_pool kernel {k} stride {s} pads {p} {q} floor exclude {e}",
+        avg_pool(k, s, p, q, "floor", e),
+        feeds(7, 10),
+        8,
+    )
     for (k, s, p, q), e in itertools.product(WINDOWS, (True, False))
 ]
 UP = ((2, 2, 0, 0), (3, 2, 0, 0), (3, 2, 1, 0), (3, 2, 0, 1), (4, 2, 1, 1), (5, 3, 2, 2))
@@ -64,7 +69,11 @@ ROWS += [
     for r in ("ceil", "ceil_torch")
 ]
 ROWS += [
-    Row(f"max_pool ceil_torch drops windows in the padding, kernel {k} stride {s}", max_pool(k, s, 1, 1, "ceil_torch"), feeds(5))
+    Row(
+        f"max_pool ceil_torch drops windows in the padding, kernel {k} stride {s}",
+        max_pool(k, s, 1, 1, "ceil_torch"),
+        feeds(5),
+    )
     for k, s in ((2, 2), (2, 3))
 ]
 ROWS += [
@@ -87,9 +96,24 @@ ROWS += [
         [[numbers(1, 2, n, 5, 6)] for n in (4, 5)],
     ),
     Row("avg_pool-1", lambda x: opset1.avg_pool(x, [2, 1], [1, 0], [0, 0], [3, 2], False), feeds(7, 10), 8),
-    Row("avg_pool of rank 3", lambda x: opset1.avg_pool(x, [2], [1], [1], [3], True), [[numbers(2, 3, n)] for n in (7, 8)], 8),
-    Row("avg_pool-16 dilated", lambda x: opset16.avg_pool(x, [1, 2], [1, 1], [1, 0], [2, 2], True, dilations=[2, 1]), feeds(7, 10), 8),
-    Row("avg_pool-16 dilated, with padding", lambda x: opset16.avg_pool(x, [1, 1], [1, 1], [1, 1], [2, 2], False, dilations=[2, 2]), feeds(7, 10), 8),
+    Row(
+        "avg_pool of rank 3",
+        lambda x: opset1.avg_pool(x, [2], [1], [1], [3], True),
+        [[numbers(2, 3, n)] for n in (7, 8)],
+        8,
+    ),
+    Row(
+        "avg_pool-16 dilated",
+        lambda x: opset16.avg_pool(x, [1, 2], [1, 1], [1, 0], [2, 2], True, dilations=[2, 1]),
+        feeds(7, 10),
+        8,
+    ),
+    Row(
+        "avg_pool-16 dilated, with padding",
+        lambda x: opset16.avg_pool(x, [1, 1], [1, 1], [1, 1], [2, 2], False, dilations=[2, 2]),
+        feeds(7, 10),
+        8,
+    ),
 ]
 ROWS += [
     Row(f"max_pool {dtype}", max_pool(3, 2, 1, 1, "floor"), [[numbers(1, 2, 5, 6, dtype=dtype)]])

@@ -53,7 +53,12 @@ ROWS += [
     for name, op in REDUCTIONS.items()
 ]
 ROWS += [
-    Row("reduce_sum along axes of the run", lambda x, a: opset1.reduce_sum(x, a, True), [[numbers(2, 3, 4), axes(0, 2)]], 16),
+    Row(
+        "reduce_sum along axes of the run",
+        lambda x, a: opset1.reduce_sum(x, a, True),
+        [[numbers(2, 3, 4), axes(0, 2)]],
+        16,
+    ),
     Row("reduce_sum along nothing", lambda x: opset1.reduce_sum(x, EMPTY, True), [[numbers(2, 3)]], emits=["Identity"]),
     Row("reduce_l1 along nothing", lambda x: opset4.reduce_l1(x, EMPTY, True), [[numbers(2, 3)]], semantics="runtime"),
     Row(
@@ -82,9 +87,22 @@ ROWS += [
     )
 ]
 ROWS += [
-    Row("matmul of dynamic sizes", lambda x, y: opset1.matmul(x, y, False, True), [[numbers(2, n, 3), numbers(4, 3)] for n in (5, 6)], 32),
-    Row("matmul i32", lambda x, y: opset1.matmul(x, y, False, False), [[numbers(2, 3, dtype=np.int32), numbers(3, 4, dtype=np.int32)]]),
-    Row("matmul f16", lambda x, y: opset1.matmul(x, y, False, True), [[numbers(2, 3, dtype=np.float16), numbers(4, 3, dtype=np.float16)]]),
+    Row(
+        "matmul of dynamic sizes",
+        lambda x, y: opset1.matmul(x, y, False, True),
+        [[numbers(2, n, 3), numbers(4, 3)] for n in (5, 6)],
+        32,
+    ),
+    Row(
+        "matmul i32",
+        lambda x, y: opset1.matmul(x, y, False, False),
+        [[numbers(2, 3, dtype=np.int32), numbers(3, 4, dtype=np.int32)]],
+    ),
+    Row(
+        "matmul f16",
+        lambda x, y: opset1.matmul(x, y, False, True),
+        [[numbers(2, 3, dtype=np.float16), numbers(4, 3, dtype=np.float16)]],
+    ),
 ]
 
 
@@ -141,7 +159,13 @@ def test_difference_of_norms_along_nothing_is_warned_about() -> None:
 
 
 REFUSALS = [
-    Refusal("reduce_l2 of integers", lambda x: opset4.reduce_l2(x, axes(0)), [numbers(3, dtype=np.int32)], UnsupportedTypeError, {"dtype": "i32"}),
+    Refusal(
+        "reduce_l2 of integers",
+        lambda x: opset4.reduce_l2(x, axes(0)),
+        [numbers(3, dtype=np.int32)],
+        UnsupportedTypeError,
+        {"dtype": "i32"},
+    ),
     Refusal(
         "a product of i64 along a dynamic axis",
         lambda x: opset1.reduce_prod(x, axes(0)),
@@ -150,7 +174,13 @@ REFUSALS = [
         {"input": "data", "dtype": "i64"},
         shapes=[[-1]],
     ),
-    Refusal("reduce_max u64", lambda x: opset1.reduce_max(x, axes(0)), [numbers(3, dtype=np.uint64)], UnsupportedTypeError, {"dtype": "u64"}),
+    Refusal(
+        "reduce_max u64",
+        lambda x: opset1.reduce_max(x, axes(0)),
+        [numbers(3, dtype=np.uint64)],
+        UnsupportedTypeError,
+        {"dtype": "u64"},
+    ),
 ]
 
 

@@ -1,0 +1,271 @@
+"""Interpolate against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from openvino import opset1, opset10, opset11
+
+from ortconv.api import conversion
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
+
+F32 = np.float32
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
+LOOSE = 32
+AXES = np.array([2, 3])
+
+
+def sizes(mode: str, target: tuple[int, ...], axes: object = AXES, **attributes: object) -> Callable[..., object]:
+    """Returns a builder of an Interpolate-11 to given sizes."""
+    return lambda x: opset11.interpolate(x, np.array(target), mode, "sizes", axes=np.array(axes), **attributes)
+
+
+def scales(mode: str, target: tuple[float, ...], axes: object = AXES, **attributes: object) -> Callable[..., object]:
+    """Returns a builder of an Interpolate-11 by given scales."""
+    return lambda x: opset11.interpolate(x, np.array(target, F32), mode, "scales", axes=np.array(axes), **attributes)
+
+
+IMAGE = [numbers(1, 2, 5, 6)]
+ROWS = [
+    Row(
+        f"nearest {c} {n} to {t}",
+        sizes("nearest", t, coordinate_transformation_mode=c, nearest_mode=n),
+        [IMAGE],
+        0,
+    )
+    for c, n, t in itertools.product(COORDINATES, NEAREST, ((10, 12), (3, 4), (7, 4)))
+]
+ROWS += [
+    Row(
+        f"nearest tf_half_pixel_for_nn to {t}",
+        sizes("nearest", t, coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor"),
+        [IMAGE],
+        0,
+    )
+    for t in ((10, 12), (3, 4), (7, 9))
+]
+ROWS += [
+    Row(f"{m} {c} to {t}", sizes(m, t, coordinate_transformation_mode=c), [IMAGE], LOOSE)
+    for m, c, t in itertools.product(("linear", "linear_onnx", "cubic"), COORDINATES, ((10, 12), (3, 4), (7, 4)))
+]
+ROWS += [
+    Row(
+        f"{m} by scales {t}",
+        scales(m, t, coordinate_transformation_mode=c),
+        [[numbers(1, 2, n, 6)] for n in (5, 8)],
+        LOOSE,
+    )
+    for (m, c), t in itertools.product(
+        (("nearest", "asymmetric"), ("linear_onnx", "half_pixel"), ("cubic", "half_pixel")), ((2, 2), (1.5, 0.5))
+    )
+]
+ROWS += [
+    Row("cubic with another coefficient", sizes("cubic", (9, 8), cube_coeff=-0.5), [IMAGE], LOOSE),
+    Row("linear with antialias, growing", sizes("linear", (10, 9), antialias=True), [IMAGE], LOOSE),
+    Row("cubic with antialias, which has no effect", sizes("cubic", (3, 2), antialias=True), [IMAGE], LOOSE),
+    Row("bilinear_pillow shrinking", sizes("bilinear_pillow", (3, 2)), [IMAGE], LOOSE),
+    Row("bilinear_pillow growing", sizes("bilinear_pillow", (10, 9)), [IMAGE], LOOSE),
+    Row("bicubic_pillow shrinking", sizes("bicubic_pillow", (3, 2), cube_coeff=-0.5), [IMAGE], LOOSE),
+    Row("bicubic_pillow growing", sizes("bicubic_pillow", (10, 9), cube_coeff=-0.5), [IMAGE], LOOSE),
+    Row(
+        "linear with padding",
+        sizes("linear_onnx", (10, 12), pads_begin=[0, 0, 1, 0], pads_end=[0, 0, 0, 2]),
+        [IMAGE],
+        LOOSE,
+    ),
+    Row(
+        "nearest with short padding lists",
+        sizes("nearest", (3, 10, 12), (1, 2, 3), pads_begin=[0, 1], pads_end=[0]),
+        [IMAGE],
+        0,
+    ),
+    Row(
+        "nearest of all axes",
+        lambda x: opset11.interpolate(x, np.array([1, 2, 10, 12]), "nearest", "sizes"),
+        [IMAGE],
+        0,
+    ),
+    Row(
+        "linear of all axes, two of which stay",
+        lambda x: opset11.interpolate(x, np.array([1, 2, 10, 12]), "linear", "sizes"),
+        [IMAGE],
+        LOOSE,
+    ),
+    Row("nothing to do", sizes("linear", (5, 6)), [IMAGE], 0, emits=["Identity"]),
+    Row("linear of rank 3", sizes("linear", (9,), (2,)), [[numbers(1, 2, 5)]], LOOSE),
+    Row("linear of rank 5", sizes("linear", (4, 9, 8), (2, 3, 4)), [[numbers(1, 2, 3, 5, 6)]], LOOSE),
+    Row("linear of NHWC", sizes("linear", (9, 8), (1, 2)), [[numbers(1, 5, 6, 3)]], LOOSE),
+    Row("linear along one axis", sizes("linear_onnx", (9, 6)), [IMAGE], LOOSE),
+    Row("linear, axes in another order", sizes("linear_onnx", (9, 8), (3, 2)), [IMAGE], LOOSE),
+    Row("linear f16", sizes("linear_onnx", (10, 12)), [[numbers(1, 2, 5, 6, dtype=np.float16)]], 4),
+    Row(
+        "linear to sizes of the run",
+        lambda x, s: opset11.interpolate(x, s, "linear_onnx", "sizes", axes=AXES),
+        [[numbers(1, 2, 5, n), np.array([10, 2 * n])] for n in (6, 7)],
+        LOOSE,
+    ),
+    Row(
+        "nearest by scales of the run",
+        lambda x, s: opset11.interpolate(
+            x, s, "nearest", "scales", coordinate_transformation_mode="asymmetric", nearest_mode="floor", axes=AXES
+        ),
+        [[numbers(1, 2, 5, n), np.array([2, 3], F32)] for n in (6, 7)],
+        0,
+    ),
+    Row(
+        "interpolate-4 to sizes",
+        lambda x: opset10.interpolate(x, np.array([10, 12]), np.array([2, 2], F32), "linear_onnx", "sizes", axes=AXES),
+        [IMAGE],
+        LOOSE,
+    ),
+    Row(
+        "interpolate-4 by scales",
+        lambda x: opset10.interpolate(x, np.array([0, 0]), np.array([2, 1.5], F32), "nearest", "scales", axes=AXES),
+        [[numbers(1, 2, n, 6)] for n in (5, 8)],
+        0,
+    ),
+]
+ROWS += [
+    Row(f"nearest {dtype}", sizes("nearest", (10, 4), nearest_mode="floor"), [[numbers(1, 2, 5, 6, dtype=dtype)]], 0)
+    for dtype in ("float16", "int8", "uint8", "int32")
+]
+ROWS += [
+    Row(
+        f"interpolate-1 {m} align_corners {a} of {len(shape)} to {t}",
+        lambda x, m=m, a=a, t=t: opset1.interpolate(
+            x, np.array(t), {"axes": np.arange(2, 2 + len(t)), "mode": m, "align_corners": a}
+        ),
+        [[numbers(*shape)]],
+        LOOSE,
+    )
+    for m, a, (shape, t) in itertools.product(
+        ("nearest", "linear", "cubic"),
+        (True, False),
+        (((1, 2, 5, 6), (10, 12)), ((1, 2, 5, 6), (3, 4)), ((1, 2, 5), (9,)), ((1, 2, 3, 5, 6), (4, 9, 8))),
+    )
+    if not (m == "cubic" and len(shape) != 4)
+]
+
+
+ROWS += [
+    Row("nearest simple of which one axis stays", sizes("nearest", (10, 6), nearest_mode="simple"), [IMAGE], 0),
+    Row("nearest simple that changes nothing", sizes("nearest", (5, 6), nearest_mode="simple"), [IMAGE], 0),
+    Row("scales that are quotients become sizes", scales("cubic", (1.3, 0.7)), [[numbers(1, 2, 10, 10)]], LOOSE),
+    Row("scales that leave a size as it is", scales("linear", (1.3, 2)), [[numbers(1, 2, 2, 6)]], LOOSE, "runtime"),
+    Row(
+        "bilinear_pillow by scales",
+        scales("bilinear_pillow", (0.7, 1.6)),
+        [[numbers(1, 2, n, 6)] for n in (5, 9)],
+        LOOSE,
+    ),
+    Row("bicubic_pillow of another coefficient", sizes("bicubic_pillow", (3, 9)), [IMAGE], LOOSE, "runtime"),
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (scales("linear", (1.3, 2)), "copies"),
+        (sizes("bicubic_pillow", (3, 9)), "-0.5 for cube_coeff = -0.75"),
+        (sizes("linear", (3, 2), antialias=True), "antialias"),
+    ],
+)
+def test_differences_are_warned_about(build: Callable[..., object], text: str) -> None:
+    feed = [numbers(1, 2, 2, 6)] if text == "copies" else IMAGE
+    (warning,) = conversion(model_of(build, [feed])).warnings
+    assert text in warning
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+def _antialiased(size: int, target: int) -> np.ndarray:
+    """Returns the page's weights along one axis: triangles, wide where the scale is small, normalised."""
+    scale = target / size
+    centres = (np.arange(target) + 0.5) / scale - 0.5
+    weights = np.maximum(0, 1 - scale * np.abs(centres[:, None] - np.arange(size)))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("target", [(3, 2), (3, 6), (1, 1), (4, 5)])
+def test_linear_with_antialias_follows_the_page(target: tuple[int, int]) -> None:
+    """OpenVINO's CPU plugin computes something else."""
+    converted = conversion(model_of(sizes("linear", target, antialias=True), [IMAGE]))
+    expected = _antialiased(5, target[0]) @ IMAGE[0].astype(np.float64) @ _antialiased(6, target[1]).T
+    assert_close(run_onnx(converted, [IMAGE])[0][0], expected.astype(F32), 8)
+    assert "page" in converted.warnings[0]
+
+
+DYNAMIC = [[1, 2, -1, -1]]
+REFUSALS = [
+    Refusal(
+        "nearest_mode simple of a dynamic size",
+        sizes("nearest", (10, 12), nearest_mode="simple"),
+        IMAGE,
+        ShapeError,
+        {"input": "data", "problem": "simple"},
+        shapes=DYNAMIC,
+    ),
+    Refusal(
+        "linear by tf_half_pixel_for_nn",
+        sizes("linear", (10, 12), coordinate_transformation_mode="tf_half_pixel_for_nn"),
+        IMAGE,
+        UnsupportedAttributeError,
+        {"attribute": "coordinate_transformation_mode", "value": "tf_half_pixel_for_nn"},
+    ),
+    Refusal(
+        "antialias of axes that grow and shrink",
+        sizes("linear", (10, 3), antialias=True),
+        IMAGE,
+        UnsupportedAttributeError,
+        {"attribute": "antialias", "value": True},
+    ),
+    Refusal(
+        "linear along axes that ONNX Runtime cannot take",
+        sizes("linear", (3, 10), (0, 2)),
+        IMAGE,
+        UnsupportedAttributeError,
+        {"attribute": "axes", "value": (0, 2)},
+    ),
+    Refusal(
+        "a scale whose product is next to an integer",
+        scales("nearest", (1.3, 0.6)),
+        [numbers(1, 2, 10, 4)],
+        UnsupportedAttributeError,
+        {"attribute": "shape_calculation_mode", "value": "scales"},
+    ),
+    Refusal("cubic of rank 3", sizes("cubic", (9,), (2,)), [numbers(1, 2, 5)], ShapeError, {"input": "data"}),
+    Refusal(
+        "area",
+        lambda x: opset1.interpolate(x, np.array([10, 12]), {"axes": AXES, "mode": "area"}),
+        IMAGE,
+        UnsupportedAttributeError,
+        {"attribute": "mode", "value": "area"},
+    ),
+    Refusal(
+        "linear of u8",
+        sizes("linear", (10, 12)),
+        [numbers(1, 2, 5, 6, dtype=np.uint8)],
+        UnsupportedTypeError,
+        {"input": "data", "dtype": "u8"},
+    ),
+    Refusal(
+        "nearest f64",
+        sizes("nearest", (10, 12)),
+        [numbers(1, 2, 5, 6, dtype=np.float64)],
+        UnsupportedTypeError,
+        {"dtype": "f64"},
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_refused(refusal: Refusal) -> None:
+    assert_refused(refusal)

@@ -1,0 +1,139 @@
+"""Normalisations and FakeQuantize against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from openvino import opset1, opset2, opset5, opset6, opset12
+
+from ortconv.api import conversion
+from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
+
+F32 = np.float32
+LOOSE = 64
+
+
+def channels(n: int = 4, *, dtype: object = F32) -> list[np.ndarray]:
+    """Returns gamma, beta, mean and variance."""
+    return [numbers(n, dtype=dtype, seed=seed, low=low) for seed, low in ((1, -2), (2, -2), (3, -2), (4, 0.5))]
+
+
+def axes(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+ROWS = [
+    Row(
+        f"batch_norm_inference-{v} of rank {r}",
+        lambda x, *p, op=op: op(x, *p, 1e-3),
+        [[numbers(2, 4, *[n, 3][: r - 2]), *channels()] for n in (5, 6)],
+        16,
+    )
+    for v, op in ((1, opset1.batch_norm_inference), (5, opset5.batch_norm_inference))
+    for r in (2, 3, 4)
+]
+ROWS += [
+    Row(
+        f"batch_norm_inference of constants {np.dtype(dtype)}",
+        lambda x, dtype=dtype: opset5.batch_norm_inference(
+            x, *[opset1.constant(p) for p in channels(dtype=dtype)], 1e-3
+        ),
+        [[numbers(2, 4, n, 3, dtype=dtype)] for n in (5, 6)],
+        16,
+    )
+    for dtype in (np.float32, np.float16, np.float64)
+]
+ROWS += [
+    Row(
+        f"mvn-6 along {along.tolist()} {mode} variance {variance}",
+        lambda x, a=along, m=mode, v=variance: opset6.mvn(x, a, v, 0.5, m),
+        [[numbers(2, 4, n, 3)] for n in (5, 6)],
+        LOOSE,
+    )
+    for along in (axes(2, 3), axes(-1), axes(1, 2, 3), axes(0, 2, 3))
+    for mode in ("inside_sqrt", "outside_sqrt")
+    for variance in (True, False)
+]
+ROWS += [
+    Row(
+        f"mvn-1 across channels {across} variance {variance} of rank {rank}",
+        lambda x, c=across, v=variance: opset2.mvn(x, c, v, 0.5),
+        [[numbers(2, 4, *[n, 3][: rank - 2])] for n in (5, 6)],
+        LOOSE,
+    )
+    for across in (True, False)
+    for variance in (True, False)
+    for rank in (3, 4)
+]
+ROWS += [
+    Row(
+        f"normalize_l2 along {along.tolist()} {mode}",
+        lambda x, a=along, m=mode: opset1.normalize_l2(x, a, 0.5, m),
+        [[numbers(2, 4, n, 3)] for n in (5, 6)],
+        16,
+    )
+    for along in (axes(1), axes(-1), axes(1, 2, 3), axes(2, 3))
+    for mode in ("add", "max")
+]
+ROWS += [
+    Row(
+        f"group_normalization of {groups} groups, rank {rank}",
+        lambda x, s, c, g=groups: opset12.group_normalization(x, s, c, g, 1e-3),
+        [[numbers(2, 4, *[n, 3, 2][: rank - 2]), *channels()[:2]] for n in (5, 6)],
+        LOOSE,
+    )
+    for groups in (1, 2, 4)
+    for rank in (3, 4, 5)
+]
+
+
+def fake_quantize(levels: int, *bounds: object) -> object:
+    return lambda x: opset1.fake_quantize(x, *[np.array(bound, F32) for bound in bounds], levels)
+
+
+PER_CHANNEL = [
+    numbers(1, 4, 1, 1, seed=seed, low=low, high=high)
+    for seed, low, high in ((1, -4, -2), (2, 2, 4), (3, -1, 0), (4, 1, 2))
+]
+QUANTIZED = [
+    Row(name, build, [[numbers(2, 4, n, 3, low=-5, high=5)] for n in (5, 6)], 8)
+    for name, build in {
+        "fake_quantize to 256 levels": fake_quantize(256, -4, 4, -4, 4),
+        "fake_quantize to 255 levels": fake_quantize(255, -3.8, 3.8, -3.8, 3.8),
+        "fake_quantize to 16 levels": fake_quantize(16, -1, 3, -1, 3),
+        "fake_quantize to unequal ranges": fake_quantize(256, -4, 4, 0, 255),
+        "fake_quantize to a reversed range": fake_quantize(16, -4, 4, 10, -5),
+        "fake_quantize per channel": fake_quantize(256, *PER_CHANNEL),
+        "fake_quantize per channel to one range": fake_quantize(32, *PER_CHANNEL[:2], 0, 31),
+        "fake_quantize to 2 levels": fake_quantize(2, -1, 1.5, -1, 1),
+        "fake_quantize of ties": fake_quantize(5, 0, 4, 0, 4),
+    }.items()
+]
+QUANTIZED += [
+    Row("fake_quantize of ties to even", fake_quantize(11, -5, 5, -5, 5), [[np.arange(-12, 13, dtype=F32) / 2]], 0),
+    Row(
+        "fake_quantize by bounds of the run",
+        lambda x, a, c, d, e: opset1.fake_quantize(x, a, c, d, e, 64),
+        [[numbers(2, 4, 3, 3), *PER_CHANNEL]],
+        8,
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS + QUANTIZED, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+def test_fake_quantize_with_equal_bounds() -> None:
+    """The page allows them for two levels; OpenVINO's CPU plugin makes NaN of them."""
+    feed = [np.array([-1, 0.5, 0.50001, 3], F32)]
+    converted = conversion(model_of(fake_quantize(2, 0.5, 0.5, -1, 1), [feed]))
+    assert_close(run_onnx(converted, [feed])[0][0], np.array([-1, -1, 1, 1], F32), 0)
+
+
+def test_mvn_does_not_normalise_over_the_batch() -> None:
+    feed = [numbers(3, 2, 4)]
+    converted = conversion(model_of(lambda x: opset2.mvn(x, True, False, 0.5), [feed]))
+    expected = feed[0] - feed[0].mean(axis=(1, 2), keepdims=True)
+    assert_close(run_onnx(converted, [feed])[0][0], expected, 4)

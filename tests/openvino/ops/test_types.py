@@ -1,0 +1,72 @@
+"""The table of ONNX Runtime's kernels against ONNX Runtime, and that results keep the source's type."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import helper
+
+from ortconv.api import OPSETS
+from ortconv.converters.openvino.ops.types import KERNELS
+
+_SINCE = {"Gelu": 20}
+_SECOND = {
+    "Add", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mod", "Mul",
+    "PRelu", "Pow", "Sub",
+}  # fmt: skip
+_ATTRIBUTES: dict[str, dict[str, object]] = {
+    "AveragePool": {"kernel_shape": [2, 2]},
+    "DepthToSpace": {"blocksize": 2},
+    "Gelu": {},
+    "MaxPool": {"kernel_shape": [2, 2]},
+    "SpaceToDepth": {"blocksize": 2},
+}
+_VECTORS: dict[str, list[list[int] | None]] = {
+    "Expand": [[1, 4, 2, 2]],
+    "Pad": [[0] * 8],
+    "Resize": [None, None, [1, 4, 2, 2]],
+    "Tile": [[1, 1, 1, 1]],
+}
+
+
+def _model(op_type: str, dtype: ir.DataType, opset: int) -> onnx.ModelProto:
+    """Returns a model of one node; types and inputs are all that matters."""
+    names = ["x"]
+    inputs = [helper.make_tensor_value_info("x", dtype, [] if op_type == "Range" else [1, 4, 2, 2])]
+    initializers = []
+    if op_type in _SECOND:
+        names.append("y")
+        inputs.append(helper.make_tensor_value_info("y", dtype, [1, 4, 2, 2]))
+    if op_type in ("Clip", "Range", "Where", "BatchNormalization"):
+        count, shape = {"Clip": (2, []), "Range": (2, []), "Where": (1, [1, 4, 2, 2]), "BatchNormalization": (4, [4])}[
+            op_type
+        ]
+        names += [f"p{i}" for i in range(count)]
+        inputs += [helper.make_tensor_value_info(f"p{i}", dtype, shape) for i in range(count)]
+    if op_type == "Where":
+        names.insert(0, "c")
+        inputs.append(helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, [1, 4, 2, 2]))
+    for i, vector in enumerate(_VECTORS.get(op_type, [])):
+        names.append("" if vector is None else f"v{i}")
+        if vector is not None:
+            initializers.append(helper.make_tensor(f"v{i}", onnx.TensorProto.INT64, [len(vector)], vector))
+    result = (
+        onnx.TensorProto.BOOL if op_type in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual") else dtype
+    )
+    node = helper.make_node(op_type, names, ["z"], **_ATTRIBUTES.get(op_type, {}))
+    output = helper.make_tensor_value_info("z", result, None)
+    graph = helper.make_graph([node], "g", inputs, [output], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.mark.parametrize("op_type", sorted(KERNELS))
+def test_every_kernel_exists_in_the_oldest_and_newest_opset(op_type: str) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    for opset in (max(OPSETS.start, _SINCE.get(op_type, 0)), OPSETS.stop - 1):
+        for dtype in KERNELS[op_type]:
+            model = _model(op_type, dtype, opset).SerializeToString()
+            onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
