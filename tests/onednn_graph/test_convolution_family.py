@@ -133,7 +133,7 @@ def cases(draw: st.DrawFn, kind: str) -> Case:
     return Case(
         kind,
         attributes,
-        batch=draw(ints(1, 2)),
+        batch=draw(st.sampled_from([0, 1, 2, 2, 2])),
         a=groups * draw(ints(1, 2)),
         b=groups * draw(ints(1, 3)),
         small=small,

@@ -368,16 +368,20 @@ def test_a_runtime_weights_shape_that_contradicts_the_channels_fails() -> None:
             run(model, feeds | {"shape": np.array(sizes, np.int32)}, "none")
 
 
-def test_dynamic_sizes_that_contradict_the_weights_shape_fail() -> None:
+@pytest.mark.parametrize("unknown", [1, 2])
+def test_dynamic_sizes_that_contradict_the_weights_shape_fail(unknown: int) -> None:
     g = onednn.Graph()
-    tensors = [g.tensor("x", "f32", (1, 2, None)), g.tensor("dy", "f32", (1, 4, None))]
+    src: list[int | None] = [1, 2, 7]
+    diff_dst: list[int | None] = [1, 4, 3]
+    src[unknown] = diff_dst[unknown] = None
+    tensors = [g.tensor("x", "f32", src), g.tensor("dy", "f32", diff_dst)]
     g.op("ConvolutionBackwardWeights", tensors, **window(**NCX, weights_shape=[4, 2, 3]))
     model = ortconv.convert(g)
     feeds = {"x": np.ones((1, 2, 7), np.float32), "dy": np.ones((1, 4, 3), np.float32)}
     (found,) = run(model, feeds, "none")
     np.testing.assert_array_equal(found, np.full((4, 2, 3), 3, np.float32))
     with pytest.raises(Exception, match="Reshape"):
-        run(model, feeds | {"x": np.ones((1, 2, 6), np.float32)}, "none")
+        run(model, feeds | {"x": np.ones((1, 2, 6) if unknown == 2 else (1, 3, 7), np.float32)}, "none")
 
 
 # Warnings.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
@@ -133,43 +134,70 @@ def _weights_gradient(
     known = None if isinstance(target, ir.Value) else _complete(b, target, spatial + 2)
     shape: Sizes = known or (None,) * (spatial + 2)
     wanted = tuple(shape[axis] for axis in perm)
-    _check_channels(sides, grid, shape, wanted)
+    verified = _check_channels(sides, grid, shape, wanted)
     begin, end = pads(b, grid, sides, wanted[2:])
-    verified = _check_sizes(sides, grid, shape, wanted[2:], begin, end)
+    verified &= _check_sizes(sides, grid, shape, wanted[2:], begin, end)
 
+    if known is None:
+        assert isinstance(target, ir.Value)
+        expected = b.typed(b.cast(target, ir.DataType.INT64), None, [spatial + 2])
+    else:
+        expected = b.constant(known)
+    batch = sides.small_sizes[0] if sides.big_sizes[0] is None else sides.big_sizes[0]
+    if batch == 0:
+        b.note("the gradient over an empty batch is zero")
+        zero = np.zeros(1, b.node.outputs[0].dtype.numpy())
+        return b.typed(b.op("ConstantOfShape", expected, value=ir.tensor(zero)), None, shape)
+    result = _convolved(b, sides, grid, perm, begin, end)
+    kernel_axes = perm[2:]
+    computed = known_dims(result)
+    if known is None or computed is None or any(computed[axis] != known[axis] for axis in kernel_axes):
+        if known is None:
+            first, last = b.constant(kernel_axes[:1]), b.constant([kernel_axes[-1] + 1])
+            ends = b.op("Slice", expected, first, last, b.constant([0]))
+        else:
+            ends = b.constant([known[axis] for axis in kernel_axes])
+        sliced = b.op("Slice", result, b.constant([0] * spatial), ends, b.constant(kernel_axes))
+        result = b.typed(sliced, ir.DataType.FLOAT, shape)
+    if not verified:
+        result = same_shape(b, result, expected)
+    return b.cast(result, b.node.outputs[0].dtype)
+
+
+def _convolved(b: Builder, sides: _Sides, grid: Grid, perm: Ints, begin: Ints, end: Ints) -> ir.Value:
+    """Emits the convolution, in float32 and in the weights' format, with at least as many taps as the kernel has."""
+    spatial = grid.window.rank
     swap = (1, 0, *range(2, spatial + 2))
     swapped = tuple(sides.perm[axis] for axis in swap)
-    big, big_perm = b.cast(sides.big, ir.DataType.FLOAT), swapped
+    big, small = (b.cast(value, ir.DataType.FLOAT) for value in (sides.big, sides.small))
+    if None in (sides.big_sizes[0], sides.small_sizes[0]):
+        big, small = _not_empty(b, big), _not_empty(b, small)
+    big_perm = swapped
     if grid.window.group > 1:
         big, big_perm = _groups_as_batch(b, big, sides, grid.window.group), tuple(range(spatial + 2))
-    to_format = inverse(perm)
-    result = conv(
+    b.note(f"weights gradient as a convolution of {sides.big_name} with {sides.small_name} as its kernel")
+    return conv(
         b,
         big,
-        b.cast(sides.small, ir.DataType.FLOAT),
+        small,
         None,
         Window(grid.window.dilations, grid.window.strides, grid.window.group),
-        Layout(big_perm, swapped, tuple(swap[axis] for axis in to_format)),
+        Layout(big_perm, swapped, tuple(swap[axis] for axis in inverse(perm))),
         rule="NOTSET",
         begin=begin,
         end=end,
     )
-    b.note(f"weights gradient as a convolution of {sides.big_name} with {sides.small_name} as its kernel")
-    kernel_axes = [axis for axis, source in enumerate(to_format) if source >= 2]
-    if known is None:
-        assert isinstance(target, ir.Value)
-        expected = b.typed(b.cast(target, ir.DataType.INT64), None, [spatial + 2])
-        first, last = b.constant(kernel_axes[:1]), b.constant([kernel_axes[-1] + 1])
-        ends = b.op("Slice", expected, first, last, b.constant([0]))
-    else:
-        expected, ends = b.constant(known), b.constant([known[axis] for axis in kernel_axes])
-    computed = known_dims(result)
-    if known is None or computed is None or any(computed[axis] != known[axis] for axis in kernel_axes):
-        starts = b.constant([0] * spatial)
-        result = b.typed(b.op("Slice", result, starts, ends, b.constant(kernel_axes)), ir.DataType.FLOAT, shape)
-    if not verified:
-        result = same_shape(b, result, expected)
-    return b.cast(result, b.node.outputs[0].dtype)
+
+
+def _not_empty(b: Builder, value: ir.Value) -> ir.Value:
+    """Appends an element of zeros to a batch that turns out to be empty at run time.
+
+    The batch is what the convolution sums over as its channels, and ONNX Runtime's Conv hangs when it has none.
+    """
+    rank = len(known_dims(value) or ())
+    missing = b.op("Max", b.op("Sub", b.constant([1]), b.op("Shape", value, start=0, end=1)), b.constant([0]))
+    pads = b.op("Concat", b.constant([0] * rank), missing, b.constant([0] * (rank - 1)), axis=0)
+    return b.typed(b.op("Pad", value, pads), ir.DataType.FLOAT, [None, *(known_dims(value) or ())[1:]])
 
 
 def _complete(b: Builder, target: Sizes, rank: int) -> Ints:
@@ -204,8 +232,8 @@ def _groups_as_batch(b: Builder, big: ir.Value, sides: _Sides, groups: int) -> i
     return b.typed(flat, ir.DataType.FLOAT, [per_group, None if batch is None else groups * batch, *spatial])
 
 
-def _check_channels(sides: _Sides, grid: Grid, shape: Sizes, wanted: Sizes) -> None:
-    """Checks batch and channels.
+def _check_channels(sides: _Sides, grid: Grid, shape: Sizes, wanted: Sizes) -> bool:
+    """Checks batch and channels; returns whether the channels are known.
 
     Raises:
         ShapeError: The tensors' batches differ, groups do not divide the channels, or weights_shape says otherwise.
@@ -227,6 +255,7 @@ def _check_channels(sides: _Sides, grid: Grid, shape: Sizes, wanted: Sizes) -> N
                 shape,
                 f"has {found} where the channels of {name} with {groups} groups give {required}.",
             )
+    return big[1] is not None and small[1] is not None
 
 
 def _check_sizes(sides: _Sides, grid: Grid, shape: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> bool:
