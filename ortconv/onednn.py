@@ -19,9 +19,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import numbers
+import operator
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import SupportsIndex
 
 from ortconv import onednn_shapes
 from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, AttributeType, is_unset
@@ -41,6 +44,7 @@ OWN_FIELD = "ortconv"
 """Field at the end of a file for what the format has no place for; other readers stop before it."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
+_SIZES = range(1 << 63)
 _F32_MAX = float.fromhex("0x1.fffffep+127")
 
 
@@ -139,11 +143,10 @@ class Graph:
             raise ValueError(f"tensor name {name!r} is taken, empty or a number")
         if dtype not in DTYPES:
             raise ValueError(f"tensor {name!r} has dtype {dtype!r}; allowed: {', '.join(DTYPES)}")
-        if shape is not None:
-            _check_shape(name, shape)
+        dims = None if shape is None else _checked_shape(name, shape)
         self._names.add(name)
         property_type = "constant" if constant else "host_scalar" if host_scalar else "undef"
-        tensor = Tensor(self._next_id, dtype, None if shape is None else tuple(shape), name, property_type)
+        tensor = Tensor(self._next_id, dtype, dims, name, property_type)
         self._next_id += 1
         return tensor
 
@@ -307,22 +310,26 @@ def typed(name: str, kind: AttributeType, value: object) -> Attribute:
 
 
 def _integer(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool) or operator.index(value) not in _INT64:
         raise ValueError(f"attribute {name}: {value!r} is not a 64-bit integer")
-    return value
+    return operator.index(value)
 
 
 def _number(name: str, value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _F32_MAX:
-        raise ValueError(f"attribute {name}: {value!r} is not a finite 32-bit number")
-    return float(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = math.inf if isinstance(value, int) and abs(value) > _F32_MAX else float(value)
+        if abs(number) <= _F32_MAX:
+            return number
+    raise ValueError(f"attribute {name}: {value!r} is not a finite 32-bit number")
 
 
-def _check_shape(name: str, shape: Sequence[int | None]) -> None:
-    if len(shape) > MAX_RANK or any(dim is not None and dim not in range(1 << 63) for dim in shape):
-        raise ValueError(f"tensor {name!r} has shape {list(shape)}; allowed: up to {MAX_RANK} dims, none negative")
-    if list(shape) == [None]:
+def _checked_shape(name: str, shape: Sequence[int | None]) -> tuple[int | None, ...]:
+    dims = tuple(None if dim is None else operator.index(dim) for dim in shape)
+    if len(dims) > MAX_RANK or any(dim is not None and dim not in _SIZES for dim in dims):
+        raise ValueError(f"tensor {name!r} has shape {list(dims)}; allowed: up to {MAX_RANK} dims, none negative")
+    if dims == (None,):
         raise ValueError(f"tensor {name!r} has shape [None], which the format cannot tell from an unknown rank")
+    return dims
 
 
 def _unset(kind: str, name: str, value: Attribute) -> bool:

@@ -198,6 +198,15 @@ def test_types_of_results() -> None:
     assert g.op("TypeCast", [x], dtype="bf16").dtype == "bf16"
 
 
+def test_numpy_numbers_are_numbers() -> None:
+    g = onednn.Graph()
+    x = g.tensor("x", "f32", np.array([2, 3]))
+    g.op("StaticTranspose", [x], order=np.array([1, 0]))
+    g.op("Elu", [x], alpha=np.float32(0.5))
+    assert [op.attributes for op in g.ops] == [{"order": (1, 0)}, {"alpha": 0.5}]
+    json.loads(g.to_json())
+
+
 def test_names_of_results_are_unique() -> None:
     g = onednn.Graph()
     x = g.tensor("relu", "f32", [2])
