@@ -8,7 +8,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.errors import ConversionError, ShapeError
 
-__all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized"]
+__all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized", "with_axes"]
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:
@@ -50,6 +50,24 @@ def length_of(value: ir.Value, input: str) -> int:
     if not isinstance(dim, int):
         raise ShapeError(input, value.shape, "its length must be known.")
     return dim
+
+
+def with_axes(b: Builder, result: ir.Value, data: ir.Value, axes: ir.Value, change: int) -> ir.Value:
+    """States the rank of a result that has one axis more or less for each entry of `axes`, where that is known.
+
+    Args:
+        b: The builder.
+        result: The result.
+        data: What it was made of.
+        axes: Axes that are known at run time only.
+        change: 1 or -1.
+    """
+    if data.shape is None or axes.shape is None:
+        return result
+    count = 1 if not len(axes.shape) else axes.shape[0]
+    if not isinstance(count, int):
+        return result
+    return b.typed(result, data.dtype, [None] * (len(data.shape) + change * count))
 
 
 def normalized(axes: Ints, rank: int, input: str) -> Ints:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -42,7 +42,8 @@ def _register(
             return _over_nothing(b, onnx_op, data)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
             return _integer(b, onnx_op, data, axes, keep_dims)
-        return compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
+        result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
+        return result if keep_dims or b.array(axes) is not None else with_axes(b, result, data, axes, -1)
 
     lower.__doc__ = f"{onnx_op}; Identity for an empty list of axes."
     REGISTRY.lowering(op_type, since=since)(lower)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -39,7 +39,7 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
     known = () if axes is None else known_ints(b, axes)
     if known is None:
         assert axes is not None
-        return b.op("Squeeze", data, int64_vector(b, axes))
+        return with_axes(b, b.op("Squeeze", data, int64_vector(b, axes)), data, axes, -1)
     if not known:
         return b.op("Squeeze", data)
     sizes = data.shape
@@ -56,7 +56,7 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
 @REGISTRY.lowering("Unsqueeze")
 def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
     """Unsqueeze."""
-    return b.op("Unsqueeze", data, int64_vector(b, axes))
+    return with_axes(b, b.op("Unsqueeze", data, int64_vector(b, axes)), data, axes, 1)
 
 
 @REGISTRY.lowering("Transpose")

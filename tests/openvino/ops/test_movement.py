@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset3, opset7, opset8, opset12, opset13, opset15, opset16
 
@@ -35,6 +36,11 @@ def _through(dtype: str, op: object) -> object:
     return lambda x: opset1.convert(op(opset1.convert(x, dtype)), "f32")  # type: ignore[operator]
 
 
+def _range_to_a_size(x: openvino.Node) -> openvino.Node:
+    size = opset1.squeeze(opset8.slice(opset3.shape_of(x, "i32"), ints(1), ints(2), ints(1)), ints(0))
+    return opset13.range(np.array(0, I32), size, np.array(1, I32), "i32")
+
+
 SHAPE = [
     Row(
         "reshape with a zero and a rest",
@@ -55,6 +61,7 @@ SHAPE = [
     Row("squeeze-15", lambda x: opset15.squeeze(x, ints(1)), [[numbers(2, 1, n)] for n in (3, 4)]),
     Row("squeeze-15 with allow_axis_skip", lambda x: opset15.squeeze(x, ints(0, 1), True), [[numbers(2, 1, 3)]]),
     Row("unsqueeze", lambda x: opset1.unsqueeze(x, ints(0, -1)), [[numbers(n, 3)] for n in (2, 4)]),
+    Row("range up to a size", _range_to_a_size, [[numbers(2, n)] for n in (3, 4)]),
     Row("unsqueeze by a scalar axis", lambda x: opset1.unsqueeze(x, np.array(1)), [[numbers(2, 3)]]),
     Row("transpose", lambda x: opset1.transpose(x, ints(2, 0, 1)), [[numbers(2, n, 4)] for n in (3, 5)]),
     Row("transpose by an empty order", lambda x: opset1.transpose(x, np.zeros(0, I64)), [[numbers(2, 3, 4)]]),
@@ -292,6 +299,18 @@ RANGES.append(Row("range-1", lambda z: opset1.range(np.array(0), z, np.array(2))
 @pytest.mark.parametrize("row", SHAPE + MOVEMENT + PADDING + GATHER + SLICES + STRIDED + RANGES, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+def test_axes_of_the_run() -> None:
+    """OpenVINO's CPU plugin refuses ranks that its shape inference does not know."""
+    x, flat, axes = numbers(2, 3, 4), numbers(2, 1, 3, 1), ints(1, 3)
+    for build, feed, expected in (
+        (opset1.unsqueeze, [x, axes], x[:, None, :, None]),
+        (opset1.squeeze, [flat, axes], flat[:, 0, :, 0]),
+        (opset1.reduce_max, [flat, axes], flat[:, 0, :, 0]),
+    ):
+        converted = conversion(model_of(build, [feed]))
+        assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
 
 
 def test_pad_by_a_value_of_the_run() -> None:
