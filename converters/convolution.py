@@ -322,8 +322,10 @@ def _check(
         )
     if divided is not None and divided % group:
         raise ShapeError(str(w.name), _dims(w), f"{divided} channels cannot be divided into {group} groups.")
-    if any(tap == 0 for tap in weights[2:]):
-        raise ShapeError(str(w.name), _dims(w), "the kernel has no taps; sizes of at least 1 are required.")
+    if 0 in weights or data[1] == 0:
+        raise ShapeError(
+            str(w.name), _dims(w), f"beside {_dims(x)} data: channels and kernel sizes of at least 1 are required."
+        )
     if bias is not None and channels is not None and (dims := _dims(bias)) is not None and dims != [channels]:
         raise ShapeError(str(bias.name), dims, f"[{channels}] is required: one entry per output channel.")
     return channels, data[2:], weights[2:]

@@ -78,7 +78,7 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
     if not bias:
         function.input.append(op.inputs[-1])
     function.doc_string = op.doc
-    return ir.from_proto(function)
+    return ir.serde.deserialize_function(function)
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
