@@ -50,6 +50,15 @@ void fill_line(const Line& line, const float* src, int64_t src_x, float* out) {
   zero(out + line.end, line.length - line.end);
 }
 
+// Whether the lines of these rows are simply the rows of src, one after the other in memory.
+bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t* sources, int64_t rows) {
+  if (line.origin != 0 || line.length != src_size || src_x != 1 || sources[0] == kOutside) return false;
+  for (int64_t i = 1; i < rows; ++i) {
+    if (sources[i] != sources[0] + i * src_size) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void list_sources(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, int64_t* sources) {
@@ -109,13 +118,17 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
     float* planes = grid;
     for (int64_t outer = 0; outer < geo.outer_planes; ++outer, planes += f.num_planes * geo.plane_size) {
       const int64_t* sources = buffers.sources + outer * plane_rows;
-      for (int64_t row = 0; row < plane_rows; row += kLines) {
-        const int64_t rows = std::min(kLines, plane_rows - row);
+      for (int64_t row = 0, rows; row < plane_rows; row += rows) {
+        rows = std::min(kLines, geo.image_rows - row % geo.image_rows);  // of one image
         for (int64_t i = 0; staged && i < rows; ++i) fill(whole, sources[row + i], src, buffers.lines + i * pitch);
         for (int64_t plane = 0; plane < f.num_planes; ++plane) {
           float* out = planes + plane * geo.plane_size + row * f.grid;
           if (!staged) {
             const Line line(origin_of(plane), f.grid, p.src_size[last]);
+            if (whole_rows(line, p.src_size[last], p.src_x[last], sources + row, rows)) {
+              std::memcpy(out, src + sources[row], rows * f.grid * sizeof(float));
+              continue;
+            }
             for (int64_t i = 0; i < rows; ++i) fill(line, sources[row + i], src, out + i * f.grid);
             continue;
           }
