@@ -112,6 +112,12 @@ def conversion(
         raise ValueError(f"opset {opset} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
     options = Options(semantics, target, opset)
     frontend = detect(source)
+    if tensors and not frontend.takes_tensors:
+        raise ModelFormatError(
+            str(source),
+            "",
+            f"data for {len(tensors)} tensors is given; allowed: none, since {frontend.title} holds its own.",
+        )
     graph = frontend.read(source, {} if tensors is None else tensors)
     lowered = lower(graph, frontend.registry, options)
     model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())

@@ -64,6 +64,7 @@ class Builder:
         self.steps: list[Step] = []
         self.initializers: list[ir.Value] = []
         self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
         self._node: SourceNode | None = None
 
     @property
@@ -178,10 +179,11 @@ class Builder:
 
     def unique(self, name: str) -> str:
         """Returns the name, or the name with a number when it is taken, and takes it."""
-        candidate, count = name, 1
+        candidate, count = name, self._counts.get(name, 1)
         while candidate in self._names:
             count += 1
             candidate = f"{name}_{count}"
+        self._counts[name] = count
         self._names.add(candidate)
         return candidate
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -28,6 +27,7 @@ class Frontend:
             the suffix or the type, at most at the first bytes.
         read: Reads a source into a graph; raises `ModelFormatError`.
         registry: The format's lowerings.
+        takes_tensors: Whether its files lack data that `read` can be given.
     """
 
     name: str
@@ -35,7 +35,4 @@ class Frontend:
     detect: Callable[[object], bool]
     read: Callable[[object, Tensors], SourceGraph]
     registry: Registry
-
-    def source_name(self, source: object) -> str:
-        """Returns the source as messages name it."""
-        return str(source) if isinstance(source, str | pathlib.Path) else f"<{type(source).__name__}>"
+    takes_tensors: bool = False

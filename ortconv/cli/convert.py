@@ -15,6 +15,7 @@ import numpy as np
 from ortconv import api
 from ortconv.builder import Semantics, Target
 from ortconv.cli import files, options, output, report
+from ortconv.errors import OrtconvError
 from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
 
 __all__ = ["command"]
@@ -90,16 +91,29 @@ def command(
     jobs = _plan(sources, target_file, target_dir)
     _keep_apart([job.target for job in jobs], report_file, sources, tensors_file)
     tensors = files.read_npz(tensors_file) if tensors_file else None
+    takers = {job for job in jobs if _takes_tensors(job)} or set(jobs)
     if target_dir:
         target_dir.mkdir(parents=True, exist_ok=True)
     entries = []
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
-        entries.append(_convert(job, f"Converting {job.source}{count}", semantics, target, opset, tensors))
+        entries.append(
+            _convert(
+                job, f"Converting {job.source}{count}", semantics, target, opset, tensors if job in takers else None
+            )
+        )
     if report_file:
         files.write_json(report_file, report.document(semantics, target, opset, entries))
     if any(entry["status"] != "converted" for entry in entries):
         raise click.exceptions.Exit(1)
+
+
+def _takes_tensors(job: _Job) -> bool:
+    """Whether the source's format lacks data; a source of no known format is refused when it is converted."""
+    try:
+        return api.detect(job.source).takes_tensors
+    except OrtconvError:
+        return False
 
 
 def _convert(

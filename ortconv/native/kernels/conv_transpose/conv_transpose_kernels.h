@@ -23,7 +23,8 @@ using PlanPtr = std::unique_ptr<Plan, PlanDeleter>;
 
 // Plans one node. static_part needs g, ic, oc, ker, stride, dilation and the weight strides; sizes, pads and the
 // other strides may still be zero. wei_const is null when the weights change from run to run.
-// Null when this family does not take the problem: more phases or taps than kMaxTaps.
+// Null when this family does not take the problem: more phases or taps than kMaxTaps, or weights that are not finite
+// (taps outside src are computed, on zeros). With run-time weights the caller has to see to the latter.
 PlanPtr make_plan(Op op, const ConvProblem& static_part, const float* wei_const, const ArchFlags& arch);
 constexpr int64_t kMaxTaps = 4096;
 

@@ -170,8 +170,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
-  const int64_t budget = std::max<int64_t>(
-      1, std::min<int64_t>(kGridBytes / 4 / std::max<int64_t>(plan.ic, 1), std::max<int64_t>(planes * per_thread, 256)));
+  const int64_t cells_in_l2 = kGridBytes / 4 / std::max<int64_t>(plan.ic, 1);
+  const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, kMinPositions)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {
     image *= axis[a].positions + halo_of(axis[a]);
@@ -218,10 +218,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
   columns = std::clamp<int64_t>(kTileBytes / 4 / block_rows / 32 * 32, 32, kMaxColumns);
-  blocks_per_tile = std::clamp<int64_t>(kTileBytes / 4 / columns / block_rows, 1, std::max<int64_t>(plan.num_blocks, 1));
+  const int64_t most_blocks = std::max<int64_t>(plan.num_blocks, 1);
+  blocks_per_tile = std::clamp<int64_t>(kTileBytes / 4 / columns / block_rows, 1, most_blocks);
 
   const int64_t block_weights = std::max<int64_t>(1, block_oc * plan.ic * plan.num_taps * 4);
-  blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, std::max<int64_t>(plan.num_blocks, 1));
+  blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, most_blocks);
   // Enough items to balance; their order keeps the copy of src across the items of a block.
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
   while (blocks_per_item > 1 && plan.g * num_position_blocks * ceil_div(plan.num_blocks, blocks_per_item) < wanted) {

@@ -202,12 +202,16 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {11}, {64}, {16}, {1}, {8}, {8}, 2, 1, 33, 1});
   list.push_back({Op::kConvTranspose, {4, 5, 6}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 2, 1, 16, 16});
   list.push_back({Op::kConvTranspose, {3, 5, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 0}, 1, 1, 9, 17});
-  list.push_back({Op::kConvTranspose, {200, 90}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, 1, 40, 15});  // several blocks
+  // several blocks
+  list.push_back({Op::kConvTranspose, {200, 90}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, 1, 40, 15});
   list.push_back({Op::kConvTranspose, {7, 300, 40}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {1, 0, 2}, 1, 1, 40, 9});
   list.push_back({Op::kConvTranspose, {20000}, {4}, {2}, {1}, {1}, {1}, 1, 1, 24, 5});
-  list.push_back({Op::kConvTranspose, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 700, 30});  // several chunks
-  list.push_back({Op::kConvTranspose, {4, 4}, {2, 2}, {5, 3}, {1, 1}, {0, 0}, {-9, -7}, 1, 1, 3, 5});  // s > k, beyond extent
-  list.push_back({Op::kConvTranspose, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {2, 1}, {-6, 0}, 1, 1, 3, 2});    // pad larger than kernel
+  // several chunks
+  list.push_back({Op::kConvTranspose, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 700, 30});
+  // s > k, beyond extent
+  list.push_back({Op::kConvTranspose, {4, 4}, {2, 2}, {5, 3}, {1, 1}, {0, 0}, {-9, -7}, 1, 1, 3, 5});
+  // pad larger than kernel
+  list.push_back({Op::kConvTranspose, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {2, 1}, {-6, 0}, 1, 1, 3, 2});
   list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {7, 9}, {0, 0}, 1, 1, 3, 10});
   list.push_back({Op::kConvTranspose, {0, 6}, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {-5, 0}, 1, 1, 3, 10});  // empty src
   list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {9, 0}, {0, 0}, 1, 1, 3, 10});   // empty dst

@@ -15,7 +15,8 @@ struct Entry {
   GemmKernel kernel;
 };
 
-#define GEMM_KERNEL(flag, name, mr, nr) {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name}},
+#define GEMM_KERNEL(flag, name, mr, nr) \
+  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name}},
 const Entry kEntries[] = {
 #include "kernels/gemm/kernels.inc"
 };

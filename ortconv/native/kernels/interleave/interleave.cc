@@ -23,7 +23,8 @@ struct Entry {
   InterleaveKernel kernel;
 };
 
-#define INTERLEAVE_KERNEL(flag, name, fence) {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name, fence}},
+#define INTERLEAVE_KERNEL(flag, name, fence) \
+  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name, fence}},
 const Entry kEntries[] = {
 #include "kernels/interleave/kernels.inc"
 };
