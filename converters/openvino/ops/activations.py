@@ -166,7 +166,7 @@ def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /)
     """HardSigmoid, or a formula where alpha or beta is no constant or on float64."""
     require(data, "data", FLOATS)
     slope, shift = b.array(alpha), b.array(beta)
-    if slope is not None and shift is not None and data.dtype != ir.DataType.DOUBLE:
+    if slope is not None and shift is not None and slope.size == shift.size == 1 and data.dtype != ir.DataType.DOUBLE:
         return apply(b, "HardSigmoid", data, alpha=float(slope.item()), beta=float(shift.item()))
     return compute(
         b,
@@ -225,6 +225,7 @@ def softsign(b: Builder, data: ir.Value, /) -> ir.Value:
 @REGISTRY.lowering("Clamp")
 def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
     """Clip; on integers min is rounded up, max down, and both into the type's range."""
+    require(data, "data", (*FLOATS, *INTEGERS))
     if min > max:
         raise UnsupportedAttributeError("min", min, f"at most max, {max}")
     dtype = dtype_of(data)

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.shapes import MAX_RANK
 from ortconv.errors import ConversionError, ShapeError
 
 __all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized", "with_axes"]
@@ -40,15 +41,17 @@ def int64_vector(b: Builder, value: ir.Value) -> ir.Value:
     return b.op("Reshape", cast, b.constant([-1]))
 
 
-def length_of(value: ir.Value, input: str) -> int:
+def length_of(value: ir.Value, input: str, *, most: int = MAX_RANK) -> int:
     """Returns how many entries a vector has.
 
     Raises:
-        ShapeError: That is not known.
+        ShapeError: That is not known, or more than `most`, by default one for each axis that a tensor can have.
     """
     dim = None if value.shape is None or len(value.shape) != 1 else value.shape[0]
     if not isinstance(dim, int):
         raise ShapeError(input, value.shape, "its length must be known.")
+    if dim > most:
+        raise ShapeError(input, value.shape, f"it has {dim} entries; allowed: at most {most}.")
     return dim
 
 
@@ -65,7 +68,7 @@ def with_axes(b: Builder, result: ir.Value, data: ir.Value, axes: ir.Value, chan
     if data.shape is None or axes.shape is None:
         return result
     count = 1 if not len(axes.shape) else axes.shape[0]
-    if not isinstance(count, int):
+    if not isinstance(count, int) or not 0 <= len(data.shape) + change * count <= MAX_RANK:
         return result
     return b.typed(result, data.dtype, [None] * (len(data.shape) + change * count))
 

@@ -33,6 +33,8 @@ def _gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch
     axes = constant_ints(b, axis, "axis")
     if len(axes) != 1:
         raise ShapeError("axis", axis.shape, "it must be one number.")
+    if data.shape is not None:
+        axes = normalized(axes, len(data.shape), "axis")
     _require_in_range(b, data, indices, axes[0])
     if batch_dims == 0:
         index = indices if indices.dtype in _INDEX_TYPES else b.cast(indices, ir.DataType.INT64)
@@ -63,7 +65,7 @@ def _gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch
 def _require_in_range(b: Builder, data: ir.Value, indices: ir.Value, axis: int) -> None:
     """Refuses constant indices for which OpenVINO fills in zeros, which ONNX cannot."""
     known = b.array(indices)
-    size = None if data.shape is None else data.shape[axis]
+    size = data.shape[axis] if data.shape is not None else None
     if known is None or not known.size or not isinstance(size, int):
         return
     low, high = int(known.min()), int(known.max())
@@ -123,6 +125,9 @@ def strided_slice(
     """Slice, then Squeeze (shrink_axis_mask) and Unsqueeze (new_axis_mask)."""
     count = length_of(begin, "begin")
     flags = [_flags(mask, count) for mask in (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)]
+    for input, bound in (("end", end), ("stride", stride)):
+        if bound is not None and length_of(bound, input) != count:
+            raise ShapeError(input, bound.shape, f"begin has {count} entries.")
     from_start, to_end, new, shrink, ellipsis = flags
     steps = _steps(data, new, shrink, ellipsis)
     strides = (1,) * count if stride is None else constant_ints(b, stride, "stride")

@@ -259,6 +259,11 @@ def _axes(b: Builder, data: ir.Value, axes: ir.Value | None) -> Ints:
 
 def _target(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_scales: bool) -> _Target:
     assert data.shape is not None
+    known = b.array(value)
+    if known is not None and known.shape != (len(axes),):
+        raise ShapeError(
+            "scales" if by_scales else "sizes", known.shape, f"it must have one entry per axis, {len(axes)}."
+        )
     sizes = [size if isinstance(size, int) and size else None for size in (data.shape[axis] for axis in axes)]
     if by_scales:
         return _by_scales(b, value, axes, sizes)

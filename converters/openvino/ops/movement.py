@@ -13,6 +13,9 @@ from ortconv.converters.openvino.ops.types import KERNELS, compute
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
+_MOST_PARTS = 1 << 16
+"""Bounds what a damaged file can ask for."""
+
 BlockMode = Literal["blocks_first", "depth_first"]
 
 
@@ -25,15 +28,19 @@ def concat(b: Builder, *inputs: ir.Value, axis: int) -> ir.Value:
 @REGISTRY.lowering("Split")
 def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> tuple[ir.Value, ...]:
     """Split into equal parts."""
-    if num_splits < 1:
-        raise UnsupportedAttributeError("num_splits", num_splits, "an integer of at least 1")
-    return b.op("Split", data, outputs=num_splits, axis=_axis(b, axis), num_outputs=num_splits)
+    if not 1 <= num_splits <= _MOST_PARTS:
+        raise UnsupportedAttributeError("num_splits", num_splits, f"an integer from 1 to {_MOST_PARTS}")
+    along = _axis(b, axis)
+    size = None if data.shape is None else data.shape[normalized((along,), len(data.shape), "axis")[0]]
+    if isinstance(size, int) and size % num_splits:
+        raise UnsupportedAttributeError("num_splits", num_splits, f"a divisor of the axis' size, {size}")
+    return b.op("Split", data, outputs=num_splits, axis=along, num_outputs=num_splits)
 
 
 @REGISTRY.lowering("VariadicSplit")
 def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir.Value, /) -> tuple[ir.Value, ...]:
     """Split; the length -1 becomes what the others leave."""
-    along, count = _axis(b, axis), length_of(split_lengths, "split_lengths")
+    along, count = _axis(b, axis), length_of(split_lengths, "split_lengths", most=_MOST_PARTS)
     known = known_ints(b, split_lengths)
     lengths = int64_vector(b, split_lengths)
     if known is None or -1 in known:

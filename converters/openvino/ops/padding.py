@@ -11,7 +11,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
 from ortconv.converters.openvino.ops.types import compute
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ConversionError
+from ortconv.errors import ConversionError, ShapeError
 
 __all__ = ["pad_zeros"]
 
@@ -33,6 +33,9 @@ def pad(
     """Pad; symmetric as Concat with reversed Slices; negative sizes as a Slice of what is padded."""
     begin, end = known_ints(b, pads_begin), known_ints(b, pads_end)
     if begin is not None and end is not None:
+        for input, sizes in (("pads_begin", begin), ("pads_end", end)):
+            if data.shape is not None and len(sizes) != len(data.shape):
+                raise ShapeError(input, [len(sizes)], f"data has {len(data.shape)} axes.")
         return _crop(b, _grow(b, data, begin, end, pad_value, pad_mode), begin, end)
     if pad_mode == "symmetric":
         raise ConversionError("pad_mode symmetric with pads computed at run time is not supported; allowed: constants.")
