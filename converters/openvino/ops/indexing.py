@@ -125,9 +125,9 @@ def strided_slice(
     """Slice, then Squeeze (shrink_axis_mask) and Unsqueeze (new_axis_mask)."""
     count = length_of(begin, "begin")
     flags = [_flags(mask, count) for mask in (begin_mask, end_mask, new_axis_mask, shrink_axis_mask, ellipsis_mask)]
-    for input, bound in (("end", end), ("stride", stride)):
-        if bound is not None and length_of(bound, input) != count:
-            raise ShapeError(input, bound.shape, f"begin has {count} entries.")
+    for label, bound in (("end", end), ("stride", stride)):
+        if bound is not None and length_of(bound, label) != count:
+            raise ShapeError(label, bound.shape, f"begin has {count} entries.")
     from_start, to_end, new, shrink, ellipsis = flags
     steps = _steps(data, new, shrink, ellipsis)
     strides = (1,) * count if stride is None else constant_ints(b, stride, "stride")

@@ -33,9 +33,9 @@ def pad(
     """Pad; symmetric as Concat with reversed Slices; negative sizes as a Slice of what is padded."""
     begin, end = known_ints(b, pads_begin), known_ints(b, pads_end)
     if begin is not None and end is not None:
-        for input, sizes in (("pads_begin", begin), ("pads_end", end)):
+        for label, sizes in (("pads_begin", begin), ("pads_end", end)):
             if data.shape is not None and len(sizes) != len(data.shape):
-                raise ShapeError(input, [len(sizes)], f"data has {len(data.shape)} axes.")
+                raise ShapeError(label, [len(sizes)], f"data has {len(data.shape)} axes.")
         return _crop(b, _grow(b, data, begin, end, pad_value, pad_mode), begin, end)
     if pad_mode == "symmetric":
         raise ConversionError("pad_mode symmetric with pads computed at run time is not supported; allowed: constants.")
