@@ -19,4 +19,6 @@ __all__ = ["FRONTEND"]
 _OPS = (backward_data, backward_weights, convolution, elementwise, movement, normalization)
 assert _OPS  # Importing them fills the registry.
 
-FRONTEND = Frontend("onednn", "oneDNN Graph JSON (.json) or ortconv.onednn.Graph", detect, read, REGISTRY, takes_tensors=True)
+FRONTEND = Frontend(
+    "onednn", "oneDNN Graph JSON (.json) or ortconv.onednn.Graph", detect, read, REGISTRY, takes_tensors=True
+)
