@@ -37,7 +37,7 @@ struct AxisFrame {
   int64_t shift_min, shift_max;
   bool planar;
   int64_t num_planes;
-  int64_t plane_shift[kMaxPlanarTaps];  // planar transposed convolution: ascending by first use
+  int64_t plane_shift[kMaxPlanarTaps];  // planar transposed convolution: in order of first use
 };
 
 struct TapPlace {

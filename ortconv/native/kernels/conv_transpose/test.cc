@@ -1,7 +1,8 @@
 // Every ISA path this CPU has against a naive sum in double.
 //
-// The bound per element: each of the n products and sums rounds once, so |error| <= n * eps * n * max|src| * max|wei|
-// at worst; 2 * eps * (n + 1) * sum|src * wei| is what a sum in any order of float FMAs keeps, with a factor to spare.
+// The bound per element: n products and sums round once each, in any order, so |error| <= n * eps * sum|src * wei|;
+// twice that, and two more roundings for the bias and the total.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -147,7 +148,9 @@ void check(const Shape& s, const ArchFlags& arch, const char* isa) {
   ConvProblem part = p;  // what a caller knows before the inputs
   part.mb = 0;
   part.src_n = part.src_c = part.dst_n = part.dst_c = 0;
-  for (int a = 0; a < kMaxSpatial; ++a) part.src_size[a] = part.dst_size[a] = part.pad[a] = part.src_x[a] = part.dst_x[a] = 0;
+  for (int a = 0; a < kMaxSpatial; ++a) {
+    part.src_size[a] = part.dst_size[a] = part.pad[a] = part.src_x[a] = part.dst_x[a] = 0;
+  }
   const PlanPtr plan = make_plan(s.op, part, s.constant ? wei.data() : nullptr, arch);
   if (plan == nullptr) {
     std::printf("FAIL %s [%s]: no plan\n", s.describe().c_str(), isa);
@@ -161,8 +164,8 @@ void check(const Shape& s, const ArchFlags& arch, const char* isa) {
     std::fill_n(dst.begin(), 16, kGuard);
     std::fill_n(dst.end() - 16, 16, kGuard);
     Aligned scratch(scratch_bytes(*plan, p, threads));
-    kernels::run(*plan, p, src.data(), s.constant ? nullptr : wei.data(), s.bias ? bias.data() : nullptr, dst.data() + 16,
-                 scratch.data, {nullptr, threads == 1 ? serial : threaded, threads});
+    kernels::run(*plan, p, src.data(), s.constant ? nullptr : wei.data(), s.bias ? bias.data() : nullptr,
+                 dst.data() + 16, scratch.data, {nullptr, threads == 1 ? serial : threaded, threads});
     ++checked;
     int64_t bad = -1;
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
@@ -204,7 +207,8 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {3, 5, 7}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 0, 1}, {0, 1, 0}, 1, 1, 9, 17});
   // several blocks
   list.push_back({Op::kConvTranspose, {200, 90}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, 1, 40, 15});
-  list.push_back({Op::kConvTranspose, {7, 300, 40}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {1, 0, 2}, 1, 1, 40, 9});
+  list.push_back(
+      {Op::kConvTranspose, {7, 300, 40}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {1, 0, 2}, 1, 1, 40, 9});
   list.push_back({Op::kConvTranspose, {20000}, {4}, {2}, {1}, {1}, {1}, 1, 1, 24, 5});
   // several chunks
   list.push_back({Op::kConvTranspose, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 700, 30});
@@ -247,8 +251,8 @@ std::vector<Shape> shapes(int random_count) {
       s.pad.push_back(pick({0, 0, 1, 2, 3, 6}));
       s.pad_end.push_back(s.op == Op::kConv ? pick({0, 1, 2, 5}) : pick({0, 0, 1, 2, -1, -3, -7}));
       if (s.op == Op::kConv) {
-        s.src.back() = std::max(s.src.back(), (s.ker.back() - 1) * s.dilation.back() + 1 - s.pad.back() - s.pad_end.back());
-        s.src.back() = std::max<int64_t>(s.src.back(), 1);
+        const int64_t extent = (s.ker.back() - 1) * s.dilation.back() + 1;
+        s.src.back() = std::max({s.src.back(), extent - s.pad.back() - s.pad_end.back(), int64_t{1}});
       }
     }
     double work = static_cast<double>(s.mb * s.ic * s.oc / s.g);
@@ -264,10 +268,16 @@ std::vector<Shape> shapes(int random_count) {
 
 void refuses_what_it_cannot_do() {
   Shape s{Op::kConvTranspose, {2, 2}, {65, 65}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
-  if (make_plan(s.op, problem_of(s), nullptr, ArchFlags{}) != nullptr) ++failures, std::printf("FAIL: too many taps taken\n");
+  if (make_plan(s.op, problem_of(s), nullptr, ArchFlags{}) != nullptr) {
+    ++failures;
+    std::printf("FAIL: took more taps than kMaxTaps\n");
+  }
   Shape t{Op::kConvTranspose, {2}, {1}, {1}, {1}, {0}, {0}};
   const float inf = std::numeric_limits<float>::infinity();
-  if (make_plan(t.op, problem_of(t), &inf, ArchFlags{}) != nullptr) ++failures, std::printf("FAIL: infinite weight taken\n");
+  if (make_plan(t.op, problem_of(t), &inf, ArchFlags{}) != nullptr) {
+    ++failures;
+    std::printf("FAIL: took an infinite weight\n");
+  }
 }
 
 }  // namespace
