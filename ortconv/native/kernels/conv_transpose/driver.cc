@@ -35,8 +35,8 @@ void fill_tap_offsets(const Run& run) {
       for (int a = plan.ndims - 1; a >= 0; --a) {
         const AxisFrame& f = run.geometry.axis[a];
         const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
-        const TapPlace place = place_tap(plan.op, plan.axis[a], f, run.problem.pad[a], ag.classes[0],
-                                         ag.taps[0][rest % ag.num_taps()]);
+        const TapPlace place =
+            place_tap(plan.op, plan.axis[a], f, run.problem.pad[a], ag.classes[0], ag.taps[0][rest % ag.num_taps()]);
         rest /= ag.num_taps();
         plane += place.plane * planes;
         planes *= f.num_planes;
@@ -122,8 +122,8 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
       for (int64_t block = first; block < end; ++block) {
         const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
         const Panels panels(block_oc * group.num_classes, plan.gemm->mr);
-        const float* a = run.packed() + plan.packed_offset(group_index, block, group) +
-                         c0 * panels.rows * group.num_taps;
+        const float* a =
+            run.packed() + plan.packed_offset(group_index, block, group) + c0 * panels.rows * group.num_taps;
         float* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
         for (int64_t panel = 0; panel < panels.count; ++panel) {
           float* c[kMaxRows];
@@ -178,8 +178,8 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
           const int64_t b_end = std::min(b + geo.blocks_per_tile, last);
           multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
           const int64_t oc = plan.block_begin(b);
-          scatter(stage, unit, segments, num_segments, tile, block.group * plan.oc + oc,
-                  plan.block_begin(b_end) - oc, run.bias, run.dst);
+          scatter(stage, unit, segments, num_segments, tile, block.group * plan.oc + oc, plan.block_begin(b_end) - oc,
+                  run.bias, run.dst);
         }
       }
     }

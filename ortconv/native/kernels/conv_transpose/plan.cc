@@ -31,8 +31,8 @@ AxisPlan plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, bool me
   for (const auto& [shift, class_taps] : at_shift) {
     std::vector<int64_t> classes;
     for (const auto& [r, k] : class_taps) classes.push_back(r);
-    auto group = std::find_if(axis.groups.begin(), axis.groups.end(),
-                              [&](const AxisGroup& g) { return g.classes == classes; });
+    auto group =
+        std::find_if(axis.groups.begin(), axis.groups.end(), [&](const AxisGroup& g) { return g.classes == classes; });
     if (group == axis.groups.end()) {
       group = axis.groups.insert(group, AxisGroup{classes, std::vector<std::vector<int64_t>>(classes.size())});
     }

@@ -37,8 +37,8 @@ struct AxisPlan {
 struct GemmGroup {
   int64_t axis_group[kMaxSpatial];
   int64_t num_classes, num_taps;
-  int64_t weights_before;  // packed weights per (dst channel, src channel) of the groups before this one
-  int64_t taps_before;     // likewise its first entry in the table of tap offsets
+  int64_t weights_before;           // packed weights per (dst channel, src channel) of the groups before this one
+  int64_t taps_before;              // likewise its first entry in the table of tap offsets
   std::vector<int64_t> unit_class;  // which class of the unit each class is
   std::vector<int64_t> wei_offset;  // [class][tap] into the weights, without the channels
 };
@@ -46,7 +46,7 @@ struct GemmGroup {
 // GEMM groups that together fill whole rows of dst: one class of every axis but the last, or all classes if merged.
 struct Unit {
   int64_t first_group, num_groups;
-  int64_t num_classes;  // row-major, the last axis complete
+  int64_t num_classes;               // row-major, the last axis complete
   std::vector<int64_t> outer_class;  // [num_classes / classes of the last axis][axes before the last]: the residues
 };
 
@@ -56,7 +56,7 @@ struct Plan {
   int64_t g, ic, oc;  // channels per group
   AxisPlan axis[kMaxSpatial];
   int64_t num_classes, num_taps;  // all axes together
-  bool merged;                     // classes share GEMMs, and therefore shifts
+  bool merged;                    // classes share GEMMs, and therefore shifts
 
   std::vector<GemmGroup> groups;  // the last axis varies fastest
   std::vector<Unit> units;

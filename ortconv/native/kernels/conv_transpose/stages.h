@@ -37,7 +37,7 @@ struct Scatter {
   const Geometry& geometry;
   const ConvProblem& problem;
   const int64_t* last_phase;  // phase of each class of the last axis
-  const float** rows;  // room for one pointer per phase of the last axis
+  const float** rows;         // room for one pointer per phase of the last axis
 };
 
 // Writes the tile of `unit` for dst channels [oc_begin, oc_begin + oc_count), counted over all groups, bias added.

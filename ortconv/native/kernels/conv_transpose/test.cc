@@ -227,9 +227,7 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConv, {100}, {40}, {20}, {1}, {3}, {4}, 1, 1, 2, 7});
 
   std::mt19937 random(7);
-  const auto pick = [&](std::initializer_list<int64_t> values) {
-    return *(values.begin() + random() % values.size());
-  };
+  const auto pick = [&](std::initializer_list<int64_t> values) { return *(values.begin() + random() % values.size()); };
   for (int i = 0; i < random_count; ++i) {
     Shape s;
     s.op = random() % 4 == 0 ? Op::kConv : Op::kConvTranspose;

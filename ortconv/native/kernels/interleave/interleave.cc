@@ -6,8 +6,7 @@
 
 namespace ortconv::kernels {
 
-#define INTERLEAVE_KERNEL(flag, name, fence) \
-  void name(const float* const*, int64_t, int64_t, float, float*, Store);
+#define INTERLEAVE_KERNEL(flag, name, fence) void name(const float* const*, int64_t, int64_t, float, float*, Store);
 #include "kernels/interleave/kernels.inc"
 #undef INTERLEAVE_KERNEL
 

@@ -6,11 +6,9 @@
 
 namespace ortconv::kernels {
 
-void interleave_f32_generic(const float* const* src, int64_t phases, int64_t n, float bias, float* dst,
-                            Store store);
+void interleave_f32_generic(const float* const* src, int64_t phases, int64_t n, float bias, float* dst, Store store);
 
-void interleave_f32_avx2(const float* const* src, int64_t phases, int64_t n, float bias, float* dst,
-                         Store store) {
+void interleave_f32_avx2(const float* const* src, int64_t phases, int64_t n, float bias, float* dst, Store store) {
   const __m256 bias8 = _mm256_set1_ps(bias);
   int64_t i = 0;
   if (phases == 1) {

@@ -7,8 +7,7 @@
 
 namespace ortconv::kernels {
 
-void interleave_f32_generic(const float* const* src, int64_t phases, int64_t n, float bias, float* dst,
-                            Store store);
+void interleave_f32_generic(const float* const* src, int64_t phases, int64_t n, float bias, float* dst, Store store);
 
 namespace {
 
@@ -103,18 +102,26 @@ void interleave(const float* const* src, int64_t n, float bias, float* dst, Stor
 
 }  // namespace
 
-void interleave_f32_avx512(const float* const* src, int64_t phases, int64_t n, float bias, float* dst,
-                           Store store) {
+void interleave_f32_avx512(const float* const* src, int64_t phases, int64_t n, float bias, float* dst, Store store) {
   switch (phases) {
-    case 1: return interleave<1>(src, n, bias, dst, store);
-    case 2: return interleave<2>(src, n, bias, dst, store);
-    case 3: return interleave<3>(src, n, bias, dst, store);
-    case 4: return interleave<4>(src, n, bias, dst, store);
-    case 5: return interleave<5>(src, n, bias, dst, store);
-    case 6: return interleave<6>(src, n, bias, dst, store);
-    case 7: return interleave<7>(src, n, bias, dst, store);
-    case 8: return interleave<8>(src, n, bias, dst, store);
-    default: return interleave_f32_generic(src, phases, n, bias, dst, store);
+    case 1:
+      return interleave<1>(src, n, bias, dst, store);
+    case 2:
+      return interleave<2>(src, n, bias, dst, store);
+    case 3:
+      return interleave<3>(src, n, bias, dst, store);
+    case 4:
+      return interleave<4>(src, n, bias, dst, store);
+    case 5:
+      return interleave<5>(src, n, bias, dst, store);
+    case 6:
+      return interleave<6>(src, n, bias, dst, store);
+    case 7:
+      return interleave<7>(src, n, bias, dst, store);
+    case 8:
+      return interleave<8>(src, n, bias, dst, store);
+    default:
+      return interleave_f32_generic(src, phases, n, bias, dst, store);
   }
 }
 
