@@ -12,13 +12,15 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnx_ir.passes.common
 
 from ortconv import checking, functions
 from ortconv.builder import Options, Semantics, Step, Target
 from ortconv.converters import FRONTENDS
-from ortconv.errors import ModelFormatError, SemanticsWarning
+from ortconv.errors import ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
 from ortconv.frontend import Frontend, Tensors
 from ortconv.lowering import lower
+from ortconv.opset import register_schemas
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
 
@@ -125,6 +127,7 @@ def conversion(
         {"ortconv.source.format": graph.format, "ortconv.source.file": graph.path, "ortconv.semantics": semantics}
     )
     functions.attach(model)
+    _complete_outputs(model, graph.path)
     if target == "onnx":
         functions.inline(model)
     checking.check(model, graph.path)
@@ -168,6 +171,38 @@ def convert(
     for text in result.warnings:
         warnings.warn(text, SemanticsWarning, stacklevel=2)
     return result.to_proto()
+
+
+def _complete_outputs(model: ir.Model, path: str) -> None:
+    """Infers the shape of an output where the source leaves even the rank open, which ONNX does not allow.
+
+    Raises:
+        ConversionErrors: The rank is known at run time only.
+    """
+    if all(value.shape is not None for value in model.graph.outputs):
+        return
+    register_schemas()
+    onnx_ir.passes.common.ShapeInferencePass()(model)
+    errors = [
+        ShapeError(
+            str(value.name), None, "the rank is known at run time only; ONNX outputs have a fixed rank.", node=ref
+        )
+        for value in model.graph.outputs
+        if value.shape is None and (ref := _origin(value)) is not None
+    ]
+    if errors:
+        raise ConversionErrors(f"{path}: {len(errors)} outputs refused", errors)
+
+
+def _origin(value: ir.Value) -> NodeRef | None:
+    """Returns the source node that computes a value, from the metadata of its ONNX node."""
+    node = value.producer()
+    if node is None:
+        return None
+    facts = [
+        node.metadata_props.get(f"ortconv.source.{name}", "") for name in ("file", "op_type", "name", "id", "version")
+    ]
+    return NodeRef(*facts)
 
 
 def _bytes(model: ir.Model) -> int:

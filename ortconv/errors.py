@@ -150,10 +150,14 @@ class ShapeError(ConversionError):
         shape: The shape found (None when unknown).
     """
 
-    def __init__(self, input: str, shape: Iterable[object] | None, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"{input} has shape {shown(None if shape is None else list(shape))}: {problem}", hint=hint)
+    def __init__(
+        self, input: str, shape: Iterable[object] | None, problem: str, *, hint: str = "", node: NodeRef | None = None
+    ) -> None:
+        dims = None if shape is None else tuple(shape)
+        found = "an unknown shape" if dims is None else f"shape {shown(dims)}"
+        super().__init__(f"{input} has {found}: {problem}", hint=hint, node=node)
         self.input = input
-        self.shape = None if shape is None else tuple(shape)
+        self.shape = dims
 
 
 class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):  # noqa: N818 - a group, named like one

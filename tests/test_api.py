@@ -209,3 +209,29 @@ def test_source_of_no_known_format_is_refused() -> None:
 def test_data_for_a_format_that_holds_its_own_is_refused() -> None:
     with pytest.raises(ortconv.ModelFormatError, match="data for 1 tensors is given"):
         ortconv.convert(SOURCES / "unet_decoder.xml", tensors={"x": np.zeros(1)})
+
+
+class TestOutputOfUnknownRank:
+    def reduction(self, keep_dims: bool) -> object:
+        openvino = pytest.importorskip("openvino", reason="the source is built with OpenVINO")
+        from openvino import opset8
+
+        x = opset8.parameter([-1, 4, 5], name="x", dtype=np.float32)
+        axes = opset8.parameter([-1], name="axes", dtype=np.int64)
+        node = opset8.exp(opset8.reduce_sum(x, axes, keep_dims))
+        node.set_friendly_name("result")
+        node.output(0).set_names({"result"})
+        return openvino.Model([node], [x, axes])
+
+    def test_it_is_inferred_where_possible(self) -> None:
+        model = ortconv.convert(self.reduction(keep_dims=True))
+        assert len(model.graph.output[0].type.tensor_type.shape.dim) == 3
+
+    def test_it_is_refused_otherwise(self) -> None:
+        with pytest.raises(ortconv.ConversionErrors) as caught:
+            ortconv.convert(self.reduction(keep_dims=False))
+        (error,) = caught.value.exceptions
+        assert isinstance(error, ortconv.ShapeError)
+        assert (error.input, error.shape) == ("result", None)
+        assert error.node is not None
+        assert (error.node.op_type, error.node.name) == ("Exp", "result")
