@@ -16,13 +16,10 @@ import onnx.reference.op_run  # refuses to be imported once two domains have an 
 import onnx.shape_inference
 from onnx import TensorProto
 
-__all__ = ["ACCUMULATION", "DOMAIN", "OPS", "REQUIRES_PLUGIN", "VERSION", "Op", "register_schemas"]
+__all__ = ["ACCUMULATION", "DOMAIN", "OPS", "VERSION", "Op", "needs_plugin", "register_schemas"]
 
 DOMAIN = "org.ortconv"
 VERSION = 1
-
-REQUIRES_PLUGIN = "ortconv.requires_plugin"
-"""Metadata key of a model that only our plugin computes exactly."""
 
 ACCUMULATION: dict[int, int] = {
     TensorProto.FLOAT: TensorProto.FLOAT,
@@ -132,6 +129,18 @@ CONV = Op(
     "Convolution (cross-correlation), for every element type.",
 )
 OPS: tuple[Op, ...] = (CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, CONV)
+
+
+def needs_plugin(model: onnx.ModelProto) -> bool:
+    """Whether a model holds nodes of ours without their function bodies, as files that other tools wrote may do."""
+    bodies = {(function.domain, function.name) for function in model.functions}
+    graphs = [model.graph.node, *(function.node for function in model.functions)]
+    while graphs:
+        for node in graphs.pop():
+            if node.domain == DOMAIN and (node.domain, node.op_type) not in bodies:
+                return True
+            graphs += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
+    return False
 
 
 def register_schemas() -> None:

@@ -24,7 +24,7 @@ from onnx import TensorProto
 
 from ortconv import plugin, pyops
 from ortconv.errors import PluginError
-from ortconv.opset import REQUIRES_PLUGIN
+from ortconv.opset import needs_plugin
 from ortconv.pyops_rewrite import rewrite
 
 plugin.import_onnxruntime()  # says in our words what is missing
@@ -98,11 +98,12 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         try:
             super().__init__(source, options, **more)
         except Exception as error:
-            if _metadata(model_or_path).get(REQUIRES_PLUGIN):
-                raise _needs_plugin() from error
+            if _lacks_bodies(model_or_path):
+                raise PluginError(
+                    "the model needs the ortconv plugin: it holds operators of org.ortconv without function bodies.",
+                    "Use backend='native' or backend='python'.",
+                ) from error
             raise
-        if self.get_modelmeta().custom_metadata_map.get(REQUIRES_PLUGIN):
-            raise _needs_plugin()
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -214,16 +215,16 @@ def _load(model: _Model) -> onnx.ModelProto:
     return onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
 
 
-def _metadata(model: _Model) -> dict[str, str]:
-    """Returns a model's metadata, which is empty for what is no ONNX model."""
+def _lacks_bodies(model: _Model) -> bool:
+    """Whether only our library can run the model; False for what is no ONNX model."""
     try:
         if isinstance(model, bytes):
             model = onnx.load_from_string(model)
         elif not isinstance(model, onnx.ModelProto):
             model = onnx.load(model, load_external_data=False)
     except Exception:  # whatever it is, ONNX Runtime has refused it with a better message
-        return {}
-    return {entry.key: entry.value for entry in model.metadata_props}
+        return False
+    return needs_plugin(model)
 
 
 def _needs_plugin() -> PluginError:

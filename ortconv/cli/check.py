@@ -10,7 +10,7 @@ import onnx
 
 from ortconv import checking
 from ortconv.cli import options, output
-from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
+from ortconv.opset import DOMAIN, needs_plugin
 
 __all__ = ["command"]
 
@@ -45,9 +45,7 @@ def _describe(model: onnx.ModelProto) -> str:
     ours = {op_type: count for (domain, op_type), count in nodes.items() if domain == DOMAIN}
     if ours:
         parts.append(f"{DOMAIN}: " + ", ".join(f"{count} {op_type}" for op_type, count in sorted(ours.items())))
-        missing = any((DOMAIN, op_type) not in bodies for op_type in ours)
-        needed = missing or any(entry.key == REQUIRES_PLUGIN and entry.value for entry in model.metadata_props)
-        parts.append("needs the plugin" if needed else "runs without the plugin")
+        parts.append("needs the plugin" if needs_plugin(model) else "runs without the plugin")
     else:
         parts.append(f"no operators of {DOMAIN}")
     others = sorted({domain for domain, op_type in nodes if (domain, op_type) not in bodies} - {DOMAIN, *_STANDARD})

@@ -16,7 +16,7 @@ from ortconv import api
 from ortconv.builder import Semantics, Target
 from ortconv.cli import files, options, output, report
 from ortconv.errors import OrtconvError
-from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
+from ortconv.opset import DOMAIN
 
 __all__ = ["command"]
 
@@ -138,9 +138,6 @@ def _summary(done: api.Conversion) -> str:
     ours = [node for node in nodes if node.domain == DOMAIN]
     parts = [f"{len(nodes) - len(ours)} standard", f"{len(ours)} {DOMAIN}"] if ours else ["all standard"]
     text = f"{output.count(len(nodes), 'node')} ({', '.join(parts)})"
-    missing = any(node.op_identifier() not in done.model.functions for node in ours)
-    if missing or done.model.metadata_props.get(REQUIRES_PLUGIN):
-        text += ", needs the plugin"
     return text + (f", {output.count(len(done.warnings), 'warning')}" if done.warnings else "")
 
 

@@ -7,7 +7,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +19,7 @@ from onnx import TensorProto, helper
 import ortconv
 from ortconv import plugin, reference, session
 from ortconv.errors import PluginError
-from ortconv.opset import DOMAIN, REQUIRES_PLUGIN
+from ortconv.opset import DOMAIN
 from ortconv.session import InferenceSession
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -177,33 +176,29 @@ def test_ortconv_imports_without_onnxruntime() -> None:
     assert ortconv.InferenceSession is InferenceSession
 
 
-class TestModelThatNeedsThePlugin:
-    METADATA = {REQUIRES_PLUGIN: "1"}  # noqa: RUF012
+def without_bodies(inside_if: bool) -> onnx.ModelProto:
+    """Returns a model of ours as another tool may write it: nodes kept, functions dropped."""
+    node = helper.make_node("Conv", ["x", "x"], ["z"], domain=DOMAIN)
+    if not inside_if:
+        node.output[0] = "y"
+        return make_model([node], {"x": 1}, {"y": 1})
+    branch = helper.make_graph([node], "branch", [], [helper.make_tensor_value_info("z", 1, None)])
+    condition = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("c", TensorProto.BOOL, [], [True]))
+    choice = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    return make_model([condition, choice], {"x": 1}, {"y": 1})
 
-    def loads(self) -> onnx.ModelProto:
-        node = helper.make_node("Identity", ["x"], ["y"])
-        return make_model([node], {"x": 1}, {"y": 1}, metadata=self.METADATA)
 
-    def does_not_load(self) -> onnx.ModelProto:
-        node = helper.make_node("Conv", ["x", "x"], ["y"], domain=DOMAIN)
-        return make_model([node], {"x": 1}, {"y": 1}, metadata=self.METADATA)
-
-    @pytest.mark.parametrize("make", [loads, does_not_load])
-    @pytest.mark.parametrize("form", ["path", "bytes", "proto"])
-    def test_is_refused_without_it(
-        self, make: Callable[[Any], onnx.ModelProto], form: str, tmp_path: pathlib.Path
-    ) -> None:
-        model = make(self)
-        path = tmp_path / "model.onnx"
-        onnx.save(model, path)
-        given = {"path": path, "bytes": model.SerializeToString(), "proto": model}[form]
-        with pytest.raises(PluginError) as caught:
-            InferenceSession(given, backend="none")
-        assert caught.value.problem.startswith("the model needs the ortconv plugin")
-        assert caught.value.hint == "Use backend='native' or backend='python'."
-
-    def test_loads_with_it(self) -> None:
-        InferenceSession(self.loads(), backend="python")
+@pytest.mark.parametrize("inside_if", [False, True])
+@pytest.mark.parametrize("form", ["path", "bytes", "proto"])
+def test_model_without_bodies_says_that_it_needs_the_plugin(inside_if: bool, form: str, tmp_path: pathlib.Path) -> None:
+    model = without_bodies(inside_if)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    given = {"path": path, "bytes": model.SerializeToString(), "proto": model}[form]
+    with pytest.raises(PluginError) as caught:
+        InferenceSession(given, backend="none")
+    assert caught.value.problem.startswith("the model needs the ortconv plugin")
+    assert caught.value.hint == "Use backend='native' or backend='python'."
 
 
 @pytest.mark.parametrize("model", [b"garbage", "no/such/file.onnx"])
