@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
-import tempfile
 import warnings
 from collections.abc import Mapping
 
@@ -14,7 +12,7 @@ import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common
 
-from ortconv import checking, functions
+from ortconv import checking, functions, writing
 from ortconv.builder import Options, Semantics, Step, Target
 from ortconv.converters import FRONTENDS
 from ortconv.errors import ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
@@ -66,18 +64,14 @@ class Conversion:
         """Writes the model, whole or not at all; weights over 2 GiB go to ``<path>.data`` beside it.
 
         Args:
-            path: The file to write; it is replaced if it exists.
+            path: The file to write; it is replaced if it exists, and a symbolic link to it is followed.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: The file cannot be written, or it is something else: a folder, a device.
         """
-        target = pathlib.Path(path)
-        external = f"{target.name}.data" if _bytes(self.model) >= _EXTERNAL_DATA_BYTES else None
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-            ir.save(self.model, pathlib.Path(folder) / target.name, external_data=external)
-            if external:
-                os.replace(pathlib.Path(folder) / external, target.parent / external)
-            os.replace(pathlib.Path(folder) / target.name, target)
+        with writing.whole(path) as temporary:
+            external = f"{temporary.name}.data" if _bytes(self.model) >= _EXTERNAL_DATA_BYTES else None
+            ir.save(self.model, temporary, external_data=external)
 
 
 def detect(source: object) -> Frontend:
@@ -111,7 +105,7 @@ def conversion(
     Raises: see `convert`.
     """
     if opset not in OPSETS:
-        raise ValueError(f"opset {opset} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
+        raise ValueError(f"opset {opset!r} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
     options = Options(semantics, target, opset)
     frontend = detect(source)
     if tensors and not frontend.takes_tensors:
@@ -162,7 +156,7 @@ def convert(
         ModelFormatError: The source cannot be read.
         ConversionErrors: Nodes were refused; one error each.
         CheckError: The result fails the checker, which is a bug of ours.
-        ValueError: `opset` is not supported.
+        ValueError: `opset` is not supported, or `semantics` or `target` is unknown.
 
     Warns:
         SemanticsWarning: For a node, spec page and library give different results.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,18 @@ class Options:
         semantics: Follow the spec pages, or reproduce the source's own library where the two differ.
         target: Which nodes may be emitted; see `ortconv.convert`.
         opset: Version of the ai.onnx opset to emit.
+
+    Raises:
+        ValueError: `semantics` or `target` is unknown: taken for the default, it would give other numbers silently.
     """
 
     semantics: Semantics = "spec"
     target: Target = "auto"
     opset: int = 21
+
+    def __post_init__(self) -> None:
+        _known("semantics", self.semantics, get_args(Semantics))
+        _known("target", self.target, get_args(Target))
 
 
 @dataclasses.dataclass
@@ -205,3 +212,8 @@ def origin(ref: NodeRef) -> dict[str, str]:
 
 def _attribute(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+def _known(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} {value!r} is unknown; allowed: {', '.join(allowed)}")

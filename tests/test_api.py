@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import warnings
+from typing import Any
 
 import numpy as np
 import onnx
@@ -88,6 +90,19 @@ def test_each_opset_is_the_one_written_and_runs(opset: int) -> None:
 def test_other_opset_is_a_value_error(opset: int) -> None:
     with pytest.raises(ValueError, match=rf"opset {opset} is not supported; allowed: 19 to 25"):
         ortconv.convert(backward_data(), opset=opset)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"semantics": "Runtime"}, "semantics 'Runtime' is unknown; allowed: spec, runtime"),
+        ({"target": None}, "target None is unknown; allowed: auto, onnx, plugin"),
+    ],
+)
+def test_unknown_option_is_not_taken_for_the_default(options: dict[str, Any], problem: str) -> None:
+    for function in (ortconv.convert, ortconv.conversion, ortconv.verify):
+        with pytest.raises(ValueError, match=problem):
+            function(backward_data(), **options)
 
 
 def test_targets_choose_the_nodes() -> None:
@@ -180,6 +195,31 @@ class TestSaving:
             ortconv.conversion(SOURCES / "upsample_picture.xml").save(path)
         assert path.read_bytes() == b"old"
         assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
+    def test_what_is_no_file_is_not_replaced(self, tmp_path: pathlib.Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        with pytest.raises(OSError, match="is not a regular file and is not replaced") as caught:
+            ortconv.conversion(SOURCES / "upsample_picture.xml").save(pipe)
+        assert caught.value.filename == str(pipe)
+        assert pipe.is_fifo()
+        assert list(tmp_path.iterdir()) == [pipe]
+
+    def test_symbolic_link_is_followed(self, tmp_path: pathlib.Path) -> None:
+        (tmp_path / "real").mkdir()
+        link = tmp_path / "link.onnx"
+        link.symlink_to(tmp_path / "real" / "model.onnx")
+        ortconv.conversion(SOURCES / "upsample_picture.xml").save(link)
+        assert link.is_symlink()
+        assert [path.name for path in (tmp_path / "real").iterdir()] == ["model.onnx"]
+        ortconv.check(link)
+
+    def test_error_names_the_file_that_was_asked_for(self, tmp_path: pathlib.Path) -> None:
+        path = tmp_path / "missing" / "model.onnx"
+        with pytest.raises(FileNotFoundError) as caught:
+            ortconv.conversion(SOURCES / "upsample_picture.xml").save(path)
+        assert caught.value.filename == str(path)
 
     def test_large_weights_go_to_a_file_beside_it(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

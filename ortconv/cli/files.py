@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import pathlib
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ortconv import writing
 from ortconv.errors import InputError
 
 __all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
@@ -59,22 +57,13 @@ def read_npy(path: pathlib.Path) -> Array:
 
 def write_json(path: pathlib.Path, content: object) -> None:
     """Writes a JSON file."""
-    with _whole(path) as temporary:
+    with writing.whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
 
 
 def write_npz(path: pathlib.Path, arrays: Mapping[str, Array]) -> None:
     """Writes an ``.npz`` file with the arrays under any names."""
-    with _whole(path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
+    with writing.whole(path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
-
-
-@contextlib.contextmanager
-def _whole(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a temporary path beside `path`, which replaces it if nothing goes wrong."""
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        temporary = pathlib.Path(folder) / path.name
-        yield temporary
-        os.replace(temporary, path)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from ortconv import api, checking, inputs
-from ortconv.builder import Semantics, Target
+from ortconv.builder import Options, Semantics, Target
 from ortconv.errors import ConversionErrors, ExecutionError, NodeRef, PluginError
 from ortconv.execution import Backend, Model
 from ortconv.frontend import Tensors
@@ -117,6 +117,7 @@ def verify(
 
     Raises:
         OrtconvError: The source is not converted, the model is bad, the data does not fit, or something cannot run.
+        ValueError: `semantics`, `target` or a backend is unknown.
     """
     frontend = api.detect(source)
     graph = frontend.read(source, tensors or {})
@@ -129,6 +130,7 @@ def verify(
         proto = onnx.load(model)
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
+    Options(semantics, target)  # refuses what is unknown, whoever made the model
     feeds = inputs.fill(_declared(graph), data or {}, shapes or {}, seed)
     oracle = _oracle(source, graph, semantics)
     allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
