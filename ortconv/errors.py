@@ -104,6 +104,16 @@ class ConversionError(OrtconvError):
         subject = f"{self.node}: " if self.node else ""
         return f"{subject}{self.problem}" + (f" {self.hint}" if self.hint else "")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are pickled as a call with their args, which is not how the subclasses are made.
+        return _remade, (type(self), self.args, self.__dict__)
+
+
+def _remade(kind: type[ConversionError], args: tuple[object, ...], facts: dict[str, object]) -> ConversionError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
+
 
 class UnsupportedOpError(ConversionError):
     """The op type, or its version, has no lowering."""

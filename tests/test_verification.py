@@ -48,6 +48,10 @@ class TestCompare:
         assert not found.agrees
         assert (found.wrong, found.worst) == (1, ((1,), 1.0, 1.2))
 
+    def test_worst_element_is_one_that_differs(self) -> None:
+        found = compare("y", np.array([np.nan, np.inf, 2.0]), np.array([np.nan, np.inf, 1.0]), 0.1)
+        assert (found.wrong, found.worst) == (1, ((2,), 1.0, 2.0))
+
     @pytest.mark.parametrize(
         ("actual", "expected"),
         [(np.nan, 1.0), (1.0, np.nan), (np.inf, 1.0), (1.0, np.inf), (np.inf, -np.inf), (np.nan, np.inf)],

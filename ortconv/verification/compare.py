@@ -137,7 +137,8 @@ def _values(name: str, dtype: str, actual: Array, expected: Array, tolerance: fl
     wrong = ~same & ~(finite & (relative <= tolerance))
     worst = None
     if not same.all():
-        at = tuple(int(i) for i in np.unravel_index(np.argmax(np.where(finite, relative, np.inf) * ~same), want.shape))
+        badness = np.where(same, 0.0, np.where(finite, relative, np.inf))
+        at = tuple(int(i) for i in np.unravel_index(np.argmax(badness), want.shape))
         worst = (at, float(want[at]), float(got[at]))
     return Comparison(
         name,
