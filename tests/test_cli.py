@@ -100,6 +100,19 @@ class TestProgram:
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == "error: nothing.json: cannot be read: No such file or directory.\n"
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+    def test_closed_stdout_is_no_error(self, tmp_path: pathlib.Path) -> None:
+        write(activation(), tmp_path / "act.json")
+        done = subprocess.run(
+            ["/bin/sh", "-c", '"$0" -P -m ortconv convert act.json >&-', sys.executable],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "act.onnx").is_file()
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 class TestTerminal:
@@ -221,6 +234,7 @@ class TestConvert:
             (("a.xml", "-o", "a.bin"), "a.bin would overwrite"),
             (("a.json", "--tensors", "a.onnx"), "a.onnx would overwrite"),
             (("a.json", "--report", "a.onnx"), "a.onnx would overwrite"),
+            (("a.json", "--report", "missing/r.json"), "--report: the directory 'missing' does not exist"),
             (("a.json", "--report", "./a.json"), "a.json would overwrite"),
         ],
     )
@@ -271,6 +285,11 @@ class TestConvert:
         assert [error["type"] for error in failed["errors"]] == ["UnsupportedOpError"] * 2
         assert failed["errors"][0]["node"]["op_type"] == "SoftMax"
         assert failed["errors"][0]["hint"]
+
+    def test_folder_is_no_source(self) -> None:
+        result = run_cli("convert", ".", "-o", "x.onnx")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith("error: .: is not a source that ortconv reads")
 
     def test_names_cannot_steer_the_terminal(self) -> None:
         path = pathlib.Path("evil\x1b[2J\udcff.json")

@@ -79,6 +79,12 @@ class TestRun:
         result = run_cli("run", "m.onnx", "--input", "size=[3, 2]", "--no-plugin")
         assert rows(result.stdout, "output")["y"][1] == "[3, 2]"
 
+    def test_decimals_in_place_are_rounded_to_the_type_of_the_input(self) -> None:
+        result = run_cli("run", model(RELU), "--input", "x=[[0.1, 0.2, NaN]]", "--no-plugin", "--output", "out.npz")
+        assert result.exit_code == 0
+        with np.load("out.npz") as stored:
+            np.testing.assert_array_equal(stored["y"][0, :2], np.array([0.1, 0.2], np.float32))
+
     def test_random_sizes_that_fail_get_a_hint(self) -> None:
         model("(float[2, 3] x, int64[2] size) => (float[A, B] y) { y = Reshape(x, size) }")
         result = run_cli("run", "m.onnx", "--no-plugin")
@@ -112,6 +118,7 @@ class TestRun:
             (("--shape", "z=1x3"), "'z=1x3' does not begin with an input's name and =; inputs: x."),
             (("--input", "x"), "does not begin with an input's name"),
             (("--input", "x=[1", "--shape", "x=1x3"), "is not a list of numbers"),
+            (("--input", "x=" + "[" * 5000), "is not a list of numbers"),
             (("--input", 'x=["a"]'), "is not a list of numbers"),
             (("--input", "x=[1]", "--input", "x=[2]"), "input x is given twice"),
             (("--provider", "tpu"), "tpu is not available; available: "),
@@ -231,6 +238,18 @@ class TestVerify:
         assert result.exit_code == 0
         assert "runtime semantics" in result.stdout
         assert [row[-1] for row in rows(result.stdout, "input").values()] == ["given", "random, seed 0"]
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            (("--tolerance", "nan"), "--tolerance: nan is not allowed"),
+            (("--json", "missing/found.json"), "--json: the directory 'missing' does not exist"),
+        ],
+    )
+    def test_wrong_options_are_refused_before_anything_happens(self, options: tuple[str, ...], problem: str) -> None:
+        result = run_cli("verify", "missing.json", *options)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert problem in " ".join(result.stderr.split())
 
     def test_backend_that_cannot_run_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ORTCONV_LIBRARY", "missing.so")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
@@ -68,4 +69,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # Names may hold what the terminal cannot show.
+    if sys.stdout is None:  # closed by the caller, as with >&-
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     cli(prog_name="ortconv")

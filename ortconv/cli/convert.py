@@ -94,6 +94,7 @@ def command(
     takers = {job for job in jobs if _takes_tensors(job)} or set(jobs)
     if target_dir:
         target_dir.mkdir(parents=True, exist_ok=True)
+    options.writable("--report", report_file)
     entries = []
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
@@ -153,8 +154,7 @@ def _plan(
         raise click.UsageError("-o and --output-dir exclude each other.")
     if target_file and len(sources) > 1:
         raise click.UsageError(f"-o names one file, and there are {len(sources)} sources; use --output-dir.")
-    if target_file and not target_file.parent.is_dir():
-        raise click.UsageError(f"-o: the directory {str(target_file.parent)!r} does not exist.")
+    options.writable("-o", target_file)
     folder = target_dir or pathlib.Path()
     jobs = [_Job(source, target_file or folder / f"{source.stem}.onnx") for source in sources]
     origins: dict[pathlib.Path, list[str]] = defaultdict(list)
@@ -179,7 +179,7 @@ def _keep_apart(
     Raises:
         click.UsageError: That would happen.
     """
-    taken = {_real(path) for source in sources for path in (source, source.with_suffix(".bin"))}
+    taken = {_real(path) for source in sources for path in (source, source.parent / f"{source.stem}.bin")}
     taken |= {_real(tensors_file)} if tensors_file else set()
     for path in [*targets, report_file] if report_file else targets:
         if _real(path) in taken:

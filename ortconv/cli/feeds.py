@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+import onnx_ir as ir
 
 from ortconv.cli import files, output
 from ortconv.errors import ExecutionError, shown
@@ -58,8 +59,9 @@ def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Arr
         click.UsageError: An input does not exist.
         InputError: A file cannot be read.
     """
+    dtypes = {each.name: each.dtype for each in inputs}
     return {
-        name: _literal(text) if text.lstrip().startswith("[") else files.read_npy(pathlib.Path(text))
+        name: _literal(text, dtypes[name]) if text.lstrip().startswith("[") else files.read_npy(pathlib.Path(text))
         for name, text in _pairs(texts, inputs, "--input").items()
     }
 
@@ -123,11 +125,18 @@ def _pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[s
     return pairs
 
 
-def _literal(text: str) -> Array:
+def _literal(text: str, dtype: ir.DataType) -> Array:
+    """Parses numbers in brackets. For an input of floats, decimals mean the nearest number of its type."""
     try:
         array = np.array(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"--input: {shown(text)} is not a list of numbers: {error}.") from error
     if array.dtype.kind not in "biuf":
         raise click.UsageError(f"--input: {shown(text)} is not a list of numbers.")
+    if array.dtype.kind == "f" and dtype.is_floating_point():
+        with np.errstate(over="ignore"):
+            nearest = array.astype(dtype.numpy())
+        # A number that is too large stays as it is, for `inputs.fit` to refuse.
+        if np.array_equal(np.isfinite(nearest), np.isfinite(array)):
+            return nearest
     return array

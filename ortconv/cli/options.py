@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["SOURCE", "semantics", "tensors"]
+__all__ = ["SOURCE", "semantics", "tensors", "writable"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -30,3 +30,13 @@ def tensors(function: _F) -> _F:
 def semantics(default: str | None, explanation: str) -> Callable[[_F], _F]:
     """Adds ``--semantics``."""
     return click.option("--semantics", type=click.Choice(["spec", "runtime"]), default=default, help=explanation)
+
+
+def writable(option: str, path: pathlib.Path | None) -> None:
+    """Refuses, before any work is done, a file in a folder that does not exist.
+
+    Raises:
+        click.UsageError: There is no such folder.
+    """
+    if path and not path.parent.is_dir():
+        raise click.UsageError(f"{option}: the directory {str(path.parent)!r} does not exist.")

@@ -59,8 +59,7 @@ def command(
     """
     if no_plugin and backend:
         raise click.UsageError("--no-plugin and --backend exclude each other.")
-    if output_file and not output_file.parent.is_dir():
-        raise click.UsageError(f"--output: the directory {str(output_file.parent)!r} does not exist.")
+    options.writable("--output", output_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
     names = _provider_names(providers)

@@ -82,6 +82,9 @@ def command(
     error divided by the expected value or, if that is larger, by the root mean square of all expected values; NaN and
     infinities must stand in the same places. The exit code is 1 if an output differs.
     """
+    if tolerance is not None and math.isnan(tolerance):
+        raise click.UsageError("--tolerance: nan is not allowed; allowed: numbers from 0.")
+    options.writable("--json", json_file)
     tensors = files.read_npz(tensors_file) if tensors_file else None
     declared = verification.declared_inputs(source, tensors)
     given = feeds.parse_inputs(input_texts, declared)
