@@ -127,7 +127,11 @@ def conv_transpose(
     size = _transposed_sizes(b, window, spatial, kernel, begin, end)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     b.note(f"pads begin {list(begin)}, end {list(end)}: spatial size {_text(size)}")
-    standard = x.dtype in _STANDARD and b.options.target != "plugin" and all(dim != 0 for dim in (*size, *spatial))
+    grow = tuple(max(-pad, 0) for pad in end)
+    output_padding = tuple(min(extra, stride - 1) for extra, stride in zip(grow, window.strides, strict=True))
+    append = tuple(extra - inside for extra, inside in zip(grow, output_padding, strict=True))
+    taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
+    standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
     if not standard:
         y = b.op(
             "ConvTranspose",
@@ -137,12 +141,9 @@ def conv_transpose(
             domain=DOMAIN,
             **_window_attributes(x, window, layout),
             pads=begin + tuple(max(pad, 0) for pad in end),
-            output_padding=tuple(max(-pad, 0) for pad in end),
+            output_padding=grow,
         )
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
-    grow = tuple(max(-pad, 0) for pad in end)
-    output_padding = tuple(min(extra, stride - 1) for extra, stride in zip(grow, window.strides, strict=True))
-    append = tuple(extra - inside for extra, inside in zip(grow, output_padding, strict=True))
     y = b.op(
         "ConvTranspose",
         transpose(b, x, layout.x_perm),
@@ -348,6 +349,16 @@ def _transposed_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes,
             )
         result.append(y)
     return tuple(result)
+
+
+def _never_empty(window: Window, spatial: Sizes, kernel: Sizes, taken: Ints) -> bool:
+    """Whether ONNX Runtime's ConvTranspose always has a size of at least 1, which it requires.
+
+    An unknown size of the data or of the kernel may turn out to be 1; `taken` is what the padding takes off.
+    """
+    known = [[1 if dim is None else dim for dim in dims] for dims in (spatial, kernel)]
+    rows = zip(*known, window.strides, window.dilations, taken, strict=True)
+    return all(transpose_full(x, k, s, d) - less >= 1 for x, k, s, d, less in rows)
 
 
 def _conv_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:

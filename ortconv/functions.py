@@ -114,11 +114,12 @@ def _give_bias(op: Op, node: ir.Node, graph: ir.Graph) -> None:
 
 # Names in the bodies: n, m, c, g sizes of batch, output channels, input channels, groups; x, k, y spatial sizes of
 # input, kernel, output; s, d, b, e strides, dilations, begin and end padding. Sizes are vectors: one entry each for
-# n, m, c, g, one per spatial axis for the others.
+# n, m, c, g, one per spatial axis for the others. A size that cannot be is replaced by one that Reshape refuses.
 _PRELUDE = """
   zero = Constant <value: tensor = int64[1] {0}> ()
   one = Constant <value: tensor = int64[1] {1}> ()
   two = Constant <value: tensor = int64[1] {2}> ()
+  refused = Constant <value: tensor = int64[1] {-2}> ()
   Xt = Transpose <perm: ints = @x_perm> (X)
   Wt = Transpose <perm: ints = @w_perm> (W)
   Xa = Cast <to: int = @accumulation_type> (Xt)
@@ -141,6 +142,11 @@ _FULL = """
   op = Constant <value_ints: ints = @output_padding> ()
 """
 
+_POSSIBLE = """
+  possible = GreaterOrEqual (y_asked, zero)
+  y = Where (possible, y_asked, refused)
+"""
+
 _HALVES = """
   rule = Constant <value_string: string = @auto_pad> ()
   upper_text = Constant <value_string = "SAME_UPPER"> ()
@@ -160,15 +166,17 @@ _GEOMETRY = {
   b, e = Split <num_outputs = 2> (pads)
   less_b = Sub (full, b)
   less_e = Sub (less_b, e)
-  y = Add (less_e, op)
-""",
+  y_asked = Add (less_e, op)
+{_POSSIBLE}""",
     CONV_TRANSPOSE_TO_SHAPE.name: f"""{_FULL}
-  y = Identity (output_shape)
+  y_asked = Reshape (output_shape, spatial)
+{_POSSIBLE}
   grown = Add (full, op)
   total_or_less = Sub (grown, y)
   total = Max (total_or_less, zero)
   b_fixed = Constant <value_ints: ints = @pads_begin> ()
 {_HALVES}""",
+    # Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
     CONV.name: f"""
   pads = Constant <value_ints: ints = @pads> ()
   b_fixed, e_fixed = Split <num_outputs = 2> (pads)
@@ -188,7 +196,9 @@ _GEOMETRY = {
   x_be = Add (x_b, e)
   room = Sub (x_be, extent)
   y_less_1 = Div (room, s)
-  y = Add (y_less_1, one)
+  y_or_less = Add (y_less_1, one)
+  fits = GreaterOrEqual (room, zero)
+  y = Where (fits, y_or_less, refused)
 """,
 }
 
@@ -200,6 +210,7 @@ _SPATIAL_AXES = """
   axes = Range (start, rank_scalar, step)
 """
 
+# A size that cannot be has a pace of 0, which Slice refuses.
 _CONV_TRANSPOSE_BY_CONV = f"""
   F = ConvTranspose <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (Xa, Wa)
 {_SPATIAL_AXES}
@@ -209,7 +220,8 @@ _CONV_TRANSPOSE_BY_CONV = f"""
   nothing = Sub (b, b)
   tail = Concat <axis = 0> (nothing, missing)
   P = Pad (F, tail, , axes)
-  R = Slice (P, b, stop, axes)
+  pace = Cast <to = 7> (possible)
+  R = Slice (P, b, stop, axes, pace)
 """
 
 _CONV_BY_CONV = f"""
@@ -292,7 +304,10 @@ _DIRECT_INDEX = f"""{_INDEX}
 
 
 def _matmul(weights: str) -> str:
-    """Multiplies the gathered input by the weights; `weights` lays them out as V [g, taps * c/g, m/g]."""
+    """Multiplies the gathered input by the weights; `weights` lays them out as V [g, taps * c/g, m/g].
+
+    The batch stands in the rows, not beside the groups: ONNX Runtime's MatMul refuses to broadcast over an empty one.
+    """
     return f"""
   g_scalar = Constant <value_int: int = @group> ()
   g = Reshape (g_scalar, one)
@@ -313,11 +328,14 @@ def _matmul(weights: str) -> str:
   G = Gather <axis = 0> (Xz, index)
   grouped_shape = Concat <axis = 0> (y_count, k_count, n, g, c_group)
   Gg = Reshape <allowzero = 1> (G, grouped_shape)
-  Gp = Transpose <perm = [2, 3, 0, 1, 4]> (Gg)
-  u_shape = Concat <axis = 0> (n, g, y_count, depth)
+  Gp = Transpose <perm = [3, 2, 0, 1, 4]> (Gg)
+  rows = Mul (n, y_count)
+  u_shape = Concat <axis = 0> (g, rows, depth)
   U = Reshape <allowzero = 1> (Gp, u_shape)
-  R4 = MatMul (U, V)
-  Rp = Transpose <perm = [0, 1, 3, 2]> (R4)
+  R3 = MatMul (U, V)
+  r4_shape = Concat <axis = 0> (g, n, y_count, m_group)
+  R4 = Reshape <allowzero = 1> (R3, r4_shape)
+  Rp = Transpose <perm = [1, 0, 3, 2]> (R4)
   m = Mul (g, m_group)
   r_shape = Concat <axis = 0> (n, m, y)
   R = Reshape <allowzero = 1> (Rp, r_shape)
