@@ -100,7 +100,7 @@ def test_empty_batch_of_groups_gives_an_empty_result(dtype: np.dtype, dynamic: b
 def test_weights_gradient_of_an_empty_batch_is_zero(dtype: str) -> None:
     graph = onednn.Graph("g")
     big, small = graph.tensor("big", dtype, [0, 5, 2]), graph.tensor("small", dtype, [0, 3, 4])
-    rest = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    rest: dict[str, Any] = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     graph.op("ConvolutionBackwardWeights", [big, small], weights_shape=[3, 2, 4], **rest)
     model = ortconv.conversion(graph).to_proto()
     numpy = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}[dtype]
