@@ -19,7 +19,7 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
-    {"errors"},
+    {"errors", "writing"},
     {"opset", "onednn_kinds"},
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "pyops"},
