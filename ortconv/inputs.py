@@ -103,7 +103,11 @@ def fit(array: Array, dtype: ir.DataType, name: str) -> Array:
         back = converted.astype(array.dtype)
     same = np.array_equal(array, back, equal_nan=array.dtype.kind == "f")
     if not same:
-        raise InputError(name, f"the data has type {array.dtype}, and not all of it is representable as {wanted}.")
+        raise InputError(
+            name,
+            f"the data has type {array.dtype}, and not all of it is representable as {wanted}; "
+            "convert it (astype) if rounding is meant.",
+        )
     return converted
 
 

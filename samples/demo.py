@@ -7,6 +7,7 @@ Writes the models and a picture, before and after, into FOLDER (demo_output by d
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 
@@ -18,7 +19,7 @@ from rich.table import Table
 
 import ortconv
 
-SOURCES = pathlib.Path(__file__).parent / "sources"
+SOURCES = pathlib.Path(os.path.relpath(pathlib.Path(__file__).parent / "sources"))
 BACKENDS = {"native": "plugin", "none": "no plugin"}
 
 

@@ -311,3 +311,12 @@ def test_library_and_function_bodies_are_both_verified() -> None:
         "plugin",
         "no plugin",
     ]
+
+
+def test_verify_refuses_a_target_beside_a_model(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.onnx"):
+        pathlib.Path(name).write_text("{}")
+    result = run_cli("verify", "a.json", "b.onnx", "--target", "onnx")
+    assert result.exit_code == 2
+    assert "--target chooses how SOURCE is converted" in result.stderr

@@ -60,6 +60,7 @@ class TestCompare:
         found = compare("y", np.array([5.0, actual]), np.array([5.0, expected]), 1e9)
         assert not found.agrees
         assert found.wrong == 1
+        assert (found.max_abs, found.max_rel) == (np.inf, np.inf)
         assert found.worst is not None
         assert found.worst[0] == (1,)
 

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import click
+from click.core import ParameterSource
 from rich.text import Text
 
 from ortconv import verification
@@ -84,6 +85,8 @@ def command(
     """
     if tolerance is not None and math.isnan(tolerance):
         raise click.UsageError("--tolerance: nan is not allowed; allowed: numbers from 0.")
+    if model and click.get_current_context().get_parameter_source("target") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--target chooses how SOURCE is converted, and MODEL.onnx is converted already.")
     options.writable("--json", json_file)
     tensors = files.read_npz(tensors_file) if tensors_file else None
     declared = verification.declared_inputs(source, tensors)

@@ -31,8 +31,8 @@ class Comparison:
         name: The tensor.
         dtype: The expected type.
         shape: The expected shape.
-        max_abs: Largest absolute error of the elements that are finite on both sides.
-        max_rel: Largest relative error of the same.
+        max_abs: Largest absolute error; infinite where an element is NaN or infinite on one side only.
+        max_rel: Largest relative error, likewise.
         tolerance: Relative error up to which elements agree.
         wrong: Number of elements that do not, among them those that are NaN or infinite on one side only.
         worst: Index of the worst element, its expected and its actual value; None if nothing differs.
@@ -132,20 +132,20 @@ def _values(name: str, dtype: str, actual: Array, expected: Array, tolerance: fl
     with np.errstate(all="ignore"):
         # Integers beyond 2**53 may differ and still be the same float64.
         error = np.where(same, 0.0, np.maximum(np.abs(got - want), 1.0 if _is_integer(actual) else 0.0))
+        error = np.where(same | finite, error, np.inf)
         scale = np.maximum(np.abs(want), _rms(want))
-        relative = np.where(error == 0.0, 0.0, error / scale)
-    wrong = ~same & ~(finite & (relative <= tolerance))
+        relative = np.where(np.isfinite(error), np.where(error == 0.0, 0.0, error / scale), np.inf)
+    wrong = ~same & (~finite | (relative > tolerance))
     worst = None
     if not same.all():
-        badness = np.where(same, 0.0, np.where(finite, relative, np.inf))
-        at = tuple(int(i) for i in np.unravel_index(np.argmax(badness), want.shape))
+        at = tuple(int(i) for i in np.unravel_index(np.argmax(relative), want.shape))
         worst = (at, float(want[at]), float(got[at]))
     return Comparison(
         name,
         dtype,
         expected.shape,
-        float(np.max(error, where=finite, initial=0.0)),
-        float(np.max(relative, where=finite, initial=0.0)),
+        float(np.max(error, initial=0.0)),
+        float(np.max(relative, initial=0.0)),
         tolerance,
         int(np.count_nonzero(wrong)),
         worst,
