@@ -126,8 +126,9 @@ def conv_transpose(
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
     size = _transposed_sizes(b, window, spatial, kernel, begin, end)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
-    b.note(f"pads begin {list(begin)}, end {list(end)}: spatial size {_text(size)}")
     grow = tuple(max(-pad, 0) for pad in end)
+    padding = f", output padding {list(grow)}" if any(grow) else ""
+    b.note(f"pads begin {list(begin)}, end {[max(pad, 0) for pad in end]}{padding}: spatial size {_text(size)}")
     output_padding = tuple(min(extra, stride - 1) for extra, stride in zip(grow, window.strides, strict=True))
     append = tuple(extra - inside for extra, inside in zip(grow, output_padding, strict=True))
     taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
