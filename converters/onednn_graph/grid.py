@@ -15,13 +15,10 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.convolution import Sizes
 from ortconv.converters.onednn_graph.dtypes import check_type
 from ortconv.converters.onednn_graph.layout import known_dims
-from ortconv.converters.spatial import Rule, Window
+from ortconv.converters.spatial import LARGEST, Rule, Window
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
 __all__ = ["AutoPad", "Grid", "kernel_perm", "on_grid", "same_shape", "target_shape"]
-
-_MOST = 2**31 - 1
-"""With sizes and attributes in 31 bits, no size that follows from them exceeds 64."""
 
 AutoPad = Literal["none", "same_upper", "same_lower", "valid"]
 """The page's spelling; the library's (SAME_UPPER) is accepted as well, since case does not matter."""
@@ -96,9 +93,9 @@ def on_grid(
     if output_padding:
         rows["output_padding"] = (output_padding, 0)
     for name, (row, least) in rows.items():
-        if len(row) != spatial or min(row) < least or max(row) > _MOST:
+        if len(row) != spatial or min(row) < least or max(row) > LARGEST:
             raise UnsupportedAttributeError(
-                name, row, f"{spatial} integers from {least} to {_MOST}, one per spatial axis"
+                name, row, f"{spatial} integers from {least} to {LARGEST}, one per spatial axis"
             )
     if groups < 1:
         raise UnsupportedAttributeError("groups", groups, "an integer of at least 1")
@@ -184,8 +181,8 @@ def _spatial_axes(tensors: dict[str, ir.Value], otherwise: int) -> int:
             continue
         if len(dims) < 3:
             raise ShapeError(argument, dims, "at least three dimensions are required: batch, channels, spatial.")
-        if any(isinstance(dim, int) and dim > _MOST for dim in dims):
-            raise ShapeError(argument, dims, f"sizes of at most {_MOST} are required.")
+        if any(isinstance(dim, int) and dim > LARGEST for dim in dims):
+            raise ShapeError(argument, dims, f"sizes of at most {LARGEST} are required.")
         if rank is not None and len(dims) != rank:
             raise ShapeError(argument, dims, f"{rank} dimensions are required, as {next(iter(tensors))} has.")
         rank = len(dims)

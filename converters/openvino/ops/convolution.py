@@ -24,7 +24,7 @@ from ortconv.converters.convolution import (
     sizes,
 )
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.spatial import Rule, Window, transpose_begin, transpose_full
+from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
@@ -247,8 +247,8 @@ def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Ints | None:
     if array is None:
         return None
     target = tuple(int(size) for size in array)
-    if any(size < 0 for size in target):
-        raise ShapeError("output_shape", [rank], f"holds {list(target)}; sizes of at least 0 are required.")
+    if any(not 0 <= size <= LARGEST for size in target):
+        raise ShapeError("output_shape", [rank], f"holds {list(target)}; sizes from 0 to {LARGEST} are required.")
     return target
 
 
@@ -283,6 +283,9 @@ def _window(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, gr
         raise ShapeError("data", None, "the rank must be known.")
     if len(shape) < 3:
         raise ShapeError("data", list(shape), "rank 3 or more is required.")
+    for name, value in (("data", data), ("filter", filter)):
+        if value.shape is not None and any(isinstance(dim, int) and dim > LARGEST for dim in value.shape):
+            raise ShapeError(name, list(value.shape), f"sizes of at most {LARGEST} are required.")
     rank = len(shape) - 2
     return Window(_per_axis("strides", strides, rank, 1, 1), _per_axis("dilations", dilations, rank, 1, 1), groups)
 
@@ -303,13 +306,15 @@ def _per_axis(name: str, values: Ints, rank: int, default: int, least: int | Non
     """Returns one entry per spatial axis; an absent list is all defaults.
 
     Raises:
-        UnsupportedAttributeError: The list has another length, or an entry is below `least`.
+        UnsupportedAttributeError: The list has another length, or an entry is below `least` or beyond 31 bits.
     """
     if not values:
         return (default,) * rank
-    bounds = "" if least is None else f" >= {least}"
-    if len(values) != rank or (least is not None and any(value < least for value in values)):
-        raise UnsupportedAttributeError(name, list(values), f"{rank} integers{bounds}, one per spatial axis")
+    low = -LARGEST if least is None else least
+    if len(values) != rank or any(not low <= value <= LARGEST for value in values):
+        raise UnsupportedAttributeError(
+            name, list(values), f"{rank} integers from {low} to {LARGEST}, one per spatial axis"
+        )
     return values
 
 
@@ -322,6 +327,11 @@ def _in_source_types(
             raise UnsupportedTypeError(name, str(value.dtype), [str(dtype) for dtype in _NUMERIC])
     if filter.dtype != data.dtype:
         raise UnsupportedTypeError("filter", str(filter.dtype), [str(data.dtype)], hint="Both types must agree.")
+    declared = b.node.outputs[0]
+    if declared.dtype != data.dtype:
+        raise UnsupportedTypeError(
+            declared.name, str(declared.dtype), [str(data.dtype)], hint="The data has that type."
+        )
     if data.dtype in _FLOATS:
         return emit(data, filter)
     how = "saturates" if data.dtype in _SATURATING else "loses low bits, and saturates in 32 bits"

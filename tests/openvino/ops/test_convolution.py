@@ -123,16 +123,17 @@ def refusal(path: pathlib.Path, semantics: ortconv.Semantics = "spec") -> Conver
 @pytest.mark.parametrize(
     ("attribute", "value", "found", "allowed"),
     [
-        ("strides", "0", [0], "1 integers >= 1, one per spatial axis"),
-        ("strides", "2,2", [2, 2], "1 integers >= 1, one per spatial axis"),
+        ("strides", "0", [0], "1 integers from 1 to 2147483647, one per spatial axis"),
+        ("strides", "2,2", [2, 2], "1 integers from 1 to 2147483647, one per spatial axis"),
         ("strides", "2,x", "2,x", "a list of integers"),
+        ("strides", "2147483648", [2**31], "1 integers from 1 to 2147483647, one per spatial axis"),
         ("strides", "99999999999999999999", "99999999999999999999", "a list of integers"),
-        ("dilations", "-1", [-1], "1 integers >= 1, one per spatial axis"),
-        ("pads_begin", "-1", [-1], "1 integers >= 0, one per spatial axis"),
-        ("pads_end", "-1", [-1], "1 integers >= 0, one per spatial axis"),
-        ("pads_begin", "1,1", [1, 1], "1 integers >= 0, one per spatial axis"),
-        ("output_padding", "-1", [-1], "1 integers >= 0, one per spatial axis"),
-        ("output_padding", "1,1", [1, 1], "1 integers >= 0, one per spatial axis"),
+        ("dilations", "-1", [-1], "1 integers from 1 to 2147483647, one per spatial axis"),
+        ("pads_begin", "-1", [-1], "1 integers from 0 to 2147483647, one per spatial axis"),
+        ("pads_end", "-1", [-1], "1 integers from 0 to 2147483647, one per spatial axis"),
+        ("pads_begin", "1,1", [1, 1], "1 integers from 0 to 2147483647, one per spatial axis"),
+        ("output_padding", "-1", [-1], "1 integers from 0 to 2147483647, one per spatial axis"),
+        ("output_padding", "1,1", [1, 1], "1 integers from 0 to 2147483647, one per spatial axis"),
         ("auto_pad", "none", "none", "explicit, same_upper, same_lower, valid"),
         ("auto_pad", "notset", "notset", "explicit, same_upper, same_lower, valid"),
     ],
@@ -162,7 +163,9 @@ def test_unknown_attribute_is_refused(source: Sources) -> None:
         ({"data": (1, 2, 0)}, "up", (2,), "not empty"),
         ({"sizes": (6, 6)}, "output_shape", (2,), "[1] is required"),
         ({"sizes": (6, 6), "runtime": True}, "output_shape", (2,), "[1] is required"),
-        ({"sizes": (-1,)}, "output_shape", (1,), "holds [-1]; sizes of at least 0 are required"),
+        ({"sizes": (-1,)}, "output_shape", (1,), "holds [-1]; sizes from 0 to 2147483647 are required"),
+        ({"sizes": (2**31,)}, "output_shape", (1,), "sizes from 0 to 2147483647 are required"),
+        ({"data": (1, 2, 2**31)}, "data", (1, 2, 2**31), "sizes of at most 2147483647 are required"),
         ({"output": (1, 1, 9)}, "up", (1, 1, 9), "the source declares this"),
         ({"op": "Convolution", "filter": (1, 2, 9)}, "up", None, "the kernel covers 9 positions, the input has 3"),
         ({"op": "Convolution", "filter": (1, 3, 2)}, "data", (1, 2, 3), "allow 3"),
@@ -194,6 +197,14 @@ def test_type_outside_the_page_is_refused(source: Sources, given: Mapping[str, A
     error = refusal(source(**given))
     assert isinstance(error, UnsupportedTypeError)
     assert (error.input, error.dtype) == (input, dtype)
+
+
+def test_output_of_another_type_than_the_data_is_refused(source: Sources) -> None:
+    path = source()
+    path.write_text(path.read_text().replace('<port id="2" precision="FP32">', '<port id="2" precision="FP64">'))
+    error = refusal(path)
+    assert isinstance(error, UnsupportedTypeError)
+    assert (error.input, error.dtype, error.allowed) == ("up", "DOUBLE", ("FLOAT",))
 
 
 def test_runtime_takes_the_negative_paddings_that_openvino_takes(source: Sources) -> None:
