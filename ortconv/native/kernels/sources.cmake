@@ -4,6 +4,8 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/gemm/gemm_generic.cc
   kernels/interleave/interleave.cc
   kernels/interleave/interleave_generic.cc
+  kernels/transpose/transpose.cc
+  kernels/transpose/transpose_generic.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
@@ -11,7 +13,9 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/driver.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/gemm/gemm_avx2.cc
-  kernels/interleave/interleave_avx2.cc)
+  kernels/interleave/interleave_avx2.cc
+  kernels/transpose/transpose_avx2.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/gemm/gemm_avx512.cc
-  kernels/interleave/interleave_avx512.cc)
+  kernels/interleave/interleave_avx512.cc
+  kernels/transpose/transpose_avx512.cc)
