@@ -10,6 +10,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
   kernels/conv_transpose/scatter.cc
+  kernels/conv_transpose/columns.cc
   kernels/conv_transpose/driver.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/gemm/gemm_avx2.cc
