@@ -132,8 +132,8 @@ void FastConvolution::run(const ConvProblem& problem, const void* src, const voi
   auto* bias_copy = reinterpret_cast<float*>(bytes + at.bias);
   widen(dtype_, src, src_count(problem), src_copy, parallel);
   if (bias != nullptr) widen(dtype_, bias, problem.oc, bias_copy, parallel);
-  kernels::run(*plan_, problem, src_copy, wei_.data(), bias != nullptr ? bias_copy : nullptr, dst_copy,
-               bytes + at.kernel, parallel);
+  kernels::run(*plan_, problem, src_copy, wei_.empty() ? nullptr : wei_.data(), bias != nullptr ? bias_copy : nullptr,
+               dst_copy, bytes + at.kernel, parallel);
   narrow(dtype_, dst_copy, dst_count(problem), dst, parallel);
 }
 

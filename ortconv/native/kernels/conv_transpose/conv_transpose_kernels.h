@@ -31,8 +31,8 @@ constexpr int64_t kMaxTaps = 4096;
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
-// Computes dst. wei may be null if the plan owns the weights; bias may be null. No heap use; the result does not
-// depend on the number of threads.
+// Computes dst. wei may be null if the plan owns the weights, but small problems are faster with it; bias may be null.
+// No heap use; the result does not depend on the number of threads.
 void run(const Plan& plan, const ConvProblem& full, const float* src, const float* wei, const float* bias, float* dst,
          void* scratch, const Parallel& parallel);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/stages.h"
 
 namespace ortconv::kernels {
@@ -190,11 +191,17 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
 }  // namespace
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
-  return Geometry(plan, full, std::max(threads, 1)).total;
+  threads = std::max(threads, 1);
+  const size_t bytes = Geometry(plan, full, threads).total;
+  return prefers_columns(plan, full) ? std::max(bytes, columns_scratch_bytes(plan, full, threads)) : bytes;
 }
 
 void run(const Plan& plan, const ConvProblem& full, const float* src, const float* wei, const float* bias, float* dst,
          void* scratch, const Parallel& parallel) {
+  if (wei != nullptr && prefers_columns(plan, full)) {
+    run_columns(plan, full, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
   const int threads = std::max(parallel.threads, 1);
   Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), threads};
   if (run.geometry.num_items == 0) return;

@@ -59,6 +59,46 @@ bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t
   return true;
 }
 
+// gather() where the channels of src are next to each other: rows of all channels at once.
+void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block,
+                          const float* src, const int64_t* sources, float* grid) {
+  const int last = plan.ndims - 1;
+  const AxisFrame& f = geo.axis[last];
+  const int64_t step = plan.axis[last].src_step, src_x = p.src_x[last];
+  const int64_t plane_rows = geo.image_rows * geo.batch_block;
+  const int64_t planes = geo.outer_planes * f.num_planes;
+  for (int64_t c = 0; c < plan.ic; ++c) {
+    float* channel = grid + c * geo.channel_stride;
+    for (int64_t plane = 0; plane < planes; ++plane) {
+      float* out = channel + plane * geo.plane_size;
+      std::fill(out + plane_rows * f.grid, out + geo.plane_size, 0.0f);
+    }
+    std::fill(channel + planes * geo.plane_size, channel + geo.channel_stride, 0.0f);
+  }
+  src += block.group * plan.ic * p.src_c;
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    const int64_t first =
+        plane_origin(plan.op, plan.axis[last], f, p.pad[last], plane % f.num_planes) + step * block.begin[last];
+    // The cells [begin, end) are inside src.
+    const int64_t begin = std::clamp<int64_t>(-floor_div(first, step), 0, f.grid);
+    const int64_t end = std::clamp<int64_t>(floor_div(p.src_size[last] - 1 - first, step) + 1, begin, f.grid);
+    float* row_out = grid + plane * geo.plane_size;
+    for (int64_t row = 0; row < plane_rows; ++row, row_out += f.grid) {
+      const int64_t source = sources[plane / f.num_planes * plane_rows + row];
+      const bool outside = source == kOutside || begin == end;
+      for (int64_t c = 0; c < plan.ic; ++c) {
+        float* out = row_out + c * geo.channel_stride;
+        std::fill(out, out + (outside ? f.grid : begin), 0.0f);
+        if (!outside) std::fill(out + end, out + f.grid, 0.0f);
+      }
+      if (outside) continue;
+      plan.transpose->run(src + source + (first + begin * step) * src_x, step * src_x, end - begin, plan.ic, nullptr,
+                          row_out + begin, geo.channel_stride);
+    }
+  }
+  std::fill_n(grid + plan.ic * geo.channel_stride, kGridSlack, 0.0f);  // the last tile may read beyond
+}
+
 }  // namespace
 
 void list_sources(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, int64_t* sources) {
@@ -89,6 +129,10 @@ int64_t line_capacity(const AxisPlan& axis, const AxisFrame& frame) {
 void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const float* src,
             const GatherBuffers& buffers, float* grid) {
   const int last = plan.ndims - 1;
+  if (p.src_c == 1 && p.src_x[last] != 1 && plan.ic > 1) {
+    gather_channels_last(plan, geo, p, block, src, buffers.sources, grid);
+    return;
+  }
   const AxisFrame& f = geo.axis[last];
   const int64_t step = plan.axis[last].src_step;
   const int64_t plane_rows = geo.image_rows * geo.batch_block;

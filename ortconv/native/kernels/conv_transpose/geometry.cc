@@ -10,7 +10,9 @@ namespace {
 constexpr int64_t kGridBytes = 640 << 10;    // copy of src, meant to stay in L2
 constexpr int64_t kWeightBytes = 512 << 10;  // packed weights of one work item, likewise
 constexpr int64_t kTileBytes = 24 << 10;     // sums of one tile, meant to stay in L1
-constexpr int64_t kStreamBytes = 4 << 20;    // a dst beyond this would only evict what is still needed
+// Tiles of so few rows are so soon done that more columns pay.
+constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
+constexpr int64_t kStreamBytes = 4 << 20;  // a dst beyond this would only evict what is still needed
 // Positions of a block below which streaming the weights would cost more than the copy of src gains from L2.
 constexpr int64_t kMinPositions = 256;
 constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take the copy
@@ -217,7 +219,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t unit_rows = plan.units.front().num_classes;
   const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
-  columns = std::clamp<int64_t>(kTileBytes / 4 / block_rows / 32 * 32, 32, kMaxColumns);
+  columns = std::clamp<int64_t>(kTileBytes / 4 / block_rows / 32 * 32, 32,
+                                block_rows <= kFewRows ? kMaxColumnsOfFewRows : kMaxColumns);
   const int64_t most_blocks = std::max<int64_t>(plan.num_blocks, 1);
   blocks_per_tile = std::clamp<int64_t>(kTileBytes / 4 / columns / block_rows, 1, most_blocks);
 
@@ -236,7 +239,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   slice_tile = align64((plan.ic * channel_stride + kGridSlack) * 4);
   slice_rows = slice_tile + align64(tile_rows * columns * 4);
   slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(float*)));
-  slice_sources = slice_segments + align64(columns * static_cast<int64_t>(sizeof(Segment)));
+  slice_sources = slice_segments + align64((columns / axis[last].grid + 2) * static_cast<int64_t>(sizeof(Segment)));
   slice_lines = slice_sources + align64(sources * 8);
   slice_size = slice_lines + align64(kLines * line_capacity(plan.axis[last], axis[last]) * 4);
   tap_offsets = 0;

@@ -21,7 +21,7 @@
 namespace ortconv::kernels {
 
 constexpr int64_t kMaxPlanarTaps = 16;
-constexpr int64_t kMaxColumns = 128;  // widest tile of positions
+constexpr int64_t kMaxColumns = 128;  // widest tile of positions, but for tiles of few rows
 constexpr int64_t kLines = 32;        // rows of src that the copy prepares at a time
 constexpr int64_t kCopyOverrun = 7;   // floats that the copy may write beyond a row
 constexpr int64_t kGridSlack = 64;    // floats after the last channel of the copy of src

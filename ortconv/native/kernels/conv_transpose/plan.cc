@@ -143,6 +143,7 @@ PlanPtr make_plan(Op op, const ConvProblem& p, const float* wei_const, const Arc
   plan->num_taps = taps;
   plan->gemm = &get_gemm_kernel(arch);
   plan->interleave = &get_interleave_kernel(arch);
+  plan->transpose = &get_transpose_kernel(arch);
   plan->wei_0 = p.wei_0;
   plan->wei_1 = p.wei_1;
   plan->merged = plan->oc < kMergeBelow && classes > 1;

@@ -12,6 +12,7 @@
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
+#include "kernels/transpose/transpose.h"
 
 namespace ortconv::kernels {
 
@@ -68,6 +69,7 @@ struct Plan {
 
   const GemmKernel* gemm;
   const InterleaveKernel* interleave;
+  const TransposeKernel* transpose;
 
   int64_t wei_0, wei_1;
   std::vector<float> packed;  // empty when the weights are not constant

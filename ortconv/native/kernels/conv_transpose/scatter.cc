@@ -28,6 +28,19 @@ void write_row_strided(const float* const* rows, int64_t phases, int64_t begin, 
   for (int64_t at = begin; at < end; ++at) dst[at * dst_step] = rows[at % phases][at / phases] + bias;
 }
 
+// The same for all dst channels at once where they are next to each other in dst: `channel_stride` floats lie between
+// the rows of two channels.
+void write_channels_last(TransposeFn transpose, const float* const* rows, int64_t phases, int64_t begin, int64_t end,
+                         int64_t channels, int64_t channel_stride, const float* bias, float* dst, int64_t dst_step) {
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    const int64_t first = phase < begin ? 1 : 0;
+    const int64_t count = (end - phase + phases - 1) / phases - first;
+    if (count <= 0) continue;
+    transpose(rows[phase] + first, channel_stride, channels, count, bias, dst + (first * phases + phase) * dst_step,
+              phases * dst_step);
+  }
+}
+
 }  // namespace
 
 void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_t num_segments, const float* tile,
@@ -38,6 +51,7 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
   const AxisPlan& x_axis = plan.axis[last];
   const int64_t phases = x_axis.dst_step, dst_x = p.dst_x[last];
   const int64_t outer_classes = unit.num_classes / phases;
+  const int64_t columns = s.geometry.columns;
   const float** rows = s.rows;
 
   for (const Segment* seg = segments; seg != segments + num_segments; ++seg) {
@@ -56,9 +70,16 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
         at += y * p.dst_x[a];
       }
       if (!inside) continue;
+      if (p.dst_c == 1 && dst_x != 1) {
+        const float* row = tile + outer * phases * columns + seg->column;
+        for (int64_t r = 0; r < phases; ++r, row += columns) rows[s.last_phase[r]] = row;
+        write_channels_last(plan.transpose->run, rows, phases, begin, end, oc_count, unit.num_classes * columns,
+                            bias == nullptr ? nullptr : bias + oc_begin, dst + at, dst_x);
+        continue;
+      }
       for (int64_t oc = 0; oc < oc_count; ++oc) {
-        const float* row = tile + (oc * unit.num_classes + outer * phases) * s.geometry.columns + seg->column;
-        for (int64_t r = 0; r < phases; ++r, row += s.geometry.columns) rows[s.last_phase[r]] = row;
+        const float* row = tile + (oc * unit.num_classes + outer * phases) * columns + seg->column;
+        for (int64_t r = 0; r < phases; ++r, row += columns) rows[s.last_phase[r]] = row;
         const float b = bias == nullptr ? 0.0f : bias[oc_begin + oc];
         float* out = dst + at + oc * p.dst_c;
         if (dst_x == 1) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/arch.h"
+#include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 
 using namespace ortconv;
@@ -23,7 +24,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0;
+int failures = 0, checked = 0, in_columns = 0;
 
 struct Shape {
   Op op = Op::kConvTranspose;
@@ -104,11 +105,17 @@ void each(const std::vector<int64_t>& box, const std::function<void(const std::v
   }
 }
 
-void check(const Shape& s, const ArchFlags& arch, const char* isa) {
-  const ConvProblem p = problem_of(s);
-  for (int a = 0; a < p.ndims; ++a) {
-    if (p.dst_size[a] < 0) return;
-  }
+// A problem with random inputs and what must come out of it.
+struct Example {
+  const Shape& shape;
+  const ConvProblem p;
+  std::vector<float> src, wei, bias;
+  std::vector<double> want, magnitude;  // without the bias
+
+  explicit Example(const Shape& s);
+};
+
+Example::Example(const Shape& s) : shape(s), p(problem_of(s)) {
   std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(s.describe())));
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&](int64_t n) {
@@ -118,33 +125,49 @@ void check(const Shape& s, const ArchFlags& arch, const char* isa) {
   };
   int64_t taps = 1;
   for (int64_t k : s.ker) taps *= k;
-  const std::vector<float> src = fill(p.mb * p.src_n), wei = fill(s.ic * s.oc / s.g * taps), bias = fill(s.oc);
+  src = fill(p.mb * p.src_n), wei = fill(s.ic * s.oc / s.g * taps), bias = fill(s.oc);
+  want.resize(p.mb * p.dst_n), magnitude.resize(want.size());
 
-  std::vector<double> want(p.mb * p.dst_n), magnitude(want.size());
-  std::vector<int64_t> dst_box(p.dst_size, p.dst_size + p.ndims);
   std::vector<int64_t> box = {s.mb, s.g, s.ic / s.g, s.oc / s.g};
   box.insert(box.end(), s.ker.begin(), s.ker.end());
-  // The moving tensor: src for a transposed convolution, dst for a convolution.
-  const std::vector<int64_t> moving = s.op == Op::kConv ? dst_box : s.src;
+  // The moving tensor: src for a transposed convolution, dst for a convolution. Its last axis is a loop of its own.
+  const int last = p.ndims - 1;
+  const bool forward = s.op == Op::kConv;
+  const int64_t* moving = forward ? p.dst_size : p.src_size;
+  const std::vector<int64_t> outer(moving, moving + last);
   each(box, [&](const std::vector<int64_t>& i) {
     const int64_t n = i[0], ic = i[1] * (s.ic / s.g) + i[2], oc = i[1] * (s.oc / s.g) + i[3];
-    int64_t w = s.op == Op::kConv ? oc * p.wei_0 + i[2] * p.wei_1 : ic * p.wei_0 + i[3] * p.wei_1;
+    int64_t w = forward ? oc * p.wei_0 + i[2] * p.wei_1 : ic * p.wei_0 + i[3] * p.wei_1;
     for (int a = 0; a < p.ndims; ++a) w += i[4 + a] * p.wei_x[a];
-    each(moving, [&](const std::vector<int64_t>& x) {
+    const double weight = wei[w];
+    each(outer, [&](const std::vector<int64_t>& x) {
       int64_t from = n * p.src_n + ic * p.src_c, to = n * p.dst_n + oc * p.dst_c;
-      for (int a = 0; a < p.ndims; ++a) {
+      for (int a = 0; a < last; ++a) {
         const int64_t other = x[a] * s.stride[a] - s.pad[a] + i[4 + a] * s.dilation[a];
-        const int64_t at_src = s.op == Op::kConv ? other : x[a], at_dst = s.op == Op::kConv ? x[a] : other;
+        const int64_t at_src = forward ? other : x[a], at_dst = forward ? x[a] : other;
         if (at_src < 0 || at_src >= p.src_size[a] || at_dst < 0 || at_dst >= p.dst_size[a]) return;
         from += at_src * p.src_x[a];
         to += at_dst * p.dst_x[a];
       }
-      const double product = static_cast<double>(src[from]) * wei[w];
-      want[to] += product;
-      magnitude[to] += std::fabs(product);
+      int64_t other = i[4 + last] * s.dilation[last] - s.pad[last];
+      for (int64_t at = 0; at < moving[last]; ++at, other += s.stride[last]) {
+        const int64_t at_src = forward ? other : at, at_dst = forward ? at : other;
+        if (at_src < 0 || at_src >= p.src_size[last] || at_dst < 0 || at_dst >= p.dst_size[last]) continue;
+        const double product = src[from + at_src * p.src_x[last]] * weight;
+        want[to + at_dst * p.dst_x[last]] += product;
+        magnitude[to + at_dst * p.dst_x[last]] += std::fabs(product);
+      }
     });
   });
+}
 
+void check(const Example& example, const ArchFlags& arch, const char* isa) {
+  const Shape& s = example.shape;
+  const ConvProblem& p = example.p;
+  const std::vector<float>&src = example.src, &wei = example.wei, &bias = example.bias;
+  const std::vector<double>&want = example.want, &magnitude = example.magnitude;
+  int64_t taps = 1;
+  for (int64_t k : s.ker) taps *= k;
   ConvProblem part = p;  // what a caller knows before the inputs
   part.mb = 0;
   part.src_n = part.src_c = part.dst_n = part.dst_c = 0;
@@ -158,13 +181,20 @@ void check(const Shape& s, const ArchFlags& arch, const char* isa) {
     return;
   }
   std::vector<float> first;
-  for (int threads : {1, 3}) {
+  struct Way {
+    int threads;
+    bool give_weights;
+  };
+  std::vector<Way> ways = {{1, !s.constant}, {3, !s.constant}};
+  if (s.constant && prefers_columns(*plan, p)) ways.insert(ways.end(), {{1, true}, {3, true}});
+  for (const auto [threads, give_weights] : ways) {
+    in_columns += give_weights && prefers_columns(*plan, p);
     constexpr float kGuard = -12345.0f;
     std::vector<float> dst(want.size() + 32, std::numeric_limits<float>::quiet_NaN());
     std::fill_n(dst.begin(), 16, kGuard);
     std::fill_n(dst.end() - 16, 16, kGuard);
     Aligned scratch(scratch_bytes(*plan, p, threads));
-    kernels::run(*plan, p, src.data(), s.constant ? nullptr : wei.data(), s.bias ? bias.data() : nullptr,
+    kernels::run(*plan, p, src.data(), give_weights ? wei.data() : nullptr, s.bias ? bias.data() : nullptr,
                  dst.data() + 16, scratch.data, {nullptr, threads == 1 ? serial : threaded, threads});
     ++checked;
     int64_t bad = -1;
@@ -177,7 +207,7 @@ void check(const Shape& s, const ArchFlags& arch, const char* isa) {
     for (int i = 0; i < 16; ++i) {
       if (dst[i] != kGuard || dst[dst.size() - 1 - i] != kGuard) bad = -2;
     }
-    if (threads == 1) {
+    if (threads == 1) {  // comes first of each pair
       first = dst;
     } else if (bad == -1 && std::memcmp(first.data() + 16, dst.data() + 16, want.size() * sizeof(float)) != 0) {
       bad = -3;
@@ -221,6 +251,18 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {9, 0}, {0, 0}, 1, 1, 3, 10});   // empty dst
   list.push_back({Op::kConvTranspose, {4, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 0}, {0, 0}, 0, 1, 3, 10});   // empty batch
   list.push_back({Op::kConvTranspose, {9, 9}, {3, 3}, {1, 1}, {40, 40}, {40, 40}, {40, 40}, 1, 1, 3, 10});
+  // src smaller than the kernel
+  list.push_back({Op::kConvTranspose, {1, 1}, {4, 4}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 17, 1, 100, 70});
+  list.push_back({Op::kConvTranspose, {1, 1}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, {1, 0}, 1, 2, 80, 26});
+  list.push_back({Op::kConvTranspose, {2, 3}, {5, 7}, {1, 2}, {2, 1}, {3, 2}, {1, -4}, 2, 1, 33, 7});
+  list.push_back({Op::kConvTranspose, {2, 2, 1}, {2, 3, 5}, {1, 3, 1}, {3, 1, 2}, {0, 0, 0}, {0, 0, 0}, 2, 3, 60, 9});
+  list.push_back({Op::kConvTranspose, {1}, {1500}, {1}, {1}, {700}, {20}, 3, 1, 9, 2});
+  list.push_back({Op::kConvTranspose, {2, 1}, {4, 4}, {2, 1}, {1, 1}, {1, 0}, {1, 0}, 5, 2, 90, 34, true, true});
+  list.push_back(
+      {Op::kConvTranspose, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1, 1, 64, 5, false, false, false});
+  // channels last, whole vectors of them
+  list.push_back({Op::kConvTranspose, {9, 21}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 2, 64, 60, true, true});
+  list.push_back({Op::kConv, {9, 37}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 40, 33, true, true});
   list.push_back({Op::kConv, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 19, 30});
   list.push_back({Op::kConv, {33, 31}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1, 1, 3, 16});
   list.push_back({Op::kConv, {5, 6}, {1, 1}, {3, 2}, {1, 1}, {0, 0}, {0, 0}, 3, 1, 8, 8});
@@ -287,12 +329,19 @@ int main(int argc, char** argv) {
   avx2.avx2_fma = true;
   refuses_what_it_cannot_do();
   for (const Shape& s : shapes(random_count)) {
-    check(s, portable, "portable");
-    if (host.avx2_fma) check(s, avx2, "avx2");
-    if (host.avx512) check(s, host, "avx512");
+    const ConvProblem p = problem_of(s);
+    if (std::any_of(p.dst_size, p.dst_size + p.ndims, [](int64_t size) { return size < 0; })) continue;
+    const Example example(s);
+    check(example, portable, "portable");
+    if (host.avx2_fma) check(example, avx2, "avx2");
+    if (host.avx512) check(example, host, "avx512");
+  }
+  if (in_columns == 0) {
+    ++failures;
+    std::printf("FAIL: no shape took the columns\n");
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
-  std::printf("%d runs, %d failures\n", checked, failures);
+  std::printf("%d runs, %d of them in columns, %d failures\n", checked, in_columns, failures);
   return failures == 0 ? 0 : 1;
 }
