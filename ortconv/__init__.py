@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsupportedOpError,
         UnsupportedTypeError,
     )
+    from ortconv.optimization import Optimization, optimize
     from ortconv.plugin import library_path, register
     from ortconv.session import InferenceSession
     from ortconv.verification import Verification, verify
@@ -47,6 +48,7 @@ __all__ = [
     "InputError",
     "ModelFormatError",
     "NodeRef",
+    "Optimization",
     "OrtconvError",
     "PluginError",
     "Semantics",
@@ -63,6 +65,7 @@ __all__ = [
     "convert",
     "library_path",
     "onednn",
+    "optimize",
     "register",
     "verify",
 ]
@@ -70,6 +73,7 @@ __all__ = [
 _HOMES = {
     "Conversion": "ortconv.api:Conversion",
     "InferenceSession": "ortconv.session:InferenceSession",
+    "Optimization": "ortconv.optimization:Optimization",
     "Semantics": "ortconv.builder:Semantics",
     "Target": "ortconv.builder:Target",
     "Verification": "ortconv.verification:Verification",
@@ -78,6 +82,7 @@ _HOMES = {
     "convert": "ortconv.api:convert",
     "library_path": "ortconv.plugin:library_path",
     "onednn": "ortconv.onednn",
+    "optimize": "ortconv.optimization:optimize",
     "register": "ortconv.plugin:register",
     "verify": "ortconv.verification:verify",
 }

@@ -27,7 +27,7 @@ ORDER = (
     {"session", "lowering"},
     {"execution", "frontend"},
     {"converters"},
-    {"api"},
+    {"api", "optimization"},
     {"verification"},
     {"cli"},
     {"__main__"},
@@ -38,6 +38,7 @@ RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "exe
 """What executes models; nothing that converts imports it."""
 
 CONVERSION_SIDE = {"source", "builder", "lowering", "frontend", "converters", "api", "functions", "checking"}
+CONVERSION_SIDE |= {"optimization"}
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -53,7 +54,7 @@ def loaded_after(statement: str) -> set[str]:
         ("import ortconv", HEAVY),
         ("import ortconv; ortconv.PluginError; ortconv.__version__", HEAVY),
         ("import ortconv.cli", HEAVY - {"click", "rich"}),
-        ("import ortconv; ortconv.convert; ortconv.onednn; ortconv.check", RUNTIMES),
+        ("import ortconv; ortconv.convert; ortconv.onednn; ortconv.check; ortconv.optimize", RUNTIMES),
         ("import ortconv; ortconv.library_path; ortconv.register", RUNTIMES),
         ("import ortconv.verification, ortconv.cli.verify, ortconv.cli.run", RUNTIMES),
     ],

@@ -1,0 +1,260 @@
+"""The whole of it: find the ConvTranspose nodes, let the rules work on each, put ours in, check, save."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+
+import onnx
+import onnx_ir as ir
+
+from ortconv import checking, functions, writing
+from ortconv.errors import CheckError, ModelFormatError
+from ortconv.opset import DOMAIN, VERSION
+from ortconv.optimization import bias, crop, layout, pad
+from ortconv.optimization.emission import Emitter
+from ortconv.optimization.reading import read
+from ortconv.optimization.site import Kept, Left, Outcome, Site
+from ortconv.optimization.values import Sizes, element_type
+
+__all__ = ["OPSETS", "Optimization", "optimize"]
+
+OPSETS = range(18, 26)
+"""Versions of the ai.onnx opset in which the bodies of our ops are valid: Pad with axes and Split in equal parts came
+with 18. A body has the version of its model."""
+
+_FUNCTIONS_IR = 8
+"""Files had no functions before this IR version."""
+
+_EXTERNAL_DATA_BYTES = 1 << 31
+"""A protobuf message stays under 2 GiB; above that the weights go to a file of their own."""
+
+_RULES: tuple[Callable[[Site], str | None], ...] = (
+    layout.fold_data,
+    layout.fold_weights,
+    layout.fold_result,
+    pad.fold,
+    crop.fold,
+    bias.fold,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimization:
+    """An optimized model.
+
+    Attributes:
+        source: The model as messages name it.
+        model: The new model, checked.
+        outcomes: What became of each ConvTranspose node, in order.
+        reads: The files that the model consists of; `save` does not overwrite them.
+    """
+
+    source: str
+    model: ir.Model
+    outcomes: tuple[Outcome, ...]
+    reads: frozenset[str]
+
+    @property
+    def rewritten(self) -> int:
+        """How many ConvTranspose nodes are ours now."""
+        return sum(bool(outcome.becomes) for outcome in self.outcomes)
+
+    def to_proto(self) -> onnx.ModelProto:
+        """Returns the model as a protobuf message."""
+        return ir.to_proto(self.model)
+
+    def targets(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Returns the files that `save` writes: weights that were in a file of their own go to ``<path>.data``."""
+        path = os.fspath(path)
+        external = any(isinstance(tensor, ir.ExternalTensor) for tensor in _tensors(self.model))
+        large = sum(tensor.nbytes for tensor in _tensors(self.model)) >= _EXTERNAL_DATA_BYTES
+        return (path, f"{path}.data") if external or large else (path,)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model, whole or not at all.
+
+        Args:
+            path: The file to write; it is replaced if it exists.
+
+        Raises:
+            ValueError: A file that the model was read from would be overwritten.
+            OSError: The file cannot be written.
+        """
+        targets = self.targets(path)
+        for target in targets:
+            if os.path.realpath(target) in self.reads:
+                raise ValueError(f"{target} is a file of the model that is optimized; choose another output")
+        with writing.whole(path) as temporary:
+            ir.save(self.model, temporary, external_data=f"{temporary.name}.data" if len(targets) > 1 else None)
+
+
+def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
+    """Rewrites the ConvTranspose nodes of a model, and what around them folds in exactly, into nodes of ours.
+
+    The result computes what ONNX Runtime computes for the original, and runs without our library, too, by function
+    bodies. Names, inputs, outputs, metadata and everything else stay as they are.
+
+    Args:
+        source: The model or its file. It is not changed.
+
+    Returns:
+        The new model, and what became of each node.
+
+    Raises:
+        ModelFormatError: Our function bodies are not valid in the model's opset, or it holds what would be lost.
+        CheckError: The file cannot be read, or the result fails the checker, as the original would.
+    """
+    name, model, reads = _load(source)
+    found = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_conv_transpose(node)]
+    hidden = [
+        Outcome(_name(node), "", reason=f"it stands in the function {function.name}; onnx.inliner makes it accessible")
+        for function in model.functions.values()
+        if function.domain != DOMAIN
+        for node in ir.traversal.RecursiveGraphIterator(function)
+        if _is_conv_transpose(node)
+    ]
+    outcomes = _rewrite(model, name, found) if found else []
+    if any(outcome.becomes for outcome in outcomes):
+        _state_types(model, name)
+        functions.attach(model)
+        model.ir_version = max(model.ir_version, _FUNCTIONS_IR)
+    _check(model, name)
+    return Optimization(name, model, (*outcomes, *hidden), reads)
+
+
+def _rewrite(model: ir.Model, name: str, found: Iterable[ir.Node]) -> list[Outcome]:
+    opset = _require(model, name)
+    sizes, emitter = Sizes(model.graph), Emitter(model)
+    outcomes = []
+    for node in found:
+        try:
+            site = read(node, sizes, opset)
+            folded, kept = _fold(site)
+            new = emitter.emit(site)
+        except Left as reason:
+            outcomes.append(Outcome(_name(node), "", reason=str(reason)))
+        else:
+            sizes.record(new.outputs[0], site.size)
+            outcomes.append(Outcome(_name(node), new.op_type, tuple(folded), tuple(kept)))
+    emitter.finish(ir.traversal.RecursiveGraphIterator(model.graph), sizes)
+    return outcomes
+
+
+def _fold(site: Site) -> tuple[list[str], list[str]]:
+    """Applies the rules until none applies; returns what they took in and what the last round kept, with reasons."""
+    folded: list[str] = []
+    while True:
+        kept: list[str] = []
+        for rule in _RULES:
+            try:
+                done = rule(site)
+            except Kept as reason:
+                kept.append(str(reason))
+            else:
+                if done is not None:
+                    folded.append(done)
+                    break
+        else:
+            return folded, kept
+
+
+def _state_types(model: ir.Model, name: str) -> None:
+    """States the types of what our nodes read, by which their bodies are chosen."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        data = node.inputs[0] if node.domain == DOMAIN and node.inputs else None
+        if data is not None and data.dtype is None:
+            found = next((known for value in (*node.inputs, *node.outputs) if (known := element_type(value))), None)
+            if found is None:
+                raise ModelFormatError(
+                    name, f"node {_name(node)}", f"reads {data.name}, whose type is not stated; allowed: stated types."
+                )
+            data.type = ir.TensorType(found)
+
+
+def _require(model: ir.Model, name: str) -> int:
+    """Returns the version of ai.onnx, if our nodes and their bodies can be added to the model."""
+    imports = model.graph.opset_imports
+    if "ai.onnx" in imports:  # the standard domain's other name
+        imports.setdefault("", imports.pop("ai.onnx"))
+    if imports.get("") not in OPSETS:
+        raise ModelFormatError(
+            name,
+            "opset_import",
+            f"ai.onnx {imports.get('')} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}. "
+            "onnx.version_converter.convert_version changes it.",
+        )
+    if imports.get(DOMAIN, VERSION) != VERSION:
+        raise ModelFormatError(
+            name, "opset_import", f"{DOMAIN} {imports[DOMAIN]} is not supported; allowed: {VERSION}."
+        )
+    for function in model.functions.values():
+        if function.domain != DOMAIN and any(node.domain == DOMAIN for node in function.all_nodes()):
+            raise ModelFormatError(
+                name, f"function {function.name}", f"holds nodes of {DOMAIN}; allowed: such nodes in graphs."
+            )
+    return imports[""]
+
+
+def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ir.Model, frozenset[str]]:
+    """Returns the model's name, the model, and the files that it consists of."""
+    if isinstance(source, onnx.ModelProto):
+        name = source.graph.name or "model"
+        _refuse_lossy(source, name)
+        return name, ir.from_proto(source), frozenset()
+    name = os.fspath(source)
+    try:
+        _refuse_lossy(onnx.load(name, load_external_data=False), name)
+        model = ir.load(name)
+    except ModelFormatError:
+        raise
+    except OSError as error:
+        raise CheckError(name, f"cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # protobuf's own classes, and those of onnx_ir
+        raise CheckError(name, f"is not an ONNX model: {str(error) or type(error).__name__}") from error
+    files = {str(tensor.path) for tensor in _tensors(model) if isinstance(tensor, ir.ExternalTensor)}
+    return name, model, frozenset(map(os.path.realpath, {name, *files}))
+
+
+def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
+    """Refuses what onnx_ir does not carry over."""
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        if graph.sparse_initializer:
+            raise ModelFormatError(name, f"graph {graph.name}", "has sparse initializers; allowed: dense ones.")
+        graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+        graphs += [each for node in graph.node for attribute in node.attribute for each in attribute.graphs]
+    if model.training_info:
+        raise ModelFormatError(name, "training_info", "is present; allowed: models for inference.")
+
+
+def _check(model: ir.Model, name: str) -> None:
+    if not any(isinstance(tensor, ir.ExternalTensor) for tensor in _tensors(model)):
+        checking.check(model, name)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # the checker looks for external data beside a file
+        path = pathlib.Path(folder) / "model.onnx"
+        ir.save(model, path, external_data="model.data")
+        try:
+            checking.check_file(path)
+        except CheckError as error:
+            raise CheckError(name, error.problem) from error
+
+
+def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                yield value.const_value
+
+
+def _is_conv_transpose(node: ir.Node) -> bool:
+    return node.op_type == "ConvTranspose" and not node.domain
+
+
+def _name(node: ir.Node) -> str:
+    return node.name or str(node.outputs[0].name)

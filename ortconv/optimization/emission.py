@@ -1,0 +1,162 @@
+"""Putting a node of ours in the place of a ConvTranspose and of what it took in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import onnx_ir as ir
+import onnx_ir.convenience
+
+from ortconv.opset import ACCUMULATION, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN
+from ortconv.optimization.site import Ints, Left, Site
+from ortconv.optimization.values import Array, Sizes, element_type, permuted
+
+__all__ = ["Emitter"]
+
+_Attribute = int | str | Ints
+_BIAS = {CONV_TRANSPOSE.name: 2, CONV_TRANSPOSE_TO_SHAPE.name: 3}
+"""Which input of a transposed convolution of ours is the bias."""
+
+
+class Emitter:
+    """Changes a model; new constants go to its main graph, which its subgraphs see.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self._root = model.graph
+        self._names = {value.name for graph in model.graphs() for value in _values(graph)}
+
+    def emit(self, site: Site) -> ir.Node:
+        """Replaces the nodes of a site by one, which keeps the name of the ConvTranspose and of the last result.
+
+        Raises:
+            Left: The model declares an output of another size than ONNX Runtime computes.
+        """
+        shape = _shape(site)
+        old = site.output
+        inputs = [site.x, site.w]
+        attributes: dict[str, _Attribute] = {
+            "strides": site.strides,
+            "dilations": site.dilations,
+            "group": site.group,
+            "output_padding": site.output_padding,
+            "x_perm": site.x_perm,
+            "w_perm": site.w_perm,
+            "y_perm": site.y_perm,
+            "accumulation_type": ACCUMULATION[site.dtype],
+        }
+        op = CONV_TRANSPOSE if site.output_shape is None else CONV_TRANSPOSE_TO_SHAPE
+        if site.output_shape is None:
+            attributes["pads"] = site.begin + site.end
+        else:
+            attributes |= {"pads_begin": site.begin, "auto_pad": site.rule}
+            inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
+        bias = self._constant(site.node, "bias", site.bias) if isinstance(site.bias, np.ndarray) else site.bias
+        node = ir.node(
+            op.name,
+            inputs if bias is None else [*inputs, bias],
+            attributes,
+            domain=DOMAIN,
+            name=site.node.name,
+            doc_string=site.node.doc_string,
+            metadata_props=dict(site.node.metadata_props),
+        )
+        new, graph = node.outputs[0], site.node.graph
+        assert isinstance(graph, ir.Graph)
+        new.doc_string = old.doc_string
+        new.metadata_props.update(old.metadata_props)
+        new.meta.update(old.meta)
+        gone = [site.node, *site.after]
+        unused = [value for each in gone for value in each.inputs]
+        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, [node], [old], [new])
+        new.type, new.shape = ir.TensorType(site.dtype), shape
+        for transpose in site.before:
+            if not transpose.outputs[0].uses():
+                unused += transpose.inputs
+                graph.remove(transpose, safe=True)
+        _remove_unused(unused)
+        return node
+
+    def finish(self, nodes: Iterable[ir.Node], sizes: Sizes) -> None:
+        """Gives nodes of ours a bias of zeros where others of their type have one: they share a body.
+
+        Args:
+            nodes: All nodes of the model.
+            sizes: What sizes are known.
+        """
+        ours = [node for node in nodes if node.domain == DOMAIN and node.op_type in _BIAS]
+        biased = {node.op_type for node in ours if _has_bias(node)}
+        for node in ours:
+            if node.op_type not in biased or _has_bias(node):
+                continue
+            channels, dtype = _channels(node, sizes), element_type(node.inputs[0]) or element_type(node.inputs[1])
+            if channels is not None and dtype is not None:
+                node.resize_inputs(_BIAS[node.op_type] + 1)
+                zeros = np.zeros(channels, dtype.numpy())
+                node.replace_input_with(_BIAS[node.op_type], self._constant(node, "bias", zeros))
+
+    def _constant(self, node: ir.Node, role: str, data: Array) -> ir.Value:
+        prefix = f"{node.name or node.outputs[0].name}/{role}"
+        numbered = (f"{prefix}_{number}" for number in itertools.count(2))
+        name = next(each for each in itertools.chain([prefix], numbered) if each not in self._names)
+        self._names.add(name)
+        tensor = ir.tensor(data, name=name)
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(data.shape), const_value=tensor)
+        self._root.register_initializer(value)
+        return value
+
+
+def _has_bias(node: ir.Node) -> bool:
+    return len(node.inputs) > _BIAS[node.op_type] and node.inputs[_BIAS[node.op_type]] is not None
+
+
+def _channels(node: ir.Node, sizes: Sizes) -> int | None:
+    """Returns M of a transposed convolution of ours."""
+    weights = None if node.inputs[1] is None else sizes.of(node.inputs[1])
+    if weights is None:
+        return None
+    per_group = permuted(weights, node.attributes["w_perm"].as_ints())[1]
+    return None if per_group is None else per_group * node.attributes["group"].as_int()
+
+
+def _values(graph: ir.Graph) -> Iterable[ir.Value]:
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
+
+
+def _shape(site: Site) -> ir.Shape:
+    """Returns the sizes of the result: those that are certain, and as declared otherwise.
+
+    ONNX's shape inference, from which a declared shape may come, is wrong for some ConvTranspose nodes.
+    """
+    declared, value = site.output.shape, site.output
+    if declared is None or len(declared) != len(site.size):
+        if declared is not None and value.is_graph_output():
+            raise Left(f"{value.name} is declared with rank {len(declared)}; it has rank {len(site.size)}")
+        return ir.Shape(site.size)
+    dims = []
+    for axis, (stated, certain) in enumerate(zip(declared, site.size, strict=True)):
+        if value.is_graph_output() and isinstance(stated, int) and certain is not None and stated != certain:
+            raise Left(f"{value.name} is declared with {stated} on axis {axis}; ONNX Runtime computes {certain}")
+        keep = certain is None or value.is_graph_output()
+        dims.append(stated if keep else certain)
+    return ir.Shape(dims, denotations=[declared.get_denotation(axis) for axis in range(len(declared))])
+
+
+def _remove_unused(values: Iterable[ir.Value | None]) -> None:
+    """Removes constants that nothing reads any more."""
+    for value in values:
+        if value is None or value.uses() or value.is_graph_output() or value.is_graph_input():
+            continue
+        node = value.producer()
+        if node is None and value.is_initializer() and value.graph is not None:
+            del value.graph.initializers[str(value.name)]
+        elif node is not None and node.op_type == "Constant" and not node.domain and isinstance(node.graph, ir.Graph):
+            node.graph.remove(node, safe=True)

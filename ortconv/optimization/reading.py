@@ -1,0 +1,154 @@
+"""Reading a ConvTranspose node as ONNX Runtime does.
+
+Notation per spatial axis: X size of the input, K of the kernel, s stride, d dilation, E = (K-1)*d + 1, F = s*(X-1) + E,
+op output padding, Y size of the output, b and e begin and end padding. ONNX Runtime, at every opset:
+
+* NOTSET and VALID: Y = F - b - e + op.
+* SAME: the total padding t = max(F + op - s*X, 0) is halved, and Y = F + op - t. Since F - s*X is E - s, neither t nor
+  the paddings depend on X.
+* output_shape gives Y and overrules pads: t = max(F + op - Y, 0). SAME_UPPER puts the smaller half in front, everything
+  else the larger one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.optimization.site import Ints, Left, Site
+from ortconv.optimization.values import Sizes, element_type
+
+__all__ = ["TO_SHAPE_OPSET", "read"]
+
+TO_SHAPE_OPSET = 19
+"""The body of ConvTransposeToShape compares strings, which older versions of Equal do not."""
+
+_TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_MAX_SPATIAL = 6
+
+
+def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
+    """Returns what a ConvTranspose becomes when nothing around it is taken in.
+
+    Raises:
+        Left: It cannot be replaced, or ONNX Runtime does not run it.
+    """
+    x, w, bias = (*node.inputs, None, None, None)[:3]
+    if x is None or w is None:
+        raise Left("an input is missing")
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        raise Left("its attributes are those of a function")
+    dtype = next((found for value in (w, x, bias, node.outputs[0]) if (found := element_type(value))), None)
+    if dtype is None:
+        raise Left("its element type is not stated; onnx.shape_inference adds it")
+    if dtype not in _TYPES:
+        raise Left(f"its element type is {dtype}; ONNX Runtime has kernels for FLOAT and FLOAT16")
+    w_sizes = sizes.of(w) or _kernel_shape(node)
+    rank = _rank(node, w_sizes, x)
+    ones, zeros = (1,) * rank, (0,) * rank
+    strides, dilations = _ints(node, "strides", ones, 1), _ints(node, "dilations", ones, 1)
+    output_padding = _ints(node, "output_padding", zeros, 0)
+    pads = _ints(node, "pads", zeros * 2, 0)
+    group = node.attributes.get_int("group", 1)
+    if group < 1:
+        raise Left(f"group = {group}")
+    auto_pad = node.attributes.get_string("auto_pad", "NOTSET")
+    if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise Left(f"auto_pad = {auto_pad!r}")
+    output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
+    if auto_pad != "NOTSET" and any(pads):
+        raise Left(f"pads stand beside auto_pad = {auto_pad}, which ONNX Runtime refuses")
+    if output_shape is not None and opset < TO_SHAPE_OPSET:
+        raise Left(f"it has an output_shape; ours with one needs opset {TO_SHAPE_OPSET}, the model has {opset}")
+    kernel = (None,) * rank if w_sizes is None else w_sizes[2:]
+    begin, end = pads[:rank], pads[rank:]
+    if output_shape is not None:
+        begin = end = zeros
+    elif auto_pad.startswith("SAME"):
+        begin, end = _same(auto_pad, kernel, strides, dilations, output_padding)
+    per_group = None if w_sizes is None else w_sizes[1]
+    channels = None if per_group is None else per_group * group
+    bias_sizes = None if bias is None else sizes.of(bias)
+    if channels is None and bias_sizes is not None and len(bias_sizes) == 1:
+        channels = bias_sizes[0]
+    if channels is None and bias is None:
+        raise Left("its number of output channels is not known")
+    x_sizes = sizes.of(x)
+    x_sizes = x_sizes if x_sizes is not None and len(x_sizes) == rank + 2 else (None,) * (rank + 2)
+    least = tuple(
+        strides[i] * ((size or 1) - 1) + ((taps or 1) - 1) * dilations[i] + 1 - begin[i] - end[i] + output_padding[i]
+        for i, (size, taps) in enumerate(zip(x_sizes[2:], kernel, strict=True))
+    )
+    exact = tuple(bool(size) and taps is not None for size, taps in zip(x_sizes[2:], kernel, strict=True))
+    same = tuple(range(rank + 2))
+    rule: Literal["SAME_UPPER", "SAME_LOWER"] = "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER"
+    return Site(
+        node=node,
+        x=x,
+        w=w,
+        bias=bias,
+        dtype=dtype,
+        strides=strides,
+        dilations=dilations,
+        group=group,
+        begin=begin,
+        end=end,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        rule=rule,
+        least=least if output_shape is None else output_shape,
+        exact=exact if output_shape is None else (True,) * rank,
+        channels=channels,
+        x_perm=same,
+        w_perm=same,
+        y_perm=same,
+        output=node.outputs[0],
+        batch=x_sizes[0],
+    )
+
+
+def _kernel_shape(node: ir.Node) -> tuple[int | None, ...] | None:
+    if "kernel_shape" not in node.attributes:
+        return None
+    return (None, None, *node.attributes["kernel_shape"].as_ints())
+
+
+def _rank(node: ir.Node, w_sizes: tuple[int | None, ...] | None, x: ir.Value) -> int:
+    """Returns the number of spatial axes."""
+    if w_sizes is not None:
+        rank = len(w_sizes) - 2
+    elif x.shape is not None:
+        rank = len(x.shape) - 2
+    else:
+        listed = [
+            name for name in ("strides", "dilations", "output_padding", "output_shape") if name in node.attributes
+        ]
+        if not listed:
+            raise Left("its rank is not known")
+        rank = len(node.attributes[listed[0]].as_ints())
+    if not 1 <= rank <= _MAX_SPATIAL:
+        raise Left(f"it has {rank} spatial axes; allowed: 1 to {_MAX_SPATIAL}")
+    return rank
+
+
+def _ints(node: ir.Node, name: str, default: Ints, least: int) -> Ints:
+    if name not in node.attributes:
+        return default
+    values = tuple(node.attributes[name].as_ints())
+    if len(values) != len(default) or any(value < least for value in values):
+        raise Left(f"{name} = {list(values)}; allowed: {len(default)} integers from {least}")
+    return values
+
+
+def _same(
+    auto_pad: str, kernel: tuple[int | None, ...], strides: Ints, dilations: Ints, output_padding: Ints
+) -> tuple[Ints, Ints]:
+    if None in kernel:
+        raise Left(f"auto_pad = {auto_pad} and the size of its kernel is not known")
+    total = [
+        max(((taps or 0) - 1) * d + 1 - s + more, 0)
+        for taps, s, d, more in zip(kernel, strides, dilations, output_padding, strict=True)
+    ]
+    begin = tuple(t // 2 if auto_pad == "SAME_UPPER" else (t + 1) // 2 for t in total)
+    return begin, tuple(t - b for t, b in zip(total, begin, strict=True))

@@ -1,0 +1,124 @@
+"""One ConvTranspose node on its way: what it will be, what it has taken in, and what it could not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.optimization.values import Array, Dims, permuted
+
+__all__ = ["Ints", "Kept", "Left", "Outcome", "Site", "named"]
+
+Ints = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of one ConvTranspose node.
+
+    Attributes:
+        name: The node's name, or the name of its output if it has none.
+        becomes: The op type of ours that took its place, or "" where the node was left alone.
+        folded: What the new node took in besides, in order.
+        kept: Neighbours that look as if they could be taken in, and why they stay.
+        reason: Why the node was left alone, or "".
+    """
+
+    name: str
+    becomes: str
+    folded: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Left(Exception):  # noqa: N818 - an answer, not a failure
+    """The node stays as it is; the message says why."""
+
+
+class Kept(Exception):  # noqa: N818 - an answer, not a failure
+    """The neighbour stays as it is; the message names it and says why."""
+
+
+def named(node: ir.Node) -> str:
+    """Returns how reports call a node."""
+    return f"{node.op_type} {node.name or node.outputs[0].name}"
+
+
+@dataclasses.dataclass
+class Site:
+    """The node of ours that a ConvTranspose becomes, in the words of its attributes; rules change it.
+
+    Attributes:
+        node: The ConvTranspose.
+        x: Data.
+        w: Weights.
+        bias: A value, data for a new constant, or None.
+        dtype: Element type.
+        strides: As in the op, and so the five that follow.
+        output_shape: Spatial output sizes where the node becomes a ConvTransposeToShape, else None.
+        rule: auto_pad of a ConvTransposeToShape.
+        least: Spatial sizes of the result for the smallest input that is possible; those of every input where `exact`.
+        exact: Whether `least` are the sizes, per axis.
+        channels: M, or None when unknown.
+        output: The value that the new node computes.
+        before: Transposes that were taken in ahead of the node.
+        after: Nodes that were taken in behind it, in order.
+    """
+
+    node: ir.Node
+    x: ir.Value
+    w: ir.Value
+    bias: ir.Value | Array | None
+    dtype: ir.DataType
+    strides: Ints
+    dilations: Ints
+    group: int
+    begin: Ints
+    end: Ints
+    output_padding: Ints
+    output_shape: Ints | None
+    rule: Literal["SAME_UPPER", "SAME_LOWER"]
+    least: Ints
+    exact: tuple[bool, ...]
+    channels: int | None
+    x_perm: Ints
+    w_perm: Ints
+    y_perm: Ints
+    output: ir.Value
+    batch: int | None = None
+    before: list[ir.Node] = dataclasses.field(default_factory=list)
+    after: list[ir.Node] = dataclasses.field(default_factory=list)
+
+    @property
+    def rank(self) -> int:
+        """Number of spatial axes."""
+        return len(self.strides)
+
+    @property
+    def size(self) -> Dims:
+        """Sizes of the output, as the output lies."""
+        spatial = tuple(y if exact else None for y, exact in zip(self.least, self.exact, strict=True))
+        return permuted((self.batch, self.channels, *spatial), self.y_perm)
+
+    def spatial(self, axis: int) -> int | None:
+        """Returns the spatial axis that an axis of the output is, or None for batch and channels."""
+        source = self.y_perm[axis]
+        return source - 2 if source >= 2 else None
+
+    def crop(self, begin: Ints, end: Ints) -> None:
+        """Takes positions off the result."""
+        self.begin = tuple(a + b for a, b in zip(self.begin, begin, strict=True))
+        self.end = tuple(a + b for a, b in zip(self.end, end, strict=True))
+        self.least = tuple(y - a - b for y, a, b in zip(self.least, begin, end, strict=True))
+
+    def extend(self, count: Ints) -> None:
+        """Appends positions to the result."""
+        self.output_padding = tuple(a + b for a, b in zip(self.output_padding, count, strict=True))
+        self.least = tuple(a + b for a, b in zip(self.least, count, strict=True))
+
+    def take(self, node: ir.Node) -> None:
+        """Takes in the node that reads the output."""
+        self.after.append(node)
+        self.output = node.outputs[0]

@@ -1,0 +1,116 @@
+"""What is certain about a value before the model runs: its data, its sizes, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+__all__ = ["Array", "Dims", "Sizes", "constant", "element_type", "is_zero", "perm_of", "permuted"]
+
+Array = npt.NDArray[Any]
+Dims = tuple[int | None, ...]
+
+_ACTIVATIONS = {"Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Softplus"}
+_SAME_SIZES = _ACTIVATIONS | {
+    "BatchNormalization",
+    "Cast",
+    "DequantizeLinear",
+    "Identity",
+    "InstanceNormalization",
+    "Tanh",
+}
+"""Ops whose first output has the sizes of their first input."""
+
+_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {"Add", "Conv", "Mul", "Pad", "Reshape", "Slice", "Transpose"}
+"""Ops whose first output has the element type of their first input."""
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Returns the data of a value that no caller of the model can change, or None."""
+    if value is None or value.is_graph_input():
+        return None  # An initializer that is an input, too, is a default that may be overridden.
+    producer = value.producer()
+    if producer is None:
+        return value.const_value if value.is_initializer() else None
+    if producer.domain or producer.op_type != "Constant":
+        return None
+    tensor = producer.attributes.get("value")
+    if tensor is not None and tensor.type == ir.AttributeType.TENSOR:
+        return tensor.as_tensor()
+    ints = producer.attributes.get("value_ints")
+    return ir.tensor(np.array(ints.as_ints(), np.int64)) if ints is not None and not ints.is_ref() else None
+
+
+def element_type(value: ir.Value | None) -> ir.DataType | None:
+    """Returns the element type of a value, from where it comes if it is not stated; None when unknown."""
+    while value is not None:
+        data = constant(value)
+        if data is not None or value.dtype is not None:
+            return data.dtype if data is not None else value.dtype
+        node = value.producer()
+        if node is None or node.domain or not node.inputs or value is not node.outputs[0]:
+            return None
+        if node.op_type == "Cast":
+            return ir.DataType(node.attributes["to"].as_int())
+        if node.op_type not in _SAME_TYPE:
+            return None
+        value = node.inputs[0]
+    return None
+
+
+def perm_of(transpose: ir.Node, rank: int) -> tuple[int, ...]:
+    """Returns the permutation of a Transpose."""
+    if "perm" in transpose.attributes:
+        return tuple(transpose.attributes["perm"].as_ints())
+    return tuple(reversed(range(rank)))
+
+
+def is_zero(bias: ir.Value | Array | None) -> bool:
+    """Whether a bias certainly adds nothing."""
+    if isinstance(bias, ir.Value):
+        data = constant(bias)
+        return data is not None and not np.any(data.numpy())
+    return bias is None or not np.any(bias)
+
+
+def permuted(dims: Dims, perm: Sequence[int]) -> Dims:
+    """Returns the dims after a transposition."""
+    return tuple(dims[axis] for axis in perm)
+
+
+class Sizes:
+    """Sizes that can be relied on.
+
+    ONNX's shape inference cannot: for some ConvTranspose nodes it says other sizes than ONNX Runtime computes. So
+    sizes come from constants, from inputs of the model, which ONNX Runtime compares with what is fed, and from our own
+    arithmetic, and pass through ops that keep or permute them.
+    """
+
+    def __init__(self, root: ir.Graph) -> None:
+        self._root = root
+        self._known: dict[ir.Value, Dims] = {}
+
+    def record(self, value: ir.Value, dims: Dims) -> None:
+        """States the sizes of a value."""
+        self._known[value] = dims
+
+    def of(self, value: ir.Value) -> Dims | None:
+        """Returns the sizes, None where unknown, or None when not even the rank is certain."""
+        if value in self._known:
+            return self._known[value]
+        data = constant(value)
+        if data is not None:
+            return tuple(data.shape.numpy())
+        if value.is_graph_input() and value.graph is self._root and value.shape is not None:
+            return tuple(dim if isinstance(dim, int) else None for dim in value.shape)
+        node = value.producer()
+        if node is None or node.domain or not node.inputs or node.inputs[0] is None or value is not node.outputs[0]:
+            return None
+        if node.op_type == "Transpose":
+            found = self.of(node.inputs[0])
+            return None if found is None else permuted(found, perm_of(node, len(found)))
+        return self.of(node.inputs[0]) if node.op_type in _SAME_SIZES else None
