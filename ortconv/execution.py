@@ -43,6 +43,7 @@ class Model:
         backend: What executes our nodes.
         providers: Execution providers, best first; the CPU provider by default.
         folder: Where external data of a model that is no file lies.
+        threads: How many may work on a node; 0 for ONNX Runtime's default.
 
     Attributes:
         inputs: What it takes.
@@ -61,12 +62,14 @@ class Model:
         backend: Backend = "native",
         providers: Sequence[str] = ("CPUExecutionProvider",),
         folder: str | os.PathLike[str] | None = None,
+        threads: int = 0,
     ) -> None:
         from ortconv.session import InferenceSession
 
         onnxruntime = plugin.import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # What goes wrong is raised, and need not be logged as well.
+        options.intra_op_num_threads = threads
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fspath(folder))
         self._name = name

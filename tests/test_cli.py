@@ -19,7 +19,7 @@ from ortconv import api, checking
 from ortconv.converters import FRONTENDS
 from tests.cli import activation, refused, run_cli, upsampling, write
 
-COMMANDS = ("convert", "check", "run", "explain", "verify", "optimize", "ops")
+COMMANDS = ("convert", "check", "run", "explain", "verify", "optimize", "bench", "ops")
 
 
 @pytest.fixture(autouse=True)

@@ -29,12 +29,13 @@ ORDER = (
     {"converters"},
     {"api", "optimization"},
     {"verification"},
+    {"benchmarking"},
     {"cli"},
     {"__main__"},
 )
 """Modules and packages of ortconv by rank; each may import those of lower ranks."""
 
-RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "execution"}
+RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "execution", "benchmarking"}
 """What executes models; nothing that converts imports it."""
 
 CONVERSION_SIDE = {"source", "builder", "lowering", "frontend", "converters", "api", "functions", "checking"}
@@ -56,7 +57,7 @@ def loaded_after(statement: str) -> set[str]:
         ("import ortconv.cli", HEAVY - {"click", "rich"}),
         ("import ortconv; ortconv.convert; ortconv.onednn; ortconv.check; ortconv.optimize", RUNTIMES),
         ("import ortconv; ortconv.library_path; ortconv.register", RUNTIMES),
-        ("import ortconv.verification, ortconv.cli.verify, ortconv.cli.run", RUNTIMES),
+        ("import ortconv.verification, ortconv.cli.verify, ortconv.cli.run, ortconv.cli.bench", RUNTIMES),
     ],
 )
 def test_import_loads_no_more_than_it_must(statement: str, forbidden: set[str]) -> None:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "explain": "Show what becomes of each node of a source, and why.",
     "verify": "Compare a converted model with its source's own runtime.",
     "optimize": "Rewrite the ConvTranspose nodes of an ONNX file into ours.",
+    "bench": "Compare the speed of an ONNX file with and without our plugin.",
     "ops": "List the operators that are converted.",
 }
 """Command -> its line in the overview; the module of that name is imported when the command is used."""

@@ -1,0 +1,92 @@
+"""The data of a case, and whether an answer to it is right."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.shapes import Shape
+
+__all__ = ["NUMPY", "Answer", "data", "expect"]
+
+Array = npt.NDArray[Any]
+Index = tuple[Any, ...]
+
+NUMPY: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f64": np.dtype(np.float64),
+}
+"""Element types by name."""
+
+
+def data(shape: Shape, dtype: str) -> tuple[Array, Array]:
+    """Returns input and weights: normal numbers, the same in every process."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal(shape.x_shape, np.float32)
+    w = random.standard_normal(shape.w_shape, np.float32) / np.float32(math.sqrt(shape.terms))
+    return x.astype(NUMPY[dtype]), w.astype(NUMPY[dtype])
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What is right, and how far an element may be off.
+
+    Attributes:
+        expected: The result, in float64.
+        bound: The largest error allowed of each element.
+        dtype: The type of the result.
+    """
+
+    expected: Array
+    bound: Array
+    dtype: np.dtype[Any]
+
+    def excess(self, actual: Array) -> float:
+        """Returns the largest error in units of its bound: up to 1 is right, anything else (NaN, inf) is wrong."""
+        if actual.shape != self.expected.shape or actual.dtype != self.dtype:
+            return math.inf
+        error = np.abs(actual.astype(np.float64) - self.expected)
+        return float(np.max(np.where(error == 0, 0.0, error / self.bound), initial=0.0))
+
+
+def expect(shape: Shape, dtype: str, x: Array, w: Array) -> Answer:
+    """Computes the answer in float64, from the definition.
+
+    The bound is that of a sum of n products in any order, n·u·Σ|x·w| with the unit roundoff u of the type in which
+    products are summed (float for the narrow types), and one rounding to the result's type.
+    """
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    expected = _transposed(shape, x, w)
+    sums = np.finfo(np.float64 if dtype == "f64" else np.float32).eps / 2
+    bound = (shape.terms + 1) * float(sums) * _transposed(shape, np.abs(x), np.abs(w))
+    if dtype in ("f16", "bf16"):
+        info = ml_dtypes.finfo(NUMPY[dtype])  # type: ignore[no-untyped-call]
+        bound += float(info.eps) / 2 * (np.abs(expected) + bound) + float(info.smallest_subnormal)
+    return Answer(expected, bound + np.finfo(np.float32).tiny, NUMPY[dtype])
+
+
+def _transposed(shape: Shape, x: Array, w: Array) -> Array:
+    """Scatters, tap by tap, a product of matrices into the output with its padding, which is then cut off."""
+    groups, outputs = shape.group, shape.outputs // shape.group
+    columns = x.reshape(shape.batch, groups, shape.inputs // groups, -1)
+    weights = w.reshape(groups, shape.inputs // groups, outputs, *w.shape[2:])
+    extent = (shape.kernel - 1) * shape.dilation + 1
+    whole = [shape.stride * (size - 1) + extent + shape.extra for size in shape.size]
+    out = np.zeros((shape.batch, groups, outputs, *whole))
+    for tap in itertools.product(range(shape.kernel), repeat=shape.axes):
+        taken: Index = (..., *tap)
+        product = weights[taken].transpose(0, 2, 1) @ columns
+        begins = (at * shape.dilation for at in tap)
+        spans = [(begin, begin + shape.stride * (n - 1) + 1) for begin, n in zip(begins, shape.size, strict=True)]
+        met: Index = (..., *(slice(begin, end, shape.stride) for begin, end in spans))
+        out[met] += product.reshape(shape.batch, groups, outputs, *shape.size)
+    kept: Index = (..., *(slice(shape.pad, size - shape.pad) for size in whole))
+    return out[kept].reshape(shape.y_shape)

@@ -1,0 +1,225 @@
+"""The engines: each turns a shape into something that can be called again and again. Runtimes are imported on use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.shapes import Shape
+
+__all__ = ["ENGINES", "OURS", "PEERS", "Prepared", "Unsupported", "prepare", "version"]
+
+Array = npt.NDArray[Any]
+Prepared = tuple[Callable[[], object], Callable[[object], Array]]
+"""Runs once and returns the engine's own result; makes an array of such a result, which is not timed."""
+
+
+class Unsupported(Exception):  # noqa: N818 - an answer, not an error
+    """The engine is not installed, or has no kernel for the type."""
+
+
+def prepare(engine: str, shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+    """Loads the shape's model, with constant weights, into an engine.
+
+    Raises:
+        Unsupported: The engine cannot do that; the message says why.
+    """
+    try:
+        return ENGINES[engine](shape, dtype, threads, x, w)
+    except ImportError as error:
+        raise Unsupported(f"not installed: {error.name or error}") from error
+
+
+def version(engine: str) -> str | None:
+    """Returns the version of the package behind an engine, or None where it is not installed."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version({"ort": "onnxruntime", "ours": "ortconv"}.get(engine, engine))
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+    from onnx import TensorProto
+
+    import ortconv
+    from ortconv.opset import DOMAIN
+
+    identity = list(range(shape.axes + 2))
+    accumulation = TensorProto.DOUBLE if dtype == "f64" else TensorProto.FLOAT
+    layout = dict.fromkeys(("x_perm", "w_perm", "y_perm"), identity)
+    model = _model(shape, dtype, w, DOMAIN, accumulation_type=accumulation, **layout)
+    return _runner(ortconv.InferenceSession(model, _session_options(threads)), dtype, x)
+
+
+def _ort(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+    import onnxruntime
+
+    if dtype in ("bf16", "f64"):
+        raise Unsupported("the CPU provider has no such kernel")
+    model = _model(shape, dtype, w, "")
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), _session_options(threads), providers=["CPUExecutionProvider"]
+    )
+    return _runner(session, dtype, x)
+
+
+def _session_options(threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return options
+
+
+def _runner(session: Any, dtype: str, x: Array) -> Prepared:
+    """Runs a session from and to ONNX Runtime's own tensors, so that no engine is timed with a copy to numpy."""
+    import ctypes
+
+    import onnxruntime
+    from onnx import TensorProto
+
+    if dtype == "bf16":
+        value = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(x.view(np.uint16), TensorProto.BFLOAT16)
+    else:
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(x)
+    feeds = {"X": value}
+
+    def result(values: Any) -> Array:
+        (value,) = values
+        if dtype != "bf16":
+            return np.asarray(value.numpy())
+        shape = value.shape()
+        return np.frombuffer(ctypes.string_at(value.data_ptr(), 2 * int(np.prod(shape))), x.dtype).reshape(shape)
+
+    return lambda: session.run_with_ort_values(["Y"], feeds), result
+
+
+def _model(shape: Shape, dtype: str, w: Array, domain: str, **more: Any) -> Any:
+    """Returns a model of one ConvTranspose, ONNX's own or ours."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    element = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(
+        dtype, TensorProto.DOUBLE
+    )
+    node = helper.make_node(
+        "ConvTranspose",
+        ["X", "W"],
+        ["Y"],
+        domain=domain,
+        strides=[shape.stride] * shape.axes,
+        dilations=[shape.dilation] * shape.axes,
+        group=shape.group,
+        pads=[shape.pad] * 2 * shape.axes,
+        output_padding=[shape.extra] * shape.axes,
+        **more,
+    )
+    graph = helper.make_graph(
+        [node],
+        "benchmark",
+        [helper.make_tensor_value_info("X", element, shape.x_shape)],
+        [helper.make_tensor_value_info("Y", element, shape.y_shape)],
+        [numpy_helper.from_array(w, "W")],
+    )
+    opsets = [helper.make_opsetid("", 21), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _openvino(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+    import openvino
+    from openvino import opset13 as ops
+
+    if dtype == "f64":
+        raise Unsupported("computes float64 in float32")
+    element = getattr(openvino.Type, dtype)
+
+    def tensor(array: Array) -> Any:
+        return openvino.Tensor(array.view(np.uint16), list(array.shape), element) if dtype == "bf16" else array
+
+    parameter = ops.parameter(list(shape.x_shape), element)
+    if shape.group > 1:
+        w = w.reshape(shape.group, shape.inputs // shape.group, *w.shape[1:])
+    weights = openvino.op.Constant(tensor(w)) if dtype == "bf16" else ops.constant(w)
+    each = [shape.pad] * shape.axes
+    convolve = ops.convolution_backprop_data if shape.group == 1 else ops.group_convolution_backprop_data
+    node = convolve(
+        parameter,
+        weights,
+        strides=[shape.stride] * shape.axes,
+        pads_begin=each,
+        pads_end=each,
+        dilations=[shape.dilation] * shape.axes,
+        output_padding=[shape.extra] * shape.axes,
+    )
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        # Its own default would compute float32 in bfloat16 on a CPU that has it.
+        "INFERENCE_PRECISION_HINT": dtype,
+    }
+    request = openvino.Core().compile_model(openvino.Model([node], [parameter]), "CPU", settings).create_infer_request()
+    request.set_input_tensor(tensor(x) if dtype == "bf16" else openvino.Tensor(x))
+
+    def run() -> object:
+        request.start_async()
+        request.wait()
+        return request.get_output_tensor()
+
+    def result(value: Any) -> Array:
+        return np.array(value.data).view(x.dtype).reshape(shape.y_shape)
+
+    return run, result
+
+
+def _torch(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    element = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}[dtype]
+
+    def tensor(array: Array) -> Any:
+        return torch.from_numpy(array.view(np.int16)).view(element) if dtype == "bf16" else torch.from_numpy(array)
+
+    kind = (torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d)[shape.axes - 1]
+    module = kind(
+        shape.inputs,
+        shape.outputs,
+        shape.kernel,
+        stride=shape.stride,
+        padding=shape.pad,
+        output_padding=shape.extra,
+        groups=shape.group,
+        bias=False,
+        dilation=shape.dilation,
+        dtype=element,
+    ).eval()
+    module.weight.copy_(tensor(w))
+    source = tensor(x)
+
+    def run() -> object:
+        with torch.inference_mode():
+            return module(source)
+
+    def result(value: Any) -> Array:
+        return np.asarray(value.view(torch.int16).numpy().view(x.dtype) if dtype == "bf16" else value.numpy())
+
+    return run, result
+
+
+ENGINES: dict[str, Callable[[Shape, str, int, Array, Array], Prepared]] = {
+    "ort": _ort,
+    "openvino": _openvino,
+    "torch": _torch,
+    "ours": _ours,
+}
+"""By name; the order is that of the tables."""
+
+OURS = "ours"
+PEERS = tuple(name for name in ENGINES if name != OURS)

@@ -1,0 +1,178 @@
+"""How fast a model runs in ONNX Runtime alone and with our plugin: in turns, after the answers are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import ml_dtypes
+import onnx
+import onnx_ir as ir
+
+from ortconv.errors import ModelFormatError
+from ortconv.execution import Backend, Model
+from ortconv.inputs import Array, Input
+from ortconv.opset import DOMAIN
+from ortconv.verification.compare import Comparison, Tolerance, compare
+
+__all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "read", "tolerance_for"]
+
+_SIDES: tuple[Backend, Backend] = ("none", "native")
+_SINGLE = Tolerance(2e-5)
+_DOUBLE = Tolerance(1e-11)
+_ROUNDINGS = 5
+"""How many roundings to a narrow type a result may be off."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Times of one side.
+
+    Attributes:
+        seconds: Seconds per run, one entry per round.
+    """
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of the rounds."""
+        return statistics.median(self.seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """What was found.
+
+    Attributes:
+        outputs: The plugin's outputs compared with ONNX Runtime's own.
+        stock: ONNX Runtime alone, our nodes by their function bodies; None where an output differs.
+        plugin: ONNX Runtime with our plugin; None where an output differs.
+    """
+
+    outputs: tuple[Comparison, ...]
+    stock: Timing | None
+    plugin: Timing | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every output does."""
+        return all(comparison.agrees for comparison in self.outputs)
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """How many times as fast the plugin is, one entry per round; empty where nothing was timed."""
+        if self.stock is None or self.plugin is None:
+            return ()
+        return tuple(a / b for a, b in zip(self.stock.seconds, self.plugin.seconds, strict=True))
+
+
+class Pair:
+    """A model, loaded without and with the plugin.
+
+    Args:
+        path: The file.
+        threads: Threads of each session; 0 for ONNX Runtime's default.
+
+    Attributes:
+        inputs: What the model takes.
+
+    Raises:
+        ExecutionError: ONNX Runtime does not load it.
+        PluginError: There is no plugin, or the model cannot run without it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], threads: int) -> None:
+        self._models = {side: Model(path, os.fspath(path), backend=side, threads=threads) for side in _SIDES}
+        self.inputs: Sequence[Input] = self._models["native"].inputs
+
+    def bench(self, feeds: Mapping[str, Array], *, rounds: int, seconds: float, tolerance: Tolerance) -> Bench:
+        """Compares the answers; if they agree, times both sides in turns.
+
+        Args:
+            feeds: An array for every input.
+            rounds: How often each side has its turn.
+            seconds: How long a turn lasts, about.
+            tolerance: Relative error up to which outputs agree.
+
+        Raises:
+            ExecutionError: ONNX Runtime reports a failure.
+        """
+        expected, actual = (self._models[side].run(feeds) for side in _SIDES)
+        outputs = tuple(compare(name, actual.get(name), array, tolerance.of(array)) for name, array in expected.items())
+        if not all(comparison.agrees for comparison in outputs):
+            return Bench(outputs, None, None)
+        runs = {side: max(1, round(seconds / _time(model, feeds, 1))) for side, model in self._models.items()}
+        times: dict[Backend, list[float]] = {side: [] for side in _SIDES}
+        for number in range(rounds):
+            for side in _SIDES if number % 2 == 0 else _SIDES[::-1]:
+                times[side].append(_time(self._models[side], feeds, runs[side]))
+        return Bench(outputs, Timing(tuple(times["none"])), Timing(tuple(times["native"])))
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the first and the third quartile."""
+    if len(values) < 2:
+        return values[0], values[0]
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, high
+
+
+def our_nodes(model: onnx.ModelProto) -> int:
+    """Returns how many nodes of ours the graph has, nested graphs included."""
+    return sum(node.domain == DOMAIN for node in _nodes(model.graph))
+
+
+def tolerance_for(model: onnx.ModelProto) -> Tolerance:
+    """Returns the tolerance that the narrowest float type of a model's inputs, weights, casts and outputs asks for.
+
+    Integers are exact. float32 allows 2e-5, since sums may be formed in any order; a narrower type five roundings; a
+    model of float64 alone 1e-11.
+    """
+    graph = model.graph
+    values = [*graph.input, *graph.output, *graph.value_info]
+    numbers = {value.type.tensor_type.elem_type for value in values} | {each.data_type for each in graph.initializer}
+    for node in _nodes(graph):
+        numbers |= {each.i for each in node.attribute if node.op_type == "Cast" and each.name == "to"}
+        numbers |= {each.t.data_type for each in node.attribute if each.HasField("t")}
+    types = {ir.DataType(number) for number in numbers}
+    floats = {each for each in types if each.is_floating_point()}
+    narrow = [float(ml_dtypes.finfo(each.numpy()).eps) for each in floats if each.bitwidth < 32]  # type: ignore[no-untyped-call]
+    if narrow:
+        return Tolerance(_ROUNDINGS * max(narrow))
+    return _DOUBLE if floats == {ir.DataType.DOUBLE} else _SINGLE
+
+
+def read(path: pathlib.Path) -> onnx.ModelProto:
+    """Reads a model without its external data.
+
+    Raises:
+        ModelFormatError: The file cannot be read as a model.
+    """
+    try:
+        return onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise ModelFormatError(str(path), "", f"cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise ModelFormatError(str(path), "", f"is not an ONNX model: {error}") from error
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)
+
+
+def _time(model: Model, feeds: Mapping[str, Array], runs: int) -> float:
+    """Returns the seconds per run, after one that does not count: the other side's threads may still be spinning."""
+    model.run(feeds)
+    begin = time.perf_counter()
+    for _ in range(runs):
+        model.run(feeds)
+    return (time.perf_counter() - begin) / runs

@@ -1,0 +1,172 @@
+"""``ortconv bench``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+import statistics
+
+import click
+from rich.text import Text
+
+from ortconv import benchmarking, inputs, plugin
+from ortconv.benchmarking import Bench, Timing
+from ortconv.cli import feeds, files, options, output
+from ortconv.errors import InputError
+from ortconv.opset import DOMAIN
+from ortconv.verification.compare import Comparison, Tolerance
+
+__all__ = ["command"]
+
+_NUMBERS = ("max abs error", "rel error", "tolerance")
+
+
+@click.command("bench", epilog="Example: ortconv bench network.onnx --shape image=1x3x256x256 --threads 1")
+@click.argument("model", type=options.SOURCE, metavar="MODEL.onnx")
+@feeds.feed_options
+@click.option("--threads", type=click.IntRange(1), help="Threads of each session. Default: ONNX Runtime's own choice.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=15, show_default=True, help="How often each side has its turn."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 60, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="How long a turn lasts, about; a single run may take longer.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0.0),
+    help="Relative error up to which outputs agree. Default: integers must be equal; floats by the narrowest type in "
+    "the file, 2e-5 for float32.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="FILE.json",
+    help="Write everything that was found as JSON.",
+)
+def command(
+    model: pathlib.Path,
+    input_texts: tuple[str, ...],
+    shape_texts: tuple[str, ...],
+    seed: int,
+    threads: int | None,
+    rounds: int,
+    seconds: float,
+    tolerance: float | None,
+    json_file: pathlib.Path | None,
+) -> None:
+    """Compare the speed of an ONNX file in ONNX Runtime alone and with our plugin.
+
+    Alone, our operators run by the function bodies in the file. Both sides get the same data and have their turns one
+    after the other; times are medians over the turns. The outputs are compared first: if one differs, nothing is timed
+    and the exit code is 1.
+    """
+    if tolerance is not None and math.isnan(tolerance):
+        raise click.UsageError("--tolerance: nan is not allowed; allowed: numbers from 0.")
+    options.writable("--json", json_file)
+    if not model.is_file():
+        raise InputError(str(model), "is not a file.")
+    proto = benchmarking.read(model)
+    ours = benchmarking.our_nodes(proto)
+    allowed = benchmarking.tolerance_for(proto) if tolerance is None else Tolerance(tolerance)
+    with output.progress(f"Loading {model}"):
+        pair = benchmarking.Pair(model, threads or 0)
+    given = feeds.parse_inputs(input_texts, pair.inputs)
+    data = inputs.fill(pair.inputs, given, feeds.parse_shapes(shape_texts, pair.inputs), seed)
+    with output.progress(f"Measuring {model}"), feeds.integers_in_mind(pair.inputs, given):
+        found = pair.bench(data, rounds=rounds, seconds=seconds, tolerance=allowed)
+    version = plugin.import_onnxruntime().__version__
+    output.line(("model    ", "bold"), output.plain(model), f", {output.count(ours, 'node')} of {DOMAIN}")
+    output.line(
+        ("runtime  ", "bold"),
+        f"ONNX Runtime {version}, CPU, {output.count(threads, 'thread')}"
+        if threads
+        else f"ONNX Runtime {version}, CPU, its own choice of threads",
+    )
+    if pair.inputs:
+        output.line()
+        output.table(("input", "type", "shape", "data"), feeds.describe(pair.inputs, data, given, seed))
+    _print(found)
+    if not ours:
+        output.warning(
+            f"the model holds no operators of {DOMAIN}: both sides run the same kernels; `ortconv optimize` puts "
+            "ours in place of ONNX's ConvTranspose"
+        )
+    if json_file:
+        files.write_json(json_file, _document(found, model, version, threads, ours))
+    if not found.agrees:
+        raise click.exceptions.Exit(1)
+
+
+def _print(found: Bench) -> None:
+    output.line()
+    output.table(("output", *_NUMBERS, ""), [_comparison(each) for each in found.outputs], numbers=_NUMBERS)
+    output.line()
+    if found.stock is None or found.plugin is None:
+        for each in found.outputs:
+            if not each.agrees:
+                problem = each.problem or f"{each.wrong} of {math.prod(each.shape)} elements"
+                output.line(("DIFFERS", "bold red"), f": {output.plain(each.name)}: {problem}; nothing was timed")
+        return
+    columns = ("median ms", "quartiles", "fastest ms")
+    output.table(
+        ("run by", *columns), [_times("no plugin", found.stock), _times("plugin", found.plugin)], numbers=columns
+    )
+    output.line()
+    low, high = benchmarking.quartiles(found.ratios)
+    ratio = statistics.median(found.ratios)
+    output.line(
+        "the plugin is ",
+        (f"{ratio:.2f}", "bold"),
+        f" times as fast (quartiles of {len(found.ratios)} rounds: {low:.2f} to {high:.2f})",
+    )
+
+
+def _comparison(found: Comparison) -> list[output.Cell]:
+    verdict = Text("OK", "green") if found.agrees else Text("DIFFERS", "bold red")
+    numbers = ["-" if found.problem else f"{value:.2g}" for value in (found.max_abs, found.max_rel)]
+    return [output.plain(found.name), *numbers, f"{found.tolerance:.2g}", verdict]
+
+
+def _times(name: str, timing: Timing) -> list[str]:
+    low, high = benchmarking.quartiles(timing.seconds)
+    return [
+        name,
+        f"{timing.median * 1e3:.4g}",
+        f"{low * 1e3:.4g} to {high * 1e3:.4g}",
+        f"{min(timing.seconds) * 1e3:.4g}",
+    ]
+
+
+def _document(found: Bench, model: pathlib.Path, version: str, threads: int | None, ours: int) -> dict[str, object]:
+    return {
+        "model": str(model),
+        "nodes_of_ours": ours,
+        "onnxruntime": version,
+        "threads": threads,
+        "agrees": found.agrees,
+        "outputs": [_fields(each) for each in found.outputs],
+        "no_plugin": _seconds(found.stock),
+        "plugin": _seconds(found.plugin),
+        "ratio": statistics.median(found.ratios) if found.ratios else None,
+        "ratio_quartiles": benchmarking.quartiles(found.ratios) if found.ratios else None,
+    }
+
+
+def _fields(found: Comparison) -> dict[str, object]:
+    """Returns a comparison's fields; JSON has no infinities, so they become strings."""
+    fields = {**dataclasses.asdict(found), "agrees": found.agrees}
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in fields.items()
+        if name != "worst"
+    }
+
+
+def _seconds(timing: Timing | None) -> dict[str, object] | None:
+    return {"median": timing.median, "rounds": timing.seconds} if timing else None

@@ -1,0 +1,215 @@
+"""The benchmarks' arithmetic, their check of answers, and a short run. No rate is asserted."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import answers
+from benchmarks.engines import Unsupported
+from benchmarks.machine import Ceiling
+from benchmarks.measure import Case, Timing, measure
+from benchmarks.report import document, geometric_mean
+from benchmarks.shapes import SHAPES, Shape
+from tests import oracle
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL = Shape("small", 2, 4, 6, (3, 5), 3, 2, 1, 1, group=2)
+
+
+def test_shapes_are_distinct_and_many() -> None:
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES) >= 32
+
+
+@pytest.mark.parametrize(
+    ("shape", "output", "flops"),
+    [
+        # No overlap, nothing cut off: each of 2*3*4 weights meets each of 5 inputs, twice an operation.
+        (Shape("", 1, 2, 3, (5,), 4, 4), (1, 3, 20), 2 * 2 * 3 * 4 * 5),
+        # Stride 1 and pad 1: 3 taps at each of 4 positions, less one at each end.
+        (Shape("", 1, 1, 1, (4,), 3, 1, 1), (1, 1, 4), 2 * (4 * 3 - 2)),
+        # Both axes: the product.
+        (Shape("", 3, 4, 4, (4, 4), 3, 1, 1, group=4), (3, 4, 4, 4), 3 * 4 * 2 * 10 * 10),
+        # The output padding brings the tap that the padding cut off at the end back.
+        (Shape("", 1, 1, 1, (4,), 3, 2, 1, 1), (1, 1, 8), 2 * (4 * 3 - 1)),
+        # Dilated: taps at 0, 2, 4; two are cut off from the first position, one from the second, and so at the end.
+        (Shape("", 1, 1, 1, (4,), 3, 1, 2, dilation=2), (1, 1, 4), 2 * (4 * 3 - 4)),
+    ],
+)
+def test_flops_count_what_lands_in_the_output(shape: Shape, output: tuple[int, ...], flops: int) -> None:
+    assert shape.y_shape == output
+    assert shape.flops == flops
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation", "taps"), [(4, 2, 1, 2), (3, 2, 1, 2), (3, 2, 2, 3), (3, 4, 2, 2), (2, 3, 1, 1)]
+)
+def test_terms_count_the_taps_that_meet_in_one_element(kernel: int, stride: int, dilation: int, taps: int) -> None:
+    assert Shape("", 1, 6, 2, (9, 9), kernel, stride, group=2, dilation=dilation).terms == 3 * taps**2
+
+
+def test_bytes() -> None:
+    assert SMALL.bytes_moved("f32") == 4 * (2 * 4 * 15 + 4 * 3 * 9 + 2 * 6 * 6 * 10)
+    assert SMALL.bytes_moved("bf16") * 4 == SMALL.bytes_moved("f64")
+
+
+def test_roofline() -> None:
+    shape = Shape("", 1, 1, 1, (100,), 1, 1)  # 200 operations on 804 bytes in float32
+    assert Ceiling(1, {"f32": 100.0}, 8.04, "").roofline(shape, "f32") == pytest.approx(2.0)
+    assert Ceiling(1, {"f32": 1.5}, 8.04, "").roofline(shape, "f32") == 1.5
+    assert Ceiling(1, {"f32": 1.5}, 8.04, "").roofline(shape, "f16") == 1.5
+    assert Ceiling(1, {"f32": 1.5, "bf16": 3.0}, 8.04, "").roofline(shape, "bf16") == 3.0
+    assert Ceiling(1, {"f32": 1.5, "amx bf16": 9.0}, 8.04, "").roofline(shape, "bf16") == pytest.approx(4.0)
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "shape", [SMALL, Shape("", 1, 3, 2, (7,), 4, 3, 1, dilation=2), Shape("", 1, 2, 2, (2, 3, 4), 2, 2)]
+)
+def test_reference_is_the_definition(shape: Shape) -> None:
+    x, w = answers.data(shape, "f64")
+    expected = oracle.transposed(
+        x,
+        w,
+        strides=[shape.stride] * shape.axes,
+        dilations=[shape.dilation] * shape.axes,
+        begin=[shape.pad] * shape.axes,
+        size=shape.y_shape[2:],
+        group=shape.group,
+    )
+    np.testing.assert_allclose(answers.expect(shape, "f64", x, w).expected, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
+def test_answers_are_held_to_the_bound(dtype: str) -> None:
+    answer = answers.expect(SMALL, dtype, *answers.data(SMALL, dtype))
+    right = answer.expected.astype(answers.NUMPY[dtype])
+    assert answer.excess(right) <= 1
+    off = answer.expected.copy()
+    off[1, 2, 3, 4] += 4 * answer.bound[1, 2, 3, 4]
+    assert answer.excess(off.astype(answers.NUMPY[dtype])) > 1
+    assert math.isnan(answer.excess(np.full_like(right, np.nan)))
+    assert answer.excess(right[:1]) == math.inf
+    assert answer.excess(right.astype(np.float64 if dtype != "f64" else np.float32)) == math.inf
+
+
+class Fake:
+    """An engine that adds something to the right answer, or raises."""
+
+    def __init__(self, seconds: float, error: float = 0.0, failure: Exception | None = None) -> None:
+        self.seconds = seconds
+        self.error = error
+        self.failure = failure
+        self.turns: list[int] = []
+
+    def answer(self, shape: Shape, dtype: str) -> np.ndarray:
+        if self.failure:
+            raise self.failure
+        answer = answers.expect(shape, dtype, *answers.data(shape, dtype))
+        return (answer.expected + self.error).astype(answer.dtype)
+
+    def time(self, runs: int) -> float:
+        self.turns.append(runs)
+        return self.seconds
+
+
+def measured() -> tuple[Case, dict[str, Fake]]:
+    engines = {
+        "ort": Fake(0.004),
+        "openvino": Fake(0.001, error=0.01),
+        "torch": Fake(0.001, failure=Unsupported("not installed: torch")),
+        "ours": Fake(0.002),
+    }
+    return measure(SMALL, "f32", 1, engines, rounds=3, seconds=0.02), engines
+
+
+def test_wrong_answers_are_reported_and_not_timed() -> None:
+    case, engines = measured()
+    assert list(case.wrong) == ["openvino"]
+    assert "times the allowed" in case.wrong["openvino"]
+    assert not engines["openvino"].turns
+    assert case.skipped == {"torch": "not installed: torch"}
+    assert engines["ort"].turns == [1, 5, 5, 5]
+    assert engines["ours"].turns == [1, 10, 10, 10]
+    assert case.best_peer == "ort"
+    assert case.ratios == (2.0, 2.0, 2.0)
+    assert case.gflops("ours") == pytest.approx(SMALL.flops / 0.002 / 1e9)
+    assert not document([case], {1: Ceiling(1, {"f32": 1.0}, 1.0, "")}, {}, {})["ok"]
+
+
+def test_nan_is_wrong() -> None:
+    case = measure(SMALL, "f32", 1, {"ours": Fake(1.0, error=math.nan)}, rounds=1, seconds=1.0)
+    assert list(case.wrong) == ["ours"]
+
+
+def test_engine_that_fails_is_wrong() -> None:
+    case = measure(SMALL, "f32", 1, {"ours": Fake(1.0, failure=RuntimeError("no"))}, rounds=1, seconds=1.0)
+    assert case.wrong == {"ours": "no"}
+    assert (case.best_peer, case.ratios) == (None, ())
+
+
+def test_ratio_is_paired_by_round() -> None:
+    timings = {"ort": Timing((2.0, 4.0, 6.0), 0.0), "ours": Timing((1.0, 2.0, 2.0), 0.0)}
+    assert Case(SMALL, "f32", 1, timings, {}, {}).ratios == (2.0, 2.0, 3.0)
+
+
+def benchmarks(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_quick_run_is_complete(tmp_path: pathlib.Path) -> None:
+    done = benchmarks("--quick", "--engine", "ort", "--engine", "ours", "--json", tmp_path / "found.json")
+    assert done.returncode == 0, done.stderr
+    assert "geometric mean" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["ok"]
+    assert set(found) == {"machine", "settings", "ceilings", "cases", "ok"}
+    assert set(found["settings"]["versions"]) == {"ort", "ours"}
+    (ceiling,) = found["ceilings"]
+    assert min(*ceiling["peak"].values(), ceiling["copy"]) > 0
+    assert len(found["cases"]) == 2
+    for case in found["cases"]:
+        assert set(case["engines"]) == {"ort", "ours"}
+        assert not case["wrong"]
+        assert case["best_peer"] == "ort"
+        assert case["ratio"] > 0
+        assert case["of_roofline"] == pytest.approx(case["engines"]["ours"]["gflops"] / case["roofline"], rel=1e-2)
+        for engine in case["engines"].values():
+            assert 0 <= engine["error"] <= 1
+            assert engine["gflops"] == pytest.approx(case["flops"] / engine["seconds"] / 1e9, rel=1e-2)
+        assert case["shape"]["name"] in done.stdout
+
+
+def test_quick_run_draws(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib")
+    done = benchmarks("--quick", "--engine", "ours", "--plot", tmp_path / "found.png")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_shape_is_wrong_usage() -> None:
+    done = benchmarks("--shape", "no such network")
+    assert done.returncode == 2
+    assert "no shape has that in its name" in done.stderr
+
+
+def test_list_names_shapes() -> None:
+    done = benchmarks("--list", "--shape", "dbnet k2s2 64>64")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "DBNet k2s2 64>64 160x160: [1, 64, 160, 160] -> [1, 64, 320, 320], 838.9 MFLOP\n"
