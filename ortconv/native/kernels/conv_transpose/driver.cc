@@ -48,12 +48,13 @@ void fill_tap_offsets(const Run& run) {
   }
 }
 
-void fill_last_phases(const Run& run) {
-  const int last = run.plan.ndims - 1;
-  const AxisPlan& axis = run.plan.axis[last];
-  int64_t* out = run.shared<int64_t>(run.geometry.last_phase);
-  for (int64_t r = 0; r < axis.dst_step; ++r) {
-    out[r] = phase_of(axis, run.geometry.axis[last], run.problem.pad[last], r);
+void fill_phases(const Run& run) {
+  int64_t* out = run.shared<int64_t>(run.geometry.phases);
+  for (int a = 0; a < run.plan.ndims; ++a) {
+    const AxisPlan& axis = run.plan.axis[a];
+    for (int64_t r = 0; r < axis.dst_step; ++r) {
+      *out++ = phase_of(axis, run.geometry.axis[a], run.problem.pad[a], r);
+    }
   }
 }
 
@@ -85,25 +86,29 @@ int64_t list_segments(const Run& run, const Block& block, int64_t begin, int64_t
   const int last = run.plan.ndims - 1;
   const AxisFrame* axis = run.geometry.axis;
   const int64_t width = axis[last].grid;
+  const int64_t row = begin / width;
+  int64_t at[kMaxSpatial], image = row;  // where in the block the row is
+  for (int a = last - 1; a >= 0; --a) {
+    at[a] = image % axis[a].grid;
+    image /= axis[a].grid;
+  }
   int64_t count = 0;
-  for (int64_t row = begin / width; row * width < end; ++row) {
-    Segment seg{};
-    int64_t rest = row;
+  for (int64_t row_begin = row * width; row_begin < end && image < block.batch_count; row_begin += width) {
     bool wanted = true;
-    for (int a = last - 1; a >= 0; --a) {
-      const int64_t at = rest % axis[a].grid;
-      rest /= axis[a].grid;
-      wanted &= at < block.count[a];
-      seg.position[a] = block.begin[a] + at;
+    for (int a = 0; a < last; ++a) wanted &= at[a] < block.count[a];
+    const int64_t from = std::max(begin - row_begin, int64_t{0});
+    const int64_t to = std::min(end - row_begin, block.count[last]);
+    if (wanted && from < to) {
+      Segment& seg = segments[count++];
+      seg.column = row_begin + from - begin;
+      seg.length = to - from;
+      seg.batch = block.batch_begin + image;
+      for (int a = 0; a < last; ++a) seg.position[a] = block.begin[a] + at[a];
+      seg.position[last] = block.begin[last] + from;
     }
-    const int64_t from = std::max(begin - row * width, int64_t{0});
-    const int64_t to = std::min(end - row * width, block.count[last]);
-    if (!wanted || from >= to || rest >= block.batch_count) continue;
-    seg.batch = block.batch_begin + rest;
-    seg.position[last] = block.begin[last] + from;
-    seg.column = row * width + from - begin;
-    seg.length = to - from;
-    segments[count++] = seg;
+    int a = last - 1;
+    while (a >= 0 && ++at[a] == axis[a].grid) at[a--] = 0;
+    if (a < 0) ++image;
   }
   return count;
 }
@@ -151,7 +156,7 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   float* grid = reinterpret_cast<float*>(slice);
   float* tile = reinterpret_cast<float*>(slice + geo.slice_tile);
   Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
-  const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.last_phase),
+  const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.phases),
                       reinterpret_cast<const float**>(slice + geo.slice_rows)};
   const GatherBuffers buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                               reinterpret_cast<float*>(slice + geo.slice_lines)};
@@ -206,7 +211,7 @@ void run(const Plan& plan, const ConvProblem& full, const float* src, const floa
   Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), threads};
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
-  fill_last_phases(run);
+  fill_phases(run);
   if (plan.packed.empty()) {
     parallel.run(
         parallel.context, plan.g * plan.num_blocks,

@@ -243,8 +243,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   slice_lines = slice_sources + align64(sources * 8);
   slice_size = slice_lines + align64(kLines * line_capacity(plan.axis[last], axis[last]) * 4);
   tap_offsets = 0;
-  last_phase = align64(plan.num_taps * 8);
-  packed = last_phase + align64(plan.axis[last].dst_step * 8);
+  phases = align64(plan.num_taps * 8);
+  int64_t num_phases = 0;
+  for (int a = 0; a <= last; ++a) num_phases += plan.axis[a].dst_step;
+  packed = phases + align64(num_phases * 8);
   slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * 4) : 0);
   total = slices + static_cast<size_t>(threads) * slice_size;
 }

@@ -58,7 +58,7 @@ struct Geometry {
   Store store;
 
   // Byte offsets into the scratch: shared tables, then packed weights, then one slice per thread.
-  size_t tap_offsets, last_phase, packed, slices, total = 0;
+  size_t tap_offsets, phases, packed, slices, total = 0;
   // Inside a slice, which begins with the copy of src.
   size_t slice_size, slice_tile, slice_rows, slice_segments, slice_sources, slice_lines;
 

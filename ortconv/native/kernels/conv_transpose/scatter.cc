@@ -5,27 +5,43 @@
 namespace ortconv::kernels {
 namespace {
 
-// One row of dst: element phases * i + p is rows[p][i] + bias. Elements [begin, end) go to dst, which points at
-// element 0. At most the first and the last group of phases are cut. Leaves `rows` changed.
-void write_row(InterleaveFn interleave, const float** rows, int64_t phases, int64_t begin, int64_t end, float bias,
-               float* dst, Store store) {
-  const auto write_scalar = [&](int64_t from, int64_t to) {
-    for (int64_t at = from; at < to; ++at) dst[at] = rows[at % phases][at / phases] + bias;
-  };
-  if (begin > 0) {
-    write_scalar(begin, std::min(end, phases));
-    for (int64_t i = 0; i < phases; ++i) ++rows[i];
-    dst += phases;
-    end -= phases;
-    if (end <= 0) return;
+// How a row of dst divides into groups of one element per phase, of which the first and the last may be cut.
+struct Cut {
+  int64_t head_begin, head_end;  // elements of the first group, if it is cut
+  int64_t first, whole;          // the whole groups
+  int64_t tail;                  // elements of the group after them
+
+  Cut(int64_t phases, int64_t begin, int64_t end) {
+    const int64_t groups = end / phases;
+    first = begin > 0 ? 1 : 0;
+    head_begin = begin;
+    head_end = begin > 0 ? std::min(end, phases) : 0;
+    whole = std::max<int64_t>(groups - first, 0);
+    tail = groups >= first ? end - groups * phases : 0;
   }
-  interleave(rows, phases, end / phases, bias, dst, store);
-  write_scalar(end / phases * phases, end);
+};
+
+// One row of dst: element phases * i + p is rows[p][i] + bias. dst points at element 0. Leaves `rows` changed.
+void write_row(InterleaveFn interleave, const float** rows, int64_t phases, const Cut& cut, float bias, float* dst,
+               Store store) {
+  for (int64_t p = cut.head_begin; p < cut.head_end; ++p) dst[p] = rows[p][0] + bias;
+  if (cut.first > 0) {
+    for (int64_t p = 0; p < phases; ++p) ++rows[p];
+    dst += phases;
+  }
+  if (cut.whole > 0) interleave(rows, phases, cut.whole, bias, dst, store);
+  for (int64_t p = 0; p < cut.tail; ++p) dst[cut.whole * phases + p] = rows[p][cut.whole] + bias;
 }
 
+// The same where the elements of the row lie dst_step apart.
 void write_row_strided(const float* const* rows, int64_t phases, int64_t begin, int64_t end, float bias, float* dst,
                        int64_t dst_step) {
-  for (int64_t at = begin; at < end; ++at) dst[at * dst_step] = rows[at % phases][at / phases] + bias;
+  for (int64_t p = 0; p < phases; ++p) {
+    const float* row = rows[p];
+    const int64_t first = p < begin ? 1 : 0;
+    float* out = dst + (first * phases + p) * dst_step;
+    for (int64_t i = first; i * phases + p < end; ++i, out += phases * dst_step) *out = row[i] + bias;
+  }
 }
 
 // The same for all dst channels at once where they are next to each other in dst: `channel_stride` floats lie between
@@ -53,37 +69,41 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
   const int64_t outer_classes = unit.num_classes / phases;
   const int64_t columns = s.geometry.columns;
   const float** rows = s.rows;
+  const int64_t* last_phase = s.phases;
+  for (int a = 0; a < last; ++a) last_phase += plan.axis[a].dst_step;
 
   for (const Segment* seg = segments; seg != segments + num_segments; ++seg) {
     const int64_t x0 = seg->position[last] * phases + s.geometry.axis[last].base;
     const int64_t begin = std::max<int64_t>(0, -x0);
     const int64_t end = std::min(seg->length * phases, p.dst_size[last] - x0);
     if (begin >= end) continue;
+    const Cut cut(phases, begin, end);
     for (int64_t outer = 0; outer < outer_classes; ++outer) {
       int64_t at = seg->batch * p.dst_n + oc_begin * p.dst_c + x0 * dst_x;
       bool inside = true;
+      const int64_t* phase = s.phases;
       for (int a = 0; a < last; ++a) {
-        const AxisFrame& f = s.geometry.axis[a];
-        const int64_t phase = phase_of(plan.axis[a], f, p.pad[a], unit.outer_class[outer * last + a]);
-        const int64_t y = seg->position[a] * plan.axis[a].dst_step + phase + f.base;
+        const int64_t step = plan.axis[a].dst_step;
+        const int64_t y = seg->position[a] * step + phase[unit.outer_class[outer * last + a]] + s.geometry.axis[a].base;
+        phase += step;
         inside &= y >= 0 && y < p.dst_size[a];
         at += y * p.dst_x[a];
       }
       if (!inside) continue;
-      if (p.dst_c == 1 && dst_x != 1) {
+      if (p.dst_c == 1 && dst_x != 1 && oc_count > 1) {
         const float* row = tile + outer * phases * columns + seg->column;
-        for (int64_t r = 0; r < phases; ++r, row += columns) rows[s.last_phase[r]] = row;
+        for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
         write_channels_last(plan.transpose->run, rows, phases, begin, end, oc_count, unit.num_classes * columns,
                             bias == nullptr ? nullptr : bias + oc_begin, dst + at, dst_x);
         continue;
       }
       for (int64_t oc = 0; oc < oc_count; ++oc) {
         const float* row = tile + (oc * unit.num_classes + outer * phases) * columns + seg->column;
-        for (int64_t r = 0; r < phases; ++r, row += columns) rows[s.last_phase[r]] = row;
+        for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
         const float b = bias == nullptr ? 0.0f : bias[oc_begin + oc];
         float* out = dst + at + oc * p.dst_c;
         if (dst_x == 1) {
-          write_row(plan.interleave->run, rows, phases, begin, end, b, out, s.geometry.store);
+          write_row(plan.interleave->run, rows, phases, cut, b, out, s.geometry.store);
         } else {
           write_row_strided(rows, phases, begin, end, b, out, dst_x);
         }

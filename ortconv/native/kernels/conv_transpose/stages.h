@@ -36,8 +36,8 @@ struct Scatter {
   const Plan& plan;
   const Geometry& geometry;
   const ConvProblem& problem;
-  const int64_t* last_phase;  // phase of each class of the last axis
-  const float** rows;         // room for one pointer per phase of the last axis
+  const int64_t* phases;  // phase of each class of each axis, one axis after the other
+  const float** rows;     // room for one pointer per phase of the last axis
 };
 
 // Writes the tile of `unit` for dst channels [oc_begin, oc_begin + oc_count), counted over all groups, bias added.
