@@ -110,33 +110,47 @@ def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
     """
     name, model, reads = _load(source)
     found = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_conv_transpose(node)]
-    hidden = [
-        Outcome(_name(node), "", reason=f"it stands in the function {function.name}; onnx.inliner makes it accessible")
+    concealed = [
+        node
         for function in model.functions.values()
         if function.domain != DOMAIN
         for node in ir.traversal.RecursiveGraphIterator(function)
         if _is_conv_transpose(node)
     ]
-    outcomes = _rewrite(model, name, found) if found else []
+    hidden = [Outcome(_name(node), "", reason="it stands in a function; onnx.inliner opens it") for node in concealed]
+    misleading = next((outcome.name for node, outcome in zip(concealed, hidden, strict=True) if _misleads(node)), None)
+    outcomes = _rewrite(model, name, found, misleading) if found else []
     if any(outcome.becomes for outcome in outcomes):
         _state_types(model, name)
         functions.attach(model)
         model.ir_version = max(model.ir_version, _FUNCTIONS_IR)
-    _check(model, name)
+    try:
+        _check(model, name)
+    except CheckError:
+        _forget_shapes(model)
+        _check(model, name)
     return Optimization(name, model, (*outcomes, *hidden), reads)
 
 
-def _rewrite(model: ir.Model, name: str, found: Iterable[ir.Node]) -> list[Outcome]:
+def _rewrite(model: ir.Model, name: str, found: Iterable[ir.Node], misleading: str | None) -> list[Outcome]:
+    """Rewrites nodes, in order; `misleading` names one that stays and that misleads ONNX Runtime's shape inference.
+
+    The function bodies compute with sizes, which ONNX Runtime takes from its shape inference where it can, right or
+    wrong. So nothing is rewritten that may read the result of such a node.
+    """
     opset = _require(model, name)
-    sizes, emitter = Sizes(model.graph), Emitter(model)
+    sizes, emitter = Sizes(model.graph), Emitter(model, name)
     outcomes = []
     for node in found:
         try:
+            if misleading is not None:
+                raise Left(f"it may read from {misleading}, whose size ONNX Runtime's shape inference may get wrong")
             site = read(node, sizes, opset)
             folded, kept = _fold(site)
             new = emitter.emit(site)
         except Left as reason:
             outcomes.append(Outcome(_name(node), "", reason=str(reason)))
+            misleading = misleading or (_name(node) if _misleads(node) else None)
         else:
             sizes.record(new.outputs[0], site.size)
             outcomes.append(Outcome(_name(node), new.op_type, tuple(folded), tuple(kept)))
@@ -245,11 +259,27 @@ def _check(model: ir.Model, name: str) -> None:
             raise CheckError(name, error.problem) from error
 
 
+def _forget_shapes(model: ir.Model) -> None:
+    """Drops the declared shapes of intermediate results: where shape inference was wrong, they contradict ours."""
+    for graph in model.graphs():
+        for node in graph:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.shape = None
+
+
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
     for graph in model.graphs():
         for value in graph.initializers.values():
             if value.const_value is not None:
                 yield value.const_value
+
+
+def _misleads(node: ir.Node) -> bool:
+    """Whether ONNX's shape inference may say other sizes of a ConvTranspose than ONNX Runtime computes."""
+    rule = node.attributes.get("auto_pad")
+    fixed = rule is None or (not rule.is_ref() and rule.as_string() in ("NOTSET", "VALID"))
+    return not fixed or "output_shape" in node.attributes
 
 
 def _is_conv_transpose(node: ir.Node) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 import onnx_ir.convenience
 
+from ortconv.errors import ModelFormatError
 from ortconv.opset import ACCUMULATION, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN
-from ortconv.optimization.site import Ints, Left, Site
+from ortconv.optimization.site import Ints, Site
 from ortconv.optimization.values import Array, Sizes, element_type, permuted
 
 __all__ = ["Emitter"]
@@ -25,9 +26,11 @@ class Emitter:
 
     Args:
         model: The model.
+        name: How messages call it.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, name: str) -> None:
+        self._name = name
         self._root = model.graph
         self._names = {value.name for graph in model.graphs() for value in _values(graph)}
 
@@ -35,9 +38,9 @@ class Emitter:
         """Replaces the nodes of a site by one, which keeps the name of the ConvTranspose and of the last result.
 
         Raises:
-            Left: The model declares an output of another size than ONNX Runtime computes.
+            ModelFormatError: The model declares an output of another size than ONNX Runtime computes.
         """
-        shape = _shape(site)
+        shape = self._shape(site)
         old = site.output
         inputs = [site.x, site.w]
         attributes: dict[str, _Attribute] = {
@@ -100,6 +103,29 @@ class Emitter:
                 zeros = np.zeros(channels, dtype.numpy())
                 node.replace_input_with(_BIAS[node.op_type], self._constant(node, "bias", zeros))
 
+    def _shape(self, site: Site) -> ir.Shape:
+        """Returns the sizes of the result: those that are certain, and as declared otherwise.
+
+        ONNX's shape inference, from which a declared shape may come, is wrong for some ConvTranspose nodes. A wrong one
+        of an output is refused: to keep it would contradict our node, from whose sizes ONNX Runtime computes others.
+        """
+        value, certain = site.output, site.size
+        declared: Sequence[object] = (None,) * len(certain) if value.shape is None else tuple(value.shape)
+        contradicts = len(declared) != len(certain) or any(
+            isinstance(stated, int) and size is not None and stated != size
+            for stated, size in zip(declared, certain, strict=True)
+        )
+        if value.is_graph_output() and contradicts:
+            raise ModelFormatError(
+                self._name,
+                f"output {value.name}",
+                f"is declared with shape {list(map(str, declared))}; ONNX Runtime computes "
+                f"{['?' if size is None else str(size) for size in certain]}. Correct the declaration.",
+            )
+        if value.shape is None or contradicts:
+            return ir.Shape(certain)
+        return value.shape
+
     def _constant(self, node: ir.Node, role: str, data: Array) -> ir.Value:
         prefix = f"{node.name or node.outputs[0].name}/{role}"
         numbered = (f"{prefix}_{number}" for number in itertools.count(2))
@@ -129,25 +155,6 @@ def _values(graph: ir.Graph) -> Iterable[ir.Value]:
     yield from graph.initializers.values()
     for node in graph:
         yield from node.outputs
-
-
-def _shape(site: Site) -> ir.Shape:
-    """Returns the sizes of the result: those that are certain, and as declared otherwise.
-
-    ONNX's shape inference, from which a declared shape may come, is wrong for some ConvTranspose nodes.
-    """
-    declared, value = site.output.shape, site.output
-    if declared is None or len(declared) != len(site.size):
-        if declared is not None and value.is_graph_output():
-            raise Left(f"{value.name} is declared with rank {len(declared)}; it has rank {len(site.size)}")
-        return ir.Shape(site.size)
-    dims = []
-    for axis, (stated, certain) in enumerate(zip(declared, site.size, strict=True)):
-        if value.is_graph_output() and isinstance(stated, int) and certain is not None and stated != certain:
-            raise Left(f"{value.name} is declared with {stated} on axis {axis}; ONNX Runtime computes {certain}")
-        keep = certain is None or value.is_graph_output()
-        dims.append(stated if keep else certain)
-    return ir.Shape(dims, denotations=[declared.get_denotation(axis) for axis in range(len(declared))])
 
 
 def _remove_unused(values: Iterable[ir.Value | None]) -> None:
