@@ -71,6 +71,7 @@ class Problem:
             return [-(-t // 2) for t in totals], size
         if auto_pad == "same_lower" or semantics == "spec":
             return [t // 2 for t in totals], size
+        # OpenVINO's Python function for the grouped op, which builds the model, leaves pads_begin out here.
         return (begin if self.op == "ConvolutionBackpropData" else [0] * self.rank), size
 
     def _direct(self) -> tuple[list[int], list[int]]:

@@ -172,7 +172,7 @@ def _backprop(
         return _in_source_types(b, data, filter, emit)
 
     target = _target_sizes(b, output_shape, window.rank)
-    rules = _begin_rules(b, auto_pad, begin)
+    rules = _begin_rules(auto_pad, begin)
     full = _full_sizes(data, filter, window)
     spec, library = (_begins(rule, pads, full, target, extra) for rule, pads in rules)
     if spec != library:
@@ -204,19 +204,19 @@ def _backprop(
     return _in_source_types(b, data, filter, emit_dynamic)
 
 
-def _begin_rules(b: Builder, auto_pad: AutoPad, begin: Ints) -> tuple[tuple[Rule, Ints], tuple[Rule, Ints]]:
+def _begin_rules(auto_pad: AutoPad, begin: Ints) -> tuple[tuple[Rule, Ints], tuple[Rule, Ints]]:
     """Returns how a given output size places the padding: by the spec page, and in the CPU plugin.
 
     The page halves the total and puts the odd element at the begin under same_upper, at the end otherwise. The plugin
-    does so for same_upper and same_lower only: explicit keeps pads_begin (0 in the grouped op), valid has none.
+    does so for same_upper and same_lower only: explicit keeps pads_begin, valid has none. (OpenVINO's Python function
+    for the grouped op leaves pads_begin out where an output_shape is given; a file may state it.)
     """
     zeros = (0,) * len(begin)
     if auto_pad == "same_upper":
         return ("SAME_LOWER", zeros), ("SAME_LOWER", zeros)
     if auto_pad == "same_lower":
         return ("SAME_UPPER", zeros), ("SAME_UPPER", zeros)
-    grouped = b.node.ref.op_type == "GroupConvolutionBackpropData"
-    return ("SAME_UPPER", zeros), ("NOTSET", zeros if grouped else begin)
+    return ("SAME_UPPER", zeros), ("NOTSET", begin)
 
 
 def _begins(rule: Rule, pads: Ints, full: Ints | None, target: Ints | None, extra: Ints) -> Ints | None:
