@@ -64,7 +64,7 @@ class Optimization:
         return sum(bool(outcome.becomes) for outcome in self.outcomes)
 
     def to_proto(self) -> onnx.ModelProto:
-        """Returns the model as a protobuf message."""
+        """Returns the model as a protobuf message; it refers to external data where the original has it."""
         return ir.to_proto(self.model)
 
     def targets(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
