@@ -13,7 +13,7 @@ help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
 	@echo "make test      run the tests"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
-	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed), about two minutes"
+	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
 	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"

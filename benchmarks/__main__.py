@@ -49,7 +49,7 @@ _QUICK = 2
     "--engine", "names", multiple=True, type=click.Choice(list(engines.ENGINES)), help="Only these engines; repeatable."
 )
 @click.option(
-    "--rounds", type=click.IntRange(1), default=15, show_default=True, help="How often each engine has its turn."
+    "--rounds", type=click.IntRange(1), default=25, show_default=True, help="How often each engine has its turn."
 )
 @click.option(
     "--seconds",
@@ -89,8 +89,9 @@ def main(
     """Compare the speed of transposed convolutions: ONNX Runtime, OpenVINO, torch (where installed) and ortconv.
 
     Each engine runs in a process of its own, one at a time, in many short turns; times are medians over the turns, a
-    ratio is the median of the ratios within a round. Every answer is compared with a float64 reference before it is
-    timed: the exit code is 1 if one is wrong.
+    ratio is the median of the ratios within a round. A turn in which other programs took the core is repeated, four
+    times at most. Every answer is compared with a float64 reference before it is timed: the exit code is 1 if one is
+    wrong.
     """
     shapes = [shape for shape in SHAPES if not texts or any(text.lower() in shape.name.lower() for text in texts)]
     if not shapes:

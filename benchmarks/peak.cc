@@ -2,6 +2,7 @@
 // fused multiply-adds, in GFLOP/s, and of copies between large buffers, in GB/s (bytes read plus bytes written).
 //
 // Compile with -O3 -march=native -pthread. The vector types are gcc's and clang's; contraction makes x * y + z an FMA.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -28,8 +29,8 @@ constexpr int kBytes = 16;
 
 namespace {
 
-constexpr int kChains = 12;  // Enough for two FMA units of latency 5, and few enough for 16 registers.
-constexpr int kSteps = 4096;
+constexpr int kChains = 12;      // Enough for two FMA units of latency 5, and few enough for 16 registers.
+constexpr int kSteps = 1 << 15;  // A fraction of a millisecond: some blocks are undisturbed on a busy machine.
 constexpr size_t kCopied = size_t{64} << 20;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -47,17 +48,17 @@ double Fma(double seconds) {
     term[lane] = T(1) + T(sink);
   }
   for (auto& sum : sums) sum = term;
-  double operations = 0;
-  const double begin = Now();
-  while (Now() < begin + seconds) {
+  double best = 0;
+  const double end = Now() + seconds;
+  while (Now() < end) {
+    const double begin = Now();
     for (int step = 0; step < kSteps; ++step) {
       for (int chain = 0; chain < kChains; ++chain) sums[chain] = sums[chain] * factor + term;
     }
-    operations += 2.0 * kSteps * kChains * kLanes;
+    best = std::max(best, 2.0 * kSteps * kChains * kLanes / (Now() - begin));
   }
-  const double rate = operations / (Now() - begin);
   for (auto& sum : sums) sink = sink + 0 * double(sum[0]);
-  return rate;
+  return best;
 }
 
 #ifdef __AVX512BF16__
@@ -65,17 +66,17 @@ double Bf16(double seconds) {
   __m512 sums[kChains];
   const __m512bh ones = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1), _mm512_set1_ps(float(sink)));
   for (auto& sum : sums) sum = _mm512_setzero_ps();
-  double operations = 0;
-  const double begin = Now();
-  while (Now() < begin + seconds) {
+  double best = 0;
+  const double end = Now() + seconds;
+  while (Now() < end) {
+    const double begin = Now();
     for (int step = 0; step < kSteps; ++step) {
       for (int chain = 0; chain < kChains; ++chain) sums[chain] = _mm512_dpbf16_ps(sums[chain], ones, ones);
     }
-    operations += 4.0 * kSteps * kChains * 16;
+    best = std::max(best, 4.0 * kSteps * kChains * 16 / (Now() - begin));
   }
-  const double rate = operations / (Now() - begin);
   for (auto& sum : sums) sink = sink + 0 * double(sum[0]);
-  return rate;
+  return best;
 }
 #endif
 
@@ -90,48 +91,43 @@ double Amx(double seconds) {
     config[48 + tile] = 16;      // rows
   }
   _tile_loadconfig(config);
-  double operations = 0;
-  const double begin = Now();
-  while (Now() < begin + seconds) {
+  double best = 0;
+  const double end = Now() + seconds;
+  while (Now() < end) {
+    const double begin = Now();
     for (int step = 0; step < kSteps / 16; ++step) {
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
-    operations += kSteps / 16 * 4 * 2.0 * 16 * 16 * 32;
+    best = std::max(best, kSteps / 16 * 4 * 2.0 * 16 * 16 * 32 / (Now() - begin));
   }
-  const double rate = operations / (Now() - begin);
   _tile_release();
-  return rate;
+  return best;
 }
 #endif
 
 double Copy(double seconds) {
   std::vector<char> from(kCopied, 1), to(kCopied, 2);
-  double bytes = 0;
-  const double begin = Now();
-  while (Now() < begin + seconds) {
+  double best = 0;
+  const double end = Now() + seconds;
+  while (Now() < end) {
+    const double begin = Now();
     std::memcpy(to.data(), from.data(), kCopied);
     sink = sink + 0 * to[kCopied / 2];
-    bytes += 2.0 * kCopied;
+    best = std::max(best, 2.0 * kCopied / (Now() - begin));
   }
-  return bytes / (Now() - begin);
+  return best;
 }
 
-// Returns the best rate of several tries, all threads together, in 1e9 per second.
+// Returns the rate of all threads together, each at its best, in 1e9 per second.
 double Best(int threads, double seconds, double (*work)(double)) {
-  constexpr int kTries = 5;
-  double best = 0;
-  for (int attempt = 0; attempt < kTries; ++attempt) {
-    std::vector<double> rates(threads);
-    std::vector<std::thread> pool;
-    for (auto& rate : rates) pool.emplace_back([&rate, work, seconds] { rate = work(seconds / kTries); });
-    for (auto& thread : pool) thread.join();
-    const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
-    if (sum > best) best = sum;
-  }
-  return best / 1e9;
+  std::vector<double> rates(threads);
+  std::vector<std::thread> pool;
+  for (auto& rate : rates) pool.emplace_back([&rate, work, seconds] { rate = work(seconds); });
+  for (auto& thread : pool) thread.join();
+  return std::accumulate(rates.begin(), rates.end(), 0.0) / 1e9;
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ def draw(cases: Sequence[Case], ceilings: Mapping[int, Ceiling], path: pathlib.P
     roofs = [ceiling.roofline(case.shape, case.dtype) for case in chosen]
     axes.scatter(roofs, list(places), marker="|", s=110, color="#444444", label="roofline", zorder=1)
     axes.set_yticks(list(places), [case.shape.name for case in chosen], fontsize=8)
+    axes.margins(y=0.02)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.grid(axis="x", which="both", alpha=0.25)
@@ -51,5 +52,5 @@ def draw(cases: Sequence[Case], ceilings: Mapping[int, Ceiling], path: pathlib.P
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.4, 1.0 + 0.9 / len(chosen) + 0.03), ncols=5, frameon=False, fontsize=8
     )
-    figure.savefig(path, dpi=110, bbox_inches="tight")
+    figure.savefig(path, dpi=80, bbox_inches="tight")
     pyplot.close(figure)

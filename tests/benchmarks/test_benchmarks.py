@@ -17,6 +17,7 @@ from benchmarks.machine import Ceiling
 from benchmarks.measure import Case, Timing, measure
 from benchmarks.report import document, geometric_mean
 from benchmarks.shapes import SHAPES, Shape
+from benchmarks.worker import Worker
 from tests import oracle
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -160,6 +161,24 @@ def test_engine_that_fails_is_wrong() -> None:
 def test_ratio_is_paired_by_round() -> None:
     timings = {"ort": Timing((2.0, 4.0, 6.0), 0.0), "ours": Timing((1.0, 2.0, 2.0), 0.0)}
     assert Case(SMALL, "f32", 1, timings, {}, {}).ratios == (2.0, 2.0, 3.0)
+
+
+def test_worker_says_what_it_cannot_do_and_goes_on() -> None:
+    with Worker("ort", 1) as worker:
+        with pytest.raises(Unsupported, match="no such kernel"):
+            worker.answer(SMALL, "f64")
+        answer = answers.expect(SMALL, "f32", *answers.data(SMALL, "f32"))
+        assert answer.excess(worker.answer(SMALL, "f32")) <= 1
+        assert worker.time(1) > 0
+
+
+def test_worker_that_dies_is_a_failure() -> None:
+    with Worker("no such engine", 1) as worker:
+        with pytest.raises(RuntimeError, match="no such engine: KeyError"):
+            worker.answer(SMALL, "f32")
+        worker._process.kill()
+        with pytest.raises(RuntimeError, match="its process ended"):
+            worker.answer(SMALL, "f32")
 
 
 def benchmarks(*arguments: object) -> subprocess.CompletedProcess[str]:
