@@ -27,6 +27,7 @@ struct GemmArgs {
   int64_t ldb;
   float* const* c;  // one pointer per row
   bool accumulate;
+  bool far_a = false;  // a is likely in no cache: a hint, which kernels may ignore
 };
 using GemmFn = void (*)(const GemmArgs&);
 
