@@ -28,7 +28,10 @@ from ortconv.errors import (
 )
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
-__all__ = ["Lowered", "Lowering", "Registry", "coerce_text", "coerce_typed", "describe_type", "lower"]
+__all__ = ["How", "Lowered", "Lowering", "Refusal", "Registry", "coerce_text", "coerce_typed", "describe_type", "lower"]
+
+How = Literal["exact", "composed", "plugin"]
+"""What an op becomes: one ONNX node that means the same, several of them, or a node of our own where ONNX has none."""
 
 LoweringFunction = Callable[..., "ir.Value | tuple[ir.Value, ...]"]
 _F = TypeVar("_F", bound=LoweringFunction)
@@ -55,6 +58,7 @@ class Lowering:
         inputs: Positional parameters after the builder: name, optional.
         variadic: Whether the last input repeats.
         attributes: Keyword-only parameters: name to (annotation, default or `inspect.Parameter.empty`).
+        how: What the op becomes.
     """
 
     op_type: str
@@ -64,6 +68,7 @@ class Lowering:
     inputs: tuple[tuple[str, bool], ...]
     variadic: bool
     attributes: Mapping[str, tuple[object, object]]
+    how: How = "composed"
 
     @property
     def versions(self) -> str:
@@ -74,6 +79,19 @@ class Lowering:
     def summary(self) -> str:
         """First line of the lowering's docstring."""
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """An op that is known and refused, in every version that has no lowering.
+
+    Attributes:
+        op_type: Source op type.
+        reason: Why, as a sentence without its subject and full stop: "its result depends on the thread count".
+    """
+
+    op_type: str
+    reason: str
 
 
 class Registry:
@@ -88,8 +106,11 @@ class Registry:
         self.source = source
         self.coerce = coerce
         self._lowerings: dict[str, dict[int, Lowering]] = {}
+        self._refusals: dict[str, Refusal] = {}
 
-    def lowering(self, *op_types: str, since: int = 1, until: int | None = None) -> Callable[[_F], _F]:
+    def lowering(
+        self, *op_types: str, since: int = 1, until: int | None = None, how: How = "composed"
+    ) -> Callable[[_F], _F]:
         """Registers the decorated function for one or more op types.
 
         Args:
@@ -97,6 +118,7 @@ class Registry:
             since: First op version it covers.
             until: Last op version it covers; by default `since` alone. A version that nobody has looked at is refused,
                 not taken for an older one.
+            how: What the op becomes, in the variant that models use most.
         """
         last = since if until is None else until
 
@@ -105,10 +127,22 @@ class Registry:
                 versions = self._lowerings.setdefault(op_type, {})
                 if any(since <= other.until and other.since <= last for other in versions.values()):
                     raise ValueError(f"{op_type} versions {since} to {last} are registered twice")
-                versions[since] = _describe(op_type, since, last, function)
+                versions[since] = _describe(op_type, since, last, function, how)
             return function
 
         return register
+
+    def refuse(self, *op_types: str, reason: str) -> None:
+        """Registers why the versions of op types that have no lowering are refused; see `Refusal`."""
+        for op_type in op_types:
+            if op_type in self._refusals:
+                raise ValueError(f"{op_type} is refused twice")
+            self._refusals[op_type] = Refusal(op_type, reason)
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is refused with a reason, by op type."""
+        return tuple(refusal for _, refusal in sorted(self._refusals.items()))
 
     def lookup(self, op_type: str, version: int) -> Lowering:
         """Returns the lowering that covers a version of an op.
@@ -116,14 +150,18 @@ class Registry:
         Raises:
             UnsupportedOpError: There is none.
         """
-        versions = self._lowerings.get(op_type)
+        versions = self._lowerings.get(op_type, {})
+        for lowering in versions.values():
+            if lowering.since <= version <= lowering.until:
+                return lowering
+        refusal = self._refusals.get(op_type)
+        if refusal is not None:
+            which = f"version {version} of {op_type}" if versions else f"{self.source} op {op_type}"
+            raise UnsupportedOpError(f"{which} is not supported: {refusal.reason}.")
         if not versions:
             raise UnsupportedOpError(
                 f"{self.source} op {op_type} is not supported.", hint="`ortconv ops` lists what is."
             )
-        for lowering in versions.values():
-            if lowering.since <= version <= lowering.until:
-                return lowering
         allowed = ", ".join(lowering.versions for _, lowering in sorted(versions.items()))
         raise UnsupportedOpError(f"version {version} of {op_type} is not supported; allowed: {allowed}.")
 
@@ -286,7 +324,7 @@ def _used(initializers: Sequence[ir.Value], nodes: Sequence[ir.Node], outputs: S
     return [value for value in initializers if value in used]
 
 
-def _describe(op_type: str, since: int, until: int, function: LoweringFunction) -> Lowering:
+def _describe(op_type: str, since: int, until: int, function: LoweringFunction, how: How) -> Lowering:
     hints = typing.get_type_hints(function)
     inputs: list[tuple[str, bool]] = []
     attributes: dict[str, tuple[object, object]] = {}
@@ -299,7 +337,7 @@ def _describe(op_type: str, since: int, until: int, function: LoweringFunction) 
             inputs.append((name, True))
         else:
             inputs.append((name, parameter.default is not inspect.Parameter.empty))
-    return Lowering(op_type, since, until, function, tuple(inputs), variadic, attributes)
+    return Lowering(op_type, since, until, function, tuple(inputs), variadic, attributes, how)
 
 
 def _bind_inputs(lowering: Lowering, given: Sequence[ir.Value | None]) -> list[ir.Value | None]:

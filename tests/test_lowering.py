@@ -118,6 +118,10 @@ def shaped(b: Builder, x: ir.Value, /) -> ir.Value:
     return b.typed(b.op("Relu", x), FLOAT, [4])
 
 
+REGISTRY.refuse("Dice", reason="its result is random")
+REGISTRY.refuse("Shaped", reason="its shape is random")
+
+
 def value(name: str, *shape: int | None) -> SourceValue:
     return SourceValue(name, FLOAT, shape or (4,))
 
@@ -192,6 +196,23 @@ def test_constant_that_nothing_uses_is_left_out() -> None:
 def test_unknown_op_is_refused() -> None:
     error = refusal(node("Nonsense", [value("x")], [value("y")]))
     assert isinstance(error, UnsupportedOpError)
+
+
+def test_op_refused_with_a_reason_says_it() -> None:
+    error = refusal(node("Dice", [value("x")], [value("y")]))
+    assert isinstance(error, UnsupportedOpError)
+    assert error.problem == "Test op Dice is not supported: its result is random."
+
+
+def test_versions_without_a_lowering_are_refused_with_the_reason() -> None:
+    error = refusal(node("Shaped", [value("x")], [value("y")], 2))
+    assert isinstance(error, UnsupportedOpError)
+    assert error.problem == "version 2 of Shaped is not supported: its shape is random."
+
+
+def test_refusing_twice_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="Dice is refused twice"):
+        REGISTRY.refuse("Dice", reason="it rolls")
 
 
 @pytest.mark.parametrize("version", [1, 5])
