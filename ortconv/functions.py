@@ -20,7 +20,16 @@ import onnx_ir.passes.common
 from ortconv.errors import ConversionError
 from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, VERSION, Op
 
-__all__ = ["attach", "body", "inline"]
+__all__ = ["CAST_LIKE", "OPSETS", "attach", "body", "inline"]
+
+OPSETS = range(13, 26)
+"""Versions of the ai.onnx opset in which ConvTranspose of types that accumulate in float has a body."""
+
+CAST_LIKE = 15
+"""The opset that brought CastLike; older bodies do not round to a smaller type than the one that accumulates."""
+
+_MODERN = 18
+"""The opset that brought Pad with axes and Split in equal parts; every op has a body from here on."""
 
 _BY_NAME = {op.name: op for op in OPS}
 
@@ -66,9 +75,14 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
         opset: The ai.onnx version of the model, which the body must share.
         bias: Whether its nodes have a bias.
         exact: The "matmul" form instead of the "conv" form.
+
+    Raises:
+        ValueError: There is no such body in that opset.
     """
     inputs = op.inputs if bias else op.inputs[:-1]
     lines = [_PRELUDE, _GEOMETRY[op.name], _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS, _POSTLUDE]
+    if opset < _MODERN:
+        lines = _dated(op, opset, bias, exact)
     text = (
         f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
         f"{op.name} <{', '.join(name for name, _, _ in op.attributes)}> ({', '.join(inputs)}) => (Y) {{\n"
@@ -79,6 +93,16 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
         function.input.append(op.inputs[-1])
     function.doc_string = op.doc
     return ir.serde.deserialize_function(function)
+
+
+def _dated(op: Op, opset: int, bias: bool, exact: bool) -> list[str]:
+    """Returns the parts of the "conv" form of ConvTranspose in an opset that lacks what the others are written with."""
+    if op is not CONV_TRANSPOSE or exact or opset < OPSETS.start:
+        raise ValueError(f"there is no body of {op.name} in opset {opset}")
+    text = _PRELUDE + _GEOMETRY[op.name] + _CONV_TRANSPOSE_BY_CONV + (_BIAS if bias else _NO_BIAS) + _POSTLUDE
+    for new, old in _BEFORE_18 + (_BEFORE_15 if opset < CAST_LIKE else ()):
+        text = text.replace(new, old)
+    return [text]
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
@@ -223,6 +247,32 @@ _CONV_TRANSPOSE_BY_CONV = f"""
   pace = Cast <to = 7> (possible)
   R = Slice (P, b, stop, axes, pace)
 """
+
+_BEFORE_18 = (
+    ("Split <num_outputs = 2>", "Split"),
+    (
+        "  tail = Concat <axis = 0> (nothing, missing)\n  P = Pad (F, tail, , axes)\n",
+        """  outer = Constant <value: tensor = int64[2] {0, 0}> ()
+  tail = Concat <axis = 0> (outer, nothing, outer, missing)
+  P = Pad (F, tail)
+""",
+    ),
+)
+_BEFORE_15 = (
+    (
+        "  x = Shape <start = 2> (Xt)\n  k = Shape <start = 2> (Wt)\n",
+        """  Xt_sizes = Shape (Xt)
+  Wt_sizes = Shape (Wt)
+  rank = Shape (Xt_sizes)
+  x = Slice (Xt_sizes, two, rank)
+  k = Slice (Wt_sizes, two, rank)
+""",
+    ),
+    ("  rank = Add (spatial, two)\n", ""),
+    (" <allowzero = 1>", ""),
+    ("CastLike (Ra, X)", "Identity (Ra)"),
+)
+"""What the body of ConvTranspose says, and how opsets said it before."""
 
 _CONV_BY_CONV = f"""
 {_SPATIAL_AXES}

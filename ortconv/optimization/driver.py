@@ -20,11 +20,7 @@ from ortconv.optimization.reading import read
 from ortconv.optimization.site import Kept, Left, Outcome, Site
 from ortconv.optimization.values import Sizes, element_type
 
-__all__ = ["OPSETS", "Optimization", "optimize"]
-
-OPSETS = range(18, 26)
-"""Versions of the ai.onnx opset in which the bodies of our ops are valid: Pad with axes and Split in equal parts came
-with 18. A body has the version of its model."""
+__all__ = ["Optimization", "optimize"]
 
 _FUNCTIONS_IR = 8
 """Files had no functions before this IR version."""
@@ -194,11 +190,12 @@ def _require(model: ir.Model, name: str) -> int:
     imports = model.graph.opset_imports
     if "ai.onnx" in imports:  # the standard domain's other name
         imports.setdefault("", imports.pop("ai.onnx"))
-    if imports.get("") not in OPSETS:
+    if imports.get("") not in functions.OPSETS:
         raise ModelFormatError(
             name,
             "opset_import",
-            f"ai.onnx {imports.get('')} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}. "
+            f"ai.onnx {imports.get('')} is not supported; allowed: {functions.OPSETS.start} to "
+            f"{functions.OPSETS.stop - 1}. "
             "onnx.version_converter.convert_version changes it.",
         )
     if imports.get(DOMAIN, VERSION) != VERSION:

@@ -16,6 +16,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from ortconv.functions import CAST_LIKE
 from ortconv.optimization.site import Ints, Left, Site
 from ortconv.optimization.values import Sizes, element_type
 
@@ -44,6 +45,8 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
         raise Left("its element type is not stated; onnx.shape_inference adds it")
     if dtype not in _TYPES:
         raise Left(f"its element type is {dtype}; ONNX Runtime has kernels for FLOAT and FLOAT16")
+    if dtype == ir.DataType.FLOAT16 and opset < CAST_LIKE:
+        raise Left(f"its element type is {dtype}; ours of that type needs opset {CAST_LIKE}, the model has {opset}")
     w_sizes = sizes.of(w) or _kernel_shape(node)
     rank = _rank(node, w_sizes, x)
     ones, zeros = (1,) * rank, (0,) * rank
