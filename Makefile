@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 
-.PHONY: demo test sweep bench lint format dist sanitize clean help
+.PHONY: demo test sweep bench readme lint format dist sanitize clean help
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
 	@echo "make test      run the tests"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
+	@echo "make readme    write the tables of operations into the README"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
 	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -35,6 +36,9 @@ sweep: $(INSTALLED)
 bench: $(INSTALLED)
 	mkdir -p build
 	$(BIN)/python -m benchmarks --json build/benchmarks.json --plot build/benchmarks.png
+
+readme: $(INSTALLED)
+	$(BIN)/python -m tests.readme
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -7,24 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
-from ortconv.converters import FRONTENDS
-from ortconv.frontend import Frontend
+from tests.readme import README, with_tables
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
 _NUMBER = re.compile(r"\d+(\.\d+)*(e[-+]?\d+)?")
-
-
-def op_list(frontend: Frontend) -> str:
-    """Returns the README's paragraph of a format's ops."""
-    versions: dict[str, list[str]] = {}
-    for lowering in frontend.registry:
-        versions.setdefault(lowering.op_type, []).append(lowering.versions)
-    names = [op if found == ["1"] else f"{op} ({', '.join(found)})" for op, found in versions.items()]
-    return textwrap.fill(", ".join(names) + ".", 120, break_long_words=False, break_on_hyphens=False)
 
 
 def blocks(language: str) -> list[str]:
@@ -36,11 +24,9 @@ def rough(text: str) -> list[str]:
     return [" ".join(_NUMBER.sub("#", line).split()) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("frontend", FRONTENDS, ids=lambda frontend: frontend.name)
-def test_lists_of_ops_are_the_registries(frontend: Frontend) -> None:
-    found = re.search(rf"<!-- ops {frontend.name} -->\n(.*?)\n?<!-- end -->", README.read_text("utf-8"), re.DOTALL)
-    assert found is not None
-    assert found[1] == op_list(frontend)
+def test_tables_of_operations_are_the_registries() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert text == with_tables(text), "make readme writes them"
 
 
 def test_python_example_prints_what_is_shown(tmp_path: pathlib.Path) -> None:

@@ -13,13 +13,16 @@ from ortconv.converters import FRONTENDS
 from ortconv.frontend import Frontend
 from ortconv.lowering import Lowering, Refusal, describe_type
 
-__all__ = ["command"]
+__all__ = ["command", "markdown_table"]
+
+_HOW = {"exact": "one ONNX node", "composed": "several ONNX nodes", "plugin": "a node of `org.ortconv`"}
 
 
 @click.command("ops", epilog="Example: ortconv ops openvino")
 @click.argument("source", required=False, type=click.Choice([frontend.name for frontend in FRONTENDS]))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with inputs and attributes.")
-def command(source: str | None, as_json: bool) -> None:
+@click.option("--markdown", is_flag=True, help="Print a short table in Markdown, as the README has it.")
+def command(source: str | None, as_json: bool, markdown: bool) -> None:
     """List the operators that are converted: which versions of each, how, and what they become.
 
     How is "exact" for one ONNX node that means the same, "composed" for several, "plugin" for a node of the domain
@@ -31,6 +34,9 @@ def command(source: str | None, as_json: bool) -> None:
         entries += [_refused(frontend, refusal) for frontend in frontends for refusal in frontend.registry.refusals]
         output.stdout().file.write(json.dumps(entries, indent=2) + "\n")
         return
+    if markdown:
+        output.stdout().file.write("\n".join(markdown_table(frontend) for frontend in frontends))
+        return
     for index, frontend in enumerate(frontends):
         if index:
             output.line()
@@ -38,6 +44,26 @@ def command(source: str | None, as_json: bool) -> None:
         rows = [(each.op_type, each.versions, each.how, _becomes(each)) for each in frontend.registry]
         rows += [(each.op_type, "", "refused", each.reason) for each in frontend.registry.refusals]
         output.table(("op", "versions", "how", "becomes"), sorted(rows, key=lambda row: str(row[0])))
+
+
+def markdown_table(frontend: Frontend) -> str:
+    """Returns the ops of a format in Markdown: a row for each way to convert, and a row for each reason to refuse.
+
+    Versions stand in brackets where they are not just 1.
+    """
+    rows: dict[str, dict[str, list[str]]] = {how: {} for how in _HOW}
+    for lowering in frontend.registry:
+        rows[lowering.how].setdefault(lowering.op_type, []).append(lowering.versions)
+    reasons: dict[str, list[str]] = {}
+    for refusal in frontend.registry.refusals:
+        reasons.setdefault(refusal.reason, []).append(refusal.op_type)
+    lines = ["| becomes | operations |", "|---|---|"]
+    for how, ops in rows.items():
+        if ops:
+            names = [op if found == ["1"] else f"{op} ({', '.join(found)})" for op, found in ops.items()]
+            lines.append(f"| {_HOW[how]} | {', '.join(names)} |")
+    lines += [f"| refused: {reason} | {', '.join(ops)} |" for reason, ops in sorted(reasons.items())]
+    return "\n".join(lines) + "\n"
 
 
 def _becomes(lowering: Lowering) -> str:
