@@ -1,0 +1,28 @@
+"""The onnx package's own node tests, as IR: what is converted gives OpenVINO's numbers, the rest is refused."""
+
+from __future__ import annotations
+
+import pytest
+from onnx.backend.test.case.test_case import TestCase
+
+from tests.openvino.onnx_nodes import KNOWN, judge, judge_all, load
+
+QUICK = ("clip", "concat", "convtranspose", "gather", "pad", "slice")
+"""Modules whose tests OpenVINO reads without dying; all of their tests must match."""
+
+ALLOWED = ("matched", "refused", "openvino-cannot")
+
+
+@pytest.mark.parametrize("case", load(QUICK).values(), ids=lambda case: case.name)
+def test_quick(case: TestCase) -> None:
+    outcome = judge(case)
+    assert outcome.verdict in ("matched", "openvino-cannot"), outcome.detail
+
+
+@pytest.mark.sweep
+def test_all() -> None:
+    """Every test is matched or refused, unless it is known why not."""
+    outcomes = list(judge_all(load().values()))
+    wrong = [each for each in outcomes if each.verdict not in ALLOWED and each.test not in KNOWN]
+    assert not wrong, "\n".join(f"{each.verdict}: {each.test}: {each.detail}" for each in wrong)
+    assert sum(each.verdict == "matched" for each in outcomes) > 900
