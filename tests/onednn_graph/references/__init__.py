@@ -15,7 +15,19 @@ from tests.onednn_graph.references.call import Call, Slot, stored
 
 Reference = Callable[[Call], "np.ndarray | tuple[np.ndarray, ...]"]
 
-_FAMILIES = ("elementwise", "gradients", "matmul", "movement", "quantization", "reduction", "softmax")
+_FAMILIES = (
+    "convolution",
+    "elementwise",
+    "gradients",
+    "interpolation",
+    "matmul",
+    "movement",
+    "normalization",
+    "pooling",
+    "quantization",
+    "reduction",
+    "softmax",
+)
 
 
 def _collect() -> dict[str, Reference]:
