@@ -43,6 +43,7 @@ class Conversion:
         options: What was asked for.
         model: The ONNX model, checked.
         steps: What became of each source node, in order.
+        notes: What there is to say about the source as a whole.
     """
 
     source: str
@@ -50,6 +51,7 @@ class Conversion:
     options: Options
     model: ir.Model
     steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -94,6 +96,7 @@ def conversion(
     target: Target = "auto",
     opset: int = DEFAULT_OPSET,
     tensors: Tensors | None = None,
+    random_constants: int | None = None,
 ) -> Conversion:
     """Converts a source and returns the model together with what became of each node.
 
@@ -114,18 +117,22 @@ def conversion(
             "",
             f"data for {len(tensors)} tensors is given; allowed: none, since {frontend.title} holds its own.",
         )
-    graph = frontend.read(source, {} if tensors is None else tensors)
+    given: Tensors = tensors or {}
+    if random_constants is not None and frontend.random_constants is not None:
+        given = frontend.random_constants(source, random_constants, given)
+    graph = frontend.read(source, given)
     lowered = lower(graph, frontend.registry, options)
     model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
     model.metadata_props.update(
         {"ortconv.source.format": graph.format, "ortconv.source.file": graph.path, "ortconv.semantics": semantics}
     )
+    model.metadata_props.update(graph.metadata)
     functions.attach(model)
     _complete_outputs(model, graph.path)
     if target == "onnx":
         functions.inline(model)
     checking.check(model, graph.path)
-    return Conversion(graph.path, graph.format, options, model, lowered.steps)
+    return Conversion(graph.path, graph.format, options, model, lowered.steps, graph.notes)
 
 
 def convert(
@@ -135,6 +142,7 @@ def convert(
     target: Target = "auto",
     opset: int = DEFAULT_OPSET,
     tensors: Mapping[str, np.ndarray] | None = None,
+    random_constants: int | None = None,
 ) -> onnx.ModelProto:
     """Converts an OpenVINO IR or a oneDNN graph to ONNX.
 
@@ -148,6 +156,7 @@ def convert(
             "plugin" emits our nodes wherever they apply.
         opset: Version of the ai.onnx opset to emit, 19 to 25.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
+        random_constants: Seed of random data for the constants that `tensors` lacks; by default they are inputs.
 
     Returns:
         The model; it has passed ``onnx.checker`` with ``full_check``.
@@ -161,7 +170,9 @@ def convert(
     Warns:
         SemanticsWarning: For a node, spec page and library give different results.
     """
-    result = conversion(source, semantics=semantics, target=target, opset=opset, tensors=tensors)
+    result = conversion(
+        source, semantics=semantics, target=target, opset=opset, tensors=tensors, random_constants=random_constants
+    )
     for text in result.warnings:
         warnings.warn(text, SemanticsWarning, stacklevel=2)
     return result.to_proto()

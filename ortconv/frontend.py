@@ -28,6 +28,7 @@ class Frontend:
         read: Reads a source into a graph; raises `ModelFormatError`.
         registry: The format's lowerings.
         takes_tensors: Whether its files lack data that `read` can be given.
+        random_constants: Completes the data given for a source's tensors by random data, from a seed, for constants.
     """
 
     name: str
@@ -36,3 +37,4 @@ class Frontend:
     read: Callable[[object, Tensors], SourceGraph]
     registry: Registry
     takes_tensors: bool = False
+    random_constants: Callable[[object, int, Tensors], Tensors] | None = None

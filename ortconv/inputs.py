@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ortconv.errors import InputError, shown
 from ortconv.source import Dim
 
-__all__ = ["Array", "Input", "fill", "fit"]
+__all__ = ["Array", "Input", "fill", "fit", "random_data"]
 
 Array = npt.NDArray[Any]
 
@@ -83,7 +83,7 @@ def fill(
     for each in inputs:
         if each.name not in arrays:
             shape = shapes[each.name] if each.name in shapes else _resolve(each, symbols)
-            arrays[each.name] = _random(each, shape, seed)
+            arrays[each.name] = random_data(each, shape, seed)
     return {each.name: arrays[each.name] for each in inputs}
 
 
@@ -146,7 +146,12 @@ def _resolve(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int]:
     return known
 
 
-def _random(each: Input, shape: Sequence[int], seed: int) -> Array:
+def random_data(each: Input, shape: Sequence[int], seed: int) -> Array:
+    """Returns random data as `fill` makes it.
+
+    Raises:
+        InputError: It would be larger than any tensor is, or of a type without numbers.
+    """
     dtype = each.dtype.numpy()
     if int(np.prod([float(size) for size in shape])) * dtype.itemsize > _MAX_BYTES:
         raise InputError(

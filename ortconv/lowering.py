@@ -203,6 +203,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options) -> Lowered:
     errors: list[ConversionError] = []
     for node in source.nodes:
         step = builder.begin(node)
+        step.notes.extend(node.notes)
         try:
             results = _lower_node(node, registry, builder, values)
             values.define(node, results, step)

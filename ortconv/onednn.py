@@ -80,6 +80,7 @@ class Op:
         inputs: In the order of the op's page; optional ones can only be left off at the end.
         outputs: In the order of the op's page.
         attributes: By name; those nobody set are absent.
+        notes: What a file says beyond that, in words.
     """
 
     id: int
@@ -88,6 +89,7 @@ class Op:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     attributes: Mapping[str, Attribute]
+    notes: tuple[str, ...] = ()
 
 
 class Graph:

@@ -51,6 +51,7 @@ class Kind:
         optional_inputs: How many inputs may be left off at the end.
         optional_outputs: How many outputs may be left off at the end.
         variadic: Whether the last input repeats.
+        variadic_outputs: Whether the last output repeats.
         attributes: Attribute name -> whether it is required.
     """
 
@@ -59,6 +60,7 @@ class Kind:
     optional_inputs: int
     optional_outputs: int
     variadic: bool
+    variadic_outputs: bool
     attributes: dict[str, bool]
 
     def takes(self, count: int) -> bool:
@@ -68,7 +70,8 @@ class Kind:
 
     def gives(self, count: int) -> bool:
         """Whether an op may have so many outputs."""
-        return len(self.outputs) - self.optional_outputs <= count <= len(self.outputs)
+        least = len(self.outputs) - self.optional_outputs
+        return count >= least and (self.variadic_outputs or count <= len(self.outputs))
 
 
 def is_unset(kind: str, attribute: str, value: Sequence[object]) -> bool:
@@ -82,14 +85,15 @@ def is_unset(kind: str, attribute: str, value: Sequence[object]) -> bool:
 
 
 def _kind(inputs: str, outputs: str, attributes: str = "") -> Kind:
-    """Reads one row: "?" marks what is optional, "*" an input that repeats."""
+    """Reads one row: "?" marks what is optional, "*" at the end what repeats."""
     ins, outs = inputs.split(), outputs.split()
     return Kind(
         tuple(name.rstrip("?*") for name in ins),
-        tuple(name.rstrip("?") for name in outs),
-        sum(name.endswith("?") for name in ins),
-        sum(name.endswith("?") for name in outs),
+        tuple(name.rstrip("?*") for name in outs),
+        sum("?" in name for name in ins),
+        sum("?" in name for name in outs),
         inputs.endswith("*"),
+        outputs.endswith("*"),
         {name.rstrip("?"): not name.endswith("?") for name in attributes.split()},
     )
 
@@ -179,5 +183,6 @@ KINDS: dict[str, Kind] = {
     "SoftPlusBackward": _kind("src diff_dst", "diff_src", "beta?"),
     "StaticReshape": _kind("src", "dst", "shape special_zero"),
     "StaticTranspose": _kind("src", "dst", "order"),
+    "Wildcard": _kind("src?*", "dst?*"),
 }
-"""Op kind -> its arguments and attributes. Left out is Wildcard, which says nothing about itself."""
+"""Op kind -> its arguments and attributes."""

@@ -48,6 +48,7 @@ class SourceNode:
         outputs: In order.
         attributes: As the source holds them: text for a textual format, typed values for a typed one.
         version: Number of the opset that introduced this form of the op, 1 where the source has no versions.
+        notes: What the reader has to say about it, in words.
     """
 
     ref: NodeRef
@@ -55,6 +56,7 @@ class SourceNode:
     outputs: tuple[SourceValue, ...]
     attributes: Mapping[str, object] = dataclasses.field(default_factory=dict)
     version: int = 1
+    notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,6 +78,8 @@ class SourceGraph:
         inputs: In the source's order.
         outputs: In the source's order.
         nodes: In topological order.
+        metadata: Facts about the whole that ONNX has no place for, kept in the model's metadata.
+        notes: What the reader has to say about it, in words.
     """
 
     path: str
@@ -84,3 +88,5 @@ class SourceGraph:
     inputs: tuple[SourceValue, ...]
     outputs: tuple[SourceOutput, ...]
     nodes: tuple[SourceNode, ...]
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()

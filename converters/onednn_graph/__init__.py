@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ortconv.converters.onednn_graph.constants import random_constants
 from ortconv.converters.onednn_graph.ops import (
     backward_data,
     backward_weights,
@@ -20,5 +21,11 @@ _OPS = (backward_data, backward_weights, convolution, elementwise, movement, nor
 assert _OPS  # Importing them fills the registry.
 
 FRONTEND = Frontend(
-    "onednn", "oneDNN Graph JSON (.json) or ortconv.onednn.Graph", detect, read, REGISTRY, takes_tensors=True
+    "onednn",
+    "oneDNN Graph JSON (.json) or ortconv.onednn.Graph",
+    detect,
+    read,
+    REGISTRY,
+    takes_tensors=True,
+    random_constants=random_constants,
 )

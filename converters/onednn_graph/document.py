@@ -10,6 +10,7 @@ import dataclasses
 import math
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import cast, get_args
 
 from ortconv.converters.onednn_graph.jsonfile import Place, parse
@@ -22,8 +23,20 @@ __all__ = ["Document", "read_document"]
 _IDS = range(1 << 64)
 _ID_DIGITS = 20
 _INT64 = range(-(1 << 63), 1 << 63)
-_DROPPED_ATTRIBUTES = ("partition_id", "backend")
+_PARTITIONING = ("partition_id", "backend")
 """What a dump of partitions adds to every op."""
+
+_RENAMED = {
+    f"{kind}Backprop": f"{kind}Backward"
+    for kind in (
+        *("Abs", "BiasAdd", "Clamp", "Elu", "GELU", "HardSwish", "LogSoftmax", "Mish", "PReLU", "ReLU", "Sigmoid"),
+        *("SoftMax", "SoftPlus", "Sqrt", "Tanh"),
+    )
+}
+"""How files of version 0 spell kinds whose arguments and attributes are the same today."""
+
+_HEADER = ("version", "engine_kind", "fpmath_mode", "fpmath_mode_apply_to_int")
+"""What a file says about the library that wrote it and about how it was asked to compute."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +49,7 @@ class Document:
         ops: The operations, in the file's order, which need not be topological.
         input_ports: Ids in the order that the file gives; in hand-edited files not always those of the inputs.
         output_ports: The same for the outputs.
+        header: What the file says about the library that wrote it and about how it was asked to compute.
     """
 
     path: str
@@ -43,6 +57,7 @@ class Document:
     ops: tuple[Op, ...]
     input_ports: tuple[int, ...] = ()
     output_ports: tuple[int, ...] = ()
+    header: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
@@ -67,6 +82,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
         tuple(_op(op, tensors) for op in ops),
         _ports(root, "input_ports"),
         _ports(root, "output_ports"),
+        {field: str(place.value) for field in _HEADER if (place := root.find(field)) is not None},
     )
 
 
@@ -92,7 +108,8 @@ def _ports(root: Place, name: str) -> tuple[int, ...]:
 
 def _op(place: Place, tensors: dict[int, Tensor]) -> Op:
     name = place.find("name")
-    kind = place.field("kind").text()
+    written = place.field("kind").text()
+    kind = _RENAMED.get(written, written)
     attributes = place.find("attrs")
     inputs, outputs = (
         tuple(tensors[tensor.field("id").integer(_IDS)] for tensor in place.field(field).items())
@@ -105,22 +122,25 @@ def _op(place: Place, tensors: dict[int, Tensor]) -> Op:
         if not schema.gives(len(outputs)):
             allowed = ", ".join(schema.outputs) or "none"
             place.field("outputs").fail(f"has {len(outputs)} tensors; allowed for {kind}: {allowed}.")
+    notes = [] if kind == written else [f"{written} is {kind} today"]
     return Op(
         place.field("id").integer(_IDS),
         kind,
         name.text() if name else "",
         inputs,
         outputs,
-        _attributes(kind, attributes) if attributes else {},
+        _attributes(kind, attributes, notes) if attributes else {},
+        tuple(notes),
     )
 
 
-def _attributes(kind: str, place: Place) -> dict[str, Attribute]:
+def _attributes(kind: str, place: Place, notes: list[str]) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {}
     for name, attribute in place.fields():
-        if name in _DROPPED_ATTRIBUTES:
-            continue
         type_place, value_place = attribute.field("type"), attribute.field("value")
+        if name in _PARTITIONING:
+            notes.append(f"{name} is {value_place.value}")
+            continue
         known = kind in KINDS and name in KINDS[kind].attributes
         allowed = (ATTRIBUTE_TYPES[name],) if known else get_args(AttributeType)
         json_type = cast(AttributeType, type_place.choice(*allowed))
@@ -135,7 +155,9 @@ def _attributes(kind: str, place: Place) -> dict[str, Attribute]:
             checked = typed(name, json_type, value)
         except ValueError as error:
             value_place.fail(f"{error}.")
-        if not (known and isinstance(checked, tuple) and is_unset(kind, name, checked)):
+        if kind in KINDS and not known:
+            notes.append(f"attribute {name} = {shown(value)} is ignored: {kind} has none of that name")
+        elif not (known and isinstance(checked, tuple) and is_unset(kind, name, checked)):
             attributes[name] = checked
     return attributes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import onnx_ir as ir
@@ -15,7 +15,7 @@ from ortconv.frontend import Tensors
 from ortconv.onednn import Graph, Op, Tensor, graph_inputs, graph_outputs
 from ortconv.source import SourceGraph, SourceNode, SourceOutput, SourceValue
 
-__all__ = ["detect", "read"]
+__all__ = ["detect", "document_of", "read"]
 
 
 def detect(source: object) -> bool:
@@ -39,10 +39,7 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
         ModelFormatError: The source is not a graph: an id occurs twice, operations depend on themselves, or `tensors`
             does not fit.
     """
-    if isinstance(source, Graph):
-        document = Document(f"<onednn.Graph {source.name!r}>", source.name, source.ops)
-    else:
-        document = read_document(cast("str | os.PathLike[str]", source))
+    document = document_of(source)
     ops = _sorted(document)
     inputs = _ordered(graph_inputs(document.ops), document.input_ports)
     outputs = _ordered(graph_outputs(document.ops), document.output_ports)
@@ -60,7 +57,23 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
         inputs=tuple(values[tensor.id] for tensor in inputs if values[tensor.id].constant is None),
         outputs=tuple(SourceOutput(values[tensor.id].name, values[tensor.id]) for tensor in outputs),
         nodes=tuple(_node(document.path, op, values) for op in ops),
+        metadata={f"ortconv.source.{field}": value for field, value in document.header.items()},
+        notes=_notes(document.header),
     )
+
+
+def document_of(source: object) -> Document:
+    """Returns a source as a document.
+
+    Args:
+        source: A path, or an `ortconv.onednn.Graph`.
+
+    Raises:
+        ModelFormatError: The file cannot be read, or is not a oneDNN graph.
+    """
+    if isinstance(source, Graph):
+        return Document(f"<onednn.Graph {source.name!r}>", source.name, source.ops)
+    return read_document(cast("str | os.PathLike[str]", source))
 
 
 def _node(path: str, op: Op, values: dict[int, SourceValue]) -> SourceNode:
@@ -69,7 +82,21 @@ def _node(path: str, op: Op, values: dict[int, SourceValue]) -> SourceNode:
         inputs=tuple(values[tensor.id] for tensor in op.inputs),
         outputs=tuple(values[tensor.id] for tensor in op.outputs),
         attributes=op.attributes,
+        notes=op.notes,
     )
+
+
+def _notes(header: Mapping[str, str]) -> tuple[str, ...]:
+    """Says what a file's settings mean for the model."""
+    notes = []
+    mode = header.get("fpmath_mode", "strict")
+    if mode != "strict":
+        notes.append(f"fpmath_mode is {mode}: it permits to round f32 operands; the model does not, as in strict")
+    if header.get("fpmath_mode_apply_to_int") == "true":
+        notes.append("fpmath_mode_apply_to_int is true: it permits to compute on dequantized integers in that mode")
+    if header.get("engine_kind") == "gpu":
+        notes.append("engine_kind is gpu: the file was written for a GPU; the operations mean the same anywhere")
+    return tuple(notes)
 
 
 def _values(document: Document, constants: dict[int, ir.TensorProtocol]) -> dict[int, SourceValue]:

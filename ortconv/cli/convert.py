@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import numpy as np
 
 from ortconv import api
 from ortconv.builder import Semantics, Target
@@ -66,6 +65,7 @@ class _Job:
     help="Version of the ai.onnx opset to emit.",
 )
 @options.tensors
+@options.random_constants
 @click.option(
     "--report",
     "report_file",
@@ -81,6 +81,7 @@ def command(
     target: Target,
     opset: int,
     tensors_file: pathlib.Path | None,
+    constants_seed: int | None,
     report_file: pathlib.Path | None,
 ) -> None:
     """Convert OpenVINO IR (.xml, its .bin beside it) and oneDNN Graph JSON files to ONNX.
@@ -98,11 +99,10 @@ def command(
     entries = []
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
-        entries.append(
-            _convert(
-                job, f"Converting {job.source}{count}", semantics, target, opset, tensors if job in takers else None
-            )
-        )
+        how: dict[str, Any] = {"semantics": semantics, "target": target, "opset": opset}
+        if job in takers:
+            how |= {"tensors": tensors, "random_constants": constants_seed}
+        entries.append(_convert(job, f"Converting {job.source}{count}", how))
     if report_file:
         files.write_json(report_file, report.document(semantics, target, opset, entries))
     if any(entry["status"] != "converted" for entry in entries):
@@ -117,13 +117,11 @@ def _takes_tensors(job: _Job) -> bool:
         return False
 
 
-def _convert(
-    job: _Job, progress: str, semantics: Semantics, target: Target, opset: int, tensors: Mapping[str, np.ndarray] | None
-) -> dict[str, Any]:
-    """Converts one source, says so, and returns its entry in the report."""
+def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts one source, says so, and returns its entry in the report; `how` as for `api.conversion`."""
     try:
         with output.progress(progress):
-            done = api.conversion(job.source, semantics=semantics, target=target, opset=opset, tensors=tensors)
+            done = api.conversion(job.source, **how)
             done.save(job.target)
     except Exception as error:
         output.failure(error)

@@ -46,6 +46,8 @@ def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_
         )
         raise click.exceptions.Exit(output.failure(OrtconvError(f"{errors.message}."))) from errors
     output.table(("node", "becomes", "why"), [_row(step) for step in done.steps])
+    for text in done.notes:
+        output.line(output.plain(text))
     nodes = list(done.model.graph)
     ours = sum(node.domain == DOMAIN for node in nodes)
     output.line(

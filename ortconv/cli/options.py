@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["SOURCE", "semantics", "tensors", "writable"]
+__all__ = ["SOURCE", "random_constants", "semantics", "tensors", "writable"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -24,6 +24,17 @@ def tensors(function: _F) -> _F:
         type=SOURCE,
         metavar="FILE.npz",
         help="Data of tensors that the source names but does not hold (oneDNN constants), by tensor id or name.",
+    )(function)
+
+
+def random_constants(function: _F) -> _F:
+    """Adds ``--random-constants``."""
+    return click.option(
+        "--random-constants",
+        "constants_seed",
+        type=click.IntRange(min=0),
+        metavar="SEED",
+        help="Give the constants that the source does not hold random data, for benchmarks. Default: they are inputs.",
     )(function)
 
 

@@ -527,18 +527,18 @@ def test_batch_norm_statistics_of_a_type_the_page_does_not_pair() -> None:
 
 def test_unknown_ops_and_attributes_are_all_reported_at_once(tmp_path: pathlib.Path) -> None:
     document = graph(
-        op(5, "BiasAddBackprop", [tensor(0)], [tensor(1)]),
-        op(6, "ReLU", [tensor(1)], [tensor(2)], {"slope": ("f32", 1)}),
+        op(5, "ConvolutionBackpropData", [tensor(0)], [tensor(1)]),
+        op(6, "GELU", [tensor(1)], [tensor(2)], {"mode": ("string", "gelu_quick")}),
         op(7, "Elu", [tensor(2)], [tensor(3)]),
     )
     with pytest.raises(ConversionErrors) as caught:
         ortconv.convert(write(tmp_path, document))
-    unknown, slope, missing = caught.value.exceptions
+    unknown, mode, missing = caught.value.exceptions
     assert isinstance(unknown, UnsupportedOpError)
     assert unknown.node is not None
-    assert (unknown.node.op_type, unknown.node.id) == ("BiasAddBackprop", "5")
-    assert isinstance(slope, UnsupportedAttributeError)
-    assert (slope.attribute, slope.value) == ("slope", 1.0)
+    assert (unknown.node.op_type, unknown.node.id) == ("ConvolutionBackpropData", "5")
+    assert isinstance(mode, UnsupportedAttributeError)
+    assert (mode.attribute, mode.value) == ("mode", "gelu_quick")
     assert isinstance(missing, UnsupportedAttributeError)
     assert (missing.attribute, missing.value) == ("alpha", None)
 
