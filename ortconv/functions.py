@@ -18,7 +18,18 @@ import onnx_ir as ir
 import onnx_ir.passes.common
 
 from ortconv.errors import ConversionError
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, VERSION, Op
+from ortconv.opset import (
+    ACCUMULATION,
+    ACTIVATION,
+    CONV,
+    CONV_TRANSPOSE,
+    CONV_TRANSPOSE_TO_SHAPE,
+    DOMAIN,
+    NO_ACTIVATION,
+    OPS,
+    VERSION,
+    Op,
+)
 
 __all__ = ["CAST_LIKE", "OPSETS", "attach", "body", "inline"]
 
@@ -53,7 +64,12 @@ def attach(model: ir.Model) -> None:
             for node in users:
                 _give_bias(op, node, model.graph)
         exact = any(ACCUMULATION[_element(node)] != ir.DataType.FLOAT for node in users)
-        function = body(op, opset=model.graph.opset_imports[""], bias=any(biased), exact=exact)
+        activated = any(ACTIVATION in node.attributes for node in users)
+        if activated and exact:
+            raise ConversionError(f"{name} has nodes with an activation beside nodes that do not accumulate in float.")
+        for node in users if activated else ():
+            node.attributes.setdefault(ACTIVATION, ir.AttrFloat32s(ACTIVATION, NO_ACTIVATION))
+        function = body(op, opset=model.graph.opset_imports[""], bias=any(biased), exact=exact, activation=activated)
         model.functions[function.identifier()] = function
     if nodes:
         model.graph.opset_imports[DOMAIN] = VERSION
@@ -67,7 +83,7 @@ def inline(model: ir.Model) -> None:
     model.graph.opset_imports.pop(DOMAIN, None)
 
 
-def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
+def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = False) -> ir.Function:
     """Returns the function body of an op.
 
     Args:
@@ -75,17 +91,20 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
         opset: The ai.onnx version of the model, which the body must share.
         bias: Whether its nodes have a bias.
         exact: The "matmul" form instead of the "conv" form.
+        activation: Whether its nodes have an activation.
 
     Raises:
         ValueError: There is no such body in that opset.
     """
     inputs = op.inputs if bias else op.inputs[:-1]
-    lines = [_PRELUDE, _GEOMETRY[op.name], _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS, _POSTLUDE]
+    lines = [_PRELUDE, _GEOMETRY[op.name], _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS]
+    lines.append(_ACTIVATED if activation else _NOT_ACTIVATED)
     if opset < _MODERN:
-        lines = _dated(op, opset, bias, exact)
+        lines = _dated(op, opset, lines, exact)
+    attributes = [name for name, _, _ in op.attributes] + [ACTIVATION] * activation
     text = (
         f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
-        f"{op.name} <{', '.join(name for name, _, _ in op.attributes)}> ({', '.join(inputs)}) => (Y) {{\n"
+        f"{op.name} <{', '.join(attributes)}> ({', '.join(inputs)}) => (Y) {{\n"
         f"{''.join(lines)}}}\n"
     )
     function = onnx.parser.parse_function(text)
@@ -95,11 +114,11 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool) -> ir.Function:
     return ir.serde.deserialize_function(function)
 
 
-def _dated(op: Op, opset: int, bias: bool, exact: bool) -> list[str]:
-    """Returns the parts of the "conv" form of ConvTranspose in an opset that lacks what the others are written with."""
+def _dated(op: Op, opset: int, lines: list[str], exact: bool) -> list[str]:
+    """Returns the "conv" form of ConvTranspose for an opset that lacks some of what it is written with."""
     if op is not CONV_TRANSPOSE or exact or opset < OPSETS.start:
         raise ValueError(f"there is no body of {op.name} in opset {opset}")
-    text = _PRELUDE + _GEOMETRY[op.name] + _CONV_TRANSPOSE_BY_CONV + (_BIAS if bias else _NO_BIAS) + _POSTLUDE
+    text = "".join(lines)
     for new, old in _BEFORE_18 + (_BEFORE_15 if opset < CAST_LIKE else ()):
         text = text.replace(new, old)
     return [text]
@@ -271,6 +290,7 @@ _BEFORE_15 = (
     ("  rank = Add (spatial, two)\n", ""),
     (" <allowzero = 1>", ""),
     ("CastLike (Ra, X)", "Identity (Ra)"),
+    ("CastLike (Rc, X)", "Identity (Rc)"),
 )
 """What the body of ConvTranspose says, and how opsets said it before."""
 
@@ -428,7 +448,23 @@ _BIAS = """
   Ra = Add (R, Br)
 """
 
-_POSTLUDE = """
+_NOT_ACTIVATED = """
   Yn = CastLike (Ra, X)
+  Y = Transpose <perm: ints = @y_perm> (Yn)
+"""
+
+_ACTIVATED = """
+  Rt = CastLike (Ra, X)
+  Rf = Cast <to: int = @accumulation_type> (Rt)
+  three = Constant <value: tensor = int64[1] {3}> ()
+  activation = Constant <value_floats: floats = @activation> ()
+  slope = Slice (activation, zero, one)
+  minimum_row = Slice (activation, one, two)
+  maximum_row = Slice (activation, two, three)
+  minimum = Squeeze (minimum_row)
+  maximum = Squeeze (maximum_row)
+  Rs = PRelu (Rf, slope)
+  Rc = Clip (Rs, minimum, maximum)
+  Yn = CastLike (Rc, X)
   Y = Transpose <perm: ints = @y_perm> (Yn)
 """

@@ -7,6 +7,7 @@ F = s*(X-1) + E the full size of a transposed convolution, b its begin padding, 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,17 @@ import onnx.reference.op_run  # refuses to be imported once two domains have an 
 import onnx.shape_inference
 from onnx import TensorProto
 
-__all__ = ["ACCUMULATION", "DOMAIN", "OPS", "VERSION", "Op", "needs_plugin", "register_schemas"]
+__all__ = [
+    "ACCUMULATION",
+    "ACTIVATION",
+    "DOMAIN",
+    "NO_ACTIVATION",
+    "OPS",
+    "VERSION",
+    "Op",
+    "needs_plugin",
+    "register_schemas",
+]
 
 DOMAIN = "org.ortconv"
 VERSION = 1
@@ -36,6 +47,12 @@ ACCUMULATION: dict[int, int] = {
     TensorProto.UINT64: TensorProto.UINT64,
 }
 """Element type of the tensors -> the type in which products are formed and summed. Integers wrap."""
+
+ACTIVATION = "activation"
+"""Name of the attribute that folds a Relu, LeakyRelu or Clip in."""
+
+NO_ACTIVATION = (1.0, -math.inf, math.inf)
+"""Slope below zero, minimum and maximum that change nothing."""
 
 _TYPES = {
     TensorProto.FLOAT: "tensor(float)",
@@ -58,6 +75,12 @@ _LAYOUT = (
     ("y_perm", _Type.INTS, "Y is Transpose(result, perm=y_perm) of a result in the layout [N, M, spatial...]."),
     ("accumulation_type", _Type.INT, "Element type of products and sums: the one that belongs to T."),
 )
+_ACTIVATION = (
+    "activation",
+    _Type.FLOATS,
+    "[slope, minimum, maximum], by default [1, -inf, inf], and that for types that do not accumulate in float. Every "
+    "element v of the result, in type T, becomes v * slope if it is negative, is clipped, and is converted to T again.",
+)
 _GRID = (
     ("strides", _Type.INTS, "Stride per spatial axis, at least 1."),
     ("dilations", _Type.INTS, "Dilation per spatial axis, at least 1."),
@@ -72,7 +95,7 @@ class Op:
     Attributes:
         name: Op type.
         inputs: Formal inputs; the last one, ``B``, is optional.
-        attributes: Attribute name, type and meaning; every attribute is required.
+        attributes: Attribute name, type and meaning; each is required. Beside them an op may have an `ACTIVATION`.
         doc: What it computes.
     """
 
@@ -166,7 +189,8 @@ def register_schemas() -> None:
             attributes=[
                 _Schema.Attribute(name, kind, text.format(weights=_weights_layout(op)), required=True)
                 for name, kind, text in op.attributes
-            ],
+            ]
+            + [_Schema.Attribute(*_ACTIVATION, required=False)],
         )
         schema.set_type_and_shape_inference_function(_inference(op, inference[op.name]))
         onnx.defs.register_schema(schema)
@@ -233,6 +257,7 @@ def _inference(op: Op, sizes: _Sizes) -> Callable[[Any], None]:
                 f"attribute accumulation_type = {node.attribute('accumulation_type')} is not allowed; "
                 f"allowed for {_TYPES[element]}: {ACCUMULATION[element]}"
             )
+        _check_activation(node, ACCUMULATION.get(element) == TensorProto.FLOAT)
         result = onnx.TypeProto()
         result.tensor_type.elem_type = element
         shape = _shape(node, sizes)
@@ -247,6 +272,20 @@ def _inference(op: Op, sizes: _Sizes) -> Callable[[Any], None]:
         ctx.set_output_type(0, result)
 
     return infer
+
+
+def _check_activation(node: _Node, allowed: bool) -> None:
+    found = node.ctx.get_attribute(ACTIVATION)
+    values = NO_ACTIVATION if found is None else tuple(onnx.helper.get_attribute_value(found))
+    if len(values) != 3 or not math.isfinite(values[0]) or not values[1] <= values[2]:
+        raise node.fail(
+            f"attribute {ACTIVATION} = {list(values)} is not allowed; allowed: a finite slope, a minimum, a maximum"
+        )
+    if values != NO_ACTIVATION and not allowed:
+        raise node.fail(
+            f"attribute {ACTIVATION} = {list(values)} is not allowed; allowed for types that do not accumulate in "
+            f"float: {list(NO_ACTIVATION)}"
+        )
 
 
 def _shape(node: _Node, sizes: _Sizes) -> list[_Dim] | None:

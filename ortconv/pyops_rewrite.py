@@ -22,7 +22,7 @@ import onnx.inliner
 from onnx import TensorProto
 
 from ortconv.errors import PluginError, shown
-from ortconv.opset import ACCUMULATION, DOMAIN, OPS, Op
+from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, Op
 from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type
 
 __all__ = ["rewrite"]
@@ -98,7 +98,7 @@ def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> 
     """Returns what replaces one node of ours."""
     op = _OPS[node.domain, node.op_type]
     names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
-    accumulation, task = _task(node, op, names, types)
+    accumulation, activation, task = _task(node, op, names, types)
     carrier = CARRIERS[accumulation]
     prefix = f"{PYTHON_DOMAIN}/{node.output[0]}"
     make = onnx.helper.make_node
@@ -117,18 +117,37 @@ def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> 
     result += [
         make(op_type(len(op.inputs), carrier), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
         make("Reshape", flat, [sums], allowzero=1),
-        make("CastLike", [sums, names[0]], list(node.output)),
     ]
+    if activation is None:
+        result.append(make("CastLike", [sums, names[0]], list(node.output)))
+    else:
+        slope, minimum, maximum = (f"{prefix}/{name}" for name in ("slope", "minimum", "maximum"))
+        rounded, floats, sloped, clipped = (f"{prefix}/{name}" for name in ("rounded", "floats", "sloped", "clipped"))
+        result += [
+            make("Constant", [], [slope], value_floats=[activation[0]]),
+            make("Constant", [], [minimum], value_float=activation[1]),
+            make("Constant", [], [maximum], value_float=activation[2]),
+            make("CastLike", [sums, names[0]], [rounded]),
+            make("Cast", [rounded], [floats], to=carrier),
+            make("PRelu", [floats, slope], [sloped]),
+            make("Clip", [sloped, minimum, maximum], [clipped]),
+            make("CastLike", [clipped, names[0]], list(node.output)),
+        ]
     for new in result:
         new.metadata_props.extend(node.metadata_props)
     return result
 
 
-def _task(node: onnx.NodeProto, op: Op, names: list[str], types: dict[str, int]) -> tuple[int, dict[str, Any]]:
-    """Checks a node against its schema and returns its accumulation type, and what its Python op is to do."""
+def _task(
+    node: onnx.NodeProto, op: Op, names: list[str], types: dict[str, int]
+) -> tuple[int, list[float] | None, dict[str, Any]]:
+    """Checks a node against its schema; returns its accumulation type, its activation, what its Python op is to do."""
     subject = f"{DOMAIN}.{op.name} {shown(node.name or node.output[0])}"
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     declared = {name for name, _, _ in op.attributes}
+    activation = attributes.pop(ACTIVATION, None)
+    if activation is not None and tuple(activation) == NO_ACTIVATION:
+        activation = None
     for name in declared ^ attributes.keys():
         problem = "is missing" if name in declared else f"is unknown; allowed: {', '.join(sorted(declared))}"
         raise PluginError(f"{subject}: attribute {name} {problem}.")
@@ -148,14 +167,23 @@ def _task(node: onnx.NodeProto, op: Op, names: list[str], types: dict[str, int])
             raise PluginError(
                 f"{subject}: {formal} has type {_type_name(found)}; allowed: {_type_name(element)}, as X has."
             )
+    if activation is not None and (accumulation != TensorProto.FLOAT or len(activation) != 3):
+        raise PluginError(
+            f"{subject}: attribute {ACTIVATION} = {activation} is not allowed; "
+            f"allowed: 3 numbers, for types that accumulate in float."
+        )
     plain = {name: value.decode() if isinstance(value, bytes) else value for name, value in attributes.items()}
-    return accumulation, {
-        "op": op.name,
-        "subject": subject,
-        "bias": bool(names[-1]),
-        "accumulation_type": accumulation,
-        "attributes": plain,
-    }
+    return (
+        accumulation,
+        activation,
+        {
+            "op": op.name,
+            "subject": subject,
+            "bias": bool(names[-1]),
+            "accumulation_type": accumulation,
+            "attributes": plain,
+        },
+    )
 
 
 def _type_name(element: int) -> str:

@@ -59,6 +59,7 @@ def conv_transpose(
     w_perm: Sequence[int],
     y_perm: Sequence[int],
     accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
 ) -> Array:
     """Transposed convolution: Y = F - begin - end + output_padding, b = begin.
 
@@ -78,6 +79,7 @@ def conv_transpose(
         y_perm: Permutation of all axes.
         accumulate: None forms the sums in `accumulation_dtype` and converts each once to the type of `x`; another type
             forms the sums in that type and returns them as they are.
+        activation: Slope below zero, minimum and maximum, applied to the result in its type.
 
     Returns:
         ``transpose([N, M, Y...], y_perm)``.
@@ -85,7 +87,7 @@ def conv_transpose(
     Raises:
         ValueError: A type, shape or attribute contradicts the above, or Y is negative.
     """
-    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, transposed=True)
+    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
     extra = task.ints("output_padding", output_padding, task.axes, 0)
     sizes = [full - b - e + o for full, b, e, o in zip(task.full(), begin, end, extra, strict=True)]
@@ -110,6 +112,7 @@ def conv_transpose_to_shape(
     w_perm: Sequence[int],
     y_perm: Sequence[int],
     accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
 ) -> Array:
     """Transposed convolution to given spatial sizes; positions outside [0, F) hold the bias only.
 
@@ -131,6 +134,7 @@ def conv_transpose_to_shape(
         w_perm: Permutation of all axes.
         y_perm: Permutation of all axes.
         accumulate: As in `conv_transpose`.
+        activation: As in `conv_transpose`.
 
     Returns:
         ``transpose([N, M, Y...], y_perm)``.
@@ -138,7 +142,7 @@ def conv_transpose_to_shape(
     Raises:
         ValueError: A type, shape or attribute contradicts the above.
     """
-    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, transposed=True)
+    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
     begin = task.ints("pads_begin", pads_begin, task.axes, 0)
     extra = task.ints("output_padding", output_padding, task.axes, 0)
     if np.ndim(output_shape) != 1:
@@ -164,6 +168,7 @@ def conv(
     w_perm: Sequence[int],
     y_perm: Sequence[int],
     accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
 ) -> Array:
     """Convolution (cross-correlation): ``out[n, g*M + m, y] = sum x[n, g*C + c, y*s - b + k*d] * w[g*M + m, c, k]``.
 
@@ -183,6 +188,7 @@ def conv(
         w_perm: Permutation of all axes.
         y_perm: Permutation of all axes.
         accumulate: As in `conv_transpose`.
+        activation: As in `conv_transpose`.
 
     Returns:
         ``transpose([N, M, Y...], y_perm)``.
@@ -190,7 +196,9 @@ def conv(
     Raises:
         ValueError: A type, shape or attribute contradicts the above, or the kernel exceeds the padded input.
     """
-    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, transposed=False)
+    task = _Task(
+        x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=False
+    )
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
     extent, source = task.extent(), task.x.shape[2:]
     if _same(auto_pad, pads):
@@ -220,6 +228,7 @@ class _Task:
         w_perm: Sequence[int],
         y_perm: Sequence[int],
         accumulate: npt.DTypeLike | None,
+        activation: Sequence[float] | None,
         *,
         transposed: bool,
     ) -> None:
@@ -240,6 +249,7 @@ class _Task:
             raise ValueError(f"group = {group}; allowed: integers >= 1")
         self.group = operator.index(group)
         self.y_perm = self._perm("y_perm", y_perm)
+        self.activation = self._activation(activation, own)
         self.x = np.transpose(x, self._perm("x_perm", x_perm)).astype(self.sums)
         self.w = np.transpose(w, self._perm("w_perm", w_perm)).astype(self.sums)
         self.kernel = self.w.shape[2:]
@@ -329,7 +339,23 @@ class _Task:
         if self.bias is not None:
             out += self.bias.reshape(-1, *[1] * self.axes)
         # Overflow to infinity, and integers that keep their low bits, are what the definition asks for.
-        return np.ascontiguousarray(np.transpose(out, self.y_perm).astype(self.result))
+        out = np.ascontiguousarray(np.transpose(out, self.y_perm).astype(self.result))
+        if self.activation is None:
+            return out
+        slope, minimum, maximum = self.activation
+        sums = out.astype(self.sums)
+        return np.clip(np.where(sums < 0, sums * sums.dtype.type(slope), sums), minimum, maximum).astype(self.result)
+
+    @staticmethod
+    def _activation(values: Sequence[float] | None, sums: np.dtype[Any]) -> tuple[float, float, float] | None:
+        """Returns the slope below zero, minimum and maximum, or None where they change nothing."""
+        if values is None or tuple(values) == (1, -np.inf, np.inf):
+            return None
+        if len(values) != 3 or not np.isfinite(values[0]) or not values[1] <= values[2]:
+            raise ValueError(f"activation = {list(values)}; allowed: a finite slope, a minimum, a maximum")
+        if sums != np.float32:
+            raise ValueError(f"activation = {list(values)}; allowed for types that do not sum in float32: none")
+        return values[0], values[1], values[2]
 
 
 def _last(indices: Sequence[int | slice]) -> tuple[Any, ...]:

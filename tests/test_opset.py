@@ -84,6 +84,11 @@ def test_good_node_passes(op: Op) -> None:
     check(model(op, bias=[3]))
 
 
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_activation_passes(op: Op) -> None:
+    check(model(op, activation=[0.1, float("-inf"), 6.0]))
+
+
 @pytest.mark.parametrize("dtype", ACCUMULATION)
 def test_every_declared_type_passes_with_its_accumulation_type(dtype: int) -> None:
     check(model(CONV_TRANSPOSE, dtype=dtype, accumulation_type=ACCUMULATION[dtype]))
@@ -136,6 +141,12 @@ def test_missing_attribute_is_rejected(op: Op, attribute: str) -> None:
         pytest.param(model(CONV, accumulation_type=11), "accumulation_type = 11 is not allowed", id="accumulation"),
         pytest.param(model(CONV, w_dtype=TensorProto.DOUBLE), "(?i)type", id="two types"),
         pytest.param(model(CONV, dtype=TensorProto.STRING), "(?i)type", id="strings"),
+        pytest.param(model(CONV, activation=[1.0, 2.0, 1.0]), "a finite slope", id="activation without numbers"),
+        pytest.param(model(CONV, activation=[1.0, 2.0]), "a finite slope", id="activation of two numbers"),
+        pytest.param(
+            model(CONV, dtype=TensorProto.INT8, accumulation_type=6, activation=[1.0, 0.0, 1.0]),
+            "do not accumulate in float", id="activation of integers",
+        ),
         pytest.param(model(CONV_TRANSPOSE, pads=[12, 0, 0, 0]), "leaves a size of -1", id="negative size"),
         pytest.param(model(CONV_TRANSPOSE, group=3), "multiple of group = 3", id="groups"),
         pytest.param(model(CONV_TRANSPOSE, w=[4, 3, 3]), "W has rank 3", id="rank"),

@@ -217,6 +217,77 @@ def test_a_model_without_the_op_stays_what_it_is_at_any_opset() -> None:
     assert optimize(model).to_proto() == model
 
 
+ACTIVATIONS = {
+    "Relu": ("Relu (t)", [1, 0, np.inf]),
+    "LeakyRelu": ("LeakyRelu (t)", [0.01, -np.inf, np.inf]),
+    "LeakyRelu up": ("LeakyRelu <alpha = -1.5> (t)", [-1.5, -np.inf, np.inf]),
+    "Clip": ("Clip (t, low, high)", [1, -0.5, 0.75]),
+    "Clip below": ("Clip (t, low)", [1, -0.5, np.inf]),
+    "Clip above": ("Clip (t, , high)", [1, -np.inf, 0.75]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("text", "activation"), ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_activation(text: str, activation: list[float], dtype: Any) -> None:
+    kind = {np.float32: "float", np.float16: "float16"}[dtype]
+    model = parsed(
+        f"g ({kind}[N,2,D] x) => ({kind}[N,3,E] y) {{ t = ConvTranspose <strides = [2]> (x, w) y = {text} }}",
+        w=rand(2, 3, 3, dtype=dtype),
+        low=np.array(-0.5, dtype),
+        high=np.array(0.75, dtype),
+    )
+    done = assert_same(model, {"x": rand(1, 2, 4, dtype=dtype)}, {"x": rand(2, 2, 1, dtype=dtype)}, ops=[CT])
+    (attribute,) = (each for each in done.to_proto().graph.node[0].attribute if each.name == "activation")
+    np.testing.assert_array_equal(np.float32(attribute.floats), np.float32(activation))
+    assert done.outcomes[0].folded == (f"{text.split()[0]} y as activation",)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18])
+def test_activations_fold_into_each_other_and_nodes_without_one_share_the_body(opset: int) -> None:
+    text = """g (float[1,2,D,5] x) => (float[1,E,F,3] y, float[1,3,G,H] z) {
+        t = ConvTranspose <strides = [2, 1]> (x, w)
+        b = Add (t, bias)
+        l = LeakyRelu <alpha = 0.2> (b)
+        r = Clip (l, low, high)
+        c = Clip (r, lower)
+        y = Transpose <perm = [0, 2, 3, 1]> (c)
+        z = ConvTranspose (x, w)
+    }"""
+    low, high, lower = (np.array(value, np.float32) for value in (-0.5, 2, -0.25))
+    model = parsed(text, opset=opset, w=rand(2, 3, 2, 3), bias=rand(3, 1, 1), low=low, high=high, lower=lower)
+    done = assert_same(model, {"x": rand(1, 2, 4, 5)}, {"x": rand(1, 2, 1, 5)}, ops=[CT, CT])
+    assert len(done.outcomes[0].folded) == 5
+    found = [
+        [round(value, 6) for each in node.attribute if each.name == "activation" for value in each.floats]
+        for node in done.to_proto().graph.node
+    ]
+    assert found == [[0.2, -0.25, 2], [1, -np.inf, np.inf]]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("r = Relu (t) y = LeakyRelu (r)", "LeakyRelu y: there is an activation already"),
+        ("r = Relu (t) y = Add (r, bias)", "Add y: there is an activation already"),
+        ("l = Clip (t, one) y = Pad (l, ends)", "ours would clip that, too"),
+        ("l = Clip (t, one) y = Clip (l, , minus)", "no number is at least 1.0 and at most -1.0"),
+        ("y = Clip (t, given)", "given is not a constant"),
+        ("y = Clip (t, no_number)", "no_number is not a number"),
+    ],
+)
+def test_activations_that_do_not_fold_in(text: str, reason: str) -> None:
+    one, minus, no_number = (np.array(value, np.float32) for value in (1, -1, np.nan))
+    model = parsed(
+        f"g (float[1,2,D] x, float given) => (float[1,3,E] y) {{ t = ConvTranspose (x, w) {text} }}",
+        w=rand(2, 3, 3), bias=rand(3, 1), one=one, minus=minus, no_number=no_number, ends=[0, 0, 0, 0, 0, 2],
+    )  # fmt: skip
+    done = optimize(model)
+    assert reason in done.outcomes[0].kept[0]
+    if "no_number" not in text:
+        assert_same(model, {"x": rand(1, 2, 4), "given": np.array(0.1, np.float32)})
+
+
 BIASES = {"[M,1,1]": (3, 1, 1), "[1,M,1,1]": (1, 3, 1, 1), "[1]": (1,), "scalar": ()}
 
 
@@ -424,7 +495,11 @@ def test_values_that_others_need_stay() -> None:
         w=rand(2, 3, 3, 3),
     )
     done = assert_same(model, {"x": rand(1, 3, 4, 2)}, ops=["Transpose", CT, "Relu", "Transpose"])
-    assert done.outcomes[0].kept == ("Transpose t: t is an output of its graph", "Transpose z: c has 2 uses")
+    assert done.outcomes[0].kept == (
+        "Transpose t: t is an output of its graph",
+        "Transpose z: c has 2 uses",
+        "Relu y: c has 2 uses",
+    )
 
 
 @pytest.mark.parametrize("node", ["y = Add (c, a)", "y = Slice (c, s, e, i)", "y = Pad (c, p)", "y = Transpose (c)"])
@@ -455,7 +530,7 @@ def test_a_chain_folds_completely() -> None:
         d = Slice (c, s, e, i)
         f = Add (d, a)
         r = Transpose <perm = [0, 2, 3, 1]> (f)
-        k = Relu (r)
+        k = Tanh (r)
         u = Transpose <perm = [0, 3, 1, 2]> (k)
         v = ConvTranspose <strides = [3, 1], output_padding = [2, 0]> (u, w2, b)
         y = Transpose <perm = [0, 2, 3, 1]> (v) }""",
@@ -467,14 +542,14 @@ def test_a_chain_folds_completely() -> None:
         e=[-1, -1],
         i=[2, 3],
     )
-    assert_same(model, {"x": rand(1, 3, 4, 2)}, {"x": rand(2, 1, 1, 2)}, ops=[CT, "Relu", CT])
+    assert_same(model, {"x": rand(1, 3, 4, 2)}, {"x": rand(2, 1, 1, 2)}, ops=[CT, "Tanh", CT])
 
 
 def test_sizes_pass_from_node_to_node() -> None:
     model = parsed(
         """g (float[1,2,5] x) => (float[1,2,Q] y) {
         c = ConvTranspose <strides = [2], auto_pad = "SAME_UPPER"> (x, w)
-        r = Relu (c)
+        r = Tanh (c)
         d = ConvTranspose <strides = [2]> (r, w2)
         y = Slice (d, s, e, i) }""",
         w=rand(2, 3, 3),
@@ -483,7 +558,7 @@ def test_sizes_pass_from_node_to_node() -> None:
         e=[19],
         i=[2],
     )
-    assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT, "Relu", CT])
+    assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT, "Tanh", CT])
 
 
 def test_with_and_without_bias_in_one_model() -> None:
@@ -501,14 +576,14 @@ def test_a_node_of_ours_that_was_there_already() -> None:
     model = first.to_proto()
     model.graph.node.extend(
         [
-            onnx.helper.make_node("Relu", ["y"], ["r"]),
+            onnx.helper.make_node("Tanh", ["y"], ["r"]),
             onnx.helper.make_node("ConvTranspose", ["r", "v", "b"], ["z"], strides=[2]),
         ]
     )
     model.graph.output[0].name = "z"
     model.graph.initializer.append(onnx.numpy_helper.from_array(rand(3, 3, 2), "v"))
     model.graph.initializer.append(onnx.numpy_helper.from_array(rand(3), "b"))
-    assert_same(model, {"x": rand(2, 2, 3)}, ops=[CT, "Relu", CT])
+    assert_same(model, {"x": rand(2, 2, 3)}, ops=[CT, "Tanh", CT])
 
 
 def test_a_transpose_between_two_nodes_folds_once() -> None:
@@ -598,7 +673,7 @@ def test_weights_from_the_caller() -> None:
 
 def test_names_and_metadata_are_kept() -> None:
     model = parsed(
-        "g (float[N,2,L] x) => (float[N,3,P] y) { c = ConvTranspose (x, w)\nr = Add (c, a)\ny = Relu (r) }",
+        "g (float[N,2,L] x) => (float[N,3,P] y) { c = ConvTranspose (x, w)\nr = Add (c, a)\ny = Tanh (r) }",
         w=rand(2, 3, 3),
         a=rand(3, 1),
     )
@@ -608,7 +683,7 @@ def test_names_and_metadata_are_kept() -> None:
     node.name, node.doc_string = "decoder/up", "a node"
     node.metadata_props.add(key="scope", value="decoder")
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("r", 1, ["N", 3, "P"]))
-    result = assert_same(model, {"x": rand(1, 2, 3)}, ops=[CT, "Relu"]).to_proto()
+    result = assert_same(model, {"x": rand(1, 2, 3)}, ops=[CT, "Tanh"]).to_proto()
     made = result.graph.node[0]
     assert (made.name, made.doc_string, list(made.output)) == ("decoder/up", "a node", ["r"])
     assert [(entry.key, entry.value) for entry in made.metadata_props] == [("scope", "decoder")]
@@ -622,24 +697,24 @@ def test_names_and_metadata_are_kept() -> None:
 def test_sizes_that_shape_inference_gets_wrong() -> None:
     text = (
         "g (float[1,2,5] x) => (float[1,3,P] y) { c = ConvTranspose "
-        '<strides = [3], auto_pad = "SAME_UPPER", output_padding = [1]> (x, w)\ny = Relu (c) }'
+        '<strides = [3], auto_pad = "SAME_UPPER", output_padding = [1]> (x, w)\ny = Tanh (c) }'
     )
     model = parsed(text, w=rand(2, 3, 4))
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("c", 1, [1, 3, 16]))
-    assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT, "Relu"])
+    assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT, "Tanh"])
 
 
 def test_wrong_declarations_further_down_are_dropped() -> None:
     text = """g (float[1,2,5] x) => (float[1,3,P] y) {
         c = ConvTranspose <strides = [3], auto_pad = "SAME_UPPER", output_padding = [1]> (x, w)
-        r = Relu (c)
+        r = Tanh (c)
         d = Sigmoid (r)
         y = ConvTranspose <strides = [2]> (d, v) }"""
     model = onnx.shape_inference.infer_shapes(parsed(text, w=rand(2, 3, 4), v=rand(3, 3, 2)))
     declared = {entry.name: entry.type.tensor_type.shape.dim[2].dim_value for entry in model.graph.value_info}
     assert declared == {"c": 16, "r": 16, "d": 16}  # ONNX Runtime computes 15.
     model.graph.output[0].type.tensor_type.shape.dim[2].dim_param = "P"
-    assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT, "Relu", "Sigmoid", CT])
+    assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT, "Tanh", "Sigmoid", CT])
 
 
 def test_a_declared_output_that_contradicts_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.opset import NO_ACTIVATION
 from ortconv.optimization.neighbours import reader, require_alone
 from ortconv.optimization.site import Kept, Site, named
 from ortconv.optimization.values import constant, is_zero
@@ -36,6 +37,8 @@ def fold(site: Site) -> str | None:
         raise Kept(f"{named(node)}: the number of channels is not known")
     if site.dtype == ir.DataType.FLOAT16:
         raise Kept(f"{named(node)}: float16 rounds before it and after it, a bias would round once")
+    if site.activation != NO_ACTIVATION:
+        raise Kept(f"{named(node)}: there is an activation already, which ours would apply after it")
     if not is_zero(site.bias):
         raise Kept(f"{named(node)}: there is a bias already, and the sum of two would be rounded in another order")
     site.bias = np.broadcast_to(data.numpy().reshape(-1), (site.channels,)).copy()

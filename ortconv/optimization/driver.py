@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ortconv import checking, functions, writing
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.opset import DOMAIN, VERSION
-from ortconv.optimization import bias, crop, layout, pad
+from ortconv.optimization import activation, bias, crop, layout, pad
 from ortconv.optimization.emission import Emitter
 from ortconv.optimization.reading import read
 from ortconv.optimization.site import Kept, Left, Outcome, Site
@@ -35,6 +35,7 @@ _RULES: tuple[Callable[[Site], str | None], ...] = (
     pad.fold,
     crop.fold,
     bias.fold,
+    activation.fold,
 )
 
 

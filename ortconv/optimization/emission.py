@@ -10,13 +10,13 @@ import onnx_ir as ir
 import onnx_ir.convenience
 
 from ortconv.errors import ModelFormatError
-from ortconv.opset import ACCUMULATION, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN
+from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, NO_ACTIVATION
 from ortconv.optimization.site import Ints, Site
 from ortconv.optimization.values import Array, Sizes, element_type, permuted
 
 __all__ = ["Emitter"]
 
-_Attribute = int | str | Ints
+_Attribute = int | str | Ints | tuple[float, float, float]
 _BIAS = {CONV_TRANSPOSE.name: 2, CONV_TRANSPOSE_TO_SHAPE.name: 3}
 """Which input of a transposed convolution of ours is the bias."""
 
@@ -53,6 +53,8 @@ class Emitter:
             "y_perm": site.y_perm,
             "accumulation_type": ACCUMULATION[site.dtype],
         }
+        if site.activation != NO_ACTIVATION:
+            attributes[ACTIVATION] = site.activation
         op = CONV_TRANSPOSE if site.output_shape is None else CONV_TRANSPOSE_TO_SHAPE
         if site.output_shape is None:
             attributes["pads"] = site.begin + site.end

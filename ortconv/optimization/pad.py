@@ -59,6 +59,8 @@ def fold(site: Site) -> str | None:
 def _check_zeros(site: Site, added: list[int], name: str) -> None:
     if not is_zero(site.bias):
         raise Kept(f"{name}: what it appends is zero, ours has the bias there, too")
+    if not site.activation[1] <= 0 <= site.activation[2]:
+        raise Kept(f"{name}: what it appends is zero, ours would clip that, too")
     for axis, count in enumerate(added):
         if count and site.end[axis] > site.output_padding[axis]:
             raise Kept(

@@ -7,6 +7,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from ortconv.opset import NO_ACTIVATION
 from ortconv.optimization.values import Array, Dims, permuted
 
 __all__ = ["Ints", "Kept", "Left", "Outcome", "Site", "named"]
@@ -64,6 +65,7 @@ class Site:
         channels: M, or None when unknown.
         output: The value that the new node computes.
         before: Transposes that were taken in ahead of the node.
+        activation: Slope below zero, minimum and maximum.
         after: Nodes that were taken in behind it, in order.
     """
 
@@ -88,6 +90,7 @@ class Site:
     y_perm: Ints
     output: ir.Value
     batch: int | None = None
+    activation: tuple[float, float, float] = NO_ACTIVATION
     before: list[ir.Node] = dataclasses.field(default_factory=list)
     after: list[ir.Node] = dataclasses.field(default_factory=list)
 

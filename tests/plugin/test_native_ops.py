@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -92,6 +93,50 @@ def _with_bias(case: Any, name: str) -> onnx.ModelProto:
         model.graph.input.pop()
     node.input[-1] = name
     return model
+
+
+@pytest.mark.parametrize("dtype_name", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("activation", [[1, 0, np.inf], [0.25, -np.inf, np.inf], [-2, -1.5, 0.75]], ids=str)
+@pytest.mark.parametrize("op", OPS)
+def test_activation_of_the_result_in_its_type(
+    op: str, activation: list[float], dtype_name: str, library: str, cases: dict[str, Any]
+) -> None:
+    case, dtype = cases[OPS[op]], np.dtype(getattr(ml_dtypes, dtype_name, dtype_name))
+    feeds = case.feeds(case.inputs(dtype))
+    model = case.model(dtype)
+    plain = session(model).run(None, feeds)[0].astype(np.float32)
+    slope, minimum, maximum = np.float32(activation)
+    expected = np.clip(np.where(plain < 0, plain * slope, plain), minimum, maximum).astype(dtype)
+    model.graph.node[0].attribute.append(helper.make_attribute("activation", [float(value) for value in activation]))
+    np.testing.assert_array_equal(session(model).run(None, feeds)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        ([1.0, 0.0], "a finite slope"),
+        ([np.inf, 0.0, 1.0], "a finite slope"),
+        ([np.nan, 0.0, 1.0], "a finite slope"),
+        ([1.0, 1.0, 0.0], "a maximum that is no less"),
+        ([1.0, np.nan, 0.0], "a maximum that is no less"),
+        ([1, 0, 6], "of another type"),
+        (1, "of another type"),
+        ("Relu", "of another type"),
+    ],
+)
+def test_activation_that_makes_no_sense(value: Any, allowed: str, library: str, cases: dict[str, Any]) -> None:
+    model = cases[OPS["ConvTranspose"]].model(FLOAT)
+    model.graph.node[0].attribute.append(helper.make_attribute("activation", value))
+    text = refusal(model)
+    assert "attribute activation " in text
+    assert allowed in text
+
+
+@pytest.mark.parametrize("dtype_name", ["float64", "int8", "uint64"])
+def test_activation_of_a_type_that_sums_in_no_float(dtype_name: str, library: str, cases: dict[str, Any]) -> None:
+    model = cases[OPS["Conv"]].model(np.dtype(dtype_name))
+    model.graph.node[0].attribute.append(helper.make_attribute("activation", [1.0, 0.0, float("inf")]))
+    assert "allowed there: [1, -inf, inf]" in refusal(model)
 
 
 # Refusals of attributes.

@@ -1,6 +1,7 @@
 #include "ops/conv_params.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -163,6 +164,13 @@ AutoPad parse_auto_pad(const std::string& text) {
   fail("attribute auto_pad='", text, "' is not valid; allowed: NOTSET, SAME_UPPER, SAME_LOWER.");
 }
 
+Activation parse_activation(const std::vector<float>& values) {
+  if (values.size() == 3 && std::isfinite(values[0]) && values[1] <= values[2]) {
+    return {values[0], values[1], values[2]};
+  }
+  fail("attribute activation is not valid; allowed: a finite slope, a minimum and a maximum that is no less.");
+}
+
 void check_attributes(const ConvAttributes& a, DataType dtype) {
   const size_t ndims = a.strides.size();
   if (ndims < 1 || ndims > static_cast<size_t>(kMaxSpatial)) {
@@ -187,6 +195,10 @@ void check_attributes(const ConvAttributes& a, DataType dtype) {
   if (a.accumulation_type != accumulation) {
     fail("attribute accumulation_type=", a.accumulation_type, " is not valid for element type ",
          static_cast<int>(dtype), "; allowed: ", accumulation, " (numbers of TensorProto.DataType).");
+  }
+  if (!a.activation.is_identity() && accumulation_type(dtype) != DataType::kFloat) {
+    fail("attribute activation is not valid for element type ", static_cast<int>(dtype),
+         "; allowed there: [1, -inf, inf].");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "ops/activation.h"
 #include "ops/problem.h"
 
 namespace ortconv {
@@ -32,6 +33,7 @@ struct ConvAttributes {
   std::vector<int64_t> output_padding;  // the two transposed ops only
   AutoPad auto_pad = AutoPad::kNotset;  // not ConvTranspose
   int64_t accumulation_type = 0;
+  Activation activation;  // the identity for types that do not accumulate in float
 
   int ndims() const { return static_cast<int>(strides.size()); }
   bool transposed() const { return op != ConvOp::kConv; }
@@ -43,6 +45,9 @@ void check_attributes(const ConvAttributes& attributes, DataType dtype);
 
 // Parses the attribute's text; refuses any other.
 AutoPad parse_auto_pad(const std::string& text);
+
+// From slope, minimum and maximum; refuses any other list.
+Activation parse_activation(const std::vector<float>& values);
 
 // The part of the problem that the weights alone decide: ndims, g, oc, ic, ker, stride, dilation and the weight
 // strides.

@@ -118,6 +118,7 @@ using ReleaseTensorTypeAndShapeInfo = Slot<99, void(OrtTensorTypeAndShapeInfo*)>
 using AddSessionConfigEntry = Slot<130, OrtStatus*(OrtSessionOptions*, const char* key, const char* value)>;
 using ReleaseAllocator = Slot<132, void(OrtAllocator*)>;
 // A null buffer asks for the number of entries.
+using KernelInfoGetAttributeFloats = Slot<162, OrtStatus*(const OrtKernelInfo*, const char* name, float*, size_t*)>;
 using KernelInfoGetAttributeInts = Slot<163, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*, size_t*)>;
 using GetTensorMemoryInfo = Slot<194, OrtStatus*(const OrtValue*, const OrtMemoryInfo**)>;
 using HasSessionConfigEntry = Slot<237, OrtStatus*(const OrtSessionOptions*, const char* key, int* has)>;

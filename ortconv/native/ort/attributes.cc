@@ -49,6 +49,34 @@ std::string KernelAttributes::text(const char* name) const {
   return value;
 }
 
+std::vector<float> KernelAttributes::numbers(const char* name) const {
+  const auto holds = [&](auto read) {
+    try {
+      read();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  size_t count = 0;
+  std::vector<float> values;
+  const auto floats = [&] { invoke<abi::KernelInfoGetAttributeFloats>(api_, info_, name, nullptr, &count); };
+  if (holds(floats) && count != 0) {
+    values.resize(count);
+    invoke<abi::KernelInfoGetAttributeFloats>(api_, info_, name, values.data(), &count);
+    return values;
+  }
+  int64_t number = 0;
+  size_t size = 0;
+  const auto ints = [&] { invoke<abi::KernelInfoGetAttributeInts>(api_, info_, name, nullptr, &size); };
+  const auto integer = [&] { invoke<abi::KernelInfoGetAttributeInt>(api_, info_, name, &number); };
+  const auto text = [&] { invoke<abi::KernelInfoGetAttributeString>(api_, info_, name, nullptr, &size); };
+  if (holds(floats) || holds(ints) || holds(integer) || holds(text)) {
+    fail("attribute ", name, " is empty or of another type; allowed: floats.");
+  }
+  return values;
+}
+
 size_t InferenceAttributes::read(const char* name, int type, void* data, size_t bytes) const {
   const OrtOpAttr* attribute = nullptr;
   invoke<abi::ShapeInferGetAttribute>(api_, context_, name, &attribute);
@@ -88,6 +116,8 @@ ConvAttributes read_attributes(ConvOp op, const AttributeSource& source) {
   if (a.transposed()) a.output_padding = source.integers("output_padding");
   if (op != ConvOp::kConvTranspose) a.auto_pad = parse_auto_pad(source.text("auto_pad"));
   a.accumulation_type = source.integer("accumulation_type");
+  const std::vector<float> activation = source.numbers("activation");
+  if (!activation.empty()) a.activation = parse_activation(activation);
   return a;
 }
 

@@ -17,6 +17,8 @@ class AttributeSource {
   virtual int64_t integer(const char* name) const = 0;
   virtual std::vector<int64_t> integers(const char* name) const = 0;
   virtual std::string text(const char* name) const = 0;
+  // Empty when the attribute is missing.
+  virtual std::vector<float> numbers(const char* name) const = 0;
 };
 
 // The attributes as CreateKernel sees them.
@@ -26,6 +28,7 @@ class KernelAttributes : public AttributeSource {
   int64_t integer(const char* name) const override;
   std::vector<int64_t> integers(const char* name) const override;
   std::string text(const char* name) const override;
+  std::vector<float> numbers(const char* name) const override;
 
  private:
   const OrtApi* api_;
@@ -39,6 +42,8 @@ class InferenceAttributes : public AttributeSource {
   int64_t integer(const char* name) const override;
   std::vector<int64_t> integers(const char* name) const override;
   std::string text(const char* name) const override;
+  // Shapes do not depend on any.
+  std::vector<float> numbers(const char*) const override { return {}; }
 
  private:
   // Bytes read into `data`.
@@ -48,7 +53,7 @@ class InferenceAttributes : public AttributeSource {
   const OrtShapeInferContext* context_;
 };
 
-// Reads every attribute of `op`; all are required. Ranges are left to check_attributes.
+// Reads every attribute of `op`; all but the activation are required. Ranges are left to check_attributes.
 ConvAttributes read_attributes(ConvOp op, const AttributeSource& source);
 
 }  // namespace ortconv

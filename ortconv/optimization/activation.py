@@ -1,0 +1,64 @@
+"""Relu, LeakyRelu and Clip -> activation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.opset import NO_ACTIVATION
+from ortconv.optimization.neighbours import reader, require_alone
+from ortconv.optimization.site import Kept, Site, named
+from ortconv.optimization.values import constant
+
+__all__ = ["fold"]
+
+_DEFAULT_SLOPE = float(np.float32(0.01))
+_OP_TYPES = ("Relu", "LeakyRelu", "Clip")
+
+
+def fold(site: Site) -> str | None:
+    """Takes in the Relu, LeakyRelu or Clip that reads the output.
+
+    Ours applies its slope before it clips, so a LeakyRelu comes first; several ranges become the one they share.
+    """
+    node = next((found for op_type in _OP_TYPES if (found := reader(site, op_type)) is not None), None)
+    if node is None:
+        return None
+    require_alone(site.output, node, site)
+    slope, minimum, maximum = site.activation
+    if node.op_type == "LeakyRelu":
+        if site.activation != NO_ACTIVATION:
+            raise Kept(f"{named(node)}: there is an activation already, which ours would apply after it")
+        slope = node.attributes.get_float("alpha", _DEFAULT_SLOPE)
+        if not math.isfinite(slope):
+            raise Kept(f"{named(node)}: alpha = {slope}")
+    else:
+        low, high = (0.0, math.inf) if node.op_type == "Relu" else _bounds(node)
+        minimum, maximum = max(minimum, low), min(maximum, high)
+        if not minimum <= maximum:
+            raise Kept(f"{named(node)}: no number is at least {minimum} and at most {maximum}")
+    site.activation = (slope, minimum, maximum)
+    site.take(node)
+    return f"{named(node)} as activation"
+
+
+def _bounds(node: ir.Node) -> tuple[float, float]:
+    """Returns the range of a Clip.
+
+    Raises:
+        Kept: It is known at run time only.
+    """
+    found = [-math.inf, math.inf]
+    for index in range(2):
+        value = node.inputs[index + 1] if index + 1 < len(node.inputs) else None
+        if value is None:
+            continue
+        data = constant(value)
+        if data is None:
+            raise Kept(f"{named(node)}: {value.name} is not a constant")
+        found[index] = float(data.numpy().reshape(-1)[0])
+        if math.isnan(found[index]):
+            raise Kept(f"{named(node)}: {value.name} is not a number")
+    return found[0], found[1]
