@@ -6,6 +6,7 @@ from ortconv.converters.onednn_graph.constants import random_constants
 from ortconv.converters.onednn_graph.ops import (
     backward_data,
     backward_weights,
+    batch_normalization,
     convolution,
     elementwise,
     movement,
@@ -17,7 +18,7 @@ from ortconv.frontend import Frontend
 
 __all__ = ["FRONTEND"]
 
-_OPS = (backward_data, backward_weights, convolution, elementwise, movement, normalization)
+_OPS = (backward_data, backward_weights, batch_normalization, convolution, elementwise, movement, normalization)
 assert _OPS  # Importing them fills the registry.
 
 FRONTEND = Frontend(

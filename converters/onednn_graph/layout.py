@@ -6,14 +6,15 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.errors import ShapeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 
-__all__ = ["DataFormat", "broken_vector", "channels_of", "known_dims", "rank_of", "to_ncx"]
+__all__ = ["DataFormat", "broken_vector", "channels_of", "known_dims", "rank_of", "same_dims", "to_ncx"]
 
 DataFormat = Literal["NXC", "NCX"]
 """Order of the logical shape; the first is the default of every op. Strides have no say in it."""
 
 Dims = list[int | str | None]
+"""A shape as far as it is known."""
 
 
 def known_dims(value: ir.Value) -> Dims | None:
@@ -34,6 +35,32 @@ def rank_of(argument: str, value: ir.Value) -> int:
     return len(value.shape)
 
 
+def same_dims(first: str, value: ir.Value, second: str, other: ir.Value) -> None:
+    """Checks that two inputs may have one shape.
+
+    Raises:
+        ShapeError: They have not.
+    """
+    ours, theirs = known_dims(value), known_dims(other)
+    if ours is None or theirs is None:
+        return
+    if len(ours) != len(theirs) or any(
+        isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(ours, theirs, strict=False)
+    ):
+        raise ShapeError(second, theirs, f"{ours} is required, the shape of {first}.")
+
+
+def normal_axis(attribute: str, axis: int, rank: int) -> int:
+    """Returns an axis counted from the front.
+
+    Raises:
+        UnsupportedAttributeError: There is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise UnsupportedAttributeError(attribute, axis, f"an axis of {rank}, from {-rank} to {rank - 1}")
+    return axis % rank
+
+
 def channels_of(argument: str, value: ir.Value, data_format: DataFormat) -> int | str | None:
     """Returns the number of channels, None when it is not known.
 
@@ -49,6 +76,20 @@ def channels_of(argument: str, value: ir.Value, data_format: DataFormat) -> int 
 def broken_vector(dims: Dims, entries: int | str | None) -> bool:
     """Whether a shape cannot be that of a vector with so many entries."""
     return len(dims) != 1 or (isinstance(dims[0], int) and isinstance(entries, int) and dims[0] != entries)
+
+
+def same_dims(argument: str, value: ir.Value, other: str, model: ir.Value) -> None:
+    """Checks that two values may have one shape.
+
+    Raises:
+        ShapeError: Their ranks or known sizes differ.
+    """
+    dims, required = known_dims(value), known_dims(model)
+    if dims is None or required is None:
+        return
+    pairs = zip(dims, required, strict=False)
+    if len(dims) != len(required) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs):
+        raise ShapeError(argument, dims, f"{required} is required, the shape of {other}.")
 
 
 def to_ncx(rank: int, data_format: DataFormat) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tests.onednn_graph.references.call import Call
@@ -90,7 +92,8 @@ def _layer_norm_backward(call: Call) -> tuple[np.ndarray, ...]:
 
 def _group_norm(call: Call) -> tuple[np.ndarray, ...]:
     x = call.ncx(call.x())
-    grouped = x.reshape(x.shape[0], call.attributes["groups"], -1)
+    groups = call.attributes["groups"]
+    grouped = x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
     mean, variance = grouped.mean(-1), grouped.var(-1)
     normalised = _normalised(grouped, mean[..., None], variance[..., None], call.get("epsilon", 1e-5))
     dst = call.own(normalised.reshape(x.shape))

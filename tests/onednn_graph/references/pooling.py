@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import ml_dtypes
 import numpy as np
 
 from tests.onednn_graph.references.call import Call
@@ -12,7 +13,8 @@ from tests.onednn_graph.references.windows import Axis, axes_of, windows
 
 
 def _max_pool(call: Call) -> np.ndarray:
-    return _pooled(call, lambda values, _: values.max(axis=-1, initial=-np.inf))
+    lowest = float(ml_dtypes.finfo(call.inputs[0].dtype).min)
+    return _pooled(call, lambda values, _: values.max(axis=-1, initial=lowest))
 
 
 def _avg_pool(call: Call) -> np.ndarray:
