@@ -8,9 +8,15 @@ from ortconv.converters.onednn_graph.ops import (
     backward_weights,
     batch_normalization,
     convolution,
+    dropout,
     elementwise,
+    gradients,
+    matmul,
     movement,
     normalization,
+    quantization,
+    reduction,
+    softmax,
 )
 from ortconv.converters.onednn_graph.reader import detect, read
 from ortconv.converters.onednn_graph.registry import REGISTRY
@@ -18,7 +24,21 @@ from ortconv.frontend import Frontend
 
 __all__ = ["FRONTEND"]
 
-_OPS = (backward_data, backward_weights, batch_normalization, convolution, elementwise, movement, normalization)
+_OPS = (
+    backward_data,
+    backward_weights,
+    batch_normalization,
+    convolution,
+    dropout,
+    elementwise,
+    gradients,
+    matmul,
+    movement,
+    normalization,
+    quantization,
+    reduction,
+    softmax,
+)
 assert _OPS  # Importing them fills the registry.
 
 FRONTEND = Frontend(

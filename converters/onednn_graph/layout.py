@@ -35,21 +35,6 @@ def rank_of(argument: str, value: ir.Value) -> int:
     return len(value.shape)
 
 
-def same_dims(first: str, value: ir.Value, second: str, other: ir.Value) -> None:
-    """Checks that two inputs may have one shape.
-
-    Raises:
-        ShapeError: They have not.
-    """
-    ours, theirs = known_dims(value), known_dims(other)
-    if ours is None or theirs is None:
-        return
-    if len(ours) != len(theirs) or any(
-        isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(ours, theirs, strict=False)
-    ):
-        raise ShapeError(second, theirs, f"{ours} is required, the shape of {first}.")
-
-
 def normal_axis(attribute: str, axis: int, rank: int) -> int:
     """Returns an axis counted from the front.
 

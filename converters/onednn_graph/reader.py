@@ -9,6 +9,7 @@ from typing import cast
 import onnx_ir as ir
 
 from ortconv.converters.onednn_graph.document import Document, read_document
+from ortconv.converters.onednn_graph.links import LinkedNode, Links
 from ortconv.converters.onednn_graph.tensors import ELEMENTS, name_of, pick
 from ortconv.errors import ModelFormatError, NodeRef
 from ortconv.frontend import Tensors
@@ -50,13 +51,16 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
         if values[tensor.id].shape is None:
             problem = f"input {values[tensor.id].name} has an unknown number of dimensions; unknown sizes are allowed."
             raise ModelFormatError(document.path, "/graph", problem)
+    links = Links()
+    nodes = tuple(_node(document.path, op, values, links) for op in ops)
+    links.add(nodes)
     return SourceGraph(
         path=document.path,
         format="onednn",
         name=document.name,
         inputs=tuple(values[tensor.id] for tensor in inputs if values[tensor.id].constant is None),
         outputs=tuple(SourceOutput(values[tensor.id].name, values[tensor.id]) for tensor in outputs),
-        nodes=tuple(_node(document.path, op, values) for op in ops),
+        nodes=nodes,
         metadata={f"ortconv.source.{field}": value for field, value in document.header.items()},
         notes=_notes(document.header),
     )
@@ -76,13 +80,14 @@ def document_of(source: object) -> Document:
     return read_document(cast("str | os.PathLike[str]", source))
 
 
-def _node(path: str, op: Op, values: dict[int, SourceValue]) -> SourceNode:
-    return SourceNode(
+def _node(path: str, op: Op, values: dict[int, SourceValue], links: Links) -> SourceNode:
+    return LinkedNode(
         ref=NodeRef(path, op.kind, op.name, str(op.id)),
         inputs=tuple(values[tensor.id] for tensor in op.inputs),
         outputs=tuple(values[tensor.id] for tensor in op.outputs),
         attributes=op.attributes,
         notes=op.notes,
+        links=links,
     )
 
 

@@ -40,26 +40,26 @@ _BINARY = {
 _INTEGERS_TOO = ("Add", "Subtract")
 
 
-@REGISTRY.lowering(*_UNARY)
+@REGISTRY.lowering(*_UNARY, how="exact")
 def unary(b: Builder, src: ir.Value, /) -> ir.Value:
     """Lowers to the ai.onnx op of the same name; bf16 is computed in float32 and rounded once."""
     return _map(b, src, lambda x: b.op(_UNARY[b.node.ref.op_type], x))
 
 
-@REGISTRY.lowering("Elu", "LeakyReLU")
+@REGISTRY.lowering("Elu", "LeakyReLU", how="exact")
 def with_alpha(b: Builder, src: ir.Value, /, *, alpha: float) -> ir.Value:
     """Lowers to ai.onnx Elu or LeakyRelu."""
     op_type = {"Elu": "Elu", "LeakyReLU": "LeakyRelu"}[b.node.ref.op_type]
     return _map(b, src, lambda x: b.op(op_type, x, alpha=alpha))
 
 
-@REGISTRY.lowering("HardSigmoid")
+@REGISTRY.lowering("HardSigmoid", how="exact")
 def hard_sigmoid(b: Builder, src: ir.Value, /, *, alpha: float, beta: float) -> ir.Value:
     """Lowers to ai.onnx HardSigmoid."""
     return _map(b, src, lambda x: b.op("HardSigmoid", x, alpha=alpha, beta=beta))
 
 
-@REGISTRY.lowering("Clamp")
+@REGISTRY.lowering("Clamp", how="exact")
 def clamp(b: Builder, src: ir.Value, /, *, min: float, max: float) -> ir.Value:
     """Lowers to ai.onnx Clip."""
     if min > max:
@@ -67,7 +67,7 @@ def clamp(b: Builder, src: ir.Value, /, *, min: float, max: float) -> ir.Value:
     return _map(b, src, lambda x: b.op("Clip", x, _like(b, x, min), _like(b, x, max)))
 
 
-@REGISTRY.lowering("GELU")
+@REGISTRY.lowering("GELU", how="exact")
 def gelu(b: Builder, src: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf") -> ir.Value:
     """Lowers to ai.onnx Gelu, or to its definition with Erf or Tanh before opset 20."""
     if b.options.opset >= 20:
@@ -100,19 +100,19 @@ def soft_plus(b: Builder, src: ir.Value, /, *, beta: float = 1.0) -> ir.Value:
     return _map(b, src, scaled, exact=False)
 
 
-@REGISTRY.lowering("Square")
+@REGISTRY.lowering("Square", how="exact")
 def square(b: Builder, src: ir.Value, /) -> ir.Value:
     """Lowers to ai.onnx Mul."""
     return _map(b, src, lambda x: b.op("Mul", x, x))
 
 
-@REGISTRY.lowering("Pow")
+@REGISTRY.lowering("Pow", how="exact")
 def power(b: Builder, src: ir.Value, /, *, beta: float) -> ir.Value:
     """Lowers to ai.onnx Pow with the attribute beta as exponent."""
     return _map(b, src, lambda x: b.op("Pow", x, _like(b, x, beta)))
 
 
-@REGISTRY.lowering(*_BINARY)
+@REGISTRY.lowering(*_BINARY, how="exact")
 def binary(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy") -> ir.Value:
     """Lowers to the ai.onnx op of the same meaning; mixed types are computed in float32 and rounded once."""
     kind = b.node.ref.op_type
@@ -120,9 +120,9 @@ def binary(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: B
     types = {"src_0": src_0.dtype, "src_1": src_1.dtype, "dst": b.node.outputs[0].dtype}
     for name, dtype in types.items():
         check_type(name, dtype, allowed)
-    if ir.DataType.INT32 in types.values() and len(set(types.values())) > 1:
+    if types["dst"] == ir.DataType.INT32 and len(set(types.values())) > 1:
         name, dtype = next((name, dtype) for name, dtype in types.items() if dtype != ir.DataType.INT32)
-        raise UnsupportedTypeError(name, dtype_name(dtype), ["s32"], hint="Another tensor of the op has that type.")
+        raise UnsupportedTypeError(name, dtype_name(dtype), ["s32"], hint="The result has that type.")
     shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
     return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op(_BINARY[kind], x, y)), None, shape)
 
@@ -142,7 +142,7 @@ def squared_difference(
     return b.typed(computed(b, (src_0, src_1), definition, exact=False), None, shape)
 
 
-@REGISTRY.lowering("GreaterEqual")
+@REGISTRY.lowering("GreaterEqual", how="exact")
 def greater_equal(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy") -> ir.Value:
     """Lowers to ai.onnx GreaterOrEqual."""
     for name, value in (("src_0", src_0), ("src_1", src_1)):
@@ -154,7 +154,7 @@ def greater_equal(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broad
     return b.typed(b.op("GreaterOrEqual", b.cast(src_0, wide), b.cast(src_1, wide)), None, shape)
 
 
-@REGISTRY.lowering("Select")
+@REGISTRY.lowering("Select", how="exact")
 def select(
     b: Builder, cond: ir.Value, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy"
 ) -> ir.Value:
@@ -165,7 +165,7 @@ def select(
     return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op("Where", cond, x, y)), None, shape)
 
 
-@REGISTRY.lowering("BiasAdd")
+@REGISTRY.lowering("BiasAdd", how="exact")
 def bias_add(b: Builder, src: ir.Value, bias: ir.Value, /, *, data_format: DataFormat = "NXC") -> ir.Value:
     """Lowers to ai.onnx Add, with the bias reshaped to the channel axis."""
     one_type(b, src=src, bias=bias)
@@ -175,6 +175,44 @@ def bias_add(b: Builder, src: ir.Value, bias: ir.Value, /, *, data_format: DataF
     if data_format == "NCX":
         bias = b.typed(b.op("Reshape", bias, b.constant([-1] + [1] * (rank_of("src", src) - 2))), bias.dtype, None)
     return b.typed(computed(b, (src, bias), lambda x, y: b.op("Add", x, y)), None, src.shape)
+
+
+@REGISTRY.lowering("PReLU", how="exact")
+def prelu(
+    b: Builder,
+    src: ir.Value,
+    slope: ir.Value,
+    /,
+    *,
+    data_format: DataFormat = "NXC",
+    per_channel_broadcast: bool = True,
+) -> ir.Value:
+    """Lowers to ai.onnx PRelu; a vector of slopes is reshaped to the channel axis."""
+    one_type(b, src=src, slope=slope)
+    aligned = per_channel(b, "slope", slope, src, data_format) if per_channel_broadcast else slope
+    joined, dims = broadcast([("src", src), ("slope", aligned)], "numpy"), known_dims(src)
+    if joined is not None and joined != dims and known_dims(slope) is not None and None not in joined:
+        raise ShapeError("slope", known_dims(slope), f"it must broadcast to src, which has shape {dims}.")
+    return b.typed(computed(b, (src, aligned), lambda x, a: b.op("PRelu", x, a)), None, src.shape)
+
+
+def per_channel(b: Builder, argument: str, vector: ir.Value, src: ir.Value, data_format: DataFormat) -> ir.Value:
+    """Reshapes a vector with one entry per channel so that it broadcasts against src; other shapes stay.
+
+    Raises:
+        ShapeError: A vector has another length than there are channels, and not 1 either.
+    """
+    dims = known_dims(vector)
+    if dims is None or len(dims) != 1 or dims[0] == 1:
+        return vector
+    channels = channels_of("src", src, data_format)
+    if broken_vector(dims, channels):
+        raise ShapeError(argument, dims, f"[{channels}] or [1] is required: one entry per channel in {data_format}.")
+    rank = rank_of("src", src)
+    if data_format == "NXC" or rank == 2:
+        return vector
+    reshaped = b.op("Reshape", vector, b.constant([-1] + [1] * (rank - 2)))
+    return b.typed(reshaped, vector.dtype, [*dims, *[1] * (rank - 2)])
 
 
 def broadcast(inputs: Sequence[tuple[str, ir.Value]], rule: Broadcast) -> list[int | str | None] | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name, one_type
-from ortconv.converters.onednn_graph.layout import known_dims, rank_of
+from ortconv.converters.onednn_graph.layout import known_dims, normal_axis, rank_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
 
-@REGISTRY.lowering("StaticReshape")
+@REGISTRY.lowering("StaticReshape", how="exact")
 def static_reshape(b: Builder, src: ir.Value, /, *, shape: Ints, special_zero: bool) -> ir.Value:
     """Lowers to ai.onnx Reshape; special_zero is the opposite of allowzero."""
     one_type(b, src=src)
@@ -27,11 +28,13 @@ def static_reshape(b: Builder, src: ir.Value, /, *, shape: Ints, special_zero: b
     return b.typed(result, src.dtype, resolved)
 
 
-@REGISTRY.lowering("StaticTranspose")
+@REGISTRY.lowering("StaticTranspose", how="exact")
 def static_transpose(b: Builder, src: ir.Value, /, *, order: Ints) -> ir.Value:
-    """Lowers to ai.onnx Transpose; negative axes count from the end."""
+    """Lowers to ai.onnx Transpose; negative axes count from the end, and an empty order reverses the axes."""
     one_type(b, src=src)
     rank = len(order) if src.shape is None else rank_of("src", src)
+    if not order:
+        order = tuple(reversed(range(rank)))
     perm = tuple(axis + rank if axis < 0 else axis for axis in order)
     if sorted(perm) != list(range(rank)):
         raise UnsupportedAttributeError("order", order, f"a permutation of the {rank} axes of src")
@@ -41,7 +44,7 @@ def static_transpose(b: Builder, src: ir.Value, /, *, order: Ints) -> ir.Value:
     )
 
 
-@REGISTRY.lowering("TypeCast")
+@REGISTRY.lowering("TypeCast", how="exact")
 def type_cast(b: Builder, src: ir.Value, /) -> ir.Value:
     """Lowers to ai.onnx Cast: f32 to bf16 or f16, rounding to nearest even, and back."""
     check_type("src", src.dtype)
@@ -49,14 +52,60 @@ def type_cast(b: Builder, src: ir.Value, /) -> ir.Value:
     return b.typed(b.op("Cast", src, to=int(b.node.outputs[0].dtype)), None, src.shape)
 
 
-@REGISTRY.lowering("Reorder")
+@REGISTRY.lowering("Reorder", how="exact")
 def reorder(b: Builder, src: ir.Value, /) -> ir.Value:
     """Lowers to ai.onnx Identity: only the memory layout changes, and ONNX has none."""
     one_type(b, src=src)
     return b.typed(b.op("Identity", src), None, src.shape)
 
 
-@REGISTRY.lowering("End")
+@REGISTRY.lowering("Concat", how="exact")
+def concat(b: Builder, /, *src_i: ir.Value, axis: int) -> ir.Value:
+    """Lowers to ai.onnx Concat."""
+    one_type(b, **{f"src_{index}": value for index, value in enumerate(src_i)})
+    shapes = [known_dims(value) for value in src_i]
+    rank = rank_of("src_0", src_i[0])
+    along = normal_axis("axis", axis, rank)
+    result = list(shapes[0] or ())
+    total = 0 if all(shape is not None for shape in shapes) else None
+    for index, shape in enumerate(shapes):
+        if shape is None:
+            continue
+        others = [
+            (x, y) for at, (x, y) in enumerate(zip(result, shape, strict=False)) if at != along and None not in (x, y)
+        ]
+        if len(shape) != rank or any(x != y for x, y in others):
+            problem = f"it must agree with src_0, which has shape {shapes[0]}, outside axis {along}."
+            raise ShapeError(f"src_{index}", shape, problem)
+        size = shape[along]
+        total = total + size if total is not None and isinstance(size, int) else None
+    result[along] = total
+    return b.typed(b.op("Concat", *src_i, axis=along), None, result)
+
+
+@REGISTRY.lowering("GenIndex")
+def gen_index(b: Builder, src: ir.Value, /, *, axis: int) -> ir.Value:
+    """Lowers to Range and Expand: each element's index along an axis."""
+    check_type("src", src.dtype)
+    check_type("dst", b.node.outputs[0].dtype, ["s32"])
+    dims, rank = known_dims(src), rank_of("src", src)
+    along = normal_axis("axis", axis, rank)
+    assert dims is not None
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    line = [-1 if at == along else 1 for at in range(rank)]
+    if len(sizes) == rank:
+        indices = b.constant(np.arange(sizes[along], dtype=np.int32).reshape(line))
+        return b.typed(b.op("Expand", indices, b.constant(sizes)), None, src.shape)
+    shape = b.op("Shape", src)
+    count = b.op("Cast", b.op("Gather", shape, b.constant(along)), to=int(ir.DataType.INT32))
+    steps = b.op("Range", b.constant(0, np.int32), count, b.constant(1, np.int32))
+    return b.typed(b.op("Expand", b.op("Reshape", steps, b.constant(line)), shape), None, src.shape)
+
+
+REGISTRY.refuse("Wildcard", reason="it stands for an operation of which the file tells nothing but the name")
+
+
+@REGISTRY.lowering("End", how="exact")
 def end(b: Builder, src: ir.Value, /) -> tuple[ir.Value, ...]:
     """Lowers to nothing: its input is an output of the graph."""
     b.note(f"{src.name} is an output of the graph")

@@ -1,0 +1,229 @@
+"""Gradients of the elementwise ops. Pages: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html.
+
+Values on a boundary follow the library, where a page leaves them open: a gradient at 0 is that of the negative side,
+and at both limits of Clamp it is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.onednn_graph.dtypes import computed, one_type
+from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, rank_of, same_dims
+from ortconv.converters.onednn_graph.ops.elementwise import per_channel
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+_Gradient = Callable[["_Math", ir.Value, ir.Value], ir.Value]
+
+
+class _Math:
+    """Arithmetic on values of one float type, numbers included."""
+
+    def __init__(self, b: Builder, dtype: ir.DataType) -> None:
+        self._b = b
+        self._dtype = dtype
+
+    def __call__(self, op_type: str, *operands: ir.Value | float) -> ir.Value:
+        return self._b.op(op_type, *(self._value(operand) for operand in operands))
+
+    def _value(self, operand: ir.Value | float) -> ir.Value:
+        return operand if isinstance(operand, ir.Value) else self._b.constant(operand, self._dtype.numpy())
+
+
+def _gradient(b: Builder, name: str, data: ir.Value, diff_dst: ir.Value, gradient: _Gradient) -> ir.Value:
+    """Emits `gradient` of the forward op's source or result (`data`, by its argument name) and of diff_dst."""
+    one_type(b, **{name: data, "diff_dst": diff_dst})
+    same_dims("diff_dst", diff_dst, name, data)
+
+    def emit(x: ir.Value, g: ir.Value) -> ir.Value:
+        assert x.dtype is not None
+        return gradient(_Math(b, x.dtype), x, g)
+
+    return b.typed(computed(b, (data, diff_dst), emit, exact=False), None, data.shape)
+
+
+def _inside(m: _Math, x: ir.Value, low: float, high: float) -> ir.Value:
+    return m("And", m("Greater", x, low), m("Less", x, high))
+
+
+@REGISTRY.lowering("AbsBackward")
+def abs_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
+    """Lowers to Where on the sign of src; 0 at 0."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        return m("Where", m("Greater", x, 0.0), g, m("Where", m("Less", x, 0.0), m("Neg", g), 0.0))
+
+    return _gradient(b, "src", src, diff_dst, gradient)
+
+
+@REGISTRY.lowering("ClampBackward")
+def clamp_backward(
+    b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, min: float, max: float, use_dst: bool = True
+) -> ir.Value:
+    """Lowers to Where: diff_dst strictly between the limits, 0 elsewhere; with src and dst alike."""
+    if min > max:
+        raise UnsupportedAttributeError("min", min, f"at most max, which is {max}")
+    return _gradient(b, "src_or_dst", src_or_dst, diff_dst, lambda m, x, g: m("Where", _inside(m, x, min, max), g, 0.0))
+
+
+@REGISTRY.lowering("EluBackward")
+def elu_backward(
+    b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, alpha: float, use_dst: bool = True
+) -> ir.Value:
+    """Lowers to Where between diff_dst and its product with alpha * exp(src), or with dst + alpha."""
+    if use_dst and alpha < 0:
+        raise UnsupportedAttributeError("alpha", alpha, "at least 0 where use_dst is set: else dst has no sign of src")
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        slope = m("Add", x, alpha) if use_dst else m("Mul", m("Exp", x), alpha)
+        return m("Where", m("Greater", x, 0.0), g, m("Mul", g, slope))
+
+    return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
+
+
+@REGISTRY.lowering("GELUBackward")
+def gelu_backward(
+    b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf"
+) -> ir.Value:
+    """Lowers to the derivative of GELU, with Erf and Exp or with Tanh."""
+
+    def by_erf(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        v = m("Mul", x, math.sqrt(0.5))
+        bell = m("Mul", m("Mul", v, 2 / math.sqrt(math.pi)), m("Exp", m("Neg", m("Mul", v, v))))
+        return m("Mul", m("Mul", g, 0.5), m("Add", m("Add", m("Erf", v), 1.0), bell))
+
+    def by_tanh(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        scale, square = math.sqrt(2 / math.pi), m("Mul", x, x)
+        v = m("Tanh", m("Mul", m("Mul", x, scale), m("Add", m("Mul", square, 0.044715), 1.0)))
+        inner = m("Mul", m("Add", m("Mul", square, 3 * 0.044715), 1.0), scale)
+        outer = m("Add", m("Mul", m("Mul", x, m("Sub", 1.0, v)), inner), 1.0)
+        return m("Mul", m("Mul", m("Mul", g, 0.5), m("Add", v, 1.0)), outer)
+
+    return _gradient(b, "src", src, diff_dst, by_tanh if mode == "gelu_tanh" else by_erf)
+
+
+@REGISTRY.lowering("HardSigmoidBackward")
+def hard_sigmoid_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, alpha: float, beta: float) -> ir.Value:
+    """Lowers to Where: alpha * diff_dst where alpha * src + beta lies strictly between 0 and 1."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        line = m("Add", m("Mul", x, alpha), beta)
+        return m("Where", _inside(m, line, 0.0, 1.0), m("Mul", g, alpha), 0.0)
+
+    return _gradient(b, "src", src, diff_dst, gradient)
+
+
+@REGISTRY.lowering("HardSwishBackward")
+def hard_swish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
+    """Lowers to Where: 0 up to -3, diff_dst * (src / 3 + 1 / 2) between, diff_dst from 3 on."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        between = m("Mul", g, m("Add", m("Mul", x, 1 / 3), 0.5))
+        above = m("Where", m("GreaterOrEqual", x, 3.0), g, between)
+        return m("Where", m("LessOrEqual", x, -3.0), 0.0, above)
+
+    return _gradient(b, "src", src, diff_dst, gradient)
+
+
+@REGISTRY.lowering("MishBackward")
+def mish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
+    """Lowers to the derivative of src * tanh(softplus(src))."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        t = m("Tanh", m("Softplus", x))
+        slope = m("Mul", m("Mul", x, m("Sigmoid", x)), m("Sub", 1.0, m("Mul", t, t)))
+        return m("Mul", g, m("Add", t, slope))
+
+    return _gradient(b, "src", src, diff_dst, gradient)
+
+
+@REGISTRY.lowering("ReLUBackward")
+def relu_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
+    """Lowers to Where: diff_dst above 0, else 0; with src and dst alike."""
+    return _gradient(b, "src_or_dst", src_or_dst, diff_dst, lambda m, x, g: m("Where", m("Greater", x, 0.0), g, 0.0))
+
+
+@REGISTRY.lowering("SigmoidBackward")
+def sigmoid_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
+    """Lowers to diff_dst * dst * (1 - dst)."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        y = x if use_dst else m("Sigmoid", x)
+        return m("Mul", g, m("Mul", y, m("Sub", 1.0, y)))
+
+    return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
+
+
+@REGISTRY.lowering("SoftPlusBackward")
+def soft_plus_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, beta: float = 1.0) -> ir.Value:
+    """Lowers to diff_dst * sigmoid(beta * src)."""
+    return _gradient(b, "src", src, diff_dst, lambda m, x, g: m("Mul", g, m("Sigmoid", m("Mul", x, beta))))
+
+
+@REGISTRY.lowering("SqrtBackward")
+def sqrt_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
+    """Lowers to diff_dst / (2 * dst)."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        return m("Div", g, m("Mul", x if use_dst else m("Sqrt", x), 2.0))
+
+    return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
+
+
+@REGISTRY.lowering("TanhBackward")
+def tanh_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
+    """Lowers to diff_dst * (1 - dst) * (1 + dst)."""
+
+    def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
+        y = x if use_dst else m("Tanh", x)
+        return m("Mul", m("Mul", g, m("Sub", 1.0, y)), m("Add", y, 1.0))
+
+    return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
+
+
+@REGISTRY.lowering("PReLUBackward")
+def prelu_backward(
+    b: Builder, src: ir.Value, slope: ir.Value, diff_dst: ir.Value, /, *, data_format: DataFormat = "NXC"
+) -> tuple[ir.Value, ir.Value]:
+    """Lowers to Where, and for diff_slope to ReduceSum over the axes along which slope is broadcast."""
+    dtype = one_type(b, src=src, slope=slope, diff_dst=diff_dst)
+    same_dims("diff_dst", diff_dst, "src", src)
+    rank, shape = rank_of("src", src), known_dims(slope)
+    dims = known_dims(src)
+    if shape is None or dims is None or any(not isinstance(dim, int) for dim in shape):
+        raise ShapeError("slope", shape, "a known shape is required: diff_slope is summed to it.")
+    x, g = (b.cast(value, ir.DataType.FLOAT) for value in (src, diff_dst))
+    aligned = per_channel(b, "slope", b.cast(slope, ir.DataType.FLOAT), src, data_format)
+    sizes = known_dims(aligned)
+    assert sizes is not None
+    sizes = [1] * (rank - len(sizes)) + sizes
+    summed = [axis for axis in range(rank) if sizes[axis] == 1 and dims[axis] != 1]
+    m = _Math(b, ir.DataType.FLOAT)
+    positive = m("Greater", x, 0.0)
+    diff_src = m("Where", positive, g, m("Mul", g, aligned))
+    diff_slope = m("Where", positive, 0.0, m("Mul", g, x))
+    if summed:
+        diff_slope = b.op("ReduceSum", diff_slope, b.constant(summed), keepdims=1)
+    if sizes != shape:
+        diff_slope = b.op("Reshape", diff_slope, b.constant(shape))
+    results = (b.typed(diff_src, ir.DataType.FLOAT, src.shape), b.typed(diff_slope, ir.DataType.FLOAT, slope.shape))
+    return b.cast(results[0], dtype), b.cast(results[1], dtype)
+
+
+@REGISTRY.lowering("BiasAddBackward")
+def bias_add_backward(b: Builder, diff_dst: ir.Value, /, *, data_format: DataFormat = "NXC") -> ir.Value:
+    """Lowers to ReduceSum over all axes but that of the channels."""
+    one_type(b, diff_dst=diff_dst)
+    rank, dims = rank_of("diff_dst", diff_dst), known_dims(diff_dst)
+    if rank < 2 or dims is None:
+        raise ShapeError("diff_dst", dims, f"at least two dimensions are required, in the order {data_format}.")
+    channel = 1 if data_format == "NCX" else rank - 1
+    axes = [axis for axis in range(rank) if axis != channel]
+    result = computed(b, (diff_dst,), lambda x: b.op("ReduceSum", x, b.constant(axes), keepdims=0), exact=False)
+    return b.typed(result, None, [dims[channel]])

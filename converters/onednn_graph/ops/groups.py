@@ -1,0 +1,127 @@
+"""How scales and zero points that are inputs lie over the tensor they quantize."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.onednn_graph.layout import Dims, known_dims, normal_axis, rank_of
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+__all__ = ["Groups", "by_group", "by_mask", "by_tensor"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """One value for each group of elements.
+
+    Attributes:
+        dims: The shape of the quantized tensor.
+        sizes: Length of a group along each axis; 0 for the whole axis.
+    """
+
+    dims: Dims
+    sizes: Ints
+
+    @property
+    def counts(self) -> Dims:
+        """The number of groups along each axis, which is the shape of scales and zero points."""
+        pairs = zip(self.dims, self.sizes, strict=True)
+        return [
+            1 if size == 0 else dim if size == 1 or not isinstance(dim, int) else dim // size for dim, size in pairs
+        ]
+
+    @property
+    def split(self) -> Ints:
+        """The axes that several groups of several elements share; a tensor is reshaped to give each an axis more."""
+        pairs = zip(self.counts, self.dims, self.sizes, strict=True)
+        return tuple(axis for axis, (count, dim, size) in enumerate(pairs) if size > 1 and count != 1 and count != dim)
+
+    def apply(self, b: Builder, src: ir.Value, function: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """Emits `function` of a tensor that values from `spread` broadcast against."""
+        if not self.split:
+            return function(src)
+        shape = self._known("src", self._doubled(self.dims, self.sizes))
+        result = function(b.typed(b.op("Reshape", src, b.constant(shape)), src.dtype, shape))
+        return b.op("Reshape", result, b.constant(self._known("src", self.dims)))
+
+    def spread(self, b: Builder, argument: str, value: ir.Value) -> ir.Value:
+        """Shapes scales or zero points so that they broadcast against the tensor in `apply`.
+
+        They have the shape `counts`, or its dimensions other than 1, or one element.
+
+        Raises:
+            ShapeError: They have another shape.
+        """
+        found, counts = known_dims(value), self.counts
+        if found is None:
+            raise ShapeError(argument, None, "the number of dimensions must be known.")
+        packed = [count for count in counts if count != 1]
+        if all(dim == 1 for dim in found):
+            return value if len(found) <= len(counts) else self._reshaped(b, value, [])
+        if not any(_agree(found, shape) for shape in (counts, packed)):
+            wanted = " or ".join(str(shape) for shape in ([counts, packed] if packed != counts else [counts]))
+            raise ShapeError(argument, found, f"{wanted} is required, or a single element.")
+        shape = self._doubled(counts, [1] * len(counts)) if self.split else counts
+        if found == shape:
+            return value
+        return self._reshaped(b, value, self._known(argument, shape))
+
+    def _doubled(self, dims: Sequence[int | str | None], inner: Sequence[int]) -> Dims:
+        """Gives each axis of `split` two: as many as there are groups, and `inner`."""
+        doubled: Dims = []
+        for axis, (dim, size, count) in enumerate(zip(dims, inner, self.counts, strict=True)):
+            doubled += [count, size] if axis in self.split else [dim]
+        return doubled
+
+    def _known(self, argument: str, dims: Dims) -> list[int]:
+        """Returns a shape to give Reshape, which may leave one dimension open."""
+        if sum(not isinstance(dim, int) for dim in dims) > 1:
+            raise ShapeError(argument, dims, "at most one unknown dimension is allowed here.")
+        return [dim if isinstance(dim, int) else -1 for dim in dims]
+
+    def _reshaped(self, b: Builder, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        return b.typed(b.op("Reshape", value, b.constant(list(shape))), value.dtype, list(shape))
+
+
+def by_tensor(src: ir.Value, qtype: str, axis: int) -> Groups:
+    """Reads qtype and axis: one value for the tensor, or one for each position along an axis."""
+    rank = rank_of("src", src)
+    along = normal_axis("axis", axis, rank) if qtype == "per_channel" else None
+    return _groups(src, [int(at == along) for at in range(rank)])
+
+
+def by_mask(src: ir.Value, mask: int) -> Groups:
+    """Reads a mask, whose bit n says that positions along axis n have values of their own."""
+    rank = rank_of("src", src)
+    if not 0 <= mask < 1 << rank:
+        raise UnsupportedAttributeError("mask", mask, f"0 to {(1 << rank) - 1}: one bit for each of {rank} axes")
+    return _groups(src, [mask >> at & 1 for at in range(rank)])
+
+
+def by_group(src: ir.Value, group_shape: Ints) -> Groups:
+    """Reads a group_shape, which divides the tensor's shape."""
+    rank, dims = rank_of("src", src), known_dims(src)
+    assert dims is not None
+    fits = len(group_shape) == rank and all(
+        size >= 1 and not (isinstance(dim, int) and dim % size) for size, dim in zip(group_shape, dims, strict=True)
+    )
+    if not fits:
+        allowed = f"{rank} sizes from 1 on that divide the shape of src, {dims}"
+        raise UnsupportedAttributeError("group_shape", group_shape, allowed)
+    return _groups(src, group_shape)
+
+
+def _groups(src: ir.Value, sizes: Sequence[int]) -> Groups:
+    dims = known_dims(src)
+    assert dims is not None
+    return Groups(dims, tuple(sizes))
+
+
+def _agree(found: Dims, wanted: Dims) -> bool:
+    return len(found) == len(wanted) and all(
+        x == y or not isinstance(x, int) or not isinstance(y, int) for x, y in zip(found, wanted, strict=True)
+    )

@@ -1,0 +1,297 @@
+"""Quantize, Dequantize and their dynamic forms, whose scales and zero points are inputs.
+
+Quantizing rounds after the zero point has been added, ties to even, where ONNX's QuantizeLinear adds it afterwards; the
+two agree when the zero point is even. To a float of eight bits the library goes through f16 and does not saturate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name
+from ortconv.converters.onednn_graph.layout import known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.links import Links, links_of
+from ortconv.converters.onednn_graph.ops.groups import Groups, by_group, by_mask, by_tensor
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.source import SourceValue
+
+Floats = tuple[float, ...]
+Static = Literal["per_tensor", "per_channel"]
+Dynamic = Literal["per_tensor", "per_channel", "per_group"]
+
+_F8 = ("f8_e4m3", "f8_e5m2")
+_BYTES = ("u8", "s8")
+_NIBBLES = ("s4", "u4")
+_NIBBLE_OPSET = 21
+_EXACT = 1 << 24
+"""Integers up to here are float32's."""
+
+_MOVEMENT = ("Reorder", "StaticReshape", "StaticTranspose", "TypeCast")
+
+
+@REGISTRY.lowering("Quantize", how="exact")
+def quantize(
+    b: Builder, src: ir.Value, /, *, scales: Floats, zps: Ints = (), qtype: Static = "per_tensor", axis: int = 1
+) -> ir.Value:
+    """Lowers to ai.onnx QuantizeLinear, or to its parts where that rounds otherwise; to f8 through f16."""
+    check_type("src", src.dtype, ["f32"])
+    dtype = b.node.outputs[0].dtype
+    check_type("dst", dtype, (*_BYTES, *_F8))
+    _check_scales(scales, zps, qtype)
+    if 0 in scales:
+        raise UnsupportedAttributeError("scales", scales, "numbers other than 0")
+    at = _channel_axis(src, qtype, axis, len(scales))
+    if dtype_name(dtype) in _F8:
+        _no_zero_points(zps)
+        return b.typed(_to_f8(b, b.op("Div", src, _spread(b, scales, at, src)), dtype), None, src.shape)
+    points = zps or (0,) * len(scales)
+    low, high = _limits(dtype)
+    if all(point % 2 == 0 and low <= point <= high for point in points):
+        scale, point = _vector(b, scales, qtype, np.float32), _vector(b, points, qtype, dtype.numpy())
+        result = b.op("QuantizeLinear", src, scale, point, axis=at)
+    else:
+        b.note("an odd zero point is added before rounding, which QuantizeLinear cannot do")
+        shifted = b.op(
+            "Add",
+            b.op("Div", src, _spread(b, scales, at, src)),
+            _spread(b, points, at, src),
+        )
+        result = _rounded(b, shifted, dtype)
+    return b.typed(result, None, src.shape)
+
+
+@REGISTRY.lowering("Dequantize", how="exact")
+def dequantize(
+    b: Builder, src: ir.Value, /, *, scales: Floats, zps: Ints = (), qtype: Static = "per_tensor", axis: int = 1
+) -> ir.Value:
+    """Lowers to ai.onnx DequantizeLinear, or to Cast, Sub and Mul where that does not take the types."""
+    check_type("src", src.dtype, (*_BYTES, *_F8))
+    check_type("dst", b.node.outputs[0].dtype, ["f32"])
+    _check_scales(scales, zps, qtype)
+    if dtype_name(src.dtype) in _F8:
+        _no_zero_points(zps)
+    points = zps or (0,) * len(scales)
+    assert src.dtype is not None
+    lay_out = _transposed_weights(b, src, qtype, len(scales))
+    if lay_out is not None:
+        scale, point = (b.constant(lay_out(np.array(values, np.float32))) for values in (scales, points))
+        return _affine(b, src, scale, point if any(points) else None)
+    at = _channel_axis(src, qtype, axis, len(scales))
+    low, high = _limits(src.dtype) if dtype_name(src.dtype) in _BYTES else (0, -1)
+    if all(low <= point <= high for point in points) and not _becomes_approximate(b, src):
+        scale, point = _vector(b, scales, qtype, np.float32), _vector(b, points, qtype, src.dtype.numpy())
+        return b.typed(b.op("DequantizeLinear", src, scale, point, axis=at), None, src.shape)
+    scale = _spread(b, scales, at, src)
+    return _affine(b, src, scale, _spread(b, points, at, src) if any(points) else None)
+
+
+@REGISTRY.lowering("DynamicQuantize")
+def dynamic_quantize(
+    b: Builder,
+    src: ir.Value,
+    scales: ir.Value,
+    zps: ir.Value | None = None,
+    /,
+    *,
+    qtype: Static = "per_tensor",
+    axis: int = 1,
+    mask: int | None = None,
+) -> ir.Value:
+    """Lowers to Div, Add, Round, Clip and Cast; to f8 through f16."""
+    check_type("src", src.dtype, ["f32"])
+    check_type("scales", scales.dtype, ["f32"])
+    dtype = b.node.outputs[0].dtype
+    check_type("dst", dtype, (*_BYTES, *_F8))
+    groups = _groups(src, qtype, axis, mask, ())
+    result = b.op("Div", src, groups.spread(b, "scales", scales))
+    if dtype_name(dtype) in _F8:
+        if zps is not None:
+            check_type("dst", dtype, _BYTES)
+        return b.typed(_to_f8(b, result, dtype), None, src.shape)
+    if zps is not None:
+        check_type("zps", zps.dtype, ("u8", "s8", "s32"))
+        result = b.op("Add", result, b.cast(groups.spread(b, "zps", zps), ir.DataType.FLOAT))
+    return b.typed(_rounded(b, result, dtype), None, src.shape)
+
+
+@REGISTRY.lowering("DynamicDequantize")
+def dynamic_dequantize(
+    b: Builder,
+    src: ir.Value,
+    scales: ir.Value,
+    zps: ir.Value | None = None,
+    /,
+    *,
+    qtype: Dynamic = "per_tensor",
+    axis: int = 1,
+    mask: int | None = None,
+    group_shape: Ints = (),
+) -> ir.Value:
+    """Lowers to Cast, Sub and Mul, with a Reshape around them where groups share an axis."""
+    check_type("src", src.dtype, (*_BYTES, *_NIBBLES, *_F8))
+    check_type("scales", scales.dtype)
+    check_type("dst", b.node.outputs[0].dtype)
+    if zps is not None:
+        check_type("zps", zps.dtype, (*_BYTES, *_NIBBLES, "s32"))
+        check_type("src", src.dtype, (*_BYTES, *_NIBBLES))
+    for argument, value in (("src", src), ("zps", zps)):
+        if value is not None and dtype_name(value.dtype) in _NIBBLES and b.options.opset < _NIBBLE_OPSET:
+            hint = f"Types of four bits need opset {_NIBBLE_OPSET}."
+            raise UnsupportedTypeError(argument, dtype_name(value.dtype), _BYTES, hint=hint)
+    groups = _groups(src, qtype, axis, mask, group_shape)
+    scale = groups.spread(b, "scales", b.cast(scales, ir.DataType.FLOAT))
+    point = None if zps is None else groups.spread(b, "zps", b.cast(zps, ir.DataType.FLOAT))
+    result = groups.apply(b, b.cast(src, ir.DataType.FLOAT), lambda x: _affine(b, x, scale, point))
+    return b.cast(b.typed(result, ir.DataType.FLOAT, src.shape), b.node.outputs[0].dtype)
+
+
+def _affine(b: Builder, x: ir.Value, scale: ir.Value, point: ir.Value | None) -> ir.Value:
+    """Emits (x - point) * scale in float32."""
+    wide = b.cast(x, ir.DataType.FLOAT)
+    shifted = wide if point is None else b.op("Sub", wide, point)
+    return b.typed(b.op("Mul", shifted, scale), ir.DataType.FLOAT, x.shape)
+
+
+def _rounded(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Rounds a float32 to an integer type, ties to even, and saturates."""
+    low, high = (b.constant(limit, np.float32) for limit in _limits(dtype))
+    return b.op("Cast", b.op("Clip", b.op("Round", x), low, high), to=int(dtype))
+
+
+def _to_f8(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Rounds to f16 and then to eight bits: beyond the largest number f8_e5m2 has infinity, f8_e4m3 NaN."""
+    return b.op("Cast", b.cast(x, ir.DataType.FLOAT16), to=int(dtype), saturate=0)
+
+
+def _limits(dtype: ir.DataType) -> tuple[int, int]:
+    info = np.iinfo(dtype.numpy())
+    return int(info.min), int(info.max)
+
+
+def _check_scales(scales: Floats, zps: Ints, qtype: Static) -> None:
+    if not scales or (qtype == "per_tensor" and len(scales) != 1):
+        raise UnsupportedAttributeError(
+            "scales", scales, "one number" if qtype == "per_tensor" else "a list of numbers"
+        )
+    if zps and len(zps) != len(scales):
+        raise UnsupportedAttributeError("zps", zps, f"{len(scales)} integers, as many as scales")
+    if any(not -_EXACT <= point <= _EXACT for point in zps):
+        raise UnsupportedAttributeError("zps", zps, f"integers from {-_EXACT} to {_EXACT}")
+
+
+def _no_zero_points(zps: Ints) -> None:
+    if any(zps):
+        raise UnsupportedAttributeError("zps", zps, "none, or zeros: floats of eight bits have no zero point")
+
+
+def _channel_axis(src: ir.Value, qtype: Static, axis: int, count: int) -> int | None:
+    """Returns the axis that scales lie along; None for one scale.
+
+    Raises:
+        ShapeError: src has another size there.
+    """
+    if qtype == "per_tensor":
+        return None
+    dims = known_dims(src)
+    at = normal_axis("axis", axis, rank_of("src", src))
+    if dims is not None and isinstance(dims[at], int) and dims[at] != count:
+        raise ShapeError("src", dims, f"{count} elements are required along axis {at}, one per scale.")
+    return at
+
+
+def _vector(b: Builder, values: Sequence[float], qtype: Static, dtype: npt.DTypeLike) -> ir.Value:
+    """Makes scales or zero points as QuantizeLinear and DequantizeLinear take them."""
+    return b.constant(values[0] if qtype == "per_tensor" else list(values), dtype)
+
+
+def _spread(b: Builder, values: Sequence[float], at: int | None, src: ir.Value) -> ir.Value:
+    """Makes scales or zero points that broadcast against src."""
+    if at is None:
+        return b.constant(values[0], np.float32)
+    return b.constant(np.array(values, np.float32).reshape([-1] + [1] * (rank_of("src", src) - 1 - at)))
+
+
+def _groups(src: ir.Value, qtype: Dynamic, axis: int, mask: int | None, group_shape: Ints) -> Groups:
+    if group_shape:
+        if qtype == "per_channel":
+            raise UnsupportedAttributeError("qtype", qtype, "per_group or per_tensor where group_shape is set")
+        return by_group(src, group_shape)
+    if mask is not None:
+        if qtype != "per_tensor":
+            raise UnsupportedAttributeError("qtype", qtype, "per_tensor where mask is set")
+        return by_mask(src, mask)
+    if qtype == "per_group":
+        raise UnsupportedAttributeError("group_shape", None, "a list of sizes, since qtype is per_group")
+    return by_tensor(src, qtype, axis)
+
+
+def _transposed_weights(b: Builder, src: ir.Value, qtype: Static, count: int) -> Callable[..., np.ndarray] | None:
+    """Handles the weights of a grouped ConvTranspose, which have one scale for each channel of all groups.
+
+    Such weights hold the channels of one group only, so the scales are as many times more than the axis is long.
+
+    Returns:
+        What lays a vector of scales out over the weights; None for other tensors.
+    """
+    dims = known_dims(src) or []
+    user = next(
+        (
+            node
+            for node in links_of(b.node).consumers(b.node.outputs[0])
+            if node.ref.op_type == "ConvTranspose" and len(dims) > 2
+        ),
+        None,
+    )
+    if user is None or qtype == "per_tensor":
+        return None
+    groups = int(str(user.attributes.get("groups", 1)))
+    kernel_first = str(user.attributes.get("weights_format", "XOI")).casefold() == "xoi"
+    inputs, outputs = (dims[-1], dims[-2]) if kernel_first else (dims[0], dims[1])
+    if not isinstance(inputs, int) or not isinstance(outputs, int) or inputs % groups:
+        return None
+    if groups == 1 or count != groups * outputs:
+        return None
+    b.note(f"scales are those of the {count} channels of all {groups} groups")
+
+    def lay_out(values: np.ndarray) -> np.ndarray:
+        table = np.repeat(values.reshape(groups, outputs), inputs // groups, axis=0)
+        return table.T if kernel_first else table.reshape(inputs, outputs, *[1] * (len(dims) - 2))
+
+    return lay_out
+
+
+def _becomes_approximate(b: Builder, src: ir.Value) -> bool:
+    """Whether ONNX Runtime would fuse DequantizeLinear of a constant with its MatMul to MatMulNBits.
+
+    That one rounds the other operand to eight bits. Where the other operand has been dequantized, too, an exact product
+    of integers results instead.
+    """
+    if src.const_value is None:
+        return False
+    links = links_of(b.node)
+    pending = list(b.node.outputs)
+    while pending:
+        value = pending.pop()
+        for user in links.consumers(value):
+            if user.ref.op_type == "MatMul" and not all(
+                _is_dequantized(links, other) for other in user.inputs[:2] if other is not value
+            ):
+                return True
+            if user.ref.op_type in _MOVEMENT:
+                pending += user.outputs
+    return False
+
+
+def _is_dequantized(links: Links, value: SourceValue | None) -> bool:
+    while value is not None and (node := links.producer(value)) is not None:
+        if node.ref.op_type in ("Dequantize", "DynamicDequantize"):
+            return True
+        value = node.inputs[0] if node.ref.op_type in _MOVEMENT else None
+    return False
