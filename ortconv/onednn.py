@@ -192,7 +192,7 @@ class Graph:
         name = f"{kind}_{identity}" if name is None else name
         if outputs is None:
             outputs = self._make_outputs(kind, name, inputs, values, dtype)
-        elif not schema.gives(len(outputs)):
+        elif not outputs or not schema.gives(len(outputs)):
             raise ValueError(f"{kind} has {len(outputs)} outputs; allowed: {', '.join(schema.outputs)}")
         produced = {tensor.id for op in self._ops for tensor in op.outputs}
         for tensor in outputs:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast, get_args
 
 from ortconv.converters.onednn_graph.jsonfile import Place, parse
@@ -69,21 +69,45 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     root = parse(path)
     ops = list(root.field("graph").items())
     names = _names(root)
-    tensors: dict[int, Tensor] = {}
-    for op in ops:
-        for place in (*op.field("inputs").items(), *op.field("outputs").items()):
-            tensor = _tensor(place, names)
-            tensors[tensor.id] = _merged(tensors[tensor.id], tensor, place) if tensor.id in tensors else tensor
+    tensors, doubts = _tensors(ops, names)
     own = root.find(OWN_FIELD)
     name = own.find("name") if own else None
     return Document(
         root.path,
         name.text() if name else pathlib.Path(root.path).stem,
-        tuple(_op(op, tensors) for op in ops),
+        tuple(_op(op, tensors, doubts) for op in ops),
         _ports(root, "input_ports"),
         _ports(root, "output_ports"),
         {field: str(place.value) for field in _HEADER if (place := root.find(field)) is not None},
     )
+
+
+def _tensors(ops: Sequence[Place], names: Mapping[int, str]) -> tuple[dict[int, Tensor], dict[str, str]]:
+    """Reads the tensors of all operations, each of which describes those that it touches.
+
+    Returns:
+        The tensors by id; and by JSON pointer what is to be said of descriptions with other sizes than the operation
+        that computes the tensor gives it.
+    """
+    inputs = [place for op in ops for place in op.field("inputs").items()]
+    outputs = [place for op in ops for place in op.field("outputs").items()]
+    tensors: dict[int, Tensor] = {}
+    doubts: dict[str, str] = {}
+    for place in outputs:
+        tensor = _tensor(place, names)
+        tensors[tensor.id] = _merged(tensors[tensor.id], tensor, place) if tensor.id in tensors else tensor
+    produced = set(tensors)
+    for place in inputs:
+        tensor = _tensor(place, names)
+        known = tensors.get(tensor.id, tensor)
+        if tensor.id in produced and _differs_in_size(known, tensor):
+            doubts[place.pointer] = (
+                f"input {tensor.id} is said to have shape {shown(tensor.shape)}; the operation that computes it says "
+                f"{shown(known.shape)}, which counts"
+            )
+            tensor = dataclasses.replace(tensor, shape=known.shape)
+        tensors[tensor.id] = _merged(known, tensor, place)
+    return tensors, doubts
 
 
 def _names(root: Place) -> dict[int, str]:
@@ -106,7 +130,7 @@ def _ports(root: Place, name: str) -> tuple[int, ...]:
     return tuple(port.integer(_IDS) for port in place.items()) if place else ()
 
 
-def _op(place: Place, tensors: dict[int, Tensor]) -> Op:
+def _op(place: Place, tensors: dict[int, Tensor], doubts: Mapping[str, str]) -> Op:
     name = place.find("name")
     written = place.field("kind").text()
     kind = _RENAMED.get(written, written)
@@ -123,6 +147,7 @@ def _op(place: Place, tensors: dict[int, Tensor]) -> Op:
             allowed = ", ".join(schema.outputs) or "none"
             place.field("outputs").fail(f"has {len(outputs)} tensors; allowed for {kind}: {allowed}.")
     notes = [] if kind == written else [f"{written} is {kind} today"]
+    notes += [doubts[tensor.pointer] for tensor in place.field("inputs").items() if tensor.pointer in doubts]
     return Op(
         place.field("id").integer(_IDS),
         kind,
@@ -202,6 +227,14 @@ def _stride(tensor: Place, shape: tuple[int | None, ...] | None) -> tuple[int, .
             return None
         packed *= dim
     return None if sorted(dims, reverse=True) == dims else stride
+
+
+def _differs_in_size(first: Tensor, second: Tensor) -> bool:
+    """Whether two descriptions agree on the rank and not on the sizes."""
+    ours, theirs = first.shape, second.shape
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return False
+    return any(None not in pair and pair[0] != pair[1] for pair in zip(ours, theirs, strict=True))
 
 
 def _merged(first: Tensor, second: Tensor, place: Place) -> Tensor:

@@ -180,6 +180,51 @@ def test_what_one_copy_of_a_tensor_leaves_open_another_fills_in(
     assert value.metadata["ortconv.source.property_type"] == "variable"
 
 
+def test_the_op_that_computes_a_tensor_knows_its_sizes_best(tmp_path: pathlib.Path) -> None:
+    document = graph(
+        op(1, "ReLU", [tensor(1, (1, 1, 2))], [tensor(2, (1, 3, 2))]),
+        op(0, "ReLU", [tensor(0)], [tensor(1, (1, 3, 2))]),
+    )
+    producer, consumer = read(tmp_path, document).nodes
+    assert producer.outputs[0].shape == (1, 3, 2)
+    assert producer.notes == ()
+    assert consumer.notes == (
+        "input 1 is said to have shape [1, 1, 2]; the operation that computes it says [1, 3, 2], which counts",
+    )
+
+
+def test_attributes_that_a_kind_does_not_have_are_noted_and_ignored(tmp_path: pathlib.Path) -> None:
+    document = graph(op(0, "ReLU", [tensor(0)], [tensor(1)], {"slope": ("f32", 1), "partition_id": ("string", "7")}))
+    node = read(tmp_path, document).nodes[0]
+    assert node.attributes == {}
+    assert node.notes == ("attribute slope = 1 is ignored: ReLU has none of that name", "partition_id is 7")
+    assert ortconv.conversion(tmp_path / "model.json").steps[0].notes == list(node.notes)
+
+
+@pytest.mark.parametrize("kind", ["AbsBackprop", "BiasAddBackprop", "SigmoidBackprop"])
+def test_old_spellings_are_read(tmp_path: pathlib.Path, kind: str) -> None:
+    inputs = [tensor(0)] if kind == "BiasAddBackprop" else [tensor(0), tensor(2)]
+    node = read(tmp_path, graph(op(0, kind, inputs, [tensor(1)]))).nodes[0]
+    assert node.ref.op_type == kind.replace("Backprop", "Backward")
+    assert node.notes == (f"{kind} is {node.ref.op_type} today",)
+
+
+def test_what_a_file_says_of_itself_is_kept_and_explained(tmp_path: pathlib.Path) -> None:
+    header = {"engine_kind": "gpu", "fpmath_mode": "bf16", "fpmath_mode_apply_to_int": "true"}
+    done = ortconv.conversion(write(tmp_path, graph(relu(0, 0, 1), **header)))
+    properties = done.model.metadata_props
+    assert {name: properties[f"ortconv.source.{name}"] for name in ("version", *header)} == {
+        "version": "3.7.0",
+        **header,
+    }
+    assert [text.partition(":")[0] for text in done.notes] == [
+        "fpmath_mode is bf16",
+        "fpmath_mode_apply_to_int is true",
+        "engine_kind is gpu",
+    ]
+    assert ortconv.conversion(write(tmp_path, graph(relu(0, 0, 1)))).notes == ()
+
+
 def test_an_undefined_type_is_filled_in_too(tmp_path: pathlib.Path) -> None:
     document = graph(relu(0, 0, 1), op(1, "ReLU", [tensor(1, dtype="bf16")], [tensor(2)]))
     document["graph"][0]["outputs"][0]["dtype"] = "undef"
