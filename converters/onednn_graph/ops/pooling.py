@@ -1,0 +1,183 @@
+"""Pools."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.convolution import Layout, Sizes, conv, inverse, sizes, transpose
+from ortconv.converters.onednn_graph.dtypes import one_type
+from ortconv.converters.onednn_graph.grid import AutoPad
+from ortconv.converters.onednn_graph.layout import DataFormat, rank_of
+from ortconv.converters.onednn_graph.pool import (
+    Pool,
+    channels_as_samples,
+    check_fit,
+    is_wide,
+    ncx_float,
+    ones_window,
+    padded,
+    pool_of,
+    runtime_pads,
+    samples_as_channels,
+)
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.errors import ShapeError
+
+Rounding = Literal["floor", "ceil"]
+
+
+@REGISTRY.lowering("AvgPool", how="exact")
+def avg_pool(
+    b: Builder,
+    src: ir.Value,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    exclude_pad: bool,
+    kernel: Ints,
+    data_format: DataFormat = "NXC",
+    rounding_type: Rounding = "floor",
+    auto_pad: AutoPad = "none",
+) -> ir.Value:
+    """Lowers to ai.onnx AveragePool; computed in float32. Without exclude_pad the kernel's size always divides."""
+    pool = _pool(b, src, kernel, strides, pads_begin, pads_end, (), auto_pad, data_format, rounding_type)
+    x = ncx_float(b, "src", src, pool)
+    spatial = sizes(x, range(len(pool.perm)))[2:]
+    pads = pool.pads(spatial)
+    if pads is not None:
+        check_fit("src", spatial, pool.counts(spatial, *pads))
+        if not is_wide(pool, *pads):
+            result = b.op(
+                "AveragePool",
+                x,
+                kernel_shape=kernel,
+                strides=strides,
+                pads=pads[0] + pads[1],
+                count_include_pad=int(not exclude_pad),
+            )
+            return _finished(b, src, result, pool)
+        if exclude_pad:
+            _check_means(pool, spatial, *pads)
+    # AveragePool allows no padding as large as the kernel, and what Pad would add ONNX Runtime takes back into it.
+    total = _sums(b, x, pool, pads)
+    if exclude_pad:
+        one = ir.tensor(np.ones(1, np.float32))
+        ones = b.typed(b.op("ConstantOfShape", b.op("Shape", x), value=one), ir.DataType.FLOAT, x.shape)
+        divisor = _sums(b, ones, pool, pads)
+    else:
+        divisor = b.constant(np.float32(math.prod(kernel)))
+    return _finished(b, src, b.op("Div", total, divisor), pool)
+
+
+@REGISTRY.lowering("MaxPool", how="exact")
+def max_pool(
+    b: Builder,
+    src: ir.Value,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    kernel: Ints,
+    dilations: Ints = (),
+    data_format: DataFormat = "NXC",
+    rounding_type: Rounding = "floor",
+    auto_pad: AutoPad = "none",
+) -> ir.Value:
+    """Lowers to ai.onnx MaxPool; computed in float32. A window in the padding alone gives the type's lowest number."""
+    pool = _pool(b, src, kernel, strides, pads_begin, pads_end, dilations, auto_pad, data_format, rounding_type)
+    x = ncx_float(b, "src", src, pool)
+    spatial = sizes(x, range(len(pool.perm)))[2:]
+    pads = pool.pads(spatial)
+    inner = (0,) * len(spatial)
+    may_be_empty = pads is None or is_wide(pool, *pads)
+    if pads is not None:
+        check_fit("src", spatial, pool.counts(spatial, *pads))
+    if may_be_empty:
+        x = padded(b, x, *(pads or runtime_pads(b, x, pool)), -math.inf)
+    begin, end = (inner, inner) if pads is None or may_be_empty else pads
+    result = b.op(
+        "MaxPool",
+        x,
+        kernel_shape=kernel,
+        strides=strides,
+        dilations=pool.grid.window.dilations,
+        pads=begin + end,
+    )
+    if may_be_empty or (src.dtype != ir.DataType.FLOAT and any(begin + end)):
+        assert src.dtype is not None
+        result = b.op("Max", result, b.constant(float(ml_dtypes.finfo(src.dtype.numpy()).min), "float32"))
+    return _finished(b, src, result, pool)
+
+
+def _pool(
+    b: Builder,
+    src: ir.Value,
+    kernel: Ints,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad,
+    data_format: DataFormat,
+    rounding_type: Rounding,
+) -> Pool:
+    one_type(b, src=src)
+    return pool_of(
+        b,
+        {"src": src},
+        rank_of("src", src),
+        kernel=kernel,
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        auto_pad=auto_pad,
+        data_format=data_format,
+        ceil=rounding_type == "ceil",
+    )
+
+
+def _check_means(pool: Pool, spatial: Sizes, begin: Ints, end: Ints) -> None:
+    """Checks that every window of a pool with exclude_pad covers something.
+
+    Raises:
+        ShapeError: One does not.
+    """
+    for axis, (size, k) in enumerate(zip(spatial, pool.kernel, strict=True)):
+        if size is not None and max(begin[axis], end[axis]) >= k:
+            raise ShapeError(
+                "src",
+                spatial,
+                f"spatial axis {axis}: with padding {begin[axis]} and {end[axis]} a window of {k} lies in the padding "
+                "alone; with exclude_pad that is the mean of nothing.",
+            )
+
+
+def _sums(b: Builder, x: ir.Value, pool: Pool, pads: tuple[Ints, Ints] | None) -> ir.Value:
+    """Emits the sums over the windows, as a convolution of every channel with ones."""
+    if pads is None:
+        x = padded(b, x, *runtime_pads(b, x, pool), 0.0)
+        pads = ((0,) * len(pool.kernel), (0,) * len(pool.kernel))
+    spatial = sizes(x, range(len(pool.perm)))[2:]
+    flat, layout = channels_as_samples(b, x, spatial), Layout.ncx(len(spatial))
+    begin, end = pads
+    total = conv(b, flat, ones_window(b, pool), None, pool.grid.window, layout, rule="NOTSET", begin=begin, end=end)
+    return samples_as_channels(b, total, x)
+
+
+def _finished(b: Builder, src: ir.Value, result: ir.Value, pool: Pool) -> ir.Value:
+    """Takes a result to the op's format and type."""
+    batch, channels, *spatial = sizes(src, pool.perm)
+    pads = pool.pads(spatial := tuple(spatial))
+    counts = (None,) * len(spatial) if pads is None else pool.counts(spatial, *pads)
+    b.typed(result, ir.DataType.FLOAT, [batch, channels, *counts])
+    return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)

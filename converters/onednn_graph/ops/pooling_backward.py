@@ -1,0 +1,223 @@
+"""The gradients of pools."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.convolution import (
+    Layout,
+    Sizes,
+    conv_transpose,
+    conv_transpose_to_shape,
+    inverse,
+    sizes,
+    transpose,
+)
+from ortconv.converters.onednn_graph.dtypes import one_type
+from ortconv.converters.onednn_graph.grid import AutoPad, same_shape, target_shape
+from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, rank_of
+from ortconv.converters.onednn_graph.pool import (
+    Pool,
+    channels_as_samples,
+    check_fit,
+    is_wide,
+    ncx_float,
+    ones_window,
+    padded,
+    pool_of,
+    runtime_pads,
+    samples_as_channels,
+)
+from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+
+@REGISTRY.lowering("AvgPoolBackward")
+def avg_pool_backward(
+    b: Builder,
+    diff_dst: ir.Value,
+    src_shape_input: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    exclude_pad: bool,
+    kernel: Ints,
+    auto_pad: AutoPad = "none",
+    data_format: DataFormat = "NXC",
+    src_shape: Ints = (),
+) -> ir.Value:
+    """Lowers to ai.onnx ConvTranspose of every channel with a window of ones; computed in float32."""
+    one_type(b, diff_dst=diff_dst)
+    rank = rank_of("diff_dst", diff_dst)
+    pool = pool_of(
+        b,
+        {"diff_dst": diff_dst},
+        rank,
+        kernel=kernel,
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        auto_pad=auto_pad,
+        data_format=data_format,
+    )
+    target = target_shape(b, "src_shape", src_shape_input, src_shape, rank)
+    g = ncx_float(b, "diff_dst", diff_dst, pool)
+    if isinstance(target, ir.Value):
+        return _to_runtime_shape(b, g, target, pool, exclude_pad=exclude_pad)
+    if len(target) != rank:
+        raise ShapeError("src_shape", target, f"{rank} dimensions are required, as diff_dst has.")
+    whole: Sizes = tuple(target[axis] for axis in pool.perm)
+    big = tuple(size for size in whole[2:] if size is not None)
+    if len(big) < rank - 2:
+        raise UnsupportedAttributeError(
+            "src_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
+        )
+    small = sizes(g, range(rank))
+    for found, required in zip(whole[:2], small[:2], strict=True):
+        if None not in (found, required) and found != required:
+            raise ShapeError("src_shape", target, f"has {found} where diff_dst has {required}.")
+    pads = pool.pads(big)
+    assert pads is not None
+    begin, end = pads
+    counts = pool.counts(big, begin, end)
+    check_fit("src_shape", big, counts)
+    pool.check_counts("diff_dst", big, small[2:], begin, end)
+    divisor = _divisors(pool, big, counts, begin) if exclude_pad else np.float32(math.prod(kernel))
+    shares = b.typed(b.op("Div", g, b.constant(divisor)), ir.DataType.FLOAT, [*small[:2], *counts])
+    flat = channels_as_samples(b, shares, counts)
+    full = [s * (count - 1) + k for s, count, k in zip(strides, counts, kernel, strict=True) if count is not None]
+    ends = tuple(total - before - size for total, before, size in zip(full, begin, big, strict=True))
+    result = conv_transpose(
+        b, flat, ones_window(b, pool), None, pool.grid.window, Layout.ncx(rank - 2), begin=begin, end=ends
+    )
+    channels = small[1] if small[1] is not None else whole[1]
+    return _finished(b, result, (small[0], channels, *big), shares, pool)
+
+
+def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, exclude_pad: bool) -> ir.Value:
+    """Emits the gradient for a src_shape that is an input of the model."""
+    rank, grid = len(pool.perm), pool.grid
+    if grid.same or exclude_pad:
+        name = "auto_pad" if grid.same else "exclude_pad"
+        raise UnsupportedAttributeError(
+            name, grid.auto_pad if grid.same else True, "another one while src_shape is known at run time only"
+        )
+    expected = b.typed(b.cast(shape, ir.DataType.INT64), None, [rank])
+    first = pool.perm[2]
+    spatial = b.op("Slice", expected, b.constant([first]), b.constant([first + rank - 2]), b.constant([0]))
+    b.typed(spatial, ir.DataType.INT64, [rank - 2])
+    dims = sizes(g, range(rank))
+    shares = b.op("Div", g, b.constant(np.float32(math.prod(pool.kernel))))
+    flat = channels_as_samples(b, b.typed(shares, ir.DataType.FLOAT, dims), dims[2:])
+    result = conv_transpose_to_shape(
+        b,
+        flat,
+        ones_window(b, pool),
+        spatial,
+        None,
+        grid.window,
+        Layout.ncx(rank - 2),
+        rule="NOTSET",
+        begin=grid.begin,
+        output_padding=(0,) * (rank - 2),
+    )
+    return same_shape(b, _finished(b, result, (*dims[:2], *(None,) * (rank - 2)), shares, pool), expected)
+
+
+@REGISTRY.lowering("MaxPoolBackward")
+def max_pool_backward(
+    b: Builder,
+    src: ir.Value,
+    diff_dst: ir.Value,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    kernel: Ints,
+    auto_pad: AutoPad = "none",
+    dilations: Ints = (),
+    data_format: DataFormat = "NXC",
+) -> ir.Value:
+    """Lowers to ai.onnx MaxPool for the positions of the maxima, to which ScatterElements adds; computed in float32.
+
+    Of several maxima in a window the first one counts.
+    """
+    one_type(b, src=src, diff_dst=diff_dst)
+    rank = rank_of("src", src)
+    pool = pool_of(
+        b,
+        {"src": src, "diff_dst": diff_dst},
+        rank,
+        kernel=kernel,
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        auto_pad=auto_pad,
+        data_format=data_format,
+    )
+    x, g = ncx_float(b, "src", src, pool), ncx_float(b, "diff_dst", diff_dst, pool)
+    big, small = (sizes(value, range(rank))[2:] for value in (x, g))
+    pads = pool.pads(big)
+    if pads is not None:
+        check_fit("src", big, pool.counts(big, *pads))
+        pool.check_counts("diff_dst", big, small, *pads)
+    # A window that covers nothing finds its maximum in the padding, which is cut off again.
+    inside = pads is not None and not is_wide(pool, *pads)
+    begin, end = pads or runtime_pads(b, x, pool)
+    whole = x if inside else padded(b, x, begin, end, -math.inf)
+    _, positions = b.op(
+        "MaxPool",
+        whole,
+        outputs=2,
+        kernel_shape=kernel,
+        strides=strides,
+        dilations=pool.grid.window.dilations,
+        pads=pads[0] + pads[1] if pads is not None and inside else (0,) * (2 * len(big)),
+    )
+    line = b.constant([-1])
+    shape = b.op("Shape", whole)
+    zeros = b.op("ConstantOfShape", b.op("ReduceProd", shape, keepdims=1), value=ir.tensor(np.zeros(1, np.float32)))
+    updates = [b.op("Reshape", value, line) for value in (positions, g)]
+    result = b.op("Reshape", b.op("ScatterElements", zeros, *updates, reduction="add"), shape, allowzero=1)
+    if not inside:
+        starts, axes = begin if isinstance(begin, ir.Value) else b.constant(begin), b.constant(range(2, rank))
+        ends = b.op("Add", b.op("Shape", x, start=2), starts)
+        result = b.op("Slice", result, starts, ends, axes)
+    b.typed(result, ir.DataType.FLOAT, known_dims(x))
+    return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)
+
+
+def _divisors(pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> np.ndarray:
+    """Returns how many elements every window covers, without padding.
+
+    Raises:
+        ShapeError: One covers nothing.
+    """
+    result = np.ones((), np.float32)
+    for axis, (size, count, before) in enumerate(zip(big, counts, begin, strict=True)):
+        assert count is not None
+        starts = np.arange(count) * pool.grid.window.strides[axis] - before
+        covered = np.clip(starts + pool.kernel[axis], 0, size) - np.clip(starts, 0, size)
+        if covered.min() < 1:
+            raise ShapeError(
+                "src_shape",
+                big,
+                f"spatial axis {axis}: a window lies in the padding alone; with exclude_pad that is "
+                "the mean of nothing.",
+            )
+        result = np.multiply.outer(result, covered.astype(np.float32))
+    return result
+
+
+def _finished(b: Builder, flat: ir.Value, dims: Sizes, model: ir.Value, pool: Pool) -> ir.Value:
+    """Takes the gradient of every channel by itself to the op's format and type."""
+    result = b.typed(samples_as_channels(b, flat, model), ir.DataType.FLOAT, dims)
+    return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)
