@@ -59,7 +59,8 @@ ArchFlags detect() {
   ArchFlags flags;
   const Registers leaf1 = cpuid(1, 0);
   const bool osxsave = bit(leaf1.ecx, 27), fma = bit(leaf1.ecx, 12), avx = bit(leaf1.ecx, 28);
-  if (!osxsave || !fma || !avx) return flags;
+  const bool f16c = bit(leaf1.ecx, 29);
+  if (!osxsave || !fma || !avx || !f16c) return flags;
 
   constexpr uint64_t kYmm = 0x6, kZmm = 0xe6;  // XCR0: SSE and AVX state; plus opmask and the two ZMM parts
   const uint64_t saved = xgetbv0();

@@ -4,7 +4,7 @@
 namespace ortconv {
 
 struct ArchFlags {
-  bool avx2_fma = false;
+  bool avx2_fma = false;     // and F16C, which every CPU with AVX2 has
   bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
   bool avx512_bf16 = false;  // implies avx512
 

@@ -6,6 +6,8 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/interleave/interleave_generic.cc
   kernels/transpose/transpose.cc
   kernels/transpose/transpose_generic.cc
+  kernels/widen/widen.cc
+  kernels/widen/widen_generic.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
@@ -15,8 +17,10 @@ set(ORTCONV_KERNEL_SOURCES
 set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/gemm/gemm_avx2.cc
   kernels/interleave/interleave_avx2.cc
-  kernels/transpose/transpose_avx2.cc)
+  kernels/transpose/transpose_avx2.cc
+  kernels/widen/widen_avx2.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc
-  kernels/transpose/transpose_avx512.cc)
+  kernels/transpose/transpose_avx512.cc
+  kernels/widen/widen_avx512.cc)

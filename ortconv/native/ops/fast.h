@@ -1,9 +1,8 @@
-// The fast f32 kernels as the ops use them: for float, and for the 16-bit floats by way of float copies.
+// The fast kernels as the ops use them: for the floating-point types, where weights and sizes allow.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "base/arch.h"
 #include "base/dtype.h"
@@ -31,11 +30,9 @@ class FastConvolution {
            const Parallel& parallel) const;
 
  private:
-  FastConvolution(DataType dtype, kernels::PlanPtr plan, std::vector<float> wei);
+  explicit FastConvolution(kernels::PlanPtr plan);
 
-  DataType dtype_;
   kernels::PlanPtr plan_;
-  std::vector<float> wei_;  // 16-bit weights of one run, as float
 };
 
 }  // namespace ortconv

@@ -42,14 +42,14 @@ struct Layout {
   size_t slice_tail, slice_tap_rows;
 
   Layout(const Plan& plan, const ConvProblem& p, int threads)
-      : rows(p.mb * src_positions(plan, p)), panels(rows, plan.gemm->mr) {
+      : rows(p.mb * src_positions(plan, p)), panels(rows, plan.mr) {
     const int64_t wanted = threads > 1 ? ceil_div(4 * threads, plan.g) : 1;
     const int64_t most = std::max<int64_t>(1, kItemColumns / plan.num_taps);
     item_oc = std::min({most, plan.oc, std::max<int64_t>(1, plan.oc / wanted)});
     items_per_group = ceil_div(plan.oc, item_oc);
     slices = align64(plan.g * plan.ic * rows);
     const int64_t columns = ceil_div(item_oc * plan.num_taps, kGemmColumns) * kGemmColumns;
-    slice_tail = align64(columns * std::min(rows, plan.gemm->mr));
+    slice_tail = align64(columns * std::min(rows, plan.mr));
     slice_tap_rows = slice_tail + align64(plan.ic * kGemmColumns);
     const int64_t tap_rows = plan.num_taps / plan.axis[plan.ndims - 1].ker;
     slice_size = slice_tap_rows + align64(ceil_div(tap_rows * static_cast<int64_t>(sizeof(TapRow)), sizeof(float)));
@@ -190,15 +190,16 @@ void run_item(const Run& run, char* slice, int64_t item) {
   const int64_t oc_begin = group * plan.oc + oc;
   fill_bias(run, oc_begin, oc_begin + oc_count);
   const float* a = packed_src(run, group);
+  const GemmKernel& gemm = plan.gemm_kernel<float>();
   const int64_t no_offset = 0;
   for (int64_t panel = 0; panel < layout.panels.count; ++panel) {
     const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
     float* c[kMaxRows];
     for (int64_t r = 0; r < rows; ++r) c[r] = buffer + r * pitch;
-    if (whole > 0) plan.gemm->run({rows, whole, 1, plan.ic, a, wei, &no_offset, p.wei_0, c, false});
+    if (whole > 0) gemm.run({rows, whole, 1, plan.ic, a, wei, &no_offset, p.wei_0, c, false});
     if (tail > 0) {
       for (int64_t r = 0; r < rows; ++r) c[r] += whole;
-      plan.gemm->run({rows, kGemmColumns, 1, plan.ic, a, tail_wei, &no_offset, kGemmColumns, c, false});
+      gemm.run({rows, kGemmColumns, 1, plan.ic, a, tail_wei, &no_offset, kGemmColumns, c, false});
     }
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t count = list_tap_rows(plan, p, Position(plan, p, begin + r), tap_rows);
@@ -213,7 +214,7 @@ void run_item(const Run& run, char* slice, int64_t item) {
 bool prefers_columns(const Plan& plan, const ConvProblem& p) {
   constexpr double kAddCost = 70;  // of adding one column element, in products
   constexpr double kLeastGain = 1.4;
-  if (plan.op != Op::kConvTranspose || !is_contiguous(plan, p)) return false;
+  if (plan.op != Op::kConvTranspose || plan.dtype != DataType::kFloat || !is_contiguous(plan, p)) return false;
   double phased = static_cast<double>(p.mb), rows = phased;
   for (int a = 0; a < plan.ndims; ++a) {
     if (p.src_size[a] == 0 || p.dst_size[a] == 0) return false;

@@ -1,4 +1,4 @@
-// The fast f32 family for ConvTranspose and Conv: output phases, implicit GEMM, packed weights.
+// The fast floating-point family for ConvTranspose and Conv: output phases, implicit GEMM, packed weights.
 //
 // A strided transposed convolution is prod(stride) ordinary correlations, one per residue of the output position,
 // each with its own subset of the taps. Nothing is multiplied by an inserted zero and no column buffer is built.
@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/arch.h"
+#include "base/dtype.h"
 #include "ops/problem.h"
 
 namespace ortconv::kernels {
@@ -21,19 +22,22 @@ struct PlanDeleter {
 };
 using PlanPtr = std::unique_ptr<Plan, PlanDeleter>;
 
-// Plans one node. static_part needs g, ic, oc, ker, stride, dilation and the weight strides; sizes, pads and the
-// other strides may still be zero. wei_const is null when the weights change from run to run.
+// Plans one node of a floating-point type. static_part needs g, ic, oc, ker, stride, dilation and the weight strides;
+// sizes, pads and the other strides may still be zero. wei_const is null when the weights change from run to run.
 // Null when this family does not take the problem: more phases or taps than kMaxTaps, or weights that are not finite
 // (taps outside src are computed, on zeros). With run-time weights the caller has to see to the latter.
-PlanPtr make_plan(Op op, const ConvProblem& static_part, const float* wei_const, const ArchFlags& arch);
+PlanPtr make_plan(Op op, const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);
 constexpr int64_t kMaxTaps = 4096;
+
+// Whether there is neither an infinity nor a NaN among the weights.
+bool all_finite(Op op, const ConvProblem& static_part, DataType dtype, const void* wei);
 
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
 // Computes dst. wei may be null if the plan owns the weights, but small problems are faster with it; bias may be null.
 // No heap use; the result does not depend on the number of threads.
-void run(const Plan& plan, const ConvProblem& full, const float* src, const float* wei, const float* bias, float* dst,
+void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel);
 
 }  // namespace ortconv::kernels

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/stages.h"
@@ -10,19 +11,20 @@ struct Run {
   const Plan& plan;
   const ConvProblem& problem;
   const Geometry geometry;
-  const float* src;
-  const float* wei;
-  const float* bias;
-  float* dst;
+  const void* src;
+  const void* wei;
+  const void* bias;  // of sums: widened, if it has to be
+  void* dst;
   char* scratch;
   int64_t num_slices;
 
-  template <typename T>
+  template <class T>
   T* shared(size_t offset) const {
     return reinterpret_cast<T*>(scratch + offset);
   }
-  const float* packed() const {
-    return plan.packed.empty() ? shared<const float>(geometry.packed) : plan.packed.data();
+  template <class Cell>
+  const Cell* packed() const {
+    return plan.packed.empty() ? shared<const Cell>(geometry.packed) : plan.packed.as<const Cell>();
   }
 };
 
@@ -113,40 +115,42 @@ int64_t list_segments(const Run& run, const Block& block, int64_t begin, int64_t
   return count;
 }
 
-// Weights, in floats, that a run finds in no cache of a core's own: prefetching them makes 2048>256 at 8x8 1.25 times
-// as fast, and smaller ones slower.
+// Packed weights, in elements, that a run finds in no cache of a core's own: prefetching them makes 2048>256 at
+// 8x8 1.25 times as fast, and smaller ones slower.
 constexpr int64_t kFarWeights = 1 << 19;
 
 // Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions.
-void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const float* grid,
-              int64_t columns, float* tile) {
+template <class Cell>
+void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const Cell* grid,
+              int64_t columns, Cell* tile) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
+  const BasicGemmKernel<Cell>& gemm = plan.gemm_kernel<Cell>();
   const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
   const bool far_weights = plan.packed_size() > kFarWeights;
-  if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, 0.0f);
+  if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, Cell());
   for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
     const int64_t chunk = std::min(plan.k_chunk, plan.ic - c0);
     for (int64_t i = 0; i < unit.num_groups; ++i) {
       const GemmGroup& group = plan.groups[unit.first_group + i];
       for (int64_t block = first; block < end; ++block) {
         const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
-        const Panels panels(block_oc * group.num_classes, plan.gemm->mr);
-        const float* a =
-            run.packed() + plan.packed_offset(group_index, block, group) + c0 * panels.rows * group.num_taps;
-        float* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
+        const Panels panels(block_oc * group.num_classes, plan.mr);
+        const Cell* a =
+            run.packed<Cell>() + plan.packed_offset(group_index, block, group) + c0 * panels.rows * group.num_taps;
+        Cell* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
         for (int64_t panel = 0; panel < panels.count; ++panel) {
-          float* c[kMaxRows];
+          Cell* c[kMaxRows];
           const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
           for (int64_t row = 0; row < rows; ++row) {
             const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
             c[row] = block_tile + (oc * unit.num_classes + group.unit_class[cls]) * geo.columns;
-            if (group.num_taps == 0) std::fill_n(c[row], columns, 0.0f);
+            if (group.num_taps == 0) std::fill_n(c[row], columns, Cell());
           }
           if (group.num_taps == 0) continue;
-          plan.gemm->run({rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
-                          tap_offsets + group.taps_before, geo.channel_stride, c, plan.merged || c0 > 0, far_weights});
+          gemm.run({rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
+                    tap_offsets + group.taps_before, geo.channel_stride, c, plan.merged || c0 > 0, far_weights});
           a += rows * group.num_taps * chunk;
         }
       }
@@ -155,16 +159,18 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
 }
 
 // The work items [begin, end), whose order is group, block of positions, range of dst channels.
+template <class T>
 void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
-  float* grid = reinterpret_cast<float*>(slice);
-  float* tile = reinterpret_cast<float*>(slice + geo.slice_tile);
+  using Cell = Sum<T>;
+  Cell* grid = reinterpret_cast<Cell*>(slice);
+  Cell* tile = reinterpret_cast<Cell*>(slice + geo.slice_tile);
   Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
-  const Scatter stage{plan, geo, run.problem, run.shared<const int64_t>(geo.phases),
-                      reinterpret_cast<const float**>(slice + geo.slice_rows)};
-  const GatherBuffers buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
-                              reinterpret_cast<float*>(slice + geo.slice_lines)};
+  const Scatter<T> stage{plan, geo, run.problem, run.shared<const int64_t>(geo.phases),
+                         reinterpret_cast<const Cell**>(slice + geo.slice_rows)};
+  const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
+                                    reinterpret_cast<Cell*>(slice + geo.slice_lines)};
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
   for (int64_t item = begin; item < end; ++item) {
@@ -173,7 +179,7 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
     if (index != gathered) {
       if (index % blocks_per_group != listed) list_sources(plan, geo, run.problem, block, buffers.sources);
       listed = index % blocks_per_group;
-      gather(plan, geo, run.problem, block, run.src, buffers, grid);
+      gather(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers, grid);
       gathered = index;
     }
     const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
@@ -190,12 +196,36 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
           multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
           const int64_t oc = plan.block_begin(b);
           scatter(stage, unit, segments, num_segments, tile, block.group * plan.oc + oc, plan.block_begin(b_end) - oc,
-                  run.bias, run.dst);
+                  static_cast<const Cell*>(run.bias), static_cast<T*>(run.dst));
         }
       }
     }
   }
   if (geo.store == Store::kStream) plan.interleave->fence();
+}
+
+// The bias as sums; a copy in the scratch where it is stored in 16 bits.
+template <class T>
+const void* widened_bias(const Run& run) {
+  if (run.bias == nullptr || std::is_same_v<T, Sum<T>>) return run.bias;
+  Sum<T>* out = run.shared<Sum<T>>(run.geometry.bias);
+  const T* in = static_cast<const T*>(run.bias);
+  for (int64_t i = 0; i < run.problem.oc; ++i) out[i] = widen(in[i]);
+  return out;
+}
+
+template <class T>
+void run_slices(Run& run, const Parallel& parallel) {
+  run.bias = widened_bias<T>(run);
+  parallel.run(
+      parallel.context, run.num_slices,
+      [](void* arg, int64_t i) {
+        const Run& r = *static_cast<const Run*>(arg);
+        const int64_t items = r.geometry.num_items;
+        run_items<T>(r, r.scratch + r.geometry.slices + i * r.geometry.slice_size, items * i / r.num_slices,
+                     items * (i + 1) / r.num_slices);
+      },
+      &run);
 }
 
 }  // namespace
@@ -206,14 +236,15 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   return prefers_columns(plan, full) ? std::max(bytes, columns_scratch_bytes(plan, full, threads)) : bytes;
 }
 
-void run(const Plan& plan, const ConvProblem& full, const float* src, const float* wei, const float* bias, float* dst,
+void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
   if (wei != nullptr && prefers_columns(plan, full)) {
-    run_columns(plan, full, src, wei, bias, dst, scratch, parallel);
+    run_columns(plan, full, static_cast<const float*>(src), static_cast<const float*>(wei),
+                static_cast<const float*>(bias), static_cast<float*>(dst), scratch, parallel);
     return;
   }
   const int threads = std::max(parallel.threads, 1);
-  Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), threads};
+  Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), 0};
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
   fill_phases(run);
@@ -222,20 +253,12 @@ void run(const Plan& plan, const ConvProblem& full, const float* src, const floa
         parallel.context, plan.g * plan.num_blocks,
         [](void* arg, int64_t i) {
           const Run& r = *static_cast<const Run*>(arg);
-          pack_weights(r.plan, r.wei, i / r.plan.num_blocks, i % r.plan.num_blocks, r.shared<float>(r.geometry.packed));
+          pack_weights(r.plan, r.wei, i / r.plan.num_blocks, i % r.plan.num_blocks, r.shared<void>(r.geometry.packed));
         },
         &run);
   }
   run.num_slices = std::min<int64_t>(threads, run.geometry.num_items);
-  parallel.run(
-      parallel.context, run.num_slices,
-      [](void* arg, int64_t i) {
-        const Run& r = *static_cast<const Run*>(arg);
-        const int64_t items = r.geometry.num_items;
-        run_items(r, r.scratch + r.geometry.slices + i * r.geometry.slice_size, items * i / r.num_slices,
-                  items * (i + 1) / r.num_slices);
-      },
-      &run);
+  with_float_type(plan.dtype, [&](auto zero) { run_slices<decltype(zero)>(run, parallel); });
 }
 
 }  // namespace ortconv::kernels

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/conv_transpose/stages.h"
 
@@ -8,22 +9,34 @@ namespace {
 
 constexpr int64_t kOutside = -1;
 
-// A row of the grid is written left to right in steps of kStep floats; a step may run over into what is written next.
+// A row of the grid is written left to right in steps of kStep cells; a step may run over into what is written next.
 constexpr int64_t kStep = kCopyOverrun + 1;
 constexpr int64_t kShortRow = 24;
 
-void zero(float* dst, int64_t n) {
-  constexpr float kZeros[kStep] = {};
+template <class Cell>
+void zero(Cell* dst, int64_t n) {
+  constexpr Cell kZeros[kStep] = {};
   for (int64_t i = 0; i < n; i += kStep) std::memcpy(dst + i, kZeros, sizeof(kZeros));
 }
 
-void copy(const float* src, int64_t n, float* dst) {
+template <class Cell>
+void copy(const Cell* src, int64_t n, Cell* dst) {
   if (n < kStep) {
     for (int64_t i = 0; i < n; ++i) dst[i] = src[i];
     return;
   }
-  for (int64_t i = 0; i < n - kStep; i += kStep) std::memcpy(dst + i, src + i, kStep * sizeof(float));
-  std::memcpy(dst + n - kStep, src + n - kStep, kStep * sizeof(float));
+  for (int64_t i = 0; i < n - kStep; i += kStep) std::memcpy(dst + i, src + i, kStep * sizeof(Cell));
+  std::memcpy(dst + n - kStep, src + n - kStep, kStep * sizeof(Cell));
+}
+
+// Cells from elements next to each other.
+template <class T>
+void load(const WidenKernel& kernel, const T* src, int64_t n, Sum<T>* dst) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    copy(src, n, dst);
+  } else {
+    kernel.run(src, n, dst);
+  }
 }
 
 // A run of src positions on the last axis, zero outside src.
@@ -37,14 +50,15 @@ struct Line {
   }
 };
 
-void fill_line(const Line& line, const float* src, int64_t src_x, float* out) {
+template <class T>
+void fill_line(const WidenKernel& kernel, const Line& line, const T* src, int64_t src_x, Sum<T>* out) {
   zero(out, line.begin);
   if (line.begin < line.end) {
-    const float* in = src + (line.origin + line.begin) * src_x;
+    const T* in = src + (line.origin + line.begin) * src_x;
     if (src_x == 1) {
-      copy(in, line.end - line.begin, out + line.begin);
+      load(kernel, in, line.end - line.begin, out + line.begin);
     } else {
-      for (int64_t i = line.begin; i < line.end; ++i, in += src_x) out[i] = *in;
+      for (int64_t i = line.begin; i < line.end; ++i, in += src_x) out[i] = widen(*in);
     }
   }
   zero(out + line.end, line.length - line.end);
@@ -59,21 +73,40 @@ bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t
   return true;
 }
 
+// Writes `count` positions of all channels, which lie next to each other and the positions src_step apart, into rows of
+// cells, a channel each.
+template <class T>
+void transpose_positions(const Plan& plan, const T* src, int64_t src_step, int64_t count, Sum<T>* buffer, Sum<T>* out,
+                         int64_t channel_stride) {
+  const auto transpose = plan.transpose->to<Sum<T>>();
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    transpose(src, src_step, count, plan.ic, nullptr, out, channel_stride);
+  } else {
+    for (int64_t i = 0; i < count; i += kWidenedPositions) {
+      const int64_t some = std::min(kWidenedPositions, count - i);
+      for (int64_t j = 0; j < some; ++j) plan.widen->run(src + (i + j) * src_step, plan.ic, buffer + j * plan.ic);
+      transpose(buffer, plan.ic, some, plan.ic, nullptr, out + i, channel_stride);
+    }
+  }
+}
+
 // gather() where the channels of src are next to each other: rows of all channels at once.
-void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block,
-                          const float* src, const int64_t* sources, float* grid) {
+template <class T>
+void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const T* src,
+                          const GatherBuffers<Sum<T>>& buffers, Sum<T>* grid) {
+  using Cell = Sum<T>;
   const int last = plan.ndims - 1;
   const AxisFrame& f = geo.axis[last];
   const int64_t step = plan.axis[last].src_step, src_x = p.src_x[last];
   const int64_t plane_rows = geo.image_rows * geo.batch_block;
   const int64_t planes = geo.outer_planes * f.num_planes;
   for (int64_t c = 0; c < plan.ic; ++c) {
-    float* channel = grid + c * geo.channel_stride;
+    Cell* channel = grid + c * geo.channel_stride;
     for (int64_t plane = 0; plane < planes; ++plane) {
-      float* out = channel + plane * geo.plane_size;
-      std::fill(out + plane_rows * f.grid, out + geo.plane_size, 0.0f);
+      Cell* out = channel + plane * geo.plane_size;
+      std::fill(out + plane_rows * f.grid, out + geo.plane_size, Cell());
     }
-    std::fill(channel + planes * geo.plane_size, channel + geo.channel_stride, 0.0f);
+    std::fill(channel + planes * geo.plane_size, channel + geo.channel_stride, Cell());
   }
   src += block.group * plan.ic * p.src_c;
   for (int64_t plane = 0; plane < planes; ++plane) {
@@ -82,21 +115,21 @@ void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProbl
     // The cells [begin, end) are inside src.
     const int64_t begin = std::clamp<int64_t>(-floor_div(first, step), 0, f.grid);
     const int64_t end = std::clamp<int64_t>(floor_div(p.src_size[last] - 1 - first, step) + 1, begin, f.grid);
-    float* row_out = grid + plane * geo.plane_size;
+    Cell* row_out = grid + plane * geo.plane_size;
     for (int64_t row = 0; row < plane_rows; ++row, row_out += f.grid) {
-      const int64_t source = sources[plane / f.num_planes * plane_rows + row];
+      const int64_t source = buffers.sources[plane / f.num_planes * plane_rows + row];
       const bool outside = source == kOutside || begin == end;
       for (int64_t c = 0; c < plan.ic; ++c) {
-        float* out = row_out + c * geo.channel_stride;
-        std::fill(out, out + (outside ? f.grid : begin), 0.0f);
-        if (!outside) std::fill(out + end, out + f.grid, 0.0f);
+        Cell* out = row_out + c * geo.channel_stride;
+        std::fill(out, out + (outside ? f.grid : begin), Cell());
+        if (!outside) std::fill(out + end, out + f.grid, Cell());
       }
       if (outside) continue;
-      plan.transpose->run(src + source + (first + begin * step) * src_x, step * src_x, end - begin, plan.ic, nullptr,
+      transpose_positions(plan, src + source + (first + begin * step) * src_x, step * src_x, end - begin, buffers.lines,
                           row_out + begin, geo.channel_stride);
     }
   }
-  std::fill_n(grid + plan.ic * geo.channel_stride, kGridSlack, 0.0f);  // the last tile may read beyond
+  std::fill_n(grid + plan.ic * geo.channel_stride, kGridSlack, Cell());  // the last tile may read beyond
 }
 
 }  // namespace
@@ -126,11 +159,13 @@ int64_t line_capacity(const AxisPlan& axis, const AxisFrame& frame) {
   return frame.grid * axis.src_step + (axis.ker + 1) * axis.dilation + 2 * kStep;
 }
 
-void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const float* src,
-            const GatherBuffers& buffers, float* grid) {
+template <class T>
+void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const T* src,
+            const GatherBuffers<Sum<T>>& buffers, Sum<T>* grid) {
+  using Cell = Sum<T>;
   const int last = plan.ndims - 1;
   if (p.src_c == 1 && p.src_x[last] != 1 && plan.ic > 1) {
-    gather_channels_last(plan, geo, p, block, src, buffers.sources, grid);
+    gather_channels_last(plan, geo, p, block, src, buffers, grid);
     return;
   }
   const AxisFrame& f = geo.axis[last];
@@ -139,11 +174,11 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   const auto origin_of = [&](int64_t plane) {
     return plane_origin(plan.op, plan.axis[last], f, p.pad[last], plane) + step * block.begin[last];
   };
-  const auto fill = [&](const Line& line, int64_t source, const float* channel, float* out) {
+  const auto fill = [&](const Line& line, int64_t source, const T* channel, Cell* out) {
     if (source == kOutside) {
       zero(out, line.length);
     } else {
-      fill_line(line, channel + source, p.src_x[last], out);
+      fill_line(*plan.widen, line, channel + source, p.src_x[last], out);
     }
   };
   // Short rows and strided ones: every row is first laid out once in a buffer that all planes are then cut from,
@@ -159,27 +194,27 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
 
   src += block.group * plan.ic * p.src_c;
   for (int64_t c = 0; c < plan.ic; ++c, src += p.src_c, grid += geo.channel_stride) {
-    float* planes = grid;
+    Cell* planes = grid;
     for (int64_t outer = 0; outer < geo.outer_planes; ++outer, planes += f.num_planes * geo.plane_size) {
       const int64_t* sources = buffers.sources + outer * plane_rows;
       for (int64_t row = 0, rows; row < plane_rows; row += rows) {
         rows = std::min(kLines, geo.image_rows - row % geo.image_rows);  // of one image
         for (int64_t i = 0; staged && i < rows; ++i) fill(whole, sources[row + i], src, buffers.lines + i * pitch);
         for (int64_t plane = 0; plane < f.num_planes; ++plane) {
-          float* out = planes + plane * geo.plane_size + row * f.grid;
+          Cell* out = planes + plane * geo.plane_size + row * f.grid;
           if (!staged) {
             const Line line(origin_of(plane), f.grid, p.src_size[last]);
             if (whole_rows(line, p.src_size[last], p.src_x[last], sources + row, rows)) {
-              std::memcpy(out, src + sources[row], rows * f.grid * sizeof(float));
+              load(*plan.widen, src + sources[row], rows * f.grid, out);
               continue;
             }
             for (int64_t i = 0; i < rows; ++i) fill(line, sources[row + i], src, out + i * f.grid);
             continue;
           }
-          const float* in = buffers.lines + origin_of(plane) - low;
+          const Cell* in = buffers.lines + origin_of(plane) - low;
           for (int64_t i = 0; i < rows; ++i, in += pitch, out += f.grid) {
             if (step == 1) {
-              for (int64_t u = 0; u < f.grid; u += kStep) std::memcpy(out + u, in + u, kStep * sizeof(float));
+              for (int64_t u = 0; u < f.grid; u += kStep) std::memcpy(out + u, in + u, kStep * sizeof(Cell));
             } else {
               for (int64_t u = 0; u < f.grid; ++u) out[u] = in[u * step];
             }
@@ -187,13 +222,22 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
         }
       }
       for (int64_t plane = 0; plane < f.num_planes; ++plane) {
-        float* out = planes + plane * geo.plane_size;
-        std::fill(out + plane_rows * f.grid, out + geo.plane_size, 0.0f);
+        Cell* out = planes + plane * geo.plane_size;
+        std::fill(out + plane_rows * f.grid, out + geo.plane_size, Cell());
       }
     }
-    std::fill(planes, grid + geo.channel_stride, 0.0f);
+    std::fill(planes, grid + geo.channel_stride, Cell());
   }
-  std::fill_n(grid, kGridSlack, 0.0f);  // the last tile may read beyond the last channel
+  std::fill_n(grid, kGridSlack, Cell());  // the last tile may read beyond the last channel
 }
+
+#define INSTANTIATE(T)                                                                           \
+  template void gather(const Plan&, const Geometry&, const ConvProblem&, const Block&, const T*, \
+                       const GatherBuffers<Sum<T>>&, Sum<T>*)
+INSTANTIATE(float);
+INSTANTIATE(double);
+INSTANTIATE(Float16);
+INSTANTIATE(Bfloat16);
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels

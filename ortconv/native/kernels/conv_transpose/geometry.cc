@@ -150,6 +150,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   // Planar or halo, from the last axis outwards; the first axis wastes nothing unless images are laid end to end.
   // Work per position and src channel is what the waste is a fraction of.
   const int64_t work = plan.oc * plan.num_taps;
+  const auto cell_bytes = static_cast<int64_t>(plan.cell_bytes);
   int64_t planes = 1;
   for (int a = 0; a <= last; ++a) planes *= axis[a].num_planes;
   for (int a = last; a >= 0; --a) {
@@ -161,7 +162,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     AxisFrame planar = f;
     make_planar(plan.op, plan.axis[a], planar, problem.pad[a]);
     const int64_t planes_then = planes / f.num_planes * planar.num_planes;
-    const int64_t least_bytes = plan.ic * planes_then * std::min(all_positions, kMinPositions) * 4;
+    const int64_t least_bytes = plan.ic * planes_then * std::min(all_positions, kMinPositions) * cell_bytes;
     const int64_t cost = (planes_then - planes) * (kRowCost + kCopyCost * axis[last].positions);
     // Waste and cost of one row, or of as many elements of an outer axis.
     if (halo * work * axis[last].positions > cost * f.positions && least_bytes <= kGridBytes) {
@@ -172,7 +173,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
-  const int64_t cells_in_l2 = kGridBytes / 4 / std::max<int64_t>(plan.ic, 1);
+  const int64_t cells_in_l2 = kGridBytes / cell_bytes / std::max<int64_t>(plan.ic, 1);
   const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, kMinPositions)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {
@@ -211,7 +212,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   channel_stride = (planes * plane_size + kCopyOverrun + 15) / 16 * 16;
   if (channel_stride % 32 == 0) channel_stride += 16;
 
-  int64_t dst_bytes = problem.mb * problem.oc * 4;
+  int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(plan.element_bytes);
   for (int a = 0; a <= last; ++a) dst_bytes *= problem.dst_size[a];
   store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
 
@@ -219,12 +220,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t unit_rows = plan.units.front().num_classes;
   const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
-  columns = std::clamp<int64_t>(kTileBytes / 4 / block_rows / 32 * 32, 32,
+  columns = std::clamp<int64_t>(kTileBytes / cell_bytes / block_rows / 32 * 32, 32,
                                 block_rows <= kFewRows ? kMaxColumnsOfFewRows : kMaxColumns);
   const int64_t most_blocks = std::max<int64_t>(plan.num_blocks, 1);
-  blocks_per_tile = std::clamp<int64_t>(kTileBytes / 4 / columns / block_rows, 1, most_blocks);
+  blocks_per_tile = std::clamp<int64_t>(kTileBytes / cell_bytes / columns / block_rows, 1, most_blocks);
 
-  const int64_t block_weights = std::max<int64_t>(1, block_oc * plan.ic * plan.num_taps * 4);
+  const int64_t block_weights = std::max<int64_t>(1, block_oc * plan.ic * plan.num_taps * cell_bytes);
   blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, most_blocks);
   // Enough items to balance; their order keeps the copy of src across the items of a block.
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
@@ -235,19 +236,21 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   num_items = plan.g * num_position_blocks * items_per_block;
 
   const int64_t tile_rows = blocks_per_tile * block_rows;
+  const int64_t lines = std::max(kLines * line_capacity(plan.axis[last], axis[last]), kWidenedPositions * plan.ic);
   const int64_t sources = outer_planes * batch_block * image_rows;
-  slice_tile = align64((plan.ic * channel_stride + kGridSlack) * 4);
-  slice_rows = slice_tile + align64(tile_rows * columns * 4);
-  slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(float*)));
+  slice_tile = align64((plan.ic * channel_stride + kGridSlack) * cell_bytes);
+  slice_rows = slice_tile + align64(tile_rows * columns * cell_bytes);
+  slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(void*)));
   slice_sources = slice_segments + align64((columns / axis[last].grid + 2) * static_cast<int64_t>(sizeof(Segment)));
   slice_lines = slice_sources + align64(sources * 8);
-  slice_size = slice_lines + align64(kLines * line_capacity(plan.axis[last], axis[last]) * 4);
+  slice_size = slice_lines + align64(lines * cell_bytes);
   tap_offsets = 0;
   phases = align64(plan.num_taps * 8);
   int64_t num_phases = 0;
   for (int a = 0; a <= last; ++a) num_phases += plan.axis[a].dst_step;
-  packed = phases + align64(num_phases * 8);
-  slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * 4) : 0);
+  bias = phases + align64(num_phases * 8);
+  packed = bias + align64(problem.oc * cell_bytes);
+  slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * cell_bytes) : 0);
   total = slices + static_cast<size_t>(threads) * slice_size;
 }
 

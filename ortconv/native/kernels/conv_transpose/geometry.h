@@ -21,10 +21,11 @@
 namespace ortconv::kernels {
 
 constexpr int64_t kMaxPlanarTaps = 16;
-constexpr int64_t kMaxColumns = 128;  // widest tile of positions, but for tiles of few rows
-constexpr int64_t kLines = 32;        // rows of src that the copy prepares at a time
-constexpr int64_t kCopyOverrun = 7;   // floats that the copy may write beyond a row
-constexpr int64_t kGridSlack = 64;    // floats after the last channel of the copy of src
+constexpr int64_t kMaxColumns = 128;       // widest tile of positions, but for tiles of few rows
+constexpr int64_t kLines = 32;             // rows of src that the copy prepares at a time
+constexpr int64_t kWidenedPositions = 16;  // positions of src, all channels, that it widens at a time
+constexpr int64_t kCopyOverrun = 7;        // cells that the copy may write beyond a row
+constexpr int64_t kGridSlack = 64;         // cells after the last channel of the copy of src
 
 int64_t floor_div(int64_t a, int64_t b);
 
@@ -57,8 +58,8 @@ struct Geometry {
   int64_t num_items = 0;                     // none: dst is empty, and the rest of this is not filled in
   Store store;
 
-  // Byte offsets into the scratch: shared tables, then packed weights, then one slice per thread.
-  size_t tap_offsets, phases, packed, slices, total = 0;
+  // Byte offsets into the scratch: shared tables, then widened bias and packed weights, then one slice per thread.
+  size_t tap_offsets, phases, bias, packed, slices, total = 0;
   // Inside a slice, which begins with the copy of src.
   size_t slice_size, slice_tile, slice_rows, slice_segments, slice_sources, slice_lines;
 
@@ -72,7 +73,7 @@ int64_t shift_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int6
 // Where the grid holds what tap k (of class r) reads at position 0.
 TapPlace place_tap(Op op, const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r, int64_t k);
 
-// Floats of the buffer for one zero-padded row of src.
+// Cells of the buffer for one zero-padded row of src.
 int64_t line_capacity(const AxisPlan& axis, const AxisFrame& frame);
 
 // The src index that cell 0 of a plane holds, relative to the start of the block.

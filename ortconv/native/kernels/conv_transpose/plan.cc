@@ -1,8 +1,9 @@
 #include "kernels/conv_transpose/plan.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <map>
+#include <type_traits>
 
 namespace ortconv::kernels {
 namespace {
@@ -114,63 +115,23 @@ int64_t choose_k_chunk(const Plan& plan) {
   return std::max<int64_t>(1, (plan.ic + chunks - 1) / chunks);
 }
 
-// The weights may be laid out in any order but are dense.
-bool all_finite(const ConvProblem& p, Op op, int64_t taps, const float* wei) {
-  const int64_t count = (op == Op::kConvTranspose ? p.ic * (p.oc / p.g) : p.oc * (p.ic / p.g)) * taps;
-  return std::all_of(wei, wei + count, [](float w) { return std::isfinite(w); });
-}
+// Infinities and NaN of T have all of these bits.
+constexpr uint32_t exponent_of(float) { return 0x7f800000; }
+constexpr uint64_t exponent_of(double) { return 0x7ff0000000000000; }
+constexpr uint16_t exponent_of(Float16) { return 0x7c00; }
+constexpr uint16_t exponent_of(Bfloat16) { return 0x7f80; }
 
-}  // namespace
-
-void PlanDeleter::operator()(Plan* plan) const { delete plan; }
-
-PlanPtr make_plan(Op op, const ConvProblem& p, const float* wei_const, const ArchFlags& arch) {
-  int64_t taps = 1, classes = 1;
-  for (int a = 0; a < p.ndims; ++a) {
-    taps *= p.ker[a];
-    if (op == Op::kConvTranspose) classes *= p.stride[a];
-    if (taps > kMaxTaps || classes > kMaxTaps) return nullptr;
-  }
-  // A tap that falls outside src meets a zero of the padded copy, which an infinite weight would turn into NaN.
-  if (wei_const != nullptr && !all_finite(p, op, taps, wei_const)) return nullptr;
-  PlanPtr plan(new Plan{});
-  plan->op = op;
-  plan->ndims = p.ndims;
-  plan->g = p.g;
-  plan->ic = p.ic / p.g;
-  plan->oc = p.oc / p.g;
-  plan->num_classes = classes;
-  plan->num_taps = taps;
-  plan->gemm = &get_gemm_kernel(arch);
-  plan->interleave = &get_interleave_kernel(arch);
-  plan->transpose = &get_transpose_kernel(arch);
-  plan->wei_0 = p.wei_0;
-  plan->wei_1 = p.wei_1;
-  plan->merged = plan->oc < kMergeBelow && classes > 1;
-  for (int a = 0; a < p.ndims; ++a) {
-    plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->merged);
-  }
-  plan_groups(*plan, p.wei_x);
-  plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->gemm->mr - 1) / plan->gemm->mr;
-  plan->k_chunk = choose_k_chunk(*plan);
-  if (wei_const != nullptr) {
-    plan->packed.resize(plan->packed_size());
-    for (int64_t g = 0; g < plan->g; ++g) {
-      for (int64_t b = 0; b < plan->num_blocks; ++b) pack_weights(*plan, wei_const, g, b, plan->packed.data());
-    }
-  }
-  return plan;
-}
-
-void pack_weights(const Plan& plan, const float* wei, int64_t group_index, int64_t block, float* packed) {
+// Packed weights of T for one (group, block), as pack_weights().
+template <class T>
+void pack_block(const Plan& plan, const T* wei, int64_t group_index, int64_t block, Sum<T>* packed) {
   const int64_t oc_begin = plan.block_begin(block), oc_count = plan.block_begin(block + 1) - oc_begin;
   const bool transposed = plan.op == Op::kConvTranspose;
   const int64_t oc_stride = transposed ? plan.wei_1 : plan.wei_0;
   const int64_t ic_stride = transposed ? plan.wei_0 : plan.wei_1;
   wei += group_index * (transposed ? plan.ic : plan.oc) * plan.wei_0 + oc_begin * oc_stride;
   for (const GemmGroup& group : plan.groups) {
-    float* out = packed + plan.packed_offset(group_index, block, group);
-    const Panels panels(oc_count * group.num_classes, plan.gemm->mr);
+    Sum<T>* out = packed + plan.packed_offset(group_index, block, group);
+    const Panels panels(oc_count * group.num_classes, plan.mr);
     for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
       const int64_t c1 = std::min(c0 + plan.k_chunk, plan.ic);
       for (int64_t panel = 0; panel < panels.count; ++panel) {
@@ -182,13 +143,91 @@ void pack_weights(const Plan& plan, const float* wei, int64_t group_index, int64
             offset[row] = oc * oc_stride + group.wei_offset[cls * group.num_taps + tap];
           }
           for (int64_t c = c0; c < c1; ++c, out += rows) {
-            const float* in = wei + c * ic_stride;
-            for (int64_t row = 0; row < rows; ++row) out[row] = in[offset[row]];
+            const T* in = wei + c * ic_stride;
+            for (int64_t row = 0; row < rows; ++row) out[row] = widen(in[offset[row]]);
           }
         }
       }
     }
   }
+}
+
+}  // namespace
+
+void PlanDeleter::operator()(Plan* plan) const { delete plan; }
+
+PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
+  int64_t taps = 1, classes = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    taps *= p.ker[a];
+    if (op == Op::kConvTranspose) classes *= p.stride[a];
+    if (taps > kMaxTaps || classes > kMaxTaps) return nullptr;
+  }
+  // A tap that falls outside src meets a zero of the padded copy, which an infinite weight would turn into NaN.
+  if (wei_const != nullptr && !all_finite(op, p, dtype, wei_const)) return nullptr;
+  PlanPtr plan(new Plan{});
+  plan->op = op;
+  plan->dtype = dtype;
+  with_float_type(dtype, [&](auto zero) {
+    plan->element_bytes = sizeof(zero);
+    plan->cell_bytes = sizeof(Sum<decltype(zero)>);
+  });
+  plan->ndims = p.ndims;
+  plan->g = p.g;
+  plan->ic = p.ic / p.g;
+  plan->oc = p.oc / p.g;
+  plan->num_classes = classes;
+  plan->num_taps = taps;
+  if (dtype == DataType::kDouble) {
+    plan->gemm = &get_gemm_f64_kernel(arch);
+  } else {
+    plan->gemm = &get_gemm_kernel(arch);
+  }
+  plan->mr = std::visit([](const auto* kernel) { return kernel->mr; }, plan->gemm);
+  plan->interleave = &get_interleave_kernel(arch);
+  plan->transpose = &get_transpose_kernel(arch);
+  plan->widen = &get_widen_kernel(arch);
+  plan->wei_0 = p.wei_0;
+  plan->wei_1 = p.wei_1;
+  plan->merged = plan->oc < kMergeBelow && classes > 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->merged);
+  }
+  plan_groups(*plan, p.wei_x);
+  plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->mr - 1) / plan->mr;
+  plan->k_chunk = choose_k_chunk(*plan);
+  if (wei_const != nullptr) {
+    plan->packed = Buffer(plan->packed_size() * plan->cell_bytes);
+    for (int64_t g = 0; g < plan->g; ++g) {
+      for (int64_t b = 0; b < plan->num_blocks; ++b) pack_weights(*plan, wei_const, g, b, plan->packed.as<void>());
+    }
+  }
+  return plan;
+}
+
+void pack_weights(const Plan& plan, const void* wei, int64_t group_index, int64_t block, void* packed) {
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    pack_block(plan, static_cast<const T*>(wei), group_index, block, static_cast<Sum<T>*>(packed));
+  });
+}
+
+// The weights may be laid out in any order but are dense.
+bool all_finite(Op op, const ConvProblem& p, DataType dtype, const void* wei) {
+  int64_t count = op == Op::kConvTranspose ? p.ic * (p.oc / p.g) : p.oc * (p.ic / p.g);
+  for (int a = 0; a < p.ndims; ++a) count *= p.ker[a];
+  return with_float_type(dtype, [&](auto zero) {
+    constexpr auto kExponent = exponent_of(decltype(zero)());
+    using Bits = std::remove_const_t<decltype(kExponent)>;
+    const auto* bytes = static_cast<const unsigned char*>(wei);
+    Bits found = 0;  // no early exit, so that the loop vectorizes
+    for (int64_t i = 0; i < count; ++i) {
+      Bits bits;
+      std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+      found |= (bits & kExponent) == kExponent ? 1 : 0;
+    }
+    return found == 0;
+  });
 }
 
 }  // namespace ortconv::kernels

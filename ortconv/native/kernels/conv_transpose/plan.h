@@ -7,12 +7,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <variant>
 #include <vector>
 
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
 #include "kernels/transpose/transpose.h"
+#include "kernels/widen/widen.h"
 
 namespace ortconv::kernels {
 
@@ -51,8 +55,30 @@ struct Unit {
   std::vector<int64_t> outer_class;  // [num_classes / classes of the last axis][axes before the last]: the residues
 };
 
+// Memory of 64-byte aligned bytes; none at first.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(size_t bytes) : data_(static_cast<char*>(::operator new(bytes, kAlignment))) {}
+
+  bool empty() const { return data_ == nullptr; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_.get());
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Delete {
+    void operator()(char* data) const { ::operator delete(data, kAlignment); }
+  };
+  std::unique_ptr<char, Delete> data_;
+};
+
 struct Plan {
   Op op;
+  DataType dtype;                    // of src, weights, bias and dst
+  size_t element_bytes, cell_bytes;  // of them; of an element of the GEMM's operands and sums
   int ndims;
   int64_t g, ic, oc;  // channels per group
   AxisPlan axis[kMaxSpatial];
@@ -67,12 +93,18 @@ struct Plan {
   int64_t k_chunk;
   int64_t block_begin(int64_t block) const { return oc * block / num_blocks; }
 
-  const GemmKernel* gemm;
+  int64_t mr;  // of the GEMM kernel
+  std::variant<const GemmKernel*, const BasicGemmKernel<double>*> gemm;
+  template <class T>
+  const BasicGemmKernel<T>& gemm_kernel() const {
+    return **std::get_if<const BasicGemmKernel<T>*>(&gemm);
+  }
   const InterleaveKernel* interleave;
   const TransposeKernel* transpose;
+  const WidenKernel* widen;
 
   int64_t wei_0, wei_1;
-  std::vector<float> packed;  // empty when the weights are not constant
+  Buffer packed;  // empty when the weights are not constant
 
   int64_t packed_size() const { return g * oc * ic * num_taps; }
   // Packed weights of one block of dst channels and one GEMM group, laid out [chunk][panel][tap][src channel][row].
@@ -90,6 +122,6 @@ struct Panels {
 };
 
 // Packs the weights of one (group, block) into `packed`, the start of the whole packed array.
-void pack_weights(const Plan& plan, const float* wei, int64_t group_index, int64_t block, float* packed);
+void pack_weights(const Plan& plan, const void* wei, int64_t group_index, int64_t block, void* packed);
 
 }  // namespace ortconv::kernels

@@ -22,32 +22,36 @@ struct Cut {
 };
 
 // One row of dst: element phases * i + p is rows[p][i] + bias. dst points at element 0. Leaves `rows` changed.
-void write_row(InterleaveFn interleave, const float** rows, int64_t phases, const Cut& cut, float bias, float* dst,
+template <class T>
+void write_row(InterleaveFn<T> interleave, const Sum<T>** rows, int64_t phases, const Cut& cut, Sum<T> bias, T* dst,
                Store store) {
-  for (int64_t p = cut.head_begin; p < cut.head_end; ++p) dst[p] = rows[p][0] + bias;
+  for (int64_t p = cut.head_begin; p < cut.head_end; ++p) round_to(dst + p, rows[p][0] + bias);
   if (cut.first > 0) {
     for (int64_t p = 0; p < phases; ++p) ++rows[p];
     dst += phases;
   }
   if (cut.whole > 0) interleave(rows, phases, cut.whole, bias, dst, store);
-  for (int64_t p = 0; p < cut.tail; ++p) dst[cut.whole * phases + p] = rows[p][cut.whole] + bias;
+  for (int64_t p = 0; p < cut.tail; ++p) round_to(dst + cut.whole * phases + p, rows[p][cut.whole] + bias);
 }
 
 // The same where the elements of the row lie dst_step apart.
-void write_row_strided(const float* const* rows, int64_t phases, int64_t begin, int64_t end, float bias, float* dst,
+template <class T>
+void write_row_strided(const Sum<T>* const* rows, int64_t phases, int64_t begin, int64_t end, Sum<T> bias, T* dst,
                        int64_t dst_step) {
   for (int64_t p = 0; p < phases; ++p) {
-    const float* row = rows[p];
+    const Sum<T>* row = rows[p];
     const int64_t first = p < begin ? 1 : 0;
-    float* out = dst + (first * phases + p) * dst_step;
-    for (int64_t i = first; i * phases + p < end; ++i, out += phases * dst_step) *out = row[i] + bias;
+    T* out = dst + (first * phases + p) * dst_step;
+    for (int64_t i = first; i * phases + p < end; ++i, out += phases * dst_step) round_to(out, row[i] + bias);
   }
 }
 
-// The same for all dst channels at once where they are next to each other in dst: `channel_stride` floats lie between
+// The same for all dst channels at once where they are next to each other in dst: `channel_stride` sums lie between
 // the rows of two channels.
-void write_channels_last(TransposeFn transpose, const float* const* rows, int64_t phases, int64_t begin, int64_t end,
-                         int64_t channels, int64_t channel_stride, const float* bias, float* dst, int64_t dst_step) {
+template <class T>
+void write_channels_last(TransposeFn<T> transpose, const Sum<T>* const* rows, int64_t phases, int64_t begin,
+                         int64_t end, int64_t channels, int64_t channel_stride, const Sum<T>* bias, T* dst,
+                         int64_t dst_step) {
   for (int64_t phase = 0; phase < phases; ++phase) {
     const int64_t first = phase < begin ? 1 : 0;
     const int64_t count = (end - phase + phases - 1) / phases - first;
@@ -59,8 +63,9 @@ void write_channels_last(TransposeFn transpose, const float* const* rows, int64_
 
 }  // namespace
 
-void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_t num_segments, const float* tile,
-             int64_t oc_begin, int64_t oc_count, const float* bias, float* dst) {
+template <class T>
+void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int64_t num_segments, const Sum<T>* tile,
+             int64_t oc_begin, int64_t oc_count, const Sum<T>* bias, T* dst) {
   const Plan& plan = s.plan;
   const ConvProblem& p = s.problem;
   const int last = plan.ndims - 1;
@@ -68,7 +73,7 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
   const int64_t phases = x_axis.dst_step, dst_x = p.dst_x[last];
   const int64_t outer_classes = unit.num_classes / phases;
   const int64_t columns = s.geometry.columns;
-  const float** rows = s.rows;
+  const Sum<T>** rows = s.rows;
   const int64_t* last_phase = s.phases;
   for (int a = 0; a < last; ++a) last_phase += plan.axis[a].dst_step;
 
@@ -91,19 +96,19 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
       }
       if (!inside) continue;
       if (p.dst_c == 1 && dst_x != 1 && oc_count > 1) {
-        const float* row = tile + outer * phases * columns + seg->column;
+        const Sum<T>* row = tile + outer * phases * columns + seg->column;
         for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
-        write_channels_last(plan.transpose->run, rows, phases, begin, end, oc_count, unit.num_classes * columns,
+        write_channels_last(plan.transpose->to<T>(), rows, phases, begin, end, oc_count, unit.num_classes * columns,
                             bias == nullptr ? nullptr : bias + oc_begin, dst + at, dst_x);
         continue;
       }
       for (int64_t oc = 0; oc < oc_count; ++oc) {
-        const float* row = tile + (oc * unit.num_classes + outer * phases) * columns + seg->column;
+        const Sum<T>* row = tile + (oc * unit.num_classes + outer * phases) * columns + seg->column;
         for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
-        const float b = bias == nullptr ? 0.0f : bias[oc_begin + oc];
-        float* out = dst + at + oc * p.dst_c;
+        const Sum<T> b = bias == nullptr ? 0 : bias[oc_begin + oc];
+        T* out = dst + at + oc * p.dst_c;
         if (dst_x == 1) {
-          write_row(plan.interleave->run, rows, phases, cut, b, out, s.geometry.store);
+          write_row(plan.interleave->to<T>(), rows, phases, cut, b, out, s.geometry.store);
         } else {
           write_row_strided(rows, phases, begin, end, b, out, dst_x);
         }
@@ -111,5 +116,14 @@ void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_
     }
   }
 }
+
+#define INSTANTIATE(T)                                                                                            \
+  template void scatter(const Scatter<T>&, const Unit&, const Segment*, int64_t, const Sum<T>*, int64_t, int64_t, \
+                        const Sum<T>*, T*)
+INSTANTIATE(float);
+INSTANTIATE(double);
+INSTANTIATE(Float16);
+INSTANTIATE(Bfloat16);
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels

@@ -18,9 +18,10 @@ struct Segment {
   int64_t batch, position[kMaxSpatial];
 };
 
+template <class Cell>
 struct GatherBuffers {
   int64_t* sources;  // one entry per row of the grid, filled by list_sources
-  float* lines;      // kLines * line_capacity floats
+  Cell* lines;       // kLines * line_capacity cells, or kWidenedPositions of all channels
 };
 
 // For every row of the grid of the axes before the last, [plane][image][grid axes]: the offset into src of the row it
@@ -28,21 +29,25 @@ struct GatherBuffers {
 void list_sources(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block,
                   int64_t* sources);
 
-// Copies the src of a block into `grid`: [channel][plane][image][grid axes].
-void gather(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block,
-            const float* src, const GatherBuffers& buffers, float* grid);
+// Copies the src of a block into `grid`, widened to what sums are formed in: [channel][plane][image][grid axes].
+template <class T>
+void gather(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block, const T* src,
+            const GatherBuffers<Sum<T>>& buffers, Sum<T>* grid);
 
+template <class T>
 struct Scatter {
   const Plan& plan;
   const Geometry& geometry;
   const ConvProblem& problem;
   const int64_t* phases;  // phase of each class of each axis, one axis after the other
-  const float** rows;     // room for one pointer per phase of the last axis
+  const Sum<T>** rows;    // room for one pointer per phase of the last axis
 };
 
-// Writes the tile of `unit` for dst channels [oc_begin, oc_begin + oc_count), counted over all groups, bias added.
+// Writes the tile of `unit` for dst channels [oc_begin, oc_begin + oc_count), counted over all groups, with the bias
+// added and then rounded to T.
 // The tile is [dst channel][class of the unit][columns].
-void scatter(const Scatter& s, const Unit& unit, const Segment* segments, int64_t num_segments, const float* tile,
-             int64_t oc_begin, int64_t oc_count, const float* bias, float* dst);
+template <class T>
+void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int64_t num_segments, const Sum<T>* tile,
+             int64_t oc_begin, int64_t oc_count, const Sum<T>* bias, T* dst);
 
 }  // namespace ortconv::kernels

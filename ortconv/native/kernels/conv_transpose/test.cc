@@ -106,21 +106,23 @@ void each(const std::vector<int64_t>& box, const std::function<void(const std::v
 }
 
 // A problem with random inputs and what must come out of it.
+template <class T>
 struct Example {
   const Shape& shape;
   const ConvProblem p;
-  std::vector<float> src, wei, bias;
+  std::vector<T> src, wei, bias;
   std::vector<double> want, magnitude;  // without the bias
 
   explicit Example(const Shape& s);
 };
 
-Example::Example(const Shape& s) : shape(s), p(problem_of(s)) {
+template <class T>
+Example<T>::Example(const Shape& s) : shape(s), p(problem_of(s)) {
   std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(s.describe())));
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&](int64_t n) {
-    std::vector<float> v(n);
-    for (float& x : v) x = uniform(random);
+    std::vector<T> v(n);
+    for (T& x : v) round_to(&x, uniform(random));
     return v;
   };
   int64_t taps = 1;
@@ -139,7 +141,7 @@ Example::Example(const Shape& s) : shape(s), p(problem_of(s)) {
     const int64_t n = i[0], ic = i[1] * (s.ic / s.g) + i[2], oc = i[1] * (s.oc / s.g) + i[3];
     int64_t w = forward ? oc * p.wei_0 + i[2] * p.wei_1 : ic * p.wei_0 + i[3] * p.wei_1;
     for (int a = 0; a < p.ndims; ++a) w += i[4 + a] * p.wei_x[a];
-    const double weight = wei[w];
+    const double weight = widen(wei[w]);
     each(outer, [&](const std::vector<int64_t>& x) {
       int64_t from = n * p.src_n + ic * p.src_c, to = n * p.dst_n + oc * p.dst_c;
       for (int a = 0; a < last; ++a) {
@@ -153,7 +155,7 @@ Example::Example(const Shape& s) : shape(s), p(problem_of(s)) {
       for (int64_t at = 0; at < moving[last]; ++at, other += s.stride[last]) {
         const int64_t at_src = forward ? other : at, at_dst = forward ? at : other;
         if (at_src < 0 || at_src >= p.src_size[last] || at_dst < 0 || at_dst >= p.dst_size[last]) continue;
-        const double product = src[from + at_src * p.src_x[last]] * weight;
+        const double product = widen(src[from + at_src * p.src_x[last]]) * weight;
         want[to + at_dst * p.dst_x[last]] += product;
         magnitude[to + at_dst * p.dst_x[last]] += std::fabs(product);
       }
@@ -161,10 +163,20 @@ Example::Example(const Shape& s) : shape(s), p(problem_of(s)) {
   });
 }
 
-void check(const Example& example, const ArchFlags& arch, const char* isa) {
+// Half of the distance between 1 and the next number, and between the least numbers.
+struct Rounding {
+  double relative, least;
+};
+Rounding rounding(float) { return {0x1p-24, 0}; }
+Rounding rounding(double) { return {0x1p-53, 0}; }
+Rounding rounding(Float16) { return {0x1p-11, 0x1p-25}; }
+Rounding rounding(Bfloat16) { return {0x1p-8, 0}; }
+
+template <class T>
+void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, const char* isa) {
   const Shape& s = example.shape;
   const ConvProblem& p = example.p;
-  const std::vector<float>&src = example.src, &wei = example.wei, &bias = example.bias;
+  const std::vector<T>&src = example.src, &wei = example.wei, &bias = example.bias;
   const std::vector<double>&want = example.want, &magnitude = example.magnitude;
   int64_t taps = 1;
   for (int64_t k : s.ker) taps *= k;
@@ -174,13 +186,13 @@ void check(const Example& example, const ArchFlags& arch, const char* isa) {
   for (int a = 0; a < kMaxSpatial; ++a) {
     part.src_size[a] = part.dst_size[a] = part.pad[a] = part.src_x[a] = part.dst_x[a] = 0;
   }
-  const PlanPtr plan = make_plan(s.op, part, s.constant ? wei.data() : nullptr, arch);
+  const PlanPtr plan = make_plan(s.op, part, dtype, s.constant ? wei.data() : nullptr, arch);
   if (plan == nullptr) {
     std::printf("FAIL %s [%s]: no plan\n", s.describe().c_str(), isa);
     ++failures;
     return;
   }
-  std::vector<float> first;
+  std::vector<T> first;
   struct Way {
     int threads;
     bool give_weights;
@@ -189,35 +201,41 @@ void check(const Example& example, const ArchFlags& arch, const char* isa) {
   if (s.constant && prefers_columns(*plan, p)) ways.insert(ways.end(), {{1, true}, {3, true}});
   for (const auto [threads, give_weights] : ways) {
     in_columns += give_weights && prefers_columns(*plan, p);
-    constexpr float kGuard = -12345.0f;
-    std::vector<float> dst(want.size() + 32, std::numeric_limits<float>::quiet_NaN());
-    std::fill_n(dst.begin(), 16, kGuard);
-    std::fill_n(dst.end() - 16, 16, kGuard);
+    T guard, nan;
+    std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
+    round_to(&guard, -12345.0f);
+    std::vector<T> dst(want.size() + 32, nan);
+    std::fill_n(dst.begin(), 16, guard);
+    std::fill_n(dst.end() - 16, 16, guard);
     Aligned scratch(scratch_bytes(*plan, p, threads));
     kernels::run(*plan, p, src.data(), give_weights ? wei.data() : nullptr, s.bias ? bias.data() : nullptr,
                  dst.data() + 16, scratch.data, {nullptr, threads == 1 ? serial : threaded, threads});
     ++checked;
     int64_t bad = -1;
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
-      const double b = s.bias ? bias[i % p.dst_n / p.dst_c % s.oc] : 0.0;
+      const double b = s.bias ? widen(bias[i % p.dst_n / p.dst_c % s.oc]) : 0.0;
       const double terms = static_cast<double>(s.ic / s.g * taps) + 2;
-      const double bound = 2 * std::numeric_limits<float>::epsilon() * terms * (magnitude[i] + std::fabs(b)) + 1e-30;
-      if (!(std::fabs(dst[16 + i] - (want[i] + b)) <= bound)) bad = i;
+      const double sums = 2 * std::numeric_limits<Sum<T>>::epsilon() * terms * (magnitude[i] + std::fabs(b)) + 1e-30;
+      const Rounding last = rounding(T());
+      const double bound = sums + last.relative * (std::fabs(want[i] + b) + sums) + last.least;
+      if (!(std::fabs(widen(dst[16 + i]) - (want[i] + b)) <= bound)) bad = i;
     }
     for (int i = 0; i < 16; ++i) {
-      if (dst[i] != kGuard || dst[dst.size() - 1 - i] != kGuard) bad = -2;
+      if (widen(dst[i]) != widen(guard) || widen(dst[dst.size() - 1 - i]) != widen(guard)) bad = -2;
     }
     if (threads == 1) {  // comes first of each pair
       first = dst;
-    } else if (bad == -1 && std::memcmp(first.data() + 16, dst.data() + 16, want.size() * sizeof(float)) != 0) {
+    } else if (bad == -1 && std::memcmp(first.data() + 16, dst.data() + 16, want.size() * sizeof(T)) != 0) {
       bad = -3;
     }
     if (bad != -1) {
       ++failures;
-      std::printf("FAIL %s [%s, %d threads]: ", s.describe().c_str(), isa, threads);
+      std::printf("FAIL %s [%s, type %d, %d threads]: ", s.describe().c_str(), isa, static_cast<int>(dtype), threads);
       if (bad == -2) std::printf("wrote outside dst\n");
       if (bad == -3) std::printf("differs from one thread\n");
-      if (bad >= 0) std::printf("dst[%ld] = %.9g, want %.9g\n", static_cast<long>(bad), dst[16 + bad], want[bad]);
+      if (bad >= 0)
+        std::printf("dst[%ld] = %.9g, want %.9g\n", static_cast<long>(bad), static_cast<double>(widen(dst[16 + bad])),
+                    want[bad]);
       return;
     }
   }
@@ -308,13 +326,13 @@ std::vector<Shape> shapes(int random_count) {
 
 void refuses_what_it_cannot_do() {
   Shape s{Op::kConvTranspose, {2, 2}, {65, 65}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
-  if (make_plan(s.op, problem_of(s), nullptr, ArchFlags{}) != nullptr) {
+  if (make_plan(s.op, problem_of(s), DataType::kFloat, nullptr, ArchFlags{}) != nullptr) {
     ++failures;
     std::printf("FAIL: took more taps than kMaxTaps\n");
   }
   Shape t{Op::kConvTranspose, {2}, {1}, {1}, {1}, {0}, {0}};
   const float inf = std::numeric_limits<float>::infinity();
-  if (make_plan(t.op, problem_of(t), &inf, ArchFlags{}) != nullptr) {
+  if (make_plan(t.op, problem_of(t), DataType::kFloat, &inf, ArchFlags{}) != nullptr) {
     ++failures;
     std::printf("FAIL: took an infinite weight\n");
   }
@@ -325,16 +343,22 @@ void refuses_what_it_cannot_do() {
 int main(int argc, char** argv) {
   const int random_count = argc > 1 ? std::atoi(argv[1]) : 400;
   const ArchFlags& host = ArchFlags::host();
-  ArchFlags portable, avx2;
-  avx2.avx2_fma = true;
   refuses_what_it_cannot_do();
+  constexpr DataType kOthers[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kDouble};
+  size_t count = 0;
   for (const Shape& s : shapes(random_count)) {
     const ConvProblem p = problem_of(s);
     if (std::any_of(p.dst_size, p.dst_size + p.ndims, [](int64_t size) { return size < 0; })) continue;
-    const Example example(s);
-    check(example, portable, "portable");
-    if (host.avx2_fma) check(example, avx2, "avx2");
-    if (host.avx512) check(example, host, "avx512");
+    for (const DataType dtype : {DataType::kFloat, kOthers[count++ % std::size(kOthers)]}) {
+      with_float_type(dtype, [&](auto zero) {
+        const Example<decltype(zero)> example(s);
+        check(example, dtype, ArchFlags{}, "portable");
+        ArchFlags avx2;
+        avx2.avx2_fma = true;
+        if (host.avx2_fma) check(example, dtype, avx2, "avx2");
+        if (host.avx512) check(example, dtype, host, "avx512");
+      });
+    }
   }
   if (in_columns == 0) {
     ++failures;

@@ -7,27 +7,39 @@ namespace ortconv::kernels {
   static_assert(mr <= kMaxRows, "raise kMaxRows");
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
+#define GEMM_KERNEL(flag, name, mr, nr)    \
+  void name(const BasicGemmArgs<double>&); \
+  static_assert(mr <= kMaxRows, "raise kMaxRows");
+#include "kernels/gemm/kernels_f64.inc"
+#undef GEMM_KERNEL
 
 namespace {
 
+template <class T>
 struct Entry {
   bool (*fits)(const ArchFlags&);
-  GemmKernel kernel;
+  BasicGemmKernel<T> kernel;
 };
 
 #define GEMM_KERNEL(flag, name, mr, nr) \
   {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name}},
-const Entry kEntries[] = {
+const Entry<float> kEntries[] = {
 #include "kernels/gemm/kernels.inc"
+};
+const Entry<double> kEntriesF64[] = {
+#include "kernels/gemm/kernels_f64.inc"
 };
 #undef GEMM_KERNEL
 
-}  // namespace
-
-const GemmKernel& get_gemm_kernel(const ArchFlags& arch) {
-  const Entry* entry = kEntries;
+template <class T>
+const BasicGemmKernel<T>& best(const Entry<T>* entry, const ArchFlags& arch) {
   while (!entry->fits(arch)) ++entry;  // ends at the portable kernel, which fits everything
   return entry->kernel;
 }
+
+}  // namespace
+
+const GemmKernel& get_gemm_kernel(const ArchFlags& arch) { return best(kEntries, arch); }
+const BasicGemmKernel<double>& get_gemm_f64_kernel(const ArchFlags& arch) { return best(kEntriesF64, arch); }
 
 }  // namespace ortconv::kernels

@@ -14,34 +14,37 @@ namespace {
 
 int failures = 0, checked = 0;
 
-void check(const GemmKernel& kernel, int64_t rows, int64_t cols, int64_t taps, int64_t k, bool accumulate) {
+template <class T>
+void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t taps, int64_t k, bool accumulate) {
   const int64_t ldb = cols + 7;
   std::mt19937 random(1);
-  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::uniform_real_distribution<T> uniform(-1, 1);
   std::vector<int64_t> offsets(taps);
   for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
-  std::vector<float> a(taps * k * rows), b(k * ldb), c(rows * cols);
-  for (std::vector<float>* v : {&a, &b, &c}) {
-    for (float& x : *v) x = uniform(random);
+  std::vector<T> a(taps * k * rows), b(k * ldb), c(rows * cols);
+  for (std::vector<T>* v : {&a, &b, &c}) {
+    for (T& x : *v) x = uniform(random);
   }
-  const std::vector<float> before = c;
-  std::vector<float*> c_rows;
+  const std::vector<T> before = c;
+  std::vector<T*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
   kernel.run({rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), accumulate});
   ++checked;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < cols; ++n) {
       const int64_t at = (rows - 1 - r) * cols + n;
-      double want = accumulate ? before[at] : 0.0, magnitude = std::fabs(want);
+      long double want = accumulate ? before[at] : T(), magnitude = std::fabs(want);
       for (int64_t tap = 0; tap < taps; ++tap) {
         for (int64_t i = 0; i < k; ++i) {
-          const double product = static_cast<double>(a[(tap * k + i) * rows + r]) * b[offsets[tap] + i * ldb + n];
+          const long double product =
+              static_cast<long double>(a[(tap * k + i) * rows + r]) * b[offsets[tap] + i * ldb + n];
           want += product;
           magnitude += std::fabs(product);
         }
       }
       // One rounding per product and sum.
-      const double bound = 2 * std::numeric_limits<float>::epsilon() * static_cast<double>(taps * k + 1) * magnitude;
+      const long double bound =
+          2 * std::numeric_limits<T>::epsilon() * static_cast<long double>(taps * k + 1) * magnitude;
       if (!(std::fabs(c[at] - want) <= bound)) {
         ++failures;
         std::printf("FAIL %s rows %ld cols %ld taps %ld k %ld %s\n", kernel.name, static_cast<long>(rows),
@@ -53,6 +56,20 @@ void check(const GemmKernel& kernel, int64_t rows, int64_t cols, int64_t taps, i
   }
 }
 
+template <class T>
+void check_all(const BasicGemmKernel<T>& kernel) {
+  for (int64_t rows = 1; rows <= kernel.mr; ++rows) {
+    for (int64_t cols = kGemmColumns; cols <= 8 * kGemmColumns; cols += kGemmColumns) {
+      for (const int64_t taps : {1, 3}) {
+        for (const int64_t k : {1, 2, 33}) {
+          for (const bool accumulate : {false, true}) check(kernel, rows, cols, taps, k, accumulate);
+        }
+      }
+    }
+  }
+  std::printf("%s\n", kernel.name);
+}
+
 }  // namespace
 
 int main() {
@@ -60,20 +77,14 @@ int main() {
   ArchFlags avx2;
   avx2.avx2_fma = host.avx2_fma;
   const GemmKernel* seen = nullptr;
+  const BasicGemmKernel<double>* seen_f64 = nullptr;
   for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
     const GemmKernel& kernel = get_gemm_kernel(arch);
-    if (&kernel == seen) continue;
+    if (&kernel != seen) check_all(kernel);
     seen = &kernel;
-    for (int64_t rows = 1; rows <= kernel.mr; ++rows) {
-      for (int64_t cols = kGemmColumns; cols <= 8 * kGemmColumns; cols += kGemmColumns) {
-        for (const int64_t taps : {1, 3}) {
-          for (const int64_t k : {1, 2, 33}) {
-            for (const bool accumulate : {false, true}) check(kernel, rows, cols, taps, k, accumulate);
-          }
-        }
-      }
-    }
-    std::printf("%s\n", kernel.name);
+    const BasicGemmKernel<double>& f64 = get_gemm_f64_kernel(arch);
+    if (&f64 != seen_f64) check_all(f64);
+    seen_f64 = &f64;
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");

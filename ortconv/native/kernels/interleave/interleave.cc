@@ -6,7 +6,9 @@
 
 namespace ortconv::kernels {
 
-#define INTERLEAVE_KERNEL(flag, name, fence) void name(const float* const*, int64_t, int64_t, float, float*, Store);
+#define INTERLEAVE_KERNEL(flag, name, fence) \
+  template <class T>                         \
+  void name(const Sum<T>* const*, int64_t, int64_t, Sum<T>, T*, Store);
 #include "kernels/interleave/kernels.inc"
 #undef INTERLEAVE_KERNEL
 
@@ -22,8 +24,9 @@ struct Entry {
   InterleaveKernel kernel;
 };
 
-#define INTERLEAVE_KERNEL(flag, name, fence) \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name, fence}},
+#define INTERLEAVE_KERNEL(flag, name, fence)                            \
+  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, \
+   {#name, {name<float>, name<double>, name<Float16>, name<Bfloat16>}, fence}},
 const Entry kEntries[] = {
 #include "kernels/interleave/kernels.inc"
 };

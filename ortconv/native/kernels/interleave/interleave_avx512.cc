@@ -4,79 +4,95 @@
 
 #include "kernels/interleave/interleave.h"
 #include "kernels/unroll.h"
+#include "kernels/vector_avx512.h"
 
 namespace ortconv::kernels {
 
-void interleave_f32_generic(const float* const* src, int64_t phases, int64_t n, float bias, float* dst, Store store);
+template <class T>
+void interleave_generic(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store);
 
 namespace {
 
-constexpr int kLanes = 16;
+using avx512::kLanes;
 
-// Lane l of output vector v is element (16v + l) / P of phase (16v + l) % P.
-template <int P>
+// Of every output vector v: lane l is element (L v + l) / P of phase (L v + l) % P.
+template <int P, int L>
 struct Shuffle {
-  alignas(64) int32_t index[P][kLanes];
-  __mmask16 phase[P][P];  // [v][p]: the lanes of vector v that phase p fills
+  using Index = std::conditional_t<L == 16, int32_t, int64_t>;
+  using Mask = std::conditional_t<L == 16, __mmask16, __mmask8>;
+  alignas(64) Index index[P][L];
+  Mask phase[P][P];  // [v][p]: the lanes of vector v that phase p fills
 
   constexpr Shuffle() : index{}, phase{} {
     for (int v = 0; v < P; ++v) {
-      for (int l = 0; l < kLanes; ++l) {
-        index[v][l] = (kLanes * v + l) / P;
-        phase[v][(kLanes * v + l) % P] |= static_cast<__mmask16>(1u << l);
+      for (int l = 0; l < L; ++l) {
+        index[v][l] = (L * v + l) / P;
+        phase[v][(L * v + l) % P] |= static_cast<Mask>(1u << l);
       }
     }
   }
 };
 
-// Output vector v of the 16 elements in `row`.
-template <int P>
-__m512 shuffle(const __m512* row, int v) {
+__m512 permute(__m512 otherwise, __mmask16 lanes, __m512i index, __m512 v) {
+  return _mm512_mask_permutexvar_ps(otherwise, lanes, index, v);
+}
+__m512d permute(__m512d otherwise, __mmask8 lanes, __m512i index, __m512d v) {
+  return _mm512_mask_permutexvar_pd(otherwise, lanes, index, v);
+}
+
+// Output vector v of the L elements in `row`.
+template <int P, int L, class Vector>
+Vector shuffle(const Vector* row, int v) {
   if constexpr (P == 1) return row[0];
-  static constexpr Shuffle<P> kShuffle;
+  static constexpr Shuffle<P, L> kShuffle;
   const __m512i index = _mm512_load_si512(kShuffle.index[v]);
-  __m512 out = _mm512_maskz_permutexvar_ps(kShuffle.phase[v][0], index, row[0]);
+  Vector out = permute(Vector{}, kShuffle.phase[v][0], index, row[0]);
   ORTCONV_UNROLL
-  for (int p = 1; p < P; ++p) out = _mm512_mask_permutexvar_ps(out, kShuffle.phase[v][p], index, row[p]);
+  for (int p = 1; p < P; ++p) out = permute(out, kShuffle.phase[v][p], index, row[p]);
   return out;
 }
 
-// Elements [i, i + n), n <= 16, of every phase, to dst.
-template <int P>
-void store_masked(const float* const* src, int64_t i, int64_t n, float bias, float* dst) {
-  const __mmask16 load = static_cast<__mmask16>((1u << n) - 1);
-  __m512 row[P];
+// Elements [i, i + n), n <= kLanes, of every phase, to dst.
+template <int P, class T>
+void store_masked(const Sum<T>* const* src, int64_t i, int64_t n, Sum<T> bias, T* dst) {
+  constexpr int kWidth = kLanes<T>;
+  decltype(avx512::load(src[0])) row[P];
   ORTCONV_UNROLL
-  for (int p = 0; p < P; ++p) row[p] = _mm512_add_ps(_mm512_maskz_loadu_ps(load, src[p] + i), _mm512_set1_ps(bias));
+  for (int p = 0; p < P; ++p) {
+    row[p] = avx512::add(avx512::load(avx512::first<T>(n), src[p] + i), avx512::broadcast(bias));
+  }
   ORTCONV_UNROLL
   for (int v = 0; v < P; ++v) {
-    const int64_t room = n * P - kLanes * v;
-    if (room >= kLanes) {
-      _mm512_storeu_ps(dst + kLanes * v, shuffle<P>(row, v));
+    const int64_t room = n * P - kWidth * v;
+    if (room >= kWidth) {
+      avx512::store(dst + kWidth * v, shuffle<P, kWidth>(row, v));
     } else if (room > 0) {
-      _mm512_mask_storeu_ps(dst + kLanes * v, static_cast<__mmask16>((1u << room) - 1), shuffle<P>(row, v));
+      avx512::store(avx512::first<T>(room), dst + kWidth * v, shuffle<P, kWidth>(row, v));
     }
   }
 }
 
-// [floats missing to a cache line]: elements to write before dst is on it, or -1 if no number of them does it.
-template <int P>
+// [elements of dst missing to a vector's alignment]: elements of each phase to write before dst has it, or -1 if no
+// number of them does it.
+template <int P, int L>
 struct Heads {
-  int8_t elements[kLanes];
+  int8_t elements[L];
 
   constexpr Heads() : elements{} {
     for (int8_t& e : elements) e = -1;
-    for (int n = kLanes - 1; n >= 0; --n) elements[n * P % kLanes] = static_cast<int8_t>(n);
+    for (int n = L - 1; n >= 0; --n) elements[n * P % L] = static_cast<int8_t>(n);
   }
 };
 
-template <int P>
-void interleave(const float* const* src, int64_t n, float bias, float* dst, Store store) {
-  const __m512 bias16 = _mm512_set1_ps(bias);
+template <int P, class T>
+void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst, Store store) {
+  constexpr int kWidth = kLanes<T>;
+  const auto add = avx512::broadcast(bias);
   int64_t i = 0;
   if (store == Store::kStream) {
-    static constexpr Heads<P> kHeads;
-    const int64_t head = kHeads.elements[(0 - reinterpret_cast<uintptr_t>(dst)) % 64 / sizeof(float)];
+    static constexpr Heads<P, kWidth> kHeads;
+    const uintptr_t missing = (0 - reinterpret_cast<uintptr_t>(dst)) % (kWidth * sizeof(T));
+    const int64_t head = kHeads.elements[missing / sizeof(T)];
     if (head < 0 || head > n) {
       store = Store::kCached;
     } else if (head > 0) {
@@ -84,17 +100,17 @@ void interleave(const float* const* src, int64_t n, float bias, float* dst, Stor
       i = head;
     }
   }
-  for (; i + kLanes <= n; i += kLanes) {
-    float* out = dst + i * P;
-    __m512 row[P];
+  for (; i + kWidth <= n; i += kWidth) {
+    T* out = dst + i * P;
+    decltype(avx512::load(src[0])) row[P];
     ORTCONV_UNROLL
-    for (int p = 0; p < P; ++p) row[p] = _mm512_add_ps(_mm512_loadu_ps(src[p] + i), bias16);
-    if (store == Store::kStream) {  // only on whole lines: out is aligned here
+    for (int p = 0; p < P; ++p) row[p] = avx512::add(avx512::load(src[p] + i), add);
+    if (store == Store::kStream) {  // only whole vectors: out is aligned here
       ORTCONV_UNROLL
-      for (int v = 0; v < P; ++v) _mm512_stream_ps(out + kLanes * v, shuffle<P>(row, v));
+      for (int v = 0; v < P; ++v) avx512::stream(out + kWidth * v, shuffle<P, kWidth>(row, v));
     } else {
       ORTCONV_UNROLL
-      for (int v = 0; v < P; ++v) _mm512_storeu_ps(out + kLanes * v, shuffle<P>(row, v));
+      for (int v = 0; v < P; ++v) avx512::store(out + kWidth * v, shuffle<P, kWidth>(row, v));
     }
   }
   if (i < n) store_masked<P>(src, i, n - i, bias, dst + i * P);
@@ -102,7 +118,8 @@ void interleave(const float* const* src, int64_t n, float bias, float* dst, Stor
 
 }  // namespace
 
-void interleave_f32_avx512(const float* const* src, int64_t phases, int64_t n, float bias, float* dst, Store store) {
+template <class T>
+void interleave_avx512(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store) {
   switch (phases) {
     case 1:
       return interleave<1>(src, n, bias, dst, store);
@@ -121,9 +138,14 @@ void interleave_f32_avx512(const float* const* src, int64_t phases, int64_t n, f
     case 8:
       return interleave<8>(src, n, bias, dst, store);
     default:
-      return interleave_f32_generic(src, phases, n, bias, dst, store);
+      return interleave_generic(src, phases, n, bias, dst, store);
   }
 }
+
+template void interleave_avx512(const float* const*, int64_t, int64_t, float, float*, Store);
+template void interleave_avx512(const double* const*, int64_t, int64_t, double, double*, Store);
+template void interleave_avx512(const float* const*, int64_t, int64_t, float, Float16*, Store);
+template void interleave_avx512(const float* const*, int64_t, int64_t, float, Bfloat16*, Store);
 
 }  // namespace ortconv::kernels
 

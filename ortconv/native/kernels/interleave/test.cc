@@ -1,5 +1,6 @@
 // Every interleave kernel this CPU has: exact, whatever the phases, lengths, alignment and way to store.
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "kernels/interleave/interleave.h"
@@ -11,27 +12,54 @@ namespace {
 
 int failures = 0, checked = 0;
 
+// Small integers: every type holds them and their sums.
+template <class T>
 void check(const InterleaveKernel& kernel, int64_t phases, int64_t n, int64_t misalignment, Store store) {
-  constexpr float kGuard = -1.0f, kBias = 0.5f;
-  std::vector<float> src(phases * (n + 1));
-  for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<float>(i);
-  std::vector<const float*> rows;
+  T guard;
+  std::memset(static_cast<void*>(&guard), 0xff, sizeof guard);
+  const Sum<T> bias = 1;
+  std::vector<Sum<T>> src(phases * (n + 1));
+  for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<Sum<T>>(i % 251);
+  std::vector<const Sum<T>*> rows;
   for (int64_t p = 0; p < phases; ++p) rows.push_back(src.data() + p * (n + 1));
-  alignas(64) static float memory[4096];
-  for (float& x : memory) x = kGuard;
-  float* dst = memory + 16 + misalignment;
-  kernel.run(rows.data(), phases, n, kBias, dst, store);
+  alignas(64) static T memory[4096];
+  for (T& x : memory) x = guard;
+  T* dst = memory + 32 + misalignment;
+  kernel.to<T>()(rows.data(), phases, n, bias, dst, store);
   kernel.fence();
   ++checked;
-  for (int64_t at = -16; at < phases * n + 16; ++at) {
+  for (int64_t at = -32; at < phases * n + 32; ++at) {
     const bool inside = at >= 0 && at < phases * n;
-    const float want = inside ? rows[at % phases][at / phases] + kBias : kGuard;
-    if (dst[at] != want) {
+    T want = guard;
+    if (inside) round_to(&want, rows[at % phases][at / phases] + bias);
+    if (std::memcmp(&dst[at], &want, sizeof want) != 0) {
       ++failures;
-      std::printf("FAIL %s phases %ld n %ld misalignment %ld at %ld\n", kernel.name, static_cast<long>(phases),
-                  static_cast<long>(n), static_cast<long>(misalignment), static_cast<long>(at));
+      std::printf("FAIL %s %zu bytes phases %ld n %ld misalignment %ld at %ld\n", kernel.name, sizeof want,
+                  static_cast<long>(phases), static_cast<long>(n), static_cast<long>(misalignment),
+                  static_cast<long>(at));
       return;
     }
+  }
+}
+
+// Rounding as base/float16.h has it: ties, subnormals, overflow, infinities and NaN, either sign.
+template <class T>
+void check_rounding(const InterleaveKernel& kernel) {
+  std::vector<float> src;
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 0x800) {
+    for (const int near : {-1, 0, 1, 0x7ff}) src.push_back(float_of(static_cast<uint32_t>(bits + near)));
+  }
+  const float* row = src.data();
+  std::vector<T> dst(src.size());
+  kernel.to<T>()(&row, 1, static_cast<int64_t>(src.size()), -0.0f, dst.data(), Store::kCached);
+  ++checked;
+  for (size_t i = 0; i < src.size(); ++i) {
+    T want;
+    round_to(&want, src[i]);
+    if (dst[i].bits == want.bits) continue;
+    ++failures;
+    std::printf("FAIL %s rounds %08x to %04x, not %04x\n", kernel.name, bits_of(src[i]), dst[i].bits, want.bits);
+    return;
   }
 }
 
@@ -49,10 +77,17 @@ int main() {
     for (int64_t phases = 1; phases <= 17; ++phases) {
       for (int64_t n = 0; n <= 70; ++n) {
         for (const int64_t misalignment : {0, 1, 2, 4, 7, 8, 15}) {
-          for (const Store store : {Store::kCached, Store::kStream}) check(kernel, phases, n, misalignment, store);
+          for (const Store store : {Store::kCached, Store::kStream}) {
+            check<float>(kernel, phases, n, misalignment, store);
+            check<double>(kernel, phases, n, misalignment, store);
+            check<Float16>(kernel, phases, n, misalignment, store);
+            check<Bfloat16>(kernel, phases, n, misalignment, store);
+          }
         }
       }
     }
+    check_rounding<Float16>(kernel);
+    check_rounding<Bfloat16>(kernel);
     std::printf("%s\n", kernel.name);
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");

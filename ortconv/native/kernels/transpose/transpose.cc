@@ -2,7 +2,9 @@
 
 namespace ortconv::kernels {
 
-#define TRANSPOSE_KERNEL(flag, name) void name(const float*, int64_t, int64_t, int64_t, const float*, float*, int64_t);
+#define TRANSPOSE_KERNEL(flag, name) \
+  template <class T>                 \
+  void name(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t);
 #include "kernels/transpose/kernels.inc"
 #undef TRANSPOSE_KERNEL
 
@@ -13,8 +15,9 @@ struct Entry {
   TransposeKernel kernel;
 };
 
-#define TRANSPOSE_KERNEL(flag, name) \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name}},
+#define TRANSPOSE_KERNEL(flag, name)                                    \
+  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, \
+   {#name, {name<float>, name<double>, name<Float16>, name<Bfloat16>}}},
 const Entry kEntries[] = {
 #include "kernels/transpose/kernels.inc"
 };

@@ -1,23 +1,33 @@
 // Turns rows of positions into rows of channels, and back: the step between NCX buffers and NXC tensors.
 //
-// A new kernel supplies one function of type TransposeFn in a file named after its ISA and one row in kernels.inc.
+// A new kernel supplies a function template for every T of TransposeKernel, instantiated in a file named after its ISA,
+// and one row in kernels.inc.
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "base/arch.h"
+#include "kernels/element.h"
 
 namespace ortconv::kernels {
 
-// dst[j * dst_stride + i] = src[i * src_stride + j] + bias[i]   for 0 <= i < rows, 0 <= j < cols.
+// dst[j * dst_stride + i] = src[i * src_stride + j] + bias[i], rounded to T   for 0 <= i < rows, 0 <= j < cols.
 //
-// bias may be null. Reads and writes nothing else; no alignment is needed.
-using TransposeFn = void (*)(const float* src, int64_t src_stride, int64_t rows, int64_t cols, const float* bias,
-                             float* dst, int64_t dst_stride);
+// Without bias (null) and where T is the type of src the bits are copied, whatever they mean. Reads and writes nothing
+// else; no alignment is needed.
+template <class T>
+using TransposeFn = void (*)(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t cols, const Sum<T>* bias,
+                             T* dst, int64_t dst_stride);
 
 struct TransposeKernel {
   const char* name;
-  TransposeFn run;
+  std::tuple<TransposeFn<float>, TransposeFn<double>, TransposeFn<Float16>, TransposeFn<Bfloat16>> functions;
+
+  template <class T>
+  TransposeFn<T> to() const {
+    return std::get<TransposeFn<T>>(functions);
+  }
 };
 
 // The best kernel for these flags; the portable one when no other fits.

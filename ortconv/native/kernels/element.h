@@ -1,0 +1,45 @@
+// Element types as the kernels see them. A tensor stores T; the kernels sum in Sum<T> and round once, while storing.
+#pragma once
+
+#include "base/dtype.h"
+#include "base/float16.h"
+
+namespace ortconv::kernels {
+
+template <class T>
+struct SumOf {
+  using Type = float;
+};
+template <>
+struct SumOf<double> {
+  using Type = double;
+};
+template <class T>
+using Sum = typename SumOf<T>::Type;
+
+inline float widen(float value) { return value; }
+inline double widen(double value) { return value; }
+inline float widen(Float16 value) { return to_float(value); }
+inline float widen(Bfloat16 value) { return to_float(value); }
+
+inline void round_to(float* out, float sum) { *out = sum; }
+inline void round_to(double* out, double sum) { *out = sum; }
+inline void round_to(Float16* out, float sum) { *out = to_float16(sum); }
+inline void round_to(Bfloat16* out, float sum) { *out = to_bfloat16(sum); }
+
+// Calls fn(T()) with the type that holds an element; only for the floating-point types.
+template <class Fn>
+auto with_float_type(DataType dtype, Fn&& fn) {
+  switch (dtype) {
+    case DataType::kFloat16:
+      return fn(Float16());
+    case DataType::kBfloat16:
+      return fn(Bfloat16());
+    case DataType::kDouble:
+      return fn(double());
+    default:
+      return fn(float());
+  }
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,66 @@
+// Vectors of sums in AVX-512: how many, how they are added and rounded into memory. Only for files named after it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/element.h"
+
+namespace ortconv::kernels::avx512 {
+
+// Lanes that a vector of sums of T has, and a mask of the first n of them.
+template <class T>
+constexpr int kLanes = 64 / static_cast<int>(sizeof(Sum<T>));
+
+template <class T>
+using Mask = std::conditional_t<sizeof(Sum<T>) == 8, __mmask8, __mmask16>;
+
+template <class T>
+Mask<T> first(int64_t n) {
+  return static_cast<Mask<T>>((1u << n) - 1);
+}
+
+inline __m512 load(const float* in) { return _mm512_loadu_ps(in); }
+inline __m512d load(const double* in) { return _mm512_loadu_pd(in); }
+inline __m512 load(__mmask16 lanes, const float* in) { return _mm512_maskz_loadu_ps(lanes, in); }
+inline __m512d load(__mmask8 lanes, const double* in) { return _mm512_maskz_loadu_pd(lanes, in); }
+inline __m512 broadcast(float value) { return _mm512_set1_ps(value); }
+inline __m512d broadcast(double value) { return _mm512_set1_pd(value); }
+inline __m512 add(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
+inline __m512d add(__m512d a, __m512d b) { return _mm512_add_pd(a, b); }
+
+// To nearest even, subnormals included, whatever the thread's flush modes; NaN stays NaN.
+inline __m256i rounded(Float16, __m512 v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline __m256i rounded(Bfloat16, __m512 v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i nearest = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(nearest, is_nan, quiet), 16));
+}
+
+inline void store(float* out, __m512 v) { _mm512_storeu_ps(out, v); }
+inline void store(double* out, __m512d v) { _mm512_storeu_pd(out, v); }
+template <class T>
+void store(T* out, __m512 v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), rounded(T(), v));
+}
+
+inline void store(__mmask16 lanes, float* out, __m512 v) { _mm512_mask_storeu_ps(out, lanes, v); }
+inline void store(__mmask8 lanes, double* out, __m512d v) { _mm512_mask_storeu_pd(out, lanes, v); }
+template <class T>
+void store(__mmask16 lanes, T* out, __m512 v) {
+  _mm256_mask_storeu_epi16(out, lanes, rounded(T(), v));
+}
+
+// Past the caches; `out` is aligned to what is stored.
+inline void stream(float* out, __m512 v) { _mm512_stream_ps(out, v); }
+inline void stream(double* out, __m512d v) { _mm512_stream_pd(out, v); }
+template <class T>
+void stream(T* out, __m512 v) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(out), rounded(T(), v));
+}
+
+}  // namespace ortconv::kernels::avx512
