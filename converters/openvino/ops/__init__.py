@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from ortconv.converters.openvino.ops import (
     activations,
+    adaptive_pooling,
+    attention,
     binary,
     conversion,
     convolution,
+    gathering,
     generation,
     indexing,
     interpolate,
@@ -17,15 +20,20 @@ from ortconv.converters.openvino.ops import (
     pooling,
     quantization,
     reduction,
+    response_normalization,
+    scattering,
     shape,
     unary,
 )
 
 __all__ = [
     "activations",
+    "adaptive_pooling",
+    "attention",
     "binary",
     "conversion",
     "convolution",
+    "gathering",
     "generation",
     "indexing",
     "interpolate",
@@ -36,6 +44,8 @@ __all__ = [
     "pooling",
     "quantization",
     "reduction",
+    "response_normalization",
+    "scattering",
     "shape",
     "unary",
 ]

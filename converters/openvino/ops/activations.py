@@ -23,9 +23,9 @@ from ortconv.converters.openvino.ops.types import (
     compute,
     dtype_of,
     require,
+    rounded,
     scalar,
 )
-from ortconv.converters.openvino.ops.unary import NO_FRACTIONS
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
@@ -41,10 +41,10 @@ def _either(
     **attributes: Any,
 ) -> ir.Value:
     """Emits the ONNX op, or on float64 the formula."""
-    require(x, "data", FLOATS, hint=NO_FRACTIONS)
+    require(x, "data", (*FLOATS, *INTEGERS))
     if x.dtype == ir.DataType.DOUBLE:
         return compute(b, formula, x, kernels=kernels)
-    return apply(b, onnx_op, x, **attributes)
+    return rounded(b, lambda x: b.op(onnx_op, x, **attributes), x, kernels=(onnx_op,))
 
 
 @REGISTRY.lowering("ReLU")
@@ -60,10 +60,10 @@ def relu(b: Builder, data: ir.Value, /) -> ir.Value:
 @REGISTRY.lowering("PReLU")
 def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
     """PRelu, a slope per channel shaped to broadcast along axis 1; a formula on float64."""
-    require(data, "data", FLOATS)
+    require(data, "data", (*FLOATS, *INTEGERS))
     slope = _per_channel(b, data, slope)
     if data.dtype != ir.DataType.DOUBLE:
-        return apply(b, "PRelu", data, slope)
+        return rounded(b, lambda x, s: b.op("PRelu", x, s), data, slope, kernels=("PRelu",))
     return compute(
         b,
         lambda x, s: b.op("Where", b.op("Less", x, scalar(b, 0, x)), b.op("Mul", s, x), x),
@@ -164,11 +164,12 @@ def _relu6(b: Builder, x: ir.Value) -> ir.Value:
 @REGISTRY.lowering("HardSigmoid")
 def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /) -> ir.Value:
     """HardSigmoid, or a formula where alpha or beta is no constant or on float64."""
-    require(data, "data", FLOATS)
+    require(data, "data", (*FLOATS, *INTEGERS))
     slope, shift = b.array(alpha), b.array(beta)
     if slope is not None and shift is not None and slope.size == shift.size == 1 and data.dtype != ir.DataType.DOUBLE:
-        return apply(b, "HardSigmoid", data, alpha=float(slope.item()), beta=float(shift.item()))
-    return compute(
+        scalars = {"alpha": float(slope.item()), "beta": float(shift.item())}
+        return rounded(b, lambda x: b.op("HardSigmoid", x, **scalars), data, kernels=("HardSigmoid",))
+    return rounded(
         b,
         lambda x, a, c: b.op("Clip", b.op("Add", b.op("Mul", x, a), c), scalar(b, 0, x), scalar(b, 1, x)),
         data,
@@ -255,8 +256,8 @@ def _into(bound: float, low: int, high: int) -> int:
 
 def _register_softmax(op_type: str, onnx_op: str, since: int, until: int) -> None:
     def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
-        require(data, "data", FLOATS, hint=NO_FRACTIONS)
-        return apply(b, onnx_op, data, axis=axis)
+        require(data, "data", (*FLOATS, *INTEGERS))
+        return rounded(b, lambda x: b.op(onnx_op, x, axis=axis), data, kernels=(onnx_op,))
 
     lower.__doc__ = f"{onnx_op}."
     REGISTRY.lowering(op_type, since=since, until=until)(lower)

@@ -14,8 +14,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
 from ortconv.converters.openvino.ops.padding import pad_zeros
-from ortconv.converters.openvino.ops.types import FLOATS, compute, require
-from ortconv.converters.openvino.ops.unary import NO_FRACTIONS
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, require, rounded
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
@@ -123,19 +122,12 @@ def interpolate_11(
     by_scales = shape_calculation_mode == "scales"
     target = _target(b, padded, scales_or_sizes, _axes(b, image, axes), by_scales=by_scales)
     if mode == "bilinear_pillow" or mode == "bicubic_pillow":
-        require(image, "image", FLOATS, hint=NO_FRACTIONS)
+        require(image, "image", (*FLOATS, *INTEGERS))
         if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT:
             b.warn(f"OpenVINO's CPU plugin takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
             cube_coeff = _PILLOW_COEFFICIENT if b.options.semantics == "runtime" else cube_coeff
-        return _resize(
-            b,
-            padded,
-            _pillow_target(b, padded, target),
-            "linear" if mode == "bilinear_pillow" else "cubic",
-            "half_pixel",
-            antialias=1,
-            cubic_coeff_a=cube_coeff,
-            exclude_outside=1,
+        return _pillow(
+            b, padded, _pillow_target(b, padded, target), "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff
         )
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
@@ -152,7 +144,7 @@ def _interpolate(
 ) -> ir.Value:
     if mode == "nearest":
         return _nearest(b, data, target, coordinates, nearest)
-    require(data, "data", FLOATS, hint=NO_FRACTIONS)
+    require(data, "data", (*FLOATS, *INTEGERS))
     if coordinates == "tf_half_pixel_for_nn":
         raise UnsupportedAttributeError(
             "coordinate_transformation_mode", coordinates, f"the other modes with mode {mode}; ONNX Resize lacks it"
@@ -236,7 +228,11 @@ def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates:
         )
         return resized
 
-    return b.typed(compute(b, resize, data, kernels=("Resize",), modular=mode == "nearest"), data.dtype, [None] * rank)
+    if mode == "nearest":
+        resized = compute(b, resize, data, kernels=("Resize",), modular=True)
+    else:
+        resized = rounded(b, resize, data, kernels=("Resize",))
+    return b.typed(resized, data.dtype, [None] * rank)
 
 
 def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
@@ -310,6 +306,18 @@ def _pillow_target(b: Builder, data: ir.Value, target: _Target) -> _Target:
     sizes = b.op("Cast", b.op("Gather", b.op("Shape", data), b.constant(list(target.axes))), to=int(ir.DataType.FLOAT))
     goals = b.op("Cast", b.op("Floor", b.op("Mul", sizes, target.value)), to=int(ir.DataType.INT64))
     return _Target(target.axes, goals, False, (None,) * len(target.axes))
+
+
+def _pillow(b: Builder, data: ir.Value, target: _Target, mode: str, cube_coeff: float) -> ir.Value:
+    """Emits one Resize, or on 8-bit integers one per axis, the last axis first, since Pillow rounds after each."""
+    passes = [target]
+    if data.dtype in (ir.DataType.INT8, ir.DataType.UINT8):
+        order = sorted(range(len(target.axes)), key=lambda place: -target.axes[place])
+        passes = [_chosen(b, target, [place == taken for place in range(len(target.axes))]) for taken in order]
+    value = data
+    for each in passes:
+        value = _resize(b, value, each, mode, "half_pixel", antialias=1, cubic_coeff_a=cube_coeff, exclude_outside=1)
+    return value
 
 
 def _chosen(b: Builder, target: _Target, chosen: list[bool]) -> _Target:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import int64_vector
-from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 
 _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
@@ -79,8 +79,8 @@ def mvn_6(
 
 
 def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
-    require(data, "data", FLOATS)
-    return compute(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
+    require(data, "data", (*FLOATS, *INTEGERS))
+    return rounded(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
 
 
 def _standardized(b: Builder, x: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
@@ -101,7 +101,7 @@ def normalize_l2(
     b: Builder, data: ir.Value, axes: ir.Value, /, *, eps: float, eps_mode: Literal["add", "max"]
 ) -> ir.Value:
     """A formula of ReduceSum: the data over the root of its squares' sum and eps, or the larger of both."""
-    require(data, "data", FLOATS)
+    require(data, "data", (*FLOATS, *INTEGERS))
     along = int64_vector(b, axes)
     combine = {"add": "Add", "max": "Max"}[eps_mode]
 
@@ -109,7 +109,7 @@ def normalize_l2(
         squares = b.op("ReduceSum", b.op("Mul", x, x), along, keepdims=1, noop_with_empty_axes=1)
         return b.op("Div", x, b.op("Sqrt", b.op(combine, squares, scalar(b, eps, x))))
 
-    return compute(b, formula, data, kernels=("Div", "Mul", "ReduceSum", "Sqrt", combine))
+    return rounded(b, formula, data, kernels=("Div", "Mul", "ReduceSum", "Sqrt", combine))
 
 
 @REGISTRY.lowering("GroupNormalization", since=12)
@@ -117,7 +117,7 @@ def group_normalization(
     b: Builder, data: ir.Value, scale: ir.Value, bias: ir.Value, /, *, num_groups: int, epsilon: float
 ) -> ir.Value:
     """A formula of ReduceMean over the groups, between two Reshapes."""
-    require(data, "data", FLOATS)
+    require(data, "data", (*FLOATS, *INTEGERS))
     behind = b.constant(list(range(1, rank_of(data, "data") - 1)))
 
     def formula(x: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
@@ -126,4 +126,16 @@ def group_normalization(
         scaled = b.op("Mul", normal, b.op("Unsqueeze", scale, behind))
         return b.op("Add", scaled, b.op("Unsqueeze", bias, behind))
 
-    return compute(b, formula, data, scale, bias, kernels=_KERNELS)
+    return rounded(b, formula, data, scale, bias, kernels=_KERNELS)
+
+
+@REGISTRY.lowering("GRN")
+def grn(b: Builder, data: ir.Value, /, *, bias: float) -> ir.Value:
+    """The data over the root of bias and the squares' sum over axis 1."""
+    require(data, "data", (*FLOATS, *INTEGERS))
+
+    def formula(x: ir.Value) -> ir.Value:
+        squares = b.op("ReduceSum", b.op("Mul", x, x), b.constant([1]), keepdims=1)
+        return b.op("Div", x, b.op("Sqrt", b.op("Add", squares, scalar(b, bias, x))))
+
+    return rounded(b, formula, data, kernels=("Add", "Div", "Mul", "ReduceSum", "Sqrt"))

@@ -15,8 +15,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import normalized
-from ortconv.converters.openvino.ops.types import FLOATS, apply, require, type_for
-from ortconv.converters.openvino.ops.unary import NO_FRACTIONS
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, require, rounded, type_for
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
@@ -119,12 +118,17 @@ def avg_pool(
     auto_pad: AutoPad = "explicit",
 ) -> ir.Value:
     """AveragePool with explicit pads; exclude-pad is count_include_pad."""
-    require(data, "data", FLOATS, hint=NO_FRACTIONS)
+    require(data, "data", (*FLOATS, *INTEGERS))
     # Without any padding OpenVINO never counts what rounding up adds behind the end; with some it does.
     padded = auto_pad.startswith("same") or (auto_pad == "explicit" and any(pads_begin + pads_end))
     counted = padded and not exclude_pad
     pool = _pool(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
-    return apply(b, "AveragePool", data, count_include_pad=int(counted), **pool.attributes())
+    return rounded(
+        b,
+        lambda x: b.op("AveragePool", x, count_include_pad=int(counted), **pool.attributes()),
+        data,
+        kernels=("AveragePool",),
+    )
 
 
 def _pool(

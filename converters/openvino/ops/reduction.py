@@ -19,10 +19,10 @@ from ortconv.converters.openvino.ops.types import (
     dtype_of,
     name,
     require,
+    rounded,
     saturated,
     saturates,
 )
-from ortconv.converters.openvino.ops.unary import NO_FRACTIONS
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedTypeError
 
@@ -37,7 +37,7 @@ def _register(
     op_type: str, onnx_op: str, since: int = 1, *, allowed: tuple[ir.DataType, ...] = (*FLOATS, *INTEGERS)
 ) -> None:
     def lower(b: Builder, data: ir.Value, axes: ir.Value, /, *, keep_dims: bool = False) -> ir.Value:
-        require(data, "data", allowed, hint=NO_FRACTIONS if allowed == FLOATS else "")
+        require(data, "data", allowed)
         if known_ints(b, axes) == ():
             return _over_nothing(b, onnx_op, data)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
@@ -64,6 +64,8 @@ def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
 
 def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     dtype = dtype_of(data)
+    if onnx_op == "ReduceL2":
+        return rounded(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
     if onnx_op in _SUMS and saturates(b, dtype):
         return saturated(b, _reduce(b, onnx_op, b.cast(data, ir.DataType.INT32), axes, keep_dims), dtype)
     inner = "ReduceSum" if onnx_op == "ReduceMean" else onnx_op
@@ -116,6 +118,6 @@ def _product(b: Builder, value: ir.Value, axis: int, size: object, data: ir.Valu
 for _op_type in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"):
     _register(_op_type, _op_type)
 _register("ReduceL1", "ReduceL1", 4)
-_register("ReduceL2", "ReduceL2", 4, allowed=FLOATS)
+_register("ReduceL2", "ReduceL2", 4)
 _register("ReduceLogicalAnd", "ReduceMin", allowed=(ir.DataType.BOOL,))
 _register("ReduceLogicalOr", "ReduceMax", allowed=(ir.DataType.BOOL,))

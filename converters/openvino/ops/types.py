@@ -1,7 +1,8 @@
 """In which type an op is computed where ONNX Runtime's CPU provider has no kernel for the source's own type.
 
 Operands are cast to a type that holds every value of theirs, and the result is cast back, so that the numbers are those
-of the source's type. Where no such type has a kernel the op is refused: nothing is rounded on the way.
+of the source's type. Where no such type has a kernel the op is refused, but for float64: OpenVINO's CPU plugin computes
+it in float32, and so do we where ONNX Runtime has nothing better, with a warning.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "dtype_of",
     "name",
     "require",
+    "rounded",
     "saturated",
     "saturates",
     "scalar",
@@ -52,7 +54,9 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
     | dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _NUMERIC)
     | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
     | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
-    | dict.fromkeys(("Sigmoid", "Softmax", "Sqrt", "Tanh"), _IEEE)
+    | dict.fromkeys(("Cos", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"), _IEEE)
+    | dict.fromkeys(("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "LRN", "Sinh", "Tan"), _SINGLE)
+    | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
     | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
     | dict.fromkeys(("PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
     | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)
@@ -69,6 +73,10 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
         "Relu": _IEEE | {_I8, _I32},
         "Resize": frozenset({_F16, _F32, _I8, _U8, _I32}),
         "SpaceToDepth": _IEEE,
+        "CumSum": _IEEE | {_I32, _I64},
+        "Einsum": _IEEE | {_I32, _I64},
+        "TopK": _IEEE | {_I32, _I64},
+        "Unique": frozenset({_F32, _F64, _I64}),
         "Where": _IEEE | {_U8, _I32, _I64},
     }
 )
@@ -150,9 +158,32 @@ def compute(
     """
     own = _element_type(operands)
     inner = type_for(own, kernels, modular)
+    if own == _F64 and inner == _F32:
+        b.warn("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
     value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
     b.typed(value, result or inner, None)
     return b.cast(value, result or own)
+
+
+def rounded(
+    b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None, kernels: Sequence[str]
+) -> ir.Value:
+    """Emits a formula whose results have fractions; on integers in float32, rounded to the nearest, ties to even.
+
+    The pages allow integers and do not say how a fraction becomes one; this is what OpenVINO's CPU plugin does. Results
+    beyond 8 bits, or 32 for all other types, become the nearest bound, where the plugin's depend on the processor.
+    """
+    dtype = _element_type(operands)
+    if dtype not in INTEGERS:
+        return compute(b, formula, *operands, kernels=kernels)
+    b.warn("integers: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page leaves it open")
+    whole = b.op("Round", formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]))
+    holder = dtype if dtype.bitwidth == 8 else _I32
+    info = np.iinfo(holder.numpy())
+    top = np.float32(info.max)
+    highest = top if int(top) <= info.max else np.nextafter(top, np.float32(0))
+    clipped = b.op("Clip", whole, b.constant(info.min, np.float32), b.constant(highest, np.float32))
+    return b.cast(b.typed(b.op("Cast", clipped, to=int(holder)), holder, None), dtype)
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
@@ -212,6 +243,8 @@ def type_for(own: ir.DataType, kernels: Sequence[str], modular: bool = False) ->
     candidates = (own, *_HOLDERS.get(own, ()))
     if len(kernels) > 1 and own == _F16:
         candidates = _HOLDERS[own]
+    if own == _F64:
+        candidates = (_F64, _F32)
     if modular and own in _SAME_BITS:
         candidates = (*candidates, _SAME_BITS[own])
     for candidate in candidates:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, compute, dtype_of, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
-
-NO_FRACTIONS = "The page does not say how a result with a fraction becomes an integer."
 
 _NUMERIC = {"Abs": "Abs", "Negative": "Neg", "Sign": "Sign"}
 _ROUNDING = {"Ceiling": "Ceil", "Floor": "Floor"}
-_FLOAT = {"Erf": "Erf", "Exp": "Exp", "Log": "Log", "Sigmoid": "Sigmoid", "Sqrt": "Sqrt", "Tanh": "Tanh"}
+_FRACTIONAL = {
+    1: ("Acos", "Asin", "Atan", "Cos", "Cosh", "Erf", "Exp", "Log", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
+    4: ("Acosh", "Asinh", "Atanh"),
+}
+"""Ops that ONNX calls the same and whose results have fractions, by the opset that introduced them."""
 
 
 def _register_numeric(op_type: str, onnx_op: str) -> None:
@@ -33,18 +36,21 @@ def _register_rounding(op_type: str, onnx_op: str) -> None:
     REGISTRY.lowering(op_type)(lower)
 
 
-def _register_float(op_type: str, onnx_op: str) -> None:
+def _register_fractional(op_type: str, since: int) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
-        require(data, "data", FLOATS, hint=NO_FRACTIONS)
-        return apply(b, onnx_op, data)
+        require(data, "data", (*FLOATS, *INTEGERS))
+        return rounded(b, lambda x: b.op(op_type, x), data, kernels=(op_type,))
 
-    lower.__doc__ = f"{onnx_op}."
-    REGISTRY.lowering(op_type)(lower)
+    lower.__doc__ = f"{op_type}; on integers rounded to the nearest."
+    REGISTRY.lowering(op_type, since=since, how="exact")(lower)
 
 
-for _table, _register in ((_NUMERIC, _register_numeric), (_ROUNDING, _register_rounding), (_FLOAT, _register_float)):
+for _table, _register in ((_NUMERIC, _register_numeric), (_ROUNDING, _register_rounding)):
     for _op_type, _onnx_op in _table.items():
         _register(_op_type, _onnx_op)
+for _since, _op_types in _FRACTIONAL.items():
+    for _op_type in _op_types:
+        _register_fractional(_op_type, _since)
 
 
 @REGISTRY.lowering("LogicalNot")
@@ -52,6 +58,34 @@ def logical_not(b: Builder, data: ir.Value, /) -> ir.Value:
     """Not."""
     require(data, "data", [ir.DataType.BOOL])
     return b.op("Not", data)
+
+
+@REGISTRY.lowering("IsNaN", since=10, how="exact")
+def is_nan(b: Builder, data: ir.Value, /) -> ir.Value:
+    """IsNaN."""
+    require(data, "data", FLOATS)
+    return apply(b, "IsNaN", data, result=ir.DataType.BOOL)
+
+
+@REGISTRY.lowering("IsInf", since=10, how="exact")
+def is_inf(b: Builder, data: ir.Value, /, *, detect_negative: bool = True, detect_positive: bool = True) -> ir.Value:
+    """IsInf."""
+    require(data, "data", FLOATS)
+    signs = {"detect_negative": int(detect_negative), "detect_positive": int(detect_positive)}
+    return apply(b, "IsInf", data, result=ir.DataType.BOOL, **signs)
+
+
+@REGISTRY.lowering("IsFinite", since=10)
+def is_finite(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Less of the magnitude and infinity, which no NaN is."""
+    require(data, "data", FLOATS)
+    return compute(
+        b,
+        lambda x: b.op("Less", b.op("Abs", x), scalar(b, math.inf, x)),
+        data,
+        kernels=("Abs", "Less"),
+        result=ir.DataType.BOOL,
+    )
 
 
 @REGISTRY.lowering("Round", since=5)

@@ -8,7 +8,7 @@ import pytest
 from openvino import opset1, opset2, opset4, opset5, opset7, opset8, opset9
 
 from ortconv.api import conversion
-from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 from tests.openvino.live import (
     Refusal,
     Row,
@@ -116,14 +116,6 @@ def test_parameters_of_the_run_that_openvino_cannot_take() -> None:
 
 
 REFUSALS = [
-    Refusal("gelu f64", opset2.gelu, [numbers(3, dtype=np.float64)], UnsupportedTypeError, {"dtype": "f64"}),
-    Refusal(
-        "elu of integers",
-        lambda x: opset1.elu(x, 1.0),
-        [numbers(3, dtype=np.int32)],
-        UnsupportedTypeError,
-        {"input": "data", "dtype": "i32", "allowed": ("f16", "bf16", "f32", "f64")},
-    ),
     Refusal(
         "prelu of a dynamic channel count",
         opset1.prelu,

@@ -225,8 +225,6 @@ REFUSALS = [
         UnsupportedTypeError,
         {"input": "input 0", "dtype": "i64"},
     ),
-    Refusal("exp of integers", opset1.exp, [numbers(3, dtype=np.int32)], UnsupportedTypeError, {"dtype": "i32"}),
-    Refusal("erf of f64", opset1.erf, [numbers(3, dtype=np.float64)], UnsupportedTypeError, {"dtype": "f64"}),
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from openvino import opset1, opset10, opset11
 
 from ortconv.api import conversion
-from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
 
 F32 = np.float32
@@ -248,20 +248,6 @@ REFUSALS = [
         IMAGE,
         UnsupportedAttributeError,
         {"attribute": "mode", "value": "area"},
-    ),
-    Refusal(
-        "linear of u8",
-        sizes("linear", (10, 12)),
-        [numbers(1, 2, 5, 6, dtype=np.uint8)],
-        UnsupportedTypeError,
-        {"input": "data", "dtype": "u8"},
-    ),
-    Refusal(
-        "nearest f64",
-        sizes("nearest", (10, 12)),
-        [numbers(1, 2, 5, 6, dtype=np.float64)],
-        UnsupportedTypeError,
-        {"dtype": "f64"},
     ),
 ]
 

@@ -7,7 +7,8 @@ import pytest
 from openvino import opset1, opset2, opset5, opset6, opset12
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
+from ortconv.errors import ConversionError, UnsupportedAttributeError
+from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
 
 F32 = np.float32
 LOOSE = 64
@@ -20,6 +21,10 @@ def channels(n: int = 4, *, dtype: object = F32) -> list[np.ndarray]:
 
 def axes(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
+
+
+def feeds_of(rank: int, dtype: str) -> list[list[np.ndarray]]:
+    return [[numbers(2, 4, *[n, 3][: rank - 2], dtype=dtype)] for n in (5, 6)]
 
 
 ROWS = [
@@ -87,6 +92,53 @@ ROWS += [
 ]
 
 
+ROWS += [
+    Row(f"grn of rank {rank} {dtype}", lambda x: opset1.grn(x, 0.5), feeds_of(rank, dtype), 16)
+    for rank, dtype in ((2, "float32"), (3, "float32"), (4, "float32"), (4, "float16"), (4, "float64"), (4, "int32"))
+]
+ROWS += [
+    Row(
+        f"lrn of {size} along {along.tolist()}, rank {len(shape)}",
+        lambda x, a=along, s=size: opset1.lrn(x, a, 0.7, 0.75, 2.0, s),
+        [[numbers(*shape)]],
+        16,
+    )
+    for along, shape in (
+        (axes(1), (1, 6, 4, 4)),
+        (axes(1), (2, 5)),
+        (axes(1), (2, 5, 4)),
+        (axes(1), (2, 5, 3, 3, 2)),
+        (axes(2), (2, 5, 4)),
+        (axes(2, 3), (1, 6, 4, 4)),
+        (axes(3, 2), (1, 6, 4, 4)),
+    )
+    for size in (1, 3, 5)
+]
+ROWS += [
+    Row(
+        "lrn of dynamic sizes",
+        lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, 3),
+        [[numbers(1, 6, n, 4)] for n in (4, 5)],
+        16,
+    ),
+    Row(
+        "lrn whose bias has a fraction, as the plugin has it",
+        lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.5, 3),
+        [[numbers(1, 6, 4, 4)]],
+        16,
+        semantics="runtime",
+    ),
+]
+ROWS += [
+    Row(f"{name} {dtype}", build, [[numbers(2, 4, 5, 4, dtype=dtype)]], 64)
+    for name, build in (
+        ("mvn-6", lambda x: opset6.mvn(x, axes(2, 3), True, 0.5, "inside_sqrt")),
+        ("lrn", lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, 3)),
+    )
+    for dtype in ("float16", "float64", "int16", "int32", "int64")
+]
+
+
 def fake_quantize(levels: int, *bounds: object) -> object:
     return lambda x: opset1.fake_quantize(x, *[np.array(bound, F32) for bound in bounds], levels)
 
@@ -123,6 +175,29 @@ QUANTIZED += [
 @pytest.mark.parametrize("row", ROWS + QUANTIZED, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+LRN_REFUSALS = [
+    Refusal(
+        "a window of an even size",
+        lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, 4),
+        [numbers(1, 6, 4, 4)],
+        UnsupportedAttributeError,
+        {"attribute": "size", "value": 4},
+    ),
+    Refusal(
+        "some of the spatial axes",
+        lambda x: opset1.lrn(x, axes(2), 0.7, 0.75, 2.0, 3),
+        [numbers(1, 6, 4, 4)],
+        ConversionError,
+        {"problem": "axes"},
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", LRN_REFUSALS, ids=str)
+def test_lrn_refused(refusal: Refusal) -> None:
+    assert_refused(refusal)
 
 
 def test_fake_quantize_with_equal_bounds() -> None:

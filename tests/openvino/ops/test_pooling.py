@@ -120,6 +120,10 @@ ROWS += [
     for dtype in ("float16", "float64", "int8", "uint8", "int16", "int32", "uint32")
 ]
 ROWS += [
+    Row(f"avg_pool {dtype}", avg_pool(3, 2, 1, 1, "floor", True), [[numbers(1, 2, 5, 6, dtype=dtype)]])
+    for dtype in ("float16", "float64", "int8", "uint8", "int32", "int64")
+]
+ROWS += [
     Row(
         f"max_pool-8 with indices from axis {axis}, {dtype}",
         lambda x, axis=axis, dtype=dtype: opset8.max_pool(
@@ -162,20 +166,6 @@ REFUSALS = [
         ShapeError,
         {"input": "data", "problem": "dilations"},
         shapes=DYNAMIC,
-    ),
-    Refusal(
-        "avg_pool of integers",
-        avg_pool(2, 1, 0, 0, "floor", True),
-        [numbers(1, 2, 5, 5, dtype=np.int32)],
-        UnsupportedTypeError,
-        {"dtype": "i32"},
-    ),
-    Refusal(
-        "avg_pool f64",
-        avg_pool(2, 1, 0, 0, "floor", True),
-        [numbers(1, 2, 5, 5, dtype=np.float64)],
-        UnsupportedTypeError,
-        {"dtype": "f64"},
     ),
     Refusal(
         "max_pool i64",

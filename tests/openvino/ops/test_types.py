@@ -16,10 +16,12 @@ _SECOND = {
     "Add", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mod", "Mul",
     "PRelu", "Pow", "Sub",
 }  # fmt: skip
+_PREDICATES = {"Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual"}
 _ATTRIBUTES: dict[str, dict[str, object]] = {
     "AveragePool": {"kernel_shape": [2, 2]},
     "DepthToSpace": {"blocksize": 2},
     "Gelu": {},
+    "LRN": {"size": 3},
     "MaxPool": {"kernel_shape": [2, 2]},
     "SpaceToDepth": {"blocksize": 2},
 }
@@ -52,9 +54,7 @@ def _model(op_type: str, dtype: ir.DataType, opset: int) -> onnx.ModelProto:
         names.append("" if vector is None else f"v{i}")
         if vector is not None:
             initializers.append(helper.make_tensor(f"v{i}", onnx.TensorProto.INT64, [len(vector)], vector))
-    result = (
-        onnx.TensorProto.BOOL if op_type in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual") else dtype
-    )
+    result = onnx.TensorProto.BOOL if op_type in _PREDICATES else dtype
     node = helper.make_node(op_type, names, ["z"], **_ATTRIBUTES.get(op_type, {}))
     output = helper.make_tensor_value_info("z", result, None)
     graph = helper.make_graph([node], "g", inputs, [output], initializers)

@@ -1,0 +1,67 @@
+"""LRN: local response normalisation over channels, or over any window of axes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import constant_ints, normalized
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, require, rounded, scalar
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError, UnsupportedAttributeError
+
+_RANK = 4
+"""The one for which ONNX Runtime has a kernel."""
+
+
+@REGISTRY.lowering("LRN", how="exact")
+def lrn(
+    b: Builder, data: ir.Value, axes: ir.Value, /, *, alpha: float, beta: float, bias: float, size: int
+) -> ir.Value:
+    """LRN over the channels; over other axes the formula, with an AveragePool of the squares."""
+    require(data, "data", (*FLOATS, *INTEGERS))
+    rank = rank_of(data, "data")
+    along = sorted(set(normalized(constant_ints(b, axes, "axes"), rank, "axes")))
+    if rank < 2 or along not in ([1], list(range(2, rank))):
+        raise ConversionError(f"input axes = {along} is not supported; allowed: 1, or all axes behind it.")
+    if size < 1 or size % 2 == 0:
+        raise UnsupportedAttributeError(
+            "size", size, "odd numbers; OpenVINO's CPU plugin does not follow the page on others"
+        )
+    if bias != int(bias):
+        b.warn("bias has a fraction: OpenVINO's CPU plugin drops it")
+        bias = float(int(bias)) if b.options.semantics == "runtime" else bias
+    if along == [1] and rank == _RANK:
+        return rounded(
+            b,
+            lambda x: b.op("LRN", x, alpha=alpha, beta=beta, bias=bias, size=size),
+            data,
+            kernels=("LRN",),
+        )
+
+    def formula(x: ir.Value) -> ir.Value:
+        mean = _window_mean(b, data, b.op("Mul", x, x), along, size)
+        base = b.op("Add", b.op("Mul", mean, scalar(b, alpha, x)), scalar(b, bias, x))
+        return b.op("Div", x, b.op("Pow", base, scalar(b, beta, x)))
+
+    return rounded(b, formula, data, kernels=("Add", "AveragePool", "Div", "Mul", "Pow"))
+
+
+def _window_mean(b: Builder, data: ir.Value, squares: ir.Value, along: list[int], size: int) -> ir.Value:
+    """Emits the mean over a window around each element; what lies outside counts as zero."""
+    rank = rank_of(data, "data")
+    perm = [*(axis for axis in range(rank) if axis not in along), *along]
+    in_place = perm == list(range(rank))
+    moved = squares if in_place else b.op("Transpose", squares, perm=perm)
+    shape = b.op("Shape", moved)
+    images = b.op("Concat", b.constant([-1, 1]), b.op("Shape", moved, start=rank - len(along)), axis=0)
+    pooled = b.op(
+        "AveragePool",
+        b.op("Reshape", moved, images),
+        kernel_shape=[size] * len(along),
+        pads=[size // 2] * (2 * len(along)),
+        count_include_pad=1,
+    )
+    back = b.op("Reshape", pooled, shape)
+    return back if in_place else b.op("Transpose", back, perm=[perm.index(axis) for axis in range(rank)])
