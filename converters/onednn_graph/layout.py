@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
-__all__ = ["DataFormat", "broken_vector", "channels_of", "known_dims", "rank_of", "same_dims", "to_ncx"]
+__all__ = ["DataFormat", "broken_vector", "channels_of", "known_dims", "plain_sizes", "rank_of", "same_dims", "to_ncx"]
 
 DataFormat = Literal["NXC", "NCX"]
 """Order of the logical shape; the first is the default of every op. Strides have no say in it."""
@@ -22,6 +22,11 @@ def known_dims(value: ir.Value) -> Dims | None:
     if value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+
+
+def plain_sizes(value: ir.Value) -> tuple[int | None, ...]:
+    """Returns the sizes of a value of known rank, None for one that is not known."""
+    return tuple(dim if isinstance(dim, int) else None for dim in known_dims(value) or ())
 
 
 def rank_of(argument: str, value: ir.Value) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
@@ -147,7 +149,7 @@ def batch_norm_training_backward(
     return rounded(b, results, [src.shape, vector, vector])
 
 
-def _check_vectors(b: Builder, src: ir.Value, data_format: DataFormat, vectors: dict[str, ir.Value | None]) -> None:
+def _check_vectors(b: Builder, src: ir.Value, data_format: DataFormat, vectors: Mapping[str, ir.Value | None]) -> None:
     check_statistics(b, src, vectors)
     channels = channels_of("src", src, data_format)
     for name, value in vectors.items():

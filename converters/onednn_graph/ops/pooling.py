@@ -13,7 +13,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.convolution import Layout, Sizes, conv, inverse, sizes, transpose
 from ortconv.converters.onednn_graph.dtypes import one_type
 from ortconv.converters.onednn_graph.grid import AutoPad
-from ortconv.converters.onednn_graph.layout import DataFormat, rank_of
+from ortconv.converters.onednn_graph.layout import DataFormat, plain_sizes, rank_of
 from ortconv.converters.onednn_graph.pool import (
     Pool,
     channels_as_samples,
@@ -50,7 +50,7 @@ def avg_pool(
     """Lowers to ai.onnx AveragePool; computed in float32. Without exclude_pad the kernel's size always divides."""
     pool = _pool(b, src, kernel, strides, pads_begin, pads_end, (), auto_pad, data_format, rounding_type)
     x = ncx_float(b, "src", src, pool)
-    spatial = sizes(x, range(len(pool.perm)))[2:]
+    spatial = plain_sizes(x)[2:]
     pads = pool.pads(spatial)
     if pads is not None:
         check_fit("src", spatial, pool.counts(spatial, *pads))
@@ -95,14 +95,15 @@ def max_pool(
     """Lowers to ai.onnx MaxPool; computed in float32. A window in the padding alone gives the type's lowest number."""
     pool = _pool(b, src, kernel, strides, pads_begin, pads_end, dilations, auto_pad, data_format, rounding_type)
     x = ncx_float(b, "src", src, pool)
-    spatial = sizes(x, range(len(pool.perm)))[2:]
+    spatial = plain_sizes(x)[2:]
     pads = pool.pads(spatial)
     inner = (0,) * len(spatial)
     may_be_empty = pads is None or is_wide(pool, *pads)
     if pads is not None:
         check_fit("src", spatial, pool.counts(spatial, *pads))
     if may_be_empty:
-        x = padded(b, x, *(pads or runtime_pads(b, x, pool)), -math.inf)
+        before, after = pads or runtime_pads(b, x, pool)
+        x = padded(b, x, before, after, -math.inf)
     begin, end = (inner, inner) if pads is None or may_be_empty else pads
     result = b.op(
         "MaxPool",
@@ -114,7 +115,8 @@ def max_pool(
     )
     if may_be_empty or (src.dtype != ir.DataType.FLOAT and any(begin + end)):
         assert src.dtype is not None
-        result = b.op("Max", result, b.constant(float(ml_dtypes.finfo(src.dtype.numpy()).min), "float32"))
+        lowest = float(ml_dtypes.finfo(src.dtype.numpy()).min)  # type: ignore[no-untyped-call]
+        result = b.op("Max", result, b.constant(lowest, "float32"))
     return _finished(b, src, result, pool)
 
 
@@ -167,7 +169,7 @@ def _sums(b: Builder, x: ir.Value, pool: Pool, pads: tuple[Ints, Ints] | None) -
     if pads is None:
         x = padded(b, x, *runtime_pads(b, x, pool), 0.0)
         pads = ((0,) * len(pool.kernel), (0,) * len(pool.kernel))
-    spatial = sizes(x, range(len(pool.perm)))[2:]
+    spatial = plain_sizes(x)[2:]
     flat, layout = channels_as_samples(b, x, spatial), Layout.ncx(len(spatial))
     begin, end = pads
     total = conv(b, flat, ones_window(b, pool), None, pool.grid.window, layout, rule="NOTSET", begin=begin, end=end)
@@ -176,8 +178,8 @@ def _sums(b: Builder, x: ir.Value, pool: Pool, pads: tuple[Ints, Ints] | None) -
 
 def _finished(b: Builder, src: ir.Value, result: ir.Value, pool: Pool) -> ir.Value:
     """Takes a result to the op's format and type."""
-    batch, channels, *spatial = sizes(src, pool.perm)
-    pads = pool.pads(spatial := tuple(spatial))
-    counts = (None,) * len(spatial) if pads is None else pool.counts(spatial, *pads)
-    b.typed(result, ir.DataType.FLOAT, [batch, channels, *counts])
+    dims = sizes(src, pool.perm)
+    pads = pool.pads(dims[2:])
+    counts = (None,) * len(pool.kernel) if pads is None else pool.counts(dims[2:], *pads)
+    b.typed(result, ir.DataType.FLOAT, [*dims[:2], *counts])
     return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)

@@ -14,12 +14,11 @@ from ortconv.converters.convolution import (
     conv_transpose,
     conv_transpose_to_shape,
     inverse,
-    sizes,
     transpose,
 )
 from ortconv.converters.onednn_graph.dtypes import one_type
 from ortconv.converters.onednn_graph.grid import AutoPad, same_shape, target_shape
-from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, rank_of
+from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, plain_sizes, rank_of
 from ortconv.converters.onednn_graph.pool import (
     Pool,
     channels_as_samples,
@@ -78,7 +77,7 @@ def avg_pool_backward(
         raise UnsupportedAttributeError(
             "src_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
         )
-    small = sizes(g, range(rank))
+    small = plain_sizes(g)
     for found, required in zip(whole[:2], small[:2], strict=True):
         if None not in (found, required) and found != required:
             raise ShapeError("src_shape", target, f"has {found} where diff_dst has {required}.")
@@ -112,7 +111,7 @@ def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, e
     first = pool.perm[2]
     spatial = b.op("Slice", expected, b.constant([first]), b.constant([first + rank - 2]), b.constant([0]))
     b.typed(spatial, ir.DataType.INT64, [rank - 2])
-    dims = sizes(g, range(rank))
+    dims = plain_sizes(g)
     shares = b.op("Div", g, b.constant(np.float32(math.prod(pool.kernel))))
     flat = channels_as_samples(b, b.typed(shares, ir.DataType.FLOAT, dims), dims[2:])
     result = conv_transpose_to_shape(
@@ -164,7 +163,7 @@ def max_pool_backward(
         data_format=data_format,
     )
     x, g = ncx_float(b, "src", src, pool), ncx_float(b, "diff_dst", diff_dst, pool)
-    big, small = (sizes(value, range(rank))[2:] for value in (x, g))
+    big, small = (plain_sizes(value)[2:] for value in (x, g))
     pads = pool.pads(big)
     if pads is not None:
         check_fit("src", big, pool.counts(big, *pads))

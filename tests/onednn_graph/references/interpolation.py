@@ -47,8 +47,9 @@ def _interpolate_backward(call: Call) -> np.ndarray:
 def _sizes(call: Call, index: int, src: tuple[int, ...]) -> list[int]:
     if call.has(index):
         return [int(size) for size in call.inputs[index]]
-    scales = np.float32(call.get("scales", [])).astype(float)
-    return call.get("sizes", None) or [math.floor(x * scale) for x, scale in zip(src, scales, strict=True)]
+    # The library multiplies in float32.
+    scales = np.array(call.get("scales", []), np.float32)
+    return call.get("sizes", None) or [math.floor(np.float32(x) * scale) for x, scale in zip(src, scales, strict=True)]
 
 
 OPS = {"Interpolate": _interpolate, "InterpolateBackward": _interpolate_backward}
