@@ -1,4 +1,4 @@
-// Rounding of float sums into memory in AVX2. Only for files named after it.
+// Vectors of sums in AVX2: how they are computed with and rounded into memory. Only for files named after it.
 #pragma once
 
 #include <immintrin.h>
@@ -7,7 +7,15 @@
 
 namespace ortconv::kernels::avx2 {
 
+inline __m256 load(const float* in) { return _mm256_loadu_ps(in); }
+inline __m256d load(const double* in) { return _mm256_loadu_pd(in); }
+inline __m256 broadcast(float value) { return _mm256_set1_ps(value); }
+inline __m256d broadcast(double value) { return _mm256_set1_pd(value); }
+inline __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+inline __m256d multiply_add(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
+
 inline void store(float* out, __m256 v) { _mm256_storeu_ps(out, v); }
+inline void store(double* out, __m256d v) { _mm256_storeu_pd(out, v); }
 
 // To nearest even, subnormals included, whatever the thread's flush modes; NaN stays NaN.
 inline void store(Float16* out, __m256 v) {

@@ -1,4 +1,5 @@
-// Vectors of sums in AVX-512: how many, how they are added and rounded into memory. Only for files named after it.
+// Vectors of sums in AVX-512: how many, how they are computed with and rounded into memory. Only for files named after
+// it.
 #pragma once
 
 #include <immintrin.h>
@@ -29,6 +30,12 @@ inline __m512 broadcast(float value) { return _mm512_set1_ps(value); }
 inline __m512d broadcast(double value) { return _mm512_set1_pd(value); }
 inline __m512 add(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
 inline __m512d add(__m512d a, __m512d b) { return _mm512_add_pd(a, b); }
+inline __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+inline __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
+template <class T>
+auto zero() {
+  return broadcast(Sum<T>());
+}
 
 // To nearest even, subnormals included, whatever the thread's flush modes; NaN stays NaN.
 inline __m256i rounded(Float16, __m512 v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
