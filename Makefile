@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 
-.PHONY: demo test sweep bench readme lint format dist sanitize clean help
+.PHONY: demo test sweep bench readme lint format dist sanitize arm clean help
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
 	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make arm       run the native tests for 64-bit ARM in QEMU (needs g++-aarch64-linux-gnu and qemu-user-static)"
 
 $(INSTALLED): pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +67,12 @@ sanitize: $(INSTALLED)
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DORTCONV_BUILD_TESTS=ON -DORTCONV_SANITIZE=address,undefined
 	$(BIN)/cmake --build build/sanitize
 	cd build/sanitize && $(abspath $(BIN)/ctest) --output-on-failure
+
+arm: $(INSTALLED)
+	$(BIN)/cmake -S ortconv/native -B build/arm -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+		-DORTCONV_BUILD_TESTS=ON --toolchain $(abspath ortconv/native/aarch64.cmake)
+	$(BIN)/cmake --build build/arm
+	cd build/arm && $(abspath $(BIN)/ctest) --output-on-failure
 
 clean:
 	rm -rf $(VENV) build dist demo_output

@@ -77,7 +77,13 @@ ArchFlags detect() {
 
 #else
 
-ArchFlags detect() { return ArchFlags(); }
+ArchFlags detect() {
+  ArchFlags flags;
+#if defined(__aarch64__)
+  flags.neon = true;
+#endif
+  return flags;
+}
 
 #endif
 

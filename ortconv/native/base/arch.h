@@ -8,6 +8,8 @@ struct ArchFlags {
   bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
   bool avx512_bf16 = false;  // implies avx512
 
+  bool neon = false;  // Advanced SIMD of AArch64, which every such CPU has
+
   // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2 or avx512;
   // avx512 means without bf16 instructions). Read once, on the first call.
   static const ArchFlags& host();

@@ -1,13 +1,17 @@
-# Sources of the kernel families. Files named after an ISA get that ISA's compiler flags and nothing else does.
+# Sources of the kernel families. Files named after an ISA of x86-64 get that ISA's compiler flags and nothing else does.
 set(ORTCONV_KERNEL_SOURCES
   kernels/gemm/gemm.cc
   kernels/gemm/gemm_generic.cc
+  kernels/gemm/gemm_neon.cc
   kernels/interleave/interleave.cc
   kernels/interleave/interleave_generic.cc
+  kernels/interleave/interleave_neon.cc
   kernels/transpose/transpose.cc
   kernels/transpose/transpose_generic.cc
+  kernels/transpose/transpose_neon.cc
   kernels/widen/widen.cc
   kernels/widen/widen_generic.cc
+  kernels/widen/widen_neon.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
