@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Options, Step
+from ortconv.collection import gather_constants, reachable
 from ortconv.errors import (
     ConversionError,
     ConversionErrors,
@@ -199,58 +200,88 @@ def lower(source: SourceGraph, registry: Registry, options: Options) -> Lowered:
         ConversionErrors: One or more nodes were refused; the group holds one error per node.
     """
     builder = Builder(options)
+    driver = _Driver(registry, builder)
+    builder.inline = driver.inline
     values = _Values(source, builder)
-    errors: list[ConversionError] = []
-    for node in source.nodes:
-        step = builder.begin(node)
-        step.notes.extend(node.notes)
-        try:
-            results = _lower_node(node, registry, builder, values)
-            values.define(node, results, step)
-        except ConversionError as error:
-            error.node = error.node or node.ref
-            errors.append(error)
-            values.define(node, [values.declared(output) for output in node.outputs], step)
-    if errors:
-        raise ConversionErrors(f"{source.path}: {len(errors)} of {len(source.nodes)} nodes refused", errors)
+    driver.run(source, values)
+    if driver.errors:
+        raise ConversionErrors(
+            f"{source.path}: {len(driver.errors)} of {len(builder.steps)} nodes refused", driver.errors
+        )
     outputs = values.outputs()
-    nodes = [emitted for step in builder.steps for emitted in step.nodes] + values.identities
+    nodes = reachable(builder.nodes, outputs)
+    for step in builder.steps:
+        step.nodes[:] = [node for node in step.nodes if node in nodes]
     graph = ir.Graph(
         values.inputs,
         outputs,
-        nodes=nodes,
-        initializers=_used(builder.initializers, nodes, outputs),
+        nodes=[node for node in builder.nodes if node in nodes],
+        initializers=gather_constants(nodes, builder.constant_name),
         opset_imports={"": options.opset},
         name=source.name or "graph",
     )
     return Lowered(graph, tuple(builder.steps))
 
 
-def _lower_node(node: SourceNode, registry: Registry, builder: Builder, values: _Values) -> tuple[ir.Value, ...]:
-    lowering = registry.lookup(node.ref.op_type, node.version)
-    inputs = _bind_inputs(lowering, [None if value is None else values.get(value) for value in node.inputs])
-    attributes = _bind_attributes(lowering, node.attributes, registry.coerce)
-    results = lowering.function(builder, *inputs, **attributes)
-    results = results if isinstance(results, tuple) else (results,)
-    if len(results) < len(node.outputs):
-        raise ConversionError(f"has {len(node.outputs)} outputs; allowed: at most {len(results)}.")
-    return results[: len(node.outputs)]
+class _Driver:
+    """Lowers the nodes of a graph and of the bodies inside, one after the other, and collects what is refused."""
+
+    def __init__(self, registry: Registry, builder: Builder) -> None:
+        self._registry = registry
+        self._builder = builder
+        self.errors: list[ConversionError] = []
+
+    def run(self, source: SourceGraph, values: _Values) -> None:
+        for node in source.nodes:
+            step = self._builder.begin(node)
+            step.notes.extend(node.notes)
+            try:
+                values.define(node, self._lower(node, values), step)
+            except ConversionError as error:
+                error.node = error.node or node.ref
+                self.errors.append(error)
+                values.define(node, [values.declared(output) for output in node.outputs], step)
+
+    def inline(self, body: SourceGraph, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
+        """See `Builder.inline`."""
+        node, step = self._builder.node, self._builder.step
+        values = _Values(body, self._builder, inputs)
+        self.run(body, values)
+        self._builder.resume(node, step)
+        return tuple(values.get(output.value) for output in body.outputs)
+
+    def _lower(self, node: SourceNode, values: _Values) -> tuple[ir.Value, ...]:
+        lowering = self._registry.lookup(node.ref.op_type, node.version)
+        inputs = _bind_inputs(lowering, [None if value is None else values.get(value) for value in node.inputs])
+        attributes = _bind_attributes(lowering, node.attributes, self._registry.coerce)
+        results = lowering.function(self._builder, *inputs, **attributes)
+        results = results if isinstance(results, tuple) else (results,)
+        if len(results) < len(node.outputs):
+            raise ConversionError(f"has {len(node.outputs)} outputs; allowed: at most {len(results)}.")
+        return results[: len(node.outputs)]
 
 
 class _Values:
-    """Maps source values to ONNX values and gives them the source's names, types and dims."""
+    """Maps source values to ONNX values and gives them the source's names, types and dims.
 
-    def __init__(self, source: SourceGraph, builder: Builder) -> None:
+    Args:
+        source: A graph.
+        builder: The builder.
+        inputs: For a body, what its inputs are; its names give way to those of the graph around it.
+    """
+
+    def __init__(self, source: SourceGraph, builder: Builder, inputs: Sequence[ir.Value] | None = None) -> None:
         self._source = source
         self._builder = builder
         self._map: dict[SourceValue, ir.Value] = {}
         self._defined: set[ir.Value] = set()
-        self.identities: list[ir.Node] = []
-        names = [value.name for value in source.inputs] + [output.name for output in source.outputs]
-        names += [value.name for node in source.nodes for value in node.outputs]
-        for name in names:
-            builder.take(name)
-        self.inputs = [self.declared(value) for value in source.inputs]
+        self._nested = inputs is not None
+        if inputs is None:
+            names = [value.name for value in source.inputs] + [output.name for output in source.outputs]
+            names += [value.name for node in source.nodes for value in node.outputs]
+            for name in names:
+                builder.take(name)
+        self.inputs = [self.declared(value) for value in source.inputs] if inputs is None else list(inputs)
         self._map.update(zip(source.inputs, self.inputs, strict=True))
 
     def declared(self, value: SourceValue) -> ir.Value:
@@ -263,10 +294,10 @@ class _Values:
         )
 
     def get(self, value: SourceValue) -> ir.Value:
-        """Returns the ONNX value; a constant becomes an initializer when it is first used."""
+        """Returns the ONNX value of a source value that is computed before, or constant."""
         if value not in self._map:
             assert value.constant is not None, f"{value.name} is used before it is produced"
-            self._map[value] = self._builder.initializer(self._builder.unique(value.name), value.constant)
+            self._map[value] = self._builder.initializer(value.name, value.constant)
         return self._map[value]
 
     def define(self, node: SourceNode, results: Sequence[ir.Value], step: Step) -> None:
@@ -274,16 +305,27 @@ class _Values:
 
         Raises:
             ShapeError: The lowering computed another size than the source declares.
+            ConversionError: It computed constants of another type.
         """
         own = {output for emitted in step.nodes for output in emitted.outputs}
         for value, result in zip(node.outputs, results, strict=True):
             if result in own and result not in self._defined:
                 self._defined.add(result)
-                result.name = value.name
+                result.name = self._builder.unique(value.name) if self._nested else value.name
                 result.type = ir.TensorType(value.dtype)
                 result.metadata_props.update(value.metadata)
                 if value.shape is not None:
                     result.shape = _merged(result.shape, value)
+            elif result.const_value is not None:
+                if value.shape is not None:
+                    _merged(result.shape, value)
+                if result.dtype != value.dtype:
+                    raise ConversionError(
+                        f"output {value.name} is declared as {value.dtype}; its inputs and attributes give "
+                        f"{result.dtype}."
+                    )
+                name = self._builder.unique(value.name) if self._nested else value.name
+                result = self._builder.initializer(name, result.const_value, owned=True)
             self._map[value] = result
 
     def outputs(self) -> list[ir.Value]:
@@ -291,13 +333,11 @@ class _Values:
         made: list[ir.Value] = []
         for output in self._source.outputs:
             value = self.get(output.value)
-            if value in self._defined and value not in made:
-                value.name = output.name
-            else:
-                node = ir.node("Identity", [value], name=self._builder.unique(f"{output.name}/Identity"))
-                self.identities.append(node)
-                value, copied = node.outputs[0], value
-                value.name, value.type, value.shape = output.name, copied.type, copied.shape
+            if value not in self._defined or value in made:
+                if value.name == output.name:
+                    value.name = self._builder.unique(output.name)
+                value = self._builder.copy(value)
+            value.name = output.name
             made.append(value)
         return made
 
@@ -318,11 +358,6 @@ def _merged(computed: ir.Shape | None, value: SourceValue) -> ir.Shape:
             )
         dims.append(ours if isinstance(ours, int) else theirs)
     return ir.Shape(dims)
-
-
-def _used(initializers: Sequence[ir.Value], nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> list[ir.Value]:
-    used = {value for node in nodes for value in node.inputs if value is not None} | set(outputs)
-    return [value for value in initializers if value in used]
 
 
 def _describe(op_type: str, since: int, until: int, function: LoweringFunction, how: How) -> Lowering:

@@ -16,6 +16,10 @@ from ortconv.errors import ShapeError
 @REGISTRY.lowering("Reshape")
 def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: bool) -> ir.Value:
     """Reshape; without special_zero a zero is a size (allowzero)."""
+    sizes = b.sizes(shape) or ()
+    if sizes.count(None) == 1 and all(size is None or size > 0 for size in sizes):
+        # Reshape finds the one size that is open itself.
+        return b.op("Reshape", data, b.constant([-1 if size is None else size for size in sizes]))
     target = known_ints(b, shape)
     literal_zeros = not special_zero and (target is None or 0 in target)
     return b.op("Reshape", data, int64_vector(b, shape), allowzero=1 if literal_zeros else None)

@@ -1,0 +1,323 @@
+"""Evaluating ONNX nodes whose inputs are constants, where the result is the same on every machine.
+
+Only ops that move data, count, compare, or round correctly are evaluated: sums of floats, exponentials and the like
+depend on how a runtime computes them, and stay nodes. So does whatever would make the model bigger: a compressed weight
+stays compressed, a broadcast scalar stays a scalar.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+__all__ = ["ORIGIN", "evaluate", "fold"]
+
+ORIGIN = "ortconv.origin"
+"""Key in the metadata of a tensor that is computed when it is asked for: op type, data, and what else it depends on."""
+
+_Array = npt.NDArray[Any]
+_Arrays = Sequence[_Array]
+_Attributes = Mapping[str, Any]
+
+_SMALL = 1 << 16
+"""Results up to this many bytes may be bigger than what they are made of."""
+
+_LARGE = 1 << 24
+"""Tensors beyond this many bytes are moved and cast, and not computed with."""
+
+_FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE})
+_INTEGERS = frozenset(ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64))
+_TYPES = _FLOATS | _INTEGERS | {ir.DataType.BOOL}
+_COMPRESSED = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
+_HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_WHOLE_HALVES = 2048
+"""Integers up to this are halves, too; beyond, the result depends on the types on the way."""
+
+
+def fold(
+    op_type: str, inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes, outputs: int
+) -> list[ir.TensorProtocol] | None:
+    """Evaluates a node of the ai.onnx domain, opset 18 or newer.
+
+    Args:
+        op_type: The op.
+        inputs: Data of the inputs, None for absent optional ones.
+        attributes: As given to `Builder.op`.
+        outputs: How many outputs the node has.
+
+    Returns:
+        The outputs, or None where the node is to stay. Large ones are computed when they are asked for, each time.
+    """
+    function = _FUNCTIONS.get(op_type)
+    types = {tensor.dtype for tensor in inputs if tensor is not None}
+    if function is None or (op_type in _INTEGERS_ONLY and types & _FLOATS):
+        return None
+    if not types <= (_TYPES | _HALVES if op_type in _MOVES else _TYPES):
+        return None
+    size = sum(tensor.nbytes for tensor in inputs if tensor is not None)
+    if op_type in _MOVES and size > _SMALL:
+        return _lazy(op_type, function, inputs, attributes)
+    return None if size > _LARGE else _evaluated(op_type, inputs, attributes, outputs, max(size, _SMALL))
+
+
+def _evaluated(
+    op_type: str,
+    inputs: Sequence[ir.TensorProtocol | None],
+    attributes: _Attributes,
+    outputs: int,
+    most: int,
+) -> list[ir.TensorProtocol] | None:
+    arrays = [None if tensor is None else tensor.numpy() for tensor in inputs]
+    results = evaluate(op_type, arrays, attributes, outputs, most)
+    return None if results is None else [ir.tensor(each) for each in results]
+
+
+def evaluate(
+    op_type: str, arrays: Sequence[_Array | None], attributes: _Attributes, outputs: int, most: int
+) -> list[_Array] | None:
+    """Evaluates an op on arrays; see `fold`.
+
+    Args:
+        op_type: The op.
+        arrays: Its inputs.
+        attributes: Its attributes.
+        outputs: How many outputs it has.
+        most: How many bytes they may take.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            results = _FUNCTIONS[op_type](arrays, {**attributes, "most": most, "outputs": outputs})
+    except (IndexError, OverflowError, TypeError, ValueError):
+        return None  # What is wrong with the node, the checker and the runtime say.
+    if results is None:
+        return None
+    made = [np.asarray(each) for each in (results if isinstance(results, list) else [results])]
+    return made if len(made) == outputs and sum(each.nbytes for each in made) <= most else None
+
+
+def _lazy(
+    op_type: str, function: Callable[..., Any], inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes
+) -> list[ir.TensorProtocol] | None:
+    """Moves a large tensor when it is asked for; its shape is that of a tensor that takes no memory."""
+    data, *others = inputs
+    assert data is not None
+    if attributes.get("to") not in (None, ir.DataType.FLOAT) or ("to" in attributes and data.dtype not in _HALVES):
+        return None
+    rest = [None if other is None else other.numpy() for other in others]
+    try:
+        empty = np.broadcast_to(np.zeros((), data.dtype.numpy()), data.shape.numpy())
+        shape = function([empty, *rest], attributes).shape
+    except (IndexError, ValueError):
+        return None
+    dtype = ir.DataType(attributes.get("to", data.dtype))
+    tensor = ir.LazyTensor(lambda: ir.tensor(function([data.numpy(), *rest], attributes)), dtype, ir.Shape(shape))
+    others = [None if each is None else each.tolist() for each in rest]
+    tensor.meta[ORIGIN] = op_type, data, repr((others, sorted(attributes.items())))
+    return [tensor]
+
+
+def _plain(function: Callable[..., Any]) -> Callable[[_Arrays, _Attributes], Any]:
+    """An elementwise op: operands of one type broadcast."""
+
+    def evaluate(arrays: _Arrays, attributes: _Attributes) -> Any:
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        if math.prod(shape) * max(array.itemsize for array in arrays) > attributes["most"]:
+            return None
+        return function(*arrays)
+
+    return evaluate
+
+
+def _divide(x: _Array, y: _Array) -> Any:
+    if x.dtype.kind == "f":
+        return np.divide(x, y)
+    if not np.all(y):
+        return None
+    quotient = x // y
+    return quotient + ((quotient < 0) & (quotient * y != x)).astype(x.dtype)
+
+
+def _modulo(arrays: _Arrays, attributes: _Attributes) -> Any:
+    x, y = arrays
+    if not np.all(y):
+        return None
+    return np.fmod(x, y) if attributes.get("fmod") else np.mod(x, y)
+
+
+def _cast(arrays: _Arrays, attributes: _Attributes) -> Any:
+    (x,) = arrays
+    source, to = ir.DataType.from_numpy(x.dtype), ir.DataType(attributes["to"])
+    if source in _HALVES and to == ir.DataType.FLOAT:
+        return x.astype(np.float32)
+    if not {source, to} <= _TYPES or (source in _COMPRESSED and to in _FLOATS):
+        return None
+    if source in _FLOATS and to in _INTEGERS:
+        info = np.iinfo(to.numpy())
+        if not np.all((x >= info.min) & (x <= min(info.max, 2**53))):
+            return None
+    if (
+        to == ir.DataType.FLOAT16
+        and source != ir.DataType.FLOAT
+        and not np.all((np.abs(x) <= _WHOLE_HALVES) & (x == np.rint(x)))
+    ):
+        return None
+    return x.astype(to.numpy())
+
+
+def _gather(arrays: _Arrays, attributes: _Attributes) -> Any:
+    data, indices = arrays
+    return np.take(data, indices, axis=attributes.get("axis") or 0)
+
+
+def _slice(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
+    data, starts, ends, axes, steps = (*arrays, None, None)[:5]
+    assert data is not None
+    assert starts is not None
+    assert ends is not None
+    along = range(len(starts)) if axes is None else axes.tolist()
+    window = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(
+        along, starts.tolist(), ends.tolist(), [1] * len(starts) if steps is None else steps.tolist(), strict=True
+    ):
+        size = data.shape[axis]
+        first, last = (at + size if at < 0 else at for at in (start, end))
+        if step < 0:
+            if not 0 <= first < size:
+                return None
+            window[axis] = slice(first, last if last >= 0 else None, step)
+        else:
+            window[axis] = slice(max(first, 0), max(last, 0), step)
+    return data[tuple(window)]
+
+
+def _split(arrays: _Arrays, attributes: _Attributes) -> Any:
+    data, axis, parts = arrays[0], attributes.get("axis") or 0, attributes["outputs"]
+    if len(arrays) == 2:
+        lengths = arrays[1].tolist()
+    else:
+        part = -(-data.shape[axis] // parts)
+        lengths = [part] * (parts - 1) + [data.shape[axis] - part * (parts - 1)]
+    if min(lengths) < 0 or sum(lengths) != data.shape[axis]:
+        return None
+    return np.split(data, np.cumsum(lengths)[:-1], axis)
+
+
+def _squeeze(arrays: _Arrays, attributes: _Attributes) -> Any:
+    return np.squeeze(arrays[0], tuple(arrays[1].tolist()) if len(arrays) == 2 else None)
+
+
+def _reshape(arrays: _Arrays, attributes: _Attributes) -> Any:
+    data, target = arrays
+    copies = not attributes.get("allowzero")
+    shape = [data.shape[i] if dim == 0 and copies else dim for i, dim in enumerate(target.tolist())]
+    if -1 in shape and 0 in shape:
+        return None
+    return data.reshape(shape)
+
+
+def _expand(arrays: _Arrays, attributes: _Attributes) -> Any:
+    data, target = arrays
+    shape = np.broadcast_shapes(data.shape, tuple(target.tolist()))
+    return _bounded(shape, data, attributes) and np.broadcast_to(data, shape).copy()
+
+
+def _tile(arrays: _Arrays, attributes: _Attributes) -> Any:
+    data, repeats = arrays
+    shape = np.multiply(data.shape, repeats)
+    return _bounded(shape.tolist(), data, attributes) and np.tile(data, repeats)
+
+
+def _bounded(shape: Sequence[int], data: _Array, attributes: _Attributes) -> bool | None:
+    return math.prod(shape) * data.itemsize <= attributes["most"] or None
+
+
+def _range(arrays: _Arrays, attributes: _Attributes) -> Any:
+    start, stop, step = (array.item() for array in arrays)
+    if arrays[0].dtype.kind != "i" or step == 0 or abs(stop - start) * arrays[0].itemsize > attributes["most"]:
+        return None
+    return np.arange(start, stop, step, arrays[0].dtype)
+
+
+def _filled(arrays: _Arrays, attributes: _Attributes) -> Any:
+    value = attributes.get("value")
+    entry = np.zeros(1, np.float32) if value is None else np.asarray(value.numpy())
+    shape = arrays[0].tolist()
+    return _bounded(shape, entry, attributes) and np.full(shape, entry.reshape(-1)[0], entry.dtype)
+
+
+def _reduced(function: Callable[..., Any]) -> Callable[[_Arrays, _Attributes], Any]:
+    def evaluate(arrays: _Arrays, attributes: _Attributes) -> Any:
+        axes = tuple(arrays[1].tolist()) if len(arrays) == 2 else ()
+        if not axes and attributes.get("noop_with_empty_axes"):
+            return None
+        keepdims = bool(attributes.get("keepdims", 1))
+        if arrays[0].size == 0 and function in (np.max, np.min):
+            return None
+        return function(arrays[0], axis=axes or None, keepdims=keepdims).astype(arrays[0].dtype)
+
+    return evaluate
+
+
+_ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
+    "Abs": np.abs,
+    "Add": np.add,
+    "And": np.logical_and,
+    "Ceil": np.ceil,
+    "Div": _divide,
+    "Equal": np.equal,
+    "Floor": np.floor,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Round": np.rint,
+    "Sqrt": np.sqrt,
+    "Sub": np.subtract,
+    "Where": np.where,
+    "Xor": np.logical_xor,
+}
+
+_INTEGERS_ONLY = frozenset({"CumSum", "Mod", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"})
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **{name: _plain(function) for name, function in _ELEMENTWISE.items()},
+    "Cast": _cast,
+    "Concat": lambda arrays, attributes: np.concatenate(arrays, attributes["axis"]),
+    "ConstantOfShape": _filled,
+    "CumSum": lambda arrays, attributes: (
+        None
+        if attributes.get("exclusive") or attributes.get("reverse")
+        else np.cumsum(arrays[0], arrays[1].item(), arrays[0].dtype)
+    ),
+    "Expand": _expand,
+    "Gather": _gather,
+    "Max": _plain(lambda *arrays: np.maximum.reduce(np.broadcast_arrays(*arrays))),
+    "Min": _plain(lambda *arrays: np.minimum.reduce(np.broadcast_arrays(*arrays))),
+    "Mod": _modulo,
+    "NonZero": lambda arrays, attributes: np.array(np.nonzero(arrays[0]), np.int64),
+    "Range": _range,
+    "ReduceMax": _reduced(np.max),
+    "ReduceMin": _reduced(np.min),
+    "ReduceProd": _reduced(np.prod),
+    "ReduceSum": _reduced(np.sum),
+    "Reshape": _reshape,
+    "Size": lambda arrays, attributes: np.array(arrays[0].size, np.int64),
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": lambda arrays, attributes: np.transpose(arrays[0], attributes.get("perm")),
+    "Unsqueeze": lambda arrays, attributes: np.expand_dims(arrays[0], tuple(arrays[1].tolist())),
+}
+
+_MOVES = frozenset({"Cast", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""What large tensors go through: each element of the input, once."""

@@ -1,0 +1,126 @@
+"""What is known of sizes while a graph is built: the entries of a shape, some of which may be open.
+
+``Shape`` of a tensor whose dims are static in part, and what moves or computes such entries, is followed, so that a
+size that is known becomes a constant although its neighbour is not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.folding import evaluate
+
+__all__ = ["Sizes", "of_constant", "of_shape", "propagate"]
+
+_MOST = 1 << 10
+"""Longer vectors are no shapes."""
+
+_INTEGERS = frozenset({ir.DataType.INT32, ir.DataType.INT64})
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """A vector or scalar of sizes.
+
+    Attributes:
+        entries: Python integers, and None where nothing is known.
+        dtype: The tensor's element type.
+    """
+
+    entries: npt.NDArray[np.object_]
+    dtype: ir.DataType
+
+    @property
+    def tensor(self) -> ir.TensorProtocol | None:
+        """The data, if every entry is known."""
+        return None if None in self.entries.flat else ir.tensor(self.entries.astype(self.dtype.numpy()))
+
+
+def of_shape(value: ir.Value, attributes: Mapping[str, Any]) -> Sizes | None:
+    """Returns what ``Shape`` gives for a value."""
+    if value.shape is None:
+        return None
+    dims = [dim if isinstance(dim, int) else None for dim in value.shape]
+    return _sizes(dims[attributes.get("start") or 0 : attributes.get("end")], ir.DataType.INT64)
+
+
+def of_constant(tensor: ir.TensorProtocol) -> Sizes | None:
+    """Returns the entries of a constant that may be a shape."""
+    if tensor.dtype not in _INTEGERS or tensor.size > _MOST:
+        return None
+    return Sizes(tensor.numpy().astype(np.object_), tensor.dtype)
+
+
+def propagate(
+    op_type: str, inputs: Sequence[Sizes | None], attributes: Mapping[str, Any], outputs: int
+) -> list[Sizes] | None:
+    """Evaluates a node on sizes.
+
+    Args:
+        op_type: The op.
+        inputs: What is known of them; None for an absent one.
+        attributes: As given to `Builder.op`.
+        outputs: How many outputs the node has.
+
+    Returns:
+        What is known of the outputs, or None.
+    """
+    first = inputs[0]
+    assert first is not None
+    if op_type in _ARITHMETIC and len(inputs) == 2 and inputs[1] is not None:
+        function = np.frompyfunc(_ARITHMETIC[op_type], 2, 1)
+        try:
+            return [_sizes(function(first.entries, inputs[1].entries), first.dtype)]
+        except ValueError:
+            return None
+    if op_type == "Cast":
+        to = ir.DataType(attributes["to"])
+        return [_sizes(first.entries, to)] if to in _INTEGERS else None
+    if op_type not in _MOVES:
+        return None
+    moved = 1 if op_type not in _MOVES_ALL else len(inputs)
+    arrays: list[Any] = [None if each is None else each.entries for each in inputs]
+    for index, each in enumerate(inputs[moved:], moved):
+        if each is not None:
+            if each.tensor is None:
+                return None
+            arrays[index] = each.tensor.numpy()
+    results = evaluate(op_type, arrays, attributes, outputs, _MOST * 8)
+    return None if results is None else [_sizes(result, first.dtype) for result in results]
+
+
+def _sizes(entries: Any, dtype: ir.DataType) -> Sizes:
+    """Makes sizes; what does not fit into the type would wrap, and is not known."""
+    least, most = dtype.min, dtype.max
+    array = np.asarray(entries, np.object_)
+    kept = [entry if entry is not None and least <= entry <= most else None for entry in array.flat]
+    return Sizes(np.array(kept, np.object_).reshape(array.shape), dtype)
+
+
+def _known(function: Callable[[int, int], int | None]) -> Callable[[int | None, int | None], int | None]:
+    return lambda x, y: None if x is None or y is None else function(x, y)
+
+
+def _product(x: int | None, y: int | None) -> int | None:
+    if x == 0 or y == 0:
+        return 0
+    return None if x is None or y is None else x * y
+
+
+_ARITHMETIC: Mapping[str, Callable[[int | None, int | None], int | None]] = {
+    "Add": _known(lambda x, y: x + y),
+    "Div": _known(lambda x, y: x // y if x >= 0 and y > 0 else None),
+    "Max": _known(max),
+    "Min": _known(min),
+    "Mul": _product,
+    "Sub": _known(lambda x, y: x - y),
+}
+
+_MOVES_ALL = frozenset({"Concat"})
+_MOVES = _MOVES_ALL | {"Expand", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"}
