@@ -1,89 +1,87 @@
-"""One op, converted and run, against its reference."""
+"""Converting one op, running it in ONNX Runtime, and comparing with its reference."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 
 import ortconv
 from ortconv import onednn
-from ortconv.builder import Semantics
 from tests.onednn_graph.references import evaluate
 from tests.onednn_graph.references.call import DTYPES, Call, Slot
 from tests.running import run
 
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
-"""NumPy type -> its name in the format."""
 
-Shape = tuple[int, ...] | None
+EPSILON = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "f8_e4m3": 0.0, "f8_e5m2": 0.0}
+"""Relative error of rounding twice to a type, half a unit each; floats of eight bits are compared exactly."""
+
+FLOATS = ("f32", "bf16", "f16")
 
 
-def build(
-    kind: str,
-    inputs: Sequence[np.ndarray],
-    outputs: Sequence[tuple[str, Shape]],
-    attributes: Mapping[str, Any],
-    *,
-    dynamic: bool = False,
+def numbers(shape: Sequence[int], dtype: str = "f32", seed: int = 0, low: float = -4, high: float = 4) -> np.ndarray:
+    """Evenly distributed numbers; integers include both ends."""
+    random = np.random.default_rng(seed)
+    if dtype in FLOATS or dtype.startswith("f8"):
+        return random.uniform(low, high, shape).astype(DTYPES[dtype])
+    return random.integers(int(low), int(high), shape, endpoint=True).astype(DTYPES[dtype])
+
+
+def graph_of(
+    kind: str, inputs: Sequence[np.ndarray], outputs: Sequence[str], attributes: Mapping[str, Any]
 ) -> onednn.Graph:
-    """Returns a graph of one op, with tensors x0, x1, ... and y0, y1, ...; `dynamic` leaves the inputs' sizes open."""
-    graph = onednn.Graph(kind)
-    tensors = [
-        graph.tensor(f"x{i}", NAMES[x.dtype], [None] * x.ndim if dynamic and x.ndim > 1 else x.shape)
-        for i, x in enumerate(inputs)
-    ]
-    made = [graph.tensor(f"y{i}", dtype, shape) for i, (dtype, shape) in enumerate(outputs)]
-    graph.op(kind, tensors, outputs=made, name="op", **attributes)
-    return graph
+    """A graph of one op whose results have no declared shapes: the converter has to find them."""
+    g = onednn.Graph(kind)
+    tensors = [g.tensor(f"x{i}", NAMES[value.dtype], value.shape) for i, value in enumerate(inputs)]
+    g.op(kind, tensors, outputs=[g.tensor(f"y{i}", dtype, None) for i, dtype in enumerate(outputs)], **attributes)
+    return g
 
 
 def check(
     kind: str,
     inputs: Sequence[np.ndarray],
-    outputs: Sequence[tuple[str, Shape]],
-    attributes: Mapping[str, Any],
+    outputs: Sequence[str] = ("f32",),
+    attributes: Mapping[str, Any] | None = None,
     *,
-    semantics: Semantics = "spec",
+    slack: float = 4,
     opset: int = 21,
-    dynamic: bool = False,
-    constants: Mapping[str, np.ndarray] | None = None,
-    exact: bool = False,
+    constants: Sequence[int] = (),
 ) -> onnx.ModelProto:
-    """Converts an op, runs it on standard ops and function bodies alone, and compares every result.
+    """Asserts that an op's results have the reference's types, shapes and values.
 
     Args:
         kind: Op kind.
-        inputs: Data, which also says the inputs' types.
-        outputs: Types and declared shapes of the results.
+        inputs: Data.
+        outputs: Types of the results.
         attributes: As on the op's page.
-        semantics: Which reading is wanted where page and library differ.
-        opset: Version to emit.
-        dynamic: Whether the inputs' sizes are left open.
-        constants: Inputs whose data the converter sees, by name; they need not be repeated in `inputs`.
-        exact: Whether the results must be equal, not only close.
-
-    Returns:
-        The model.
+        slack: How many roundings of the result's type it may be off, relative to its largest element.
+        opset: Version to convert to.
+        constants: Inputs that are known when converting.
     """
-    graph = build(kind, inputs, outputs, attributes, dynamic=dynamic)
-    given = dict(constants or {})
-    model = ortconv.conversion(graph, semantics=semantics, opset=opset, tensors=given).to_proto()
-    feeds = {f"x{i}": x for i, x in enumerate(inputs) if f"x{i}" not in given}
+    attributes = attributes or {}
+    g = graph_of(kind, inputs, outputs, attributes)
+    model = ortconv.convert(g, opset=opset, tensors={f"x{i}": inputs[i] for i in constants})
+    feeds = {f"x{i}": value for i, value in enumerate(inputs) if i not in constants}
     found = run(model, feeds, "none")
-    slots = [Slot(dtype, shape) for dtype, shape in outputs]
-    expected = evaluate(Call(kind, list(inputs), attributes, slots, semantics))
-    assert len(found) == len(expected[: len(outputs)])
-    for got, right in zip(found, expected, strict=False):
-        assert got.dtype == right.dtype
-        assert got.shape == right.shape
-        if exact:
-            np.testing.assert_array_equal(got, right)
-            continue
-        # A result of float32 arithmetic, rounded once.
-        bound = max(2.0**-18, 1.01 * float(ml_dtypes.finfo(right.dtype).eps))
-        np.testing.assert_allclose(got.astype(np.float64), right.astype(np.float64), rtol=bound, atol=bound)
+    expected = evaluate(Call(kind, inputs, attributes, [Slot(dtype) for dtype in outputs]))
+    for value, got, right in zip(model.graph.output, found, expected, strict=True):
+        declared = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        assert declared == list(right.shape), f"{kind} declares {declared}, expected {right.shape}"
+        assert_close(got, right, slack, kind)
     return model
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, slack: float, what: str) -> None:
+    """Asserts types, shapes, and values up to `slack` roundings of the largest element."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape), what
+    name = NAMES[expected.dtype]
+    if name not in EPSILON:
+        np.testing.assert_array_equal(found, expected, err_msg=what)
+        return
+    x, y = found.astype(np.float64), expected.astype(np.float64)
+    finite = np.abs(y[np.isfinite(y)])
+    bound = slack * EPSILON[name]
+    np.testing.assert_allclose(x, y, rtol=bound, atol=bound * max(finite.max(initial=0), 1e-30), err_msg=what)

@@ -1,7 +1,7 @@
 """oneDNN's ops from their pages, in NumPy and float64. Nothing here imports ortconv.
 
-One module per family; each has a table ``OPS`` from op kind to a function that takes a `Call` and returns one array or a
-tuple of them, in float64 (or exact integers). Rounding to the declared type is `evaluate`'s work.
+One module per family; each has a table ``OPS`` from op kind to a function that takes a `Call` and returns one array or
+a tuple of them, in float64 (or exact integers). Rounding to the declared type is `evaluate`'s work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tests.onednn_graph.references.call import Call, Slot, stored
+from tests.onednn_graph.references.call import Call, stored
 
 Reference = Callable[[Call], "np.ndarray | tuple[np.ndarray, ...]"]
 

@@ -75,7 +75,7 @@ OPS: dict[str, Callable[[Call], np.ndarray | tuple[np.ndarray, ...]]] = {
     "AbsBackward": _by(lambda call, x: np.sign(x)),
     "BiasAddBackward": _bias,
     "ClampBackward": _by(
-        lambda call, x: (x > np.float32(call.attributes["min"])) & (x < np.float32(call.attributes["max"])) * 1.0
+        lambda call, x: 1.0 * (x > np.float32(call.attributes["min"])) * (x < np.float32(call.attributes["max"]))
     ),
     "EluBackward": _by(_elu),
     "GELUBackward": _by(_gelu),
