@@ -4,6 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #if defined(__x86_64__) || defined(_M_X64)
 #define ORTCONV_X86_64 1
 #if defined(_MSC_VER)
@@ -55,6 +60,16 @@ uint64_t xgetbv0() {
 
 bool bit(uint32_t word, int index) { return ((word >> index) & 1) != 0; }
 
+// Whether the operating system lets this process use the tile registers, which it has to ask for.
+bool may_use_tiles() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 ArchFlags detect() {
   ArchFlags flags;
   const Registers leaf1 = cpuid(1, 0);
@@ -72,6 +87,9 @@ ArchFlags detect() {
   flags.avx512 = flags.avx2_fma && f && dq && bw && vl && (saved & kZmm) == kZmm;
   const bool has_subleaf1 = leaf7.eax >= 1;
   flags.avx512_bf16 = flags.avx512 && has_subleaf1 && bit(cpuid(7, 1).eax, 5);
+  constexpr uint64_t kTiles = 0x60000;  // XCR0: configuration and data
+  const bool tiles = bit(leaf7.edx, 24), tiles_of_bf16 = bit(leaf7.edx, 22);
+  flags.amx_bf16 = flags.avx512_bf16 && tiles && tiles_of_bf16 && (saved & kTiles) == kTiles && may_use_tiles();
   return flags;
 }
 
@@ -90,8 +108,9 @@ ArchFlags detect() {
 ArchFlags limited(ArchFlags flags, const char* max_isa) {
   if (max_isa == nullptr) return flags;
   if (std::strcmp(max_isa, "portable") == 0) return ArchFlags();
-  if (std::strcmp(max_isa, "avx2") == 0) flags.avx512 = flags.avx512_bf16 = false;
-  if (std::strcmp(max_isa, "avx512") == 0) flags.avx512_bf16 = false;
+  if (std::strcmp(max_isa, "avx2") == 0) flags.avx512 = flags.avx512_bf16 = flags.amx_bf16 = false;
+  if (std::strcmp(max_isa, "avx512") == 0) flags.avx512_bf16 = flags.amx_bf16 = false;
+  if (std::strcmp(max_isa, "avx512_bf16") == 0) flags.amx_bf16 = false;
   return flags;
 }
 

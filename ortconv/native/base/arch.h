@@ -7,11 +7,12 @@ struct ArchFlags {
   bool avx2_fma = false;     // and F16C, which every CPU with AVX2 has
   bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
   bool avx512_bf16 = false;  // implies avx512
+  bool amx_bf16 = false;     // tiles of bf16; implies avx512_bf16
 
   bool neon = false;  // Advanced SIMD of AArch64, which every such CPU has
 
-  // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2 or avx512;
-  // avx512 means without bf16 instructions). Read once, on the first call.
+  // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2, avx512 or
+  // avx512_bf16; avx512 means without bf16 instructions, avx512_bf16 without tiles). Read once, on the first call.
   static const ArchFlags& host();
 };
 

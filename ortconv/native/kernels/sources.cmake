@@ -12,6 +12,8 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/widen/widen.cc
   kernels/widen/widen_generic.cc
   kernels/widen/widen_neon.cc
+  kernels/parts/parts.cc
+  kernels/conv_transpose/parts_stages.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
@@ -27,4 +29,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc
   kernels/transpose/transpose_avx512.cc
-  kernels/widen/widen_avx512.cc)
+  kernels/widen/widen_avx512.cc
+  kernels/parts/parts_split_avx512.cc)
+set(ORTCONV_KERNEL_SOURCES_AMX
+  kernels/parts/parts_gemm_amx.cc)

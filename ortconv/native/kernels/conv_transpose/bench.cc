@@ -103,7 +103,8 @@ void serial(void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
 
 void run_once(const Plan& plan, Data& d, std::vector<char>& scratch) {
   char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-  kernels::run(plan, d.p, d.src_tensor.data(), nullptr, nullptr, d.dst_tensor.data(), aligned, {nullptr, serial, 1});
+  kernels::run(plan, d.p, d.src_tensor.data(), d.wei_tensor.data(), nullptr, d.dst_tensor.data(), aligned,
+               {nullptr, serial, 1});
 }
 
 double seconds(const Plan& plan, Data& d, std::vector<char>& scratch, double budget) {
@@ -121,11 +122,12 @@ double seconds(const Plan& plan, Data& d, std::vector<char>& scratch, double bud
 
 }  // namespace
 
-// bench [isa: avx512 | avx2 | portable] [substring of the shape's name] [type: f32 | f16 | bf16 | f64]
+// bench [isa: amx | avx512 | avx2 | portable] [substring of the shape's name] [type: f32 | f16 | bf16 | f64]
 int main(int argc, char** argv) {
   ArchFlags arch = ArchFlags::host();
-  const std::string isa = argc > 1 ? argv[1] : "avx512", type = argc > 3 ? argv[3] : "f32";
-  if (isa == "avx2") arch.avx512 = arch.avx512_bf16 = false;
+  const std::string isa = argc > 1 ? argv[1] : "amx", type = argc > 3 ? argv[3] : "f32";
+  if (isa == "avx2") arch.avx512 = arch.avx512_bf16 = arch.amx_bf16 = false;
+  if (isa == "avx512") arch.avx512_bf16 = arch.amx_bf16 = false;
   if (isa == "portable") arch = ArchFlags{};
   DataType dtype = DataType::kFloat;
   if (type == "f16") dtype = DataType::kFloat16;

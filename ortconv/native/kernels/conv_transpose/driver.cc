@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
 #include <type_traits>
 
 #include "kernels/conv_transpose/columns.h"
+#include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/stages.h"
 
 namespace ortconv::kernels {
@@ -158,6 +162,57 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   }
 }
 
+// As multiply(), of numbers in parts.
+void multiply_parts(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end,
+                    const uint16_t* grid, int64_t columns, float* tile) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
+  const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
+  const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
+  if (plan.merged) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, 0.0f);
+  for (int64_t i = 0; i < unit.num_groups; ++i) {
+    const GemmGroup& group = plan.groups[unit.first_group + i];
+    for (int64_t block = first; block < end; ++block) {
+      const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
+      const Panels panels(block_oc * group.num_classes, plan.mr, plan.row_granule);
+      const uint16_t* a = plan.packed.as<const uint16_t>() + parts_packed_offset(plan, group_index, block, group);
+      float* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
+      for (int64_t panel = 0; panel < panels.count; ++panel) {
+        float* c[kMaxPartRows];
+        const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+        for (int64_t row = 0; row < rows; ++row) {
+          const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
+          c[row] = block_tile + (oc * unit.num_classes + group.unit_class[cls]) * geo.columns;
+          if (group.num_taps == 0) std::fill_n(c[row], columns, 0.0f);
+        }
+        if (group.num_taps == 0) continue;
+        plan.parts->gemm({plan.num_parts, rows, columns, group.num_taps, blocks, a, grid,
+                          tap_offsets + group.taps_before, geo.part_stride, c, plan.merged});
+        a += (rows + kPartRows - 1) / kPartRows * kPartRows * group.num_taps * blocks * kPartChannels * plan.num_parts;
+      }
+    }
+  }
+}
+
+using Magnitude = std::atomic<uint32_t>;
+
+// Notes the bits of a magnitude that src has.
+void see_magnitude(const Run& run, uint32_t bits) {
+  Magnitude& largest = *run.shared<Magnitude>(run.geometry.largest);
+  uint32_t known = largest.load(std::memory_order_relaxed);
+  while (known < bits && !largest.compare_exchange_weak(known, bits, std::memory_order_relaxed)) {
+  }
+}
+
+// Whether numbers in parts stand for src well enough, after the run.
+bool src_suits_parts(const Run& run) {
+  const uint32_t bits = run.shared<Magnitude>(run.geometry.largest)->load(std::memory_order_relaxed);
+  float largest;
+  std::memcpy(&largest, &bits, sizeof(largest));
+  return largest == 0 || (largest >= kSmallestLargest && largest <= kLargest);
+}
+
 // The work items [begin, end), whose order is group, block of positions, range of dst channels.
 template <class T>
 void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
@@ -165,6 +220,8 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   const Geometry& geo = run.geometry;
   using Cell = Sum<T>;
   Cell* grid = reinterpret_cast<Cell*>(slice);
+  const bool in_parts = plan.parts != nullptr;
+  uint16_t* parts_grid = reinterpret_cast<uint16_t*>(slice);
   Cell* tile = reinterpret_cast<Cell*>(slice + geo.slice_tile);
   Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
   const Scatter<T> stage{plan, geo, run.problem, run.shared<const int64_t>(geo.phases),
@@ -179,7 +236,13 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
     if (index != gathered) {
       if (index % blocks_per_group != listed) list_sources(plan, geo, run.problem, block, buffers.sources);
       listed = index % blocks_per_group;
-      gather(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers, grid);
+      if constexpr (kNumParts<T> > 0) {
+        if (in_parts) {
+          see_magnitude(run, gather_parts(plan, geo, run.problem, block, static_cast<const T*>(run.src),
+                                          buffers.sources, parts_grid));
+        }
+      }
+      if (!in_parts) gather(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers, grid);
       gathered = index;
     }
     const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
@@ -193,7 +256,14 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
       for (const Unit& unit : plan.units) {
         for (int64_t b = first; b < last; b += geo.blocks_per_tile) {
           const int64_t b_end = std::min(b + geo.blocks_per_tile, last);
-          multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
+          if constexpr (kNumParts<T> > 0) {
+            if (in_parts) {
+              multiply_parts(run, unit, block.group, b, b_end, parts_grid + cell * kPartChannels, columns, tile);
+            }
+          }
+          if (!in_parts) {
+            multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
+          }
           const int64_t oc = plan.block_begin(b);
           scatter(stage, unit, segments, num_segments, tile, block.group * plan.oc + oc, plan.block_begin(b_end) - oc,
                   static_cast<const Cell*>(run.bias), static_cast<T*>(run.dst));
@@ -232,15 +302,22 @@ void run_slices(Run& run, const Parallel& parallel) {
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   threads = std::max(threads, 1);
+  if (plan.parts != nullptr) {
+    return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
+  }
   const size_t bytes = Geometry(plan, full, threads).total;
   return prefers_columns(plan, full) ? std::max(bytes, columns_scratch_bytes(plan, full, threads)) : bytes;
 }
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
-  if (wei != nullptr && prefers_columns(plan, full)) {
+  if (plan.parts == nullptr && wei != nullptr && prefers_columns(plan, full)) {
     run_columns(plan, full, static_cast<const float*>(src), static_cast<const float*>(wei),
                 static_cast<const float*>(bias), static_cast<float*>(dst), scratch, parallel);
+    return;
+  }
+  if (plan.parts != nullptr && prefers_columns(*plan.in_floats, full)) {
+    kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
     return;
   }
   const int threads = std::max(parallel.threads, 1);
@@ -248,7 +325,8 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
   fill_phases(run);
-  if (plan.packed.empty()) {
+  new (run.shared<Magnitude>(run.geometry.largest)) Magnitude(0);
+  if (plan.packed.empty() && plan.parts == nullptr) {
     parallel.run(
         parallel.context, plan.g * plan.num_blocks,
         [](void* arg, int64_t i) {
@@ -259,6 +337,9 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   }
   run.num_slices = std::min<int64_t>(threads, run.geometry.num_items);
   with_float_type(plan.dtype, [&](auto zero) { run_slices<decltype(zero)>(run, parallel); });
+  if (plan.parts != nullptr && !src_suits_parts(run)) {
+    kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+  }
 }
 
 }  // namespace ortconv::kernels

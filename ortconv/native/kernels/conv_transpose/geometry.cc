@@ -8,6 +8,7 @@ namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kGridBytes = 640 << 10;    // copy of src, meant to stay in L2
+constexpr int64_t kPartsGridBytes = 960 << 10;  // likewise, of numbers in parts
 constexpr int64_t kWeightBytes = 512 << 10;  // packed weights of one work item, likewise
 constexpr int64_t kTileBytes = 24 << 10;     // sums of one tile, meant to stay in L1
 // Tiles of so few rows are so soon done that more columns pay.
@@ -147,10 +148,15 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   }
   if (all_positions == 0) return;
 
+  const auto cell_bytes = static_cast<int64_t>(plan.cell_bytes);
+  const bool in_parts = plan.parts != nullptr;
+  const int64_t grid_bytes = in_parts ? kPartsGridBytes : kGridBytes;
+  const int64_t padded_ic = in_parts ? ceil_div(plan.ic, kPartChannels) * kPartChannels : plan.ic;
+  const int64_t operand_bytes = in_parts ? plan.num_parts * static_cast<int64_t>(sizeof(uint16_t)) : cell_bytes;
+
   // Planar or halo, from the last axis outwards; the first axis wastes nothing unless images are laid end to end.
   // Work per position and src channel is what the waste is a fraction of.
   const int64_t work = plan.oc * plan.num_taps;
-  const auto cell_bytes = static_cast<int64_t>(plan.cell_bytes);
   int64_t planes = 1;
   for (int a = 0; a <= last; ++a) planes *= axis[a].num_planes;
   for (int a = last; a >= 0; --a) {
@@ -162,10 +168,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     AxisFrame planar = f;
     make_planar(plan.op, plan.axis[a], planar, problem.pad[a]);
     const int64_t planes_then = planes / f.num_planes * planar.num_planes;
-    const int64_t least_bytes = plan.ic * planes_then * std::min(all_positions, kMinPositions) * cell_bytes;
+    const int64_t least_bytes = padded_ic * planes_then * std::min(all_positions, kMinPositions) * operand_bytes;
     const int64_t cost = (planes_then - planes) * (kRowCost + kCopyCost * axis[last].positions);
     // Waste and cost of one row, or of as many elements of an outer axis.
-    if (halo * work * axis[last].positions > cost * f.positions && least_bytes <= kGridBytes) {
+    if (halo * work * axis[last].positions > cost * f.positions && least_bytes <= grid_bytes) {
       f = planar;
       planes = planes_then;
     }
@@ -173,7 +179,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
-  const int64_t cells_in_l2 = kGridBytes / cell_bytes / std::max<int64_t>(plan.ic, 1);
+  const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
   const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, kMinPositions)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {
@@ -212,6 +218,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   channel_stride = (planes * plane_size + kCopyOverrun + 15) / 16 * 16;
   if (channel_stride % 32 == 0) channel_stride += 16;
 
+  part_stride = planes * plane_size * kPartChannels;
+
   int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(plan.element_bytes);
   for (int a = 0; a <= last; ++a) dst_bytes *= problem.dst_size[a];
   store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
@@ -225,7 +233,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t most_blocks = std::max<int64_t>(plan.num_blocks, 1);
   blocks_per_tile = std::clamp<int64_t>(kTileBytes / cell_bytes / columns / block_rows, 1, most_blocks);
 
-  const int64_t block_weights = std::max<int64_t>(1, block_oc * plan.ic * plan.num_taps * cell_bytes);
+  const int64_t block_weights = std::max<int64_t>(1, block_oc * padded_ic * plan.num_taps * operand_bytes);
   blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, most_blocks);
   // Enough items to balance; their order keeps the copy of src across the items of a block.
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
@@ -238,7 +246,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t tile_rows = blocks_per_tile * block_rows;
   const int64_t lines = std::max(kLines * line_capacity(plan.axis[last], axis[last]), kWidenedPositions * plan.ic);
   const int64_t sources = outer_planes * batch_block * image_rows;
-  slice_tile = align64((plan.ic * channel_stride + kGridSlack) * cell_bytes);
+  const int64_t cells = in_parts ? padded_ic * planes * plane_size + kGridSlack * kPartChannels
+                                 : plan.ic * channel_stride + kGridSlack;
+  slice_tile = align64(cells * operand_bytes);
   slice_rows = slice_tile + align64(tile_rows * columns * cell_bytes);
   slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(void*)));
   slice_sources = slice_segments + align64((columns / axis[last].grid + 2) * static_cast<int64_t>(sizeof(Segment)));
@@ -249,7 +259,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   int64_t num_phases = 0;
   for (int a = 0; a <= last; ++a) num_phases += plan.axis[a].dst_step;
   bias = phases + align64(num_phases * 8);
-  packed = bias + align64(problem.oc * cell_bytes);
+  largest = bias + align64(problem.oc * cell_bytes);
+  packed = largest + 64;
   slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * cell_bytes) : 0);
   total = slices + static_cast<size_t>(threads) * slice_size;
 }

@@ -52,14 +52,16 @@ struct Geometry {
   int64_t image_rows;                        // rows of the grid of one image
   int64_t plane_size;                        // batch_block images, and slack for the copy
   int64_t channel_stride;                    // all planes of one channel, and skew
+  int64_t part_stride;                       // numbers in parts: all planes of one part of a block of channels
   int64_t columns;                           // positions per tile, a multiple of kGemmColumns
   int64_t blocks_per_item, items_per_block;  // blocks of dst channels that a work item covers
   int64_t blocks_per_tile;                   // blocks of dst channels held in the tile buffer
   int64_t num_items = 0;                     // none: dst is empty, and the rest of this is not filled in
   Store store;
 
-  // Byte offsets into the scratch: shared tables, then widened bias and packed weights, then one slice per thread.
-  size_t tap_offsets, phases, bias, packed, slices, total = 0;
+  // Byte offsets into the scratch: shared tables, then widened bias, what is known of the magnitude of src, packed
+  // weights, then one slice per thread.
+  size_t tap_offsets, phases, bias, largest, packed, slices, total = 0;
   // Inside a slice, which begins with the copy of src.
   size_t slice_size, slice_tile, slice_rows, slice_segments, slice_sources, slice_lines;
 

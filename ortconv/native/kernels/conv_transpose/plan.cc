@@ -5,6 +5,8 @@
 #include <map>
 #include <type_traits>
 
+#include "kernels/conv_transpose/parts_stages.h"
+
 namespace ortconv::kernels {
 namespace {
 
@@ -121,9 +123,9 @@ constexpr uint64_t exponent_of(double) { return 0x7ff0000000000000; }
 constexpr uint16_t exponent_of(Float16) { return 0x7c00; }
 constexpr uint16_t exponent_of(Bfloat16) { return 0x7f80; }
 
-// Packed weights of T for one (group, block), as pack_weights().
+// As pack_weights(), for weights of T that are not in parts.
 template <class T>
-void pack_block(const Plan& plan, const T* wei, int64_t group_index, int64_t block, Sum<T>* packed) {
+void pack_plain(const Plan& plan, const T* wei, int64_t group_index, int64_t block, Sum<T>* packed) {
   const int64_t oc_begin = plan.block_begin(block), oc_count = plan.block_begin(block + 1) - oc_begin;
   const bool transposed = plan.op == Op::kConvTranspose;
   const int64_t oc_stride = transposed ? plan.wei_1 : plan.wei_0;
@@ -194,10 +196,18 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
     plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->merged);
   }
   plan_groups(*plan, p.wei_x);
+  plan->row_granule = 1;
+  if (wei_const != nullptr && parts_pay(*plan, arch, wei_const)) {
+    plan->parts = get_parts_kernel(arch);
+    plan->mr = kMaxPartRows;
+    plan->row_granule = kPartRows;
+    plan->in_floats = make_plan(op, p, dtype, nullptr, arch);
+  }
   plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->mr - 1) / plan->mr;
   plan->k_chunk = choose_k_chunk(*plan);
   if (wei_const != nullptr) {
-    plan->packed = Buffer(plan->packed_size() * plan->cell_bytes);
+    plan->packed = Buffer(plan->parts != nullptr ? parts_packed_size(*plan) * sizeof(uint16_t)
+                                                 : plan->packed_size() * plan->cell_bytes);
     for (int64_t g = 0; g < plan->g; ++g) {
       for (int64_t b = 0; b < plan->num_blocks; ++b) pack_weights(*plan, wei_const, g, b, plan->packed.as<void>());
     }
@@ -208,7 +218,14 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
 void pack_weights(const Plan& plan, const void* wei, int64_t group_index, int64_t block, void* packed) {
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
-    pack_block(plan, static_cast<const T*>(wei), group_index, block, static_cast<Sum<T>*>(packed));
+    const T* typed = static_cast<const T*>(wei);
+    if constexpr (kNumParts<T> > 0) {
+      if (plan.parts != nullptr) {
+        pack_parts(plan, typed, group_index, block, static_cast<uint16_t*>(packed));
+        return;
+      }
+    }
+    pack_plain(plan, typed, group_index, block, static_cast<Sum<T>*>(packed));
   });
 }
 

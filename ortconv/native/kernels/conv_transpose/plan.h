@@ -6,6 +6,7 @@
 // A (forward) convolution is one class holding every tap; its stride acts on the src side instead.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -15,10 +16,18 @@
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
+#include "kernels/parts/parts.h"
 #include "kernels/transpose/transpose.h"
 #include "kernels/widen/widen.h"
 
 namespace ortconv::kernels {
+
+// Where range i begins when n things are cut into `count` ranges of nearly equal size, all but the last multiples of
+// granule.
+inline int64_t even_begin(int64_t n, int64_t i, int64_t count, int64_t granule) {
+  const int64_t begin = n * i / count;
+  return granule == 1 ? begin : std::min(n, (begin + granule - 1) / granule * granule);
+}
 
 // Taps of one axis that a set of classes shares: every class of the group has exactly one tap at each of its shifts q.
 // Without merging a group is one class with all its taps. With merging, all shifts that the same classes see form a
@@ -91,20 +100,24 @@ struct Plan {
   // dst channels are cut into blocks of nearly equal size, src channels into chunks of k_chunk.
   int64_t num_blocks;
   int64_t k_chunk;
-  int64_t block_begin(int64_t block) const { return oc * block / num_blocks; }
+  int64_t block_begin(int64_t block) const { return even_begin(oc, block, num_blocks, row_granule); }
 
-  int64_t mr;  // of the GEMM kernel
+  int64_t mr;           // most rows of one call of the kernel that is used
+  int64_t row_granule;  // its calls have a multiple of this many rows, but for the last
   std::variant<const GemmKernel*, const BasicGemmKernel<double>*> gemm;
   template <class T>
   const BasicGemmKernel<T>& gemm_kernel() const {
     return **std::get_if<const BasicGemmKernel<T>*>(&gemm);
   }
+  const PartsKernel* parts;  // null: `gemm` is used
+  int64_t num_parts;
   const InterleaveKernel* interleave;
   const TransposeKernel* transpose;
   const WidenKernel* widen;
 
   int64_t wei_0, wei_1;
-  Buffer packed;  // empty when the weights are not constant
+  Buffer packed;      // in parts or not; empty when the weights are not constant
+  PlanPtr in_floats;  // of a plan with parts: what it does with a src that they do not suit
 
   int64_t packed_size() const { return g * oc * ic * num_taps; }
   // Packed weights of one block of dst channels and one GEMM group, laid out [chunk][panel][tap][src channel][row].
@@ -116,9 +129,9 @@ struct Plan {
 
 // Rows [begin, end) of panel p when `rows` rows are spread evenly over panels of at most mr.
 struct Panels {
-  int64_t rows, count;
-  Panels(int64_t rows, int64_t mr) : rows(rows), count((rows + mr - 1) / mr) {}
-  int64_t begin(int64_t p) const { return rows * p / count; }
+  int64_t rows, count, granule;
+  Panels(int64_t rows, int64_t mr, int64_t granule = 1) : rows(rows), count((rows + mr - 1) / mr), granule(granule) {}
+  int64_t begin(int64_t p) const { return even_begin(rows, p, count, granule); }
 };
 
 // Packs the weights of one (group, block) into `packed`, the start of the whole packed array.

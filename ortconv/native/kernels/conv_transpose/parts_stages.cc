@@ -1,0 +1,154 @@
+#include "kernels/conv_transpose/parts_stages.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kOutside = -1;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+bool parts_are_faster(const Plan& plan) {
+  // Cycles for one tile of 16 rows and 16 positions: per product of tiles and per tile of sums; and those for 256
+  // products of floats.
+  constexpr double kProductCost = 24, kSumsCost = 110, kFloatCost = 10;
+  constexpr double kProducts[] = {1, 4, 6};
+  const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
+  double in_parts = 0, in_floats = 0;
+  for (const GemmGroup& group : plan.groups) {
+    if (group.num_taps == 0) continue;
+    const double rows = static_cast<double>(plan.oc * group.num_classes);
+    const double tiles = static_cast<double>(round_up(plan.oc * group.num_classes, kPartRows) / kPartRows);
+    const double depth = static_cast<double>(group.num_taps);
+    const double products = kProducts[plan.num_parts - 1] * depth * static_cast<double>(blocks);
+    in_parts += tiles * (kProductCost * products + kSumsCost);
+    in_floats += rows / kPartRows * kFloatCost * depth * static_cast<double>(plan.ic);
+  }
+  return in_parts < in_floats;
+}
+
+// Whether all of the weights together are of a magnitude that parts stand for well enough.
+bool parts_suit(const Plan& plan, const void* wei) {
+  const int64_t count = plan.g * plan.oc * plan.ic * plan.num_taps;
+  return with_float_type(plan.dtype, [&](auto zero) {
+    const auto* typed = static_cast<const decltype(zero)*>(wei);
+    double largest = 0;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(static_cast<double>(widen(typed[i]))));
+    return largest >= kSmallestLargest && largest <= kLargest;
+  });
+}
+
+}  // namespace
+
+bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei) {
+  plan.num_parts = with_float_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
+  return plan.num_parts > 0 && get_parts_kernel(arch) != nullptr && parts_are_faster(plan) && parts_suit(plan, wei);
+}
+
+int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block, const GemmGroup& gemm_group) {
+  // Blocks begin at multiples of kPartRows, and there is only one where a group has several classes.
+  const int64_t begin = plan.block_begin(block), count = plan.block_begin(block + 1) - begin;
+  int64_t tap_rows = 0, all_tap_rows = 0;
+  for (const GemmGroup& group : plan.groups) {
+    if (&group == &gemm_group) tap_rows = all_tap_rows;
+    all_tap_rows += round_up(count * group.num_classes, kPartRows) * group.num_taps;
+  }
+  tap_rows += begin * plan.num_taps;
+  const int64_t channels = round_up(plan.ic, kPartChannels) * plan.num_parts;
+  return (group_index * (parts_packed_size(plan) / plan.g)) + tap_rows * channels;
+}
+
+int64_t parts_packed_size(const Plan& plan) {
+  int64_t tap_rows = 0;
+  for (const GemmGroup& group : plan.groups) {
+    tap_rows += round_up(plan.oc * group.num_classes, kPartRows) * group.num_taps;
+  }
+  return plan.g * tap_rows * round_up(plan.ic, kPartChannels) * plan.num_parts;
+}
+
+template <class T>
+void pack_parts(const Plan& plan, const T* wei, int64_t group_index, int64_t block, uint16_t* packed) {
+  const int64_t oc_begin = plan.block_begin(block), oc_count = plan.block_begin(block + 1) - oc_begin;
+  const bool transposed = plan.op == Op::kConvTranspose;
+  const int64_t oc_stride = transposed ? plan.wei_1 : plan.wei_0;
+  const int64_t ic_stride = transposed ? plan.wei_0 : plan.wei_1;
+  wei += group_index * (transposed ? plan.ic : plan.oc) * plan.wei_0 + oc_begin * oc_stride;
+  for (const GemmGroup& group : plan.groups) {
+    uint16_t* out = packed + parts_packed_offset(plan, group_index, block, group);
+    const Panels panels(oc_count * group.num_classes, plan.mr, plan.row_granule);
+    for (int64_t panel = 0; panel < panels.count; ++panel) {
+      const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+      const int64_t padded = round_up(rows, kPartRows);
+      for (int64_t c0 = 0; c0 < plan.ic; c0 += kPartChannels) {
+        for (int64_t tap = 0; tap < group.num_taps; ++tap, out += kNumParts<T> * padded * kPartChannels) {
+          for (int64_t row = 0; row < padded; ++row) {
+            const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
+            for (int64_t i = 0; i < kPartChannels; ++i) {
+              const int64_t c = c0 + part_channel(i);
+              uint16_t parts[kNumParts<T>] = {};
+              if (row < rows && c < plan.ic) {
+                const int64_t tap_offset = group.wei_offset[cls * group.num_taps + tap];
+                split_number(widen(wei[c * ic_stride + oc * oc_stride + tap_offset]), kNumParts<T>, parts);
+              }
+              const int64_t at = ((row / kPartRows * kPartChannels / 2 + i / 2) * kPartRows + row % kPartRows) * 2 + i % 2;
+              for (int64_t part = 0; part < kNumParts<T>; ++part) out[part * padded * kPartChannels + at] = parts[part];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block,
+                      const T* src, const int64_t* sources, uint16_t* grid) {
+  const int last = plan.ndims - 1;
+  const AxisFrame& f = geo.axis[last];
+  const int64_t step = plan.axis[last].src_step, src_x = p.src_x[last];
+  const int64_t plane_rows = geo.image_rows * geo.batch_block;
+  const auto zero = [&](uint16_t* cells, int64_t count) {
+    for (int64_t part = 0; part < kNumParts<T>; ++part) {
+      std::fill_n(cells + part * geo.part_stride, count * kPartChannels, uint16_t{0});
+    }
+  };
+  uint32_t largest = 0;
+  src += block.group * plan.ic * p.src_c;
+  for (int64_t c = 0; c < plan.ic; c += kPartChannels, grid += kNumParts<T> * geo.part_stride) {
+    const int64_t channels = std::min(kPartChannels, plan.ic - c);
+    for (int64_t plane = 0; plane < geo.outer_planes * f.num_planes; ++plane) {
+      const int64_t first =
+          plane_origin(plan.op, plan.axis[last], f, p.pad[last], plane % f.num_planes) + step * block.begin[last];
+      // The cells [begin, end) are inside src.
+      const int64_t begin = std::clamp<int64_t>(-floor_div(first, step), 0, f.grid);
+      const int64_t end = std::clamp<int64_t>(floor_div(p.src_size[last] - 1 - first, step) + 1, begin, f.grid);
+      const int64_t* source = sources + plane / f.num_planes * plane_rows;
+      uint16_t* out = grid + plane * geo.plane_size * kPartChannels;
+      for (int64_t row = 0; row < plane_rows; ++row, out += f.grid * kPartChannels) {
+        if (source[row] == kOutside || begin == end) {
+          zero(out, f.grid);
+          continue;
+        }
+        zero(out, begin);
+        const T* in = src + c * p.src_c + source[row] + (first + begin * step) * src_x;
+        largest = std::max(largest, plan.parts->split(SplitArgs<T>{in, channels, p.src_c, end - begin, step * src_x,
+                                                                    out + begin * kPartChannels, geo.part_stride}));
+        zero(out + end * kPartChannels, f.grid - end);
+      }
+    }
+  }
+  return largest;
+}
+
+#define INSTANTIATE(T)                                                               \
+  template void pack_parts(const Plan&, const T*, int64_t, int64_t, uint16_t*);      \
+  template uint32_t gather_parts(const Plan&, const Geometry&, const ConvProblem&, const Block&, const T*, \
+                                 const int64_t*, uint16_t*);
+INSTANTIATE(float)
+INSTANTIATE(Float16)
+INSTANTIATE(Bfloat16)
+#undef INSTANTIATE
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,148 @@
+#if defined(__AMX_BF16__) && defined(__AVX512F__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "kernels/parts/parts.h"
+#include "kernels/transpose16_avx512.h"
+#include "kernels/unroll.h"
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kTile = kPartRows * kPartChannels;      // numbers of one tile of weights, or of cells
+constexpr int64_t kLine = kPartChannels * sizeof(uint16_t);  // bytes of one row of either
+
+// Every tile has 16 rows of 64 bytes. 0 to 5 hold sums, 6 cells and 7 weights; the CPU renames the latter two.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {kLine, kLine, kLine, kLine, kLine, kLine, kLine, kLine};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// Adds the products of one tap and one block of channels, of one part with another, to P tiles of cells by R of rows.
+// (Tiles are named in the instruction, hence no loops.)
+template <int P, int R>
+inline void multiply_parts(const uint16_t* cells, const uint16_t* weights) {
+  static_assert(P >= 1 && P <= (R == 1 ? 6 : 3) && R >= 1 && R <= 2, "six tiles of sums");
+  _tile_loadd(7, weights, kLine);
+  _tile_loadd(6, cells, kLine);
+  _tile_dpbf16ps(0, 6, 7);
+  if constexpr (P > 1) {
+    _tile_loadd(6, cells + kTile, kLine);
+    _tile_dpbf16ps(1, 6, 7);
+  }
+  if constexpr (P > 2) {
+    _tile_loadd(6, cells + 2 * kTile, kLine);
+    _tile_dpbf16ps(2, 6, 7);
+  }
+  if constexpr (P > 3) {
+    _tile_loadd(6, cells + 3 * kTile, kLine);
+    _tile_dpbf16ps(3, 6, 7);
+  }
+  if constexpr (P > 4) {
+    _tile_loadd(6, cells + 4 * kTile, kLine);
+    _tile_dpbf16ps(4, 6, 7);
+  }
+  if constexpr (P > 5) {
+    _tile_loadd(6, cells + 5 * kTile, kLine);
+    _tile_dpbf16ps(5, 6, 7);
+  }
+  if constexpr (R > 1) {
+    _tile_loadd(7, weights + kTile, kLine);
+    if constexpr (P > 2) {  // the last one is still there
+      _tile_dpbf16ps(5, 6, 7);
+      _tile_loadd(6, cells + kTile, kLine);
+    }
+    if constexpr (P > 1) {
+      _tile_dpbf16ps(4, 6, 7);
+      _tile_loadd(6, cells, kLine);
+    }
+    _tile_dpbf16ps(3, 6, 7);
+  }
+}
+
+// The sums of up to 16 rows at 16 columns, which are laid out column by column.
+void write_sums(const float (&sums)[kPartColumns][kPartRows], int64_t rows, float* const* c, int64_t column,
+                bool accumulate) {
+  __m512 v[16];
+  ORTCONV_UNROLL
+  for (int i = 0; i < 16; ++i) v[i] = _mm512_load_ps(sums[i]);
+  avx512::transpose16(v);
+  ORTCONV_UNROLL
+  for (int i = 0; i < 16; ++i) {
+    if (i >= rows) continue;
+    float* out = c[i] + column;
+    _mm512_storeu_ps(out, accumulate ? _mm512_add_ps(v[i], _mm512_loadu_ps(out)) : v[i]);
+  }
+}
+
+template <int kParts, int P, int R>
+void tile(const PartsGemmArgs& g, int64_t column) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  const uint16_t* weights = g.a;
+  const uint16_t* block = g.b + column * kPartChannels;
+  for (int64_t k = 0; k < g.k; ++k, block += kParts * g.part_stride) {
+    for (int64_t tap = 0; tap < g.taps; ++tap, weights += kParts * R * kTile) {
+      const uint16_t* cells = block + g.tap_offset[tap] * kPartChannels;
+      ORTCONV_UNROLL
+      for (int i = kParts - 1; i >= 0; --i) {
+        ORTCONV_UNROLL
+        for (int j = 0; j < kParts; ++j) {
+          if (kParts == 3 && i + j > 2) continue;  // too small to matter
+          multiply_parts<P, R>(cells + i * g.part_stride, weights + j * R * kTile);
+        }
+      }
+    }
+  }
+  alignas(64) float sums[6][kPartColumns][kPartRows];
+  _tile_stored(0, sums[0], kLine);
+  if constexpr (P > 1) _tile_stored(1, sums[1], kLine);
+  if constexpr (P > 2) _tile_stored(2, sums[2], kLine);
+  if constexpr (P > 3 || R > 1) _tile_stored(3, sums[3], kLine);
+  if constexpr (P > 4 || (R > 1 && P > 1)) _tile_stored(4, sums[4], kLine);
+  if constexpr (P > 5 || (R > 1 && P > 2)) _tile_stored(5, sums[5], kLine);
+  for (int p = 0; p < P; ++p) {
+    write_sums(sums[p], std::min(g.rows, kPartRows), g.c, column + p * kPartColumns, g.accumulate);
+  }
+  for (int p = 0; p < (R > 1 ? P : 0); ++p) {
+    write_sums(sums[3 + p], g.rows - kPartRows, g.c + kPartRows, column + p * kPartColumns, g.accumulate);
+  }
+}
+
+using TileFn = void (*)(const PartsGemmArgs&, int64_t);
+
+template <int kParts>
+void gemm(const PartsGemmArgs& g) {
+  constexpr TileFn kNarrow[] = {tile<kParts, 1, 1>, tile<kParts, 2, 1>, tile<kParts, 3, 1>,
+                                tile<kParts, 4, 1>, tile<kParts, 5, 1>, tile<kParts, 6, 1>};
+  constexpr TileFn kWide[] = {tile<kParts, 1, 2>, tile<kParts, 2, 2>, tile<kParts, 3, 2>};
+  const bool wide = g.rows > kPartRows;
+  const TileFn* tiles = wide ? kWide : kNarrow;
+  const int64_t most = wide ? 3 : 6;
+  const int64_t count = g.cols / kPartColumns, steps = (count + most - 1) / most;
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t begin = count * i / steps, end = count * (i + 1) / steps;
+    tiles[end - begin - 1](g, begin * kPartColumns);
+  }
+}
+
+}  // namespace
+
+void parts_gemm_amx(const PartsGemmArgs& g) {
+  static constexpr TileConfig kConfig;
+  constexpr void (*kGemm[])(const PartsGemmArgs&) = {gemm<1>, gemm<2>, gemm<3>};
+  _tile_loadconfig(&kConfig);
+  kGemm[g.parts - 1](g);
+  _tile_release();
+}
+
+}  // namespace ortconv::kernels
+
+#endif
