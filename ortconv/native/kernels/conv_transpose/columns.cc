@@ -214,7 +214,9 @@ void run_item(const Run& run, char* slice, int64_t item) {
 bool prefers_columns(const Plan& plan, const ConvProblem& p) {
   constexpr double kAddCost = 70;  // of adding one column element, in products
   constexpr double kLeastGain = 1.4;
-  if (plan.op != Op::kConvTranspose || plan.dtype != DataType::kFloat || !is_contiguous(plan, p)) return false;
+  if (!plan.may_use_columns || plan.op != Op::kConvTranspose || plan.dtype != DataType::kFloat ||
+      !is_contiguous(plan, p))
+    return false;
   double phased = static_cast<double>(p.mb), rows = phased;
   for (int a = 0; a < plan.ndims; ++a) {
     if (p.src_size[a] == 0 || p.dst_size[a] == 0) return false;

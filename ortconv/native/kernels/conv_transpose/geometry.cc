@@ -7,10 +7,10 @@
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kGridBytes = 640 << 10;    // copy of src, meant to stay in L2
+constexpr int64_t kGridBytes = 640 << 10;       // copy of src, meant to stay in L2
 constexpr int64_t kPartsGridBytes = 960 << 10;  // likewise, of numbers in parts
-constexpr int64_t kWeightBytes = 512 << 10;  // packed weights of one work item, likewise
-constexpr int64_t kTileBytes = 24 << 10;     // sums of one tile, meant to stay in L1
+constexpr int64_t kWeightBytes = 512 << 10;     // packed weights of one work item, likewise
+constexpr int64_t kTileBytes = 24 << 10;        // sums of one tile, meant to stay in L1
 // Tiles of so few rows are so soon done that more columns pay.
 constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
 constexpr int64_t kStreamBytes = 4 << 20;  // a dst beyond this would only evict what is still needed
@@ -246,8 +246,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t tile_rows = blocks_per_tile * block_rows;
   const int64_t lines = std::max(kLines * line_capacity(plan.axis[last], axis[last]), kWidenedPositions * plan.ic);
   const int64_t sources = outer_planes * batch_block * image_rows;
-  const int64_t cells = in_parts ? padded_ic * planes * plane_size + kGridSlack * kPartChannels
-                                 : plan.ic * channel_stride + kGridSlack;
+  const int64_t cells =
+      in_parts ? padded_ic * planes * plane_size + kGridSlack * kPartChannels : plan.ic * channel_stride + kGridSlack;
   slice_tile = align64(cells * operand_bytes);
   slice_rows = slice_tile + align64(tile_rows * columns * cell_bytes);
   slice_segments = slice_rows + align64(plan.axis[last].dst_step * static_cast<int64_t>(sizeof(void*)));

@@ -92,7 +92,8 @@ void pack_parts(const Plan& plan, const T* wei, int64_t group_index, int64_t blo
                 const int64_t tap_offset = group.wei_offset[cls * group.num_taps + tap];
                 split_number(widen(wei[c * ic_stride + oc * oc_stride + tap_offset]), kNumParts<T>, parts);
               }
-              const int64_t at = ((row / kPartRows * kPartChannels / 2 + i / 2) * kPartRows + row % kPartRows) * 2 + i % 2;
+              const int64_t at =
+                  ((row / kPartRows * kPartChannels / 2 + i / 2) * kPartRows + row % kPartRows) * 2 + i % 2;
               for (int64_t part = 0; part < kNumParts<T>; ++part) out[part * padded * kPartChannels + at] = parts[part];
             }
           }
@@ -103,8 +104,8 @@ void pack_parts(const Plan& plan, const T* wei, int64_t group_index, int64_t blo
 }
 
 template <class T>
-uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block,
-                      const T* src, const int64_t* sources, uint16_t* grid) {
+uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const T* src,
+                      const int64_t* sources, uint16_t* grid) {
   const int last = plan.ndims - 1;
   const AxisFrame& f = geo.axis[last];
   const int64_t step = plan.axis[last].src_step, src_x = p.src_x[last];
@@ -134,7 +135,7 @@ uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& 
         zero(out, begin);
         const T* in = src + c * p.src_c + source[row] + (first + begin * step) * src_x;
         largest = std::max(largest, plan.parts->split(SplitArgs<T>{in, channels, p.src_c, end - begin, step * src_x,
-                                                                    out + begin * kPartChannels, geo.part_stride}));
+                                                                   out + begin * kPartChannels, geo.part_stride}));
         zero(out + end * kPartChannels, f.grid - end);
       }
     }
@@ -142,8 +143,8 @@ uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& 
   return largest;
 }
 
-#define INSTANTIATE(T)                                                               \
-  template void pack_parts(const Plan&, const T*, int64_t, int64_t, uint16_t*);      \
+#define INSTANTIATE(T)                                                                                     \
+  template void pack_parts(const Plan&, const T*, int64_t, int64_t, uint16_t*);                            \
   template uint32_t gather_parts(const Plan&, const Geometry&, const ConvProblem&, const Block&, const T*, \
                                  const int64_t*, uint16_t*);
 INSTANTIATE(float)

@@ -11,8 +11,8 @@ namespace ortconv::kernels {
 // enough for these weights. Sets plan.num_parts.
 bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei);
 
-// Numbers of the packed weights of a plan with parts; where those of one block of dst channels and one GEMM group begin,
-// laid out [panel][block of src channels][tap][part][tile].
+// Numbers of the packed weights of a plan with parts; where those of one block of dst channels and one GEMM group
+// begin, laid out [panel][block of src channels][tap][part][tile].
 int64_t parts_packed_size(const Plan& plan);
 int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block, const GemmGroup& gemm_group);
 

@@ -116,8 +116,9 @@ struct Plan {
   const WidenKernel* widen;
 
   int64_t wei_0, wei_1;
-  Buffer packed;      // in parts or not; empty when the weights are not constant
-  PlanPtr in_floats;  // of a plan with parts: what it does with a src that they do not suit
+  bool may_use_columns = true;  // tests pin it
+  Buffer packed;                // in parts or not; empty when the weights are not constant
+  PlanPtr in_floats;            // of a plan with parts: what it does with a src that they do not suit
 
   int64_t packed_size() const { return g * oc * ic * num_taps; }
   // Packed weights of one block of dst channels and one GEMM group, laid out [chunk][panel][tap][src channel][row].

@@ -24,7 +24,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, in_columns = 0;
+int failures = 0, checked = 0, in_columns = 0, in_parts = 0;
 
 struct Shape {
   Op op = Op::kConvTranspose;
@@ -172,6 +172,11 @@ Rounding rounding(double) { return {0x1p-53, 0}; }
 Rounding rounding(Float16) { return {0x1p-11, 0x1p-25}; }
 Rounding rounding(Bfloat16) { return {0x1p-8, 0}; }
 
+void allow_columns(Plan& plan, bool allowed) {
+  plan.may_use_columns = allowed;
+  if (plan.in_floats != nullptr) plan.in_floats->may_use_columns = allowed;
+}
+
 template <class T>
 void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, const char* isa) {
   const Shape& s = example.shape;
@@ -195,12 +200,14 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
   std::vector<T> first;
   struct Way {
     int threads;
-    bool give_weights;
+    bool may_use_columns;
   };
-  std::vector<Way> ways = {{1, !s.constant}, {3, !s.constant}};
-  if (s.constant && prefers_columns(*plan, p)) ways.insert(ways.end(), {{1, true}, {3, true}});
-  for (const auto [threads, give_weights] : ways) {
-    in_columns += give_weights && prefers_columns(*plan, p);
+  std::vector<Way> ways = {{1, true}, {3, true}};
+  if (prefers_columns(*plan, p)) ways.insert(ways.end(), {{1, false}, {3, false}});
+  for (const auto [threads, may_use_columns] : ways) {
+    allow_columns(*plan, may_use_columns);
+    in_columns += prefers_columns(*plan, p);
+    in_parts += plan->parts != nullptr;
     T guard, nan;
     std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
     round_to(&guard, -12345.0f);
@@ -208,8 +215,8 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     std::fill_n(dst.begin(), 16, guard);
     std::fill_n(dst.end() - 16, 16, guard);
     Aligned scratch(scratch_bytes(*plan, p, threads));
-    kernels::run(*plan, p, src.data(), give_weights ? wei.data() : nullptr, s.bias ? bias.data() : nullptr,
-                 dst.data() + 16, scratch.data, {nullptr, threads == 1 ? serial : threaded, threads});
+    kernels::run(*plan, p, src.data(), wei.data(), s.bias ? bias.data() : nullptr, dst.data() + 16, scratch.data,
+                 {nullptr, threads == 1 ? serial : threaded, threads});
     ++checked;
     int64_t bad = -1;
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
@@ -338,6 +345,51 @@ void refuses_what_it_cannot_do() {
   }
 }
 
+// A src that holds infinities, NaN, or nothing but the huge or the tiny gives what floats give.
+void keeps_what_parts_cannot_hold(const ArchFlags& arch) {
+  const Shape s{Op::kConvTranspose, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 70, 33};
+  Example<float> example(s);
+  const ConvProblem& p = example.p;
+  ArchFlags floats = arch;
+  floats.amx_bf16 = false;
+  const PlanPtr plan = make_plan(s.op, p, DataType::kFloat, example.wei.data(), arch);
+  const PlanPtr reference = make_plan(s.op, p, DataType::kFloat, example.wei.data(), floats);
+  if (plan->parts == nullptr) {
+    ++failures;
+    std::printf("FAIL: not computed in parts\n");
+    return;
+  }
+  const auto result = [&](const Plan& which, const std::vector<float>& src) {
+    std::vector<float> dst(example.want.size());
+    Aligned scratch(scratch_bytes(which, p, 1));
+    kernels::run(which, p, src.data(), example.wei.data(), nullptr, dst.data(), scratch.data, {nullptr, serial, 1});
+    return dst;
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<std::vector<float>> sources;
+  for (const float special : {kInf, -kInf, kNan, std::numeric_limits<float>::max()}) {
+    sources.push_back(example.src);
+    sources.back()[sources.back().size() - 2] = special;
+  }
+  for (const float scale : {0x1p100f, 0x1p-60f, 0x1p-120f, 0x1p-140f}) {
+    sources.push_back(example.src);
+    for (float& x : sources.back()) x *= scale;
+  }
+  for (const std::vector<float>& src : sources) {
+    ++checked;
+    const std::vector<float> got = result(*plan, src), want = result(*reference, src);
+    if (std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) != 0) {
+      ++failures;
+      std::printf("FAIL: not what floats give where src[0] is %g\n", src[0]);
+    }
+  }
+  const std::vector<float> zeros = result(*plan, std::vector<float>(example.src.size()));
+  if (std::any_of(zeros.begin(), zeros.end(), [](float y) { return y != 0; })) {
+    ++failures;
+    std::printf("FAIL: zeros give another value than zero\n");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -356,8 +408,18 @@ int main(int argc, char** argv) {
         ArchFlags avx2;
         avx2.avx2_fma = true;
         if (host.avx2_fma) check(example, dtype, avx2, "avx2");
-        if (host.avx512) check(example, dtype, host, "avx512");
+        ArchFlags avx512 = avx2;
+        avx512.avx512 = true;
+        if (host.avx512) check(example, dtype, avx512, "avx512");
+        if (host.amx_bf16) check(example, dtype, host, "amx");
       });
+    }
+  }
+  if (host.amx_bf16) {
+    keeps_what_parts_cannot_hold(host);
+    if (in_parts == 0) {
+      ++failures;
+      std::printf("FAIL: no shape was computed in parts\n");
     }
   }
   if (in_columns == 0) {
@@ -366,6 +428,7 @@ int main(int argc, char** argv) {
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
-  std::printf("%d runs, %d of them in columns, %d failures\n", checked, in_columns, failures);
+  if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
+  std::printf("%d runs, %d of them in columns, %d in parts, %d failures\n", checked, in_columns, in_parts, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -2,8 +2,9 @@
 //
 // A float is exactly the sum of three parts: the nearest bf16 number, the nearest one to what is then left, and the
 // rest. Of the nine products of two such sums six are computed; the other three are together below 2^-25 of the whole,
-// less than the rounding of one product. A float of 16 bits has two parts, all of whose products are computed. Sums of 32 products are added up at a time, so the result is, if anything,
-// nearer to the true one than a sum of float products.
+// less than the rounding of one product. A float of 16 bits has two parts, all of whose products are computed. Sums of
+// 32 products are added up at a time, so the result is, if anything, nearer to the true one than a sum of float
+// products.
 //
 // The units take numbers below 2^-126 for zero, and parts of what is near infinity would overflow. So the scheme holds
 // for magnitudes in a range only (kSmallest ... kLargest); whoever splits the operands sees to that.
@@ -62,8 +63,8 @@ struct PartsGemmArgs {
 
 // Splits `cells` cells of up to kPartChannels channels; the numbers of channels that are not there are zero.
 //
-// The value of channel i at cell x is src[i * channel_stride + x * cell_stride]. Cell x goes to out + x * kPartChannels,
-// its next part `part_stride` numbers on. Returns the bits of the largest magnitude, as a float.
+// The value of channel i at cell x is src[i * channel_stride + x * cell_stride]. Cell x goes to out + x *
+// kPartChannels, its next part `part_stride` numbers on. Returns the bits of the largest magnitude, as a float.
 template <class T>
 struct SplitArgs {
   const T* src;

@@ -11,7 +11,7 @@
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kTile = kPartRows * kPartChannels;      // numbers of one tile of weights, or of cells
+constexpr int64_t kTile = kPartRows * kPartChannels;         // numbers of one tile of weights, or of cells
 constexpr int64_t kLine = kPartChannels * sizeof(uint16_t);  // bytes of one row of either
 
 // Every tile has 16 rows of 64 bytes. 0 to 5 hold sums, 6 cells and 7 weights; the CPU renames the latter two.
