@@ -23,6 +23,7 @@ from ortconv.converters.openvino.ops import (
     response_normalization,
     scattering,
     shape,
+    sorting,
     unary,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "response_normalization",
     "scattering",
     "shape",
+    "sorting",
     "unary",
 ]

@@ -1,0 +1,71 @@
+"""Sizes of a value's axes, as constants where they are known and computed where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+
+__all__ = ["Size", "calculate", "counted", "joined", "reshaped", "size_of", "sizes_of"]
+
+Size = int | ir.Value
+"""A number that is known, or an int64 vector of one entry."""
+
+
+def sizes_of(b: Builder, value: ir.Value, input: str) -> list[Size]:
+    """Returns the size of each axis.
+
+    Raises:
+        ShapeError: The rank is not known.
+    """
+    return [size_of(b, value, axis) for axis in range(rank_of(value, input))]
+
+
+def size_of(b: Builder, value: ir.Value, axis: int) -> Size:
+    """Returns the size of one axis."""
+    dim = None if value.shape is None else value.shape[axis]
+    return dim if isinstance(dim, int) else b.op("Shape", value, start=axis, end=axis + 1 or None)
+
+
+def joined(b: Builder, sizes: Sequence[Size]) -> ir.Value:
+    """Returns sizes as one int64 vector."""
+    if all(isinstance(size, int) for size in sizes):
+        return b.constant([size for size in sizes if isinstance(size, int)])
+    parts = [b.constant([size]) if isinstance(size, int) else size for size in sizes]
+    return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=0)
+
+
+def calculate(b: Builder, op_type: str, left: Size, right: Size) -> Size:
+    """Adds, subtracts, multiplies or divides (Add, Sub, Mul, Div) two sizes; Div takes positive ones."""
+    if isinstance(left, int) and isinstance(right, int):
+        return {"Add": left + right, "Sub": left - right, "Mul": left * right, "Div": left // max(right, 1)}[op_type]
+    neutral = int(op_type in ("Mul", "Div"))
+    if not isinstance(left, int) and isinstance(right, int) and right == neutral:
+        return left
+    if isinstance(left, int) and left == neutral and op_type in ("Add", "Mul"):
+        return right
+    return b.op(op_type, joined(b, [left]), joined(b, [right]))
+
+
+def reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+    """Emits a Reshape to sizes; a zero is a size."""
+    if not sizes:
+        return b.typed(b.op("Reshape", value, b.constant([])), value.dtype, [])
+    unknown = [index for index, size in enumerate(sizes) if not isinstance(size, int)]
+    if len(unknown) == 1 and 0 not in sizes:
+        sizes = [-1 if index in unknown else size for index, size in enumerate(sizes)]
+    shape = [size if isinstance(size, int) and size >= 0 else None for size in sizes]
+    zeros = any(not isinstance(size, int) or size == 0 for size in sizes)
+    result = b.op("Reshape", value, joined(b, sizes), allowzero=1 if zeros else None)
+    return b.typed(result, value.dtype, shape)
+
+
+def counted(b: Builder, size: Size) -> ir.Value:
+    """Returns the numbers from 0 to a size, as int64."""
+    if isinstance(size, int):
+        return b.constant(list(range(size)))
+    end = b.op("Squeeze", size, b.constant([0]))
+    return b.typed(b.op("Range", b.constant(0), end, b.constant(1)), ir.DataType.INT64, [None])

@@ -1,0 +1,191 @@
+"""Sorting, searching and counting against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1, opset3, opset10, opset11, opset15, opset16
+
+from ortconv.errors import UnsupportedTypeError
+from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+
+I32, I64 = np.int32, np.int64
+TOP: dict[str, Callable[..., openvino.Node]] = {"1": opset1.topk, "3": opset3.topk, "11": opset11.topk}
+
+
+def ints(*values: int, dtype: type = I64) -> np.ndarray:
+    return np.array(values, dtype)
+
+
+def shuffled(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    """Returns different numbers in random order: OpenVINO leaves the order of equal ones open."""
+    count = int(np.prod(shape))
+    return (
+        (np.random.default_rng(count).permutation(count) - (count // 2 if np.dtype(dtype).kind != "u" else 0))
+        .astype(dtype)
+        .reshape(shape)
+    )
+
+
+TOP_K = [
+    Row(
+        f"topk-{version} {mode} sorted by {sort} along {axis}",
+        lambda x, op=op, mode=mode, sort=sort, axis=axis: op(x, np.array(2), axis, mode, sort).outputs(),
+        [[shuffled(3, n, 4)] for n in (5, 3)],
+    )
+    for version, op in TOP.items()
+    for mode in ("max", "min")
+    for sort in ("value", "index", "none")
+    for axis in (1, -1)
+]
+TOP_K += [
+    Row(
+        f"topk of {dtype}",
+        lambda x: opset11.topk(x, np.array(3), 1, "max", "value", index_element_type="i64").outputs(),
+        [[shuffled(2, 7, dtype=dtype)]],
+    )
+    for dtype in ("float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+]
+TOP_K += [
+    Row(
+        "topk-11 stable",
+        lambda x: opset11.topk(x, np.array(9), 1, "max", "value", stable=True).outputs(),
+        [[numbers(3, 12, dtype=I32).astype(np.float32)]],
+    ),
+    Row(
+        "topk of a size of the run",
+        lambda x, k: opset11.topk(x, k, 1, "max", "value").outputs(),
+        [[shuffled(3, 8), np.array(k)] for k in (2, 5)],
+    ),
+    Row("topk of all", lambda x: opset3.topk(x, np.array(6), 0, "min", "value").outputs(), [[shuffled(6)]]),
+    Row("topk, indices alone", lambda x: opset3.topk(x, np.array(2), 0, "min", "value").output(1), [[shuffled(6)]]),
+]
+
+UNIQUE = [
+    Row(
+        f"unique of {dtype} along {axis}, sorted {in_order}",
+        lambda x, axis=axis, in_order=in_order: opset10.unique(
+            x, None if axis is None else np.array(axis), in_order, "i32", "i64"
+        ).outputs(),
+        [[numbers(n, 4, dtype=dtype, low=0, high=2).round()] for n in (3, 6)],
+    )
+    for dtype, axis in (
+        ("float32", None),
+        ("float32", 0),
+        ("float32", -1),
+        ("int32", 1),
+        ("int64", None),
+        ("uint8", None),
+    )
+    for in_order in (True, False)
+]
+
+NON_ZERO = [
+    Row(
+        f"non_zero of {dtype} into {output}",
+        lambda x, output=output: opset3.non_zero(x, output),
+        [[numbers(n, 5, dtype=dtype, low=0, high=2).round()] for n in (3, 4)],
+    )
+    for dtype, output in (
+        *((dtype, "i64") for dtype in ("float32", "float16", "int8", "uint8", "int32", "uint32", "int64", "bool")),
+        ("float32", "i32"),
+    )
+]
+
+SEARCH = [
+    Row(
+        f"search_sorted in {rows} rows, right_mode {right}, of {dtype}",
+        lambda s, v, right=right: opset15.search_sorted(s, v, right),
+        [
+            [
+                np.sort(numbers(*([2] if rows != "no" else []), n, dtype=dtype).round()),
+                numbers(2, 3, dtype=dtype, seed=1).round(),
+            ]
+            for n in (5, 9)
+        ],
+    )
+    for rows in ("no", "two")
+    for right in (True, False)
+    for dtype in ("float32", "int32", "int64")
+]
+SEARCH += [
+    Row(
+        f"bucketize {dtype} by {bounds}, right bound {right}, into {output}",
+        lambda x, right=right, output=output, bounds=bounds: opset3.bucketize(
+            x, np.array([-2, 0, 1, 3], bounds), output, right
+        ),
+        [[numbers(n, 5, dtype=dtype).round()] for n in (3, 4)],
+    )
+    for dtype, bounds in (("float32", "float32"), ("float32", "int32"), ("int64", "int64"), ("int32", "float32"))
+    for right in (True, False)
+    for output in ("i64", "i32")
+]
+SEARCH.append(Row("bucketize by no bounds", lambda x: opset3.bucketize(x, np.zeros(0, np.float32)), [[numbers(2, 3)]]))
+
+SUMS = [
+    Row(
+        f"cum_sum of {dtype} along {axis}, exclusive {exclusive}, reverse {reverse}",
+        lambda x, axis=axis, exclusive=exclusive, reverse=reverse: opset3.cum_sum(
+            x, np.array(axis), exclusive, reverse
+        ),
+        [[numbers(2, n, 4, dtype=dtype)] for n in (3, 5)],
+    )
+    for dtype in ("float32", "float64", "float16", "int8", "uint8", "int32", "int64")
+    for axis in (1, -1)
+    for exclusive in (False, True)
+    for reverse in (False, True)
+    if dtype == "float32" or (axis == 1 and exclusive == reverse)
+]
+SUMS.append(Row("cum_sum along an axis of the run", opset3.cum_sum, [[numbers(2, 3), np.array(a)] for a in (0, 1)]))
+
+HOT = [
+    Row(
+        f"one_hot of {dtype} {kind} along {axis}",
+        lambda i, axis=axis, dtype=dtype: opset1.one_hot(i, np.array(4), np.array(3, dtype), np.array(0, dtype), axis),
+        [[numbers(2, n, dtype=kind, low=-2 if kind == "int64" else 0, high=5)] for n in (3, 5)],
+    )
+    for dtype in ("float32", "int32", "int64", "uint8", "bool", "float16", "int8")
+    for kind in ("int64", "int32")
+    for axis in (0, 1, -1)
+    if dtype == "float32" or (axis == -1 and kind == "int64")
+]
+HOT += [
+    Row(
+        f"one_hot-16 {mode}",
+        lambda i, mode=mode: opset16.one_hot(i, np.array(4), np.float32(2), np.float32(-1), 1, mode),
+        [[ints(*range(-6, 6)[: n + 6])] for n in (3, 6)],
+    )
+    for mode in ("ignore_negative", "normalize")
+]
+HOT.append(
+    Row(
+        "one_hot of a scalar",
+        lambda i: opset1.one_hot(i, np.array(3), np.float32(1), np.float32(0), 0),
+        [[np.array(1)]],
+    )
+)
+
+
+@pytest.mark.parametrize("row", TOP_K + UNIQUE + NON_ZERO + SEARCH + SUMS + HOT, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+REFUSALS = [
+    Refusal(
+        "topk of u64",
+        lambda x: opset3.topk(x, np.array(1), 0, "max", "value").outputs(),
+        [numbers(3, dtype=np.uint64)],
+        UnsupportedTypeError,
+        {"dtype": "u64"},
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_refused(refusal: Refusal) -> None:
+    assert_refused(refusal)
