@@ -326,6 +326,11 @@ class _Values:
                     )
                 name = self._builder.unique(value.name) if self._nested else value.name
                 result = self._builder.initializer(name, result.const_value, owned=True)
+            elif result.producer() is not None:
+                # A value that exists already: an Identity, or what a node undoes.
+                if value.shape is not None:
+                    result.shape = _merged(result.shape, value)
+                result.metadata_props.update(value.metadata)
             self._map[value] = result
 
     def outputs(self) -> list[ir.Value]:
@@ -333,7 +338,7 @@ class _Values:
         made: list[ir.Value] = []
         for output in self._source.outputs:
             value = self.get(output.value)
-            if value not in self._defined or value in made:
+            if value.producer() is None or value in made:
                 if value.name == output.name:
                     value.name = self._builder.unique(output.name)
                 value = self._builder.copy(value)

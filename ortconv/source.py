@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ortconv.errors import NodeRef
 
-__all__ = ["Dim", "SourceGraph", "SourceNode", "SourceOutput", "SourceValue"]
+__all__ = ["Dim", "SourceGraph", "SourceNode", "SourceOutput", "SourceState", "SourceValue"]
 
 Dim = int | str | None
 """A dimension: its size, its symbolic name, or None when nothing is known."""
@@ -68,6 +68,21 @@ class SourceOutput:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class SourceState:
+    """What the source keeps from one call to the next, and the graph takes and returns.
+
+    Attributes:
+        variable: Its id in the source.
+        input: The graph's input that takes it.
+        output: The graph's output that returns it, or None where it never changes.
+    """
+
+    variable: str
+    input: SourceValue
+    output: SourceOutput | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class SourceGraph:
     """A whole source.
 
@@ -75,11 +90,12 @@ class SourceGraph:
         path: The file, for messages.
         format: The frontend's name ("openvino", "onednn").
         name: The graph's own name.
-        inputs: In the source's order.
-        outputs: In the source's order.
+        inputs: In the source's order, states behind the others.
+        outputs: In the source's order, states behind the others.
         nodes: In topological order.
         metadata: Facts about the whole that ONNX has no place for, kept in the model's metadata.
         notes: What the reader has to say about it, in words.
+        states: Which of the inputs and outputs are states.
     """
 
     path: str
@@ -90,3 +106,4 @@ class SourceGraph:
     nodes: tuple[SourceNode, ...]
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    states: tuple[SourceState, ...] = ()

@@ -12,7 +12,7 @@ from ortconv.converters.openvino.shapes import MAX_RANK, parse_dim
 from ortconv.errors import ModelFormatError, NodeRef, shown
 from ortconv.source import Dim
 
-__all__ = ["VERSIONS", "Layer", "Net", "Port", "Wire", "read_net"]
+__all__ = ["VERSIONS", "Layer", "Net", "Port", "Wire", "read_layers", "read_net"]
 
 VERSIONS = (10, 11)
 """The IR versions that exist outside museums."""
@@ -118,6 +118,15 @@ def read_net(root: Element) -> Net:
         raise root.error(f"IR version {version} is not supported; allowed: {', '.join(map(str, VERSIONS))}.")
     if (preprocessing := root.child("pre-process")) is not None:
         raise preprocessing.error("preprocessing stored outside the graph is not supported.")
+    return read_layers(root, root.attributes.get("name", ""), version)
+
+
+def read_layers(root: Element, name: str, version: int) -> Net:
+    """Reads the layers and edges of a ``net`` or of a body.
+
+    Raises:
+        ModelFormatError: They contradict themselves.
+    """
     table = root.child("layers")
     if table is None:
         raise root.error("element <layers> is missing.")
@@ -127,7 +136,7 @@ def read_net(root: Element) -> Net:
         if layer.id in layers:
             raise layer.error(f"layer id {layer.id} is used twice; first on line {layers[layer.id].element.line}.")
         layers[layer.id] = layer
-    return Net(root.attributes.get("name", ""), version, layers, _read_edges(root.child("edges"), layers))
+    return Net(name, version, layers, _read_edges(root.child("edges"), layers))
 
 
 def _read_layer(element: Element) -> Layer:

@@ -6,6 +6,8 @@ inferred that the file states.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import pathlib
 from collections.abc import Hashable, Mapping, Set
@@ -13,14 +15,16 @@ from collections.abc import Hashable, Mapping, Set
 import onnx_ir as ir
 
 from ortconv.converters.openvino import markup
-from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_net
+from ortconv.converters.openvino.bodies import read_branch, read_iteration
+from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.naming import join_names, split_names, unique_names
 from ortconv.converters.openvino.precision import BITS, DTYPES, UNSUPPORTED
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
+from ortconv.converters.openvino.states import State, cut_states, metadata
 from ortconv.converters.openvino.topology import live_layers
 from ortconv.converters.openvino.weights import Weights
-from ortconv.errors import ModelFormatError, UnsupportedTypeError, shown
-from ortconv.source import Dim, SourceGraph, SourceNode, SourceOutput, SourceValue
+from ortconv.errors import ModelFormatError, NodeRef, UnsupportedOpError, UnsupportedTypeError, shown
+from ortconv.source import Dim, SourceGraph, SourceNode, SourceOutput, SourceState, SourceValue
 
 __all__ = ["NAMES_KEY", "SHAPE_KEY", "read_ir"]
 
@@ -66,40 +70,67 @@ def read_ir(path: pathlib.Path, *, label: str | None = None, in_memory: bool = F
 
 
 class _Reader:
-    """Turns layers into nodes, values and constants."""
+    """Turns layers into nodes, values and constants.
 
-    def __init__(self, label: str, net: Net, weights: Weights) -> None:
+    Args:
+        label: What messages call the source.
+        net: The layers of the model or of a body.
+        weights: The file's constants.
+        outer: For a body, its place: the id of the layer around it, and its tag if the layer has several.
+    """
+
+    def __init__(self, label: str, net: Net, weights: Weights, outer: str = "") -> None:
         self._label = label
-        self._net = net
         self._weights = weights
+        self._outer = outer
         self._values: dict[Wire, SourceValue] = {}
+        self._net, self._states = (net, ()) if outer else cut_states(net)
+        layers = self._net.layers.values()
+        self.parameters = [layer for layer in layers if layer.type == "Parameter"]
+        self.results = [layer for layer in layers if layer.type == "Result"]
 
     def graph(self) -> SourceGraph:
         """Builds the graph."""
-        layers = self._net.layers.values()
-        parameters = [layer for layer in layers if layer.type == "Parameter"]
-        results = [layer for layer in layers if layer.type == "Result"]
-        if not results:
-            raise ModelFormatError(self._label, "", "the model has no Result layer, hence no outputs.")
-        sinks = [layer for layer in layers if layer.type in _SINKS]
-        order = live_layers(self._net, parameters + sinks)
-        sources = {result.id: self._source_of(result) for result in results}
-        names = self._names(order, parameters, results, sources)
+        if not self.results:
+            raise ModelFormatError(self._label, self._outer, "the model has no Result layer, hence no outputs.")
+        sinks = [layer for layer in self._net.layers.values() if layer.type in _SINKS]
+        order = live_layers(self._net, self.parameters + sinks)
+        sources = {result.id: self._source_of(result) for result in self.results}
+        names = self._names(order, sources)
         used = {wire for layer in order for wire in self._net.wires[layer.id] if wire is not None}
+        states = [self._state(state, names) for state in self._states]
+        read = {layer.id: value for state, value in zip(self._states, states, strict=True) for layer in state.reads}
         nodes = []
         for layer in order:
             for index in range(len(layer.outputs)):
                 self._values[layer.id, index] = self._value(layer, index, names)
             if layer.type not in ("Parameter", "Const", "Result"):
-                nodes.append(self._node(layer, used))
+                nodes.append(self._node(layer, used, read.get(layer.id)))
+        outputs = [SourceOutput(names[result.id], self._values[sources[result.id]]) for result in self.results]
+        kept = [self._kept(state, value, names) for state, value in zip(self._states, states, strict=True)]
         return SourceGraph(
             path=self._label,
             format="openvino",
             name=self._net.name,
-            inputs=tuple(self._values[layer.id, 0] for layer in parameters),
-            outputs=tuple(SourceOutput(names[result.id], self._values[sources[result.id]]) for result in results),
+            inputs=(*(self._values[layer.id, 0] for layer in self.parameters), *states),
+            outputs=(*outputs, *(state.output for state in kept if state.output is not None)),
             nodes=tuple(nodes),
+            metadata=metadata(kept),
+            states=tuple(kept),
         )
+
+    def _state(self, state: State, names: Mapping[Hashable, str]) -> SourceValue:
+        """Makes the input that takes a state; it has the type and shape of what is read."""
+        value = self._value(state.reads[0], 0, names)
+        return dataclasses.replace(value, name=names["state", state.variable], metadata={})
+
+    def _kept(self, state: State, value: SourceValue, names: Mapping[Hashable, str]) -> SourceState:
+        if not state.writes:
+            return SourceState(state.variable, value, None)
+        (wire,) = self._net.wires[state.writes[0].id] or (None,)
+        if wire is None:
+            raise state.writes[0].error("its input is not connected.")
+        return SourceState(state.variable, value, SourceOutput(names["next", state.variable], self._values[wire]))
 
     def _source_of(self, result: Layer) -> Wire:
         wires = self._net.wires[result.id]
@@ -109,22 +140,23 @@ class _Reader:
             )
         return wires[0]
 
-    def _names(
-        self, order: list[Layer], parameters: list[Layer], results: list[Layer], sources: Mapping[int, Wire]
-    ) -> dict[Hashable, str]:
-        """Names every live tensor, by wire, and every Result, by id; the graph's inputs and outputs choose first."""
+    def _names(self, order: list[Layer], sources: Mapping[int, Wire]) -> dict[Hashable, str]:
+        """Names every live tensor, by wire, every Result, by id, and every state; inputs and outputs choose first."""
         wanted: dict[Hashable, str] = {}
-        for parameter in parameters:
+        for parameter in self.parameters:
             if len(parameter.outputs) != 1:
                 raise parameter.error(f"a Parameter has one output port; this has {len(parameter.outputs)}.")
             wanted[parameter.id, 0] = self._tensor_name(parameter, 0)
         shared: dict[Wire, int] = {}
-        for result in results:
+        for result in self.results:
             producer, index = sources[result.id]
             own = split_names(result.element.attributes.get("output_names", ""))
             wanted[result.id] = own[0] if own else self._tensor_name(self._net.layers[producer], index)
             if self._net.layers[producer].type not in ("Parameter", "Const"):
                 shared.setdefault((producer, index), result.id)
+        for state in self._states:
+            wanted["state", state.variable] = state.variable
+            wanted["next", state.variable] = f"{state.variable}.next"
         for layer in order:
             for index in range(len(layer.outputs)):
                 if (layer.id, index) not in shared:
@@ -167,7 +199,7 @@ class _Reader:
         precision = text.strip().lower()
         if precision in UNSUPPORTED:
             refused = UnsupportedTypeError(f"output {index}", text, tuple(sorted(DTYPES)))
-            refused.node = layer.ref(self._label)
+            refused.node = self._ref(layer)
             raise refused
         if precision not in DTYPES:
             raise layer.error(f"precision {shown(text)} is unknown; allowed: {', '.join(sorted(DTYPES))}.")
@@ -211,14 +243,41 @@ class _Reader:
         except EOFError as error:
             raise layer.error(str(error)) from error
 
-    def _node(self, layer: Layer, used: Set[Wire]) -> SourceNode:
+    def _node(self, layer: Layer, used: Set[Wire], state: SourceValue | None) -> SourceNode:
         """Makes a node; outputs at the end that nothing uses are left out, so that a lowering need not make them."""
         inputs = [None if wire is None else self._values[wire] for wire in self._net.wires[layer.id]]
         while inputs and inputs[-1] is None:
             inputs.pop()
         count = max((index + 1 for index in range(len(layer.outputs)) if (layer.id, index) in used), default=0)
         outputs = tuple(self._values[layer.id, index] for index in range(count))
-        return SourceNode(layer.ref(self._label), tuple(inputs), outputs, layer.attributes, layer.opset)
+        if self._outer and layer.type in ("Assign", "ReadValue"):
+            raise UnsupportedOpError(
+                "a state inside a body is not supported; allowed: in the model itself.", node=self._ref(layer)
+            )
+        given = tuple(inputs) if state is None else (state,)
+        node = SourceNode(self._ref(layer), given, outputs, layer.attributes, layer.opset)
+        if layer.type in ("Loop", "TensorIterator"):
+            return read_iteration(layer, node, functools.partial(self._body, layer))
+        return read_branch(layer, node, functools.partial(self._body, layer)) if layer.type == "If" else node
+
+    def _body(
+        self, layer: Layer, element: markup.Element, tag: str
+    ) -> tuple[SourceGraph, dict[int, int], dict[int, int]]:
+        """Reads a body of a layer; see `bodies.ReadBody`."""
+        outer = (
+            f"{self._outer}{layer.id}/" if tag == "body" else f"{self._outer}{layer.id}/{tag.removesuffix('_body')}/"
+        )
+        reader = _Reader(self._label, read_layers(element, tag, self._net.version), self._weights, outer)
+        return (
+            reader.graph(),
+            {parameter.id: index for index, parameter in enumerate(reader.parameters)},
+            {result.id: index for index, result in enumerate(reader.results)},
+        )
+
+    def _ref(self, layer: Layer) -> NodeRef:
+        """Returns where a layer stands; in a body its id follows that of the layer around it."""
+        ref = layer.ref(self._label)
+        return dataclasses.replace(ref, id=f"{self._outer}{ref.id}") if self._outer else ref
 
 
 def _attribute_shape(layer: Layer, port: Port) -> tuple[Dim, ...] | None:

@@ -68,20 +68,29 @@ class OpenVinoRuntime:
             ExecutionError: OpenVINO reports a failure.
         """
         model = self._model.clone()
-        inputs = _paired(model.inputs, [value.name for value in self._graph.inputs])
+        states = {state.input: state for state in self._graph.states}
+        given = [value for value in self._graph.inputs if value not in states]
+        inputs = _paired(model.inputs, [value.name for value in given])
         count = len(model.outputs)
         values = _add_outputs(model, self._graph) if everything else {}
         config = {"INFERENCE_PRECISION_HINT": "f32"}
         compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", config))
         request = compiled.create_infer_request()
-        for port, value in zip(inputs, self._graph.inputs, strict=True):
+        for port, value in zip(inputs, given, strict=True):
             request.set_tensor(compiled.inputs[port], self._tensor(feeds[value.name]))
+        variables = {variable.name: variable for variable in request.query_state()}
+        for state in self._graph.states:
+            variables[state.variable].state = self._tensor(feeds[state.input.name])
         self._guard("fails", request.infer)
-        outputs = _paired(compiled.outputs[:count], [output.name for output in self._graph.outputs])
+        written = {state.output: state for state in self._graph.states if state.output is not None}
+        results = [output for output in self._graph.outputs if output not in written]
+        outputs = _paired(compiled.outputs[:count], [output.name for output in results])
         arrays = [
             _array(request.get_output_tensor(index), output.value.dtype)
-            for index, output in zip(outputs, self._graph.outputs, strict=True)
+            for index, output in zip(outputs, results, strict=True)
         ]
+        # States stand behind the results; see `SourceGraph`.
+        arrays += [_array(variables[state.variable].state, output.value.dtype) for output, state in written.items()]
         shown = {value.name: _array(request.get_output_tensor(index), value.dtype) for value, index in values.items()}
         return Results(tuple(arrays), shown)
 

@@ -7,6 +7,7 @@ from ortconv.converters.openvino.ops import (
     adaptive_pooling,
     attention,
     binary,
+    control_flow,
     conversion,
     convolution,
     gathering,
@@ -24,6 +25,7 @@ from ortconv.converters.openvino.ops import (
     scattering,
     shape,
     sorting,
+    state,
     unary,
 )
 
@@ -32,6 +34,7 @@ __all__ = [
     "adaptive_pooling",
     "attention",
     "binary",
+    "control_flow",
     "conversion",
     "convolution",
     "gathering",
@@ -49,5 +52,6 @@ __all__ = [
     "scattering",
     "shape",
     "sorting",
+    "state",
     "unary",
 ]

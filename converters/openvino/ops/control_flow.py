@@ -1,0 +1,254 @@
+"""Ops with bodies: If, Loop and TensorIterator.
+
+Bodies see the outer graph: what goes into a body unchanged is not an input of the ONNX body, but used from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.bodies import Branch, BranchNode, IterationNode, Port, Slice
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import known_ints, normalized
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError, ShapeError
+
+_INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
+_FOREVER = np.iinfo(np.int64).max
+
+
+@REGISTRY.lowering("If", since=8, how="exact")
+def if_(b: Builder, condition: ir.Value, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
+    """If; the branch itself where the condition is a constant."""
+    node = b.node
+    assert isinstance(node, BranchNode)
+    known = b.array(condition)
+    if known is not None and known.size == 1:
+        b.note(f"the condition is always {bool(known.item())}")
+        return _side(b, node, node.then if known.item() else node.otherwise, (condition, *inputs))
+    graphs = []
+    for branch in (node.then, node.otherwise):
+        with b.body() as body:
+            graphs.append(body.graph(_side(b, node, branch, (condition, *inputs))))
+    return b.op("If", condition, outputs=len(node.outputs), then_branch=graphs[0], else_branch=graphs[1])
+
+
+def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
+    """Lowers a branch where it is opened; returns the node's outputs."""
+    given = {port.inner: inputs[port.outer] for port in branch.into}
+    results = b.inline(branch.body, [given[index] for index in range(len(branch.body.inputs))])
+    sources = {port.outer: port.inner for port in branch.out_of}
+    for index, output in enumerate(node.outputs):
+        if index not in sources:
+            raise ConversionError(f"output {output.name} has no source in {branch.body.name}; it is required.")
+    return tuple(results[sources[index]] for index in range(len(node.outputs)))
+
+
+@REGISTRY.lowering("TensorIterator", how="exact")
+def tensor_iterator(b: Builder, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
+    """Loop over the parts of the sliced inputs."""
+    node = b.node
+    assert isinstance(node, IterationNode)
+    if not any(port.slice for port in node.into):
+        raise ConversionError("no input is sliced, so that the number of iterations is not known.")
+    return _iterate(b, node, inputs, None, None)
+
+
+@REGISTRY.lowering("Loop", since=5, how="exact")
+def loop(b: Builder, trip_count: ir.Value, execution_condition: ir.Value, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
+    """Loop; concatenated outputs are scan outputs with their axis moved into place."""
+    node = b.node
+    assert isinstance(node, IterationNode)
+    known = known_ints(b, trip_count)
+    trips: ir.Value | None
+    if known is not None:
+        trips = None if known[0] < 0 else b.constant(known[0])
+    else:
+        count = _scalar(b, b.cast(trip_count, _INT64))
+        negative = b.op("Less", count, b.constant(0))
+        trips = b.op("Where", negative, b.constant(_FOREVER), count)
+    begins = b.array(execution_condition)
+    condition = None if begins is not None and begins.all() else _scalar(b, execution_condition)
+    return _iterate(b, node, (trip_count, execution_condition, *inputs), trips, condition)
+
+
+def _iterate(
+    b: Builder,
+    node: IterationNode,
+    inputs: Sequence[ir.Value],
+    trips: ir.Value | None,
+    condition: ir.Value | None,
+) -> tuple[ir.Value, ...]:
+    """Emits a Loop.
+
+    Args:
+        b: The builder.
+        node: The source node.
+        inputs: Its inputs.
+        trips: How often at most; None for as often as the sliced inputs have parts, or without limit.
+        condition: Whether to begin; None for yes.
+    """
+    sources = {port.inner: port for port in node.into}
+    sliced = [port for port in node.into if port.slice]
+    counts = {port: _count(b, inputs[port.outer], port) for port in sliced}
+    if trips is None and sliced:
+        trips = counts[sliced[0]]
+    whole = {port.inner for port in node.out_of if port.slice is None}
+    carried = [result for result, _ in node.back_edges] + sorted(whole - {result for result, _ in node.back_edges})
+    scanned = [port for port in node.out_of if port.slice]
+    with b.body() as body:
+        iteration = body.input("iteration", _INT64, ())
+        body.input("condition", _BOOL, ())
+        initial: list[ir.Value | None] = []
+        given: dict[int, ir.Value] = {}
+        for _, parameter in node.back_edges:
+            declared = node.body.inputs[parameter]
+            given[parameter] = body.input(declared.name, declared.dtype, declared.shape)
+            initial.append(inputs[sources[parameter].outer])
+        for result in carried[len(node.back_edges) :]:
+            declared = node.body.outputs[result].value
+            body.input(declared.name, declared.dtype, None)
+            initial.append(None)
+        for port in node.into:
+            if port.slice:
+                given[port.inner] = _part(b, inputs[port.outer], port.slice, iteration, counts[port])
+            else:
+                given.setdefault(port.inner, inputs[port.outer])
+        if node.iteration is not None:
+            given[node.iteration] = _as_declared(b, iteration, node)
+        results = b.inline(node.body, [given[index] for index in range(len(node.body.inputs))])
+        go_on = b.constant(True) if node.condition is None else _scalar(b, results[node.condition])
+        outputs = [go_on, *(results[index] for index in carried)]
+        outputs += [_scan_output(b, results[port.inner], port) for port in scanned]
+        graph = body.graph(outputs)
+    starts = [
+        _nothing(b, node, index) if value is None else value for value, index in zip(initial, carried, strict=True)
+    ]
+    begins = b.constant(True) if condition is None else condition
+    emitted = b.op("Loop", trips, begins, *starts, outputs=len(outputs) - 1, body=graph)
+    found: dict[int, ir.Value] = {}
+    for port in node.out_of:
+        if port.slice is None:
+            found[port.outer] = emitted[carried.index(port.inner)]
+        else:
+            stacked = emitted[len(carried) + scanned.index(port)]
+            found[port.outer] = _concatenated(b, stacked, results[port.inner], port.slice)
+    for index, output in enumerate(node.outputs):
+        if index not in found:
+            raise ConversionError(f"output {output.name} has no source in the body; it is required.")
+    return tuple(found[index] for index in range(len(node.outputs)))
+
+
+def _whole_axis(port: Port, value: ir.Value, input: str) -> tuple[int, Slice]:
+    """Returns the axis and the rule of a sliced tensor, all of which must be covered.
+
+    The page lets parts begin and end anywhere; OpenVINO's CPU plugin begins at an end of the tensor, whatever start is.
+    """
+    rule = port.slice
+    assert rule is not None
+    (axis,) = normalized((rule.axis,), rank_of(value, input), "axis")
+    assert value.shape is not None
+    size = value.shape[axis]
+    first, last = (rule.start, rule.end) if rule.stride > 0 else (rule.end, rule.start)
+    if abs(rule.stride) != rule.part_size or rule.part_size < 1:
+        raise ConversionError(
+            f"{input}: stride {rule.stride} with part_size {rule.part_size} is not supported; allowed: parts that "
+            "neither overlap nor leave gaps."
+        )
+    if first not in (0, *((-size - 1,) if isinstance(size, int) else ())) or last not in (-1, size):
+        raise ConversionError(
+            f"{input}: start {rule.start} and end {rule.end} are not supported; allowed: the whole axis, since "
+            "OpenVINO's CPU plugin begins at its end whatever they say."
+        )
+    if isinstance(size, int) and size % rule.part_size:
+        raise ShapeError(input, value.shape, f"parts of {rule.part_size} do not divide axis {axis}.")
+    return axis, rule
+
+
+def _count(b: Builder, value: ir.Value, port: Port) -> ir.Value:
+    """Returns how many parts a sliced input has, as a scalar."""
+    axis, rule = _whole_axis(port, value, f"input {port.outer}")
+    size = b.op("Shape", value, start=axis, end=axis + 1)
+    return _scalar(b, size if rule.part_size == 1 else b.op("Div", size, b.constant([rule.part_size])))
+
+
+def _part(b: Builder, value: ir.Value, rule: Slice, iteration: ir.Value, count: ir.Value) -> ir.Value:
+    """Returns the part of a sliced input that belongs to an iteration."""
+    (axis,) = normalized((rule.axis,), rank_of(value, "input"), "axis")
+    index = iteration
+    if rule.stride < 0:
+        index = b.op("Sub", b.op("Sub", count, b.constant(1)), iteration)
+    first = b.op("Unsqueeze", index, b.constant([0]))
+    if rule.part_size == 1:
+        part = b.op("Gather", value, first, axis=axis)
+    else:
+        size = b.constant([rule.part_size])
+        start = b.op("Mul", first, size)
+        part = b.op("Slice", value, start, b.op("Add", start, size), b.constant([axis]))
+    assert value.shape is not None
+    shape = [rule.part_size if place == axis else dim for place, dim in enumerate(value.shape)]
+    return b.typed(part, value.dtype, ir.Shape(shape))
+
+
+def _scan_output(b: Builder, result: ir.Value, port: Port) -> ir.Value:
+    """Returns what the Loop stacks: the part, without its axis where it has one entry."""
+    assert port.slice is not None
+    (axis,) = normalized((port.slice.axis,), rank_of(result, f"output {port.outer}"), "axis")
+    if port.slice.part_size != 1:
+        return result
+    assert result.shape is not None
+    rest = [dim for place, dim in enumerate(result.shape) if place != axis]
+    return b.typed(b.op("Squeeze", result, b.constant([axis])), result.dtype, ir.Shape(rest))
+
+
+def _concatenated(b: Builder, stacked: ir.Value, part: ir.Value, rule: Slice) -> ir.Value:
+    """Puts the parts, stacked along a new first axis, one after the other along the axis of the rule."""
+    rank = rank_of(part, "output")
+    (axis,) = normalized((rule.axis,), rank, "axis")
+    first, last = (rule.start, rule.end) if rule.stride > 0 else (rule.end, rule.start)
+    if abs(rule.stride) != rule.part_size or (first, last) != (0, -1):
+        raise ConversionError(
+            f"an output with start {rule.start}, end {rule.end}, stride {rule.stride} and part_size {rule.part_size} "
+            "is not supported; allowed: parts that fill the whole axis."
+        )
+    if rule.stride < 0:
+        last_first = [b.constant([number]) for number in (-1, np.iinfo(np.int64).min, 0, -1)]
+        stacked = b.op("Slice", stacked, *last_first)
+    if rule.part_size == 1:
+        return b.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    moved = b.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank + 1)])
+    before = [b.op("Shape", moved, start=0, end=axis)] if axis else []
+    behind = [b.op("Shape", moved, start=axis + 2)] if axis + 1 < rank else []
+    return b.op("Reshape", moved, b.op("Concat", *before, b.constant([-1]), *behind, axis=0))
+
+
+def _nothing(b: Builder, node: IterationNode, result: int) -> ir.Value:
+    """Returns what stands for the last value of a result before the first iteration: zeros.
+
+    OpenVINO leaves the output of a Loop without iterations to what the memory holds.
+    """
+    declared = node.body.outputs[result].value
+    shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape or ()]
+    zero = ir.tensor(np.zeros(1, declared.dtype.numpy()), dtype=declared.dtype)
+    return b.typed(b.op("ConstantOfShape", b.constant(shape), value=zero), declared.dtype, ir.Shape(shape))
+
+
+def _as_declared(b: Builder, iteration: ir.Value, node: IterationNode) -> ir.Value:
+    """Returns the number of the iteration in the type and shape that the body wants."""
+    assert node.iteration is not None
+    declared = node.body.inputs[node.iteration]
+    number = b.cast(iteration, declared.dtype)
+    if declared.shape:
+        number = b.typed(b.op("Reshape", number, b.constant([1])), declared.dtype, [1])
+    return number
+
+
+def _scalar(b: Builder, value: ir.Value) -> ir.Value:
+    """Returns a value of one element without axes."""
+    if value.shape == ():
+        return value
+    return b.typed(b.op("Reshape", value, b.constant(np.zeros(0, np.int64))), value.dtype, ())

@@ -1,0 +1,78 @@
+"""States: what a model keeps from one call to the next becomes inputs and outputs.
+
+``ReadValue`` reads a variable and ``Assign`` writes it. The ONNX model takes the variable's value as an input of the
+variable's name and returns the new value as an output of that name with ``.next`` appended. What computed the first
+value is left out: the caller feeds it, zeros where the source states nothing else. The model's metadata lists the
+states under the key `STATES_KEY`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from ortconv.converters.openvino.layers import Layer, Net
+from ortconv.source import SourceState
+
+__all__ = ["STATES_KEY", "State", "cut_states", "metadata"]
+
+STATES_KEY = "ortconv.states"
+"""Metadata of a model: a JSON list of its states, with the names of variable, input and output."""
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A variable of the model.
+
+    Attributes:
+        variable: Its id.
+        reads: The ReadValue layers.
+        writes: The Assign layers.
+    """
+
+    variable: str
+    reads: tuple[Layer, ...]
+    writes: tuple[Layer, ...]
+
+
+def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
+    """Cuts the wires that lead into ReadValue layers, and returns the net's states in the order of these.
+
+    Raises:
+        ModelFormatError: A variable is written and not read, or written twice.
+    """
+    reads: dict[str, list[Layer]] = {}
+    writes: dict[str, list[Layer]] = {}
+    for layer in net.layers.values():
+        if layer.type in ("ReadValue", "Assign"):
+            if "variable_id" not in layer.attributes:
+                raise layer.error("attribute variable_id is missing.")
+            found = reads if layer.type == "ReadValue" else writes
+            found.setdefault(layer.attributes["variable_id"], []).append(layer)
+    for variable, layers in writes.items():
+        if variable not in reads:
+            raise layers[0].error(f"no ReadValue reads variable_id = {variable!r}.")
+        if len(layers) > 1:
+            raise layers[1].error(f"variable_id = {variable!r} is written twice; first by layer {layers[0].id}.")
+    for layers in reads.values():
+        if any(len(layer.outputs) != 1 for layer in layers):
+            raise layers[0].error("a ReadValue has one output port.")
+    cut = {layer.id: () for layers in reads.values() for layer in layers}
+    states = tuple(State(name, tuple(layers), tuple(writes.get(name, ()))) for name, layers in reads.items())
+    return (dataclasses.replace(net, wires={**net.wires, **cut}) if cut else net), states
+
+
+def metadata(states: Sequence[SourceState]) -> dict[str, str]:
+    """Returns what a model says of its states."""
+    if not states:
+        return {}
+    facts = [
+        {
+            "variable": state.variable,
+            "input": state.input.name,
+            "output": None if state.output is None else state.output.name,
+        }
+        for state in states
+    ]
+    return {STATES_KEY: json.dumps(facts)}

@@ -1,0 +1,225 @@
+"""If, Loop and TensorIterator against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1, opset5, opset8
+
+from ortconv.api import conversion
+from ortconv.errors import ConversionError, ConversionErrors
+from tests.openvino.live import Feed, check, numbers, run_onnx
+
+F32, I64, BOOL = np.float32, np.int64, np.bool_
+Node = openvino.Node
+
+
+def body(outputs: list[Node], parameters: list[Node]) -> openvino.Model:
+    return openvino.Model([opset1.result(each) for each in outputs], parameters, "body")
+
+
+def iterator(
+    x: Node,
+    shape: list[int],
+    step: Callable[[Node], Node],
+    *,
+    axis: int = 1,
+    rule: tuple[int, int, int, int] = (0, 1, 1, -1),
+    out: tuple[int, int, int, int] = (0, 1, 1, -1),
+) -> openvino.Output:
+    """A TensorIterator over the parts of x; rules are start, stride, part_size, end."""
+    part = opset1.parameter(shape, F32)
+    inside = body([step(part)], [part])
+    node = opset1.tensor_iterator()
+    node.set_function(inside)
+    node.set_sliced_input(part, x.output(0), *rule, axis)
+    return node.get_concatenated_slices(inside.results[0].output(0), *out, axis)
+
+
+def scaled(part: Node) -> Node:
+    return opset1.multiply(part, F32(3))
+
+
+FORWARD, BACKWARD = (0, 1, 1, -1), (-1, -1, 1, 0)
+PAIRS, PAIRS_BACKWARD = (0, 2, 2, -1), (-1, -2, 2, 0)
+
+
+@pytest.mark.parametrize("rule", [FORWARD, BACKWARD, PAIRS, PAIRS_BACKWARD], ids=str)
+@pytest.mark.parametrize("out", [FORWARD, BACKWARD], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_iterator_cuts_and_concatenates(axis: int, rule: tuple[int, ...], out: tuple[int, ...]) -> None:
+    shape = [4, 6, 2]
+    part = [rule[2] if index == axis else size for index, size in enumerate(shape)]
+    out = (out[0], out[1] * rule[2], rule[2], out[3])
+    x = opset1.parameter(shape, F32)
+    check(openvino.Model([iterator(x, part, scaled, axis=axis, rule=rule, out=out)], [x]), [numbers(*shape)])
+
+
+def test_iterator_over_an_open_axis() -> None:
+    x = opset1.parameter([2, -1, 3], F32)
+    model = openvino.Model([iterator(x, [2, 1, 3], scaled, rule=BACKWARD)], [x])
+    check(model, [numbers(2, 4, 3)], [numbers(2, 7, 3)])
+
+
+def recurrence(batch: int, steps: int) -> openvino.Model:
+    """A TensorIterator with a state: all of its values, the last one, and a last value that is not carried over."""
+    x, first = opset1.parameter([batch, steps, 3], F32), opset1.parameter([batch, 3], F32)
+    weights = opset1.parameter([3, 3], F32)
+    part, state, inner = (opset1.parameter(shape, F32) for shape in ([batch, 1, 3], [batch, 3], [3, 3]))
+    sums = opset1.add(opset1.squeeze(part, np.array([1])), opset1.matmul(state, inner, False, False))
+    after = opset1.tanh(sums)
+    inside = body([after, opset1.unsqueeze(after, np.array([1]))], [part, state, inner])
+    node = opset1.tensor_iterator()
+    node.set_function(inside)
+    node.set_sliced_input(part, x.output(0), 0, 1, 1, -1, 1)
+    node.set_merged_input(state, first.output(0), inside.results[0].output(0))
+    node.set_invariant_input(inner, weights.output(0))
+    every = node.get_concatenated_slices(inside.results[1].output(0), 0, 1, 1, -1, 1)
+    last = node.get_iter_value(inside.results[0].output(0), -1)
+    return openvino.Model([every, last, node.get_iter_value(inside.results[1].output(0), -1)], [x, first, weights])
+
+
+def test_iterator_carries_a_state_and_uses_what_does_not_change() -> None:
+    check(recurrence(-1, -1), *([numbers(n, t, 3), numbers(n, 3), numbers(3, 3)] for n, t in ((2, 5), (4, 3))))
+
+
+def test_iterator_of_static_shapes_carries_its_state() -> None:
+    """OpenVINO 2026.4's CPU plugin overwrites the state of this one, so that NumPy says what is right."""
+    x, state, weights = numbers(2, 5, 3), numbers(2, 3), numbers(3, 3)
+    ((every, last, unchanged),) = run_onnx(conversion(recurrence(2, 5)), [[x, state, weights]])
+    states = []
+    for step in range(5):
+        state = np.tanh(x[:, step] + state @ weights)
+        states.append(state)
+    np.testing.assert_allclose(every, np.stack(states, 1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(last, state, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(unchanged, state[:, np.newaxis], rtol=1e-5, atol=1e-5)
+
+
+def counting(
+    trips: Node, begins: Node, x: Node, go_on: Callable[[Node, Node], Node], iteration: type = I64, shape: tuple = ()
+) -> tuple[openvino.Output, ...]:
+    """A Loop that adds the number of the iteration to x; its last value, and those of all iterations."""
+    number, value = opset1.parameter(list(shape), iteration), opset1.parameter(list(x.shape), F32)
+    after = opset1.add(value, opset1.convert(number, "f32"))
+    inside = body([go_on(number, after), after, opset1.unsqueeze(after, np.array([0]))], [number, value])
+    node = opset5.loop(trips.output(0), begins.output(0))
+    node.set_function(inside)
+    node.set_special_body_ports([0, 0])
+    node.set_merged_input(value, x.output(0), inside.results[1].output(0))
+    last = node.get_iter_value(inside.results[1].output(0), -1)
+    return last, node.get_concatenated_slices(inside.results[2].output(0), 0, 1, 1, -1, 0)
+
+
+def always(number: Node, value: Node) -> Node:
+    return opset1.constant(np.array(True))
+
+
+def until_three(number: Node, value: Node) -> Node:
+    return opset1.less(number, opset1.constant(np.array(3, I64)))
+
+
+@pytest.mark.parametrize("go_on", [always, until_three])
+def test_loop_with_a_constant_trip_count(go_on: Callable[[Node, Node], Node]) -> None:
+    x = opset1.parameter([2, 3], F32)
+    trips, begins = opset1.constant(np.array(6, I64)), opset1.constant(np.array(True))
+    check(openvino.Model([*counting(trips, begins, x, go_on)], [x]), [numbers(2, 3)])
+
+
+def test_loop_whose_iteration_is_a_vector_of_int32() -> None:
+    x = opset1.parameter([2, 3], F32)
+    trips, begins = opset1.constant(np.array([4], np.int32)), opset1.constant(np.array([True]))
+    check(openvino.Model([*counting(trips, begins, x, always, np.int32, (1,))], [x]), [numbers(2, 3)])
+
+
+def test_loop_without_limit_ends_by_its_condition() -> None:
+    x = opset1.parameter([2, 3], F32)
+    trips, begins = opset1.constant(np.array(-1, I64)), opset1.constant(np.array(True))
+    check(openvino.Model([*counting(trips, begins, x, until_three)], [x]), [numbers(2, 3)])
+
+
+def test_loop_with_trip_count_and_condition_of_the_run() -> None:
+    x, trips, begins = opset1.parameter([2, 3], F32), opset1.parameter([], I64), opset1.parameter([], BOOL)
+    model = openvino.Model([counting(trips, begins, x, until_three)[0]], [x, trips, begins])
+    feeds: list[Feed] = [
+        [numbers(2, 3), np.array(count, I64), np.array(flag)] for count, flag in ((2, True), (9, True), (5, False))
+    ]
+    check(model, *feeds)
+
+
+def branches(
+    condition: Node, x: Node, then: Callable[[Node], Node], otherwise: Callable[[Node], Node]
+) -> openvino.Output:
+    first, second = (opset1.parameter(x.get_output_partial_shape(0), F32) for _ in range(2))
+    bodies = body([then(first)], [first]), body([otherwise(second)], [second])
+    node = opset8.if_op(condition.output(0))
+    node.set_then_body(bodies[0])
+    node.set_else_body(bodies[1])
+    node.set_input(x.output(0), first, second)
+    return node.set_output(bodies[0].results[0], bodies[1].results[0])
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [-1, 3]])
+def test_if(shape: list[int]) -> None:
+    condition, x = opset1.parameter([], BOOL), opset1.parameter(shape, F32)
+    model = openvino.Model([branches(condition, x, opset1.relu, scaled)], [condition, x])
+    converted = check(model, *([np.array(flag), numbers(2, 3)] for flag in (True, False)))
+    assert [node.op_type for node in converted.model.graph] == ["If"]
+
+
+def test_if_whose_branches_differ_in_shape_and_pass_their_input_on() -> None:
+    condition, x = opset1.parameter([], BOOL), opset1.parameter([2, 3], F32)
+    twice = branches(condition, x, lambda y: opset1.concat([y, y], 0), lambda y: y)
+    model = openvino.Model([twice], [condition, x])
+    check(model, *([np.array(flag), numbers(2, 3)] for flag in (True, False)))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_if_with_a_constant_condition_is_its_branch(flag: bool) -> None:
+    x = opset1.parameter([2, 3], F32)
+    model = openvino.Model([branches(opset1.constant(np.array(flag)), x, opset1.relu, opset1.negative)], [x])
+    converted = check(model, [numbers(2, 3)])
+    assert [node.op_type for node in converted.model.graph] == ["Relu" if flag else "Neg"]
+
+
+def test_if_in_a_loop_in_an_if() -> None:
+    condition, x = opset1.parameter([], BOOL), opset1.parameter([2, 4, 3], F32)
+
+    def step(part: Node) -> Node:
+        total = opset1.reduce_sum(part, np.array([0, 1, 2]), False)
+        return branches(opset1.greater(total, F32(0)), part, opset1.relu, scaled).get_node()
+
+    outer = branches(condition, x, lambda y: iterator(y, [2, 1, 3], step).get_node(), opset1.negative)
+    model = openvino.Model([outer], [condition, x])
+    check(model, *([np.array(flag), numbers(2, 4, 3)] for flag in (True, False)))
+
+
+def refusal(model: openvino.Model) -> ConversionError:
+    with pytest.raises(ConversionErrors) as caught:
+        conversion(model)
+    (error,) = caught.value.exceptions
+    return error
+
+
+def test_parts_that_begin_inside_are_refused() -> None:
+    x = opset1.parameter([2, 6, 3], F32)
+    error = refusal(openvino.Model([iterator(x, [2, 1, 3], scaled, rule=(1, 1, 1, -1))], [x]))
+    assert error.node is not None
+    assert error.node.op_type == "TensorIterator"
+    assert error.problem.startswith("input 0: start 1 and end -1 are not supported; allowed: the whole axis")
+
+
+def test_error_in_a_body_names_the_node_and_its_place() -> None:
+    x = opset1.parameter([2, 6, 3], F32)
+
+    def step(part: Node) -> Node:
+        order = opset1.convert(opset1.reduce_sum(part, np.array([0, 1]), False), "i64")
+        return opset1.add(part, opset1.reduce_sum(opset1.transpose(part, order), np.array([0, 1, 2]), True))
+
+    error = refusal(openvino.Model([iterator(x, [2, 1, 3], step)], [x]))
+    assert error.node is not None
+    assert error.node.op_type == "Transpose"
+    assert error.node.id.count("/") == 1

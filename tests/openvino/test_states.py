@@ -1,0 +1,85 @@
+"""ReadValue and Assign become inputs and outputs, and the numbers are those of OpenVINO's states."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1, opset3, opset6
+
+import ortconv
+from ortconv.api import conversion
+from ortconv.errors import ModelFormatError
+from tests.openvino.conftest import IrWriter
+from tests.openvino.live import numbers
+
+F32 = np.float32
+
+
+def accumulating(version: int, shape: list[int]) -> openvino.Model:
+    """y = tanh(state + x); the state becomes 2 y."""
+    x = opset1.parameter(shape, F32)
+    first = opset1.multiply(x, F32(0))
+    read = (
+        opset3.read_value(first, "memory")
+        if version == 3
+        else opset6.read_value(first, "memory", openvino.Type.f32, shape)
+    )
+    y = opset1.tanh(opset1.add(read, x))
+    after = opset1.multiply(y, F32(2))
+    write = opset3.assign(after, "memory") if version == 3 else opset6.assign(after, "memory")
+    return openvino.Model([opset1.result(y)], [write], [x], "accumulating")
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [-1, 3]])
+@pytest.mark.parametrize("version", [3, 6])
+def test_calls_in_a_row(version: int, shape: list[int]) -> None:
+    model = accumulating(version, shape)
+    converted = conversion(model).to_proto()
+    assert [each.name for each in converted.graph.input][1:] == ["memory"]
+    assert [each.name for each in converted.graph.output][1:] == ["memory.next"]
+    properties = {entry.key: entry.value for entry in converted.metadata_props}
+    assert json.loads(properties["ortconv.states"]) == [
+        {"variable": "memory", "input": "memory", "output": "memory.next"}
+    ]
+    request = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    session = ortconv.InferenceSession(converted, backend="none")
+    state = np.zeros((2, 3), F32)
+    for step in range(3):
+        x = numbers(2, 3, seed=step)
+        request.infer([x])
+        name = session.get_inputs()[0].name
+        y, state = session.run(None, {name: x, "memory": state})
+        np.testing.assert_allclose(y, request.get_output_tensor(0).data, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(state, request.query_state()[0].state.data, rtol=1e-6, atol=1e-6)
+
+
+def test_what_computes_the_first_value_is_left_out() -> None:
+    converted = conversion(accumulating(6, [2, 3]))
+    assert sorted(node.op_type for node in converted.model.graph) == ["Add", "Mul", "Tanh"]
+
+
+@pytest.mark.parametrize("layers", [False, True])
+def test_verify_compares_outputs_and_new_states(tmp_path: pathlib.Path, layers: bool) -> None:
+    openvino.save_model(accumulating(6, [2, 3]), tmp_path / "model.xml")
+    found = ortconv.verify(tmp_path / "model.xml", layers=layers)
+    (outputs,) = found.outputs.values()
+    assert [each.name for each in outputs][1:] == ["memory.next"]
+    assert found.agrees
+    assert not layers or found.first_difference is None
+    np.testing.assert_array_equal(found.feeds["memory"].shape, (2, 3))
+
+
+def test_state_that_nothing_reads_is_refused(write_ir: IrWriter) -> None:
+    parameter = write_ir.layer(
+        0, "Parameter", data='shape="2" element_type="f32"', outputs=[(0, 'precision="FP32"', "2")]
+    )
+    port = (0, 'precision="FP32"', "2")
+    assign = write_ir.layer(1, "Assign", opset="opset6", data='variable_id="lost"', inputs=[port])
+    result = write_ir.layer(2, "Result", inputs=[port])
+    edges = [write_ir.edge(0, 0, 1, 0), write_ir.edge(0, 0, 2, 0)]
+    with pytest.raises(ModelFormatError, match="no ReadValue reads variable_id = 'lost'"):
+        conversion(write_ir([parameter, assign, result], edges, b""))
