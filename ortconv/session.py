@@ -44,14 +44,22 @@ _STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
 }
 """Types that numpy lacks -> the type their bits travel in, ONNX's number and ONNX Runtime's name for them."""
 
-_BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()}
+_PACKED: dict[np.dtype[Any], tuple[int, str]] = {
+    np.dtype(ml_dtypes.int4): (TensorProto.INT4, "tensor(int4)"),
+    np.dtype(ml_dtypes.uint4): (TensorProto.UINT4, "tensor(uint4)"),
+}
+"""Types of which ONNX Runtime holds two elements in a byte, the first one in the lower half."""
+
+_BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()} | {
+    name: dtype for dtype, (_, name) in _PACKED.items()
+}
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # onnxruntime is an untyped import
     """An ``onnxruntime.InferenceSession`` that executes the operators of ``org.ortconv``.
 
     Arguments and methods are those of the base class, with these additions. `run` takes and returns arrays of
-    ``ml_dtypes.bfloat16`` and of its float8 types.
+    ``ml_dtypes.bfloat16``, of its float8 types and of its int4 and uint4.
 
     The native library is registered in `sess_options` where those are given; registering it there before, or other
     libraries before or after, is fine. With ``backend="python"``, onnxruntime-extensions is registered in them.
@@ -244,8 +252,10 @@ def _to_value(name: str, data: Any) -> Any:
     array = np.asarray(data, order="C")
     if not _is_special(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    if array.dtype in _PACKED:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(_packed(array), _PACKED[array.dtype][0])
     if array.dtype not in _STORED_AS:
-        allowed = ", ".join(map(str, _STORED_AS))
+        allowed = ", ".join(map(str, (*_STORED_AS, *_PACKED)))
         raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
     storage, element, _ = _STORED_AS[array.dtype]
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(storage), element)
@@ -258,5 +268,22 @@ def _to_array(value: Any) -> npt.NDArray[Any]:
         return array
     # ONNX Runtime converts these types neither to numpy nor through DLPack; results of `run` lie in host memory.
     shape = value.shape()
+    if dtype in _PACKED:
+        size = int(np.prod(shape))
+        halves = np.frombuffer(ctypes.string_at(value.data_ptr(), (size + 1) // 2) if size else b"", np.uint8)
+        signed = 8 if dtype == ml_dtypes.int4 else 0
+        nibbles = np.stack([halves & 15, halves >> 4], axis=1).reshape(-1)[:size].astype(np.int8)
+        return ((nibbles ^ signed) - signed).astype(dtype).reshape(shape)
     data = ctypes.string_at(value.data_ptr(), dtype.itemsize * int(np.prod(shape))) if 0 not in shape else b""
     return np.frombuffer(bytearray(data), dtype).reshape(shape)
+
+
+def _packed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Packs elements of four bits; the buffer is as long as ONNX Runtime's Python interface takes it to be."""
+    nibbles = array.astype(np.int8).reshape(-1).view(np.uint8) & 15
+    buffer = np.zeros(array.shape, np.uint8)
+    flat = buffer.reshape(-1)
+    low, high = nibbles[0::2], nibbles[1::2]
+    flat[: low.size] = low
+    flat[: high.size] |= high << 4
+    return buffer

@@ -20,7 +20,8 @@ from ortconv.converters.onednn_graph.links import Links, links_of
 from ortconv.converters.onednn_graph.ops.groups import Groups, by_group, by_mask, by_tensor
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
-from ortconv.source import SourceValue
+from ortconv.onednn_kinds import KINDS
+from ortconv.source import SourceNode, SourceValue
 
 Floats = tuple[float, ...]
 Static = Literal["per_tensor", "per_channel"]
@@ -30,6 +31,9 @@ _F8 = ("f8_e4m3", "f8_e5m2")
 _BYTES = ("u8", "s8")
 _NIBBLES = ("s4", "u4")
 _NIBBLE_OPSET = 21
+_LARGEST = {"f8_e4m3": 464.0, "f8_e5m2": 61408.0}
+"""The largest numbers of f16 that are rounded to a finite one."""
+
 _EXACT = 1 << 24
 """Integers up to here are float32's."""
 
@@ -85,11 +89,13 @@ def dequantize(
         return _affine(b, src, scale, point if any(points) else None)
     at = _channel_axis(src, qtype, axis, len(scales))
     low, high = _limits(src.dtype) if dtype_name(src.dtype) in _BYTES else (0, -1)
-    if all(low <= point <= high for point in points) and not _becomes_approximate(b, src):
-        scale, point = _vector(b, scales, qtype, np.float32), _vector(b, points, qtype, src.dtype.numpy())
-        return b.typed(b.op("DequantizeLinear", src, scale, point, axis=at), None, src.shape)
+    shifted = any(points)
+    fused = not _becomes_approximate(b, src) and not (shifted and _breaks_when_moved(b, src))
+    if all(low <= point <= high for point in points) and fused:
+        scale, zero = _vector(b, scales, qtype, np.float32), _vector(b, points, qtype, src.dtype.numpy())
+        return b.typed(b.op("DequantizeLinear", src, scale, zero if shifted else None, axis=at), None, src.shape)
     scale = _spread(b, scales, at, src)
-    return _affine(b, src, scale, _spread(b, points, at, src) if any(points) else None)
+    return _affine(b, src, scale, _spread(b, points, at, src) if shifted else None)
 
 
 @REGISTRY.lowering("DynamicQuantize")
@@ -166,8 +172,14 @@ def _rounded(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def _to_f8(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Rounds to f16 and then to eight bits: beyond the largest number f8_e5m2 has infinity, f8_e4m3 NaN."""
-    return b.op("Cast", b.cast(x, ir.DataType.FLOAT16), to=int(dtype), saturate=0)
+    """Rounds to f16 and then to eight bits: beyond the largest number f8_e5m2 has infinity, f8_e4m3 NaN.
+
+    Numbers there are made infinite before: ONNX Runtime's Cast saturates some of them although it is told not to.
+    """
+    half = b.cast(b.cast(x, ir.DataType.FLOAT16), ir.DataType.FLOAT)
+    beyond = b.op("Greater", b.op("Abs", half), b.constant(_LARGEST[dtype_name(dtype)], np.float32))
+    safe = b.op("Where", beyond, b.op("Mul", half, b.constant(np.inf, np.float32)), half)
+    return b.op("Cast", safe, to=int(dtype), saturate=0)
 
 
 def _limits(dtype: ir.DataType) -> tuple[int, int]:
@@ -287,6 +299,29 @@ def _becomes_approximate(b: Builder, src: ir.Value) -> bool:
             if user.ref.op_type in _MOVEMENT:
                 pending += user.outputs
     return False
+
+
+def _breaks_when_moved(b: Builder, src: ir.Value) -> bool:
+    """Whether ONNX Runtime would move DequantizeLinear past an op that moves data, with a zero point that is int8.
+
+    The QuantizeLinear that it then inserts has the wrong type since opset 21, and no session is made.
+    """
+    if dtype_name(src.dtype) != "s8" or b.options.opset < _NIBBLE_OPSET:
+        return False
+    return any(_moves_data(user) for user in links_of(b.node).consumers(b.node.outputs[0]))
+
+
+def _moves_data(node: SourceNode) -> bool:
+    """Whether an op becomes MaxPool, or begins with a Reshape or Transpose."""
+    kind, attributes = node.ref.op_type, node.attributes
+    if kind in (*_MOVEMENT, "MaxPool") or attributes.get("transpose_a") or attributes.get("transpose_b"):
+        return True
+    known = KINDS[kind].attributes if kind in KINDS else {}
+    formats = (("data_format", "NCX"), ("weights_format", "OIX"), ("weights_format", "IOX"))
+    return any(
+        name in known and all(str(attributes.get(name)).upper() != plain for other, plain in formats if other == name)
+        for name, _ in formats
+    )
 
 
 def _is_dequantized(links: Links, value: SourceValue | None) -> bool:
