@@ -9,7 +9,7 @@ import pytest
 
 import ortconv
 from ortconv.errors import ConversionErrors
-from tests.onednn_graph.agreement import build, check
+from tests.onednn_graph.one_op import build, check
 from tests.onednn_graph.references.call import DTYPES
 
 MODES = ("nearest", "linear", "bilinear", "trilinear")

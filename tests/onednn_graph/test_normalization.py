@@ -11,7 +11,7 @@ import pytest
 
 import ortconv
 from ortconv.errors import ConversionErrors
-from tests.onednn_graph.agreement import build, check
+from tests.onednn_graph.one_op import build, check
 from tests.onednn_graph.references.call import DTYPES
 
 TYPES = [("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32")]

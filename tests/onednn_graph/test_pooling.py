@@ -11,7 +11,7 @@ import pytest
 
 import ortconv
 from ortconv.errors import ConversionErrors
-from tests.onednn_graph.agreement import build, check
+from tests.onednn_graph.one_op import build, check
 from tests.onednn_graph.references import REFERENCES
 from tests.onednn_graph.references.call import DTYPES, Call, Slot
 
