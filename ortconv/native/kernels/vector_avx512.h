@@ -62,12 +62,13 @@ void store(__mmask16 lanes, T* out, __m512 v) {
   _mm256_mask_storeu_epi16(out, lanes, rounded(T(), v));
 }
 
-// Past the caches; `out` is aligned to what is stored.
-inline void stream(float* out, __m512 v) { _mm512_stream_ps(out, v); }
-inline void stream(double* out, __m512d v) { _mm512_stream_pd(out, v); }
+// A whole cache line, past the caches.
+inline void stream(float* out, const __m512* v) { _mm512_stream_ps(out, v[0]); }
+inline void stream(double* out, const __m512d* v) { _mm512_stream_pd(out, v[0]); }
 template <class T>
-void stream(T* out, __m512 v) {
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(out), rounded(T(), v));
+void stream(T* out, const __m512* v) {
+  const __m512i low = _mm512_castsi256_si512(rounded(T(), v[0]));
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(out), _mm512_inserti64x4(low, rounded(T(), v[1]), 1));
 }
 
 }  // namespace ortconv::kernels::avx512

@@ -30,12 +30,17 @@ const Case kCases[] = {
 #undef CASE
 };
 
+// Where to begin in a vector that has 64 bytes more than are needed.
+char* aligned(std::vector<char>& bytes) {
+  return bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
+}
+
 struct Data {
   ConvProblem p;
   double flops = 1;
   DataType dtype = DataType::kFloat;
-  std::vector<float> src, wei, dst;  // as float; what runs are the tensors, of dtype
-  std::vector<char> src_tensor, wei_tensor, dst_tensor;
+  std::vector<float> src, wei, dst;                      // as float; what runs are the tensors, of dtype
+  std::vector<char> src_tensor, wei_tensor, dst_tensor;  // that of dst is aligned, as a runtime's is
 
   void set_type(DataType type) {
     dtype = type;
@@ -49,13 +54,14 @@ struct Data {
         }
         return tensor;
       };
-      src_tensor = stored(src), wei_tensor = stored(wei), dst_tensor = stored(dst);
+      src_tensor = stored(src), wei_tensor = stored(wei);
+      dst_tensor.resize(64 + dst.size() * sizeof(T));
     });
   }
 
   void widen_dst() {
     with_float_type(dtype, [&](auto zero) {
-      const auto* out = reinterpret_cast<const decltype(zero)*>(dst_tensor.data());
+      const auto* out = reinterpret_cast<const decltype(zero)*>(aligned(dst_tensor));
       for (size_t i = 0; i < dst.size(); ++i) dst[i] = static_cast<float>(widen(out[i]));
     });
   }
@@ -102,8 +108,7 @@ void serial(void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
 }
 
 void run_once(const Plan& plan, Data& d, std::vector<char>& scratch) {
-  char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-  kernels::run(plan, d.p, d.src_tensor.data(), d.wei_tensor.data(), nullptr, d.dst_tensor.data(), aligned,
+  kernels::run(plan, d.p, d.src_tensor.data(), d.wei_tensor.data(), nullptr, aligned(d.dst_tensor), aligned(scratch),
                {nullptr, serial, 1});
 }
 

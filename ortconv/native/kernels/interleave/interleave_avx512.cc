@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 #include "kernels/interleave/interleave.h"
 #include "kernels/unroll.h"
 #include "kernels/vector_avx512.h"
@@ -72,8 +74,12 @@ void store_masked(const Sum<T>* const* src, int64_t i, int64_t n, Sum<T> bias, T
   }
 }
 
-// [elements of dst missing to a vector's alignment]: elements of each phase to write before dst has it, or -1 if no
-// number of them does it.
+// Past the caches go whole lines only: a line that is written in parts is read and written again.
+template <class T>
+constexpr int kLine = 64 / static_cast<int>(sizeof(T));
+
+// [elements of dst missing to a whole line]: elements of each phase to write before dst is on one, or -1 if no number
+// of them does it.
 template <int P, int L>
 struct Heads {
   int8_t elements[L];
@@ -84,34 +90,47 @@ struct Heads {
   }
 };
 
+// Output vectors of the elements [i, i + kWidth) of every phase.
+template <int P, class T, class Vector>
+void shuffled(const Sum<T>* const* src, int64_t i, Vector add, Vector* out) {
+  Vector row[P];
+  ORTCONV_UNROLL
+  for (int p = 0; p < P; ++p) row[p] = avx512::add(avx512::load(src[p] + i), add);
+  ORTCONV_UNROLL
+  for (int v = 0; v < P; ++v) out[v] = shuffle<P, kLanes<T>>(row, v);
+}
+
 template <int P, class T>
 void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst, Store store) {
   constexpr int kWidth = kLanes<T>;
   const auto add = avx512::broadcast(bias);
   int64_t i = 0;
   if (store == Store::kStream) {
-    static constexpr Heads<P, kWidth> kHeads;
-    const uintptr_t missing = (0 - reinterpret_cast<uintptr_t>(dst)) % (kWidth * sizeof(T));
-    const int64_t head = kHeads.elements[missing / sizeof(T)];
+    static constexpr Heads<P, kLine<T>> kHeads;
+    const int64_t head = kHeads.elements[(0 - reinterpret_cast<uintptr_t>(dst)) % 64 / sizeof(T)];
     if (head < 0 || head > n) {
       store = Store::kCached;
-    } else if (head > 0) {
-      store_masked<P>(src, 0, head, bias, dst);
+    } else {
+      for (; i < head; i += kWidth) store_masked<P>(src, i, std::min<int64_t>(head - i, kWidth), bias, dst + i * P);
       i = head;
     }
   }
-  for (; i + kWidth <= n; i += kWidth) {
-    T* out = dst + i * P;
-    decltype(avx512::load(src[0])) row[P];
-    ORTCONV_UNROLL
-    for (int p = 0; p < P; ++p) row[p] = avx512::add(avx512::load(src[p] + i), add);
-    if (store == Store::kStream) {  // only whole vectors: out is aligned here
+  if (store == Store::kStream) {
+    constexpr int kSteps = P * kWidth % kLine<T> == 0 ? 1 : 2;  // until a line is whole
+    constexpr int kVectors = kLine<T> / kWidth;                 // of a line
+    for (; i + kSteps * kWidth <= n; i += kSteps * kWidth) {
+      decltype(avx512::load(src[0])) out[kSteps * P];
       ORTCONV_UNROLL
-      for (int v = 0; v < P; ++v) avx512::stream(out + kWidth * v, shuffle<P, kWidth>(row, v));
-    } else {
+      for (int step = 0; step < kSteps; ++step) shuffled<P, T>(src, i + step * kWidth, add, out + step * P);
       ORTCONV_UNROLL
-      for (int v = 0; v < P; ++v) avx512::store(out + kWidth * v, shuffle<P, kWidth>(row, v));
+      for (int v = 0; v < kSteps * P; v += kVectors) avx512::stream(dst + i * P + kWidth * v, out + v);
     }
+  }
+  for (; i + kWidth <= n; i += kWidth) {
+    decltype(avx512::load(src[0])) out[P];
+    shuffled<P, T>(src, i, add, out);
+    ORTCONV_UNROLL
+    for (int v = 0; v < P; ++v) avx512::store(dst + i * P + kWidth * v, out[v]);
   }
   if (i < n) store_masked<P>(src, i, n - i, bias, dst + i * P);
 }
