@@ -43,9 +43,11 @@ inline __m256i rounded(Bfloat16, __m512 v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i nearest = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
   const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(nearest, is_nan, quiet), 16));
+  const __m512i result = _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x00400000));  // NaN: quiet
+  const __m512i upper_halves = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,       //
+                                                31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, result));
 }
 
 inline void store(float* out, __m512 v) { _mm512_storeu_ps(out, v); }

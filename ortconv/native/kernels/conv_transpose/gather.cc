@@ -183,7 +183,8 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   };
   // Short rows and strided ones: every row is first laid out once in a buffer that all planes are then cut from,
   // kLines at a time so that no copy reads what is still on its way to the cache.
-  const bool staged = step > 1 || (f.num_planes > 1 && f.grid < kShortRow);
+  // So is what has to be widened: once for all planes.
+  const bool staged = step > 1 || (f.num_planes > 1 && (f.grid < kShortRow || !std::is_same_v<T, Cell>));
   int64_t low = origin_of(0), high = low;
   for (int64_t plane = 1; plane < f.num_planes; ++plane) {
     low = std::min(low, origin_of(plane));
