@@ -46,16 +46,16 @@ def _data(
 ) -> np.ndarray:
     wanted = DTYPES[dtype]
     if dtype == "boolean":
-        return random.random(shape) < 0.8
+        return np.asarray(random.random(shape) < 0.8)
     if dtype == "s64":
-        return random.integers(1, 1 << 40, shape)
+        return np.asarray(random.integers(1, 1 << 40, shape))
     if dtype == "s32":
-        return random.integers(0, 8, shape).astype(wanted)
+        return np.asarray(random.integers(0, 8, shape)).astype(wanted)
     if dtype in ("s8", "u8", "s4", "u4"):
         low, high = {"s8": (-9, 10), "u8": (0, 20), "s4": (-8, 8), "u4": (0, 16)}[dtype]
         return random.integers(low, high, shape).astype(wanted)
     if uses & SHARES:
-        return random.uniform(0.1, 0.6, shape).astype(wanted)
+        return np.asarray(random.uniform(0.1, 0.6, shape)).astype(wanted)
     if uses & POSITIVE:
-        return random.uniform(0.5, 2, shape).astype(wanted)
-    return (0.5 * random.standard_normal(shape)).astype(wanted)
+        return np.asarray(random.uniform(0.5, 2, shape)).astype(wanted)
+    return np.asarray(0.5 * random.standard_normal(shape)).astype(wanted)

@@ -38,7 +38,13 @@ def mat_mul(
     left = _transposed(b, "src", b.cast(src, ir.DataType.FLOAT), transpose_a)
     right = _transposed(b, "weights", b.cast(weights, ir.DataType.FLOAT), transpose_b)
     shape = _shape(left, right)
-    result = b.typed(b.op("MatMul", left, right), ir.DataType.FLOAT, shape)
+    if transpose_a and rank_of("weights", right) == 1 < rank_of("src", left):
+        # ONNX Runtime fuses the transposition into the product, and then multiplies vectors by the wrong rows.
+        column = b.op("Unsqueeze", right, b.constant([1]))
+        product = b.op("Squeeze", b.op("MatMul", left, column), b.constant([-1]))
+    else:
+        product = b.op("MatMul", left, right)
+    result = b.typed(product, ir.DataType.FLOAT, shape)
     if bias is not None:
         _check_bias(bias, shape)
         result = b.typed(b.op("Add", result, b.cast(bias, ir.DataType.FLOAT)), ir.DataType.FLOAT, shape)

@@ -15,7 +15,7 @@ def _static(call: Call, name: str) -> np.ndarray:
     """Scales or zero points of the attributes, shaped to broadcast against src."""
     values = np.array(call.get(name, [0]), np.float64)
     x = call.inputs[0]
-    if call.get("qtype", "per_tensor") == "per_tensor":
+    if call.get("qtype", "per_tensor") == "per_tensor" or name not in call.attributes:
         return values[0]
     axis = call.get("axis", 1)
     if values.size != x.shape[axis]:

@@ -17,7 +17,8 @@ def _log_sum(x: np.ndarray, axis: int) -> np.ndarray:
 def _soft_max(call: Call) -> tuple[np.ndarray, np.ndarray]:
     x, axis = call.x(), call.get("axis", 1)
     stats = _log_sum(x, axis)
-    dst = np.exp(x - stats)
+    dst = np.exp(x - x.max(axis=axis, keepdims=True))
+    dst = dst / dst.sum(axis=axis, keepdims=True)
     if call.get("mode", "none") == "inf_as_zero":
         empty = (x == -np.inf).all(axis=axis, keepdims=True)
         dst, stats = np.where(empty, 0, dst), np.where(empty, 0, stats)
