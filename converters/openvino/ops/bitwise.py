@@ -1,0 +1,88 @@
+"""Bitwise ops."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
+from ortconv.converters.openvino.ops.types import INTEGERS, UNSIGNED, dtype_of, require, scalar
+from ortconv.converters.openvino.registry import REGISTRY
+
+_BOOL = ir.DataType.BOOL
+_SHIFTED = {8: ir.DataType.UINT32, 16: ir.DataType.UINT32, 32: ir.DataType.UINT32, 64: ir.DataType.UINT64}
+"""By width: the type in which ONNX Runtime shifts."""
+
+
+def _register(op_type: str, onnx_op: str, logical: str) -> None:
+    def lower(
+        b: Builder,
+        a: ir.Value,
+        c: ir.Value,
+        /,
+        *,
+        auto_broadcast: AutoBroadcast = "numpy",
+        auto_broadcast_auto_broadcast_axis: int = -1,
+    ) -> ir.Value:
+        x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
+        require(x, "input 0", (*INTEGERS, _BOOL))
+        return b.op(logical if x.dtype == _BOOL else onnx_op, x, y)
+
+    lower.__doc__ = f"{onnx_op}, or {logical} on booleans."
+    REGISTRY.lowering(op_type, since=13, how="exact")(lower)
+
+
+for _op_type, _logical in (("BitwiseAnd", "And"), ("BitwiseOr", "Or"), ("BitwiseXor", "Xor")):
+    _register(_op_type, _op_type, _logical)
+
+
+@REGISTRY.lowering("BitwiseNot", since=13, how="exact")
+def bitwise_not(b: Builder, data: ir.Value, /) -> ir.Value:
+    """BitwiseNot, or Not on booleans."""
+    require(data, "data", (*INTEGERS, _BOOL))
+    return b.op("Not" if data.dtype == _BOOL else "BitwiseNot", data)
+
+
+@REGISTRY.lowering("BitwiseLeftShift", since=15)
+def bitwise_left_shift(
+    b: Builder,
+    a: ir.Value,
+    c: ir.Value,
+    /,
+    *,
+    auto_broadcast: AutoBroadcast = "numpy",
+    auto_broadcast_auto_broadcast_axis: int = -1,
+) -> ir.Value:
+    """BitShift of the bits as an unsigned integer."""
+    x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
+    return _shift(b, x, y, "LEFT")
+
+
+@REGISTRY.lowering("BitwiseRightShift", since=15)
+def bitwise_right_shift(
+    b: Builder,
+    a: ir.Value,
+    c: ir.Value,
+    /,
+    *,
+    auto_broadcast: AutoBroadcast = "numpy",
+    auto_broadcast_auto_broadcast_axis: int = -1,
+) -> ir.Value:
+    """BitShift; of negative numbers between two BitwiseNots, so that the sign stays."""
+    x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
+    if x.dtype in UNSIGNED:
+        return _shift(b, x, y, "RIGHT")
+    dtype = dtype_of(x)
+    wide = b.cast(x, ir.DataType.INT64 if dtype.bitwidth == 64 else ir.DataType.INT32)
+    negative = b.op("Less", wide, scalar(b, 0, wide))
+    ones = b.cast(b.typed(b.op("Neg", b.cast(b.typed(negative, _BOOL, None), dtype_of(wide))), wide.dtype, None), dtype)
+    flipped = b.typed(b.op("BitwiseXor", x, ones), dtype, None)
+    return b.op("BitwiseXor", _shift(b, flipped, y, "RIGHT"), ones)
+
+
+def _shift(b: Builder, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
+    require(x, "input 0", INTEGERS)
+    dtype = dtype_of(x)
+    inner = _SHIFTED[dtype.bitwidth]
+    bits = b.op("BitShift", b.cast(x, inner), b.cast(y, inner), direction=direction)
+    return b.cast(b.typed(bits, inner, None), dtype)

@@ -1,0 +1,26 @@
+"""Einsum."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.types import compute
+from ortconv.converters.openvino.registry import REGISTRY
+
+
+@REGISTRY.lowering("Einsum", since=7, how="exact")
+def einsum(b: Builder, *inputs: ir.Value, equation: str) -> ir.Value:
+    """Einsum."""
+    equation = _explicit(equation)
+    return compute(b, lambda *values: b.op("Einsum", *values, equation=equation), *inputs, kernels=("Einsum",))
+
+
+def _explicit(equation: str) -> str:
+    """Adds the right side where an equation leaves it out; ONNX infers a wrong shape for ``ii`` without one."""
+    equation = equation.replace(" ", "")
+    if "->" in equation:
+        return equation
+    letters = equation.replace("...", "").replace(",", "")
+    kept = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+    return f"{equation}->{'...' if '...' in equation else ''}{''.join(kept)}"

@@ -1,0 +1,192 @@
+"""Ops that reorder elements: rolls, reversals, blocks between batch and space, shuffled channels, patches."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of, sizes_of
+from ortconv.converters.openvino.ops.types import compute
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+_I64 = ir.DataType.INT64
+
+
+@REGISTRY.lowering("Roll", since=7)
+def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.Value:
+    """Concat of Slices by known shifts, else Gather, per axis."""
+    rank = rank_of(data, "data")
+    along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
+    known = known_ints(b, shift)
+    if known is None:
+        shifts = b.op("Expand", int64_vector(b, shift), b.constant([len(along)]))
+        for place, axis in enumerate(along):
+            data = _rolled(b, data, b.op("Slice", shifts, b.constant([place]), b.constant([place + 1])), axis)
+        return data
+    if len(known) == 1:
+        known *= len(along)
+    if len(known) != len(along):
+        raise ShapeError("shift", shift.shape, f"axes has {len(along)} entries.")
+    value = data
+    for axis, by in zip(along, known, strict=True):
+        size = None if data.shape is None else data.shape[axis]
+        if not isinstance(size, int):
+            value = _rolled(b, value, b.constant([by]), axis)
+        elif size and by % size:
+            middle = size - by % size
+            parts = [
+                b.op("Slice", value, b.constant([start]), b.constant([stop]), b.constant([axis]))
+                for start, stop in ((middle, size), (0, middle))
+            ]
+            value = b.op("Concat", *parts, axis=axis)
+    return b.op("Identity", data) if value is data else value
+
+
+def _rolled(b: Builder, data: ir.Value, shift: ir.Value, axis: int) -> ir.Value:
+    size = size_of(b, data, axis)
+    places = b.op("Mod", b.op("Sub", counted(b, size), shift), b.op("Max", joined(b, [size]), b.constant([1])))
+    return b.typed(b.op("Gather", data, places, axis=axis), data.dtype, data.shape)
+
+
+@REGISTRY.lowering("ReverseSequence", since=1, how="exact")
+def reverse_sequence(
+    b: Builder, data: ir.Value, seq_lengths: ir.Value, /, *, batch_axis: int = 0, seq_axis: int = 1
+) -> ir.Value:
+    """ReverseSequence; between Transposes where the two axes are not the first."""
+    rank = rank_of(data, "data")
+    (batch,) = normalized((batch_axis,), rank, "batch_axis")
+    (time,) = normalized((seq_axis,), rank, "seq_axis")
+    if batch == time:
+        raise UnsupportedAttributeError("seq_axis", seq_axis, "another axis than batch_axis")
+    lengths = b.cast(seq_lengths, _I64)
+    if {batch, time} == {0, 1}:
+        return b.op("ReverseSequence", data, lengths, batch_axis=batch, time_axis=time)
+    perm = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
+    front = b.op("Transpose", data, perm=perm)
+    reverse = b.op("ReverseSequence", front, lengths, batch_axis=0, time_axis=1)
+    return b.op("Transpose", reverse, perm=[perm.index(axis) for axis in range(rank)])
+
+
+@REGISTRY.lowering("ShuffleChannels", since=1)
+def shuffle_channels(b: Builder, data: ir.Value, /, *, axis: int = 1, group: int = 1) -> ir.Value:
+    """Reshape, Transpose, Reshape."""
+    sizes = sizes_of(b, data, "data")
+    (along,) = normalized((axis,), len(sizes), "axis")
+    channels = sizes[along]
+    if group < 1 or (isinstance(channels, int) and channels % group):
+        raise UnsupportedAttributeError("group", group, f"a divisor of the axis' size, {channels}")
+    split = [*sizes[:along], group, calculate(b, "Div", channels, group), *sizes[along + 1 :]]
+    perm = [*range(along), along + 1, along, *range(along + 2, len(split))]
+    return reshaped(b, b.op("Transpose", reshaped(b, data, split), perm=perm), sizes)
+
+
+@REGISTRY.lowering("SpaceToBatch", since=2)
+def space_to_batch(
+    b: Builder, data: ir.Value, block_shape: ir.Value, pads_begin: ir.Value, pads_end: ir.Value, /
+) -> ir.Value:
+    """Pad, Reshape, Transpose, Reshape."""
+    rank = rank_of(data, "data")
+    blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, pads_begin, pads_end))
+    pads = b.op("Concat", joined(b, begin), joined(b, end), axis=0)
+    padded = data
+    if set(begin + end) != {0}:
+        padded = compute(b, lambda x: b.op("Pad", x, pads), data, kernels=("Pad",), modular=True)
+    sizes = [
+        calculate(b, "Add", calculate(b, "Add", size, first), last)
+        for size, first, last in zip(sizes_of(b, data, "data"), begin, end, strict=True)
+    ]
+    thin = [calculate(b, "Div", size, block) for size, block in zip(sizes, blocks, strict=True)]
+    split = reshaped(b, padded, [sizes[0], *(part for axis in range(1, rank) for part in (thin[axis], blocks[axis]))])
+    perm = [*range(2, 2 * rank, 2), 0, *range(1, 2 * rank - 1, 2)]
+    batch = sizes[0]
+    for block in blocks[1:]:
+        batch = calculate(b, "Mul", batch, block)
+    return reshaped(b, b.op("Transpose", split, perm=perm), [batch, *thin[1:]])
+
+
+@REGISTRY.lowering("BatchToSpace", since=2)
+def batch_to_space(
+    b: Builder, data: ir.Value, block_shape: ir.Value, crops_begin: ir.Value, crops_end: ir.Value, /
+) -> ir.Value:
+    """Reshape, Transpose, Reshape, Slice."""
+    rank = rank_of(data, "data")
+    blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, crops_begin, crops_end))
+    sizes = sizes_of(b, data, "data")
+    batch = sizes[0]
+    for block in blocks[1:]:
+        batch = calculate(b, "Div", batch, block)
+    split = reshaped(b, data, [*blocks[1:], batch, *sizes[1:]])
+    perm = [rank - 1, *(axis for place in range(rank - 1) for axis in (rank + place, place))]
+    wide = [calculate(b, "Mul", size, block) for size, block in zip(sizes[1:], blocks[1:], strict=True)]
+    whole = reshaped(b, b.op("Transpose", split, perm=perm), [batch, *wide])
+    if set(begin + end) == {0}:
+        return whole
+    stops = [calculate(b, "Sub", size, last) for size, last in zip([batch, *wide], end, strict=True)]
+    return b.op("Slice", whole, joined(b, begin), joined(b, stops))
+
+
+def _per_axis(b: Builder, value: ir.Value, rank: int) -> list[Size]:
+    """Returns the entries of a vector that has one for each axis."""
+    if length_of(value, "block_shape, begin or end") != rank:
+        raise ShapeError("block_shape, begin or end", value.shape, f"data has {rank} axes.")
+    known = known_ints(b, value)
+    if known is not None:
+        return list(known)
+    return list(b.op("Split", int64_vector(b, value), outputs=rank, axis=0, num_outputs=rank))
+
+
+@REGISTRY.lowering("ExtractImagePatches", since=3)
+def extract_image_patches(
+    b: Builder,
+    data: ir.Value,
+    /,
+    *,
+    sizes: Ints,
+    strides: Ints,
+    rates: Ints,
+    auto_pad: Literal["valid", "same_upper", "same_lower"],
+) -> ir.Value:
+    """Pad, Gather of rows and of columns, Transpose, Reshape."""
+    if rank_of(data, "data") != 4:
+        raise ShapeError("data", data.shape, "its rank must be 4.")
+    for label, values in (("sizes", sizes), ("strides", strides), ("rates", rates)):
+        if len(values) != 2 or min(values) < 1:
+            raise UnsupportedAttributeError(label, list(values), "two positive integers")
+    batch, channels, *space = sizes_of(b, data, "data")
+    counts: list[Size] = []
+    begin: list[Size] = []
+    end: list[Size] = []
+    for size, taps, stride, rate in zip(space, sizes, strides, rates, strict=True):
+        reach = (taps - 1) * rate + 1
+        if auto_pad == "valid":
+            room = calculate(b, "Sub", size, reach)
+            counts.append(calculate(b, "Add", calculate(b, "Div", room, stride), 1))
+            begin.append(0)
+            end.append(0)
+            continue
+        counts.append(calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride))
+        last = calculate(b, "Mul", calculate(b, "Sub", counts[-1], 1), stride)
+        total = _at_least_zero(b, calculate(b, "Sub", calculate(b, "Add", last, reach), size))
+        half = calculate(b, "Div", total, 2)
+        other = calculate(b, "Sub", total, half)
+        begin.append(half if auto_pad == "same_upper" else other)
+        end.append(other if auto_pad == "same_upper" else half)
+    value = data
+    if set(begin + end) != {0}:
+        pads = joined(b, [0, 0, *begin, 0, 0, *end])
+        value = compute(b, lambda x: b.op("Pad", x, pads), data, kernels=("Pad",), modular=True)
+    for axis, (count, taps, stride, rate) in enumerate(zip(counts, sizes, strides, rates, strict=True)):
+        starts = b.op("Mul", counted(b, count), b.constant([stride]))
+        places = b.op("Add", b.constant([[tap * rate] for tap in range(taps)]), starts)
+        value = b.op("Gather", value, places, axis=2 + 2 * axis)
+    patches = b.op("Transpose", value, perm=[0, 2, 4, 1, 3, 5])
+    return reshaped(b, patches, [batch, calculate(b, "Mul", channels, sizes[0] * sizes[1]), *counts])
+
+
+def _at_least_zero(b: Builder, size: Size) -> Size:
+    return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))

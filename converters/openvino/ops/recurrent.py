@@ -1,0 +1,329 @@
+"""Recurrent ops: cells and sequences of LSTM, GRU and plain RNN.
+
+ONNX has an op for each, of which a cell is one step. OpenVINO keeps the batch first, orders the gates of an LSTM
+forget, input, cell, output (ONNX: input, output, forget, cell), and adds the two biases up beforehand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.constants import known_ints
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require, scalar
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+_I32 = ir.DataType.INT32
+
+Direction = Literal["forward", "reverse", "bidirectional"]
+Words = tuple[str, ...]
+Numbers = tuple[float, ...]
+
+_ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+_DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+_FICO = "fico"
+"""The gates of an LSTM in OpenVINO's order."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Attributes:
+    """What recurrent ops share; the field names are the source's."""
+
+    hidden_size: int
+    activations: Words
+    clip: float
+    direction: Direction = "forward"
+
+    @property
+    def directions(self) -> int:
+        return _DIRECTIONS[self.direction]
+
+    def onnx(self, allowed: int) -> dict[str, object]:
+        """Returns them as ONNX spells them.
+
+        Args:
+            allowed: How many activation functions there are for each direction.
+
+        Raises:
+            UnsupportedAttributeError: One has no counterpart.
+        """
+        names = [_ACTIVATIONS.get(word.strip().lower()) for word in self.activations]
+        if None in names or len(names) != allowed:
+            raise UnsupportedAttributeError("activations", list(self.activations), f"{allowed} of sigmoid, tanh, relu")
+        if self.hidden_size < 1:
+            raise UnsupportedAttributeError("hidden_size", self.hidden_size, "a positive integer")
+        if self.clip < 0:
+            raise UnsupportedAttributeError("clip", self.clip, "0 for none, or a positive number")
+        return {
+            "hidden_size": self.hidden_size,
+            "activations": names * self.directions,
+            "clip": float(self.clip) if self.clip else None,
+            "direction": self.direction,
+        }
+
+
+@REGISTRY.lowering("LSTMSequence", since=5, how="exact")
+def lstm_sequence(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    initial_cell_state: ir.Value,
+    sequence_lengths: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value,
+    /,
+    *,
+    hidden_size: int,
+    direction: Direction,
+    activations: Words = ("sigmoid", "tanh", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[ir.Value, ...]:
+    """LSTM, with the gates in ONNX's order."""
+    attributes = _Attributes(hidden_size, activations, clip, direction)
+    weights = [_lstm_gates(b, value, 1, _FICO) for value in (w, r, bias)]
+    states = [initial_hidden_state, initial_cell_state]
+    return _sequence(b, "LSTM", x, sequence_lengths, weights, states, attributes.onnx(3))
+
+
+@REGISTRY.lowering("GRUSequence", since=5, how="exact")
+def gru_sequence(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    sequence_lengths: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value,
+    /,
+    *,
+    hidden_size: int,
+    direction: Direction,
+    activations: Words = ("sigmoid", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+    linear_before_reset: bool = False,
+) -> tuple[ir.Value, ...]:
+    """GRU."""
+    attributes = _Attributes(hidden_size, activations, clip, direction).onnx(2)
+    attributes["linear_before_reset"] = int(linear_before_reset)
+    both = _gru_bias(b, bias, 1, hidden_size) if linear_before_reset else bias
+    return _sequence(b, "GRU", x, sequence_lengths, [w, r, both], [initial_hidden_state], attributes)
+
+
+@REGISTRY.lowering("RNNSequence", since=5, how="exact")
+def rnn_sequence(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    sequence_lengths: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value,
+    /,
+    *,
+    hidden_size: int,
+    direction: Direction,
+    activations: Words = ("tanh",),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[ir.Value, ...]:
+    """RNN."""
+    attributes = _Attributes(hidden_size, activations, clip, direction)
+    return _sequence(b, "RNN", x, sequence_lengths, [w, r, bias], [initial_hidden_state], attributes.onnx(1))
+
+
+@REGISTRY.lowering("LSTMCell", since=4)
+def lstm_cell(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    initial_cell_state: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value | None = None,
+    /,
+    *,
+    hidden_size: int,
+    activations: Words = ("sigmoid", "tanh", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> tuple[ir.Value, ...]:
+    """LSTM of one step."""
+    attributes = _Attributes(hidden_size, activations, clip).onnx(3)
+    weights = [None if value is None else _lstm_gates(b, value, 0, _FICO) for value in (w, r, bias)]
+    return _cell(b, "LSTM", x, weights, [initial_hidden_state, initial_cell_state], attributes)
+
+
+@REGISTRY.lowering("LSTMCell", since=1)
+def lstm_cell_1(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    initial_cell_state: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value | None = None,
+    peepholes: ir.Value | None = None,
+    /,
+    *,
+    hidden_size: int,
+    activations: Words = ("sigmoid", "tanh", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+    input_forget: bool = False,
+    weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "fico",
+) -> tuple[ir.Value, ...]:
+    """LSTM of one step; peepholes must be zero, as OpenVINO's CPU plugin has none."""
+    if input_forget:
+        raise UnsupportedAttributeError("input_forget", True, "false; OpenVINO's CPU plugin has no other")
+    array = None if peepholes is None else b.array(peepholes)
+    if peepholes is not None and (array is None or array.any()):
+        raise ShapeError("peepholes", peepholes.shape, "only zeros are supported; OpenVINO's CPU plugin has no others.")
+    attributes = _Attributes(hidden_size, activations, clip).onnx(3)
+    weights = [None if value is None else _lstm_gates(b, value, 0, weights_format) for value in (w, r, bias)]
+    return _cell(b, "LSTM", x, weights, [initial_hidden_state, initial_cell_state], attributes)
+
+
+@REGISTRY.lowering("GRUCell", since=3)
+def gru_cell(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value | None = None,
+    /,
+    *,
+    hidden_size: int,
+    activations: Words = ("sigmoid", "tanh"),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+    linear_before_reset: bool = False,
+) -> ir.Value:
+    """GRU of one step."""
+    attributes = _Attributes(hidden_size, activations, clip).onnx(2)
+    attributes["linear_before_reset"] = int(linear_before_reset)
+    if linear_before_reset and bias is not None:
+        bias = _gru_bias(b, bias, 0, hidden_size)
+    (state,) = _cell(b, "GRU", x, [w, r, bias], [initial_hidden_state], attributes)
+    return state
+
+
+@REGISTRY.lowering("RNNCell", since=1)
+def rnn_cell(
+    b: Builder,
+    x: ir.Value,
+    initial_hidden_state: ir.Value,
+    w: ir.Value,
+    r: ir.Value,
+    bias: ir.Value | None = None,
+    /,
+    *,
+    hidden_size: int,
+    activations: Words = ("tanh",),
+    activations_alpha: Numbers = (),
+    activations_beta: Numbers = (),
+    clip: float = 0.0,
+) -> ir.Value:
+    """RNN of one step."""
+    attributes = _Attributes(hidden_size, activations, clip).onnx(1)
+    (state,) = _cell(b, "RNN", x, [w, r, bias], [initial_hidden_state], attributes)
+    return state
+
+
+def _lstm_gates(b: Builder, value: ir.Value, axis: int, order: str) -> ir.Value:
+    """Puts the blocks of four gates into ONNX's order."""
+    gates = b.op("Split", value, outputs=4, axis=axis, num_outputs=4)
+    moved = b.op("Concat", *(gates[order.index(gate)] for gate in "iofc"), axis=axis)
+    return b.typed(moved, value.dtype, value.shape)
+
+
+def _gru_bias(b: Builder, bias: ir.Value, axis: int, hidden_size: int) -> ir.Value:
+    """Returns both of ONNX's biases, of which the recurrent one acts on the hidden gate only."""
+    parts = b.constant([3 * hidden_size, hidden_size])
+    first, hidden = b.op("Split", bias, parts, outputs=2, axis=axis)
+    zeros = _zeros(b, b.op("Slice", first, b.constant([0]), b.constant([2 * hidden_size]), b.constant([axis])), bias)
+    return b.typed(b.op("Concat", first, zeros, hidden, axis=axis), bias.dtype, None)
+
+
+def _zeros(b: Builder, like: ir.Value, of_type: ir.Value) -> ir.Value:
+    return b.typed(b.op("Expand", scalar(b, 0, of_type), b.op("Shape", like)), of_type.dtype, None)
+
+
+def _sequence(
+    b: Builder,
+    op_type: str,
+    x: ir.Value,
+    lengths: ir.Value,
+    weights: list[ir.Value],
+    states: list[ir.Value],
+    attributes: dict[str, object],
+) -> tuple[ir.Value, ...]:
+    steps = b.op("Transpose", x, perm=[1, 0, 2])
+    first = [b.op("Transpose", state, perm=[1, 0, 2]) for state in states]
+    known = known_ints(b, lengths)
+    longest = None if x.shape is None else x.shape[1]
+    whole = known is not None and isinstance(longest, int) and set(known) == {longest}
+    if not whole and not (x.shape is not None and x.shape.is_static()):
+        b.warn("sequence_lengths: OpenVINO's CPU plugin ignores them where a dim of x is dynamic; the page does not")
+        whole = b.options.semantics == "runtime"
+    counts = None if whole else b.cast(lengths, _I32)
+    y, *last = _emit(b, op_type, b.typed(steps, x.dtype, None), weights, counts, first, attributes)
+    states_last = [b.op("Transpose", state, perm=[1, 0, 2]) for state in last]
+    return b.op("Transpose", y, perm=[2, 1, 0, 3]), *states_last
+
+
+def _cell(
+    b: Builder,
+    op_type: str,
+    x: ir.Value,
+    weights: list[ir.Value | None],
+    states: list[ir.Value],
+    attributes: dict[str, object],
+) -> tuple[ir.Value, ...]:
+    front = b.constant([0])
+
+    def raised(value: ir.Value) -> ir.Value:
+        return b.typed(b.op("Unsqueeze", value, front), value.dtype, None)
+
+    matrices = [None if value is None else raised(value) for value in weights]
+    _, *last = _emit(b, op_type, raised(x), matrices, None, [raised(state) for state in states], attributes)
+    return tuple(b.op("Squeeze", state, front) for state in last)
+
+
+def _emit(
+    b: Builder,
+    op_type: str,
+    x: ir.Value,
+    weights: list[ir.Value | None] | list[ir.Value],
+    lengths: ir.Value | None,
+    states: list[ir.Value],
+    attributes: dict[str, object],
+) -> list[ir.Value]:
+    """Emits the op; a bias for the inputs alone gets a recurrent one of zeros."""
+    require(x, "x", FLOATS)
+    own = dtype_of(x)
+    inner = ir.DataType.FLOAT if own.bitwidth == 16 else own
+    w, r, bias = weights
+    assert w is not None
+    assert r is not None
+    if bias is not None:
+        doubled = attributes.get("linear_before_reset") == 1
+        bias = b.cast(bias, inner)
+        bias = bias if doubled else b.op("Concat", bias, _zeros(b, bias, bias), axis=-1)
+    operands = [b.cast(value, inner) for value in (x, w, r)]
+    first = [b.cast(b.typed(state, own, None), inner) for state in states]
+    results = b.op(op_type, *operands, bias, lengths, *first, outputs=1 + len(states), **attributes)
+    return [b.cast(b.typed(result, inner, None), own) for result in results]
