@@ -19,7 +19,7 @@ bool prefers_columns(const Plan& plan, const ConvProblem& problem);
 size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
 
 // As run(), for problems that prefer it; wei is not null.
-void run_columns(const Plan& plan, const ConvProblem& problem, const float* src, const float* wei, const float* bias,
-                 float* dst, void* scratch, const Parallel& parallel);
+void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
+                 void* dst, void* scratch, const Parallel& parallel);
 
 }  // namespace ortconv::kernels

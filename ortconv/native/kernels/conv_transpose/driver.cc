@@ -311,13 +311,8 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
-  if (plan.parts == nullptr && prefers_columns(plan, full)) {
-    run_columns(plan, full, static_cast<const float*>(src), static_cast<const float*>(wei),
-                static_cast<const float*>(bias), static_cast<float*>(dst), scratch, parallel);
-    return;
-  }
-  if (plan.parts != nullptr && prefers_columns(*plan.in_floats, full)) {
-    kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+  if (prefers_columns(plan, full)) {
+    run_columns(plan.parts == nullptr ? plan : *plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
     return;
   }
   const int threads = std::max(parallel.threads, 1);
