@@ -159,6 +159,7 @@ class Graph:
         *,
         outputs: Sequence[Tensor] | None = None,
         dtype: str | None = None,
+        results: int | None = None,
         name: str | None = None,
         **attributes: object,
     ) -> Tensor:
@@ -168,7 +169,8 @@ class Graph:
             kind: Op kind, such as "Convolution".
             inputs: Tensors in the order of the op's page.
             outputs: Tensors to write; without it they are made here, with the shapes that the op's rules give.
-            dtype: Element type of the output made here; without it that of the first input.
+            dtype: Element type of the first output made here; without it what follows from the inputs.
+            results: How many outputs to make here; without it those that the attributes demand.
             name: The op's name, by default its kind and id.
             **attributes: As on the op's page.
 
@@ -191,7 +193,7 @@ class Graph:
         identity = len(self._ops)
         name = f"{kind}_{identity}" if name is None else name
         if outputs is None:
-            outputs = self._make_outputs(kind, name, inputs, values, dtype)
+            outputs = self._make_outputs(kind, name, inputs, values, dtype, results)
         elif not outputs or not schema.gives(len(outputs)):
             raise ValueError(f"{kind} has {len(outputs)} outputs; allowed: {', '.join(schema.outputs)}")
         produced = {tensor.id for op in self._ops for tensor in op.outputs}
@@ -231,21 +233,28 @@ class Graph:
         pathlib.Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def _make_outputs(
-        self, kind: str, name: str, inputs: Sequence[Tensor], values: Mapping[str, Attribute], dtype: str | None
+        self,
+        kind: str,
+        name: str,
+        inputs: Sequence[Tensor],
+        values: Mapping[str, Attribute],
+        dtype: str | None,
+        results: int | None,
     ) -> tuple[Tensor, ...]:
         schema = KINDS[kind]
-        required = schema.outputs[: len(schema.outputs) - schema.optional_outputs]
-        shapes = [tensor.shape for tensor in inputs]
+        required = max(len(schema.outputs) - schema.optional_outputs, 1)
+        count = onednn_shapes.result_count(kind, len(inputs), values, required) if results is None else results
+        if count < 1 or not schema.gives(count):
+            raise ValueError(f"{kind} has {count} outputs; allowed: {', '.join(schema.outputs)}")
+        shapes = onednn_shapes.result_shapes(kind, [tensor.shape for tensor in inputs], values, count)
+        dtypes = onednn_shapes.result_dtypes(kind, [tensor.dtype for tensor in inputs], count)
+        first = dtype or dtypes[0]
+        if first is None:
+            raise ValueError(f"{kind} needs dtype, the element type of its result")
         made = []
-        for index, argument in enumerate(required):
-            first = index == 0
-            made.append(
-                self.tensor(
-                    self._free(name if first else f"{name}_{argument}"),
-                    (dtype or onednn_shapes.result_dtype(kind, inputs[0].dtype)) if first else "f32",
-                    onednn_shapes.result_shape(kind, shapes, values) if first else None,
-                )
-            )
+        for index, (shape, element) in enumerate(zip(shapes, [first, *dtypes[1:]], strict=True)):
+            own = name if index == 0 else f"{name}_{schema.outputs[min(index, len(schema.outputs) - 1)]}"
+            made.append(self.tensor(self._free(own), str(element), shape))
         return tuple(made)
 
     def _free(self, name: str) -> str:

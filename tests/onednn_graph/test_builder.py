@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ortconv
-from ortconv import onednn
+from ortconv import onednn, onednn_shapes
 from ortconv.converters.onednn_graph import FRONTEND
 from ortconv.converters.onednn_graph.document import read_document
 from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, is_unset
@@ -168,7 +168,11 @@ def test_defaults_written_out_twelvefold_are_not_set(kind: str) -> None:
         ("BiasAdd", [(2, 3, 4), (4,)], {}, (2, 3, 4)),
         ("StaticTranspose", [(2, 3, 4)], {"order": [-1, 0, 1]}, (4, 2, 3)),
         ("StaticReshape", [(2, 3)], {"shape": [3, 2], "special_zero": False}, (3, 2)),
-        ("StaticReshape", [(2, 3)], {"shape": [0, -1], "special_zero": True}, None),
+        ("StaticReshape", [(2, 3)], {"shape": [0, -1], "special_zero": True}, (2, 3)),
+        ("StaticReshape", [(2, 3, 4)], {"shape": [-1, 4], "special_zero": False}, (6, 4)),
+        ("StaticReshape", [(2, None)], {"shape": [0, -1], "special_zero": True}, None),
+        ("StaticReshape", [(2, 3)], {"shape": [4, -1], "special_zero": False}, None),
+        ("StaticReshape", [(0, 3)], {"shape": [3, 0], "special_zero": False}, (3, 0)),
         ("Convolution", [(1, 9, 9, 4), (3, 3, 4, 8)], {}, (1, 4, 4, 8)),
         ("Convolution", [(1, 4, 9, 9), (8, 4, 3, 3)], {"data_format": "NCX", "weights_format": "OIX"}, (1, 8, 4, 4)),
         ("Convolution", [(1, 9, None, 4), (3, 3, 4, 8)], {"auto_pad": "SAME_UPPER"}, (1, 5, None, 8)),
@@ -179,7 +183,24 @@ def test_defaults_written_out_twelvefold_are_not_set(kind: str) -> None:
         ("ConvolutionBackwardData", [(1, 4, 4, 8), (3, 3, 4, 8)], {"dst_shape": [1, 9, 9, 4]}, (1, 9, 9, 4)),
         ("ConvolutionBackwardData", [(1, 4, 4, 8), (3, 3, 4, 8), (4,)], {"dst_shape": [1, 9, 9, 4]}, None),
         ("ConvolutionBackwardWeights", [(1, 9, 9, 4), (1, 4, 4, 8)], {"weights_shape": [3, 3, 4, 8]}, (3, 3, 4, 8)),
-        ("MatMul", [(2, 3), (3, 4)], {}, None),
+        ("MatMul", [(2, 3), (3, 4)], {}, (2, 4)),
+        ("MatMul", [(5, 1, 3, 2), (6, 4, 3)], {"transpose_a": True, "transpose_b": True}, (5, 6, 2, 4)),
+        ("MatMul", [(3,), (2, 3, 4)], {}, (2, 4)),
+        ("MatMul", [(2, 4, 3), (3,)], {"transpose_b": True}, (2, 4)),
+        ("MatMul", [(3,), (3,)], {}, ()),
+        ("MatMul", [(2, 3), (4, 5)], {}, None),
+        ("ReduceSum", [(2, 3, 4)], {"axes": [0, -1]}, (3,)),
+        ("ReduceMax", [(2, 3, 4)], {"axes": [0, -1], "keep_dims": True}, (1, 3, 1)),
+        ("ReduceMin", [(2, 3, 4)], {"axes": [3]}, None),
+        ("ReduceL1", [(2, 3), (1,)], {}, None),
+        ("Concat", [(2, 3), (2, 4)], {"axis": -1}, (2, 7)),
+        ("Concat", [(2, 3), (2, None)], {"axis": 1}, None),
+        ("StaticTranspose", [(2, 3, 4)], {"order": []}, (4, 3, 2)),
+        ("BiasAddBackward", [(2, 3, 4)], {"data_format": "NCX"}, (3,)),
+        ("SoftMax", [(2, 3, 4)], {}, (2, 3, 4)),
+        ("TanhBackward", [(2, 3), (2, 3)], {}, (2, 3)),
+        ("Interpolate", [(1, 5, 5, 3)], {"mode": "nearest", "scales": [2, 0.5]}, (1, 10, 2, 3)),
+        ("Interpolate", [(1, 3, 5)], {"mode": "nearest", "sizes": [7], "data_format": "NCX"}, (1, 3, 7)),
     ],
 )
 def test_shapes_of_results(kind: str, shapes: list[Any], attributes: dict[str, Any], expected: Any) -> None:
@@ -191,12 +212,79 @@ def test_shapes_of_results(kind: str, shapes: list[Any], attributes: dict[str, A
     assert (result.shape, result.dtype) == (expected, "bf16")
 
 
+POOL: dict[str, Any] = {"kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 0], "pads_end": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "expected"),
+    [
+        ("MaxPool", {}, (1, 4, 3, 8)),
+        ("MaxPool", {"dilations": [2, 1]}, (1, 3, 3, 8)),
+        ("MaxPool", {"rounding_type": "ceil"}, (1, 5, 4, 8)),
+        ("MaxPool", {"auto_pad": "SAME_UPPER"}, (1, 5, 4, 8)),
+        ("AvgPool", {"exclude_pad": True, "auto_pad": "valid"}, (1, 4, 3, 8)),
+    ],
+)
+def test_shapes_of_pools(kind: str, attributes: dict[str, Any], expected: Any) -> None:
+    g = onednn.Graph()
+    assert g.op(kind, [g.tensor("x", "f32", [1, 9, 8, 8])], **(POOL | attributes)).shape == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "attributes", "expected"),
+    [
+        ("LayerNorm", [(2, 3, 4)], {}, [(2, 3, 4), (2, 3), (2, 3)]),
+        ("LayerNorm", [(2, 3, 4)], {"keep_stats": False}, [(2, 3, 4)]),
+        ("LayerNorm", [(2, 3, 4)], {"begin_norm_axis": 1}, [(2, 3, 4), (2,), (2,)]),
+        ("GroupNorm", [(2, 4, 5)], {"groups": 2, "data_format": "NCX"}, [(2, 4, 5), (2, 2), (2, 2)]),
+        ("GroupNorm", [None], {"groups": 2}, [None, None, None]),
+        ("LayerNormBackward", [(2, 3), (2, 3), (2,), (2,), (3,), (3,)], {}, [(2, 3), (3,), (3,)]),
+        ("LayerNormBackward", [(2, 3), (2, 3), (2,), (2,)], {"use_affine": False}, [(2, 3)]),
+        ("BatchNormForwardTraining", [(2, 5, 3), (3,), (3,)], {"epsilon": 0.1}, [(2, 5, 3), *[(3,)] * 4]),
+        ("BatchNormTrainingBackward", [(2, 3, 5), (2, 3, 5), (3,), (3,)], {"epsilon": 0.1}, [(2, 3, 5)]),
+        (
+            "BatchNormTrainingBackward",
+            [(2, 3, 5), (2, 3, 5), (3,), (3,), (3,)],
+            {"epsilon": 0.1, "data_format": "NCX"},
+            [(2, 3, 5), (3,), (3,)],
+        ),
+        ("PReLUBackward", [(2, 3), (3,), (2, 3)], {}, [(2, 3), (3,)]),
+        ("Wildcard", [(2, 3)], {}, [None]),
+    ],
+)
+def test_all_results_are_made(kind: str, shapes: list[Any], attributes: dict[str, Any], expected: list[Any]) -> None:
+    g = onednn.Graph()
+    g.op(kind, [g.tensor(f"x{i}", "f32", shape) for i, shape in enumerate(shapes)], name="n", **attributes)
+    made = g.ops[-1].outputs
+    assert [tensor.shape for tensor in made] == expected
+    assert {tensor.dtype for tensor in made} == {"f32"}
+    assert made[0].name == "n"
+    assert all(tensor.name.startswith("n_") for tensor in made[1:])
+
+
+def test_results_that_are_optional_are_made_on_demand() -> None:
+    g = onednn.Graph()
+    x = g.tensor("x", "bf16", [2, 3])
+    g.op("SoftMax", [x], results=2, axis=1)
+    assert [(tensor.shape, tensor.dtype) for tensor in g.ops[-1].outputs] == [((2, 3), "bf16"), ((2, 1), "f32")]
+    scalars = [g.tensor(name, dtype, []) for name, dtype in (("s", "s64"), ("o", "s64"), ("p", "f32"))]
+    g.op("Dropout", [x, *scalars], results=2)
+    assert [(tensor.shape, tensor.dtype) for tensor in g.ops[-1].outputs] == [((2, 3), "bf16"), ((2, 3), "u8")]
+
+
+def test_every_kind_has_a_rule_for_its_results() -> None:
+    assert set(onednn_shapes._RULES) == set(KINDS) - {"End", "Wildcard"}
+
+
 def test_types_of_results() -> None:
     g = onednn.Graph()
     x = g.tensor("x", "f32", [2])
     assert g.op("GreaterEqual", [x, x]).dtype == "boolean"
     assert g.op("GenIndex", [x], axis=0).dtype == "s32"
     assert g.op("TypeCast", [x], dtype="bf16").dtype == "bf16"
+    q = g.op("Quantize", [x], dtype="s8", scales=[1])
+    assert g.op("Dequantize", [q], scales=[1]).dtype == "f32"
+    assert g.op("DynamicDequantize", [q, g.tensor("scale", "f16", [1])]).dtype == "f16"
 
 
 def test_numpy_numbers_are_numbers() -> None:
@@ -241,6 +329,9 @@ def test_further_results_and_outputs_in_the_middle() -> None:
         (lambda g, x: g.op("ReLU", [x, x]), "has 2 inputs; allowed: src"),
         (lambda g, x: g.op("Add", [x]), "has 1 inputs; allowed: src_0, src_1"),
         (lambda g, x: g.op("ReLU", [x], outputs=[]), "has 0 outputs"),
+        (lambda g, x: g.op("ReLU", [x], results=2), "has 2 outputs; allowed: dst"),
+        (lambda g, x: g.op("SoftMax", [x], results=0), "has 0 outputs"),
+        (lambda g, x: g.op("Quantize", [x], scales=[1]), "Quantize needs dtype"),
         (lambda g, x: g.op("ReLU", [x], outputs=[g.op("ReLU", [x])]), "computed already"),
         (lambda g, x: g.op("ReLU", [x], axis=1), "ReLU has no attribute axis; allowed: none"),
         (lambda g, x: g.op("Elu", [x]), "lacks its required attributes alpha"),
