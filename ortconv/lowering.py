@@ -348,20 +348,24 @@ class _Values:
 
 
 def _merged(computed: ir.Shape | None, value: SourceValue) -> ir.Shape:
-    """Joins what the lowering computed with what the source declares."""
+    """Joins what the lowering computed with what the source declares.
+
+    A dim that the lowering names is known at run time only: some ops of OpenVINO's declare how large a result may be.
+    """
     declared = value.shape
     assert declared is not None
     if computed is None:
         return ir.Shape(declared)
     if len(computed) != len(declared):
         raise ShapeError(value.name, declared, f"the source declares this, its inputs and attributes give {computed}.")
-    dims: list[int | str | None] = []
+    dims: list[int | str | ir.SymbolicDim | None] = []
     for ours, theirs in zip(computed, declared, strict=True):
         if isinstance(ours, int) and isinstance(theirs, int) and ours != theirs:
             raise ShapeError(
                 value.name, declared, f"the source declares this, its inputs and attributes give {computed}."
             )
-        dims.append(ours if isinstance(ours, int) else theirs)
+        named = isinstance(ours, ir.SymbolicDim) and ours.value is not None
+        dims.append(ours if isinstance(ours, int) or named else theirs)
     return ir.Shape(dims)
 
 

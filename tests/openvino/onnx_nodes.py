@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx
 import onnx.backend.test.case.node as node_tests
+import onnx.numpy_helper
 import openvino
 from onnx.backend.test.case.test_case import TestCase
 
@@ -103,7 +104,7 @@ def judge(case: TestCase) -> Outcome:
         path = pathlib.Path(folder) / "model.xml"
         try:
             model = _to_ir(case.model, path)
-            feeds = [[np.asarray(each) for each in inputs] for inputs, _ in case.data_sets or []]
+            feeds = [[_array(each) for each in inputs] for inputs, _ in case.data_sets or []]
             expected = run_openvino(model, feeds)
         except Exception as error:  # whatever OpenVINO throws
             return told("openvino-cannot", _line(error))
@@ -161,6 +162,10 @@ def _to_ir(model: onnx.ModelProto, path: pathlib.Path) -> openvino.Model:
 @functools.cache
 def _core() -> openvino.Core:
     return openvino.Core()
+
+
+def _array(data: Any) -> np.ndarray:
+    return onnx.numpy_helper.to_array(data) if isinstance(data, onnx.TensorProto) else np.asarray(data)
 
 
 def _agrees(results: list[list[np.ndarray]], case: TestCase) -> bool:

@@ -30,6 +30,7 @@ from ortconv.converters.openvino.ops import (
     shape,
     sorting,
     state,
+    suppression,
     unary,
 )
 
@@ -61,5 +62,6 @@ __all__ = [
     "shape",
     "sorting",
     "state",
+    "suppression",
     "unary",
 ]
