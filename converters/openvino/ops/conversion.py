@@ -35,6 +35,23 @@ def convert_like(b: Builder, data: ir.Value, like: ir.Value, /) -> ir.Value:
     return _cast(b, data, like.dtype)
 
 
+@REGISTRY.lowering("ConvertPromoteTypes", since=14)
+def convert_promote_types(
+    b: Builder,
+    left: ir.Value,
+    right: ir.Value,
+    /,
+    *,
+    promote_unsafe: bool = False,
+    pytorch_scalar_promotion: bool = False,
+    u64_integer_promotion_target: str = "f32",
+) -> tuple[ir.Value, ...]:
+    """Cast of both inputs to the type that the source declares, which follows from these attributes."""
+    del promote_unsafe, pytorch_scalar_promotion, u64_integer_promotion_target
+    dtype = b.node.outputs[0].dtype
+    return tuple(_cast(b, value, dtype) for value in (left, right))
+
+
 @REGISTRY.lowering("Identity", since=16)
 def identity(b: Builder, data: ir.Value, /) -> ir.Value:
     """Identity."""

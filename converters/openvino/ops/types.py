@@ -55,8 +55,25 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
     | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
     | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
     | dict.fromkeys(("Cos", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"), _IEEE)
-    | dict.fromkeys(("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "LRN", "Sinh", "Tan"), _SINGLE)
+    | dict.fromkeys(
+        (
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "Cosh",
+            "GridSample",
+            "LRN",
+            "DeformConv",
+            "Sinh",
+            "Tan",
+        ),
+        _SINGLE,
+    )
     | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
+    | dict.fromkeys(("MaxRoiPool", "RoiAlign"), frozenset({_F32}))
     | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
     | dict.fromkeys(("PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
     | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)

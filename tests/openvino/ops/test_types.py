@@ -17,18 +17,32 @@ _SECOND = {
     "PRelu", "Pow", "Sub",
 }  # fmt: skip
 _PREDICATES = {"Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual"}
+_MORE: dict[str, list[list[int]]] = {
+    "DeformConv": [[3, 4, 1, 1], [1, 2, 2, 2]],
+    "GridSample": [[1, 3, 3, 2]],
+    "MaxRoiPool": [[2, 5]],
+    "RoiAlign": [[2, 4]],
+}
+"""Shapes of further inputs of the op's type."""
+
 _ATTRIBUTES: dict[str, dict[str, object]] = {
     "AveragePool": {"kernel_shape": [2, 2]},
     "DepthToSpace": {"blocksize": 2},
+    "DeformConv": {"kernel_shape": [1, 1]},
+    "Einsum": {"equation": "abcd->ab"},
     "Gelu": {},
     "LRN": {"size": 3},
+    "MaxRoiPool": {"pooled_shape": [2, 2]},
     "MaxPool": {"kernel_shape": [2, 2]},
     "SpaceToDepth": {"blocksize": 2},
 }
 _VECTORS: dict[str, list[list[int] | None]] = {
     "Expand": [[1, 4, 2, 2]],
     "Pad": [[0] * 8],
+    "CumSum": [[1]],
     "Resize": [None, None, [1, 4, 2, 2]],
+    "RoiAlign": [[0, 0]],
+    "TopK": [[1]],
     "Tile": [[1, 1, 1, 1]],
 }
 
@@ -41,6 +55,9 @@ def _model(op_type: str, dtype: ir.DataType, opset: int) -> onnx.ModelProto:
     if op_type in _SECOND:
         names.append("y")
         inputs.append(helper.make_tensor_value_info("y", dtype, [1, 4, 2, 2]))
+    for i, shape in enumerate(_MORE.get(op_type, [])):
+        names.append(f"m{i}")
+        inputs.append(helper.make_tensor_value_info(f"m{i}", dtype, shape))
     if op_type in ("Clip", "Range", "Where", "BatchNormalization"):
         count, shape = {"Clip": (2, []), "Range": (2, []), "Where": (1, [1, 4, 2, 2]), "BatchNormalization": (4, [4])}[
             op_type
@@ -55,7 +72,8 @@ def _model(op_type: str, dtype: ir.DataType, opset: int) -> onnx.ModelProto:
         if vector is not None:
             initializers.append(helper.make_tensor(f"v{i}", onnx.TensorProto.INT64, [len(vector)], vector))
     result = onnx.TensorProto.BOOL if op_type in _PREDICATES else dtype
-    node = helper.make_node(op_type, names, ["z"], **_ATTRIBUTES.get(op_type, {}))
+    outputs = ["z", "places"] if op_type == "TopK" else ["z"]
+    node = helper.make_node(op_type, names, outputs, **_ATTRIBUTES.get(op_type, {}))
     output = helper.make_tensor_value_info("z", result, None)
     graph = helper.make_graph([node], "g", inputs, [output], initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)

@@ -1,0 +1,211 @@
+"""DeformableConvolution: a convolution each of whose elements is read beside its place, by offsets of the run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.sampling import Image, interpolated
+from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.spatial import Rule, conv_pads
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+
+_SPATIAL = 2
+_KERNELS = ("Add", "DeformConv")
+
+
+@REGISTRY.lowering("DeformableConvolution")
+def deformable_convolution(
+    b: Builder,
+    data: ir.Value,
+    offsets: ir.Value,
+    filters: ir.Value,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+    group: int = 1,
+    deformable_group: int = 1,
+) -> ir.Value:
+    """A Conv of gathered elements; what lies outside of the image is zero, and edges do not fade."""
+    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
+    return _lowered(b, data, offsets, filters, None, window, group, deformable_group, fades=False)
+
+
+@REGISTRY.lowering("DeformableConvolution", since=8)
+def deformable_convolution_8(
+    b: Builder,
+    data: ir.Value,
+    offsets: ir.Value,
+    filters: ir.Value,
+    mask: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints,
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+    group: int = 1,
+    deformable_group: int = 1,
+    bilinear_interpolation_pad: bool = False,
+) -> ir.Value:
+    """DeformConv where edges fade (bilinear_interpolation_pad), otherwise a Conv of gathered elements."""
+    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
+    return _lowered(b, data, offsets, filters, mask, window, group, deformable_group, fades=bilinear_interpolation_pad)
+
+
+class _Window:
+    """How the kernel moves over an image: one entry per axis."""
+
+    def __init__(
+        self,
+        b: Builder,
+        data: ir.Value,
+        filters: ir.Value,
+        strides: Ints,
+        begin: Ints,
+        end: Ints,
+        dilations: Ints,
+        auto_pad: AutoPad,
+    ) -> None:
+        if rank_of(data, "data") != _SPATIAL + 2:
+            raise ShapeError("data", data.shape, f"its rank must be {_SPATIAL + 2}.")
+        assert data.shape is not None
+        rank_of(filters, "filters")
+        assert filters.shape is not None
+        kernel = [size for size in filters.shape[2:] if isinstance(size, int)]
+        if len(kernel) != _SPATIAL:
+            raise ShapeError("filters", filters.shape, f"it must have {_SPATIAL} spatial axes of known sizes.")
+        self.kernel = tuple(kernel)
+        self.strides = strides
+        self.dilations = dilations or (1,) * _SPATIAL
+        none = () if auto_pad == "explicit" else (0,) * _SPATIAL
+        self.begin = none or begin or (0,) * _SPATIAL
+        self.end = none or end or (0,) * _SPATIAL
+        for attribute, values, least in (
+            ("strides", self.strides, 1),
+            ("dilations", self.dilations, 1),
+            ("pads_begin", self.begin, 0),
+            ("pads_end", self.end, 0),
+        ):
+            if len(values) != _SPATIAL or min(values) < least:
+                raise UnsupportedAttributeError(attribute, values, f"{_SPATIAL} integers of at least {least}")
+        if auto_pad.startswith("same"):
+            sizes = [size for size in data.shape[2:] if isinstance(size, int)]
+            if len(sizes) != _SPATIAL:
+                raise ShapeError("data", data.shape, f"auto_pad {auto_pad}: its spatial sizes must be known.")
+            rule: Rule = "SAME_UPPER" if auto_pad == "same_upper" else "SAME_LOWER"
+            pads = [
+                conv_pads(rule, *each) for each in zip(sizes, self.kernel, self.strides, self.dilations, strict=True)
+            ]
+            self.begin, self.end = tuple(pad[0] for pad in pads), tuple(pad[1] for pad in pads)
+            b.note(f"auto_pad {auto_pad}: pads {pads}")
+
+
+def _lowered(
+    b: Builder,
+    data: ir.Value,
+    offsets: ir.Value,
+    filters: ir.Value,
+    mask: ir.Value | None,
+    window: _Window,
+    group: int,
+    deformable_group: int,
+    *,
+    fades: bool,
+) -> ir.Value:
+    require(data, "data", FLOATS)
+
+    def faded(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
+        return b.op(
+            "DeformConv",
+            x,
+            weights,
+            moves,
+            None,
+            factors,
+            kernel_shape=window.kernel,
+            strides=window.strides,
+            dilations=window.dilations,
+            pads=(*window.begin, *window.end),
+            group=group,
+            offset_group=deformable_group,
+        )
+
+    def sharp(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
+        return _gathered(b, x, moves, weights, factors, window, group, deformable_group)
+
+    return compute(b, faded if fades else sharp, data, offsets, filters, mask, kernels=_KERNELS)
+
+
+def _gathered(
+    b: Builder,
+    x: ir.Value,
+    moves: ir.Value,
+    weights: ir.Value,
+    factors: ir.Value | None,
+    window: _Window,
+    group: int,
+    parts: int,
+) -> ir.Value:
+    """Gathers the elements of every window as channels, for a convolution by a kernel of one element.
+
+    D parts of the channels have offsets of their own; K elements are in a window.
+    """
+    elements = window.kernel[0] * window.kernel[1]
+    area = b.op("Shape", moves, start=2)
+    pieces = b.op("Reshape", x, b.op("Concat", b.constant([-1, _depth(x, parts)]), b.op("Shape", x, start=2), axis=0))
+    image = Image.of(b, pieces)
+    shape = b.op("Concat", b.constant([-1, elements, 2]), area, axis=0)
+    down, across = b.op("Split", b.op("Reshape", moves, shape), outputs=2, axis=2, num_outputs=2)
+    points = []
+    inside: ir.Value | None = None
+    for axis, (offset, size) in enumerate(zip((down, across), (image.height, image.width), strict=True)):
+        place = b.op("Add", b.op("Squeeze", offset, b.constant([2])), _places(b, window, axis, area))
+        limit = b.op("Cast", size, to=int(ir.DataType.FLOAT))
+        within = b.op("And", b.op("GreaterOrEqual", place, b.constant(0, np.float32)), b.op("Less", place, limit))
+        inside = within if inside is None else b.op("And", inside, within)
+        points.append(place)
+    assert inside is not None
+    count = b.op("Squeeze", b.op("Shape", pieces, end=1), b.constant([0]))
+    owner = b.op("Unsqueeze", b.op("Range", b.constant(0), count, b.constant(1)), b.constant([1, 2, 3]))
+    values = interpolated(b, image, owner, *points)
+    kept = b.op("Cast", inside, to=int(ir.DataType.FLOAT))
+    if factors is not None:
+        kept = b.op("Mul", kept, b.op("Reshape", factors, b.op("Shape", kept)))
+    scaled = b.op("Mul", values, b.op("Unsqueeze", kept, b.constant([4])))
+    columns = b.op("Transpose", scaled, perm=[0, 4, 1, 2, 3])
+    batch = b.op("Shape", x, end=1)
+    merged = b.op("Reshape", columns, b.op("Concat", batch, b.constant([-1]), area, axis=0))
+    flat = b.op("Reshape", weights, b.constant([0, -1, 1, 1]))
+    return b.op("Conv", merged, flat, group=group, kernel_shape=[1, 1])
+
+
+def _depth(x: ir.Value, parts: int) -> int:
+    """Returns how many channels each part has."""
+    assert x.shape is not None
+    channels = x.shape[1]
+    if not isinstance(channels, int) or parts < 1 or channels % parts:
+        raise ShapeError("data", x.shape, f"its channels must be a known multiple of deformable_group, {parts}.")
+    return channels // parts
+
+
+def _places(b: Builder, window: _Window, axis: int, area: ir.Value) -> ir.Value:
+    """Returns where the elements of the windows lie along an axis without offsets, [K, OH, 1] or [K, 1, OW]."""
+    steps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.begin[axis]
+    within = np.repeat(steps, window.kernel[1]) if axis == 0 else np.tile(steps, window.kernel[0])
+    count = b.op("Gather", area, b.constant(axis))
+    starts = b.op("Mul", b.op("Range", b.constant(0), count, b.constant(1)), b.constant(window.strides[axis]))
+    column = b.op("Unsqueeze", starts, b.constant([1])) if axis == 0 else starts
+    return b.op("Cast", b.op("Add", column, b.constant(within.reshape(-1, 1, 1))), to=int(ir.DataType.FLOAT))

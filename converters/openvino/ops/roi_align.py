@@ -1,0 +1,223 @@
+"""ROIAlign and ROIAlignRotated: boxes of an image averaged to a fixed size, at points between its elements."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.sampling import Image, interpolated
+from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.registry import REGISTRY
+
+Mode = Literal["avg", "max"]
+_KERNELS = ("Add", "RoiAlign")
+
+AlignedMode = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
+
+
+@REGISTRY.lowering("ROIAlign", since=3)
+def roi_align(
+    b: Builder,
+    data: ir.Value,
+    rois: ir.Value,
+    batch_indices: ir.Value,
+    /,
+    *,
+    pooled_h: int,
+    pooled_w: int,
+    sampling_ratio: int,
+    spatial_scale: float,
+    mode: Mode,
+) -> ir.Value:
+    """RoiAlign; for max the formula over gathered elements."""
+    return _roi_align(
+        b, data, rois, batch_indices, (pooled_h, pooled_w), sampling_ratio, spatial_scale, mode, "asymmetric"
+    )
+
+
+@REGISTRY.lowering("ROIAlign", since=9)
+def roi_align_9(
+    b: Builder,
+    data: ir.Value,
+    rois: ir.Value,
+    batch_indices: ir.Value,
+    /,
+    *,
+    pooled_h: int,
+    pooled_w: int,
+    sampling_ratio: int,
+    spatial_scale: float,
+    mode: Mode,
+    aligned_mode: AlignedMode = "asymmetric",
+) -> ir.Value:
+    """RoiAlign; for max the formula over gathered elements."""
+    return _roi_align(
+        b, data, rois, batch_indices, (pooled_h, pooled_w), sampling_ratio, spatial_scale, mode, aligned_mode
+    )
+
+
+@REGISTRY.lowering("ROIAlignRotated", since=15)
+def roi_align_rotated(
+    b: Builder,
+    data: ir.Value,
+    rois: ir.Value,
+    batch_indices: ir.Value,
+    /,
+    *,
+    pooled_h: int,
+    pooled_w: int,
+    sampling_ratio: int,
+    spatial_scale: float,
+    clockwise_mode: bool = False,
+) -> ir.Value:
+    """The mean of elements gathered around the points of turned boxes."""
+    require(data, "data", FLOATS)
+
+    def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        centre_x, centre_y, width, height, angle = _columns(b, boxes, 5)
+        scale, half = _number(b, spatial_scale), _number(b, 0.5)
+        sizes = [b.op("Mul", size, scale) for size in (height, width)]
+        goals = (pooled_h, pooled_w)
+        rows, columns = (
+            _points(b, b.op("Mul", size, _number(b, -0.5)), size, goal, sampling_ratio)
+            for size, goal in zip(sizes, goals, strict=True)
+        )
+        y, column = _grid(b, rows, columns)
+        turned = b.op("Neg", angle) if clockwise_mode else angle
+        cosine, sine = (b.op("Unsqueeze", b.op(op, turned), b.constant([2, 3, 4])) for op in ("Cos", "Sin"))
+        centres = [
+            b.op("Unsqueeze", b.op("Sub", b.op("Mul", centre, scale), half), b.constant([2, 3, 4]))
+            for centre in (centre_y, centre_x)
+        ]
+        turned_y = b.op("Sub", b.op("Mul", y.positions, cosine), b.op("Mul", column.positions, sine))
+        turned_x = b.op("Add", b.op("Mul", y.positions, sine), b.op("Mul", column.positions, cosine))
+        points = (
+            dataclasses.replace(y, positions=b.op("Add", turned_y, centres[0])),
+            dataclasses.replace(column, positions=b.op("Add", turned_x, centres[1])),
+        )
+        return _pooled(b, x, batch_indices, points, "avg")
+
+    return compute(b, formula, data, rois, kernels=_KERNELS)
+
+
+def _roi_align(
+    b: Builder,
+    data: ir.Value,
+    rois: ir.Value,
+    batch_indices: ir.Value,
+    goals: tuple[int, int],
+    ratio: int,
+    scale: float,
+    mode: Mode,
+    aligned: AlignedMode,
+) -> ir.Value:
+    require(data, "data", FLOATS)
+    shift = 0.0 if aligned == "asymmetric" else -0.5
+
+    def boxes_of(boxes: ir.Value) -> ir.Value:
+        return b.op("Add", boxes, _number(b, 0.5)) if aligned == "half_pixel" else boxes
+
+    def average(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        return b.op(
+            "RoiAlign",
+            x,
+            boxes_of(boxes),
+            b.cast(batch_indices, ir.DataType.INT64),
+            coordinate_transformation_mode="half_pixel" if shift else "output_half_pixel",
+            mode="avg",
+            output_height=goals[0],
+            output_width=goals[1],
+            sampling_ratio=ratio,
+            spatial_scale=scale,
+        )
+
+    def largest(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        moved = b.op("Add", b.op("Mul", boxes_of(boxes), _number(b, scale)), _number(b, shift))
+        left, top, right, bottom = _columns(b, moved, 4)
+        axes = []
+        for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
+            size = b.op("Sub", end, start)
+            size = size if shift else b.op("Max", size, _number(b, 1.0))
+            axes.append(_points(b, start, size, goal, ratio))
+        return _pooled(b, x, batch_indices, _grid(b, *axes), "max")
+
+    return compute(b, average if mode == "avg" else largest, data, rois, kernels=_KERNELS)
+
+
+def _number(b: Builder, number: float) -> ir.Value:
+    return b.constant(number, np.float32)
+
+
+def _columns(b: Builder, boxes: ir.Value, count: int) -> tuple[ir.Value, ...]:
+    """Returns the columns [R, 1] of the boxes."""
+    return b.op("Split", boxes, outputs=count, axis=1, num_outputs=count)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Points:
+    """Points along an axis.
+
+    Attributes:
+        positions: [R, bins, K].
+        used: Whether each point counts, [R, 1, K]; None where all do.
+        count: How many do, [R, 1].
+    """
+
+    positions: ir.Value
+    used: ir.Value | None
+    count: ir.Value
+
+    def moved(self, b: Builder, axes: list[int]) -> _Points:
+        """Returns the points with new axes."""
+        used = None if self.used is None else b.op("Unsqueeze", self.used, b.constant(axes))
+        return _Points(b.op("Unsqueeze", self.positions, b.constant(axes)), used, self.count)
+
+
+def _points(b: Builder, start: ir.Value, size: ir.Value, goal: int, ratio: int) -> _Points:
+    """Spreads `ratio` points over each bin of boxes that begin at `start`, [R, 1]; for 0 about one per element."""
+    bin_size = b.op("Div", size, _number(b, goal))
+    if ratio:
+        count, steps = _number(b, ratio), b.constant(np.arange(ratio, dtype=np.float32))
+    else:
+        count = b.op("Ceil", bin_size)
+        most = b.op("Cast", b.op("ReduceMax", count, keepdims=0), to=int(ir.DataType.INT64))
+        steps = b.op("Cast", b.op("Range", b.constant(0), most, b.constant(1)), to=int(ir.DataType.FLOAT))
+    columns = b.constant([2])
+    bins = b.constant(np.arange(goal, dtype=np.float32)[None])
+    first = b.op("Unsqueeze", b.op("Add", start, b.op("Mul", bin_size, bins)), columns)
+    distance = b.op("Unsqueeze", b.op("Div", bin_size, count), columns)
+    positions = b.op("Add", first, b.op("Mul", distance, b.op("Add", steps, _number(b, 0.5))))
+    used = None if ratio else b.op("Less", steps, b.op("Unsqueeze", count, columns))
+    return _Points(positions, used, count)
+
+
+def _grid(b: Builder, rows: _Points, columns: _Points) -> tuple[_Points, _Points]:
+    """Returns rows as [R, PH, 1, KH, 1] and columns as [R, 1, PW, 1, KW]."""
+    return rows.moved(b, [2, 4]), columns.moved(b, [1, 3])
+
+
+def _pooled(b: Builder, x: ir.Value, batch_indices: ir.Value, points: tuple[_Points, _Points], mode: Mode) -> ir.Value:
+    """Emits the mean of the points of each bin, or the largest or 0; points further than 1 outside count as zero."""
+    image = Image.of(b, x)
+    conditions = [point.used for point in points if point.used is not None]
+    for point, size in zip(points, (image.height, image.width), strict=True):
+        limit = b.op("Cast", size, to=int(ir.DataType.FLOAT))
+        conditions.append(b.op("GreaterOrEqual", point.positions, _number(b, -1.0)))
+        conditions.append(b.op("LessOrEqual", point.positions, limit))
+    inside = functools.reduce(lambda one, other: b.op("And", one, other), conditions)
+    batch = b.op("Reshape", b.cast(batch_indices, ir.DataType.INT64), b.constant([-1, 1, 1, 1, 1]))
+    values = interpolated(b, image, batch, points[0].positions, points[1].positions)
+    kept = b.op("Where", b.op("Unsqueeze", inside, b.constant([5])), values, _number(b, 0.0))
+    channels = b.op("Transpose", kept, perm=[0, 5, 1, 2, 3, 4])
+    axes = b.constant([4, 5])
+    if mode == "max":
+        return b.op("Max", b.op("ReduceMax", channels, axes, keepdims=0), _number(b, 0.0))
+    number = b.op("Mul", points[0].count, points[1].count)
+    if points[0].used is not None:
+        number = b.op("Unsqueeze", number, b.constant([2, 3]))
+    return b.op("Div", b.op("ReduceSum", channels, axes, keepdims=0), number)

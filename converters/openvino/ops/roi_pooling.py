@@ -1,0 +1,212 @@
+"""ROIPooling, PSROIPooling and DeformablePSROIPooling: boxes of an image pooled to a fixed size."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
+from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import UnsupportedAttributeError
+
+_KERNELS = ("Add", "MaxRoiPool")
+_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+
+
+@REGISTRY.lowering("ROIPooling", since=1, until=2, how="exact")
+def roi_pooling(
+    b: Builder,
+    data: ir.Value,
+    rois: ir.Value,
+    /,
+    *,
+    spatial_scale: float,
+    pooled_h: int = 0,
+    pooled_w: int = 0,
+    output_roi: Ints = (),
+    output_size: Ints = (),
+    method: Literal["max", "bilinear"] = "max",
+) -> ir.Value:
+    """MaxRoiPool; for bilinear a formula over gathered elements."""
+    require(data, "data", FLOATS)
+    goals = tuple(output_roi) or tuple(output_size) or (pooled_h, pooled_w)
+    if len(goals) != 2 or min(goals) < 1:
+        raise UnsupportedAttributeError("output_roi", goals, "two sizes of at least 1")
+    if method == "max":
+        return compute(
+            b,
+            lambda x, r: b.op("MaxRoiPool", x, r, pooled_shape=goals, spatial_scale=spatial_scale),
+            data,
+            rois,
+            kernels=_KERNELS,
+        )
+
+    def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        image = Image.of(b, x)
+        owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
+        rows = _spread(b, top, bottom, image.height, goals[0])
+        columns = _spread(b, left, right, image.width, goals[1])
+        return _channels_first(b, _inside(b, image, _owners(b, owner, 3), rows, columns))
+
+    return compute(b, formula, data, rois, kernels=_KERNELS)
+
+
+def _number(b: Builder, number: float) -> ir.Value:
+    return b.constant(number, np.float32)
+
+
+def _owners(b: Builder, owner: ir.Value, rank: int) -> ir.Value:
+    """Returns the batch of each box, [R, 1, ...]."""
+    return b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1] + [1] * (rank - 1)))
+
+
+def _last(b: Builder, size: ir.Value) -> ir.Value:
+    """Returns the last position along an axis as a number with fractions."""
+    return b.op("Cast", b.op("Sub", size, b.constant([1])), to=int(_F32))
+
+
+def _spread(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int) -> ir.Value:
+    """Returns positions [R, goal] from the start to the end of boxes, given in parts of the image; the middle for 1."""
+    last = _last(b, size)
+    if goal == 1:
+        return b.op("Mul", b.op("Mul", b.op("Add", start, end), _number(b, 0.5)), last)
+    step = b.op("Div", b.op("Mul", b.op("Sub", end, start), last), _number(b, goal - 1))
+    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    points = b.op("Add", b.op("Mul", places, step), b.op("Mul", start, last))
+    # The last point is computed from the end itself, so that rounding does not move it out of the image.
+    is_last = b.constant(np.arange(goal)[None] == goal - 1)
+    return b.op("Where", is_last, b.op("Mul", last, end), points)
+
+
+def _inside(b: Builder, image: Image, owner: ir.Value, rows: ir.Value, columns: ir.Value) -> ir.Value:
+    """Emits the elements at rows [R, PH] and columns [R, PW], zero outside of the image, as [R, PH, PW, C]."""
+    y, x = b.op("Unsqueeze", rows, b.constant([2])), b.op("Unsqueeze", columns, b.constant([1]))
+    conditions = []
+    for position, size in ((y, image.height), (x, image.width)):
+        conditions.append(b.op("GreaterOrEqual", position, _number(b, 0.0)))
+        conditions.append(b.op("LessOrEqual", position, _last(b, size)))
+    inside = conditions[0]
+    for condition in conditions[1:]:
+        inside = b.op("And", inside, condition)
+    values = interpolated(b, image, owner, y, x)
+    return b.op("Where", b.op("Unsqueeze", inside, b.constant([-1])), values, _number(b, 0.0))
+
+
+def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
+    return b.op("Transpose", value, perm=[0, 3, 1, 2])
+
+
+@REGISTRY.lowering("PSROIPooling")
+def psroi_pooling(
+    b: Builder,
+    data: ir.Value,
+    rois: ir.Value,
+    /,
+    *,
+    output_dim: int,
+    group_size: int = 1,
+    spatial_scale: float,
+    spatial_bins_x: int = 1,
+    spatial_bins_y: int = 1,
+    mode: Literal["average", "bilinear"] = "average",
+) -> ir.Value:
+    """Means over windows, each of channels of its own: a masked sum, or a formula over gathered elements."""
+    require(data, "data", FLOATS)
+    if mode == "average":
+        return compute(
+            b,
+            lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale),
+            data,
+            rois,
+            kernels=_KERNELS,
+        )
+
+    def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
+        scale = _number(b, spatial_scale)
+        parts = b.op(
+            "Split", x, outputs=spatial_bins_x * spatial_bins_y, axis=1, num_outputs=spatial_bins_x * spatial_bins_y
+        )
+        total: ir.Value | None = None
+        for row in range(spatial_bins_y):
+            for column in range(spatial_bins_x):
+                image = Image.of(b, parts[row * spatial_bins_x + column])
+                rows = _bin(
+                    b,
+                    b.op("Mul", top, scale),
+                    b.op("Mul", bottom, scale),
+                    image.height,
+                    row,
+                    spatial_bins_y,
+                    group_size,
+                )
+                columns = _bin(
+                    b,
+                    b.op("Mul", left, scale),
+                    b.op("Mul", right, scale),
+                    image.width,
+                    column,
+                    spatial_bins_x,
+                    group_size,
+                )
+                value = _inside(b, image, _owners(b, owner, 3), rows, columns)
+                total = value if total is None else b.op("Add", total, value)
+        assert total is not None
+        mean = b.op("Div", total, _number(b, spatial_bins_x * spatial_bins_y))
+        return _channels_first(b, mean)
+
+    return compute(b, formula, data, rois, kernels=_KERNELS)
+
+
+def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int, bins: int, goal: int) -> ir.Value:
+    """Returns the positions [R, goal] of the points in one bin along an axis, computed in the plugin's order."""
+    last = _last(b, size)
+    width = b.op("Div", b.op("Sub", end, start), _number(b, bins))
+    first, behind = (b.op("Add", start, b.op("Mul", width, _number(b, number))) for number in (place, place + 1))
+    if goal == 1:
+        return b.op("Mul", b.op("Mul", b.op("Add", first, behind), _number(b, 0.5)), last)
+    step = b.op("Div", b.op("Mul", b.op("Sub", behind, first), last), _number(b, goal - 1))
+    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    return b.op("Add", b.op("Mul", places, step), b.op("Mul", first, last))
+
+
+def _averaged(b: Builder, x: ir.Value, boxes: ir.Value, channels: int, goal: int, scale: float) -> ir.Value:
+    owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
+    batches = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1]))
+    own = b.op("Gather", x, batches, axis=0)
+    bins = b.op("Concat", b.constant([0, channels, goal, goal]), b.op("Shape", x, start=2), axis=0)
+    split = b.op("Reshape", own, bins)
+    rows = _members(b, top, bottom, b.op("Shape", x, start=2, end=3), goal, scale)
+    columns = _members(b, left, right, b.op("Shape", x, start=3, end=4), goal, scale)
+    mask = b.op(
+        "Mul", b.op("Unsqueeze", rows, b.constant([1, 3, 5])), b.op("Unsqueeze", columns, b.constant([1, 2, 4]))
+    )
+    both = b.constant([4, 5])
+    total = b.op("ReduceSum", b.op("Mul", split, mask), both, keepdims=0)
+    return b.op("Div", total, b.op("ReduceSum", mask, both, keepdims=0))
+
+
+def _members(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int, scale: float) -> ir.Value:
+    """Returns 1 where an element is in a bin, [R, goal, size]; boxes include the elements at both ends."""
+    factor, one = _number(b, scale), _number(b, 1.0)
+    first = b.op("Mul", half_away(b, start), factor)
+    width = b.op("Div", b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), one), factor), first), _number(b, goal))
+    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    limit = b.op("Cast", size, to=int(_F32))
+    begin = b.op("Floor", b.op("Add", first, b.op("Mul", places, width)))
+    begin = b.op("Min", begin, b.op("Sub", limit, one))
+    stop = b.op("Ceil", b.op("Add", first, b.op("Mul", b.op("Add", places, one), width)))
+    stop = b.op("Min", stop, limit)
+    scalar = b.op("Squeeze", size, b.constant([0]))
+    positions = b.op("Cast", b.op("Range", b.constant(0), scalar, b.constant(1)), to=int(_F32))
+    column = b.constant([2])
+    inside = b.op(
+        "And",
+        b.op("GreaterOrEqual", positions, b.op("Unsqueeze", begin, column)),
+        b.op("Less", positions, b.op("Unsqueeze", stop, column)),
+    )
+    return b.op("Cast", inside, to=int(_F32))

@@ -1,0 +1,54 @@
+"""Special functions that ONNX lacks: ErfInv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require
+from ortconv.converters.openvino.registry import REGISTRY
+
+_CENTRAL = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_TAILS = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+"""Coefficients of M. Giles, "Approximating the erfinv function" (2010), for single precision; highest power first."""
+
+_BORDER = 5.0
+
+
+@REGISTRY.lowering("ErfInv", since=17)
+def erfinv(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Two polynomials in the logarithm of 1 - x², right to single precision."""
+    require(data, "data", FLOATS)
+    b.warn("OpenVINO's CPU plugin approximates it: near -1 and 1 it is off by up to 0.3 percent")
+    x = b.cast(data, ir.DataType.DOUBLE)
+
+    def number(value: float) -> ir.Value:
+        return b.constant(value, np.float64)
+
+    one = number(1.0)
+    inside = b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))
+    depth = b.op("Neg", b.op("Log", inside))
+    near = _polynomial(b, b.op("Sub", depth, number(2.5)), _CENTRAL)
+    far = _polynomial(b, b.op("Sub", b.op("Sqrt", depth), number(3.0)), _TAILS)
+    slope = b.op("Where", b.op("Less", depth, number(_BORDER)), near, far)
+    value = b.op("Mul", slope, x)
+    at_ends = b.op("Equal", b.op("Abs", x), one)
+    infinite = b.op("Mul", x, number(np.inf))
+    result = b.op("Where", at_ends, b.op("Where", at_ends, infinite, x), value)
+    return b.cast(b.typed(result, ir.DataType.DOUBLE, None), dtype_of(data))
+
+
+def _polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    total = b.constant(coefficients[0], np.float64)
+    for coefficient in coefficients[1:]:
+        total = b.op("Add", b.op("Mul", total, x), b.constant(coefficient, np.float64))
+    return total

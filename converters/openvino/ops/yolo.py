@@ -1,0 +1,85 @@
+"""RegionYolo and ReorgYolo."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import normalized
+from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+_RANK = 4
+_CENTRE = 2
+"""Coordinates that are squashed: the box's centre."""
+
+
+@REGISTRY.lowering("RegionYolo")
+def region_yolo(
+    b: Builder,
+    data: ir.Value,
+    /,
+    *,
+    axis: int,
+    coords: int,
+    classes: int,
+    end_axis: int,
+    num: int,
+    do_softmax: bool = True,
+    mask: Ints = (),
+    anchors: tuple[float, ...] = (),
+) -> ir.Value:
+    """Sigmoid of the centres and scores of each region, and Softmax of its classes (do_softmax) or Sigmoid."""
+    require(data, "data", FLOATS)
+    if rank_of(data, "data") != _RANK:
+        raise ShapeError("data", data.shape, f"its rank must be {_RANK}.")
+    if coords < _CENTRE:
+        raise UnsupportedAttributeError("coords", coords, f"an integer of at least {_CENTRE}")
+    regions = num if do_softmax else len(mask)
+    entries = coords + 1 + classes
+    assert data.shape is not None
+    if data.shape[1] not in (None, regions * entries) and isinstance(data.shape[1], int):
+        raise ShapeError(
+            "data", data.shape, f"{regions} regions of {entries} entries make {regions * entries} channels."
+        )
+
+    def formula(x: ir.Value) -> ir.Value:
+        shape = b.op("Shape", x)
+        area = b.op("Shape", x, start=2)
+        split = b.op("Concat", b.op("Shape", x, end=1), b.constant([regions, entries]), area, axis=0)
+        sizes = b.constant([_CENTRE, coords - _CENTRE, 1, classes])
+        parts = b.op("Split", b.op("Reshape", x, split), sizes, outputs=4, axis=2)
+        scores = b.op("Softmax", parts[3], axis=2) if do_softmax else b.op("Sigmoid", parts[3])
+        joined = [b.op("Sigmoid", parts[0]), parts[1], b.op("Sigmoid", parts[2]), scores]
+        return b.op("Reshape", b.op("Concat", *joined, axis=2), shape)
+
+    value = compute(b, formula, data, kernels=("Sigmoid", "Softmax"))
+    if not do_softmax:
+        return value
+    first, last = normalized((axis, end_axis), _RANK, "axis")
+    if first > last:
+        raise UnsupportedAttributeError("end_axis", end_axis, f"at least axis, {axis}")
+    kept = [b.op("Shape", data, end=first)] if first else []
+    rest = [b.op("Shape", data, start=last + 1)] if last + 1 < _RANK else []
+    return b.op("Reshape", value, b.op("Concat", *kept, b.constant([-1]), *rest, axis=0))
+
+
+@REGISTRY.lowering("ReorgYolo", since=2)
+def reorg_yolo(b: Builder, data: ir.Value, /, *, stride: Ints) -> ir.Value:
+    """SpaceToDepth of the data read as an image that is larger and has fewer channels, as Darknet does."""
+    if rank_of(data, "data") != _RANK:
+        raise ShapeError("data", data.shape, f"its rank must be {_RANK}.")
+    if not stride or min(stride) < 1 or len(set(stride)) > 1:
+        raise UnsupportedAttributeError("stride", stride, "one integer of at least 1")
+    step = stride[0]
+    block = b.constant([step])
+    batch, depth, height, width = b.op("Split", b.op("Shape", data), outputs=_RANK, axis=0, num_outputs=_RANK)
+    area = b.constant([step * step])
+    # A channel of the result is (row in block, column in block, thin channel), as SpaceToDepth has it.
+    thin = b.op("Div", depth, area)
+    split = b.op("Concat", batch, thin, height, block, width, block, axis=0)
+    moved = b.op("Transpose", b.op("Reshape", data, split), perm=[0, 3, 5, 1, 2, 4])
+    shrunk = [b.op("Div", size, block) for size in (height, width)]
+    return b.op("Reshape", moved, b.op("Concat", batch, b.op("Mul", depth, area), *shrunk, axis=0))
