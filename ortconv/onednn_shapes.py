@@ -1,6 +1,7 @@
-"""Shapes and types of the results of oneDNN ops, for the builder: what follows from inputs and attributes or is unknown.
+"""Shapes and types of the results of oneDNN ops, for the builder: what follows from inputs and attributes.
 
-Nothing is checked here. Where sizes contradict each other the shape is left unknown, and converting says what is wrong.
+Nothing is checked here. Where sizes contradict each other, or a value decides, the shape is left unknown, and
+converting says what is wrong.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ POSITIVE = {
     ("BatchNormInference", 4),
     ("BatchNormTrainingBackward", 3),
     ("Divide", 1),
-    ("DynamicDequantize", 1),
-    ("DynamicQuantize", 1),
     ("LayerNormBackward", 3),
     ("Log", 0),
     ("Pow", 0),
@@ -21,6 +19,9 @@ POSITIVE = {
     ("SqrtBackward", 0),
 }
 """Arguments that are divided by, or of which a root or logarithm is taken."""
+
+SCALES = {("DynamicDequantize", 1), ("DynamicQuantize", 1)}
+"""Arguments that bring integers to the size of other data."""
 
 SHARES = {("SoftMaxBackward", 1), ("Dropout", 3)}
 """Arguments between 0 and 1."""
@@ -56,6 +57,8 @@ def _data(
         return random.integers(low, high, shape).astype(wanted)
     if uses & SHARES:
         return np.asarray(random.uniform(0.1, 0.6, shape)).astype(wanted)
+    if uses & SCALES:
+        return np.asarray(random.uniform(0.02, 0.1, shape)).astype(wanted)
     if uses & POSITIVE:
         return np.asarray(random.uniform(0.5, 2, shape)).astype(wanted)
     return np.asarray(0.5 * random.standard_normal(shape)).astype(wanted)
