@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common
 
-from ortconv import checking, functions, writing
+from ortconv import checking, functions, serialization, writing
 from ortconv.builder import Options, Semantics, Step, Target
 from ortconv.converters import FRONTENDS
 from ortconv.errors import ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
@@ -29,8 +29,6 @@ DEFAULT_OPSET = 21
 """The newest opset without anything that an ONNX Runtime from 1.24 on does not load."""
 
 _IR_VERSION = 10
-_EXTERNAL_DATA_BYTES = 1 << 31
-"""A protobuf message stays under 2 GiB; above that the weights go to a file of their own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +70,7 @@ class Conversion:
             OSError: The file cannot be written, or it is something else: a folder, a device.
         """
         with writing.whole(path) as temporary:
-            external = f"{temporary.name}.data" if _bytes(self.model) >= _EXTERNAL_DATA_BYTES else None
-            ir.save(self.model, temporary, external_data=external)
+            serialization.write(self.model, temporary)
 
 
 def detect(source: object) -> Frontend:
@@ -208,10 +205,6 @@ def _origin(value: ir.Value) -> NodeRef | None:
         node.metadata_props.get(f"ortconv.source.{name}", "") for name in ("file", "op_type", "name", "id", "version")
     ]
     return NodeRef(*facts)
-
-
-def _bytes(model: ir.Model) -> int:
-    return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
 
 
 def _version() -> str:

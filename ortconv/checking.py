@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import tempfile
 
 import onnx
 import onnx.checker
@@ -13,11 +11,9 @@ import onnx_ir as ir
 
 from ortconv.errors import CheckError
 from ortconv.opset import register_schemas
+from ortconv.serialization import weights_as_inputs
 
 __all__ = ["check", "check_file"]
-
-_MEMORY_LIMIT = 1 << 30
-"""Above this size a model is checked through a file, since protobuf cannot hold 2 GiB in a message."""
 
 
 def check(model: ir.Model, name: str) -> None:
@@ -30,14 +26,7 @@ def check(model: ir.Model, name: str) -> None:
     Raises:
         CheckError: The checker refuses it.
     """
-    size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
-    if size < _MEMORY_LIMIT:
-        _run(ir.to_proto(model), name)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.onnx"
-        ir.save(model, path, external_data="model.data")
-        _run(os.fspath(path), name)
+    _run(weights_as_inputs(model), name)
 
 
 def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:

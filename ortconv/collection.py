@@ -17,17 +17,19 @@ _COMPARED = 1 << 12
 def reachable(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> dict[ir.Node, None]:
     """Returns the nodes that the outputs need, those in bodies included, in the order in which they were emitted.
 
-    Nodes in bodies that no output of the body needs are removed from it.
+    The others no longer use anything; in bodies they are removed.
     """
     needed = set(outputs)
     kept: list[ir.Node] = []
     for node in reversed(nodes):
         if needed.isdisjoint(node.outputs):
+            for index in range(len(node.inputs)):
+                node.replace_input_with(index, None)
             continue
         inner: list[ir.Node] = []
         for graph in _graphs(node):
             alive = reachable(list(graph), graph.outputs)
-            graph.remove([each for each in graph if each not in alive])
+            graph.remove([each for each in graph if each not in alive])  # they have been cut off already
             inner += alive
         needed.update(value for each in (node, *inner) for value in each.inputs if value is not None)
         kept += [*reversed(inner), node]

@@ -27,6 +27,7 @@ from ortconv.errors import (
     UnsupportedAttributeError,
     UnsupportedOpError,
 )
+from ortconv.fusion import fuse_biases
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
 __all__ = ["How", "Lowered", "Lowering", "Refusal", "Registry", "coerce_text", "coerce_typed", "describe_type", "lower"]
@@ -210,8 +211,6 @@ def lower(source: SourceGraph, registry: Registry, options: Options) -> Lowered:
         )
     outputs = values.outputs()
     nodes = reachable(builder.nodes, outputs)
-    for step in builder.steps:
-        step.nodes[:] = [node for node in step.nodes if node in nodes]
     graph = ir.Graph(
         values.inputs,
         outputs,
@@ -220,6 +219,10 @@ def lower(source: SourceGraph, registry: Registry, options: Options) -> Lowered:
         opset_imports={"": options.opset},
         name=source.name or "graph",
     )
+    makers = {node: step for step in builder.steps for node in step.nodes}
+    fuse_biases(graph, lambda node, why: makers[node].notes.append(why))
+    for step in builder.steps:
+        step.nodes[:] = [node for node in step.nodes if node.graph is not None]
     return Lowered(graph, tuple(builder.steps))
 
 

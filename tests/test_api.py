@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import onnxruntime
 import pytest
 
@@ -186,11 +185,11 @@ class TestSaving:
         path = tmp_path / "model.onnx"
         path.write_bytes(b"old")
 
-        def fail(model: object, target: pathlib.Path, **_: object) -> None:
-            pathlib.Path(target).write_bytes(b"half")
+        def fail(model: object, target: pathlib.Path) -> None:
+            target.write_bytes(b"half")
             raise OSError("disk full")
 
-        monkeypatch.setattr(ir, "save", fail)
+        monkeypatch.setattr("ortconv.serialization.write", fail)
         with pytest.raises(OSError, match="disk full"):
             ortconv.conversion(SOURCES / "upsample_picture.xml").save(path)
         assert path.read_bytes() == b"old"
@@ -224,8 +223,8 @@ class TestSaving:
     def test_large_weights_go_to_a_file_beside_it(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ortconv.api._EXTERNAL_DATA_BYTES", 1000)
-        monkeypatch.setattr("ortconv.checking._MEMORY_LIMIT", 1000)
+        monkeypatch.setattr("ortconv.serialization.LARGE", 100)
+        monkeypatch.setattr("ortconv.serialization._MAX_MESSAGE", 1000)
         ortconv.conversion(SOURCES / "unet_decoder.xml").save(tmp_path / "model.onnx")
         assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data"}
         ortconv.check(tmp_path / "model.onnx")

@@ -20,9 +20,9 @@ HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
     {"errors", "writing"},
-    {"opset", "onednn_kinds", "folding"},
+    {"opset", "onednn_kinds", "folding", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
-    {"source", "onednn", "pyops", "collection", "simplification", "sizes"},
+    {"source", "onednn", "pyops", "collection", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "pyops_rewrite"},
     {"session", "lowering"},
     {"execution", "frontend"},
@@ -39,7 +39,7 @@ RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "exe
 """What executes models; nothing that converts imports it."""
 
 CONVERSION_SIDE = {"source", "builder", "lowering", "frontend", "converters", "api", "functions", "checking"}
-CONVERSION_SIDE |= {"collection", "folding", "optimization", "simplification", "sizes"}
+CONVERSION_SIDE |= {"collection", "folding", "fusion", "optimization", "serialization", "simplification", "sizes"}
 
 
 def loaded_after(statement: str) -> set[str]:

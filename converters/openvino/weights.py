@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.precision import BITS, DTYPES
 from ortconv.errors import ModelFormatError
+from ortconv.serialization import FILE
 
 __all__ = ["Weights"]
 
@@ -46,13 +47,18 @@ class Weights:
         """
         dtype, bits = DTYPES[precision], BITS[precision]
         raw = self._slice(offset, size) if size else np.empty(0, np.uint8)
-        if bits == 4:
-            return ir.PackedTensor(raw, dtype, shape=shape)
         if dtype == ir.DataType.BOOL:
             # One element per bit, first bit highest; or one per byte, where any byte but 0 is true.
             unpack = _unpack_bits if bits == 1 else _unpack_bytes
             return ir.LazyTensor(lambda: ir.Tensor(unpack(raw, shape)), dtype, ir.Shape(shape), cache=True)
-        return ir.Tensor(raw.view(dtype.numpy()).reshape(shape), dtype)
+        tensor = (
+            ir.PackedTensor(raw, dtype, shape=shape)
+            if bits == 4
+            else ir.Tensor(raw.view(dtype.numpy()).reshape(shape), dtype)
+        )
+        if size and not self._in_memory:
+            tensor.meta[FILE] = self._path, offset
+        return tensor
 
     def _slice(self, offset: int, size: int) -> _Bytes:
         if self._bytes is None:

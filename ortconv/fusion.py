@@ -1,0 +1,104 @@
+"""Biases: what a source adds to a convolution or to a product of matrices goes into the node, as exporters write it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+__all__ = ["fuse_biases"]
+
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+_GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
+
+
+def fuse_biases(graph: ir.Graph, note: Callable[[ir.Node, str], None]) -> None:
+    """Makes the bias of a Conv, ConvTranspose, Gemm or MatMul of what is added to it and to it alone.
+
+    ONNX Runtime does the same when it loads a model, so that the numbers do not change.
+
+    Args:
+        graph: The graph; bodies of its nodes are included.
+        note: Told of each Add that goes, and why.
+    """
+    for node in list(ir.traversal.RecursiveGraphIterator(graph)):
+        if (node.domain, node.op_type) != ("", "Add") or len(node.inputs) != 2:
+            continue
+        for data, bias in (node.inputs, reversed(node.inputs)):
+            fused = None if data is None or bias is None else _fuse(graph, data, bias)
+            if fused is not None:
+                note(node, f"is the bias of {fused.op_type} {fused.name!r}")
+                _replace(node, fused)
+                break
+
+
+def _fuse(graph: ir.Graph, data: ir.Value, bias: ir.Value) -> ir.Node | None:
+    """Returns the node that computes `data`, with the bias in it, or None where that cannot be."""
+    node, tensor = data.producer(), bias.const_value
+    if node is None or node.domain or tensor is None or len(node.inputs) != 2 or node.inputs[1] is None:
+        return None
+    if len(data.uses()) != 1 or data.is_graph_output() or data.dtype != tensor.dtype or data.shape is None:
+        return None
+    rank = len(data.shape)
+    if node.op_type in _CONVOLUTIONS:
+        channels, axis = data.shape[1], 1
+    elif node.op_type == "Gemm" or (node.op_type == "MatMul" and _is_gemm(node)):
+        channels, axis = data.shape[rank - 1], rank - 1
+    else:
+        return None
+    shape = tensor.shape.numpy()
+    aligned = (1,) * (rank - len(shape)) + tuple(shape)
+    if len(shape) > rank or not isinstance(channels, int) or math.prod(shape) != channels or aligned[axis] != channels:
+        return None
+    if node.op_type == "MatMul":
+        node.op_type = "Gemm"
+    node.resize_inputs(3)
+    node.replace_input_with(2, bias if len(shape) == 1 else _vector(graph, bias, channels))
+    return node
+
+
+def _is_gemm(node: ir.Node) -> bool:
+    """Whether Gemm computes a MatMul: it takes matrices of floats, and ONNX Runtime needs something to sum over."""
+    shapes = [None if value is None else value.shape for value in node.inputs]
+    if any(shape is None or len(shape) != 2 for shape in shapes):
+        return False
+    first, left, right = node.inputs[0], shapes[0], shapes[1]
+    assert first is not None
+    assert left is not None
+    assert right is not None
+    sizes = [size for size in (left[1], right[0]) if isinstance(size, int)]
+    return first.dtype in _GEMM_TYPES and bool(sizes) and sizes[0] > 0
+
+
+def _vector(graph: ir.Graph, bias: ir.Value, size: int) -> ir.Value:
+    """Returns a bias without its axes of size 1, as an initializer of the same name where no other node uses it."""
+    assert bias.const_value is not None
+    assert bias.name is not None
+    name = bias.name
+    while name in graph.initializers and len(bias.uses()) > 1:
+        name = f"{name}_bias"
+    if name in graph.initializers and name != bias.name:
+        return graph.initializers[name]
+    array = np.reshape(bias.const_value.numpy(), [size])
+    value = ir.Value(name=name, const_value=ir.Tensor(array, dtype=bias.const_value.dtype))
+    value.type, value.shape = ir.TensorType(bias.const_value.dtype), ir.Shape([size])
+    if name == bias.name:
+        graph.initializers.pop(name)
+        bias.name = None
+    graph.initializers.add(value)
+    return value
+
+
+def _replace(node: ir.Node, by: ir.Node) -> None:
+    """Puts the output of one node in the place of another's, name and all."""
+    old, new = node.outputs[0], by.outputs[0]
+    graph = node.graph
+    assert graph is not None
+    new.type, new.shape = old.type or new.type, old.shape or new.shape
+    new.metadata_props.update(old.metadata_props)
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    name, old.name = old.name, None
+    graph.remove(node, safe=True)
+    new.name = name
