@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import Rule, conv_pads
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -18,7 +18,6 @@ from ortconv.errors import ShapeError, UnsupportedAttributeError
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 
 _SPATIAL = 2
-_KERNELS = ("Add", "DeformConv")
 
 
 @REGISTRY.lowering("DeformableConvolution")
@@ -146,7 +145,7 @@ def _lowered(
     def sharp(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
         return _gathered(b, x, moves, weights, factors, window, group, deformable_group)
 
-    return compute(b, faded if fades else sharp, data, offsets, filters, mask, kernels=_KERNELS)
+    return in_single(b, faded if fades else sharp, data, offsets, filters, mask)
 
 
 def _gathered(

@@ -11,11 +11,12 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 
 Mode = Literal["avg", "max"]
-_KERNELS = ("Add", "RoiAlign")
+_LAST_OPSET = 21
+"""The last with a RoiAlign that ONNX Runtime has a kernel for."""
 
 AlignedMode = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 
@@ -102,7 +103,7 @@ def roi_align_rotated(
         )
         return _pooled(b, x, batch_indices, points, "avg")
 
-    return compute(b, formula, data, rois, kernels=_KERNELS)
+    return in_single(b, formula, data, rois)
 
 
 def _roi_align(
@@ -136,7 +137,7 @@ def _roi_align(
             spatial_scale=scale,
         )
 
-    def largest(x: ir.Value, boxes: ir.Value) -> ir.Value:
+    def composed(x: ir.Value, boxes: ir.Value) -> ir.Value:
         moved = b.op("Add", b.op("Mul", boxes_of(boxes), _number(b, scale)), _number(b, shift))
         left, top, right, bottom = _columns(b, moved, 4)
         axes = []
@@ -144,9 +145,9 @@ def _roi_align(
             size = b.op("Sub", end, start)
             size = size if shift else b.op("Max", size, _number(b, 1.0))
             axes.append(_points(b, start, size, goal, ratio))
-        return _pooled(b, x, batch_indices, _grid(b, *axes), "max")
+        return _pooled(b, x, batch_indices, _grid(b, *axes), mode)
 
-    return compute(b, average if mode == "avg" else largest, data, rois, kernels=_KERNELS)
+    return in_single(b, average if mode == "avg" and b.options.opset <= _LAST_OPSET else composed, data, rois)
 
 
 def _number(b: Builder, number: float) -> ir.Value:

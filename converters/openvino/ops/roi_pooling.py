@@ -9,11 +9,13 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
-_KERNELS = ("Add", "MaxRoiPool")
+_LAST_OPSET = 21
+"""The last with a MaxRoiPool that ONNX Runtime has a kernel for."""
+
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 
@@ -37,13 +39,14 @@ def roi_pooling(
     if len(goals) != 2 or min(goals) < 1:
         raise UnsupportedAttributeError("output_roi", goals, "two sizes of at least 1")
     if method == "max":
-        return compute(
-            b,
-            lambda x, r: b.op("MaxRoiPool", x, r, pooled_shape=goals, spatial_scale=spatial_scale),
-            data,
-            rois,
-            kernels=_KERNELS,
-        )
+        standard = b.options.opset <= _LAST_OPSET
+
+        def largest(x: ir.Value, boxes: ir.Value) -> ir.Value:
+            if standard:
+                return b.op("MaxRoiPool", x, boxes, pooled_shape=goals, spatial_scale=spatial_scale)
+            return _largest(b, x, boxes, goals, spatial_scale)
+
+        return in_single(b, largest, data, rois)
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         image = Image.of(b, x)
@@ -52,7 +55,47 @@ def roi_pooling(
         columns = _spread(b, left, right, image.width, goals[1])
         return _channels_first(b, _inside(b, image, _owners(b, owner, 3), rows, columns))
 
-    return compute(b, formula, data, rois, kernels=_KERNELS)
+    return in_single(b, formula, data, rois)
+
+
+def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float) -> ir.Value:
+    """Emits the largest element of each bin, and 0 for a bin that has none, one axis after the other."""
+    owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
+    batches = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1]))
+    own = b.op("Gather", x, batches, axis=0)
+    sides = ((left, right, 3, goals[1]), (top, bottom, 2, goals[0]))
+    value = own
+    inside: list[ir.Value] = []
+    for start, end, axis, goal in sides:
+        member = _touched(b, start, end, b.op("Shape", x, start=axis, end=axis + 1), goal, scale)
+        # Rows come last for the second pass, which puts them back in front of the columns.
+        spread = b.op("Unsqueeze", member, b.constant([1, 2]))
+        lined = b.op("Unsqueeze", value, b.constant([3]))
+        chosen = b.op("Where", spread, lined, _number(b, -np.inf))
+        value = b.op("Transpose", b.op("ReduceMax", chosen, b.constant([4]), keepdims=0), perm=[0, 1, 3, 2])
+        inside.append(
+            b.op(
+                "Cast",
+                b.op("ReduceMax", b.op("Cast", member, to=int(_F32)), b.constant([2]), keepdims=0),
+                to=int(ir.DataType.BOOL),
+            )
+        )
+    some = b.op(
+        "And", b.op("Unsqueeze", inside[1], b.constant([1, 3])), b.op("Unsqueeze", inside[0], b.constant([1, 2]))
+    )
+    return b.op("Where", some, value, _number(b, 0.0))
+
+
+def _touched(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int, scale: float) -> ir.Value:
+    """Tells which elements belong to each bin of a box of whole elements, [R, goal, size]."""
+    factor, one = _number(b, scale), _number(b, 1.0)
+    first, last = (half_away(b, b.op("Mul", edge, factor)) for edge in (start, end))
+    length = b.op("Max", b.op("Add", b.op("Sub", last, first), one), one)
+    width = b.op("Div", length, _number(b, goal))
+    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    begin = b.op("Add", b.op("Floor", b.op("Mul", places, width)), first)
+    stop = b.op("Add", b.op("Ceil", b.op("Mul", b.op("Add", places, one), width)), first)
+    return _between(b, begin, stop, size)
 
 
 def _number(b: Builder, number: float) -> ir.Value:
@@ -117,13 +160,7 @@ def psroi_pooling(
     """Means over windows, each of channels of its own: a masked sum, or a formula over gathered elements."""
     require(data, "data", FLOATS)
     if mode == "average":
-        return compute(
-            b,
-            lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale),
-            data,
-            rois,
-            kernels=_KERNELS,
-        )
+        return in_single(b, lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale), data, rois)
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
@@ -159,7 +196,7 @@ def psroi_pooling(
         mean = b.op("Div", total, _number(b, spatial_bins_x * spatial_bins_y))
         return _channels_first(b, mean)
 
-    return compute(b, formula, data, rois, kernels=_KERNELS)
+    return in_single(b, formula, data, rois)
 
 
 def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int, bins: int, goal: int) -> ir.Value:
@@ -201,12 +238,16 @@ def _members(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: i
     begin = b.op("Min", begin, b.op("Sub", limit, one))
     stop = b.op("Ceil", b.op("Add", first, b.op("Mul", b.op("Add", places, one), width)))
     stop = b.op("Min", stop, limit)
+    return b.op("Cast", _between(b, begin, stop, size), to=int(_F32))
+
+
+def _between(b: Builder, begin: ir.Value, stop: ir.Value, size: ir.Value) -> ir.Value:
+    """Tells which elements of an axis lie from begin to stop, [R, goal, size]."""
     scalar = b.op("Squeeze", size, b.constant([0]))
     positions = b.op("Cast", b.op("Range", b.constant(0), scalar, b.constant(1)), to=int(_F32))
     column = b.constant([2])
-    inside = b.op(
+    return b.op(
         "And",
         b.op("GreaterOrEqual", positions, b.op("Unsqueeze", begin, column)),
         b.op("Less", positions, b.op("Unsqueeze", stop, column)),
     )
-    return b.op("Cast", inside, to=int(_F32))

@@ -25,6 +25,7 @@ __all__ = [
     "apply",
     "compute",
     "dtype_of",
+    "in_single",
     "name",
     "require",
     "rounded",
@@ -73,7 +74,6 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
         _SINGLE,
     )
     | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
-    | dict.fromkeys(("MaxRoiPool", "RoiAlign"), frozenset({_F32}))
     | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
     | dict.fromkeys(("PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
     | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)
@@ -201,6 +201,15 @@ def rounded(
     highest = top if int(top) <= info.max else np.nextafter(top, np.float32(0))
     clipped = b.op("Clip", whole, b.constant(info.min, np.float32), b.constant(highest, np.float32))
     return b.cast(b.typed(b.op("Cast", clipped, to=int(holder)), holder, None), dtype)
+
+
+def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None) -> ir.Value:
+    """Emits a formula over floats in float32, as OpenVINO's CPU plugin computes it, and casts the result back."""
+    own = _element_type(operands)
+    if own == _F64:
+        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+    value = formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands])
+    return b.cast(b.typed(value, _F32, None), own)
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

@@ -9,7 +9,7 @@ import pytest
 from openvino import opset1, opset2, opset3, opset8, opset9, opset15
 
 from ortconv.errors import ShapeError, UnsupportedAttributeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers
 
 F32 = np.float32
 BOUND = 64
@@ -258,6 +258,22 @@ ROWS += [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+@pytest.mark.parametrize(
+    ("build", "feed"),
+    [
+        (lambda x, r, i: opset9.roi_align(x, r, i, 2, 3, 0, 0.7, "avg", "half_pixel"), boxed(3)[0]),
+        (
+            lambda x, r: opset2.roi_pooling(x, r, output_roi=[2, 3], spatial_scale=0.5, method="max"),
+            [numbers(2, 3, 8, 9), OWNED],
+        ),
+    ],
+    ids=["roi_align", "roi_pooling"],
+)
+def test_newest_opset_without_a_kernel(build: Any, feed: list[np.ndarray]) -> None:
+    """ONNX Runtime has no kernel of RoiAlign-22 and MaxRoiPool-22."""
+    check(model_of(build, [feed]), feed, bound=BOUND, opset=25)
 
 
 REFUSALS = [

@@ -20,8 +20,6 @@ _PREDICATES = {"Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "
 _MORE: dict[str, list[list[int]]] = {
     "DeformConv": [[3, 4, 1, 1], [1, 2, 2, 2]],
     "GridSample": [[1, 3, 3, 2]],
-    "MaxRoiPool": [[2, 5]],
-    "RoiAlign": [[2, 4]],
 }
 """Shapes of further inputs of the op's type."""
 
@@ -32,7 +30,6 @@ _ATTRIBUTES: dict[str, dict[str, object]] = {
     "Einsum": {"equation": "abcd->ab"},
     "Gelu": {},
     "LRN": {"size": 3},
-    "MaxRoiPool": {"pooled_shape": [2, 2]},
     "MaxPool": {"kernel_shape": [2, 2]},
     "SpaceToDepth": {"blocksize": 2},
 }
@@ -41,7 +38,6 @@ _VECTORS: dict[str, list[list[int] | None]] = {
     "Pad": [[0] * 8],
     "CumSum": [[1]],
     "Resize": [None, None, [1, 4, 2, 2]],
-    "RoiAlign": [[0, 0]],
     "TopK": [[1]],
     "Tile": [[1, 1, 1, 1]],
 }
