@@ -217,8 +217,11 @@ def _pooled(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> Shap
     auto_pad = str(attributes.get("auto_pad", "none")).casefold()
     sizes: list[int | None] = []
     for dim, k, s, begin, end, d in zip(_spatial(src, attributes), *rows, strict=True):
-        if rounds_up and dim is not None and s > 0 and auto_pad == "none":
-            sizes.append(-(-(dim + begin + end - (k - 1) * d - 1) // s) + 1)
+        if rounds_up and dim is not None and s > 0:
+            # The library rounds up under every auto_pad.
+            extent = (k - 1) * d + 1
+            pads = {"none": begin + end, "valid": 0}.get(auto_pad, max(extent - (dim % s or s), 0))
+            sizes.append(-(-(dim + pads - extent) // s) + 1)
         else:
             sizes.append(_forward_size(auto_pad, dim, k, s, d, begin, end, 0))
     return _with_spatial(src, tuple(sizes), attributes)

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import ortconv
+from ortconv import onednn
 from ortconv.errors import ConversionErrors
 from tests.onednn_graph.one_op import build, check
 from tests.onednn_graph.references import REFERENCES
@@ -157,3 +158,12 @@ def test_refusals(kind: str, inputs: Any, attributes: dict[str, Any], text: str)
     assert text in str(error)
     assert error.node is not None
     assert error.node.op_type == kind
+
+
+@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("kind", ["AvgPool", "MaxPool"])
+def test_the_builder_knows_the_sizes(kind: str, seed: int) -> None:
+    case = Case(kind, seed)
+    graph = onednn.Graph(kind)
+    result = graph.op(kind, [graph.tensor("src", case.dtype, case.shape)], **case.attributes)
+    assert result.shape == case.forward(kind).shape
