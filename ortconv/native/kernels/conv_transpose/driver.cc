@@ -162,39 +162,6 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   }
 }
 
-// As multiply(), of numbers in parts.
-void multiply_parts(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end,
-                    const uint16_t* grid, int64_t columns, float* tile) {
-  const Plan& plan = run.plan;
-  const Geometry& geo = run.geometry;
-  const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
-  const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
-  const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
-  if (plan.merged) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, 0.0f);
-  for (int64_t i = 0; i < unit.num_groups; ++i) {
-    const GemmGroup& group = plan.groups[unit.first_group + i];
-    for (int64_t block = first; block < end; ++block) {
-      const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
-      const Panels panels(block_oc * group.num_classes, plan.mr, plan.row_granule);
-      const uint16_t* a = plan.packed.as<const uint16_t>() + parts_packed_offset(plan, group_index, block, group);
-      float* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
-      for (int64_t panel = 0; panel < panels.count; ++panel) {
-        float* c[kMaxPartRows];
-        const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
-        for (int64_t row = 0; row < rows; ++row) {
-          const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
-          c[row] = block_tile + (oc * unit.num_classes + group.unit_class[cls]) * geo.columns;
-          if (group.num_taps == 0) std::fill_n(c[row], columns, 0.0f);
-        }
-        if (group.num_taps == 0) continue;
-        plan.parts->gemm({plan.num_parts, rows, columns, group.num_taps, blocks, a, grid,
-                          tap_offsets + group.taps_before, geo.part_stride, c, plan.merged});
-        a += (rows + kPartRows - 1) / kPartRows * kPartRows * group.num_taps * blocks * kPartChannels * plan.num_parts;
-      }
-    }
-  }
-}
-
 using Magnitude = std::atomic<uint32_t>;
 
 // Notes the bits of a magnitude that src has.
@@ -258,7 +225,8 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
           const int64_t b_end = std::min(b + geo.blocks_per_tile, last);
           if constexpr (kNumParts<T> > 0) {
             if (in_parts) {
-              multiply_parts(run, unit, block.group, b, b_end, parts_grid + cell * kPartChannels, columns, tile);
+              multiply_parts(plan, geo, run.shared<const int64_t>(geo.tap_offsets), unit, block.group, b, b_end,
+                             parts_grid + cell * kPartChannels, columns, tile);
             }
           }
           if (!in_parts) {

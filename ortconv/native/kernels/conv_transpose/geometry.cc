@@ -13,7 +13,7 @@ constexpr int64_t kWeightBytes = 512 << 10;     // packed weights of one work it
 constexpr int64_t kTileBytes = 24 << 10;        // sums of one tile, meant to stay in L1
 // Tiles of so few rows are so soon done that more columns pay.
 constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
-constexpr int64_t kStreamBytes = 4 << 20;  // a dst beyond this would only evict what is still needed
+constexpr int64_t kStreamBytes = 64 << 20;  // a dst beyond this would only evict what is still needed
 // Positions of a block below which streaming the weights would cost more than the copy of src gains from L2.
 constexpr int64_t kMinPositions = 256;
 constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take the copy
@@ -79,6 +79,14 @@ void make_planar(Op op, const AxisPlan& axis, AxisFrame& frame, int64_t pad) {
 }
 
 int64_t halo_of(const AxisFrame& frame) { return frame.planar ? 0 : frame.shift_max - frame.shift_min; }
+
+// Cells of the grid that an axis takes whose positions are all in one block. Rows are laid end to end, so what lies
+// beyond the end of src in one of them may be what lies before its beginning in the next, as zeros do not differ.
+int64_t whole_grid(Op op, const AxisFrame& f, int64_t src_size) {
+  const int64_t most = f.positions + halo_of(f);
+  if (op == Op::kConv || f.planar) return most;
+  return std::clamp(std::max(f.positions + f.shift_max, src_size - f.shift_min), f.positions, most);
+}
 
 // Blocks take single positions of the axes before `axis`, `block` positions of it, and the axes after it whole.
 struct Cut {
@@ -162,7 +170,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   for (int a = last; a >= 0; --a) {
     AxisFrame& f = axis[a];
     f.block = f.positions;
-    const int64_t halo = f.shift_max - f.shift_min;
+    const int64_t halo = whole_grid(plan.op, f, problem.src_size[a]) - f.positions;
     const bool wastes = a > 0 || (problem.mb > 1 && f.positions <= 64);
     if (!wastes || halo == 0 || plan.axis[a].ker > kMaxPlanarTaps) continue;
     AxisFrame planar = f;
@@ -198,12 +206,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   }
   num_batch_blocks = ceil_div(problem.mb, batch_block);
   batch_block = ceil_div(problem.mb, num_batch_blocks);
-  int64_t stride = 1, num_position_blocks = num_batch_blocks;
+  int64_t stride = 1, num_position_blocks = num_batch_blocks, shared = 0;
   for (int a = last; a >= 0; --a) {
     AxisFrame& f = axis[a];
     f.num_blocks = ceil_div(f.positions, f.block);
     f.block = ceil_div(f.positions, f.num_blocks);
-    f.grid = f.block + halo_of(f);
+    f.grid = f.num_blocks > 1 ? f.block + halo_of(f) : whole_grid(plan.op, f, problem.src_size[a]);
+    shared += (f.block + halo_of(f) - f.grid) * stride;
     f.grid_stride = stride;
     stride *= f.grid;
     num_position_blocks *= f.num_blocks;
@@ -212,7 +221,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   for (int a = 0; a < last; ++a) outer_planes *= axis[a].num_planes;
   image_rows = stride / axis[last].grid;
   // Whole cache lines, so that where rows are whole lines every plane is read aligned.
-  plane_size = batch_block * stride;
+  plane_size = batch_block * stride + shared;
   if (planes > 1) plane_size = (plane_size + kCopyOverrun + 15) / 16 * 16;
   // An odd number of cache lines spreads the rows of B over the sets of L1.
   channel_stride = (planes * plane_size + kCopyOverrun + 15) / 16 * 16;

@@ -48,12 +48,12 @@ struct TapPlace {
 struct Geometry {
   AxisFrame axis[kMaxSpatial];
   int64_t batch_block, num_batch_blocks;
-  int64_t outer_planes;                      // planes of the axes before the last, all together
-  int64_t image_rows;                        // rows of the grid of one image
-  int64_t plane_size;                        // batch_block images, and slack for the copy
-  int64_t channel_stride;                    // all planes of one channel, and skew
-  int64_t part_stride;                       // numbers in parts: all planes of one part of a block of channels
-  int64_t columns;                           // positions per tile, a multiple of kGemmColumns
+  int64_t outer_planes;    // planes of the axes before the last, all together
+  int64_t image_rows;      // rows of the grid of one image
+  int64_t plane_size;      // batch_block images, and zeros: what the last row shares with none, slack for the copy
+  int64_t channel_stride;  // all planes of one channel, and skew
+  int64_t part_stride;     // numbers in parts: all planes of one part of a block of channels
+  int64_t columns;         // positions per tile, a multiple of kGemmColumns
   int64_t blocks_per_item, items_per_block;  // blocks of dst channels that a work item covers
   int64_t blocks_per_tile;                   // blocks of dst channels held in the tile buffer
   int64_t num_items = 0;                     // none: dst is empty, and the rest of this is not filled in

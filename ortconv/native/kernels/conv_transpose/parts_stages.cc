@@ -7,6 +7,8 @@ namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kOutside = -1;
+// Numbers of packed weights that one call should go through at most: they then stay in L2 from one tile to the next.
+constexpr int64_t kCallWeights = 96 << 10;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -39,6 +41,30 @@ bool parts_suit(const Plan& plan, const void* wei) {
     return largest >= kSmallestLargest && largest <= kLargest;
   });
 }
+
+// Calls of the GEMM, which are made several at a time.
+class Calls {
+ public:
+  explicit Calls(const PartsKernel& kernel) : kernel_(kernel) {}
+
+  void add(PartsGemmArgs call) {
+    if (count_ == kMost) run();
+    std::copy_n(call.c, call.rows, rows_[count_]);
+    call.c = rows_[count_];
+    calls_[count_++] = call;
+  }
+  void run() {
+    kernel_.gemm(calls_, count_);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kMost = 16;
+  const PartsKernel& kernel_;
+  PartsGemmArgs calls_[kMost];
+  float* rows_[kMost][kMaxPartRows];
+  int64_t count_ = 0;
+};
 
 }  // namespace
 
@@ -138,9 +164,49 @@ uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& 
                                                                    out + begin * kPartChannels, geo.part_stride}));
         zero(out + end * kPartChannels, f.grid - end);
       }
+      zero(out, geo.plane_size - plane_rows * f.grid);
     }
   }
   return largest;
+}
+
+void multiply_parts(const Plan& plan, const Geometry& geo, const int64_t* tap_offsets, const Unit& unit,
+                    int64_t group_index, int64_t first, int64_t end, const uint16_t* cells, int64_t columns,
+                    float* tile) {
+  const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
+  const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
+  if (plan.merged) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, 0.0f);
+  Calls calls(*plan.parts);
+  for (int64_t i = 0; i < unit.num_groups; ++i) {
+    const GemmGroup& group = plan.groups[unit.first_group + i];
+    for (int64_t block = first; block < end; ++block) {
+      const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
+      const Panels panels(block_oc * group.num_classes, plan.mr, plan.row_granule);
+      const uint16_t* weights = plan.packed.as<const uint16_t>() + parts_packed_offset(plan, group_index, block, group);
+      float* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
+      for (int64_t panel = 0; panel < panels.count; ++panel) {
+        float* c[kMaxPartRows];
+        const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+        for (int64_t row = 0; row < rows; ++row) {
+          const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
+          c[row] = block_tile + (oc * unit.num_classes + group.unit_class[cls]) * geo.columns;
+          if (group.num_taps == 0) std::fill_n(c[row], columns, 0.0f);
+        }
+        if (group.num_taps == 0) continue;
+        // Numbers of the weights of one block of channels.
+        const int64_t depth = round_up(rows, kPartRows) * group.num_taps * kPartChannels * plan.num_parts;
+        const int64_t chunks = std::min(blocks, depth * blocks / kCallWeights + 1);
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+          const int64_t k0 = blocks * chunk / chunks, k1 = blocks * (chunk + 1) / chunks;
+          calls.add({plan.num_parts, rows, columns, group.num_taps, k1 - k0, weights + k0 * depth,
+                     cells + k0 * plan.num_parts * geo.part_stride, tap_offsets + group.taps_before, geo.part_stride, c,
+                     plan.merged || chunk > 0});
+        }
+        weights += depth * blocks;
+      }
+    }
+  }
+  calls.run();
 }
 
 #define INSTANTIATE(T)                                                                                     \

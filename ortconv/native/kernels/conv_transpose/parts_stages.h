@@ -25,4 +25,10 @@ template <class T>
 uint32_t gather_parts(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Block& block,
                       const T* src, const int64_t* sources, uint16_t* grid);
 
+// Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions, which begins at
+// `cells`: [dst channel][class of the unit][geometry.columns].
+void multiply_parts(const Plan& plan, const Geometry& geometry, const int64_t* tap_offsets, const Unit& unit,
+                    int64_t group_index, int64_t first, int64_t end, const uint16_t* cells, int64_t columns,
+                    float* tile);
+
 }  // namespace ortconv::kernels

@@ -3,7 +3,7 @@
 namespace ortconv::kernels {
 
 #define PARTS_KERNEL(flag, name, gemm, split)      \
-  void gemm(const PartsGemmArgs&);                 \
+  void gemm(const PartsGemmArgs*, int64_t);        \
   uint32_t split##_f32(const SplitArgs<float>&);   \
   uint32_t split##_f16(const SplitArgs<Float16>&); \
   uint32_t split##_bf16(const SplitArgs<Bfloat16>&);

@@ -76,7 +76,7 @@ struct SplitArgs {
 
 struct PartsKernel {
   const char* name;
-  void (*gemm)(const PartsGemmArgs&);
+  void (*gemm)(const PartsGemmArgs* calls, int64_t count);  // one after the other
   uint32_t (*split_f32)(const SplitArgs<float>&);
   uint32_t (*split_f16)(const SplitArgs<Float16>&);
   uint32_t (*split_bf16)(const SplitArgs<Bfloat16>&);

@@ -130,7 +130,9 @@ void check_gemm(const PartsKernel& kernel, int64_t rows, int64_t cols, int64_t t
   const std::vector<float> before = c;
   std::vector<float*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
-  kernel.gemm({kParts, rows, cols, taps, k, a.data, b.data, offsets.data(), part_stride, c_rows.data(), accumulate});
+  const PartsGemmArgs call = {kParts, rows,           cols,        taps,          k,         a.data,
+                              b.data, offsets.data(), part_stride, c_rows.data(), accumulate};
+  kernel.gemm(&call, 1);
   ++checked;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < cols; ++n) {
