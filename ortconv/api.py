@@ -18,7 +18,9 @@ from ortconv.converters import FRONTENDS
 from ortconv.errors import ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
 from ortconv.frontend import Frontend, Tensors
 from ortconv.lowering import lower
+from ortconv.lowest_opset import lowest_opset
 from ortconv.opset import register_schemas
+from ortconv.progress import Progress, silent
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
 
@@ -26,7 +28,8 @@ OPSETS = range(19, 26)
 """Versions of the ai.onnx opset that can be emitted: what every lowering and function body is valid for."""
 
 DEFAULT_OPSET = 21
-"""The newest opset without anything that an ONNX Runtime from 1.24 on does not load."""
+"""What a model is made for unless an opset is asked for: the newest without anything that an ONNX Runtime from 1.24 on
+does not load. A model whose nodes are the same in an older one says that one."""
 
 _IR_VERSION = 10
 
@@ -60,17 +63,18 @@ class Conversion:
         """Returns the model as a protobuf message."""
         return ir.to_proto(self.model)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, progress: Progress = silent) -> None:
         """Writes the model, whole or not at all; weights over 2 GiB go to ``<path>.data`` beside it.
 
         Args:
             path: The file to write; it is replaced if it exists, and a symbolic link to it is followed.
+            progress: Told how many bytes of weights are written.
 
         Raises:
             OSError: The file cannot be written, or it is something else: a folder, a device.
         """
         with writing.whole(path) as temporary:
-            serialization.write(self.model, temporary)
+            serialization.write(self.model, temporary, progress)
 
 
 def detect(source: object) -> Frontend:
@@ -91,22 +95,23 @@ def conversion(
     *,
     semantics: Semantics = "spec",
     target: Target = "auto",
-    opset: int = DEFAULT_OPSET,
+    opset: int | None = None,
     tensors: Tensors | None = None,
     random_constants: int | None = None,
+    progress: Progress = silent,
 ) -> Conversion:
     """Converts a source and returns the model together with what became of each node.
 
-    Args: see `convert`.
+    Args: see `convert`; `progress` is told how far the conversion is.
 
     Returns:
         The conversion; differences between spec and library stand in its `warnings`.
 
     Raises: see `convert`.
     """
-    if opset not in OPSETS:
+    if opset is not None and opset not in OPSETS:
         raise ValueError(f"opset {opset!r} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
-    options = Options(semantics, target, opset)
+    options = Options(semantics, target, DEFAULT_OPSET if opset is None else opset)
     frontend = detect(source)
     if tensors and not frontend.takes_tensors:
         raise ModelFormatError(
@@ -117,13 +122,19 @@ def conversion(
     given: Tensors = tensors or {}
     if random_constants is not None and frontend.random_constants is not None:
         given = frontend.random_constants(source, random_constants, given)
+    progress("reading", 0, 0)
     graph = frontend.read(source, given)
-    lowered = lower(graph, frontend.registry, options)
+    lowered = lower(graph, frontend.registry, options, progress)
+    if opset is None:
+        chosen = lowest_opset(lowered.graph, OPSETS.start, DEFAULT_OPSET)
+        options = dataclasses.replace(options, opset=chosen)
+        lowered.graph.opset_imports[""] = chosen
     model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
     model.metadata_props.update(
         {"ortconv.source.format": graph.format, "ortconv.source.file": graph.path, "ortconv.semantics": semantics}
     )
     model.metadata_props.update(graph.metadata)
+    progress("checking", 0, 0)
     functions.attach(model)
     _complete_outputs(model, graph.path)
     if target == "onnx":
@@ -137,7 +148,7 @@ def convert(
     *,
     semantics: Semantics = "spec",
     target: Target = "auto",
-    opset: int = DEFAULT_OPSET,
+    opset: int | None = None,
     tensors: Mapping[str, np.ndarray] | None = None,
     random_constants: int | None = None,
 ) -> onnx.ModelProto:
@@ -151,7 +162,7 @@ def convert(
         target: "auto" emits standard ONNX nodes where they are exact and ONNX Runtime's CPU provider runs them, and
             nodes of the domain ``org.ortconv`` with function bodies otherwise; "onnx" emits standard nodes only;
             "plugin" emits our nodes wherever they apply.
-        opset: Version of the ai.onnx opset to emit, 19 to 25.
+        opset: Version of the ai.onnx opset to emit, 19 to 25; by default the oldest from 19 to 21 that has the nodes.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
         random_constants: Seed of random data for the constants that `tensors` lacks; by default they are inputs.
 

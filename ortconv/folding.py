@@ -15,7 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-__all__ = ["ORIGIN", "evaluate", "fold"]
+__all__ = ["FILE", "ORIGIN", "evaluate", "fold"]
+
+FILE = "ortconv.file"
+"""Key in the metadata of a tensor whose bytes, as ONNX stores them, lie in a file: the path, and where they begin."""
+
 
 ORIGIN = "ortconv.origin"
 """Key in the metadata of a tensor that is computed when it is asked for: op type, data, and what else it depends on."""
@@ -29,6 +33,8 @@ _SMALL = 1 << 16
 
 _LARGE = 1 << 24
 """Tensors beyond this many bytes are moved and cast, and not computed with."""
+
+_BLOCK = 128
 
 _FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE})
 _INTEGERS = frozenset(ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64))
@@ -115,10 +121,24 @@ def _lazy(
     except (IndexError, ValueError):
         return None
     dtype = ir.DataType(attributes.get("to", data.dtype))
-    tensor = ir.LazyTensor(lambda: ir.tensor(function([data.numpy(), *rest], attributes)), dtype, ir.Shape(shape))
+    tensor = ir.LazyTensor(
+        lambda: ir.tensor(_contiguous(function([data.numpy(), *rest], attributes))), dtype, ir.Shape(shape)
+    )
     others = [None if each is None else each.tolist() for each in rest]
     tensor.meta[ORIGIN] = op_type, data, repr((others, sorted(attributes.items())))
+    if FILE in data.meta and op_type in _RESHAPES:
+        tensor.meta[FILE] = data.meta[FILE]
     return [tensor]
+
+
+def _contiguous(array: _Array) -> _Array:
+    """Returns an array in row order; that of a transposed matrix in blocks, which caches like better."""
+    if array.ndim != 2 or not array.flags.f_contiguous:
+        return np.ascontiguousarray(array)
+    made = np.empty(array.shape, array.dtype)
+    for start in range(0, array.shape[1], _BLOCK):
+        made[:, start : start + _BLOCK] = array[:, start : start + _BLOCK]
+    return made
 
 
 def _plain(function: Callable[..., Any]) -> Callable[[_Arrays, _Attributes], Any]:
@@ -162,7 +182,7 @@ def _cast(arrays: _Arrays, attributes: _Attributes) -> Any:
             return None
     if (
         to == ir.DataType.FLOAT16
-        and source != ir.DataType.FLOAT
+        and source not in (to, ir.DataType.FLOAT)
         and not np.all((np.abs(x) <= _WHOLE_HALVES) & (x == np.rint(x)))
     ):
         return None
@@ -319,5 +339,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Unsqueeze": lambda arrays, attributes: np.expand_dims(arrays[0], tuple(arrays[1].tolist())),
 }
 
-_MOVES = frozenset({"Cast", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+_MOVES = _RESHAPES | {"Cast", "Transpose"}
 """What large tensors go through: each element of the input, once."""

@@ -28,6 +28,7 @@ from ortconv.errors import (
     UnsupportedOpError,
 )
 from ortconv.fusion import fuse_biases
+from ortconv.progress import Progress, silent
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
 __all__ = ["How", "Lowered", "Lowering", "Refusal", "Registry", "coerce_text", "coerce_typed", "describe_type", "lower"]
@@ -37,6 +38,9 @@ How = Literal["exact", "composed", "plugin"]
 
 LoweringFunction = Callable[..., "ir.Value | tuple[ir.Value, ...]"]
 _F = TypeVar("_F", bound=LoweringFunction)
+
+_REPORTED = 100
+"""After how many nodes progress is reported."""
 
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 """What attribute names have and Python's do not: ``exclude-pad`` binds to the parameter ``exclude_pad``."""
@@ -186,13 +190,14 @@ class Lowered:
     steps: tuple[Step, ...]
 
 
-def lower(source: SourceGraph, registry: Registry, options: Options) -> Lowered:
+def lower(source: SourceGraph, registry: Registry, options: Options, progress: Progress = silent) -> Lowered:
     """Lowers every node of a source graph.
 
     Args:
         source: The graph; its nodes are in topological order.
         registry: The source format's lowerings.
         options: What the user asked for.
+        progress: Told how many nodes are lowered.
 
     Returns:
         The graph with the source's inputs and outputs, their names, order, types and dims.
@@ -204,7 +209,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options) -> Lowered:
     driver = _Driver(registry, builder)
     builder.inline = driver.inline
     values = _Values(source, builder)
-    driver.run(source, values)
+    driver.run(source, values, progress)
     if driver.errors:
         raise ConversionErrors(
             f"{source.path}: {len(driver.errors)} of {len(builder.steps)} nodes refused", driver.errors
@@ -234,8 +239,10 @@ class _Driver:
         self._builder = builder
         self.errors: list[ConversionError] = []
 
-    def run(self, source: SourceGraph, values: _Values) -> None:
-        for node in source.nodes:
+    def run(self, source: SourceGraph, values: _Values, progress: Progress = silent) -> None:
+        for number, node in enumerate(source.nodes):
+            if number % _REPORTED == 0:
+                progress("converting nodes", number, len(source.nodes))
             step = self._builder.begin(node)
             step.notes.extend(node.notes)
             try:

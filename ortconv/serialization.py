@@ -18,10 +18,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-__all__ = ["FILE", "LARGE", "weights_as_inputs", "write"]
+from ortconv.folding import FILE
+from ortconv.progress import Progress, silent
 
-FILE = "ortconv.file"
-"""Key in the metadata of a tensor whose bytes, as ONNX stores them, lie in a file: the path, and where they begin."""
+__all__ = ["LARGE", "weights_as_inputs", "write"]
 
 LARGE = 1 << 16
 """Initializers from this many bytes on are written one at a time."""
@@ -35,12 +35,13 @@ _ALIGNMENT = 1 << 12
 _CHUNK = 1 << 22
 
 
-def write(model: ir.Model, path: pathlib.Path) -> None:
+def write(model: ir.Model, path: pathlib.Path, progress: Progress = silent) -> None:
     """Writes a model; weights that make it longer than 2 GiB go to ``<name>.data`` beside it.
 
     Args:
         model: The model.
         path: The file.
+        progress: Told how many bytes of large initializers are written.
 
     Raises:
         OSError: It cannot be written.
@@ -49,11 +50,11 @@ def write(model: ir.Model, path: pathlib.Path) -> None:
     with _without(model.graph, large):
         message = ir.to_proto(model)
     if message.ByteSize() + sum(_data(value).nbytes + LARGE for value in large) < _MAX_MESSAGE:
-        _write_whole(message, large, path)
+        _write_whole(message, large, path, progress)
         return
     weights = path.with_name(f"{path.name}.data")
     with weights.open("wb") as file:
-        for value in large:
+        for value in _reported(large, progress):
             message.graph.initializer.append(_write_external(file, value, weights.name))
         file.truncate(file.tell())
     path.write_bytes(message.SerializeToString(deterministic=True))
@@ -96,27 +97,32 @@ def _without(graph: ir.Graph, large: Sequence[ir.Value]) -> Iterator[None]:
             graph.initializers.add(value)
 
 
-def _write_whole(message: onnx.ModelProto, large: Sequence[ir.Value], path: pathlib.Path) -> None:
+def _write_whole(message: onnx.ModelProto, large: Sequence[ir.Value], path: pathlib.Path, progress: Progress) -> None:
     graph = message.graph.SerializeToString(deterministic=True)
     message.ClearField("graph")
-    tensors = []
+    starts: dict[ir.Value, bytes] = {}
     length = len(graph)
     for value in large:
-        data = _data(value)
-        header = _header(value).SerializeToString(deterministic=True) + _prefix(
-            onnx.TensorProto, "raw_data", data.nbytes
-        )
-        start = _prefix(onnx.GraphProto, "initializer", len(header) + data.nbytes) + header
-        tensors.append((start, data))
-        length += len(start) + data.nbytes
+        size = _data(value).nbytes
+        header = _header(value).SerializeToString(deterministic=True) + _prefix(onnx.TensorProto, "raw_data", size)
+        starts[value] = _prefix(onnx.GraphProto, "initializer", len(header) + size) + header
+        length += len(starts[value]) + size
     with path.open("wb") as file:
         file.write(message.SerializeToString(deterministic=True))
         file.write(_prefix(onnx.ModelProto, "graph", length))
         file.write(graph)
-        for start, data in tensors:
-            file.write(start)
-            _write_data(file, data)
+        for value in _reported(large, progress):
+            file.write(starts[value])
+            _write_data(file, _data(value))
         file.truncate(file.tell())
+
+
+def _reported(large: Sequence[ir.Value], progress: Progress) -> Iterator[ir.Value]:
+    done, total = 0, sum(_data(value).nbytes for value in large)
+    for value in large:
+        progress("writing weights", done, total)
+        yield value
+        done += _data(value).nbytes
 
 
 def _write_external(file: BinaryIO, value: ir.Value, location: str) -> onnx.TensorProto:

@@ -156,6 +156,18 @@ class TestTerminal:
     def test_no_color_means_no_escape_sequences(self) -> None:
         assert "\x1b" not in self.run("ops", "onednn", NO_COLOR="1")
 
+    def test_conversion_that_takes_long_shows_a_bar(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(upsampling(), pathlib.Path("up.json"))
+        slow = "import time; time.sleep(1.5)"
+        pathlib.Path("sitecustomize.py").write_text(
+            f"import ortconv.checking as c\nold = c.check\ndef check(*a):\n    {slow}\n    old(*a)\nc.check = check\n"
+        )
+        assert "Converting up.json: checking" in self.run("convert", "up.json", PYTHONPATH=".")
+
+    def test_conversion_that_is_fast_shows_none(self) -> None:
+        write(upsampling(), pathlib.Path("up.json"))
+        assert "Converting" not in self.run("convert", "up.json")
+
     def test_errors_are_wrapped_between_words(self) -> None:
         shown = self.run("convert", "a-file-that-is-of-no-format-that-is-known.txt", NO_COLOR="1")
         assert "".join(shown.splitlines()).startswith("error: a-file-that-is-of-no-format-that-is-known.txt: ")
@@ -273,8 +285,9 @@ class TestConvert:
         write(refused(), pathlib.Path("refused.json"))
         assert run_cli("convert", "up.json", "refused.json", "--report", "report.json").exit_code == 1
         report = json.loads(pathlib.Path("report.json").read_text())
-        assert report["options"] == {"semantics": "spec", "target": "auto", "opset": api.DEFAULT_OPSET}
+        assert report["options"] == {"semantics": "spec", "target": "auto", "opset": None}
         up, failed = report["sources"]
+        assert (up["opset"], failed["opset"]) == (api.OPSETS.start, None)
         assert (up["status"], up["format"], up["output"], up["errors"]) == ("converted", "onednn", "up.onnx", [])
         convolution, relu, _ = up["nodes"]
         assert convolution["node"]["op_type"] == "ConvolutionBackwardData"
@@ -313,8 +326,8 @@ class TestCheck:
         result = run_cli("check", "act.onnx", "up.onnx")
         assert result.exit_code == 0
         assert result.stdout.splitlines() == [
-            "act.onnx: ok, opset 21, IR 10, 1 node, no operators of org.ortconv",
-            "up.onnx: ok, opset 21, IR 10, 3 nodes, org.ortconv: 1 ConvTranspose, runs without the plugin",
+            "act.onnx: ok, opset 19, IR 10, 1 node, no operators of org.ortconv",
+            "up.onnx: ok, opset 19, IR 10, 3 nodes, org.ortconv: 1 ConvTranspose, runs without the plugin",
         ]
 
     def test_model_without_function_bodies_needs_the_plugin(self) -> None:

@@ -19,8 +19,8 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
-    {"errors", "writing"},
-    {"opset", "onednn_kinds", "folding", "serialization"},
+    {"errors", "folding", "lowest_opset", "progress", "writing"},
+    {"opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "pyops", "collection", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "pyops_rewrite"},
@@ -39,7 +39,16 @@ RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "exe
 """What executes models; nothing that converts imports it."""
 
 CONVERSION_SIDE = {"source", "builder", "lowering", "frontend", "converters", "api", "functions", "checking"}
-CONVERSION_SIDE |= {"collection", "folding", "fusion", "optimization", "serialization", "simplification", "sizes"}
+CONVERSION_SIDE |= {
+    "collection",
+    "folding",
+    "fusion",
+    "lowest_opset",
+    "optimization",
+    "serialization",
+    "simplification",
+    "sizes",
+}
 
 
 def loaded_after(statement: str) -> set[str]:

@@ -60,9 +60,8 @@ class _Job:
 @click.option(
     "--opset",
     type=click.IntRange(api.OPSETS.start, api.OPSETS.stop - 1),
-    default=api.DEFAULT_OPSET,
-    show_default=True,
-    help="Version of the ai.onnx opset to emit.",
+    help="Version of the ai.onnx opset to emit. Default: the oldest that has the model's nodes, "
+    f"{api.OPSETS.start} to {api.DEFAULT_OPSET}.",
 )
 @options.tensors
 @options.random_constants
@@ -79,7 +78,7 @@ def command(
     target_dir: pathlib.Path | None,
     semantics: Semantics,
     target: Target,
-    opset: int,
+    opset: int | None,
     tensors_file: pathlib.Path | None,
     constants_seed: int | None,
     report_file: pathlib.Path | None,
@@ -120,9 +119,9 @@ def _takes_tensors(job: _Job) -> bool:
 def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]:
     """Converts one source, says so, and returns its entry in the report; `how` as for `api.conversion`."""
     try:
-        with output.progress(progress):
-            done = api.conversion(job.source, **how)
-            done.save(job.target)
+        with output.bar(progress) as bar:
+            done = api.conversion(job.source, progress=bar, **how)
+            done.save(job.target, progress=bar)
     except Exception as error:
         output.failure(error)
         return report.refused(job.source, error)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import rich.progress
 from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from ortconv.errors import ConversionErrors, OrtconvError
+from ortconv.progress import Progress, silent
 
-__all__ = ["Cell", "count", "failure", "line", "plain", "progress", "stderr", "stdout", "table", "warning"]
+__all__ = ["Cell", "bar", "count", "failure", "line", "plain", "progress", "stderr", "stdout", "table", "warning"]
 
 Cell = str | Text
 
@@ -117,11 +121,39 @@ def failure(error: BaseException) -> int:
 def progress(text: str) -> Iterator[None]:
     """Shows what is being done while it lasts, on a terminal; print nothing meanwhile."""
     console = stderr()
-    if console.is_terminal and stdout().is_terminal and console.color_system:
+    if _animated(console):
         with console.status(plain(text)):
             yield
     else:
         yield
+
+
+@contextlib.contextmanager
+def bar(text: str, *, delay: float = 1.0) -> Iterator[Progress]:
+    """Shows how far something is, on a terminal and once it has taken `delay` seconds; print nothing meanwhile."""
+    console = stderr()
+    if not _animated(console):
+        yield silent
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    shown = rich.progress.Progress(*columns, console=console, transient=True)
+    task = shown.add_task(plain(text), total=None)
+    timer = threading.Timer(delay, shown.start)
+    timer.start()
+
+    def report(stage: str, done: int, total: int) -> None:
+        shown.update(task, description=f"{plain(text)}: {stage}", completed=done, total=total or None)
+
+    try:
+        yield report
+    finally:
+        timer.cancel()
+        timer.join()
+        shown.stop()
+
+
+def _animated(console: Console) -> bool:
+    return bool(console.is_terminal and stdout().is_terminal and console.color_system)
 
 
 def _console(*, stderr: bool) -> Console:

@@ -17,7 +17,7 @@ __all__ = ["converted", "document", "error_fields", "refused"]
 Entry = dict[str, Any]
 
 
-def document(semantics: str, target: str, opset: int, sources: Sequence[Entry]) -> Entry:
+def document(semantics: str, target: str, opset: int | None, sources: Sequence[Entry]) -> Entry:
     """Returns the whole report."""
     return {
         "ortconv": version("ortconv"),
@@ -33,6 +33,7 @@ def converted(source: pathlib.Path, target: pathlib.Path, done: Conversion) -> E
         "status": "converted",
         "format": done.format,
         "output": str(target),
+        "opset": done.options.opset,
         "nodes": [_step(step) for step in done.steps],
         "errors": [],
     }
@@ -46,6 +47,7 @@ def refused(source: pathlib.Path, error: Exception) -> Entry:
         "status": "refused",
         "format": None,
         "output": None,
+        "opset": None,
         "nodes": [],
         "errors": [error_fields(each) for each in errors],
     }

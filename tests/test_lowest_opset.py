@@ -1,0 +1,31 @@
+"""A model says the oldest opset in which its nodes mean the same."""
+
+from __future__ import annotations
+
+import onnx.parser
+import onnx_ir as ir
+import pytest
+
+from ortconv.lowest_opset import lowest_opset
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(float[2] x) => (float[2] y) { y = Relu (x) }", 19),
+        ("(float[2] x) => (float[2] y) { z = Shape (x) y = Reshape (x, z) }", 19),
+        ("(float[2] x) => (float[2] y) { y = Gelu (x) }", 20),
+        ("(float[2,2] x) => (float[1,1] y) { y = ReduceMax (x) }", 19),
+        ("(bool[2,2] x) => (bool[1,1] y) { y = ReduceMax (x) }", 20),
+        ("(float[2] x) => (int4[2] y) { y = Cast <to = 22> (x) }", 21),
+        ("(float[1,2,3] x, float[2] s) => (float[1,2,3] y) { y = GroupNormalization <num_groups = 1> (x, s, s) }", 21),
+        ("(bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = a () => (float[2] t) { t = Gelu (x) }, "
+         "else_branch = b () => (float[2] e) { e = Relu (x) }> }", 20),
+    ],
+)  # fmt: skip
+def test_lowest_opset(text: str, expected: int) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {text}')
+    onnx.checker.check_model(model, full_check=True)
+    assert lowest_opset(ir.from_proto(model).graph, 19, 21) == expected
+    model.opset_import[0].version = expected
+    onnx.checker.check_model(model, full_check=True)
