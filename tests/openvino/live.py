@@ -135,7 +135,7 @@ def check(
     *feeds: Feed,
     bound: float = 4,
     semantics: Semantics = "spec",
-    opset: int = 21,
+    opset: int | None = None,
 ) -> Conversion:
     """Converts a model and asserts that ONNX Runtime computes what OpenVINO's CPU plugin does.
 
