@@ -64,6 +64,10 @@ def reverse_sequence(
     if batch == time:
         raise UnsupportedAttributeError("seq_axis", seq_axis, "another axis than batch_axis")
     lengths = b.cast(seq_lengths, _I64)
+    if data.dtype == ir.DataType.BFLOAT16:  # ONNX has no ReverseSequence of it
+        own, data = data.dtype, b.cast(data, ir.DataType.FLOAT)
+        single = reverse_sequence(b, data, lengths, batch_axis=batch, seq_axis=time)
+        return b.cast(b.typed(single, ir.DataType.FLOAT, None), own)
     if {batch, time} == {0, 1}:
         return b.op("ReverseSequence", data, lengths, batch_axis=batch, time_axis=time)
     perm = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
@@ -190,3 +194,46 @@ def extract_image_patches(
 
 def _at_least_zero(b: Builder, size: Size) -> Size:
     return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
+
+
+@REGISTRY.lowering("Reverse", since=1)
+def reverse(b: Builder, data: ir.Value, reversed_axes: ir.Value, /, *, mode: Literal["index", "mask"]) -> ir.Value:
+    """Slice backwards."""
+    if mode == "mask":
+        axes = b.op("Reshape", b.op("NonZero", b.cast(reversed_axes, ir.DataType.BOOL)), b.constant([-1]))
+        flags = b.array(reversed_axes)
+        if flags is not None:
+            axes = b.constant([axis for axis, flag in enumerate(flags.ravel()) if flag])
+    else:
+        axes = int64_vector(b, reversed_axes)
+    if known_ints(b, axes) == ():
+        return b.op("Identity", data)
+    count = b.op("Shape", axes)
+    last, step = b.op("Expand", b.constant([-1]), count), b.op("Expand", b.constant([-1]), count)
+    return b.op("Slice", data, last, b.op("Expand", b.constant([-(2**63)]), count), axes, step)
+
+
+@REGISTRY.lowering("Col2Im", since=15, how="exact")
+def col2im(
+    b: Builder,
+    data: ir.Value,
+    output_size: ir.Value,
+    kernel_size: ir.Value,
+    /,
+    *,
+    strides: Ints = (1, 1),
+    dilations: Ints = (1, 1),
+    pads_begin: Ints = (0, 0),
+    pads_end: Ints = (0, 0),
+) -> ir.Value:
+    """Col2Im; of a batch of one where the data has no batch."""
+    batched = rank_of(data, "data") == 3
+    sizes = [int64_vector(b, value) for value in (output_size, kernel_size)]
+
+    def emit(x: ir.Value) -> ir.Value:
+        columns = x if batched else b.op("Unsqueeze", x, b.constant([0]))
+        pads = (*pads_begin, *pads_end)
+        image = b.op("Col2Im", columns, *sizes, strides=strides, dilations=dilations, pads=pads)
+        return image if batched else b.op("Squeeze", image, b.constant([0]))
+
+    return compute(b, emit, data, kernels=("Col2Im",))

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, normalized
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, length_of, normalized
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
@@ -185,3 +185,25 @@ def _mean(b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Value, use_i
         values = _neutral(b, scatter, values, changes, "mean")
     quotient = b.op("Div", scatter(values, changes, "add"), counts)
     return b.cast(b.typed(quotient, inner, None), own)
+
+
+@REGISTRY.lowering("SliceScatter", since=15)
+def slice_scatter(
+    b: Builder,
+    data: ir.Value,
+    updates: ir.Value,
+    start: ir.Value,
+    stop: ir.Value,
+    step: ir.Value,
+    axes: ir.Value | None = None,
+    /,
+) -> ir.Value:
+    """ScatterElements into the flat data, at the numbers that a Slice leaves of those of all elements."""
+    whole = b.constant([-1])
+    shape = b.op("Shape", data)
+    along = b.constant(list(range(length_of(start, "start")))) if axes is None else int64_vector(b, axes)
+    numbers = b.op("Reshape", b.op("Range", b.constant(0), b.op("Size", data), b.constant(1)), shape)
+    bounds = [int64_vector(b, value) for value in (start, stop)]
+    chosen = b.op("Reshape", b.op("Slice", numbers, *bounds, along, int64_vector(b, step)), whole)
+    flat = b.op("ScatterElements", b.op("Reshape", data, whole), chosen, b.op("Reshape", updates, whole))
+    return b.op("Reshape", flat, shape, allowzero=1)

@@ -164,8 +164,23 @@ COORDINATES += [
     for dtype in ("float32", "float16", "uint8", "int32", "int64", "bool")
 ]
 
+SLICES = [
+    Row(
+        f"slice_scatter {start}:{stop}:{step} along {axes} of {dtype}",
+        lambda x, u, a=start, z=stop, s=step, along=axes: opset15.slice_scatter(
+            x, u, ints(*a), ints(*z), ints(*s), *([] if along is None else [ints(*along)])
+        ),
+        [[numbers(n, 6, dtype=dtype), numbers(*sizes(n), dtype=dtype, seed=1)] for n in (5, 7)],
+    )
+    for start, stop, step, axes, sizes, dtype in (
+        ((1, 0), (3, 6), (1, 2), None, lambda n: (2, 3), "float32"),
+        ((-1,), (-3,), (-1,), (0,), lambda n: (2, 6), "float32"),
+        ((1,), (2**31 - 1,), (2,), (-1,), lambda n: (n, 3), "int32"),
+    )
+]
 
-@pytest.mark.parametrize("row", GATHER + UPDATE + ELEMENTS + COORDINATES, ids=str)
+
+@pytest.mark.parametrize("row", SLICES + GATHER + UPDATE + ELEMENTS + COORDINATES, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from openvino import opset1, opset2, opset3, opset7, opset13, opset15
+from openvino.utils.node_factory import NodeFactory
+from openvino.utils.types import as_nodes
 
 from ortconv.errors import ConversionError
 from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
@@ -126,6 +128,31 @@ BITS += [
     for dtype in ("int8", "uint8", "int16", "uint16", "int32", "int64")
 ]
 
+REVERSED = [
+    Row(
+        f"reverse {mode} {axes}",
+        lambda x, mode=mode, axes=axes: NodeFactory("opset1").create(
+            "Reverse", as_nodes(x, np.array(axes, bool if mode == "mask" else I64), name=""), {"mode": mode}
+        ),
+        [[numbers(n, 3, 4)] for n in (2, 3)],
+    )
+    for mode, axes in (("index", [0]), ("index", [-1, 1]), ("mask", [True, False, True]), ("index", []))
+]
+
+IMAGES = [
+    Row(
+        f"col2im of {kernel} every {strides} at {dilations}, pads {pads}",
+        lambda x, k=kernel, s=strides, d=dilations, p=pads: opset15.col2im(x, ints(5, 6), ints(*k), s, d, p, p),
+        [[numbers(n, 2 * kernel[0] * kernel[1], count)] for n in (1, 3)],
+    )
+    for kernel, strides, dilations, pads, count in (
+        ((2, 3), [1, 1], [1, 1], [0, 0], 16),
+        ((2, 2), [2, 1], [1, 1], [1, 0], 15),
+        ((2, 2), [1, 1], [2, 3], [1, 1], 25),
+    )
+]
+IMAGES.append(Row("col2im without a batch", lambda x: opset15.col2im(x, ints(4, 4), ints(2, 2)), [[numbers(8, 9)]]))
+
 EINSUMS = [
     Row(
         f"einsum {equation} of {dtype}",
@@ -152,7 +179,7 @@ EINSUMS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROLLS + REVERSALS + BLOCKS + PATCHES + BITS + EINSUMS, ids=str)
+@pytest.mark.parametrize("row", ROLLS + REVERSALS + BLOCKS + PATCHES + BITS + REVERSED + IMAGES + EINSUMS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
 

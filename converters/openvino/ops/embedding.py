@@ -1,0 +1,190 @@
+"""Ops on rows of a table that are chosen by index and reduced: EmbeddingBag*, EmbeddingSegmentsSum, SegmentMax."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, scalar
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError
+
+_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+
+Reduction = Literal["sum", "mean"]
+
+
+@REGISTRY.lowering("EmbeddingBagPackedSum", since=3)
+def embedding_bag_packed_sum(
+    b: Builder, table: ir.Value, indices: ir.Value, per_sample_weights: ir.Value | None = None, /
+) -> ir.Value:
+    """ReduceSum of a Gather."""
+    return _packed(b, table, indices, per_sample_weights, "sum")
+
+
+@REGISTRY.lowering("EmbeddingBagPacked", since=15)
+def embedding_bag_packed(
+    b: Builder,
+    table: ir.Value,
+    indices: ir.Value,
+    per_sample_weights: ir.Value | None = None,
+    /,
+    *,
+    reduction: Reduction = "sum",
+) -> ir.Value:
+    """ReduceSum or ReduceMean of a Gather."""
+    return _packed(b, table, indices, per_sample_weights, reduction)
+
+
+@REGISTRY.lowering("EmbeddingBagOffsetsSum", since=3)
+def embedding_bag_offsets_sum(
+    b: Builder,
+    table: ir.Value,
+    indices: ir.Value,
+    offsets: ir.Value,
+    default_index: ir.Value | None = None,
+    per_sample_weights: ir.Value | None = None,
+    /,
+) -> ir.Value:
+    """ScatterND of a Gather, adding."""
+    segments, count = _segments(b, indices, offsets)
+    return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, "sum")
+
+
+@REGISTRY.lowering("EmbeddingBagOffsets", since=15)
+def embedding_bag_offsets(
+    b: Builder,
+    table: ir.Value,
+    indices: ir.Value,
+    offsets: ir.Value,
+    default_index: ir.Value | None = None,
+    per_sample_weights: ir.Value | None = None,
+    /,
+    *,
+    reduction: Reduction = "sum",
+) -> ir.Value:
+    """ScatterND of a Gather, adding; divided by the counts for mean."""
+    segments, count = _segments(b, indices, offsets)
+    return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, reduction)
+
+
+@REGISTRY.lowering("EmbeddingSegmentsSum", since=3)
+def embedding_segments_sum(
+    b: Builder,
+    table: ir.Value,
+    indices: ir.Value,
+    segment_ids: ir.Value,
+    num_segments: ir.Value,
+    default_index: ir.Value | None = None,
+    per_sample_weights: ir.Value | None = None,
+    /,
+) -> ir.Value:
+    """ScatterND of a Gather, adding."""
+    count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
+    return _segmented(b, table, indices, segment_ids, count, default_index, per_sample_weights, "sum")
+
+
+@REGISTRY.lowering("SegmentMax", since=16)
+def segment_max(
+    b: Builder,
+    data: ir.Value,
+    segment_ids: ir.Value,
+    num_segments: ir.Value | None = None,
+    /,
+    *,
+    fill_mode: Literal["zero", "lowest"],
+) -> ir.Value:
+    """ScatterND that takes the larger."""
+    own = dtype_of(data)
+    inner = _F32 if own.bitwidth == 16 and own in FLOATS else own
+    places = b.op("Unsqueeze", b.cast(segment_ids, _I64), b.constant([-1]))
+    if num_segments is None:
+        last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
+        count = b.op("Add", last, b.constant([1]))
+    else:
+        count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
+    x = b.cast(data, inner)
+    shape = b.op("Concat", count, b.op("Shape", data, start=1), axis=0)
+    start = b.op("Expand", b.constant(np.asarray(own.min).astype(inner.numpy())), shape)
+    result = b.op("ScatterND", start, places, x, reduction="max")
+    if fill_mode == "zero":
+        counts = _counts(b, places, count)
+        empty = b.op("Equal", _behind(b, counts, rank_of(data, "data") - 1), b.constant(0))
+        result = b.op("Where", empty, scalar(b, 0, x), result)
+    return b.cast(b.typed(result, inner, None), own)
+
+
+def _packed(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, reduction: Reduction) -> ir.Value:
+    rows = _rows(b, table, indices, weights, 2)
+    reduced = b.op("ReduceMean" if reduction == "mean" else "ReduceSum", rows, b.constant([1]), keepdims=0)
+    return b.cast(b.typed(reduced, dtype_of(rows), None), dtype_of(table))
+
+
+def _rows(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, index_rank: int) -> ir.Value:
+    """Returns the chosen rows, weighted."""
+    inner = _F32 if dtype_of(table).bitwidth == 16 else dtype_of(table)
+    x = b.cast(table, inner)
+    rows = b.op("Gather", x, b.cast(indices, _I64), axis=0)
+    if weights is not None:
+        factors = _behind(b, b.cast(weights, inner), rank_of(table, "emb_table") - 1)
+        rows = b.op("Mul", rows, factors)
+    return b.typed(rows, inner, [None] * (index_rank + rank_of(table, "emb_table") - 1))
+
+
+def _segments(b: Builder, indices: ir.Value, offsets: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Returns the bag of each index, and the number of bags."""
+    count = b.op("Squeeze", b.op("Shape", indices), b.constant([0]))
+    places = b.op("Unsqueeze", b.op("Range", b.constant(0), count, b.constant(1)), b.constant([1]))
+    begun = b.op("LessOrEqual", b.cast(offsets, _I64), places)
+    bags = b.op("ReduceSum", b.op("Cast", begun, to=int(_I64)), b.constant([1]), keepdims=0)
+    segments = b.typed(b.op("Sub", bags, b.constant(1)), _I64, [None])
+    return segments, b.op("Shape", offsets)
+
+
+def _segmented(
+    b: Builder,
+    table: ir.Value,
+    indices: ir.Value,
+    segments: ir.Value,
+    count: ir.Value,
+    default_index: ir.Value | None,
+    weights: ir.Value | None,
+    reduction: Reduction,
+) -> ir.Value:
+    if weights is not None and reduction == "mean":
+        raise ConversionError("input per_sample_weights is given; reduction mean allows none.")
+    rows = _rows(b, table, indices, weights, 1)
+    inner = dtype_of(rows)
+    behind = rank_of(table, "emb_table") - 1
+    places = b.op("Unsqueeze", b.cast(segments, _I64), b.constant([-1]))
+    shape = b.op("Concat", count, b.op("Shape", table, start=1), axis=0)
+    zeros = b.op("Expand", scalar(b, 0, rows), shape)
+    total = b.typed(b.op("ScatterND", zeros, places, rows, reduction="add"), inner, None)
+    counts = _counts(b, places, count)
+    if reduction == "mean":
+        most = b.typed(b.op("Max", counts, b.constant([1])), _I64, [None])
+        total = b.op("Div", total, _behind(b, b.cast(most, inner), behind))
+    if default_index is not None:
+        index = b.op("Reshape", b.cast(default_index, _I64), b.constant([1]))
+        given = b.op("And", b.op("Equal", counts, b.constant(0)), b.op("GreaterOrEqual", index, b.constant(0)))
+        row = b.op("Gather", b.cast(table, inner), b.op("Max", index, b.constant([0])), axis=0)
+        total = b.op("Where", _behind(b, b.typed(given, ir.DataType.BOOL, [None]), behind), row, total)
+    return b.cast(b.typed(total, inner, None), dtype_of(table))
+
+
+def _counts(b: Builder, places: ir.Value, count: ir.Value) -> ir.Value:
+    """Counts how often each segment occurs."""
+    ones = b.op("Expand", b.constant(1), b.op("Shape", places, end=-1))
+    return b.typed(b.op("ScatterND", b.op("Expand", b.constant(0), count), places, ones, reduction="add"), _I64, [None])
+
+
+def _behind(b: Builder, value: ir.Value, axes: int) -> ir.Value:
+    """Appends axes of size 1."""
+    if not axes:
+        return value
+    rank = rank_of(value, "the rows")
+    return b.typed(b.op("Unsqueeze", value, b.constant(list(range(rank, rank + axes)))), value.dtype, None)

@@ -1,0 +1,261 @@
+"""Fourier transforms: DFT, IDFT, RDFT, IRDFT, STFT, ISTFT. Each axis is a DFT of ONNX."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, size_of
+from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError
+
+_F32 = ir.DataType.FLOAT
+_AXIS_IS_INPUT = 20
+"""The opset since which a DFT takes its axis as an input."""
+
+_KERNELS = ("DFT",)
+
+
+@REGISTRY.lowering("DFT", since=7)
+def dft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """DFT of each axis."""
+    return _complex(b, data, axes, signal_size, inverse=False)
+
+
+@REGISTRY.lowering("IDFT", since=7)
+def idft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """Inverse DFT of each axis."""
+    return _complex(b, data, axes, signal_size, inverse=True)
+
+
+@REGISTRY.lowering("RDFT", since=9)
+def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """One-sided DFT of the last axis, then a DFT of each other one."""
+    require(data, "data", FLOATS)
+    rank = rank_of(data, "data")
+    along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
+    sizes = _sizes(b, signal_size, len(along))
+
+    def emit(x: ir.Value) -> ir.Value:
+        for axis, size in zip(along, sizes, strict=True):
+            x = _fitted(b, x, axis, size)
+        x = _dft(b, b.op("Unsqueeze", x, b.constant([rank])), along[-1], one_sided=True)
+        for axis in along[:-1]:
+            x = _dft(b, x, axis)
+        return x
+
+    return compute(b, emit, data, kernels=_KERNELS)
+
+
+@REGISTRY.lowering("IRDFT", since=9)
+def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """Inverse DFT of each axis, the last one completed by its conjugate; the real part."""
+    require(data, "data", FLOATS)
+    along = normalized(constant_ints(b, axes, "axes"), _complex_rank(data), "axes")
+    sizes = _sizes(b, signal_size, len(along))
+
+    def emit(x: ir.Value) -> ir.Value:
+        for axis, size in zip(along[:-1], sizes, strict=False):
+            x = _dft(b, _fitted(b, x, axis, size), axis, inverse=True)
+        return _real_inverse(b, x, along[-1], sizes[-1])
+
+    return compute(b, emit, data, kernels=_KERNELS)
+
+
+@REGISTRY.lowering("STFT", since=15)
+def stft(
+    b: Builder,
+    signal: ir.Value,
+    window: ir.Value,
+    frame_size: ir.Value,
+    frame_step: ir.Value,
+    /,
+    *,
+    transpose_frames: bool = False,
+) -> ir.Value:
+    """One-sided DFT of frames, gathered and weighted by the window."""
+    require(signal, "signal", FLOATS)
+    rank = rank_of(signal, "signal")
+    size, step = _number(b, frame_size), _number(b, frame_step)
+    room = calculate(b, "Sub", size_of(b, signal, rank - 1), size)
+    count = calculate(b, "Add", calculate(b, "Div", room, step), 1)
+    places = _frames(b, count, size, step)
+
+    def emit(x: ir.Value, weights: ir.Value) -> ir.Value:
+        frames = b.op("Mul", b.op("Gather", x, places, axis=rank - 1), _centered(b, weights, size))
+        result = _dft(b, b.op("Unsqueeze", frames, b.constant([rank + 1])), rank, one_sided=True)
+        if not transpose_frames:
+            return result
+        return b.op("Transpose", result, perm=[*range(rank - 1), rank, rank - 1, rank + 1])
+
+    return compute(b, emit, signal, window, kernels=_KERNELS)
+
+
+@REGISTRY.lowering("ISTFT", since=16)
+def istft(
+    b: Builder,
+    data: ir.Value,
+    window: ir.Value,
+    frame_size: ir.Value,
+    frame_step: ir.Value,
+    signal_length: ir.Value | None = None,
+    /,
+    *,
+    center: bool = False,
+    normalized: bool = False,
+) -> ir.Value:
+    """Inverse DFT of each frame, weighted by the window and added up; divided by the added squares of the window."""
+    require(data, "data", FLOATS)
+    rank = rank_of(data, "data")
+    if rank not in (3, 4):
+        raise ShapeError("data", data.shape, "its rank must be 3, or 4 with batches.")
+    size, step = _number(b, frame_size), _number(b, frame_step)
+    count = size_of(b, data, rank - 2)
+    places = b.op("Reshape", _frames(b, count, size, step), b.constant([-1, 1]))
+    total = calculate(b, "Add", calculate(b, "Mul", calculate(b, "Sub", count, 1), step), size)
+
+    def emit(x: ir.Value, weights: ir.Value) -> ir.Value:
+        if rank == 3:
+            x = b.op("Unsqueeze", x, b.constant([0]))
+        shaped = _centered(b, weights, size)
+        by_frame = b.op("Transpose", x, perm=[0, 2, 1, 3])
+        frames = b.op("Mul", _real_inverse(b, by_frame, 2, size), shaped)
+        if normalized:
+            width = b.op("Cast", b.op("Squeeze", joined(b, [size]), b.constant([0])), to=int(_dtype(x)))
+            frames = b.op("Mul", frames, b.op("Sqrt", width))
+        batch = b.op("Shape", x, start=0, end=1)
+        columns = b.op("Transpose", b.op("Reshape", frames, b.op("Concat", batch, b.constant([-1]), axis=0)))
+        zero = b.constant(np.zeros([], _dtype(x).numpy()))
+        start = b.op("Expand", zero, b.op("Concat", joined(b, [total]), batch, axis=0))
+        added = b.op("ScatterND", start, places, columns, reduction="add")
+        squares = b.op("Expand", b.op("Mul", shaped, shaped), joined(b, [count, size]))
+        weight = b.op(
+            "ScatterND",
+            b.op("Expand", zero, joined(b, [total, 1])),
+            places,
+            b.op("Reshape", squares, b.constant([-1, 1])),
+            reduction="add",
+        )
+        one = b.constant(np.ones([], _dtype(x).numpy()))
+        divided = b.op("Div", added, b.op("Where", b.op("Equal", weight, zero), one, weight))
+        result = b.op("Transpose", divided, perm=[1, 0])
+        margin: Size = calculate(b, "Div", size, 2) if center else 0
+        if signal_length is not None:
+            length = _number(b, signal_length)
+            inner = b.op("Slice", result, joined(b, [margin]), b.constant([2**63 - 1]), b.constant([1]))
+            result = _fitted(b, inner, 1, length)
+        elif center:
+            end = calculate(b, "Sub", total, margin)
+            result = b.op("Slice", result, joined(b, [margin]), joined(b, [end]), b.constant([1]))
+        return b.op("Squeeze", result, b.constant([0])) if rank == 3 else result
+
+    return compute(b, emit, data, window, kernels=_KERNELS)
+
+
+def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None, *, inverse: bool) -> ir.Value:
+    require(data, "data", FLOATS)
+    along = normalized(constant_ints(b, axes, "axes"), _complex_rank(data), "axes")
+    sizes = _sizes(b, signal_size, len(along))
+
+    def emit(x: ir.Value) -> ir.Value:
+        for axis, size in zip(along, sizes, strict=True):
+            x = _dft(b, _fitted(b, x, axis, size), axis, inverse=inverse)
+        return x
+
+    return compute(b, emit, data, kernels=_KERNELS)
+
+
+def _complex_rank(data: ir.Value) -> int:
+    """Returns the rank without the last axis, which holds the real and the imaginary part."""
+    rank = rank_of(data, "data")
+    assert data.shape is not None
+    parts = data.shape[-1] if rank else None
+    if rank < 2 or (isinstance(parts, int) and parts != 2):
+        raise ShapeError("data", data.shape, "its last dimension must be 2.")
+    return rank - 1
+
+
+def _sizes(b: Builder, signal_size: ir.Value | None, count: int) -> list[Size]:
+    """Returns the length of each transform; -1 for that of the data."""
+    if signal_size is None:
+        return [-1] * count
+    known = known_ints(b, signal_size)
+    if known is None:
+        return list(b.op("Split", int64_vector(b, signal_size), outputs=count, axis=0, num_outputs=count))
+    if len(known) != count:
+        raise ShapeError("signal_size", signal_size.shape, f"axes has {count} entries.")
+    return list(known)
+
+
+def _number(b: Builder, value: ir.Value) -> Size:
+    known = known_ints(b, value)
+    return int64_vector(b, value) if known is None else known[0]
+
+
+def _dtype(value: ir.Value) -> ir.DataType:
+    return _F32 if value.dtype is None else value.dtype
+
+
+def _dft(b: Builder, x: ir.Value, axis: int, *, inverse: bool = False, one_sided: bool = False) -> ir.Value:
+    flags = {"inverse": int(inverse) or None, "onesided": int(one_sided) or None}
+    if b.options.opset >= _AXIS_IS_INPUT:
+        result = b.op("DFT", x, None, b.constant(axis), **flags)
+    else:
+        result = b.op("DFT", x, axis=axis, **flags)
+    return b.typed(result, x.dtype, None)
+
+
+def _fitted(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
+    """Cuts an axis to a size, or fills it up with zeros; -1 leaves it, and is not expected of the run."""
+    if size == -1:
+        return x
+    dtype = x.dtype
+    current = size_of(b, x, axis)
+    if isinstance(size, int) and isinstance(current, int):
+        if size == current:
+            return x
+        missing: Size = max(size - current, 0)
+    else:
+        missing = b.op("Max", joined(b, [calculate(b, "Sub", size, current)]), b.constant([0]))
+    along = b.constant([axis])
+    cut = b.op("Slice", x, b.constant([0]), joined(b, [size]), along)
+    if missing != 0:
+        cut = b.op("Pad", cut, b.op("Concat", b.constant([0]), joined(b, [missing]), axis=0), None, along)
+    return b.typed(cut, dtype, None)
+
+
+def _real_inverse(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
+    """Inverts a one-sided transform, whose other side is the conjugate; -1 stands for an even length."""
+    if size == -1:
+        size = calculate(b, "Mul", calculate(b, "Sub", size_of(b, x, axis), 1), 2)
+    half = calculate(b, "Add", calculate(b, "Div", size, 2), 1)
+    dtype = x.dtype
+    near = _fitted(b, x, axis, half)
+    behind = joined(b, [calculate(b, "Sub", size, half)])
+    far = b.op("Slice", near, behind, b.constant([0]), b.constant([axis]), b.constant([-1]))
+    conjugate = b.op("Mul", far, b.constant(np.array([1, -1], _dtype(x).numpy())))
+    whole = b.typed(b.op("Concat", near, conjugate, axis=axis), dtype, None)
+    result = _dft(b, whole, axis, inverse=True)
+    real = b.op("Gather", result, b.constant(0), axis=-1)
+    return b.typed(real, dtype, None)
+
+
+def _frames(b: Builder, count: Size, size: Size, step: Size) -> ir.Value:
+    """Returns where the elements of each frame stand, [frame, element]."""
+    starts = b.op("Mul", counted(b, count), joined(b, [step]))
+    return b.op("Add", b.op("Unsqueeze", starts, b.constant([1])), counted(b, size))
+
+
+def _centered(b: Builder, window: ir.Value, size: Size) -> ir.Value:
+    """Fills a window up with zeros on both sides."""
+    length = size_of(b, window, 0)
+    if length == size and isinstance(size, int):
+        return window
+    missing = calculate(b, "Sub", size, length)
+    before = calculate(b, "Div", missing, 2)
+    after = calculate(b, "Sub", missing, before)
+    return b.typed(b.op("Pad", window, joined(b, [before, after])), window.dtype, None)

@@ -1,0 +1,95 @@
+"""Fourier transforms against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from openvino import opset7, opset9, opset15, opset16
+
+from ortconv.api import conversion
+from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
+
+BOUND = 64
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+ROWS = [
+    Row(
+        f"{op.__name__} along {axes} of sizes {sizes}",
+        lambda x, op=op, axes=axes, sizes=sizes: op(x, ints(*axes), *([] if sizes is None else [ints(*sizes)])),
+        [[numbers(2, n, 6, 2)] for n in (5, 8)],
+        bound=BOUND,
+    )
+    for op in (opset7.dft, opset7.idft)
+    for axes, sizes in (
+        ([1], None),
+        ([-1], None),
+        ([1, 2], None),
+        ([0, 1, 2], None),
+        ([1, 2], (4, 9)),
+        ([1, 2], (-1, 3)),
+    )
+]
+ROWS += [
+    Row(
+        f"rdft along {axes} of sizes {sizes}",
+        lambda x, axes=axes, sizes=sizes: opset9.rdft(x, ints(*axes), *([] if sizes is None else [ints(*sizes)])),
+        [[numbers(2, n, 6)] for n in (5, 8)],
+        bound=BOUND,
+    )
+    for axes, sizes in (([2], None), ([1], None), ([1, 2], None), ([-2, -1], (4, 5)))
+]
+ROWS += [
+    Row(
+        f"irdft along {axes} of sizes {sizes}",
+        lambda x, axes=axes, sizes=sizes: opset9.irdft(x, ints(*axes), *([] if sizes is None else [ints(*sizes)])),
+        [[numbers(2, n, 6, 2)] for n in (5, 8)],
+        bound=BOUND,
+    )
+    for axes, sizes in (([2], None), ([1], None), ([1, 2], None), ([-2, -1], (4, 9)))
+]
+ROWS += [
+    Row(
+        f"stft of frames of {size} every {step}, window {width}, transposed {transposed}",
+        lambda x, w, size=size, step=step, t=transposed: opset15.stft(x, w, np.array(size), np.array(step), t),
+        [[numbers(*shape, n), numbers(width, seed=1)] for n in (20, 31)],
+        bound=BOUND,
+    )
+    for size, step, width, shape in ((8, 3, 8, (2,)), (7, 2, 4, (2,)), (16, 16, 11, ()))
+    for transposed in (False, True)
+]
+ROWS += [
+    Row(
+        f"istft of {size} every {step}, window {width}, center {center}, normalized {normal}, length {length}",
+        lambda x, w, size=size, step=step, c=center, n=normal, length=length: opset16.istft(
+            x, w, np.array(size), np.array(step), c, n, *([] if length is None else [np.array(length)])
+        ),
+        [[numbers(*shape, size // 2 + 1, n, 2), numbers(width, low=1, high=2, seed=1)] for n in (6, 9)],
+        bound=BOUND,
+    )
+    for size, step, width, shape in ((8, 3, 8, (2,)), (9, 4, 7, ()))
+    for center in (False, True)
+    for normal in (False, True)
+    for length in ((None, 17, 60) if shape else (None,))
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+def test_real_transforms_longer_than_the_data() -> None:
+    """OpenVINO's CPU plugin reads memory behind the data where a real transform is to be filled up with zeros."""
+    signal, spectrum = numbers(2, 6), numbers(2, 6, 2)
+    complex_spectrum = spectrum[..., 0] + 1j * spectrum[..., 1]
+    forward = np.fft.rfft(signal, 9)
+    for op, data, size, expected in (
+        (opset9.rdft, signal, 9, np.stack([forward.real, forward.imag], -1)),
+        (opset9.irdft, spectrum, 20, np.fft.irfft(complex_spectrum, 20)),
+    ):
+        converted = conversion(model_of(lambda x, op=op, size=size: op(x, ints(1), ints(size)), [[data]]))
+        assert_close(run_onnx(converted, [[data]])[0][0], expected.astype(np.float32), BOUND)
