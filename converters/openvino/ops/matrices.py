@@ -1,0 +1,91 @@
+"""Ops on matrices: Eye, Inverse."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, name, require, scalar
+from ortconv.converters.openvino.precision import DTYPES
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import UnsupportedAttributeError
+
+_BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
+
+
+@REGISTRY.lowering("Eye", since=9)
+def eye(
+    b: Builder,
+    num_rows: ir.Value,
+    num_columns: ir.Value,
+    diagonal_index: ir.Value,
+    batch_shape: ir.Value | None = None,
+    /,
+    *,
+    output_type: str,
+) -> ir.Value:
+    """Cast of an Equal of row and column numbers."""
+    to = DTYPES.get(output_type.lower())
+    if to not in (*FLOATS, *INTEGERS):
+        raise UnsupportedAttributeError("output_type", output_type, ", ".join(map(name, (*FLOATS, *INTEGERS))))
+    rows, columns = (_numbers(b, value) for value in (num_rows, num_columns))
+    diagonal = b.op("Sub", columns, int64_vector(b, diagonal_index))
+    ones = b.op("Equal", b.op("Unsqueeze", rows, b.constant([1])), diagonal)
+    matrix = b.op("Cast", ones, to=int(to))
+    if batch_shape is None:
+        return matrix
+    shape = b.op("Concat", int64_vector(b, batch_shape), b.op("Shape", matrix), axis=0)
+    b.typed(matrix, to, [None, None])
+    return compute(b, lambda x: b.op("Expand", x, shape), matrix, kernels=("Expand",), modular=True)
+
+
+def _numbers(b: Builder, count: ir.Value) -> ir.Value:
+    """Returns the numbers from 0 up to a count."""
+    end = b.op("Reshape", b.cast(count, _I64), b.constant([]))
+    return b.op("Range", b.constant(0), end, b.constant(1))
+
+
+@REGISTRY.lowering("Inverse", since=14)
+def inverse(b: Builder, data: ir.Value, /, *, adjoint: bool = False) -> ir.Value:
+    """Loop of Gauss-Jordan elimination with the largest pivot of each column; transposed if adjoint."""
+    require(data, "data", FLOATS)
+    return compute(b, lambda x: _eliminated(b, x, adjoint), data, kernels=("Div", "Mul", "Sub"))
+
+
+def _eliminated(b: Builder, x: ir.Value, adjoint: bool) -> ir.Value:
+    dtype = x.dtype
+    assert dtype is not None
+    shape = b.op("Shape", x)
+    size = b.op("Shape", x, start=-1)
+    count = b.op("Squeeze", size, b.constant([0]))
+    numbers = b.op("Range", b.constant(0), count, b.constant(1))
+    unit = b.op("Cast", b.op("Equal", b.op("Unsqueeze", numbers, b.constant([1])), numbers), to=int(dtype))
+    flat = b.op("Reshape", x, b.op("Concat", b.constant([-1]), size, size, axis=0))
+    units = b.op("Expand", unit, b.op("Shape", flat))
+    begin = b.op("Concat", flat, units, axis=2)
+    with b.body() as body:
+        column = body.input("column", _I64, ())
+        body.input("condition", _BOOL, ())
+        rows = body.input("rows", dtype, [None, None, None])
+        # The largest entry of the column in a row that has had no pivot yet.
+        entries = b.op("Abs", b.op("Gather", rows, column, axis=2))
+        open_rows = b.op("GreaterOrEqual", numbers, column)
+        best = b.op("ArgMax", b.op("Where", open_rows, entries, scalar(b, -1, x)), axis=1, keepdims=1)
+        own = b.op("Equal", numbers, column)
+        swapped_from = b.op("Where", own, best, b.op("Where", b.op("Equal", numbers, best), column, numbers))
+        order = b.op("Expand", b.op("Unsqueeze", swapped_from, b.constant([2])), b.op("Shape", rows))
+        swapped = b.op("GatherElements", rows, order, axis=1)
+        pivot_row = b.op("Gather", swapped, b.op("Reshape", column, b.constant([1])), axis=1)
+        pivot = b.op("Gather", pivot_row, b.op("Reshape", column, b.constant([1])), axis=2)
+        scaled = b.op("Div", pivot_row, pivot)
+        factors = b.op("Gather", swapped, b.op("Reshape", column, b.constant([1])), axis=2)
+        rest = b.op("Sub", swapped, b.op("Mul", factors, scaled))
+        after = b.op("Where", b.op("Unsqueeze", own, b.constant([1])), scaled, rest)
+        graph = body.graph([b.constant(True), after])
+    (solved,) = b.op("Loop", count, b.constant(True), begin, outputs=1, body=graph)
+    right = b.op("Slice", solved, size, b.constant([np.iinfo(np.int64).max]), b.constant([2]))
+    if adjoint:
+        right = b.op("Transpose", right, perm=[0, 2, 1])
+    return b.op("Reshape", right, shape)
