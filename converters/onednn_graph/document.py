@@ -187,7 +187,7 @@ def _attributes(kind: str, place: Place, notes: list[str]) -> dict[str, Attribut
     return attributes
 
 
-def _tensor(place: Place, names: dict[int, str]) -> Tensor:
+def _tensor(place: Place, names: Mapping[int, str]) -> Tensor:
     identity = place.field("id").integer(_IDS)
     shape = _shape(place.field("shape"))
     layout, property_type = place.find("layout_type"), place.find("property_type")

@@ -116,11 +116,3 @@ def test_scalars_of_dropout_must_be_scalars() -> None:
     (error,) = caught.value.exceptions
     assert isinstance(error, ShapeError)
     assert (error.input, error.shape) == ("seed", (2,))
-
-
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "s32"])
-def test_mixed_sums_with_integers(dtype: str) -> None:
-    if dtype == "s32":
-        check("Add", [numbers((3,), "s32"), numbers((3,), "s32", 1)], ["s32"])
-    else:
-        check("Add", [numbers((3,), "s32"), numbers((3,), dtype, 1)], [dtype])

@@ -149,6 +149,21 @@ def test_integers_are_exact(kind: str) -> None:
     check(kind, [x, y], ["s32"] * 2, "s32", {}, BINARY[kind](x, y))
 
 
+@pytest.mark.parametrize("kind", ["Add", "Subtract"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_integers_and_floats_mix(kind: str, dtype: str) -> None:
+    x, y = np.array([-7, 3, 2**20, 5], np.int32), np.array([0.5, 1.5, 0.25, -2.5]).astype(NUMPY[dtype])
+    exact = BINARY[kind](x.astype(np.float64), y.astype(np.float64))
+    check(kind, [x, y], ["s32", dtype], "f32", {}, exact)
+    check(kind, [x, y], ["s32", dtype], "s32", {}, np.rint(exact).astype(np.int32))
+
+
+@pytest.mark.parametrize(("value", "expected"), [(3e9, 2**31 - 128), (-3e9, -(2**31)), (np.inf, 2**31 - 128)])
+def test_sums_of_floats_saturate_as_integers(value: float, expected: int) -> None:
+    x = np.array([value], np.float32)
+    check("Add", [x, np.zeros(1, np.float32)], ["f32", "f32"], "s32", {}, np.array([expected], np.int32))
+
+
 def test_equal_shapes_without_broadcasting() -> None:
     x = numbers((2, 3), "f32")
     check("Add", [x, x], ["f32"] * 2, "f32", {"auto_broadcast": "none"}, 2 * x.astype(np.float64))

@@ -6,6 +6,7 @@ import pathlib
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 import ortconv
@@ -13,6 +14,7 @@ from ortconv import onednn
 from ortconv.converters.onednn_graph import FRONTEND
 from ortconv.errors import ModelFormatError
 from ortconv.source import SourceGraph
+from tests.cli import run_cli
 from tests.running import run
 
 ONES = np.ones((2, 3), np.float32)
@@ -133,3 +135,67 @@ def test_data_that_does_not_fit_is_refused(
         read(added(dtype), **tensors)
     assert (caught.value.path, caught.value.where) == ("<onednn.Graph 'sum'>", where)
     assert problem in caught.value.problem
+
+
+def quantized() -> onednn.Graph:
+    g = onednn.Graph("quantized")
+    x, w = g.tensor("x", "f32", [4, 8]), g.tensor("w", "s8", [8, 6], constant=True)
+    s, z = g.tensor("s", "f32", [6], constant=True), g.tensor("z", "s8", [6], constant=True)
+    g.op("MatMul", [x, g.op("DynamicDequantize", [w, s, z], qtype="per_channel", axis=1)], name="y")
+    return g
+
+
+def test_constants_may_be_random() -> None:
+    model = ortconv.convert(quantized(), random_constants=3)
+    assert [value.name for value in model.graph.input] == ["x"]
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    (found,) = run(model, {"x": x}, "none")
+    assert np.isfinite(found).all()
+    assert found.std() > 0
+    (again,) = run(ortconv.convert(quantized(), random_constants=3), {"x": x}, "none")
+    np.testing.assert_array_equal(found, again)
+    (other,) = run(ortconv.convert(quantized(), random_constants=4), {"x": x}, "none")
+    assert not np.array_equal(found, other)
+
+
+@pytest.mark.parametrize("key", ["s", "2"])
+def test_what_is_given_is_not_random_and_scales_are_positive(key: str) -> None:
+    given = FRONTEND.random_constants
+    assert given is not None
+    tensors = given(quantized(), 0, {key: np.ones(6, np.float32)})
+    assert set(tensors) == {key, "w", "z"}
+    scales = given(quantized(), 0, {})["s"]
+    assert ((scales > 0) & (scales < 0.1)).all()
+
+
+def test_a_constant_of_unknown_size_cannot_be_random() -> None:
+    g = onednn.Graph()
+    g.op("Add", [g.tensor("x", "f32", [2]), g.tensor("w", "f32", [None, 2], constant=True)])
+    with pytest.raises(ModelFormatError) as caught:
+        ortconv.convert(g, random_constants=0)
+    assert caught.value.problem == "constant w has an unknown size; no random data can be made for it."
+
+
+def test_the_command_line_makes_constants_random_too(tmp_path: pathlib.Path) -> None:
+    quantized().save(tmp_path / "q.json")
+    target = tmp_path / "q.onnx"
+    done = run_cli("convert", tmp_path / "q.json", "-o", target, "--random-constants", 7)
+    assert done.exit_code == 0, done.output
+    assert [value.name for value in onnx.load(target).graph.input] == ["x"]
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 3), (0,), (2, 4)])
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
+def test_four_bit_data_travels_packed(dtype: type, shape: tuple[int, ...]) -> None:
+    low, high = (-8, 7) if dtype == ml_dtypes.int4 else (0, 15)
+    data = np.random.default_rng(0).integers(low, high, shape, endpoint=True).astype(dtype)
+    element = onnx.TensorProto.INT4 if dtype == ml_dtypes.int4 else onnx.TensorProto.UINT4
+    x = onnx.helper.make_tensor_value_info("x", element, shape)
+    y, z = (onnx.helper.make_tensor_value_info(name, kind, shape) for name, kind in (("y", 1), ("z", element)))
+    nodes = [onnx.helper.make_node("Cast", ["x"], ["y"], to=1), onnx.helper.make_node("Cast", ["y"], ["z"], to=element)]
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y, z])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    wide, same = run(model, {"x": data}, "none")
+    np.testing.assert_array_equal(wide, data.astype(np.float32))
+    assert same.dtype == data.dtype
+    np.testing.assert_array_equal(same.astype(np.int8), data.astype(np.int8))

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.onednn_graph.dtypes import FLOATS, check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.layout import DataFormat, broken_vector, channels_of, known_dims, rank_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 
 Broadcast = Literal["numpy", "none"]
 
@@ -38,6 +39,8 @@ _BINARY = {
     "Subtract": "Sub",
 }
 _INTEGERS_TOO = ("Add", "Subtract")
+_S32 = (-(2.0**31), 2.0**31 - 128)
+"""The smallest and largest float32 that an s32 holds."""
 
 
 @REGISTRY.lowering(*_UNARY, how="exact")
@@ -120,11 +123,17 @@ def binary(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: B
     types = {"src_0": src_0.dtype, "src_1": src_1.dtype, "dst": b.node.outputs[0].dtype}
     for name, dtype in types.items():
         check_type(name, dtype, allowed)
-    if types["dst"] == ir.DataType.INT32 and len(set(types.values())) > 1:
-        name, dtype = next((name, dtype) for name, dtype in types.items() if dtype != ir.DataType.INT32)
-        raise UnsupportedTypeError(name, dtype_name(dtype), ["s32"], hint="The result has that type.")
     shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    if types["dst"] == ir.DataType.INT32 and len(set(types.values())) > 1:
+        return b.typed(_rounded_to_s32(b, _BINARY[kind], src_0, src_1), None, shape)
     return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op(_BINARY[kind], x, y)), None, shape)
+
+
+def _rounded_to_s32(b: Builder, op_type: str, *inputs: ir.Value) -> ir.Value:
+    """Computes in float32, rounds to nearest even and saturates."""
+    result = b.op(op_type, *(b.cast(value, ir.DataType.FLOAT) for value in inputs))
+    low, high = (b.constant(limit, np.float32) for limit in _S32)
+    return b.op("Cast", b.op("Clip", b.op("Round", result), low, high), to=int(ir.DataType.INT32))
 
 
 @REGISTRY.lowering("SquaredDifference")

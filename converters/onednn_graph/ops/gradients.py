@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.onednn_graph.dtypes import computed, one_type
-from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, rank_of, same_dims
+from ortconv.converters.onednn_graph.layout import DataFormat, Dims, known_dims, rank_of, same_dims
 from ortconv.converters.onednn_graph.ops.elementwise import per_channel
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -200,9 +200,8 @@ def prelu_backward(
         raise ShapeError("slope", shape, "a known shape is required: diff_slope is summed to it.")
     x, g = (b.cast(value, ir.DataType.FLOAT) for value in (src, diff_dst))
     aligned = per_channel(b, "slope", b.cast(slope, ir.DataType.FLOAT), src, data_format)
-    sizes = known_dims(aligned)
-    assert sizes is not None
-    sizes = [1] * (rank - len(sizes)) + sizes
+    broadcast = known_dims(aligned) or []
+    sizes: Dims = [*[1] * (rank - len(broadcast)), *broadcast]
     summed = [axis for axis in range(rank) if sizes[axis] == 1 and dims[axis] != 1]
     m = _Math(b, ir.DataType.FLOAT)
     positive = m("Greater", x, 0.0)
@@ -211,7 +210,7 @@ def prelu_backward(
     if summed:
         diff_slope = b.op("ReduceSum", diff_slope, b.constant(summed), keepdims=1)
     if sizes != shape:
-        diff_slope = b.op("Reshape", diff_slope, b.constant(shape))
+        diff_slope = b.op("Reshape", diff_slope, b.constant([dim for dim in shape if isinstance(dim, int)]))
     results = (b.typed(diff_src, ir.DataType.FLOAT, src.shape), b.typed(diff_slope, ir.DataType.FLOAT, slope.shape))
     return b.cast(results[0], dtype), b.cast(results[1], dtype)
 

@@ -81,6 +81,10 @@ class Call:
 
 
 def stored(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Rounds a result to an element type."""
+    """Rounds a result to an element type; to integers to nearest even, with saturation."""
+    array = np.asarray(array)
+    if dtype in ("s32", "s8", "u8") and array.dtype.kind == "f":
+        info = np.iinfo(DTYPES[dtype])
+        array = np.clip(np.rint(array), info.min, info.max)
     with np.errstate(all="ignore"):
-        return np.asarray(array).astype(DTYPES[dtype])
+        return array.astype(DTYPES[dtype])
