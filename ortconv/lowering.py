@@ -16,6 +16,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
+import onnx.defs
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Options, Step
@@ -38,6 +39,9 @@ How = Literal["exact", "composed", "plugin"]
 
 LoweringFunction = Callable[..., "ir.Value | tuple[ir.Value, ...]"]
 _F = TypeVar("_F", bound=LoweringFunction)
+
+_ONE_OP = re.compile(r"(\w+)(?:[.;:]| with )")
+"""How the docstring of a lowering begins that emits one node, in the variant that models use most."""
 
 _REPORTED = 100
 """After how many nodes progress is reported."""
@@ -74,7 +78,7 @@ class Lowering:
     inputs: tuple[tuple[str, bool], ...]
     variadic: bool
     attributes: Mapping[str, tuple[object, object]]
-    how: How = "composed"
+    how: How
 
     @property
     def versions(self) -> str:
@@ -115,7 +119,7 @@ class Registry:
         self._refusals: dict[str, Refusal] = {}
 
     def lowering(
-        self, *op_types: str, since: int = 1, until: int | None = None, how: How = "composed"
+        self, *op_types: str, since: int = 1, until: int | None = None, how: How | None = None
     ) -> Callable[[_F], _F]:
         """Registers the decorated function for one or more op types.
 
@@ -124,7 +128,9 @@ class Registry:
             since: First op version it covers.
             until: Last op version it covers; by default `since` alone. A version that nobody has looked at is refused,
                 not taken for an older one.
-            how: What the op becomes, in the variant that models use most.
+            how: What the op becomes, in the variant that models use most. By default what the docstring says: "exact"
+                if it begins with the name of an ONNX op alone or followed by a semicolon, a colon or "with", else
+                "composed".
         """
         last = since if until is None else until
 
@@ -379,7 +385,7 @@ def _merged(computed: ir.Shape | None, value: SourceValue) -> ir.Shape:
     return ir.Shape(dims)
 
 
-def _describe(op_type: str, since: int, until: int, function: LoweringFunction, how: How) -> Lowering:
+def _describe(op_type: str, since: int, until: int, function: LoweringFunction, how: How | None) -> Lowering:
     hints = typing.get_type_hints(function)
     inputs: list[tuple[str, bool]] = []
     attributes: dict[str, tuple[object, object]] = {}
@@ -392,6 +398,9 @@ def _describe(op_type: str, since: int, until: int, function: LoweringFunction, 
             inputs.append((name, True))
         else:
             inputs.append((name, parameter.default is not inspect.Parameter.empty))
+    if how is None:
+        first = _ONE_OP.match(inspect.getdoc(function) or "")
+        how = "exact" if first is not None and onnx.defs.has(first[1]) else "composed"
     return Lowering(op_type, since, until, function, tuple(inputs), variadic, attributes, how)
 
 

@@ -198,6 +198,28 @@ def test_unknown_op_is_refused() -> None:
     assert isinstance(error, UnsupportedOpError)
 
 
+@pytest.mark.parametrize(
+    ("doc", "expected"),
+    [
+        ("Relu.", "exact"),
+        ("Pad; symmetric as Concat.", "exact"),
+        ("Conv with explicit pads.", "exact"),
+        ("Reshape, Transpose, Reshape.", "composed"),
+        ("A formula of Erf.", "composed"),
+        ("Nonsense.", "composed"),
+    ],
+)
+def test_docstring_says_how_an_op_is_converted(doc: str, expected: str) -> None:
+    def lowering(b: Builder, x: ir.Value, /) -> ir.Value:
+        return x
+
+    lowering.__doc__ = doc
+    registry = Registry("Test", coerce_typed)
+    registry.lowering("Op")(lowering)
+    registry.lowering("Other", how="plugin")(lowering)
+    assert [each.how for each in registry] == [expected, "plugin"]
+
+
 def test_op_refused_with_a_reason_says_it() -> None:
     error = refusal(node("Dice", [value("x")], [value("y")]))
     assert isinstance(error, UnsupportedOpError)

@@ -12,7 +12,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
 
 
-@REGISTRY.lowering("MatMul")
+@REGISTRY.lowering("MatMul", how="exact")
 def matmul(
     b: Builder, a: ir.Value, c: ir.Value, /, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
