@@ -14,6 +14,8 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/widen/widen_neon.cc
   kernels/parts/parts.cc
   kernels/conv_transpose/parts_stages.cc
+  kernels/activate/activate.cc
+  kernels/activate/activate_generic.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
@@ -21,11 +23,13 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/columns.cc
   kernels/conv_transpose/driver.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX2
+  kernels/activate/activate_avx2.cc
   kernels/gemm/gemm_avx2.cc
   kernels/interleave/interleave_avx2.cc
   kernels/transpose/transpose_avx2.cc
   kernels/widen/widen_avx2.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512
+  kernels/activate/activate_avx512.cc
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc
   kernels/transpose/transpose_avx512.cc

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/element.h"
 
@@ -48,6 +49,11 @@ inline __m256i rounded(Bfloat16, __m512 v) {
   const __m512i upper_halves = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,       //
                                                 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
   return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, result));
+}
+
+inline __m512 widened(Float16, __m256i bits) { return _mm512_cvtph_ps(bits); }
+inline __m512 widened(Bfloat16, __m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
 inline void store(float* out, __m512 v) { _mm512_storeu_ps(out, v); }

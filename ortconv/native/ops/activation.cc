@@ -4,6 +4,7 @@
 
 #include "base/float16.h"
 #include "ops/parallel.h"
+#include "ops/problem.h"
 
 namespace ortconv {
 namespace {

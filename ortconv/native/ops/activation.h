@@ -5,9 +5,10 @@
 #include <limits>
 
 #include "base/dtype.h"
-#include "ops/problem.h"
 
 namespace ortconv {
+
+struct Parallel;
 
 struct Activation {
   float slope = 1;

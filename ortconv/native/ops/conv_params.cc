@@ -211,6 +211,7 @@ ConvProblem weight_problem(const ConvAttributes& a, const Shape& w) {
   ConvProblem p;
   p.ndims = ndims;
   p.g = a.group;
+  p.activation = a.activation;
   if (logical[0] % a.group != 0) {
     fail("input W has shape ", to_string(w), ", that is ", logical[0], a.transposed() ? " input" : " output",
          " channels on axis ", a.w_perm[0], "; allowed: a multiple of group=", a.group, ".");

@@ -49,8 +49,8 @@ AutoPad parse_auto_pad(const std::string& text);
 // From slope, minimum and maximum; refuses any other list.
 Activation parse_activation(const std::vector<float>& values);
 
-// The part of the problem that the weights alone decide: ndims, g, oc, ic, ker, stride, dilation and the weight
-// strides.
+// The part of the problem that the weights and attributes alone decide: ndims, g, oc, ic, ker, stride, dilation, the
+// weight strides and the activation.
 ConvProblem weight_problem(const ConvAttributes& attributes, const Shape& w);
 
 // Completes weight_problem's result for one run. `bias` is null when the input is absent; `output_shape` is null but

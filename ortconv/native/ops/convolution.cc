@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ops/activation.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
 
@@ -10,6 +11,12 @@ namespace ortconv {
 namespace {
 
 bool is_empty(const int64_t* sizes, int count) { return std::find(sizes, sizes + count, 0) != sizes + count; }
+
+int64_t dst_count(const ConvProblem& p) {
+  int64_t count = p.mb * p.oc;
+  for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
+  return count;
+}
 
 bool output_is_empty(const ConvProblem& p) { return p.mb == 0 || p.oc == 0 || is_empty(p.dst_size, p.ndims); }
 
@@ -46,18 +53,18 @@ size_t Convolution::scratch_bytes(const ConvProblem& problem, int threads) const
 void Convolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
                       void* scratch, const Parallel& parallel) const {
   if (output_is_empty(problem)) return;
-  if (nothing_to_sum(op_, problem)) {
-    reference::run(dtype_, op_, problem, src, nullptr, bias, dst, parallel);
-  } else if (fast_ != nullptr) {
+  const bool sums = !nothing_to_sum(op_, problem);
+  if (sums && fast_ != nullptr) {
     fast_->run(problem, src, wei, bias, dst, scratch, parallel);
-  } else {
-    const void* packed = packed_.get();
-    if (packed == nullptr) {
-      reference::pack_weights(dtype_, op_, problem, wei, scratch, parallel);
-      packed = scratch;
-    }
-    reference::run(dtype_, op_, problem, src, packed, bias, dst, parallel);
+    return;
   }
+  const void* packed = sums ? packed_.get() : nullptr;
+  if (sums && packed == nullptr) {
+    reference::pack_weights(dtype_, op_, problem, wei, scratch, parallel);
+    packed = scratch;
+  }
+  reference::run(dtype_, op_, problem, src, packed, bias, dst, parallel);
+  activate(dtype_, problem.activation, dst, dst_count(problem), parallel);
 }
 
 bool is_small(kernels::Op op, const ConvProblem& p) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "ops/activation.h"
+
 namespace ortconv {
 
 // Spatial axes supported (tensors of rank 3 to 8).
@@ -31,6 +33,8 @@ struct ConvProblem {
   int64_t src_n = 0, src_c = 0, src_x[kMaxSpatial] = {};
   int64_t wei_0 = 0, wei_1 = 0, wei_x[kMaxSpatial] = {};  // strides of the first and second logical weight axis
   int64_t dst_n = 0, dst_c = 0, dst_x[kMaxSpatial] = {};
+
+  Activation activation;  // of every element of dst, after it is rounded to its type
 };
 
 // Runs fn(arg, i) for every i in [0, n), possibly on several threads; returns when all have run.

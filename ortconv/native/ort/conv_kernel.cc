@@ -1,7 +1,5 @@
 #include "ort/conv_kernel.h"
 
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include "ops/parallel.h"
@@ -89,8 +87,6 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   const Scratch scratch(api_, context, y, convolution.scratch_bytes(problem, parallel.threads));
   convolution.run(problem, data_of(api_, in.x), w, in.b != nullptr ? data_of(api_, in.b) : nullptr, data_of(api_, y),
                   scratch.data(), parallel);
-  const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<int64_t>());
-  activate(dtype_, attributes_.activation, data_of(api_, y), count, parallel);
 }
 
 }  // namespace ortconv

@@ -42,6 +42,7 @@ struct Case {
   ConvProblem problem(DataType dtype) const {
     ConvAttributes a = attributes;
     a.accumulation_type = static_cast<int64_t>(accumulation_type(dtype));
+    if (accumulation_type(dtype) != DataType::kFloat) a.activation = Activation();
     check_attributes(a, dtype);
     ConvProblem p = weight_problem(a, w);
     const Shape b = {p.oc};
@@ -55,7 +56,8 @@ struct Case {
                           to_string(a.strides), " dilations ", to_string(a.dilations), " pads ", to_string(a.pads),
                           " output_padding ", to_string(a.output_padding), " auto_pad ", static_cast<int>(a.auto_pad),
                           " group ", a.group, " perms ", to_string(a.x_perm), to_string(a.w_perm), to_string(a.y_perm),
-                          " output_shape ", output_shape ? to_string(*output_shape) : "none", bias ? " bias" : "");
+                          " output_shape ", output_shape ? to_string(*output_shape) : "none", bias ? " bias" : "",
+                          a.activation.is_identity() ? "" : " activation");
   }
 };
 
@@ -100,6 +102,7 @@ class CaseMaker {
       std::fill(a.pads.begin(), a.pads.end(), 0);
     }
     c.bias = draw(0, 1) == 0;
+    if (draw(0, 2) == 0) a.activation = {0.25f, -6.0f, 12.0f};
     c.x = c.w = Shape(ndims + 2);
     for (int i = 0; i < ndims + 2; ++i) {
       c.x[a.x_perm[i]] = x[i];
@@ -216,7 +219,10 @@ std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const 
             sum += widen(src[n * p.src_n + ic * p.src_c + from]) * widen(wei[w + with]);
           }
         }
-        dst[n * p.dst_n + oc * p.dst_c + offset(y, p.dst_x)] = narrow<T>(sum);
+        T& out = dst[n * p.dst_n + oc * p.dst_c + offset(y, p.dst_x)];
+        out = narrow<T>(sum);
+        if (!p.activation.is_identity())
+          out = narrow<T>(static_cast<Wide<T>>(p.activation(static_cast<float>(widen(out)))));
       }
     }
   } while (next(&y, p.dst_size));

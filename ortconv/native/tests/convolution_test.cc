@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "ops/activation.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
 #include "tests/cases.h"
@@ -93,6 +94,7 @@ void check_reference(const Case& c, const ConvProblem& p, const Data<T>& data, D
   reference::pack_weights(dtype, c.op(), p, data.wei.data(), packed.data(), parallel);
   std::vector<T> dst = data.all_ones();
   reference::run(dtype, c.op(), p, data.src.data(), packed.data(), data.bias_data(), dst.data(), parallel);
+  activate(dtype, p.activation, dst.data(), static_cast<int64_t>(dst.size()), parallel);
   EXPECT(data.equals(dst), "reference, type ", static_cast<int>(dtype), ", ", c.describe());
 }
 

@@ -212,6 +212,22 @@ void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums
   });
 }
 
+// Applies the activation to the sums of `count` channels.
+template <class T>
+void activate_sums(const Plan& plan, const ConvProblem& p, const Sums<float>& sums, int64_t count) {
+  const int last = p.ndims - 1;
+  for_each_line(p, sums.x, [&](int64_t n, int64_t, int64_t offset) {
+    for (int64_t oc = 0; oc < count; ++oc) {
+      float* row = sums.data + n * sums.n + oc * sums.c + offset;
+      // One call per element where they are not next to each other.
+      const int64_t length = sums.x[last] == 1 ? p.dst_size[last] : 1;
+      for (int64_t y = 0; y < p.dst_size[last]; y += length) {
+        plan.activate->run<T>(p.activation, 0.0f, length, row + y * sums.x[last]);
+      }
+    }
+  });
+}
+
 // The B operand of one item: `whole` columns that are read from the weights themselves, if they can be, and `padded`
 // ones that are copied with zeros after them.
 template <class T>
@@ -283,6 +299,9 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
       add_columns(plan, p, tap_rows, count, buffer + r * pitch, oc_count, sums);
     }
     a += rows * plan.ic;
+  }
+  if constexpr (!std::is_same_v<T, double>) {  // which have no activation
+    if (!p.activation.is_identity()) activate_sums<T>(plan, p, sums, oc_count);
   }
   if constexpr (!std::is_same_v<T, Cell>) round_sums(plan, p, sums, oc_count, dst);
 }

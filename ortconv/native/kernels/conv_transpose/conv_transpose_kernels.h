@@ -35,7 +35,7 @@ bool all_finite(Op op, const ConvProblem& static_part, DataType dtype, const voi
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
-// Computes dst. wei is that of make_plan(), if it had any; bias may be null.
+// Computes dst, activated. wei is that of make_plan(), if it had any; bias may be null.
 // No heap use; the result does not depend on the number of threads.
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel);

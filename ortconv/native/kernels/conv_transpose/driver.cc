@@ -180,6 +180,19 @@ bool src_suits_parts(const Run& run) {
   return largest == 0 || (largest >= kSmallestLargest && largest <= kLargest);
 }
 
+// Adds the bias to the sums of dst channels [oc_begin, oc_begin + oc_count), and applies the activation.
+template <class T>
+void activate_tile(const Run& run, const Unit& unit, int64_t oc_begin, int64_t oc_count, int64_t columns,
+                   Sum<T>* tile) {
+  const int64_t pitch = run.geometry.columns;
+  const auto* bias = static_cast<const float*>(run.bias);
+  for (int64_t oc = oc_begin; oc < oc_begin + oc_count; ++oc) {
+    for (int64_t cls = 0; cls < unit.num_classes; ++cls, tile += pitch) {
+      run.plan.activate->run<T>(run.problem.activation, bias == nullptr ? 0.0f : bias[oc], columns, tile);
+    }
+  }
+}
+
 // The work items [begin, end), whose order is group, block of positions, range of dst channels.
 template <class T>
 void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
@@ -195,6 +208,7 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
                          reinterpret_cast<const Cell**>(slice + geo.slice_rows)};
   const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                                     reinterpret_cast<Cell*>(slice + geo.slice_lines)};
+  const bool activates = !run.problem.activation.is_identity();
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
   for (int64_t item = begin; item < end; ++item) {
@@ -232,9 +246,13 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
           if (!in_parts) {
             multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
           }
-          const int64_t oc = plan.block_begin(b);
-          scatter(stage, unit, segments, num_segments, tile, block.group * plan.oc + oc, plan.block_begin(b_end) - oc,
-                  static_cast<const Cell*>(run.bias), static_cast<T*>(run.dst));
+          const int64_t oc_count = plan.block_begin(b_end) - plan.block_begin(b);
+          const int64_t oc = block.group * plan.oc + plan.block_begin(b);
+          if constexpr (!std::is_same_v<T, double>) {  // which have no activation
+            if (activates) activate_tile<T>(run, unit, oc, oc_count, width, tile);
+          }
+          scatter(stage, unit, segments, num_segments, tile, oc, oc_count,
+                  activates ? nullptr : static_cast<const Cell*>(run.bias), static_cast<T*>(run.dst));
         }
       }
     }

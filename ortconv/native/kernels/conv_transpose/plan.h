@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/activate/activate.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
@@ -114,6 +115,7 @@ struct Plan {
   const InterleaveKernel* interleave;
   const TransposeKernel* transpose;
   const WidenKernel* widen;
+  const ActivateKernel* activate;
 
   int64_t wei_0, wei_1;
   bool may_use_columns = true;  // tests pin it

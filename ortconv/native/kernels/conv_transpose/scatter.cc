@@ -5,6 +5,8 @@
 namespace ortconv::kernels {
 namespace {
 
+constexpr float kNoBias = -0.0f;  // adding it changes nothing, zeros included
+
 // How a row of dst divides into groups of one element per phase, of which the first and the last may be cut.
 struct Cut {
   int64_t head_begin, head_end;  // elements of the first group, if it is cut
@@ -105,7 +107,7 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
       for (int64_t oc = 0; oc < oc_count; ++oc) {
         const Sum<T>* row = tile + (oc * unit.num_classes + outer * phases) * columns + seg->column;
         for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
-        const Sum<T> b = bias == nullptr ? 0 : bias[oc_begin + oc];
+        const Sum<T> b = bias == nullptr ? kNoBias : bias[oc_begin + oc];
         T* out = dst + at + oc * p.dst_c;
         if (dst_x == 1) {
           write_row(plan.interleave->to<T>(), rows, phases, cut, b, out, s.geometry.store);

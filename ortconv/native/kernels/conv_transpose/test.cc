@@ -30,7 +30,7 @@ struct Shape {
   Op op = Op::kConvTranspose;
   std::vector<int64_t> src, ker, stride, dilation, pad, pad_end;  // pad_end may be negative: dst beyond the full extent
   int64_t mb = 1, g = 1, ic = 1, oc = 1;
-  bool bias = true, nxc = false, constant = true;
+  bool bias = true, nxc = false, constant = true, activated = false;
 
   std::string describe() const {
     std::string s = op == Op::kConv ? "conv" : "convtr";
@@ -40,7 +40,8 @@ struct Shape {
     };
     add("mb g ic oc", {mb, g, ic, oc});
     add("src", src), add("ker", ker), add("stride", stride), add("dil", dilation), add("pad", pad), add("end", pad_end);
-    return s + (bias ? " bias" : "") + (nxc ? " nxc" : "") + (constant ? "" : " run-time weights");
+    return s + (bias ? " bias" : "") + (nxc ? " nxc" : "") + (constant ? "" : " run-time weights") +
+           (activated ? " activated" : "");
   }
 };
 
@@ -63,8 +64,15 @@ void threaded(void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
   for (std::thread& t : pool) t.join();
 }
 
+constexpr Activation kActivation{0.25f, -0.5f, 3.0f};
+
+double activated(double value) {
+  return std::clamp<double>(value < 0 ? value * kActivation.slope : value, kActivation.minimum, kActivation.maximum);
+}
+
 ConvProblem problem_of(const Shape& s) {
   ConvProblem p;
+  if (s.activated) p.activation = kActivation;
   p.ndims = static_cast<int>(s.src.size());
   p.mb = s.mb, p.g = s.g, p.ic = s.ic, p.oc = s.oc;
   int64_t src_points = 1, dst_points = 1, taps = 1;
@@ -222,10 +230,12 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
       const double b = s.bias ? widen(bias[i % p.dst_n / p.dst_c % s.oc]) : 0.0;
       const double terms = static_cast<double>(s.ic / s.g * taps) + 2;
+      const double exact = s.activated ? activated(want[i] + b) : want[i] + b;
       const double sums = 2 * std::numeric_limits<Sum<T>>::epsilon() * terms * (magnitude[i] + std::fabs(b)) + 1e-30;
       const Rounding last = rounding(T());
-      const double bound = sums + last.relative * (std::fabs(want[i] + b) + sums) + last.least;
-      if (!(std::fabs(widen(dst[16 + i]) - (want[i] + b)) <= bound)) bad = i;
+      const double rounds = s.activated ? 2 : 1;
+      const double bound = sums + rounds * (last.relative * (std::fabs(want[i] + b) + sums) + last.least);
+      if (!(std::fabs(widen(dst[16 + i]) - exact) <= bound)) bad = i;
     }
     for (int i = 0; i < 16; ++i) {
       if (widen(dst[i]) != widen(guard) || widen(dst[dst.size() - 1 - i]) != widen(guard)) bad = -2;
@@ -306,6 +316,7 @@ std::vector<Shape> shapes(int random_count) {
     s.bias = random() % 2;
     s.nxc = random() % 4 == 0;
     s.constant = random() % 3 != 0;
+    s.activated = random() % 3 == 0;
     for (int a = 0; a < ndims; ++a) {
       s.src.push_back(pick({1, 2, 3, 5, 7, 8, 11, 13, 17}));
       if (ndims <= 2 && random() % 8 == 0) s.src.back() = 37;
@@ -402,8 +413,10 @@ int main(int argc, char** argv) {
     const ConvProblem p = problem_of(s);
     if (std::any_of(p.dst_size, p.dst_size + p.ndims, [](int64_t size) { return size < 0; })) continue;
     for (const DataType dtype : {DataType::kFloat, kOthers[count++ % std::size(kOthers)]}) {
+      Shape typed = s;
+      typed.activated = s.activated && dtype != DataType::kDouble;  // which has no activation
       with_float_type(dtype, [&](auto zero) {
-        const Example<decltype(zero)> example(s);
+        const Example<decltype(zero)> example(typed);
         check(example, dtype, ArchFlags{}, "portable");
         ArchFlags avx2;
         avx2.avx2_fma = true;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "kernels/vector_avx2.h"
 #include "kernels/widen/widen.h"
 
 namespace ortconv::kernels {
@@ -11,21 +12,16 @@ namespace {
 
 constexpr int64_t kLanes = 8;
 
-__m256 widened(Float16, __m128i bits) { return _mm256_cvtph_ps(bits); }
-__m256 widened(Bfloat16, __m128i bits) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-}
-
 template <class T>
 void widen(const T* src, int64_t n, float* dst) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    _mm256_storeu_ps(dst + i, widened(T(), _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i))));
+    _mm256_storeu_ps(dst + i, avx2::widened(T(), _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i))));
   }
   if (i == n) return;
   __m128i bits = _mm_setzero_si128();
   std::memcpy(&bits, src + i, (n - i) * sizeof(T));
-  const __m256 last = widened(T(), bits);
+  const __m256 last = avx2::widened(T(), bits);
   std::memcpy(dst + i, &last, (n - i) * sizeof(float));
 }
 

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/vector_avx512.h"
 #include "kernels/widen/widen.h"
 
 namespace ortconv::kernels {
@@ -9,20 +10,15 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-__m512 widened(Float16, __m256i bits) { return _mm512_cvtph_ps(bits); }
-__m512 widened(Bfloat16, __m256i bits) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-}
-
 template <class T>
 void widen(const T* src, int64_t n, float* dst) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    _mm512_storeu_ps(dst + i, widened(T(), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i))));
+    _mm512_storeu_ps(dst + i, avx512::widened(T(), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i))));
   }
   if (i == n) return;
   const __mmask16 rest = static_cast<__mmask16>((1u << (n - i)) - 1);
-  _mm512_mask_storeu_ps(dst + i, rest, widened(T(), _mm256_maskz_loadu_epi16(rest, src + i)));
+  _mm512_mask_storeu_ps(dst + i, rest, avx512::widened(T(), _mm256_maskz_loadu_epi16(rest, src + i)));
 }
 
 }  // namespace
