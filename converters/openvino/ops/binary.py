@@ -20,13 +20,11 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
-    name,
     require,
     saturated,
     saturates,
 )
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import UnsupportedTypeError
 
 Emit = Callable[[Builder, ir.Value, ir.Value], ir.Value]
 
@@ -142,19 +140,15 @@ def _floor_mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @_binary("Power")
 def _power(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Pow; on 64-bit integers repeated Mul."""
+    """Pow; repeated Mul of 64-bit integers with a constant exponent."""
     if x.dtype not in (ir.DataType.INT64, ir.DataType.UINT64):
         return apply(b, "Pow", x, y)
-    # ONNX Runtime's Pow of 64-bit integers goes by way of doubles.
+    # ONNX Runtime's Pow of 64-bit integers goes by way of doubles; OpenVINO's CPU plugin has 32 bits.
     exponent = b.array(y)
     if exponent is None or exponent.size != 1 or not 1 <= exponent.item() <= _LARGEST_EXPONENT:
-        exact = [name(dtype) for dtype in (*FLOATS, *INTEGERS) if dtype in FLOATS or dtype.bitwidth < 64]
-        raise UnsupportedTypeError(
-            "input 0",
-            name(x.dtype),
-            exact,
-            hint=f"64-bit integers are raised only to one constant power, from 1 to {_LARGEST_EXPONENT}.",
-        )
+        b.warn("64-bit integers: powers beyond 2^53 are rounded; OpenVINO's CPU plugin keeps 32 bits")
+        wide = [b.cast(operand, ir.DataType.INT64) for operand in (x, y)]
+        return b.cast(b.typed(b.op("Pow", *wide), ir.DataType.INT64, None), dtype_of(x))
     base = b.op("Expand", x, b.constant([1] * exponent.ndim)) if exponent.ndim else x
     result = _raised(b, base, int(exponent.item()))
     return b.op("Identity", x) if result is x else result

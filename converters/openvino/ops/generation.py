@@ -34,4 +34,4 @@ def _range(b: Builder, *bounds: ir.Value) -> ir.Value:
         value if value.shape == () else b.typed(b.op("Reshape", value, b.constant([])), value.dtype, ())
         for value in bounds
     ]
-    return compute(b, lambda *values: b.op("Range", *values), *scalars, kernels=("Range",))
+    return compute(b, lambda *values: b.op("Range", *values), *scalars, kernels=("Range",), modular=True)

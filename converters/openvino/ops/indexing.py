@@ -130,18 +130,14 @@ def strided_slice(
             raise ShapeError(label, bound.shape, f"begin has {count} entries.")
     from_start, to_end, new, shrink, ellipsis = flags
     steps = _steps(data, new, shrink, ellipsis)
-    strides = (1,) * count if stride is None else constant_ints(b, stride, "stride")
-    step = [1 if shrink[i] else strides[i] for i in steps.sliced]
-    if 0 in step:
-        raise ConversionError(f"input stride = {list(strides)} is not supported; allowed: strides that are not 0.")
-    open_start = [_INT64.max if size < 0 else 0 for size in step]
-    open_end = [_INT64.min if size < 0 else _INT64.max for size in step]
+    known = (1,) * count if stride is None else known_ints(b, stride)
+    step, open_start, open_end = _strides(b, stride, known, steps.sliced, shrink)
     starts = _bounds(b, begin, steps.sliced, [from_start[i] for i in steps.sliced], open_start)
     ends = _bounds(b, end, steps.sliced, [to_end[i] for i in steps.sliced], open_end)
     ends = _single_elements(b, starts, ends, [shrink[i] for i in steps.sliced])
     value = data
     if steps.sliced:
-        value = b.op("Slice", value, starts, ends, b.constant(steps.axes), b.constant(step))
+        value = b.op("Slice", value, starts, ends, b.constant(steps.axes), step)
     if steps.shrunk:
         value = b.op("Squeeze", value, b.constant(steps.shrunk))
     if steps.created:
@@ -181,15 +177,35 @@ def _steps(data: ir.Value, new: list[bool], shrink: list[bool], ellipsis: list[b
     return steps
 
 
-def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], open_bound: list[int]) -> ir.Value:
-    """Returns the bounds of the chosen steps, those that a mask opens replaced."""
-    known = known_ints(b, bound)
+def _strides(
+    b: Builder, stride: ir.Value | None, known: Ints | None, chosen: list[int], shrink: list[bool]
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Returns the strides of the chosen steps, and the bounds of steps that a mask opens."""
     if known is not None:
+        step = [1 if shrink[i] else known[i] for i in chosen]
+        if 0 in step:
+            raise ConversionError(f"input stride = {list(known)} is not supported; allowed: strides that are not 0.")
+        start = [_INT64.max if size < 0 else 0 for size in step]
+        end = [_INT64.min if size < 0 else _INT64.max for size in step]
+        return b.constant(step, np.int64), b.constant(start, np.int64), b.constant(end, np.int64)
+    assert stride is not None
+    single = b.constant(np.array([shrink[i] for i in chosen]))
+    taken = b.op("Gather", int64_vector(b, stride), b.constant(chosen, np.int64))
+    size = b.op("Where", single, b.constant([1]), taken)
+    back = b.op("Less", size, b.constant([0]))
+    start = b.op("Where", back, b.constant([_INT64.max]), b.constant([0]))
+    return size, start, b.op("Where", back, b.constant([_INT64.min]), b.constant([_INT64.max]))
+
+
+def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], opened: ir.Value) -> ir.Value:
+    """Returns the bounds of the chosen steps, those that a mask opens replaced."""
+    known, open_bound = known_ints(b, bound), known_ints(b, opened)
+    if known is not None and open_bound is not None:
         return b.constant([open_bound[k] if masked[k] else known[i] for k, i in enumerate(chosen)], np.int64)
-    taken = b.op("Gather", int64_vector(b, bound), b.constant(chosen))
+    taken = b.op("Gather", int64_vector(b, bound), b.constant(chosen, np.int64))
     if not any(masked):
         return taken
-    return b.op("Where", b.constant(masked), b.constant(open_bound), taken)
+    return b.op("Where", b.constant(masked), opened, taken)
 
 
 def _single_elements(b: Builder, starts: ir.Value, ends: ir.Value, shrunk: list[bool]) -> ir.Value:

@@ -8,10 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
 from ortconv.converters.openvino.ops.types import compute
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ConversionError, ShapeError
+from ortconv.errors import ShapeError
 
 __all__ = ["pad_zeros"]
 
@@ -38,7 +39,7 @@ def pad(
                 raise ShapeError(label, [len(sizes)], f"data has {len(data.shape)} axes.")
         return _crop(b, _grow(b, data, begin, end, pad_value, pad_mode), begin, end)
     if pad_mode == "symmetric":
-        raise ConversionError("pad_mode symmetric with pads computed at run time is not supported; allowed: constants.")
+        return _mirrored(b, data, int64_vector(b, pads_begin), int64_vector(b, pads_end))
     front, back, zero = int64_vector(b, pads_begin), int64_vector(b, pads_end), b.constant([0])
     positive = b.op("Concat", b.op("Max", front, zero), b.op("Max", back, zero), axis=0)
     padded = _pad(b, data, positive, pad_value, pad_mode)
@@ -95,4 +96,19 @@ def _mirror(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
             parts.append(b.op("Slice", value, *bounds, along, backwards))
         if len(parts) > 1:
             value = b.op("Concat", *parts, axis=axis)
+    return value
+
+
+def _mirrored(b: Builder, data: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
+    """Mirrors or crops both edges of each axis by sizes of the run: a Gather of positions that go to and fro."""
+    value = data
+    one = b.constant(1)
+    for axis in range(rank_of(data, "data")):
+        size = b.op("Squeeze", b.op("Shape", data, start=axis, end=axis + 1), b.constant([0]))
+        front, back = (b.op("Gather", pads, b.constant(axis)) for pads in (begin, end))
+        places = b.op("Range", b.op("Neg", front), b.op("Add", size, back), one)
+        double = b.op("Mul", size, b.constant(2))
+        turned = b.op("Mod", places, double)
+        reflected = b.op("Sub", b.op("Sub", double, one), turned)
+        value = b.op("Gather", value, b.op("Where", b.op("Less", turned, size), turned, reflected), axis=axis)
     return value

@@ -6,6 +6,7 @@ which is exact, and those of 64 bits without Reduce ops.
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
@@ -19,7 +20,6 @@ from ortconv.converters.openvino.ops.types import (
     dtype_of,
     name,
     require,
-    rounded,
     saturated,
     saturates,
 )
@@ -42,7 +42,10 @@ def _register(
             return _over_nothing(b, onnx_op, data)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
             return _integer(b, onnx_op, data, axes, keep_dims)
-        result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
+        if data.dtype == ir.DataType.UINT64:
+            result = _extreme_u64(b, onnx_op, data, axes, keep_dims)
+        else:
+            result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
         return result if keep_dims or b.array(axes) is not None else with_axes(b, result, data, axes, -1)
 
     lower.__doc__ = f"{onnx_op}; Identity for an empty list of axes."
@@ -52,6 +55,14 @@ def _register(
 def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     along = int64_vector(b, axes)
     return b.typed(b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1), x.dtype, None)
+
+
+def _extreme_u64(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    """Reduces as int64, moved by half of the range so that the order stays."""
+    half = b.constant(np.array(-(2**63)))
+    moved = b.typed(b.op("Add", b.cast(data, _I64), half), _I64, data.shape)
+    best = b.typed(b.op("Add", _reduce(b, onnx_op, moved, axes, keep_dims), half), _I64, None)
+    return b.cast(best, ir.DataType.UINT64)
 
 
 def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
@@ -65,7 +76,9 @@ def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
 def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     dtype = dtype_of(data)
     if onnx_op == "ReduceL2":
-        return rounded(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
+        b.warn("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
+        root = _reduce(b, onnx_op, b.cast(data, ir.DataType.FLOAT), axes, keep_dims)
+        return b.op("Cast", root, to=int(dtype))
     if onnx_op in _SUMS and saturates(b, dtype):
         return saturated(b, _reduce(b, onnx_op, b.cast(data, ir.DataType.INT32), axes, keep_dims), dtype)
     inner = "ReduceSum" if onnx_op == "ReduceMean" else onnx_op

@@ -8,8 +8,7 @@ import pytest
 from openvino import opset1, opset5
 
 from ortconv.api import conversion
-from ortconv.errors import UnsupportedTypeError
-from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
 
 F32 = np.float32
 BFLOAT16_UNITS = 4 * 2.0**16
@@ -85,6 +84,8 @@ def _rows() -> list[Row]:
         Row("power f32", opset1.power, [[numbers(n, 3, low=0.1), numbers(3)] for n in (2, 4)], 16),
         Row("power i32", opset1.power, [[numbers(4, dtype=np.int32), np.array([0, 1, 2, 3], np.int32)]]),
         Row("power i64", lambda x: opset1.power(x, np.array([5], np.int64)), [[numbers(4, dtype=np.int64)]]),
+        Row("power i64 of the run", opset1.power, [[numbers(4, dtype=np.int64), np.array([0, 1, 2, 3])]]),
+        Row("power u64 of the run", opset1.power, [[np.arange(4, dtype=np.uint64), np.arange(4, dtype=np.uint64)]]),
         Row("pdpd add", lambda x, y: opset1.add(x, y, "PDPD"), [[numbers(n, 3, 4), numbers(n, 1)] for n in (2, 3)]),
         Row("add without broadcasting", lambda x, y: opset1.add(x, y, "NONE"), [[numbers(2, 3), numbers(2, 3)]]),
     ]
@@ -215,19 +216,3 @@ def test_round_half_away_is_exact_where_openvino_is_not() -> None:
 def test_differences_are_warned_about(name: str, dtype: str, text: str) -> None:
     (warning,) = conversion(model_of(getattr(opset1, name), [_wide(dtype)])).warnings
     assert text in warning
-
-
-REFUSALS = [
-    Refusal(
-        "i64 to a power computed at run time",
-        opset1.power,
-        [numbers(3, dtype=np.int64), numbers(3, dtype=np.int64)],
-        UnsupportedTypeError,
-        {"input": "input 0", "dtype": "i64"},
-    ),
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_refused(refusal: Refusal) -> None:
-    assert_refused(refusal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset3, opset7, opset8, opset12, opset13, opset15, opset16
+from openvino import opset1, opset3, opset4, opset7, opset8, opset12, opset13, opset15, opset16
 
 from ortconv.api import conversion
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -334,6 +334,41 @@ def test_strided_slices_that_openvino_computes_wrongly() -> None:
         assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
 
 
+RUN_TIME = [
+    Row(
+        f"strided_slice by strides of the run, begin {begin}",
+        lambda x, a, z, s, m=begin: opset1.strided_slice(x, a, z, s, m, [0, 0]),
+        [
+            [numbers(5, 4), ints(1, 3), ints(4, 9), ints(1, 2)],
+            [numbers(6, 5), ints(-1, 0), ints(0, 4), ints(-2, 1)],
+            [numbers(6, 5), ints(4, 4), ints(-9, 1), ints(-1, -2)],
+        ],
+        0,
+    )
+    for begin in ([0, 0], [1, 0], [1, 1])
+]
+RUN_TIME += [
+    Row(
+        f"symmetric padding of {dtype} by sizes of the run",
+        lambda x, p, q: opset12.pad(x, p, q, "symmetric"),
+        [
+            [numbers(3, 4, dtype=dtype), ints(1, 2), ints(0, 1)],
+            [numbers(5, 3, dtype=dtype), ints(0, -1), ints(5, 2)],
+        ],
+        0,
+    )
+    for dtype in ("float32", "int64", "bool")
+]
+RUN_TIME.append(
+    Row("range u64", lambda a, z, s: opset4.range(a, z, s, "u64"), [[np.array(n, np.uint64) for n in (1, 9, 2)]])
+)
+
+
+@pytest.mark.parametrize("row", RUN_TIME, ids=str)
+def test_matches_openvino_by_data_of_the_run(row: Row) -> None:
+    check_row(row)
+
+
 REFUSALS = [
     Refusal(
         "transpose by an order of the run",
@@ -355,20 +390,6 @@ REFUSALS = [
         [numbers(2, 3)],
         ConversionError,
         {"problem": "indices runs from 0 to 7; allowed: -3 to 2"},
-    ),
-    Refusal(
-        "strided_slice by strides of the run",
-        lambda x, s: opset1.strided_slice(x, ints(0), ints(2), s, [0], [0]),
-        [numbers(4), ints(1)],
-        ConversionError,
-        {"problem": "input stride is computed at run time"},
-    ),
-    Refusal(
-        "symmetric padding by sizes of the run",
-        lambda x, p: opset1.pad(x, p, p, "symmetric"),
-        [numbers(4), ints(1)],
-        ConversionError,
-        {"problem": "pad_mode symmetric"},
     ),
     Refusal(
         "squeeze-15 with allow_axis_skip of a dynamic axis",
