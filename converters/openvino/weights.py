@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.precision import BITS, DTYPES
 from ortconv.errors import ModelFormatError
-from ortconv.serialization import FILE
+from ortconv.folding import FILE
 
 __all__ = ["Weights"]
 
