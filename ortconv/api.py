@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -122,25 +124,49 @@ def conversion(
     given: Tensors = tensors or {}
     if random_constants is not None and frontend.random_constants is not None:
         given = frontend.random_constants(source, random_constants, given)
+    with _uncollected():
+        return _converted(source, frontend, given, options, opset is None, progress)
+
+
+def _converted(
+    source: object, frontend: Frontend, given: Tensors, options: Options, lowest: bool, progress: Progress
+) -> Conversion:
+    """Converts a source; `lowest` asks for the oldest opset that has the nodes."""
     progress("reading", 0, 0)
     graph = frontend.read(source, given)
     lowered = lower(graph, frontend.registry, options, progress)
-    if opset is None:
+    if lowest:
         chosen = lowest_opset(lowered.graph, OPSETS.start, DEFAULT_OPSET)
         options = dataclasses.replace(options, opset=chosen)
         lowered.graph.opset_imports[""] = chosen
     model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
     model.metadata_props.update(
-        {"ortconv.source.format": graph.format, "ortconv.source.file": graph.path, "ortconv.semantics": semantics}
+        {
+            "ortconv.source.format": graph.format,
+            "ortconv.source.file": graph.path,
+            "ortconv.semantics": options.semantics,
+        }
     )
     model.metadata_props.update(graph.metadata)
     progress("checking", 0, 0)
     functions.attach(model)
     _complete_outputs(model, graph.path)
-    if target == "onnx":
+    if options.target == "onnx":
         functions.inline(model)
     checking.check(model, graph.path)
     return Conversion(graph.path, graph.format, options, model, lowered.steps, graph.notes)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keeps Python from looking for garbage again and again among the parts of a graph, which all stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def convert(
