@@ -52,11 +52,7 @@ class Magnitude {
   void see(__m512 v) {
     bits_ = _mm512_max_epu32(bits_, _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
   }
-  uint32_t largest() const {
-    uint32_t lanes[kLanes];
-    _mm512_storeu_si512(lanes, bits_);
-    return *std::max_element(lanes, lanes + kLanes);
-  }
+  uint32_t largest() const { return _mm512_reduce_max_epu32(bits_); }
 
  private:
   __m512i bits_ = _mm512_setzero_si512();
@@ -80,24 +76,25 @@ void load_cells(const SplitArgs<T>& s, int64_t begin, int64_t x, __mmask16 cells
 }
 
 // bf16 numbers are their own and only part: the channels i and i + 16 are put in pairs, and the pairs of 16 cells
-// transposed, two times 16 cells for every line of src. Returns as split().
+// transposed, two times 16 cells for every line of src. kWhole: there are kPartChannels channels. Returns as split().
+template <bool kWhole>
 uint32_t pair_cells(const SplitArgs<Bfloat16>& s) {
   constexpr int64_t kCells = 2 * kLanes;
+  const __m512i magnitude = _mm512_set1_epi16(0x7fff);
   __m512i largest = _mm512_setzero_si512();
   for (int64_t x = 0; x < s.cells; x += kCells) {
     const int64_t count = std::min(kCells, s.cells - x);
     const auto mask = static_cast<__mmask32>((uint64_t{1} << count) - 1);
     const auto load_channel = [&](int64_t channel) {
-      if (channel >= s.channels) return _mm512_setzero_si512();
+      if (!kWhole && channel >= s.channels) return _mm512_setzero_si512();
       return _mm512_maskz_loadu_epi16(mask, s.src + channel * s.channel_stride + x);
     };
     __m512 low[16], high[16];  // cells 0 to 3 of every 8, and the others
     ORTCONV_UNROLL
     for (int i = 0; i < kLanes; ++i) {
       const __m512i a = load_channel(i), b = load_channel(i + kLanes);
-      const __m512i sign = _mm512_set1_epi16(0x7fff);
-      largest = _mm512_max_epu16(largest, _mm512_and_si512(a, sign));
-      largest = _mm512_max_epu16(largest, _mm512_and_si512(b, sign));
+      largest = _mm512_max_epu16(largest, _mm512_and_si512(a, magnitude));
+      largest = _mm512_max_epu16(largest, _mm512_and_si512(b, magnitude));
       low[i] = _mm512_castsi512_ps(_mm512_unpacklo_epi16(a, b));
       high[i] = _mm512_castsi512_ps(_mm512_unpackhi_epi16(a, b));
     }
@@ -113,9 +110,8 @@ uint32_t pair_cells(const SplitArgs<Bfloat16>& s) {
     avx512::transpose16(high);
     store(high, 4);
   }
-  uint16_t halves[2 * kLanes];
-  _mm512_storeu_si512(halves, largest);
-  return static_cast<uint32_t>(*std::max_element(halves, halves + 2 * kLanes)) << 16;
+  const __m512i even = _mm512_slli_epi32(largest, 16), odd = _mm512_and_si512(largest, _mm512_set1_epi32(-65536));
+  return _mm512_reduce_max_epu32(_mm512_max_epu32(even, odd));
 }
 
 template <class T>
@@ -153,7 +149,10 @@ uint32_t split(const SplitArgs<T>& s) {
 
 uint32_t parts_split_avx512_f32(const SplitArgs<float>& s) { return split(s); }
 uint32_t parts_split_avx512_f16(const SplitArgs<Float16>& s) { return split(s); }
-uint32_t parts_split_avx512_bf16(const SplitArgs<Bfloat16>& s) { return s.cell_stride == 1 ? pair_cells(s) : split(s); }
+uint32_t parts_split_avx512_bf16(const SplitArgs<Bfloat16>& s) {
+  if (s.cell_stride != 1) return split(s);
+  return s.channels == kPartChannels ? pair_cells<true>(s) : pair_cells<false>(s);
+}
 
 }  // namespace ortconv::kernels
 
