@@ -13,7 +13,7 @@ constexpr int64_t kWeightBytes = 512 << 10;     // packed weights of one work it
 constexpr int64_t kTileBytes = 24 << 10;        // sums of one tile, meant to stay in L1
 // Tiles of so few rows are so soon done that more columns pay.
 constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
-constexpr int64_t kStreamBytes = 64 << 20;  // a dst beyond this would only evict what is still needed
+constexpr int64_t kStreamBytes = 2 << 20;  // a dst beyond this would only evict what is still needed
 // Positions of a block below which streaming the weights would cost more than the copy of src gains from L2.
 constexpr int64_t kMinPositions = 256;
 constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take the copy

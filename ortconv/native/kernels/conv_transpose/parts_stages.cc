@@ -153,15 +153,22 @@ uint32_t gather_parts(const Plan& plan, const Geometry& geo, const ConvProblem& 
       const int64_t end = std::clamp<int64_t>(floor_div(p.src_size[last] - 1 - first, step) + 1, begin, f.grid);
       const int64_t* source = sources + plane / f.num_planes * plane_rows;
       uint16_t* out = grid + plane * geo.plane_size * kPartChannels;
-      for (int64_t row = 0; row < plane_rows; ++row, out += f.grid * kPartChannels) {
+      for (int64_t row = 0, rows; row < plane_rows; row += rows, out += rows * f.grid * kPartChannels) {
+        rows = 1;
         if (source[row] == kOutside || begin == end) {
           zero(out, f.grid);
           continue;
         }
+        // Whole rows that are next to each other in src, too, are as good as one.
+        while (end - begin == f.grid && row + rows < plane_rows &&
+               source[row + rows] == source[row] + rows * f.grid * step * src_x) {
+          ++rows;
+        }
         zero(out, begin);
         const T* in = src + c * p.src_c + source[row] + (first + begin * step) * src_x;
-        largest = std::max(largest, plan.parts->split(SplitArgs<T>{in, channels, p.src_c, end - begin, step * src_x,
-                                                                   out + begin * kPartChannels, geo.part_stride}));
+        largest = std::max(largest,
+                           plan.parts->split(SplitArgs<T>{in, channels, p.src_c, (rows - 1) * f.grid + end - begin,
+                                                          step * src_x, out + begin * kPartChannels, geo.part_stride}));
         zero(out + end * kPartChannels, f.grid - end);
       }
       zero(out, geo.plane_size - plane_rows * f.grid);

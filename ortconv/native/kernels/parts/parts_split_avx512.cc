@@ -12,7 +12,6 @@ namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kAhead = 64;  // how many cells ahead src is asked for
 
 __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << std::clamp<int64_t>(n, 0, kLanes)) - 1); }
 
@@ -66,13 +65,26 @@ void load_cells(const SplitArgs<T>& s, int64_t begin, int64_t x, __mmask16 cells
   for (int i = 0; i < kLanes; ++i, in += s.channel_stride) {
     if (begin + i < s.channels) {
       v[i] = load(cells, in);
-      _mm_prefetch(reinterpret_cast<const char*>(in + kAhead), _MM_HINT_T0);
       seen.see(v[i]);
     } else {
       v[i] = _mm512_setzero_ps();
     }
   }
   avx512::transpose16(v);
+}
+
+// Asks for a quarter of the channels of what is needed kAhead cells later: lines of one channel after the other, which
+// the CPU's own prefetcher follows better than one line of each channel. What follows a row is likely the next one.
+template <class T>
+void prefetch(const SplitArgs<T>& s, int64_t x) {
+  constexpr int64_t kSteps = 4, kAhead = kSteps * kLanes, kLine = 64 / sizeof(T);
+  const auto position = static_cast<int64_t>(reinterpret_cast<uintptr_t>(s.src + x) / sizeof(T));
+  const int64_t step = position / kLanes % kSteps, next = x - step * kLanes + kAhead;
+  for (int64_t channel = s.channels * step / kSteps; channel < s.channels * (step + 1) / kSteps; ++channel) {
+    const T* in = s.src + channel * s.channel_stride + next;
+    ORTCONV_UNROLL
+    for (int64_t i = 0; i < kAhead; i += kLine) _mm_prefetch(reinterpret_cast<const char*>(in + i), _MM_HINT_T0);
+  }
 }
 
 // bf16 numbers are their own and only part: the channels i and i + 16 are put in pairs, and the pairs of 16 cells
@@ -121,6 +133,7 @@ uint32_t split(const SplitArgs<T>& s) {
   if (s.cell_stride == 1) {
     for (int64_t x = 0; x < s.cells; x += kLanes) {
       const int64_t count = std::min(kLanes, s.cells - x);
+      prefetch(s, x);
       __m512 low[16], high[16];
       load_cells(s, 0, x, first(count), seen, low);
       load_cells(s, kLanes, x, first(count), seen, high);
