@@ -35,7 +35,7 @@ from ortconv.builder import Semantics
 from ortconv.errors import CheckError, ConversionErrors, OrtconvError
 from tests.openvino.live import assert_close, run_onnx, run_openvino
 
-__all__ = ["KNOWN", "Outcome", "judge", "judge_all", "load"]
+__all__ = ["Outcome", "judge", "judge_all", "known", "load"]
 
 os.environ.setdefault("CI", "true")
 """Else OpenVINO's converter starts a process per model to report its use."""
@@ -47,15 +47,55 @@ _BOUND = 128
 """In units of the last place of the largest value: whole formulas are compared, not single roundings."""
 
 _RANDOM = "draws random numbers"
-KNOWN: dict[str, str] = {
-    "test_bernoulli": _RANDOM,
-    "test_bernoulli_double": _RANDOM,
-    "test_bernoulli_double_expanded": _RANDOM,
-    "test_bernoulli_expanded": _RANDOM,
-    "test_bernoulli_seed": _RANDOM,
-    "test_bernoulli_seed_expanded": _RANDOM,
+_NAN = "OpenVINO's CPU plugin finds no NaN where the graph tests for it"
+_TIES = "OpenVINO's CPU plugin gives the indices of equal values in an order of its own"
+_SHIFT = "OpenVINO shifts by way of powers and quotients, whose overflow its CPU plugin saturates"
+_KNOWN: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "test_bernoulli",
+            "test_bernoulli_double",
+            "test_bernoulli_double_expanded",
+            "test_bernoulli_expanded",
+            "test_bernoulli_seed",
+            "test_bernoulli_seed_expanded",
+        ),
+        _RANDOM,
+    ),
+    **dict.fromkeys(
+        (
+            "test_attention_23_boolmask_fullymasked_row_nan_robustness_expanded",
+            "test_attention_23_fullymasked_qk_matmul_output_mode3_zero_expanded",
+            "test_attention_24_fullymasked_qk_matmul_output_mode3_zero_expanded",
+            "test_attention_24_qk_matmul_output_mode3_softmax_precision_expanded",
+            "test_attention_4d_causal_nonpad_negative_offset_structural_empty_expanded",
+            "test_attention_causal_boolmask_nan_robustness_expanded",
+            "test_attention_local_window_gqa_rank4_mask_expanded",
+        ),
+        _NAN,
+    ),
+    **dict.fromkeys(("test_top_k_same_values", "test_top_k_same_values_2d", "test_top_k_same_values_largest"), _TIES),
+    **dict.fromkeys(
+        (
+            "test_bitshift_left_int8_overflow",
+            "test_bitshift_left_int8_shift_ge_width",
+            "test_bitshift_right_int32_negative_shift",
+            "test_bitshift_right_int8_negative_shift",
+            "test_bitshift_right_int8_shift_ge_width",
+        ),
+        _SHIFT,
+    ),
+    "test_reduce_max_empty_set": "OpenVINO's CPU plugin takes the lowest finite number for the maximum of nothing",
+    "test_tile": "OpenVINO's CPU plugin reads other memory",
 }
 """Tests on which OpenVINO's CPU plugin is no reference, and why."""
+
+
+def known(test: str) -> str | None:
+    """Returns why a test is not expected to match, or None."""
+    if "bf16" in test or "bfloat16" in test:
+        return "ONNX Runtime takes no bfloat16 from Python"
+    return _KNOWN.get(test)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,8 +265,9 @@ def main(texts: Sequence[str]) -> None:
     for outcome in judge_all(chosen):
         outcomes.append(outcome)
         if outcome.verdict != "matched":
-            known = f" [known: {KNOWN[outcome.test]}]" if outcome.test in KNOWN else ""
-            print(f"{outcome.verdict:16}{outcome.test}: {outcome.detail}{known}", flush=True)
+            reason = known(outcome.test)
+            told = "" if reason is None else f" [known: {reason}]"
+            print(f"{outcome.verdict:16}{outcome.test}: {outcome.detail}{told}", flush=True)
     print("\n".join(_table(outcomes)))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from onnx.backend.test.case.test_case import TestCase
 
-from tests.openvino.onnx_nodes import KNOWN, judge, judge_all, load
+from tests.openvino.onnx_nodes import judge, judge_all, known, load
 
-QUICK = ("clip", "concat", "convtranspose", "gather", "pad", "slice")
+QUICK = ("clip", "concat", "convtranspose", "gather", "gru", "nonmaxsuppression", "pad", "scatternd", "slice", "topk")
 """Modules whose tests OpenVINO reads without dying; all of their tests must match."""
 
 ALLOWED = ("matched", "refused", "openvino-cannot")
@@ -16,6 +16,8 @@ ALLOWED = ("matched", "refused", "openvino-cannot")
 @pytest.mark.parametrize("case", load(QUICK).values(), ids=lambda case: case.name)
 def test_quick(case: TestCase) -> None:
     outcome = judge(case)
+    if (reason := known(case.name)) is not None:
+        pytest.skip(reason)
     assert outcome.verdict in ("matched", "openvino-cannot"), outcome.detail
 
 
@@ -23,6 +25,6 @@ def test_quick(case: TestCase) -> None:
 def test_all() -> None:
     """Every test is matched or refused, unless it is known why not."""
     outcomes = list(judge_all(load().values()))
-    wrong = [each for each in outcomes if each.verdict not in ALLOWED and each.test not in KNOWN]
+    wrong = [each for each in outcomes if each.verdict not in ALLOWED and known(each.test) is None]
     assert not wrong, "\n".join(f"{each.verdict}: {each.test}: {each.detail}" for each in wrong)
-    assert sum(each.verdict == "matched" for each in outcomes) > 900
+    assert sum(each.verdict == "matched" for each in outcomes) > 1350

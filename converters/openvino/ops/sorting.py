@@ -67,6 +67,11 @@ def _top_k(
 ) -> tuple[ir.Value, ...]:
     own = dtype_of(data)
     count = int64_vector(b, k)
+    if own == ir.DataType.UINT64:  # another highest bit makes signed integers of the same order
+        highest = b.constant(np.iinfo(np.int64).min)
+        signed = b.typed(b.op("BitwiseXor", b.cast(data, _I64), highest), _I64, data.shape)
+        values, indices = _top_k(b, signed, k, axis, mode, sort, index_type)
+        return b.cast(b.typed(b.op("BitwiseXor", values, highest), _I64, None), own), indices
     x = b.cast(data, type_for(own, ("TopK",)))
     values, indices = b.op("TopK", x, count, outputs=2, axis=axis, largest=int(mode == "max"))
     if sort == "index":

@@ -10,8 +10,7 @@ import openvino
 import pytest
 from openvino import opset1, opset3, opset10, opset11, opset15, opset16
 
-from ortconv.errors import UnsupportedTypeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from tests.openvino.live import Row, check_row, numbers
 
 I32, I64 = np.int32, np.int64
 TOP: dict[str, Callable[..., openvino.Node]] = {"1": opset1.topk, "3": opset3.topk, "11": opset11.topk}
@@ -48,7 +47,7 @@ TOP_K += [
         lambda x: opset11.topk(x, np.array(3), 1, "max", "value", index_element_type="i64").outputs(),
         [[shuffled(2, 7, dtype=dtype)]],
     )
-    for dtype in ("float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+    for dtype in ("float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 ]
 TOP_K += [
     Row(
@@ -173,19 +172,3 @@ HOT.append(
 @pytest.mark.parametrize("row", TOP_K + UNIQUE + NON_ZERO + SEARCH + SUMS + HOT, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
-
-
-REFUSALS = [
-    Refusal(
-        "topk of u64",
-        lambda x: opset3.topk(x, np.array(1), 0, "max", "value").outputs(),
-        [numbers(3, dtype=np.uint64)],
-        UnsupportedTypeError,
-        {"dtype": "u64"},
-    ),
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_refused(refusal: Refusal) -> None:
-    assert_refused(refusal)

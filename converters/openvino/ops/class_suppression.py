@@ -1,0 +1,239 @@
+"""Non-maximum suppression class by class, with classes and scores in the result: MulticlassNms, MatrixNms."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.sizes import size_of
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError, UnsupportedAttributeError
+
+_F32, _I32, _I64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
+_LEAST = float(np.finfo(np.float32).min)
+_END = np.iinfo(np.int64).max
+
+SortBy = Literal["classid", "score", "none"]
+IndexType = Literal["i64", "i32"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """Boxes that are left: vectors of the same length, ordered by batch, class and score."""
+
+    batch: ir.Value
+    class_: ir.Value
+    box: ir.Value
+    score: ir.Value
+
+    def picked(self, b: Builder, order: ir.Value) -> _Found:
+        """Returns some of them, or all in another order."""
+        vectors = (self.batch, self.class_, self.box, self.score)
+        return _Found(*(b.op("Gather", vector, order, axis=0) for vector in vectors))
+
+
+@REGISTRY.lowering("MulticlassNms", since=8)
+@REGISTRY.lowering("MulticlassNms", since=9)
+def multiclass_nms(
+    b: Builder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    roisnum: ir.Value | None = None,
+    /,
+    *,
+    sort_result_type: SortBy = "none",
+    sort_result_across_batch: bool = False,
+    output_type: IndexType = "i64",
+    iou_threshold: float = 0.0,
+    score_threshold: float = 0.0,
+    nms_top_k: int = -1,
+    keep_top_k: int = -1,
+    background_class: int = -1,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+) -> tuple[ir.Value, ...]:
+    """NonMaxSuppression, and sorts."""
+    if roisnum is not None:
+        raise ConversionError("input roisnum is given; allowed: boxes that all classes share.")
+    if nms_eta != 1:
+        raise UnsupportedAttributeError("nms_eta", nms_eta, "1: a threshold that stays the same")
+    if not 0 <= iou_threshold <= 1:
+        raise UnsupportedAttributeError("iou_threshold", iou_threshold, "0 to 1")
+    places, each = b.cast(boxes, _F32), _candidates(b, b.cast(scores, _F32), nms_top_k, background_class)
+    if not normalized:
+        places = b.op("Add", places, b.constant([0, 0, 1, 1], np.float32))
+    chosen = b.op(
+        "NonMaxSuppression",
+        places,
+        each,
+        b.constant([_END]),
+        b.constant([iou_threshold], np.float32),
+        # A score that is the threshold is enough for OpenVINO; ONNX asks for more.
+        b.constant([np.nextafter(np.float32(score_threshold), np.float32(-np.inf))], np.float32),
+    )
+    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
+    batch, class_, box = (b.op("Squeeze", column, b.constant([1])) for column in columns)
+    found = _Found(batch, class_, box, b.op("GatherND", each, chosen))
+    kept = _kept(b, found, keep_top_k)
+    ordered = _ordered(b, kept, sort_result_type, sort_result_across_batch)
+    return _results(b, boxes, ordered, output_type)
+
+
+@REGISTRY.lowering("MatrixNms", since=8)
+def matrix_nms(
+    b: Builder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    /,
+    *,
+    sort_result_type: SortBy = "none",
+    sort_result_across_batch: bool = False,
+    output_type: IndexType = "i64",
+    score_threshold: float = 0.0,
+    nms_top_k: int = -1,
+    keep_top_k: int = -1,
+    background_class: int = -1,
+    decay_function: Literal["gaussian", "linear"] = "linear",
+    gaussian_sigma: float = 2.0,
+    post_threshold: float = 0.0,
+    normalized: bool = True,
+) -> tuple[ir.Value, ...]:
+    """TopK of each class, scores lowered by the overlaps, and sorts."""
+    places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
+    count = _limit(b, nms_top_k, each)
+    values, order = b.op("TopK", each, count, outputs=2, axis=2)
+    corners = _chosen_boxes(b, places, order)
+    overlaps = _overlaps(b, corners, normalized)
+    # Only better boxes count: those before a box.
+    rows = b.op("Unsqueeze", b.op("Range", b.constant(0), b.op("Squeeze", count), b.constant(1)), b.constant([1]))
+    before = b.op("Less", b.op("Transpose", rows, perm=[1, 0]), rows)
+    zero, one = b.constant(0, np.float32), b.constant(1, np.float32)
+    with_better = b.op("Where", before, overlaps, zero)
+    own_most = b.op("ReduceMax", with_better, b.constant([3]), keepdims=1)
+    most = b.op("Transpose", own_most, perm=[0, 1, 3, 2])
+    if decay_function == "gaussian":
+        difference = b.op("Sub", b.op("Mul", most, most), b.op("Mul", overlaps, overlaps))
+        decays = b.op("Exp", b.op("Mul", difference, b.constant(gaussian_sigma, np.float32)))
+    else:
+        decays = b.op("Div", b.op("Sub", one, overlaps), b.op("Sub", one, most))
+    decay = b.op("ReduceMin", b.op("Where", before, decays, one), b.constant([3]), keepdims=0)
+    lowered = b.op("Mul", values, decay)
+    good = b.op(
+        "And",
+        b.op("Greater", values, b.constant(score_threshold, np.float32)),
+        b.op("Greater", lowered, b.constant(post_threshold, np.float32)),
+    )
+    if background_class >= 0:
+        classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", each, start=1, end=2)), b.constant(1))
+        other = b.op("Not", b.op("Equal", classes, b.constant(background_class)))
+        good = b.op("And", good, b.op("Unsqueeze", other, b.constant([1])))
+    chosen = b.op("Transpose", b.op("NonZero", good), perm=[1, 0])
+    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
+    batch, class_, _ = (b.op("Squeeze", column, b.constant([1])) for column in columns)
+    found = _Found(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", lowered, chosen))
+    kept = _kept(b, found, keep_top_k)
+    if sort_result_type == "classid" and not sort_result_across_batch:
+        b.warn("sort_result_type classid: OpenVINO sorts by score where it does not sort across batches")
+        sort_result_type = "score"
+    ordered = _ordered(b, kept, sort_result_type, sort_result_across_batch)
+    return _results(b, boxes, ordered, output_type)
+
+
+def _limit(b: Builder, most: int, scores: ir.Value) -> ir.Value:
+    """Returns the smaller of a limit, where there is one, and the number of boxes."""
+    size = size_of(b, scores, 2)
+    if isinstance(size, int):
+        return b.constant([size if most < 0 else min(most, size)])
+    return size if most < 0 else b.op("Min", size, b.constant([most]))
+
+
+def _candidates(b: Builder, scores: ir.Value, top: int, background_class: int) -> ir.Value:
+    """Lowers the scores of the background and of all but the best boxes of each class, so that none is chosen."""
+    least = b.constant(_LEAST, np.float32)
+    if top >= 0:
+        values, order = b.op("TopK", scores, _limit(b, top, scores), outputs=2, axis=2)
+        scores = b.op("ScatterElements", b.op("Expand", least, b.op("Shape", scores)), order, values, axis=2)
+    if background_class >= 0:
+        classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", scores, start=1, end=2)), b.constant(1))
+        background = b.op("Equal", classes, b.constant(background_class))
+        scores = b.op("Where", b.op("Unsqueeze", background, b.constant([1])), least, scores)
+    return scores
+
+
+def _sorted_by(b: Builder, found: _Found, key: ir.Value, *, largest: bool = False) -> _Found:
+    """Sorts by a key; equal ones keep their order."""
+    _, order = b.op("TopK", key, b.op("Shape", key), outputs=2, axis=0, largest=int(largest))
+    return found.picked(b, order)
+
+
+def _by_score(b: Builder, found: _Found) -> _Found:
+    by_score = _sorted_by(b, found, found.score, largest=True)
+    return _sorted_by(b, by_score, by_score.batch)
+
+
+def _kept(b: Builder, found: _Found, most: int) -> _Found:
+    """Keeps the best of each batch."""
+    if most < 0:
+        return found
+    sorted_ = _by_score(b, found)
+    # The number of a box within its batch: its place, less the places of the batches before.
+    earlier = b.op("Less", sorted_.batch, b.op("Unsqueeze", sorted_.batch, b.constant([1])))
+    starts = b.op("ReduceSum", b.op("Cast", earlier, to=int(_I64)), b.constant([1]), keepdims=0)
+    count = b.op("Squeeze", b.op("Shape", sorted_.batch), b.constant([0]))
+    number = b.op("Sub", b.op("Range", b.constant(0), count, b.constant(1)), starts)
+    good = b.op("NonZero", b.op("Less", number, b.constant(most)))
+    return sorted_.picked(b, b.op("Squeeze", good, b.constant([0])))
+
+
+def _ordered(b: Builder, found: _Found, by: SortBy, across: bool) -> _Found:
+    """Sorts the boxes of each batch, by score where nothing else is asked for, or those of all of them."""
+    by_score = _by_score(b, found)
+    if by == "none" or (by == "score" and not across):
+        return by_score
+    if by == "score":
+        return _sorted_by(b, by_score, by_score.score, largest=True)
+    by_class = _sorted_by(b, by_score, by_score.class_)
+    return by_class if across else _sorted_by(b, by_class, by_class.batch)
+
+
+def _results(b: Builder, boxes: ir.Value, found: _Found, output_type: IndexType) -> tuple[ir.Value, ...]:
+    """Returns rows of class, score and corners; numbers of boxes through all batches; and how many each batch has."""
+    to = _I64 if output_type == "i64" else _I32
+    batches, count = b.op("Shape", boxes, start=0, end=1), b.op("Shape", boxes, start=1, end=2)
+    behind = b.constant([1])
+    box = b.op("Add", b.op("Mul", found.batch, count), found.box)
+    flat = b.op("Reshape", b.cast(boxes, _F32), b.constant([-1, 4]))
+    heads = [b.op("Unsqueeze", vector, behind) for vector in (b.op("Cast", found.class_, to=int(_F32)), found.score)]
+    rows = b.typed(b.op("Concat", *heads, b.op("Gather", flat, box, axis=0), axis=1), _F32, ["selected", 6])
+    indices = b.typed(b.op("Unsqueeze", box, behind), _I64, ["selected", 1])
+    ones = b.op("Expand", b.constant(1), b.op("Shape", found.batch))
+    zeros = b.op("Expand", b.constant(0), batches)
+    numbers = b.typed(b.op("ScatterElements", zeros, found.batch, ones, axis=0, reduction="add"), _I64, None)
+    own = boxes.dtype
+    assert own is not None
+    return b.cast(rows, own), b.cast(indices, to), b.cast(numbers, to)
+
+
+def _chosen_boxes(b: Builder, boxes: ir.Value, order: ir.Value) -> ir.Value:
+    """Returns the corners of the boxes of each class in order, [batch, class, box, 4]."""
+    return b.op("GatherND", boxes, b.op("Unsqueeze", order, b.constant([-1])), batch_dims=1)
+
+
+def _overlaps(b: Builder, boxes: ir.Value, normalized: bool) -> ir.Value:
+    """Returns the intersection over union of any two boxes of a class, [batch, class, box, box]."""
+    low, high = b.op("Split", boxes, outputs=2, axis=3, num_outputs=2)
+    extra = b.constant(0 if normalized else 1, np.float32)
+    rows = [b.op("Unsqueeze", corner, b.constant([3])) for corner in (low, high)]
+    columns = [b.op("Unsqueeze", corner, b.constant([2])) for corner in (low, high)]
+    sides = b.op("Sub", b.op("Min", rows[1], columns[1]), b.op("Max", rows[0], columns[0]))
+    zero = b.constant(0, np.float32)
+    apart = b.op("ReduceMin", sides, b.constant([-1]), keepdims=0)
+    common = b.op("ReduceProd", b.op("Max", b.op("Add", sides, extra), zero), b.constant([-1]), keepdims=0)
+    common = b.op("Where", b.op("Less", apart, zero), zero, common)
+    area = b.op("ReduceProd", b.op("Add", b.op("Sub", high, low), extra), b.constant([-1]), keepdims=1)
+    union = b.op("Sub", b.op("Add", area, b.op("Transpose", area, perm=[0, 1, 3, 2])), common)
+    return b.op("Div", common, union)
