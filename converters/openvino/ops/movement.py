@@ -73,11 +73,21 @@ def broadcast(
         if axes_mapping is None:
             raise ConversionError(f"input axes_mapping is missing; mode {mode} requires it.")
         rank = length_of(target_shape, "target_shape")
+        known = known_ints(b, axes_mapping)
+        if known is None and length_of(axes_mapping, "axes_mapping") == 1:
+            ones = b.constant([1] * rank)
+            sizes = b.op("ScatterElements", ones, int64_vector(b, axes_mapping), b.op("Shape", data), axis=0)
+            placed = b.typed(b.op("Reshape", data, sizes), data.dtype, [None] * rank)
+            return _expanded(b, placed, target_shape)
         axes = normalized(constant_ints(b, axes_mapping, "axes_mapping"), rank, "axes_mapping")
         if list(axes) != sorted(set(axes)):
             raise ConversionError(f"input axes_mapping = {list(axes)} is not supported; allowed: ascending axes.")
         others = [axis for axis in range(rank) if axis not in axes]
         data = b.typed(b.op("Unsqueeze", data, b.constant(others)), data.dtype, None) if others else data
+    return _expanded(b, data, target_shape)
+
+
+def _expanded(b: Builder, data: ir.Value, target_shape: ir.Value) -> ir.Value:
     shape = int64_vector(b, target_shape)
     return compute(b, lambda x: b.op("Expand", x, shape), data, kernels=("Expand",), modular=True)
 

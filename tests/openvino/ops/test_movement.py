@@ -107,6 +107,11 @@ MOVEMENT = [
     Row("tile by more repeats", lambda x: opset1.tile(x, ints(2, 1, 2)), [[numbers(2, n)] for n in (3, 5)]),
     Row("tile by repeats of the run", opset1.tile, [[numbers(2, 3), ints(2, 2)]]),
     Row("broadcast-1 numpy", lambda x: opset1.broadcast(x, ints(2, 3, 4)), [[numbers(3, 1)]]),
+    Row(
+        "broadcast-3 explicit by an axis of the run",
+        lambda x, shape, axis: opset3.broadcast(x, shape, axis, "explicit"),
+        [[numbers(3), ints(2, 3, 4), ints(1)], [numbers(3), ints(3, 4, 2), ints(0)]],
+    ),
     Row("broadcast-1 explicit", lambda x: opset1.broadcast(x, ints(2, 3, 4), ints(1), "EXPLICIT"), [[numbers(3)]]),
     Row("broadcast-3 numpy of the run", opset3.broadcast, [[numbers(1, 3), ints(4, n, 3)] for n in (2, 5)]),
     Row(
