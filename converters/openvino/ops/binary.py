@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
+from ortconv.converters.openvino.ops.compression import dequantized
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -68,6 +69,9 @@ def _binary(op_type: str, doc: str | None = None) -> Callable[[Emit], Emit]:
 
 def _saturating(onnx_op: str) -> Emit:
     def emit(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
+        weights = dequantized(b, x, y) if onnx_op == "Mul" else None
+        if weights is not None:
+            return weights
         if not saturates(b, x.dtype):
             return apply(b, onnx_op, x, y, modular=True)
         wide = b.op(onnx_op, b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32))

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.compression import retyped
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, name, require
 from ortconv.converters.openvino.precision import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
@@ -65,4 +66,5 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         if array is None:
             raise ConversionError(f"{name(data.dtype)} needs opset {_INT4_OPSET}; this is {b.options.opset}.")
         data = b.constant(array.astype(np.int8))
-    return b.op("Cast", data, to=int(to))
+    weights = retyped(b, data, to)
+    return b.op("Cast", data, to=int(to)) if weights is None else weights

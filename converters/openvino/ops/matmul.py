@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.compression import transposed
 from ortconv.converters.openvino.ops.types import apply
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -37,4 +38,7 @@ def _transposed(b: Builder, value: ir.Value, input: str) -> ir.Value:
     if rank < 2:
         return value
     perm = [*range(rank - 2), rank - 1, rank - 2]
+    weights = transposed(b, value, perm)
+    if weights is not None:
+        return weights
     return b.typed(b.op("Transpose", value, perm=perm), value.dtype, None)

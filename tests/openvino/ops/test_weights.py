@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import openvino
 import pytest
-from openvino import opset1
+from openvino import opset1, opset8
 
-from ortconv.api import conversion
-from tests.openvino.live import check, numbers
+from ortconv.api import Conversion, conversion
+from tests.openvino.live import check, model_of, numbers
 
 ROWS_AND_COLUMNS = (6, 8)
 
@@ -45,8 +45,20 @@ def model(element: openvino.Type, dtype: str, *, zero_point: bool, grouped: bool
 
 TYPES = {"i8": openvino.Type.i8, "u8": openvino.Type.u8, "i4": openvino.Type.i4, "u4": openvino.Type.u4}
 FEEDS = [[numbers(n, 8)] for n in (2, 3)]
-HALF = 2.0**13
-"""A unit in the last place of float16 in those of float32: the plugin multiplies in float32."""
+
+
+def nodes(converted: Conversion) -> list[str]:
+    return [node.op_type for node in converted.model.graph]
+
+
+def stored(converted: Conversion) -> dict[str, list[tuple[int, ...]]]:
+    """Returns the shapes of the constants by type."""
+    shapes: dict[str, list[tuple[int, ...]]] = {}
+    for value in converted.model.graph.initializers.values():
+        assert value.dtype is not None
+        assert value.shape is not None
+        shapes.setdefault(value.dtype.short_name(), []).append(tuple(value.shape.numpy()))
+    return shapes
 
 
 @pytest.mark.parametrize("element", TYPES)
@@ -55,35 +67,108 @@ HALF = 2.0**13
 @pytest.mark.parametrize("grouped", [False, True])
 def test_integer_weights(element: str, dtype: str, zero_point: bool, grouped: bool) -> None:
     source = model(TYPES[element], dtype, zero_point=zero_point, grouped=grouped)
-    converted = check(source, *FEEDS, bound=HALF if dtype == "f16" else 32)
-    stored = [value.dtype.short_name() for value in converted.model.graph.initializers.values() if value.dtype]
-    assert stored.count(element) == 1 + zero_point
+    converted = check(source, *FEEDS, bound=32)
+    assert nodes(converted) == ["DequantizeLinear", "Gemm"]
+    scales = (6, 2) if grouped else (6,)
+    assert stored(converted) == {element: [ROWS_AND_COLUMNS, *[scales] * zero_point], "f32": [scales]}
+
+
+def constant(element: openvino.Type, *shape: int, low: int = 0, high: int = 15) -> Any:
+    return weights(element, low=low, high=high, shape=shape)
+
+
+def test_groups_under_a_product_of_a_higher_rank() -> None:
+    """The transposition moves to the integers, so that ONNX Runtime finds the axis it has a kernel for."""
+
+    def build(x: Any) -> Any:
+        shifted = opset1.subtract(opset1.convert(constant(openvino.Type.u4, 6, 2, 4), "f32"), np.float32(8))
+        scaled = opset1.multiply(shifted, np.abs(numbers(6, 2, 1, seed=3)))
+        return opset1.matmul(x, opset1.reshape(scaled, np.array(ROWS_AND_COLUMNS), False), False, True)
+
+    feeds = [[numbers(2, n, 8)] for n in (3, 4)]
+    converted = check(model_of(build, feeds), *feeds, bound=32)
+    assert nodes(converted) == ["DequantizeLinear", "MatMul"]
+    assert stored(converted) == {"u4": [(8, 6), (2, 6)], "f32": [(2, 6)]}
+
+
+def test_weights_of_a_convolution() -> None:
+    def build(x: Any) -> Any:
+        kernel = opset1.convert(constant(openvino.Type.i8, 6, 4, 3, 3, low=-127, high=127), "f32")
+        scaled = opset1.multiply(kernel, np.abs(numbers(6, 1, 1, 1, seed=3)))
+        return opset1.convolution(x, scaled, [1, 1], [1, 1], [1, 1], [1, 1])
+
+    feeds = [[numbers(2, 4, n, 5)] for n in (5, 6)]
+    converted = check(model_of(build, feeds), *feeds, bound=64)
+    assert nodes(converted) == ["DequantizeLinear", "Conv"]
+    assert stored(converted) == {"i8": [(6, 4, 3, 3)], "f32": [(6,)]}
+
+
+def test_weights_of_a_grouped_convolution() -> None:
+    def build(x: Any) -> Any:
+        kernel = opset1.convert(constant(openvino.Type.i8, 2, 3, 2, 3, 3, low=-127, high=127), "f32")
+        scaled = opset1.multiply(kernel, np.abs(numbers(2, 3, 1, 1, 1, seed=3)))
+        return opset1.group_convolution(x, scaled, [1, 1], [1, 1], [1, 1], [1, 1])
+
+    feeds = [[numbers(2, 4, n, 5)] for n in (5, 6)]
+    converted = check(model_of(build, feeds), *feeds, bound=64)
+    assert "DequantizeLinear" in nodes(converted)
+    assert stored(converted)["i8"] == [(6, 2, 3, 3)]
+
+
+def test_a_table_of_embeddings() -> None:
+    def build(indices: Any) -> Any:
+        points = opset1.convert(constant(openvino.Type.u8, 10, 1), "f32")
+        shifted = opset1.subtract(opset1.convert(constant(openvino.Type.u8, 10, 8, high=255), "f32"), points)
+        return opset8.gather(opset1.multiply(shifted, np.abs(numbers(10, 1, seed=3))), indices, np.array(0))
+
+    feeds = [[np.array([1, 5, 9])], [np.array([0, 2])]]
+    converted = check(model_of(build, feeds), *feeds, bound=0)
+    assert nodes(converted) == ["DequantizeLinear", "Gather"]
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (1, 8), (6, 1), (1, 1), ()])
+def test_one_scale_for_all_or_one_per_row_or_column(shape: tuple[int, ...]) -> None:
+    def build(x: Any) -> Any:
+        scaled = opset1.multiply(opset1.convert(constant(openvino.Type.i8, 6, 8), "f32"), np.abs(numbers(*shape)))
+        return opset1.add(x, scaled)
+
+    converted = check(model_of(build, [[numbers(6, 8)]]), [numbers(6, 8)], bound=1)
+    assert ("DequantizeLinear" in nodes(converted)) == (shape != (6, 8))
+
+
+def test_points_that_are_not_whole_stay_a_subtraction() -> None:
+    def build(x: Any) -> Any:
+        shifted = opset1.subtract(opset1.convert(constant(openvino.Type.u8, 6, 8), "f32"), np.float32(7.5))
+        return opset1.add(x, opset1.multiply(shifted, np.float32(0.1)))
+
+    converted = check(model_of(build, [[numbers(6, 8)]]), [numbers(6, 8)], bound=1)
+    assert "DequantizeLinear" not in nodes(converted)
 
 
 def test_four_bit_weights_become_eight_bit_ones_before_opset_21() -> None:
     source = model(TYPES["u4"], "f32", zero_point=True, grouped=False)
     converted = check(source, *FEEDS, bound=32, opset=19)
-    stored = [value.dtype for value in converted.model.graph.initializers.values()]
-    assert ir.DataType.UINT4 not in stored
-    assert stored.count(ir.DataType.INT8) == 2
+    assert nodes(converted) == ["DequantizeLinear", "Gemm"]
+    assert stored(converted) == {"i8": [ROWS_AND_COLUMNS, (6,)], "f32": [(6,)]}
 
 
-def test_half_precision_weights_stay_half() -> None:
-    half = opset1.constant(numbers(6, 8, dtype=np.float16))
-    data = opset1.parameter([-1, 8], dtype=openvino.Type.f32)
+LARGE = (256, 192)
+
+
+def test_halves_are_stored_as_they_are_computed_with() -> None:
+    half = opset1.constant(numbers(*LARGE, dtype=np.float16))
+    data = opset1.parameter([-1, LARGE[1]], dtype=openvino.Type.f32)
     source = openvino.Model([opset1.matmul(data, opset1.convert(half, "f32"), False, True).output(0)], [data])
-    converted = check(source, *FEEDS, bound=32)
-    (stored,) = converted.model.graph.initializers.values()
-    assert stored.dtype == ir.DataType.FLOAT16
+    converted = check(source, [numbers(2, LARGE[1])], [numbers(3, LARGE[1])], bound=64)
+    assert stored(converted) == {"f32": [LARGE]}
 
 
 def test_f16_compression_by_openvino(tmp_path: Any) -> None:
-    weight = numbers(6, 8)
-    data = opset1.parameter([-1, 8], dtype=openvino.Type.f32)
+    weight = numbers(*LARGE)
+    data = opset1.parameter([-1, LARGE[1]], dtype=openvino.Type.f32)
     source = openvino.Model([opset1.matmul(data, opset1.constant(weight), False, True).output(0)], [data])
     path = tmp_path / "half.xml"
     openvino.save_model(source, path, compress_to_fp16=True)
-    (stored,) = conversion(path).model.graph.initializers.values()
-    assert stored.dtype == ir.DataType.FLOAT16
-    assert stored.const_value is not None
-    np.testing.assert_array_equal(stored.const_value.numpy(), weight.astype(np.float16))
+    (value,) = conversion(path).model.graph.initializers.values()
+    assert value.const_value is not None
+    np.testing.assert_array_equal(value.const_value.numpy(), weight.astype(np.float16).astype(np.float32))

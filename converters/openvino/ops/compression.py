@@ -1,0 +1,225 @@
+"""Compressed weights: constant integers that are converted, shifted and scaled become one DequantizeLinear.
+
+It computes (data - point) * scale with one rounding, which is what the single ops do: differences of small integers
+are exact. Reshapes and transpositions behind it move to the constants, so that the weights stay compressed to the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+
+__all__ = ["dequantized", "reshaped", "retyped", "transposed"]
+
+_TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
+_SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_BLOCKS_OPSET = 21
+"""The first with 4-bit integers and blocks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compressed:
+    """A DequantizeLinear of constants.
+
+    Attributes:
+        data: The integers.
+        scale: Their scales.
+        point: Their zero points, of the scales' shape; None for zeros.
+        axis: Along which there are several scales; None for one scale.
+        block: How many integers along the axis share a scale; None where each has its own.
+    """
+
+    data: ir.Value
+    scale: np.ndarray
+    point: np.ndarray | None
+    axis: int | None
+    block: int | None
+
+    @classmethod
+    def of(cls, value: ir.Value) -> _Compressed | None:
+        """Returns what a value is made of, or None where it is something else."""
+        node = value.producer()
+        if node is None or (node.domain, node.op_type) != ("", "DequantizeLinear"):
+            return None
+        data, scale, *point = node.inputs
+        if data is None or data.const_value is None or scale is None or scale.const_value is None:
+            return None
+        scales, points = scale.const_value.numpy(), None
+        if point and point[0] is not None:
+            if point[0].const_value is None:
+                return None
+            points = point[0].const_value.numpy()
+        axis, block = (node.attributes.get(name) for name in ("axis", "block_size"))
+        along = axis.as_int() if axis is not None and scales.ndim else None
+        return cls(data, scales, points, along, None if block is None else block.as_int())
+
+    def emit(self, b: Builder) -> ir.Value:
+        """Emits the node."""
+        dtype = self.data.dtype
+        assert dtype is not None
+        point = None if self.point is None else b.constant(ir.Tensor(self.point.astype(dtype.numpy()), dtype))
+        scale = b.constant(self.scale)
+        value = b.op("DequantizeLinear", self.data, scale, point, axis=self.axis, block_size=self.block)
+        return b.typed(value, scale.dtype, self.data.shape)
+
+
+def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
+    """Returns a product as one DequantizeLinear, where one factor is constant integers, the other their scales."""
+    for value, scale in ((left, right), (right, left)):
+        scales = b.array(scale)
+        if scales is None or scale.dtype not in _SCALES or value.const_value is not None:
+            continue
+        found = _integers(b, value)
+        if found is None:
+            continue
+        data, points = found
+        if points is not None and not points.any():
+            points = None
+        layout = _layout(b, data, scales, points)
+        return _by_leading_axes(b, data, scales, points) if layout is None else layout.emit(b)
+    return None
+
+
+def reshaped(b: Builder, value: ir.Value, target: Sequence[int] | None) -> ir.Value | None:
+    """Returns compressed weights whose last two axes, groups and what is in them, are merged, or None."""
+    weights = _Compressed.of(value)
+    if weights is None or target is None or weights.block is None or weights.data.shape is None:
+        return None
+    sizes = [int(size) for size in weights.data.shape]  # type: ignore[call-overload]
+    merged = [*sizes[:-2], sizes[-2] * sizes[-1]]
+    if len(sizes) < 2 or weights.axis != len(sizes) - 1 or weights.block != sizes[-1] or len(target) != len(merged):
+        return None
+    if any(goal not in (size, -1) for goal, size in zip(target, merged, strict=True)):
+        return None
+    assert weights.data.const_value is not None
+    flat = dataclasses.replace(
+        weights,
+        data=b.constant(_moved(weights.data.const_value, merged)),
+        scale=weights.scale[..., 0],
+        point=None if weights.point is None else weights.point[..., 0],
+        axis=len(merged) - 1,
+    )
+    return flat.emit(b)
+
+
+def retyped(b: Builder, value: ir.Value, to: ir.DataType) -> ir.Value | None:
+    """Returns compressed weights of f16 as f32, or None; like OpenVINO's CPU plugin it does not round to f16 before."""
+    weights = _Compressed.of(value)
+    if weights is None or value.dtype != ir.DataType.FLOAT16 or to != ir.DataType.FLOAT:
+        return None
+    return dataclasses.replace(weights, scale=weights.scale.astype(np.float32)).emit(b)
+
+
+def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:
+    """Returns compressed weights with other axes, or None."""
+    weights = _Compressed.of(value)
+    if weights is None or weights.data.shape is None:
+        return None
+    assert weights.data.const_value is not None
+    sizes = [int(weights.data.shape[axis]) for axis in perm]  # type: ignore[call-overload]
+    scale, point = weights.scale, weights.point
+    if weights.block is not None:
+        scale, point = scale.transpose(perm), None if point is None else point.transpose(perm)
+    moved = dataclasses.replace(
+        weights,
+        data=b.constant(_moved(weights.data.const_value, sizes, perm)),
+        scale=scale,
+        point=point,
+        axis=None if weights.axis is None else list(perm).index(weights.axis),
+    )
+    return moved.emit(b)
+
+
+def _integers(b: Builder, value: ir.Value) -> tuple[ir.Value, np.ndarray | None] | None:
+    """Returns the constant that a value is converted from, and the zero points that are subtracted."""
+    points: np.ndarray | None = None
+    node = value.producer()
+    if node is not None and (node.domain, node.op_type) == ("", "Sub"):
+        subtracted = _constant(b, node.inputs[1])
+        if subtracted is None or node.inputs[0] is None:
+            return None
+        points, node = subtracted, node.inputs[0].producer()
+    if node is None or (node.domain, node.op_type) != ("", "Cast"):
+        return None
+    data = node.inputs[0]
+    if data is None or data.const_value is None or data.dtype not in _TYPES:
+        return None
+    return data, points
+
+
+def _constant(b: Builder, value: ir.Value | None) -> np.ndarray | None:
+    """Returns the data of a constant, or of one that is only converted."""
+    if value is None:
+        return None
+    node = value.producer()
+    if node is not None and (node.domain, node.op_type) == ("", "Cast"):
+        value = node.inputs[0]
+    array = b.array(value)
+    return None if array is None else array.astype(np.float64)
+
+
+def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> _Compressed | None:
+    """Finds out along which axis there are several scales and zero points; None where ONNX cannot say so."""
+    assert data.dtype is not None
+    assert data.shape is not None
+    sizes = [int(size) for size in data.shape]  # type: ignore[call-overload]
+    rank = len(sizes)
+    if max(scales.ndim, 0 if points is None else points.ndim) > rank:
+        return None
+    if points is not None and (points != points.astype(data.dtype.numpy()).astype(np.float64)).any():
+        return None
+    own = np.broadcast_shapes(scales.shape, () if points is None else points.shape)
+    aligned = [1] * (rank - len(own)) + list(own)
+    if any(have not in (1, size) for have, size in zip(aligned, sizes, strict=True)):
+        return None
+    if data.dtype.bitwidth < 8 and b.options.opset < _BLOCKS_OPSET:
+        return None
+    several = [axis for axis in range(rank) if aligned[axis] != 1]
+    shared = [axis for axis in range(rank) if aligned[axis] == 1 and sizes[axis] != 1]
+    axis: int | None = None
+    block: int | None = None
+    shape: list[int] = []
+    if len(several) == 1:
+        axis, shape = several[0], [aligned[several[0]]]
+    elif several:
+        if len(shared) != 1 or b.options.opset < _BLOCKS_OPSET:
+            return None
+        axis, block, shape = shared[0], sizes[shared[0]], aligned
+    spread = [None if each is None else np.broadcast_to(each, own).reshape(shape) for each in (scales, points)]
+    assert spread[0] is not None
+    return _Compressed(data, spread[0], spread[1], axis, block)
+
+
+def _by_leading_axes(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> ir.Value | None:
+    """Returns weights with scales along several leading axes, as in a grouped convolution, dequantized as one axis."""
+    assert data.shape is not None
+    assert data.const_value is not None
+    sizes = [int(size) for size in data.shape]  # type: ignore[call-overload]
+    own = np.broadcast_shapes(scales.shape, () if points is None else points.shape)
+    count = sum(size != 1 for size in own)
+    if len(own) != len(sizes) or not 2 <= count < len(sizes) or list(own) != [*sizes[:count], *[1] * (len(sizes) - count)]:
+        return None
+    spread = [None if each is None else np.broadcast_to(each, own).reshape(-1) for each in (scales, points)]
+    assert spread[0] is not None
+    flat = [math.prod(sizes[:count]), *sizes[count:]]
+    rows = b.constant(_moved(data.const_value, flat))
+    shape = [flat[0], *[1] * (len(flat) - 1)]
+    layout = _layout(b, rows, spread[0].reshape(shape), None if spread[1] is None else spread[1].reshape(shape))
+    return None if layout is None else b.op("Reshape", layout.emit(b), b.constant(sizes))
+
+
+def _moved(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] | None = None) -> ir.TensorProtocol:
+    """Returns a tensor reshaped or transposed, once somebody asks for its data."""
+
+    def data() -> ir.Tensor:
+        array = tensor.numpy()
+        moved = array.reshape(sizes) if perm is None else np.ascontiguousarray(array.transpose(perm))
+        return ir.Tensor(moved, tensor.dtype)
+
+    return ir.LazyTensor(data, tensor.dtype, ir.Shape(sizes))
