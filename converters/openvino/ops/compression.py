@@ -203,7 +203,8 @@ def _by_leading_axes(b: Builder, data: ir.Value, scales: np.ndarray, points: np.
     sizes = [int(size) for size in data.shape]  # type: ignore[call-overload]
     own = np.broadcast_shapes(scales.shape, () if points is None else points.shape)
     count = sum(size != 1 for size in own)
-    if len(own) != len(sizes) or not 2 <= count < len(sizes) or list(own) != [*sizes[:count], *[1] * (len(sizes) - count)]:
+    leading = [*sizes[:count], *[1] * (len(sizes) - count)]
+    if not 2 <= count < len(sizes) or list(own) != leading:
         return None
     spread = [None if each is None else np.broadcast_to(each, own).reshape(-1) for each in (scales, points)]
     assert spread[0] is not None

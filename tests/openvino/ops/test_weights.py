@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 import openvino
 import pytest
 from openvino import opset1, opset8
