@@ -11,6 +11,8 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.types import dtype_of
 from ortconv.converters.openvino.registry import REGISTRY
 
+__all__ = ["packed"]
+
 _BOOL, _F32, _I32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 
 IndexType = Literal["i64", "i32"]
@@ -27,7 +29,7 @@ def ctc_greedy_decoder(
     ended = b.op("Cast", b.op("Equal", b.cast(sequence_mask, _F32), b.constant(0, np.float32)), to=int(_I64))
     running = b.op("Equal", b.op("CumSum", ended, b.constant(0)), b.constant(0))
     kept = _kept(b, best, blank, b.op("Transpose", running, perm=[1, 0]), ctc_merge_repeated)
-    decoded = b.cast(_packed(b, best, kept), dtype_of(data))
+    decoded = b.cast(packed(b, best, kept), dtype_of(data))
     return b.op("Unsqueeze", decoded, b.constant([2, 3]))
 
 
@@ -53,7 +55,7 @@ def ctc_greedy_decoder_seq_len(
     lengths = b.op("Unsqueeze", b.cast(sequence_length, _I64), b.constant([1]))
     running = b.op("Less", b.op("Range", b.constant(0), steps, b.constant(1)), lengths)
     kept = _kept(b, best, blank, running, merge_repeated)
-    decoded = _packed(b, best, kept)
+    decoded = packed(b, best, kept)
     count = b.typed(b.op("ReduceSum", b.op("Cast", kept, to=int(_I64)), b.constant([1]), keepdims=0), _I64, None)
     types = {"i64": _I64, "i32": _I32}
     return b.cast(decoded, types[classes_index_type]), b.cast(count, types[sequence_length_type])
@@ -68,8 +70,8 @@ def _kept(b: Builder, best: ir.Value, blank: ir.Value, running: ir.Value, merge:
     return b.typed(kept, _BOOL, None)
 
 
-def _packed(b: Builder, classes: ir.Value, kept: ir.Value) -> ir.Value:
-    """Moves what is kept to the front of each row; the rest becomes -1."""
+def packed(b: Builder, classes: ir.Value, kept: ir.Value) -> ir.Value:
+    """Moves what is kept of int64 values, [row, column], to the front of each row; the rest becomes -1."""
     along = b.constant(1)
     place = b.op("CumSum", b.op("Cast", kept, to=int(_I64)), along)
     width = b.op("Shape", classes, start=1, end=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from openvino import opset1, opset6, opset9, opset14, opset16
+from openvino import opset1, opset4, opset6, opset9, opset14, opset16
 
 from tests.openvino.live import Row, check_row, numbers
 
@@ -118,6 +118,30 @@ SPARSE = [
 ]
 
 
-@pytest.mark.parametrize("row", DECODERS + TREES + MATRICES + SPARSE, ids=str)
+LOSSES = [
+    Row(
+        f"ctc_loss, collapsing {collapse}, merging {merge}, unique {unique}, blank {blank}",
+        lambda x, n, labels, m, k=(collapse, merge, unique), blank=blank: opset4.ctc_loss(
+            x, n, labels, m, None if blank is None else np.array(blank, I32), *k
+        ),
+        [
+            [
+                numbers(3, n, 4),
+                ints(n, n - 1, n, dtype=I32),
+                numbers(3, n, dtype=I32, low=0 if blank is None else 1, high=2),
+                ints(3, 2, 1, dtype=I32),
+            ]
+            for n in (6, 9)
+        ],
+        bound=64,
+    )
+    for collapse in (False, True)
+    for merge in (False, True)
+    for unique in (False, True)
+    for blank in ((None, 0) if merge and not unique else (None,))
+]
+
+
+@pytest.mark.parametrize("row", LOSSES + DECODERS + TREES + MATRICES + SPARSE, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)

@@ -1,0 +1,41 @@
+"""Ops that sort, draw or choose in a way that ONNX cannot follow are refused by name, with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from openvino import opset8, opset13
+
+from ortconv.errors import UnsupportedOpError
+from tests.openvino.live import Refusal, assert_refused, numbers
+
+REFUSALS = [
+    Refusal(
+        "random numbers",
+        lambda x: opset8.random_uniform(x, np.float32(0), np.float32(1), "f32", 150, 10),
+        [np.array([2, 3])],
+        UnsupportedOpError,
+        {
+            "problem": "OpenVINO op RandomUniform is not supported: its random numbers come from OpenVINO's own generator"
+        },
+    ),
+    Refusal(
+        "random choices",
+        lambda x: opset13.multinomial(x, np.array([4]), "i32", True, False, 150, 10),
+        [numbers(1, 3, low=0)],
+        UnsupportedOpError,
+        {"problem": "OpenVINO op Multinomial is not supported: its random numbers"},
+    ),
+    Refusal(
+        "suppression of rotated boxes",
+        lambda b, s: opset13.nms_rotated(b, s, np.array(5), np.float32(0.5), np.float32(0.1)).outputs(),
+        [numbers(1, 4, 5), numbers(1, 2, 4)],
+        UnsupportedOpError,
+        {"problem": "ONNX has no overlap of rotated boxes"},
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_refused(refusal: Refusal) -> None:
+    assert_refused(refusal)
