@@ -15,9 +15,7 @@ REFUSALS = [
         lambda x: opset8.random_uniform(x, np.float32(0), np.float32(1), "f32", 150, 10),
         [np.array([2, 3])],
         UnsupportedOpError,
-        {
-            "problem": "OpenVINO op RandomUniform is not supported: its random numbers come from OpenVINO's own generator"
-        },
+        {"problem": "OpenVINO op RandomUniform is not supported: its random numbers come from OpenVINO"},
     ),
     Refusal(
         "random choices",
