@@ -90,6 +90,8 @@ ArchFlags detect() {
   constexpr uint64_t kTiles = 0x60000;  // XCR0: configuration and data
   const bool tiles = bit(leaf7.edx, 24), tiles_of_bf16 = bit(leaf7.edx, 22);
   flags.amx_bf16 = flags.avx512_bf16 && tiles && tiles_of_bf16 && (saved & kTiles) == kTiles && may_use_tiles();
+  const Registers vendor = cpuid(0, 0);
+  flags.slow_bf16_dots = vendor.ebx == 0x756e6547 && vendor.edx == 0x49656e69 && vendor.ecx == 0x6c65746e;  // Intel
   return flags;
 }
 
@@ -110,7 +112,7 @@ ArchFlags limited(ArchFlags flags, const char* max_isa) {
   if (std::strcmp(max_isa, "portable") == 0) return ArchFlags();
   if (std::strcmp(max_isa, "avx2") == 0) flags.avx512 = flags.avx512_bf16 = flags.amx_bf16 = false;
   if (std::strcmp(max_isa, "avx512") == 0) flags.avx512_bf16 = flags.amx_bf16 = false;
-  if (std::strcmp(max_isa, "avx512_bf16") == 0) flags.amx_bf16 = false;
+  if (std::strcmp(max_isa, "avx512_bf16") == 0) flags.amx_bf16 = flags.slow_bf16_dots = false;
   return flags;
 }
 

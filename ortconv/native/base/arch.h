@@ -8,11 +8,14 @@ struct ArchFlags {
   bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
   bool avx512_bf16 = false;  // implies avx512
   bool amx_bf16 = false;     // tiles of bf16; implies avx512_bf16
+  // Dot products of AVX512-BF16 take longer than the same products in float: on Sapphire Rapids twice as long.
+  bool slow_bf16_dots = false;
 
   bool neon = false;  // Advanced SIMD of AArch64, which every such CPU has
 
   // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2, avx512 or
-  // avx512_bf16; avx512 means without bf16 instructions, avx512_bf16 without tiles). Read once, on the first call.
+  // avx512_bf16; avx512 means without bf16 instructions, avx512_bf16 without tiles, but
+  // with dot products even if they are slow). Read once, on the first call.
   static const ArchFlags& host();
 };
 

@@ -127,11 +127,13 @@ double seconds(const Plan& plan, Data& d, std::vector<char>& scratch, double bud
 
 }  // namespace
 
-// bench [isa: amx | avx512 | avx2 | portable] [substring of the shape's name] [type: f32 | f16 | bf16 | f64]
+// bench [isa: amx | avx512_bf16 | avx512 | avx2 | portable] [substring of the shape's name] [type: f32 | f16 | bf16 |
+// f64]
 int main(int argc, char** argv) {
   ArchFlags arch = ArchFlags::host();
   const std::string isa = argc > 1 ? argv[1] : "amx", type = argc > 3 ? argv[3] : "f32";
   if (isa == "avx2") arch.avx512 = arch.avx512_bf16 = arch.amx_bf16 = false;
+  if (isa == "avx512_bf16") arch.amx_bf16 = arch.slow_bf16_dots = false;
   if (isa == "avx512") arch.avx512_bf16 = arch.amx_bf16 = false;
   if (isa == "portable") arch = ArchFlags{};
   DataType dtype = DataType::kFloat;

@@ -12,10 +12,9 @@ constexpr int64_t kCallWeights = 96 << 10;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-bool parts_are_faster(const Plan& plan) {
-  // Cycles for one tile of 16 rows and 16 positions: per product of tiles and per tile of sums; and those for 256
-  // products of floats.
-  constexpr double kProductCost = 24, kSumsCost = 110, kFloatCost = 10;
+bool parts_are_faster(const Plan& plan, const PartsKernel& kernel) {
+  // Cycles for one tile of 16 rows and 16 positions: per tile of sums; and those for 256 products of floats.
+  constexpr double kSumsCost = 110, kFloatCost = 10;
   constexpr double kProducts[] = {1, 4, 6};
   const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
   double in_parts = 0, in_floats = 0;
@@ -25,7 +24,7 @@ bool parts_are_faster(const Plan& plan) {
     const double tiles = static_cast<double>(round_up(plan.oc * group.num_classes, kPartRows) / kPartRows);
     const double depth = static_cast<double>(group.num_taps);
     const double products = kProducts[plan.num_parts - 1] * depth * static_cast<double>(blocks);
-    in_parts += tiles * (kProductCost * products + kSumsCost);
+    in_parts += tiles * (kernel.product_cost * products + kSumsCost);
     in_floats += rows / kPartRows * kFloatCost * depth * static_cast<double>(plan.ic);
   }
   return in_parts < in_floats;
@@ -70,7 +69,9 @@ class Calls {
 
 bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei) {
   plan.num_parts = with_float_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
-  return plan.num_parts > 0 && get_parts_kernel(arch) != nullptr && parts_are_faster(plan) && parts_suit(plan, wei);
+  const PartsKernel* kernel = get_parts_kernel(arch);
+  return kernel != nullptr && plan.num_parts > 0 && plan.num_parts <= kernel->most_parts &&
+         parts_are_faster(plan, *kernel) && parts_suit(plan, wei);
 }
 
 int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block, const GemmGroup& gemm_group) {

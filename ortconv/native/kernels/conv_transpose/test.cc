@@ -424,6 +424,9 @@ int main(int argc, char** argv) {
         ArchFlags avx512 = avx2;
         avx512.avx512 = true;
         if (host.avx512) check(example, dtype, avx512, "avx512");
+        ArchFlags dots = avx512;
+        dots.avx512_bf16 = true;
+        if (host.avx512_bf16 && dtype == DataType::kBfloat16) check(example, dtype, dots, "avx512_bf16");
         if (host.amx_bf16) check(example, dtype, host, "amx");
       });
     }
@@ -441,6 +444,7 @@ int main(int argc, char** argv) {
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
   if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
   std::printf("%d runs, %d of them in columns, %d in parts, %d failures\n", checked, in_columns, in_parts, failures);
   return failures == 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-// GEMM on bf16 matrix units for floats that are held as sums of bf16 numbers, their parts.
+// GEMM on bf16 units for floats that are held as sums of bf16 numbers, their parts.
 //
 // A float is exactly the sum of three parts: the nearest bf16 number, the nearest one to what is then left, and the
 // rest. Of the nine products of two such sums six are computed; the other three are together below 2^-25 of the whole,
@@ -76,6 +76,8 @@ struct SplitArgs {
 
 struct PartsKernel {
   const char* name;
+  int64_t most_parts;                                       // that numbers may have
+  double product_cost;                                      // of two tiles, where 256 products of floats cost 10
   void (*gemm)(const PartsGemmArgs* calls, int64_t count);  // one after the other
   uint32_t (*split_f32)(const SplitArgs<float>&);
   uint32_t (*split_f16)(const SplitArgs<Float16>&);
@@ -86,7 +88,7 @@ struct PartsKernel {
   uint32_t split(const SplitArgs<Bfloat16>& args) const { return split_bf16(args); }
 };
 
-// Null where the CPU has no such units.
+// Null where the CPU has nothing of the kind.
 const PartsKernel* get_parts_kernel(const ArchFlags& arch);
 
 // The first `count` parts of a finite number, as bf16 bits.

@@ -182,14 +182,21 @@ void check_type(const PartsKernel& kernel) {
 }  // namespace
 
 int main() {
-  const PartsKernel* kernel = get_parts_kernel(ArchFlags::host());
-  if (kernel == nullptr) {
-    std::printf("SKIP: this CPU, or its operating system, has no bf16 matrix units\n");
-    return 0;
+  const ArchFlags& host = ArchFlags::host();
+  ArchFlags dots = host;
+  dots.amx_bf16 = dots.slow_bf16_dots = false;
+  const PartsKernel* seen = nullptr;
+  for (const ArchFlags& arch : {host, dots}) {
+    const PartsKernel* kernel = get_parts_kernel(arch);
+    if (kernel == nullptr || kernel == seen) continue;
+    seen = kernel;
+    if (kernel->most_parts >= kNumParts<float>) check_type<float>(*kernel);
+    if (kernel->most_parts >= kNumParts<Float16>) check_type<Float16>(*kernel);
+    check_type<Bfloat16>(*kernel);
+    std::printf("%s\n", kernel->name);
   }
-  check_type<float>(*kernel);
-  check_type<Float16>(*kernel);
-  check_type<Bfloat16>(*kernel);
-  std::printf("%s: %d runs, %d failures\n", kernel->name, checked, failures);
+  if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
+  if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
+  std::printf("%d runs, %d failures\n", checked, failures);
   return failures == 0 ? 0 : 1;
 }
