@@ -465,8 +465,9 @@ class TestOneDnnVerification:
         assert {lowering.op_type for lowering in detect(upsampling()).registry} <= KINDS
 
     def test_op_beyond_the_reference_is_refused(self) -> None:
-        source = graph("LogSoftmax", {"x": [2]})
-        with pytest.raises(ExecutionError, match="float64 reference: does not know LogSoftmax") as caught:
+        source = onednn.Graph()
+        source.op("Wildcard", [source.tensor("x", "f32", [2])], dtype="f32")
+        with pytest.raises(ExecutionError, match="float64 reference: does not know Wildcard") as caught:
             evaluate(source, {"x": np.zeros(2, np.float32)})
         assert caught.value.runtime == "float64 reference"
 

@@ -10,6 +10,8 @@ import onnx
 
 import ortconv
 from ortconv import onednn
+from ortconv.converters.onednn_graph import FRONTEND
+from ortconv.verification.onednn import OneDnnReference
 from tests.onednn_graph.references import evaluate
 from tests.onednn_graph.references.call import DTYPES, Call, Slot
 from tests.running import run
@@ -50,7 +52,7 @@ def check(
     opset: int = 21,
     constants: Sequence[int] = (),
 ) -> onnx.ModelProto:
-    """Asserts that an op's results have the reference's types, shapes and values.
+    """Asserts that an op's results have the reference's types, shapes and values, and those of `ortconv verify` too.
 
     Args:
         kind: Op kind.
@@ -67,10 +69,13 @@ def check(
     feeds = {f"x{i}": value for i, value in enumerate(inputs) if i not in constants}
     found = run(model, feeds, "none")
     expected = evaluate(Call(kind, inputs, attributes, [Slot(dtype) for dtype in outputs]))
-    for value, got, right in zip(model.graph.output, found, expected, strict=True):
+    given = {f"x{i}": value for i, value in enumerate(inputs)}
+    verified = OneDnnReference(FRONTEND.read(g, {}), "spec").run(given, everything=False).outputs
+    for value, got, shipped, right in zip(model.graph.output, found, verified, expected, strict=True):
         declared = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         assert declared == list(right.shape), f"{kind} declares {declared}, expected {right.shape}"
         assert_close(got, right, slack, kind)
+        assert_close(shipped, right, slack, f"{kind} in `ortconv verify`")
     return model
 
 

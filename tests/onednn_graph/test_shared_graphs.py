@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import ortconv
+from ortconv.converters.onednn_graph import FRONTEND
 from ortconv.errors import SemanticsWarning
+from ortconv.verification.onednn import OneDnnReference
 from tests.onednn_graph.agreement import EPSILON, NAMES
 from tests.onednn_graph.data import feeds
 from tests.onednn_graph.references.interpreter import Program, load
@@ -50,10 +52,16 @@ def test_a_graph_converts_runs_and_agrees(path: pathlib.Path) -> None:
     found = run(model, {f"tensor_{identity}": value for identity, value in data.items()}, "none")
     by_name = dict(zip((output.name for output in model.graph.output), found, strict=True))
     expected = program.run(data, "runtime")
+    source = FRONTEND.read(path, {})
+    verified = OneDnnReference(source, "runtime").run(
+        {f"tensor_{identity}": value for identity, value in data.items()}, everything=False
+    )
+    shipped = dict(zip((output.name for output in source.outputs), verified.outputs, strict=True))
     assert set(by_name) == {f"tensor_{identity}" for identity in program.outputs}
     coarsest = max(EPSILON[slot.dtype] for slot in program.slots.values() if slot.dtype in EPSILON)
     for identity in program.outputs:
         compare(by_name[f"tensor_{identity}"], expected[identity], coarsest, f"tensor_{identity}")
+        compare(shipped[f"tensor_{identity}"], expected[identity], coarsest, f"tensor_{identity} in `ortconv verify`")
 
 
 def compare(found: np.ndarray, expected: np.ndarray, coarsest: float, what: str) -> None:

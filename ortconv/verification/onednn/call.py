@@ -56,6 +56,14 @@ class Call:
             raise ValueError(f"attribute {name} is missing")
         return float(found)
 
+    def flag(self, name: str, default: bool) -> bool:
+        """Returns a truth value."""
+        return bool(self.node.attributes.get(name, default))
+
+    def channel_vector(self, array: Array, rank: int) -> Array:
+        """Shapes a vector with an entry per channel as `per_channel` does; other arrays stay."""
+        return self.per_channel(array, rank) if array.ndim == 1 and array.size > 1 else array
+
     @property
     def channels_last(self) -> bool:
         """Whether data is NXC, which is the default."""
@@ -92,9 +100,9 @@ class Call:
         sizes = [dim for dim in shape if isinstance(dim, int)]
         return sizes if len(sizes) == len(shape) else None
 
-    def target(self, name: str) -> list[int]:
-        """Returns dst_shape or weights_shape: input, else attribute, else declared; the library asks the last first."""
-        data = self.optional(2)
+    def target(self, name: str, index: int = 2) -> list[int]:
+        """Returns dst_shape or the like: input `index`, else attribute, else declared; the library asks that first."""
+        data = self.optional(index)
         places = [[int(size) for size in data] if data is not None else None, self.ints(name) or None, self.declared()]
         if self.semantics == "runtime" and data is None:
             places.reverse()

@@ -10,7 +10,7 @@ import numpy as np
 from ortconv.inputs import Array
 from ortconv.verification.onednn.call import Call
 
-__all__ = ["ELEMENTWISE"]
+__all__ = ["ELEMENTWISE", "erf", "sigmoid"]
 
 
 def _unary(function: Callable[[Array], Array]) -> Callable[[Call], Array]:
@@ -21,9 +21,15 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[[Call], Array
     return lambda call: function(call.input(0), call.input(1))
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """Returns 1 / (1 + exp(-x)) without overflow."""
     result: Array = np.exp(-np.logaddexp(0.0, -x))
     return result
+
+
+def erf(x: Array) -> Array:
+    """Returns the error function, which NumPy lacks."""
+    return np.vectorize(math.erf, otypes=[np.float64])(x).reshape(x.shape)
 
 
 def _clamp(call: Call) -> Array:
@@ -40,7 +46,7 @@ def _gelu(call: Call) -> Array:
     if call.text("mode", "gelu_erf") == "gelu_tanh":
         inner = np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))
     else:
-        inner = np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2.0)).reshape(x.shape)
+        inner = erf(x / math.sqrt(2.0))
     result: Array = 0.5 * x * (1.0 + inner)
     return result
 
@@ -52,6 +58,13 @@ def _hard_sigmoid(call: Call) -> Array:
 def _leaky_relu(call: Call) -> Array:
     x = call.input(0)
     return np.where(x > 0.0, x, call.number("alpha") * x)
+
+
+def _prelu(call: Call) -> Array:
+    src, slope = call.input(0), call.input(1)
+    if call.flag("per_channel_broadcast", True):
+        slope = call.channel_vector(slope, src.ndim)
+    return np.where(src > 0.0, src, slope * src)
 
 
 def _select(call: Call) -> Array:
@@ -80,12 +93,13 @@ ELEMENTWISE: dict[str, Callable[[Call], Array]] = {
     "Minimum": _binary(np.minimum),
     "Mish": _unary(lambda x: x * np.tanh(np.logaddexp(0.0, x))),
     "Multiply": _binary(np.multiply),
+    "PReLU": _prelu,
     "Pow": lambda call: np.power(call.input(0), call.number("beta")),
     "ReLU": _unary(lambda x: np.maximum(x, 0.0)),
     "Reciprocal": _unary(lambda x: 1.0 / x),
     "Round": _unary(np.rint),
     "Select": _select,
-    "Sigmoid": _unary(_sigmoid),
+    "Sigmoid": _unary(sigmoid),
     "SoftPlus": _soft_plus,
     "Sqrt": _unary(np.sqrt),
     "Square": _unary(np.square),

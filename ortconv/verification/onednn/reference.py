@@ -14,11 +14,19 @@ from ortconv.source import SourceGraph, SourceNode, SourceValue
 from ortconv.verification.onednn.call import Call
 from ortconv.verification.onednn.convolution import CONVOLUTIONS
 from ortconv.verification.onednn.elementwise import ELEMENTWISE
+from ortconv.verification.onednn.gradients import GRADIENTS
+from ortconv.verification.onednn.movement import MOVEMENT
+from ortconv.verification.onednn.normalization import NORMALIZATION
+from ortconv.verification.onednn.pooling import POOLING
+from ortconv.verification.onednn.quantization import QUANTIZATION
+from ortconv.verification.onednn.reductions import REDUCTIONS
 from ortconv.verification.oracle import Results
 
 __all__ = ["KINDS", "OneDnnReference"]
 
 _RUNTIME = "float64 reference"
+_WIDE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+"""Types to which intermediate results are not rounded: float32 would add errors that ONNX Runtime has of its own."""
 
 
 class OneDnnReference:
@@ -70,11 +78,14 @@ class OneDnnReference:
                 node.ref.file, _RUNTIME, f"does not know {kind} {node.ref.name!r}; it knows {', '.join(sorted(KINDS))}."
             )
         try:
-            result = _OPS[kind](Call(node, inputs, self._semantics))
+            results = _OPS[kind](Call(node, inputs, self._semantics))
         except (ValueError, IndexError) as error:
             raise ExecutionError(node.ref.file, _RUNTIME, f"{kind} {node.ref.name!r} fails: {error}") from error
-        dtype = node.outputs[0].dtype
-        return [result if dtype.bitwidth >= 32 else _widened(_stored(result, node.outputs[0]))]
+        arrays = results if isinstance(results, tuple) else (results,)
+        return [
+            array if value.dtype in _WIDE else _widened(_stored(array, value))
+            for array, value in zip(arrays, node.outputs, strict=False)
+        ]
 
 
 def _widened(array: Array) -> Array:
@@ -82,44 +93,30 @@ def _widened(array: Array) -> Array:
 
 
 def _stored(array: Array, value: SourceValue) -> Array:
-    return array.astype(value.dtype.numpy())
+    """Rounds to the declared type; to integers to nearest even, with saturation."""
+    dtype = value.dtype.numpy()
+    if value.dtype.is_integer() and array.dtype.kind == "f":
+        info = np.iinfo(dtype)
+        array = np.clip(np.rint(array), info.min, info.max)
+    return array.astype(dtype)
 
 
 def _bias_add(call: Call) -> Array:
     return call.input(0) + call.per_channel(call.input(1), call.input(0).ndim)
 
 
-def _batch_norm(call: Call) -> Array:
-    src = call.input(0)
-    gamma, beta, mean, variance = (call.per_channel(call.input(i), src.ndim) for i in range(1, 5))
-    result: Array = gamma * (src - mean) / np.sqrt(variance + call.number("epsilon", 0.0)) + beta
-    return result
-
-
-def _reshape(call: Call) -> Array:
-    src = call.input(0)
-    shape = [int(size) for size in call.node.attributes["shape"]]  # type: ignore[attr-defined]
-    if call.node.attributes.get("special_zero"):
-        shape = [src.shape[axis] if size == 0 else size for axis, size in enumerate(shape)]
-    return src.reshape(shape)
-
-
-def _transpose(call: Call) -> Array:
-    src = call.input(0)
-    return np.transpose(src, [int(axis) % src.ndim for axis in call.node.attributes["order"]])  # type: ignore[attr-defined]
-
-
-_OPS: dict[str, Callable[[Call], Array]] = {
+_OPS: dict[str, Callable[[Call], Array | tuple[Array, ...]]] = {
     **CONVOLUTIONS,
     **ELEMENTWISE,
-    "BatchNormInference": _batch_norm,
+    **GRADIENTS,
+    **MOVEMENT,
+    **NORMALIZATION,
+    **POOLING,
+    **QUANTIZATION,
+    **REDUCTIONS,
     "BiasAdd": _bias_add,
-    "Reorder": lambda call: call.input(0),
-    "StaticReshape": _reshape,
-    "StaticTranspose": _transpose,
-    "TypeCast": lambda call: call.input(0),
 }
-"""Op kind -> its evaluation in float64; the result is rounded to the declared type by the caller."""
+"""Op kind -> its evaluation in float64; the results are rounded to the declared types by the caller."""
 
 KINDS = frozenset(_OPS) | {"End"}
 """The op kinds that the reference knows."""

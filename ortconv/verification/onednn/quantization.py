@@ -1,0 +1,72 @@
+"""oneDNN's quantization, in the float32 in which the library rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ortconv.inputs import Array
+from ortconv.verification.onednn.call import Call
+
+__all__ = ["QUANTIZATION"]
+
+
+def _attribute(call: Call, name: str) -> Array:
+    """Lays scales or zero points of the attributes out over src."""
+    found = call.node.attributes.get(name, (0,))
+    values = np.array(found, np.float64)
+    shape = call.input(0).shape
+    if call.text("qtype", "per_tensor") == "per_tensor" or name not in call.node.attributes:
+        return values[:1].reshape(())
+    axis = int(call.number("axis", 1)) % len(shape)
+    if values.size == shape[axis]:
+        return values.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    # Weights of a grouped ConvTranspose hold the channels of one group; their scales are those of all groups.
+    groups = values.size // shape[axis]
+    rows = 0 if axis == 1 else len(shape) - 1
+    table = np.repeat(values.reshape(groups, shape[axis]), shape[rows] // groups, axis=0)
+    if axis != 1:
+        return np.asarray(table.T)
+    return table.reshape(table.shape + (1,) * (len(shape) - 2))
+
+
+def _input(call: Call, index: int) -> Array:
+    """Lays scales or zero points that are inputs out over src."""
+    values = call.optional(index)
+    if values is None:
+        return np.zeros(())
+    values, shape = values.astype(np.float64), call.input(0).shape
+    if values.size == 1:
+        return values.reshape(())
+    sizes = call.ints("group_shape")
+    if not sizes:
+        mask = int(call.number("mask", -1))
+        if mask < 0:
+            mask = 1 << int(call.number("axis", 1)) % len(shape)
+        sizes = [1 if mask >> axis & 1 else dim for axis, dim in enumerate(shape)]
+    spread = values.reshape([dim // size for dim, size in zip(shape, sizes, strict=True)])
+    for axis, size in enumerate(sizes):
+        spread = np.repeat(spread, size, axis=axis)
+    return spread
+
+
+def _quantized(call: Call, scales: Array, zps: Array) -> Array:
+    quotient = np.asarray(call.input(0).astype(np.float32) / scales.astype(np.float32))
+    dtype = call.node.outputs[0].dtype
+    if dtype.is_floating_point():
+        return quotient.astype(np.float16)  # Rounding to eight bits is the caller's work.
+    return np.asarray(quotient + zps.astype(np.float32))
+
+
+def _dequantized(call: Call, scales: Array, zps: Array) -> Array:
+    return (call.input(0).astype(np.float64) - zps) * scales
+
+
+QUANTIZATION: dict[str, Callable[[Call], Array]] = {
+    "Dequantize": lambda call: _dequantized(call, _attribute(call, "scales"), _attribute(call, "zps")),
+    "DynamicDequantize": lambda call: _dequantized(call, _input(call, 1), _input(call, 2)),
+    "DynamicQuantize": lambda call: _quantized(call, _input(call, 1), _input(call, 2)),
+    "Quantize": lambda call: _quantized(call, _attribute(call, "scales"), _attribute(call, "zps")),
+}
+"""Op kind -> its evaluation, before it is rounded to the declared type."""
