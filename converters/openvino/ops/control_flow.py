@@ -34,7 +34,11 @@ def if_(b: Builder, condition: ir.Value, /, *inputs: ir.Value) -> tuple[ir.Value
     for branch in (node.then, node.otherwise):
         with b.body() as body:
             graphs.append(body.graph(_side(b, node, branch, (condition, *inputs))))
-    return b.op("If", condition, outputs=len(node.outputs), then_branch=graphs[0], else_branch=graphs[1])
+    results = b.op("If", condition, outputs=len(node.outputs), then_branch=graphs[0], else_branch=graphs[1])
+    for result, first, second in zip(results, graphs[0].outputs, graphs[1].outputs, strict=True):
+        if first.shape is not None and second.shape is not None and len(first.shape) == len(second.shape):
+            b.typed(result, first.dtype, [None] * len(first.shape))
+    return results
 
 
 def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
@@ -133,7 +137,9 @@ def _iterate(
     found: dict[int, ir.Value] = {}
     for port in node.out_of:
         if port.slice is None:
-            found[port.outer] = emitted[carried.index(port.inner)]
+            shape = results[port.inner].shape
+            last = emitted[carried.index(port.inner)]
+            found[port.outer] = b.typed(last, None, None if shape is None else [None] * len(shape))
         else:
             stacked = emitted[len(carried) + scanned.index(port)]
             found[port.outer] = _concatenated(b, stacked, results[port.inner], port.slice)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from openvino import opset1, opset5, opset8
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, ConversionErrors
+from ortconv.errors import ConversionError, ConversionErrors, ModelFormatError
 from tests.openvino.live import Feed, check, numbers, run_onnx
 
 F32, I64, BOOL = np.float32, np.int64, np.bool_
@@ -195,6 +197,46 @@ def test_if_in_a_loop_in_an_if() -> None:
     outer = branches(condition, x, lambda y: iterator(y, [2, 1, 3], step).get_node(), opset1.negative)
     model = openvino.Model([outer], [condition, x])
     check(model, *([np.array(flag), numbers(2, 4, 3)] for flag in (True, False)))
+
+
+def test_iterator_whose_result_is_a_scalar() -> None:
+    x, first = opset1.parameter([4, 3], F32), opset1.parameter([], F32)
+    part, total = opset1.parameter([1, 3], F32), opset1.parameter([], F32)
+    after = opset1.add(total, opset1.reduce_sum(part, np.array([0, 1]), False))
+    inside = body([after], [part, total])
+    node = opset1.tensor_iterator()
+    node.set_function(inside)
+    node.set_sliced_input(part, x.output(0), *FORWARD, 0)
+    node.set_merged_input(total, first.output(0), inside.results[0].output(0))
+    model = openvino.Model([node.get_iter_value(inside.results[0].output(0), -1)], [x, first])
+    check(model, [numbers(4, 3), np.array(2, F32)])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "message"),
+    [
+        (r"<body>.*</body>", "", "element <body> is missing"),
+        (r'internal_layer_id="0"', 'internal_layer_id="77"', "internal_layer_id = 77 is no id of a Parameter"),
+        (r'internal_layer_id="([1-9])"', 'internal_layer_id="0"', "internal_layer_id = 0 is no id of a Result"),
+        (r'external_port_id="0"', 'external_port_id="77"', "layer 1 has no input port 77"),
+        (r'external_port_id="0"', 'external_port_id="-1" purpose="fun"', "attribute purpose = 'fun' is unknown"),
+        (r'stride="1"', 'stride="fast"', "attribute stride = 'fast' is not an integer"),
+        (r'(<input axis="1"[^>]*/>)', r"\1\1", "of the body has 2 sources; allowed: one"),
+        (r'<input axis="1"[^>]*/>', "", "of the body has 0 sources; allowed: one"),
+        (r"</port_map>", '</port_map><back_edges><edge from-layer="9" to-layer="0"/></back_edges>', "from-layer = 9"),
+    ],
+)
+def test_malformed_bodies_are_refused(tmp_path: pathlib.Path, pattern: str, replacement: str, message: str) -> None:
+    x, path = opset1.parameter([2, 6, 3], F32), tmp_path / "model.xml"
+    model = openvino.Model([iterator(x, [2, 1, 3], scaled)], [x])
+    openvino.save_model(model, path, compress_to_fp16=False)
+    text = path.read_text(encoding="utf-8")
+    damaged = re.sub(pattern, replacement, text, count=1, flags=re.DOTALL)
+    assert damaged != text
+    path.write_text(damaged, encoding="utf-8")
+    with pytest.raises(ModelFormatError) as caught:
+        conversion(path)
+    assert message in str(caught.value)
 
 
 def refusal(model: openvino.Model) -> ConversionError:
