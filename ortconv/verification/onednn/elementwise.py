@@ -29,7 +29,7 @@ def sigmoid(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     """Returns the error function, which NumPy lacks."""
-    return np.vectorize(math.erf, otypes=[np.float64])(x).reshape(x.shape)
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x)).reshape(x.shape)
 
 
 def _clamp(call: Call) -> Array:

@@ -32,7 +32,7 @@ def _concat(call: Call) -> Array:
 
 
 def _gen_index(call: Call) -> Array:
-    return np.indices(call.input(0).shape, np.int32)[int(call.number("axis"))]
+    return np.asarray(np.indices(call.input(0).shape, np.int32)[int(call.number("axis"))])
 
 
 def _dropout(call: Call) -> tuple[Array, Array]:

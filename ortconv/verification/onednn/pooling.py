@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -54,14 +55,14 @@ def _axes(call: Call, sizes: Sequence[int], counts: Sequence[int] | None = None)
     return axes
 
 
-def _taps(axes: Sequence[_Axis]) -> Iterator[tuple[tuple[Array, ...], Array]]:
-    """Iterates over the taps of all windows: where each reads, clipped to the tensor, and whether it lies inside."""
+def _taps(axes: Sequence[_Axis]) -> Iterator[tuple[Any, Array]]:
+    """Iterates over the taps of all windows: what each reads of [N, C, spatial...], and whether it lies inside."""
     for tap in itertools.product(*(range(axis.taps.shape[1]) for axis in axes)):
         where = [np.clip(axis.taps[:, k], 0, axis.size - 1) for axis, k in zip(axes, tap, strict=True)]
         inside = np.ones((), bool)
         for axis, k in zip(axes, tap, strict=True):
             inside = inside[..., None] & axis.inside[:, k]
-        yield np.ix_(*where), inside
+        yield (slice(None), slice(None), *np.ix_(*where)), inside
 
 
 def _divisor(call: Call, axes: Sequence[_Axis]) -> Array:
@@ -79,10 +80,10 @@ def _max_pool(call: Call) -> Array:
     axes = _axes(call, src.shape[2:])
     source = call.node.inputs[0]
     assert source is not None
-    lowest = float(ml_dtypes.finfo(source.dtype.numpy()).min)
+    lowest = float(ml_dtypes.finfo(source.dtype.numpy()).min)  # type: ignore[no-untyped-call]
     best = np.full((*src.shape[:2], *(len(axis.taps) for axis in axes)), lowest)
     for where, inside in _taps(axes):
-        best = np.maximum(best, np.where(inside, src[:, :, *where], lowest))
+        best = np.maximum(best, np.where(inside, src[where], lowest))
     return call.own(best)
 
 
@@ -91,7 +92,7 @@ def _avg_pool(call: Call) -> Array:
     axes = _axes(call, src.shape[2:])
     total = np.zeros((*src.shape[:2], *(len(axis.taps) for axis in axes)))
     for where, inside in _taps(axes):
-        total += np.where(inside, src[:, :, *where], 0.0)
+        total += np.where(inside, src[where], 0.0)
     return call.own(total / _divisor(call, axes))
 
 
@@ -101,7 +102,7 @@ def _avg_pool_backward(call: Call) -> Array:
     axes = _axes(call, diff_src.shape[2:], diff_dst.shape[2:])
     share = diff_dst / _divisor(call, axes)
     for where, inside in _taps(axes):
-        np.add.at(diff_src, (slice(None), slice(None), *where), np.where(inside, share, 0.0))
+        np.add.at(diff_src, where, np.where(inside, share, 0.0))
     return call.own(diff_src)
 
 
@@ -110,12 +111,12 @@ def _max_pool_backward(call: Call) -> Array:
     axes = _axes(call, src.shape[2:], diff_dst.shape[2:])
     best, winner = np.full(diff_dst.shape, -np.inf), np.full(diff_dst.shape, -1)
     for number, (where, inside) in enumerate(_taps(axes)):
-        values = np.where(inside, src[:, :, *where], -np.inf)
+        values = np.where(inside, src[where], -np.inf)
         better = inside & ((values > best) | (winner < 0))
         best, winner = np.where(better, values, best), np.where(better, number, winner)
     diff_src = np.zeros(src.shape)
     for number, (where, _) in enumerate(_taps(axes)):
-        np.add.at(diff_src, (slice(None), slice(None), *where), np.where(winner == number, diff_dst, 0.0))
+        np.add.at(diff_src, where, np.where(winner == number, diff_dst, 0.0))
     return call.own(diff_src)
 
 

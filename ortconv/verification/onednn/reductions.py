@@ -43,12 +43,14 @@ def _log_soft_max(call: Call) -> Array:
 
 def _soft_max_backward(call: Call) -> Array:
     diff_dst, dst = call.input(0), call.input(1)
-    return dst * (diff_dst - (diff_dst * dst).sum(axis=int(call.number("axis", 1)), keepdims=True))
+    total = (diff_dst * dst).sum(axis=int(call.number("axis", 1)), keepdims=True)
+    return np.asarray(dst * (diff_dst - total))
 
 
 def _log_soft_max_backward(call: Call) -> Array:
     diff_dst, dst = call.input(0), call.input(1)
-    return diff_dst - np.exp(dst) * diff_dst.sum(axis=int(call.number("axis", -1)), keepdims=True)
+    total = diff_dst.sum(axis=int(call.number("axis", -1)), keepdims=True)
+    return np.asarray(diff_dst - np.exp(dst) * total)
 
 
 def _mat_mul(call: Call) -> Array:
