@@ -116,10 +116,22 @@ ArchFlags limited(ArchFlags flags, const char* max_isa) {
   return flags;
 }
 
+Winograd winograd_mode(const char* mode) {
+  if (mode != nullptr && std::strcmp(mode, "never") == 0) return Winograd::kNever;
+  if (mode != nullptr && std::strcmp(mode, "always") == 0) return Winograd::kAlways;
+  return Winograd::kWhereFaster;
+}
+
+ArchFlags host_flags() {
+  ArchFlags flags = limited(detect(), std::getenv("ORTCONV_MAX_ISA"));
+  flags.winograd = winograd_mode(std::getenv("ORTCONV_WINOGRAD"));
+  return flags;
+}
+
 }  // namespace
 
 const ArchFlags& ArchFlags::host() {
-  static const ArchFlags flags = limited(detect(), std::getenv("ORTCONV_MAX_ISA"));
+  static const ArchFlags flags = host_flags();
   return flags;
 }
 

@@ -3,6 +3,9 @@
 
 namespace ortconv {
 
+// When convolutions may be computed by minimal filtering (see kernels/winograd).
+enum class Winograd { kNever, kWhereFaster, kAlways };
+
 struct ArchFlags {
   bool avx2_fma = false;     // and F16C, which every CPU with AVX2 has
   bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
@@ -12,10 +15,12 @@ struct ArchFlags {
   bool slow_bf16_dots = false;
 
   bool neon = false;  // Advanced SIMD of AArch64, which every such CPU has
+  Winograd winograd = Winograd::kNever;
 
   // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2, avx512 or
-  // avx512_bf16; avx512 means without bf16 instructions, avx512_bf16 without tiles, but
-  // with dot products even if they are slow). Read once, on the first call.
+  // avx512_bf16; avx512 means without bf16 instructions, avx512_bf16 without tiles, but with dot products even if they
+  // are slow). ORTCONV_WINOGRAD is never, always (where possible) or, by default, auto (where faster). Both are read
+  // once, on the first call.
   static const ArchFlags& host();
 };
 

@@ -21,20 +21,32 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/gather.cc
   kernels/conv_transpose/scatter.cc
   kernels/conv_transpose/columns.cc
-  kernels/conv_transpose/driver.cc)
+  kernels/conv_transpose/driver.cc
+  kernels/winograd/filter.cc
+  kernels/winograd/choice.cc
+  kernels/winograd/plan.cc
+  kernels/winograd/pack.cc
+  kernels/winograd/geometry.cc
+  kernels/winograd/source.cc
+  kernels/winograd/result.cc
+  kernels/winograd/driver.cc
+  kernels/winograd/transform.cc
+  kernels/winograd/transform_generic.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/activate/activate_avx2.cc
   kernels/gemm/gemm_avx2.cc
   kernels/interleave/interleave_avx2.cc
   kernels/transpose/transpose_avx2.cc
-  kernels/widen/widen_avx2.cc)
+  kernels/widen/widen_avx2.cc
+  kernels/winograd/transform_avx2.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/activate/activate_avx512.cc
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc
   kernels/transpose/transpose_avx512.cc
   kernels/widen/widen_avx512.cc
-  kernels/parts/parts_split_avx512.cc)
+  kernels/parts/parts_split_avx512.cc
+  kernels/winograd/transform_avx512.cc)
 set(ORTCONV_KERNEL_SOURCES_AMX
   kernels/parts/parts_gemm_amx.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512_BF16

@@ -11,6 +11,8 @@ inline __m256 load(const float* in) { return _mm256_loadu_ps(in); }
 inline __m256d load(const double* in) { return _mm256_loadu_pd(in); }
 inline __m256 broadcast(float value) { return _mm256_set1_ps(value); }
 inline __m256d broadcast(double value) { return _mm256_set1_pd(value); }
+inline __m256 add(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
+inline __m256d add(__m256d a, __m256d b) { return _mm256_add_pd(a, b); }
 inline __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 inline __m256d multiply_add(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 

@@ -44,9 +44,9 @@ Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& prob
   reference::pack_weights(dtype, op, problem, wei, packed_.get(), serial());
 }
 
-size_t Convolution::scratch_bytes(const ConvProblem& problem, int threads) const {
+size_t Convolution::scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
   if (output_is_empty(problem) || nothing_to_sum(op_, problem)) return 0;
-  if (fast_ != nullptr) return fast_->scratch_bytes(problem, threads);
+  if (fast_ != nullptr) return fast_->scratch_bytes(problem, wei, threads);
   return packed_ != nullptr ? 0 : reference::packed_bytes(dtype_, problem);
 }
 

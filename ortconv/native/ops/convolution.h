@@ -19,8 +19,8 @@ class Convolution {
   Convolution(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, Weights lifetime,
               const ArchFlags& arch);
 
-  // Bytes of 64-byte aligned scratch that a run needs. The problem is a complete one, as for run().
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const;
+  // Bytes of 64-byte aligned scratch that a run needs. The problem is a complete one and wei the weights, as for run().
+  size_t scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const;
 
   // Computes dst. `wei` is the same as at creation; `bias` may be null.
   void run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst, void* scratch,

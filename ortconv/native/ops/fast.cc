@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/conv_transpose/plan.h"
+
 namespace ortconv {
 namespace {
 
@@ -25,26 +27,60 @@ bool is_floating_point(DataType dtype) {
 
 }  // namespace
 
-FastConvolution::FastConvolution(kernels::PlanPtr plan) : plan_(std::move(plan)) {}
+FastConvolution::FastConvolution(DataType dtype, kernels::Op op, const ArchFlags& arch)
+    : dtype_(dtype), op_(op), arch_(arch) {}
 
 std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::Op op, const ConvProblem& problem,
                                                        const void* wei, Weights lifetime, const ArchFlags& arch) {
   if (!is_floating_point(dtype) || !is_compact(problem)) return nullptr;
   const bool constant = lifetime == Weights::kConstant;
+  std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, arch));
+  fast->may_filter_ = constant && dtype == DataType::kFloat && arch.winograd != Winograd::kNever &&
+                      kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch);
+  if (fast->may_filter_) return fast;
   // The plan looks at the weights that it packs.
   if (!constant && !kernels::all_finite(op, problem, dtype, wei)) return nullptr;
-  kernels::PlanPtr plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
-  if (plan == nullptr) return nullptr;
-  return std::unique_ptr<FastConvolution>(new FastConvolution(std::move(plan)));
+  fast->direct_.plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
+  return fast->direct_.plan == nullptr ? nullptr : std::move(fast);
 }
 
-size_t FastConvolution::scratch_bytes(const ConvProblem& problem, int threads) const {
-  return kernels::scratch_bytes(*plan_, problem, threads);
+const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
+  if (may_filter_) {
+    std::call_once(direct_.packed, [&] { direct_.plan = kernels::make_plan(op_, problem, dtype_, wei, arch_); });
+  }
+  return *direct_.plan;
+}
+
+const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& problem, const void* wei) const {
+  kernels::winograd::Windows windows;
+  if (!may_filter_ || !kernels::winograd::choose(op_, problem, arch_, &windows)) return nullptr;
+  Filtered& filtered = filtered_[static_cast<int>(windows)];
+  std::call_once(filtered.packed, [&] {
+    filtered.plan = kernels::winograd::make_plan(op_, problem, windows, static_cast<const float*>(wei), arch_);
+  });
+  return filtered.plan.get();
+}
+
+size_t FastConvolution::scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
+  if (const auto* plan = filtered(problem, wei)) return kernels::winograd::scratch_bytes(*plan, problem, threads);
+  return kernels::scratch_bytes(direct(problem, wei), problem, threads);
 }
 
 void FastConvolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
                           void* scratch, const Parallel& parallel) const {
-  kernels::run(*plan_, problem, src, wei, bias, dst, scratch, parallel);
+  const auto* plan = filtered(problem, wei);
+  if (plan == nullptr) {
+    kernels::run(direct(problem, wei), problem, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
+  if (kernels::winograd::run(*plan, problem, static_cast<const float*>(src), static_cast<const float*>(bias),
+                             static_cast<float*>(dst), scratch, parallel)) {
+    return;
+  }
+  // A src of infinities, NaN or huge numbers: rare enough to have its scratch allocated.
+  const kernels::Plan& exact = direct(problem, wei);
+  const kernels::Buffer more(kernels::scratch_bytes(exact, problem, parallel.threads));
+  kernels::run(exact, problem, src, wei, bias, dst, more.as<void>(), parallel);
 }
 
 }  // namespace ortconv

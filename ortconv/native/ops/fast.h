@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 
 #include "base/arch.h"
 #include "base/dtype.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/winograd/winograd.h"
 #include "ops/problem.h"
 
 namespace ortconv {
@@ -22,17 +24,37 @@ class FastConvolution {
   static std::unique_ptr<FastConvolution> make(DataType dtype, kernels::Op op, const ConvProblem& problem,
                                                const void* wei, Weights lifetime, const ArchFlags& arch);
 
-  // Bytes of 64-byte aligned scratch that a run of the complete problem needs.
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const;
+  // Bytes of 64-byte aligned scratch that a run of the complete problem needs. `wei` is the same as at creation.
+  size_t scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const;
 
   // Computes dst. `wei` is the same as at creation; `bias` may be null. Neither src nor dst is empty.
   void run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst, void* scratch,
            const Parallel& parallel) const;
 
  private:
-  explicit FastConvolution(kernels::PlanPtr plan);
+  // Where the sizes of a run decide between ways that pack the weights differently, each way packs them when the first
+  // run takes it, so that usually one copy is kept.
+  struct Direct {
+    std::once_flag packed;
+    kernels::PlanPtr plan;
+  };
+  struct Filtered {
+    std::once_flag packed;
+    kernels::winograd::PlanPtr plan;
+  };
 
-  kernels::PlanPtr plan_;
+  FastConvolution(DataType dtype, kernels::Op op, const ArchFlags& arch);
+
+  const kernels::Plan& direct(const ConvProblem& problem, const void* wei) const;
+  // Null where the run is better computed directly.
+  const kernels::winograd::Plan* filtered(const ConvProblem& problem, const void* wei) const;
+
+  const DataType dtype_;
+  const kernels::Op op_;
+  const ArchFlags arch_;
+  bool may_filter_ = false;
+  mutable Direct direct_;
+  mutable Filtered filtered_[2];  // one of each kernels::winograd::Windows
 };
 
 }  // namespace ortconv

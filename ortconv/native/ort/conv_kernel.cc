@@ -84,7 +84,7 @@ void ConvKernel::compute(OrtKernelContext* context) const {
 
   SessionThreads threads(api_, context);
   const Parallel parallel = is_small(direction(), problem) ? serial() : threads.parallel();
-  const Scratch scratch(api_, context, y, convolution.scratch_bytes(problem, parallel.threads));
+  const Scratch scratch(api_, context, y, convolution.scratch_bytes(problem, w, parallel.threads));
   convolution.run(problem, data_of(api_, in.x), w, in.b != nullptr ? data_of(api_, in.b) : nullptr, data_of(api_, y),
                   scratch.data(), parallel);
 }

@@ -79,7 +79,7 @@ void check_convolution(const Case& c, const ConvProblem& p, const Data<T>& data,
                        const Parallel& parallel) {
   for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
     const Convolution convolution(dtype, c.op(), p, data.wei.data(), lifetime, ArchFlags::host());
-    Memory scratch(convolution.scratch_bytes(p, parallel.threads));
+    Memory scratch(convolution.scratch_bytes(p, data.wei.data(), parallel.threads));
     std::vector<T> dst = data.all_ones();
     convolution.run(p, data.src.data(), data.wei.data(), data.bias_data(), dst.data(), scratch.data(), parallel);
     EXPECT(data.equals(dst), name_of(lifetime), " weights, type ", static_cast<int>(dtype), ", ", c.describe());
@@ -184,7 +184,7 @@ TEST(float16_rounds_once_and_overflows_to_infinity) {
   std::vector<Float16> src, wei(3, to_float16(1.0f)), dst(2);
   for (float value : {2048.0f, 60000.0f, 1.0f, 60000.0f, 1.0f, -0.5f}) src.push_back(to_float16(value));
   const Convolution convolution(DataType::kFloat16, c.op(), p, wei.data(), Weights::kConstant, ArchFlags());
-  Memory scratch(convolution.scratch_bytes(p, 1));
+  Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
   convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
   EXPECT(to_float(dst[0]) == 2050.0f, to_float(dst[0]));
   EXPECT(to_float(dst[1]) == std::numeric_limits<float>::infinity(), to_float(dst[1]));
@@ -202,7 +202,7 @@ void check_infinities(DataType dtype, kernels::Op op, const ConvProblem& p, bool
   }
   const std::vector<T> expected = test::oracle<T>(p, op, src.data(), wei.data(), nullptr);
   const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host());
-  Memory scratch(convolution.scratch_bytes(p, 1));
+  Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
   std::vector<T> dst(expected.size());
   convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
   for (size_t i = 0; i < dst.size(); ++i) {

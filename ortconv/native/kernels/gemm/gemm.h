@@ -18,7 +18,8 @@ namespace ortconv::kernels {
 //
 // rows: 1..mr of the kernel; a is packed contiguously [taps][k][rows].
 // cols: a positive multiple of kGemmColumns; b is readable that far in every row. b and c need no alignment.
-// accumulate: add to what c holds; otherwise c is overwritten.
+// accumulate: add the sum to what c holds, which keeps the error of a long sum in pieces small; otherwise c is
+// overwritten.
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
 template <class T>
 struct BasicGemmArgs {

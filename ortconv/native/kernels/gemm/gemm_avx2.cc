@@ -19,10 +19,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const Vector zero = avx2::broadcast(T());
   Vector acc[R][2];
   ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) {
-    acc[r][0] = g.accumulate ? avx2::load(g.c[r] + n0) : zero;
-    acc[r][1] = g.accumulate ? avx2::load(g.c[r] + n0 + kLanes<T>) : zero;
-  }
+  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = zero;
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
@@ -45,8 +42,9 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   }
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    avx2::store(g.c[r] + n0, acc[r][0]);
-    avx2::store(g.c[r] + n0 + kLanes<T>, acc[r][1]);
+    Sum<T>* c = g.c[r] + n0;
+    avx2::store(c, g.accumulate ? avx2::add(acc[r][0], avx2::load(c)) : acc[r][0]);
+    avx2::store(c + kLanes<T>, g.accumulate ? avx2::add(acc[r][1], avx2::load(c + kLanes<T>)) : acc[r][1]);
   }
 }
 

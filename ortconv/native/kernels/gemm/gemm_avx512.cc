@@ -25,7 +25,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   for (int r = 0; r < R; ++r) {
     ORTCONV_UNROLL
     for (int v = 0; v < V; ++v) {
-      acc[r][v] = g.accumulate ? avx512::load(g.c[r] + n0 + kLanes<T> * v) : avx512::zero<T>();
+      acc[r][v] = avx512::zero<T>();
     }
   }
   const T* a = g.a;
@@ -55,7 +55,10 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
     ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v) avx512::store(g.c[r] + n0 + kLanes<T> * v, acc[r][v]);
+    for (int v = 0; v < V; ++v) {
+      Sum<T>* c = g.c[r] + n0 + kLanes<T> * v;
+      avx512::store(c, g.accumulate ? avx512::add(acc[r][v], avx512::load(c)) : acc[r][v]);
+    }
   }
 }
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "kernels/gemm/gemm.h"
 
 namespace ortconv::kernels {
@@ -11,7 +9,7 @@ template <int R, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   T acc[R][kTile];
   for (int r = 0; r < R; ++r) {
-    for (int64_t n = 0; n < kTile; ++n) acc[r][n] = g.accumulate ? g.c[r][n0 + n] : T();
+    for (int64_t n = 0; n < kTile; ++n) acc[r][n] = T();
   }
   const T* a = g.a;
   for (int64_t tap = 0; tap < g.taps; ++tap) {
@@ -22,7 +20,9 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       }
     }
   }
-  for (int r = 0; r < R; ++r) std::copy_n(acc[r], kTile, g.c[r] + n0);
+  for (int r = 0; r < R; ++r) {
+    for (int64_t n = 0; n < kTile; ++n) g.c[r][n0 + n] = g.accumulate ? g.c[r][n0 + n] + acc[r][n] : acc[r][n];
+  }
 }
 
 template <class T>

@@ -16,8 +16,7 @@ void tile(const GemmArgs& g, int64_t n0) {
   float32x4_t acc[R][2];
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    acc[r][0] = g.accumulate ? vld1q_f32(g.c[r] + n0) : vdupq_n_f32(0);
-    acc[r][1] = g.accumulate ? vld1q_f32(g.c[r] + n0 + 4) : vdupq_n_f32(0);
+    acc[r][0] = acc[r][1] = vdupq_n_f32(0);
   }
   const float* a = g.a;
   const int64_t* tap = g.tap_offset;
@@ -51,8 +50,9 @@ void tile(const GemmArgs& g, int64_t n0) {
   }
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    vst1q_f32(g.c[r] + n0, acc[r][0]);
-    vst1q_f32(g.c[r] + n0 + 4, acc[r][1]);
+    float* c = g.c[r] + n0;
+    vst1q_f32(c, g.accumulate ? vaddq_f32(acc[r][0], vld1q_f32(c)) : acc[r][0]);
+    vst1q_f32(c + 4, g.accumulate ? vaddq_f32(acc[r][1], vld1q_f32(c + 4)) : acc[r][1]);
   }
 }
 

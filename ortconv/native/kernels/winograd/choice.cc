@@ -1,0 +1,118 @@
+#include "kernels/winograd/choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/parts/parts.h"
+
+namespace ortconv::kernels::winograd {
+namespace {
+
+constexpr double kNearFloats = 1 << 18;  // weights of this size stay in L2
+constexpr double kFarFloats = 12 << 20;  // and beyond this they come from memory, and not in time
+
+// Nanoseconds of what Work counts, fitted to measurements of 36 shapes; only their ratios matter.
+constexpr double kProduct = 0.18, kSource = 1.6, kSplit = 12.8, kResult = 0.75, kStore = 3.5, kWeight = 0.96;
+constexpr double kDirectProduct = 0.20, kDirectTile = 7.7, kDirectStore = 4.0, kDirectWeight = 0.65;
+// The estimate is worth a tenth; and what it chooses has to be worth its memory.
+constexpr double kLeastGain = 1.1;
+
+double cost(const Work& w) {
+  return w.products * kProduct + w.source * kSource + w.split * kSplit + w.results * kResult + w.stores * kStore +
+         w.weights * kWeight;
+}
+
+double direct_cost(const Work& w) {
+  return std::min(w.direct_products * kDirectProduct, w.direct_tiles * kDirectTile) + w.stores * kDirectStore +
+         w.direct_weights * kDirectWeight;
+}
+
+// Products of tiles per 16 positions where the direct way multiplies numbers in parts (see kernels/parts), or as much
+// as never pays.
+double tiles_of(const Plan& plan, const ArchFlags& arch) {
+  if (get_parts_kernel(arch) == nullptr) return HUGE_VAL;
+  constexpr double kProducts = 6, kSums = 4.6;  // of parts for one product of floats; of sums, in products
+  const double blocks = static_cast<double>((plan.ic + kPartChannels - 1) / kPartChannels);
+  const double row_tiles = static_cast<double>((plan.oc + kPartRows - 1) / kPartRows);
+  double taps = 1, classes = 1;
+  for (int a = 0; a < plan.ndims; ++a) {
+    taps *= static_cast<double>(plan.axis[a].ker);
+    classes *= static_cast<double>(plan.axis[a].num_classes());
+  }
+  return static_cast<double>(plan.g) * row_tiles * (kProducts * taps * blocks + kSums * classes);
+}
+
+double vectors(double floats) { return static_cast<double>((static_cast<int64_t>(floats) + kLanes - 1) / kLanes); }
+
+// Floats read from beyond L2 when weights of this size are read so many times.
+double far(double floats, double passes) { return floats > kNearFloats ? floats * passes / kLanes : 0; }
+
+// Whether an axis has classes of one tap beside those of more: so much more src to transform that it never paid.
+bool mixes(const Plan& plan) {
+  for (const Unit& unit : plan.units) {
+    if (unit.families.size() > 1 && !plan.axis[plan.ndims - 1].separate) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Work work_of(const Plan& plan, const ConvProblem& p, const ArchFlags& arch) {
+  const Geometry geo(plan, p, 1);
+  const int last = plan.ndims - 1;
+  const double ic = static_cast<double>(plan.ic * plan.g), oc = static_cast<double>(plan.oc);
+  const double columns = static_cast<double>(geo.all_columns) / kLanes;
+  double blocks = static_cast<double>(geo.num_batch_blocks), src_rows = static_cast<double>(p.mb), taps = 1;
+  double positions = static_cast<double>(p.mb), dst_rows = static_cast<double>(p.mb);
+  for (int a = 0; a <= last; ++a) {
+    const AxisPlan& axis = plan.axis[a];
+    const AxisFrame& f = geo.axis[a];
+    blocks *= static_cast<double>(f.num_blocks);
+    const double of_block =
+        a < last ? static_cast<double>((f.block - 1) * axis.step + axis.window) : vectors(static_cast<double>(f.block));
+    src_rows *= of_block * static_cast<double>(f.num_blocks * axis.dilation);
+    if (a < last) dst_rows *= static_cast<double>(p.dst_size[a]);
+    taps *= static_cast<double>(axis.ker);
+    // Outputs per class: every tap is multiplied with each.
+    positions *= static_cast<double>((p.dst_size[a] + axis.stride - 1) / axis.stride);
+  }
+  Work work;
+  for (const Unit& unit : plan.units) {
+    for (const Family& family : unit.families) {
+      const double products = static_cast<double>(family.points * family.num_classes) * columns;
+      work.products += products * ic * oc;
+      work.results += products * oc * static_cast<double>(plan.g);
+    }
+    work.source += static_cast<double>(unit.points) * columns * ic;
+    work.split += src_rows * ic;
+  }
+  work.stores = dst_rows * oc * static_cast<double>(plan.g) * (1 + vectors(static_cast<double>(p.dst_size[last])));
+  const double weights = ic * oc;
+  work.weights = far(weights * static_cast<double>(plan.num_weights), blocks);
+  work.direct_products = weights * taps * positions / kLanes;
+  work.direct_tiles = tiles_of(plan, arch) * positions / kLanes;
+  work.direct_weights = far(weights * taps, 1);
+  return work;
+}
+
+bool choose(Op op, const ConvProblem& full, const ArchFlags& arch, Windows* windows) {
+  if (arch.winograd == Winograd::kNever) return false;
+  // Rows of src and of dst are read and written whole.
+  if (full.src_x[full.ndims - 1] != 1 || full.dst_x[full.ndims - 1] != 1) return false;
+  double least = 0;
+  bool found = false;
+  for (const Windows w : {Windows::kShared, Windows::kSeparate}) {
+    Plan plan{};
+    if (!plan_sizes(op, full, w, arch, &plan)) continue;
+    const Work work = work_of(plan, full, arch);
+    const double time = cost(work);
+    if (found && time >= least) continue;
+    if (arch.winograd == Winograd::kWhereFaster && (mixes(plan) || time * kLeastGain > direct_cost(work))) continue;
+    found = true;
+    least = time;
+    *windows = w;
+  }
+  return found;
+}
+
+}  // namespace ortconv::kernels::winograd

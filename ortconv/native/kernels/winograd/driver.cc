@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "kernels/conv_transpose/plan.h"
+#include "kernels/winograd/stages.h"
+
+namespace ortconv::kernels::winograd {
+namespace {
+
+// Products that are summed one after the other; the sums of such runs are then added up. It makes up for what the
+// transforms add to the error.
+constexpr int64_t kDepth = 32;
+// Weights, in floats, that a run finds in no cache of a core's own.
+constexpr int64_t kFarWeights = 1 << 19;
+
+Block block_at(const Run& run, int64_t index) {
+  const Geometry& geo = run.geometry;
+  Block block{};
+  block.tiles = 1;
+  for (int a = run.plan.ndims - 1; a >= 0; --a) {
+    const AxisFrame& f = geo.axis[a];
+    block.begin[a] = index % f.num_blocks * f.block;
+    block.count[a] = std::min(f.block, f.tiles - block.begin[a]);
+    block.tiles *= block.count[a] * run.plan.axis[a].dilation;
+    index /= f.num_blocks;
+  }
+  block.batch_begin = index % geo.num_batch_blocks * geo.batch_block;
+  block.batch_count = std::min(geo.batch_block, run.problem.mb - block.batch_begin);
+  block.tiles *= block.batch_count;
+  block.group = index / geo.num_batch_blocks;
+  return block;
+}
+
+// Products of a block of dst channels, with their packed weights: [family][point][row][column]. Returns the weights of
+// the next unit.
+const float* multiply(const Run& run, const Unit& unit, const float* weights, int64_t oc_count, int64_t tiles,
+                      char* slice) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  const float* source = reinterpret_cast<const float*>(slice);
+  float* products = reinterpret_cast<float*>(slice + geo.products);
+  const int64_t columns = (tiles + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
+  const bool far_weights = static_cast<int64_t>(plan.packed.size()) > kFarWeights;
+  const int64_t no_offset = 0;
+  for (const Family& family : unit.families) {
+    const Panels panels(oc_count * family.num_classes, plan.gemm->mr);
+    for (int64_t p = 0; p < family.points; ++p, products += panels.rows * geo.columns) {
+      const float* point_weights = weights + family.weight_of[p] * panels.rows * plan.ic;
+      const float* b = source + family.source_of[p] * geo.point_stride(plan);
+      for (int64_t panel = 0; panel < panels.count; ++panel) {
+        const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+        const float* a = point_weights + begin * plan.ic;
+        float* c[kMaxRows];
+        for (int64_t row = 0; row < rows; ++row) c[row] = products + (begin + row) * geo.columns;
+        for (int64_t c0 = 0; c0 < plan.ic; c0 += kDepth) {
+          const int64_t depth = std::min(kDepth, plan.ic - c0);
+          plan.gemm->run({rows, columns, 1, depth, a + c0 * rows, b + c0 * geo.columns, &no_offset, geo.columns, c,
+                          c0 > 0, far_weights});
+        }
+      }
+    }
+    weights += family.weights * panels.rows * plan.ic;
+  }
+  return weights;
+}
+
+// The work items [begin, end), whose order is group, block of tiles, range of dst channels. Returns the bits of the
+// largest magnitude in src.
+uint32_t run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  uint32_t largest = 0;
+  for (int64_t item = begin; item < end; ++item) {
+    const Block block = block_at(run, item / geo.items_per_block);
+    const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
+    const int64_t last = std::min(first + geo.blocks_per_item, plan.num_blocks);
+    int64_t weights_before = 0;  // of earlier units, per row of the block
+    for (const Unit& unit : plan.units) {
+      largest = std::max(largest, transform_source(run, unit, block, slice));
+      list_rows(run, unit, block, slice);
+      int64_t unit_weights = 0;
+      for (const Family& family : unit.families) unit_weights += family.weights * family.num_classes;
+      for (int64_t b = first; b < last; ++b) {
+        const int64_t oc_begin = plan.block_begin(b), oc_count = plan.block_begin(b + 1) - oc_begin;
+        const float* weights = plan.packed_block(block.group, b) + weights_before * oc_count * plan.ic;
+        multiply(run, unit, weights, oc_count, block.tiles, slice);
+        write_results(run, unit, block, oc_begin, oc_count, slice);
+      }
+      weights_before += unit_weights;
+    }
+  }
+  if (geo.store == Store::kStream) plan.interleave->fence();
+  return largest;
+}
+
+struct Task {
+  const Run& run;
+  char* scratch;
+  int64_t num_slices;
+  std::atomic<bool> tame{true};
+};
+
+}  // namespace
+
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
+  threads = std::max(threads, 1);
+  return static_cast<size_t>(threads) * Geometry(plan, full, threads).slice_size;
+}
+
+bool run(const Plan& plan, const ConvProblem& full, const float* src, const float* bias, float* dst, void* scratch,
+         const Parallel& parallel) {
+  const int threads = std::max(parallel.threads, 1);
+  const Run run{plan, full, Geometry(plan, full, threads), src, bias, dst};
+  Task task{run, static_cast<char*>(scratch), std::min<int64_t>(threads, run.geometry.num_items)};
+  parallel.run(
+      parallel.context, task.num_slices,
+      [](void* arg, int64_t i) {
+        Task& t = *static_cast<Task*>(arg);
+        const int64_t items = t.run.geometry.num_items;
+        const uint32_t largest = run_items(t.run, t.scratch + i * t.run.geometry.slice_size, items * i / t.num_slices,
+                                           items * (i + 1) / t.num_slices);
+        float magnitude;
+        std::memcpy(&magnitude, &largest, sizeof magnitude);
+        if (!(magnitude <= kMaxMagnitude)) t.tame = false;
+      },
+      &task);
+  return task.tame;
+}
+
+}  // namespace ortconv::kernels::winograd

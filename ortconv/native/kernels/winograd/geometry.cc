@@ -1,0 +1,149 @@
+#include "kernels/winograd/geometry.h"
+
+#include <algorithm>
+
+#include "kernels/conv_transpose/geometry.h"
+#include "kernels/winograd/stages.h"
+
+namespace ortconv::kernels::winograd {
+namespace {
+
+constexpr int64_t kSourceBytes = 1400 << 10;  // transformed src of a block, meant to stay in L2
+constexpr int64_t kMostTiles = 128;           // of a block, so that its products stay in L2 as well
+constexpr int64_t kBlockCost = 4;             // of a block, in columns
+constexpr int64_t kStreamBytes = 4 << 20;     // a dst beyond this would only evict what is still needed
+
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+int64_t whole_vectors(int64_t n) { return (n + kGemmColumns - 1) / kGemmColumns * kGemmColumns; }
+
+AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad) {
+  AxisFrame frame{};
+  frame.pad = pad;
+  if (op == Op::kConv) {
+    frame.positions = dst_size;
+    frame.origin = -pad;
+  } else {
+    const int64_t first = floor_div(pad, axis.stride);
+    frame.origin = first - (axis.reach - 1) * axis.dilation;
+    if (axis.separate) {
+      frame.positions = ceil_div(dst_size, axis.stride);
+    } else {
+      frame.base = first * axis.stride - pad;
+      frame.positions = floor_div(dst_size - 1 + pad, axis.stride) - first + 1;
+    }
+  }
+  frame.tiles = ceil_div(ceil_div(frame.positions, axis.dilation), axis.step);
+  frame.block = frame.tiles;
+  return frame;
+}
+
+// Columns of `tiles` tiles of an axis in blocks of `block`, each tile worth `slab` columns.
+int64_t columns_of(int64_t tiles, int64_t block, int64_t slab) {
+  return tiles / block * whole_vectors(block * slab) + whole_vectors(tiles % block * slab);
+}
+
+// Tiles of an axis per block, such that rounding to whole vectors wastes least.
+int64_t best_block(int64_t tiles, int64_t slab, int64_t most) {
+  const auto cost = [&](int64_t num_blocks) {
+    return columns_of(tiles, ceil_div(tiles, num_blocks), slab) + kBlockCost * num_blocks;
+  };
+  const int64_t least = ceil_div(tiles, std::max<int64_t>(1, most / slab));
+  int64_t best = least;
+  for (int64_t n = least; n <= std::min(tiles, 2 * least + 2); ++n) {
+    if (cost(n) < cost(best)) best = n;
+  }
+  return ceil_div(tiles, best);
+}
+
+}  // namespace
+
+int64_t skip_of(const AxisPlan& axis, const AxisFrame& frame, int64_t r) {
+  if (!axis.separate) return axis.classes[r].skip;
+  return ceil_div(frame.pad - r, axis.stride) - floor_div(frame.pad, axis.stride);
+}
+
+int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t r) {
+  if (!axis.separate) return r;
+  return r - frame.pad + ceil_div(frame.pad - r, axis.stride) * axis.stride;
+}
+
+Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
+  const int last = plan.ndims - 1;
+  int64_t image = 1;
+  pieces = outer_steps = 1;
+  for (int a = 0; a <= last; ++a) {
+    axis[a] = place_axis(plan.op, plan.axis[a], p.dst_size[a], p.pad[a]);
+    image *= axis[a].tiles * plan.axis[a].dilation;
+    if (a < last) pieces *= plan.axis[a].dilation, outer_steps *= plan.axis[a].step;
+  }
+  // Blocks: whole images while they fit, else ranges of the first axis whose slabs fit.
+  const int64_t most = std::clamp<int64_t>(kSourceBytes / 4 / (plan.ic * plan.most_points), kGemmColumns, kMostTiles);
+  batch_block = 1;
+  if (image <= most) {
+    batch_block = best_block(p.mb, image, most);
+  } else {
+    int64_t slab = image;
+    for (int a = 0; a <= last; ++a) {
+      slab /= axis[a].tiles;
+      axis[a].block = 1;
+      if (slab > most && a < last) continue;
+      axis[a].block = best_block(axis[a].tiles, slab, most);
+      break;
+    }
+  }
+  num_batch_blocks = ceil_div(p.mb, batch_block);
+  tiles = batch_block;
+  int64_t num_position_blocks = num_batch_blocks;
+  for (int a = 0; a <= last; ++a) {
+    AxisFrame& f = axis[a];
+    f.num_blocks = ceil_div(f.tiles, f.block);
+    tiles *= f.block * plan.axis[a].dilation;
+    num_position_blocks *= f.num_blocks;
+  }
+  columns = whole_vectors(tiles);
+  all_columns = num_position_blocks * columns;
+  // An odd number of cache lines spreads the rows over the sets of L1.
+  if (columns % (2 * kGemmColumns) == 0) columns += kGemmColumns;
+
+  int64_t dst_bytes = p.mb * p.oc * 4;
+  for (int a = 0; a <= last; ++a) dst_bytes *= p.dst_size[a];
+  store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
+
+  // Enough items to balance, each of which transforms its src again.
+  const int64_t wanted = threads > 1 ? 2 * threads : 1;
+  blocks_per_item = plan.num_blocks;
+  while (blocks_per_item > 1 && plan.g * num_position_blocks * ceil_div(plan.num_blocks, blocks_per_item) < wanted) {
+    blocks_per_item = ceil_div(blocks_per_item, 2);
+  }
+  items_per_block = ceil_div(plan.num_blocks, blocks_per_item);
+  num_items = plan.g * num_position_blocks * items_per_block;
+
+  slice_size = 0;
+  const auto room = [&](int64_t bytes) {
+    const size_t begin = slice_size;
+    slice_size += (static_cast<size_t>(bytes) + 63) / 64 * 64;
+    return begin;
+  };
+  constexpr int64_t kFloat = sizeof(float);
+  room(plan.most_points * point_stride(plan) * kFloat);
+  products = room(plan.most_products * ceil_div(plan.oc, plan.num_blocks) * columns * kFloat);
+  int64_t points = 0, outer_classes = 1;
+  for (const Unit& unit : plan.units) points = std::max(points, unit.points / unit.outer_points);
+  int64_t row = axis[last].block * plan.axis[last].dilation;
+  for (int a = last - 1; a >= 0; --a) {
+    inner[a] = room(points * plan.axis[a].step * plane_floats(plan, a, row) * kFloat);
+    points *= kMaxPoints;
+    row *= axis[a].block;
+    outer_classes *= plan.axis[a].num_classes();
+  }
+  line = room((axis[last].block * plan.axis[last].step + plan.axis[last].window) * kFloat);
+  const int64_t phases = plan.axis[last].step * plan.axis[last].num_classes();
+  results = room(2 * plan.most_points * kMaxStep * columns * kFloat);
+  planes = room((outer_steps * phases * columns + kLanes) * kFloat);
+  phase_rows = room(phases * plan.axis[last].dilation * static_cast<int64_t>(sizeof(float*)));
+  const int64_t rows_of_tiles = tiles / (axis[last].block * plan.axis[last].dilation);
+  dst_rows = room(outer_classes * outer_steps * rows_of_tiles * static_cast<int64_t>(sizeof(DstRow)));
+  dst_row_counts = room(outer_classes * static_cast<int64_t>(sizeof(int64_t)));
+}
+
+}  // namespace ortconv::kernels::winograd

@@ -1,0 +1,91 @@
+// What is known of a node before its inputs: filters, families, units, transformed weights.
+//
+// Notation as in conv_transpose/plan.h: a transposed convolution writes y = q * s + r - pad for the classes r of an
+// axis; the taps of class r are the kernel positions r, r + s, ..., which read src at q, q - 1, ... (q, q - d, ... with
+// a dilation d, which is taken only where s is 1). A window of tile t on an axis is
+//     w[e] = src[origin + v + d * (step * t + e)],      0 <= e < window,
+// for each residue v of the dilation; class r takes the elements from `skip` on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/interleave/interleave.h"
+#include "kernels/winograd/filter.h"
+#include "kernels/winograd/transform.h"
+#include "kernels/winograd/winograd.h"
+
+namespace ortconv::kernels::winograd {
+
+constexpr int kMaxAxes = 3;
+constexpr int64_t kMaxFamilies = 4;  // of a unit
+
+struct AxisClass {
+  Filter filter;
+  int64_t skip;               // of separate windows, where it depends on the padding: the class
+  std::vector<int64_t> taps;  // kernel positions, in the order of the window elements they multiply
+  bool same_source(const AxisClass& other) const { return filter == other.filter && skip == other.skip; }
+  int64_t num_taps() const { return static_cast<int64_t>(taps.size()); }
+};
+
+struct AxisPlan {
+  int64_t ker, stride, dilation;
+  int64_t step, window, reach;  // outputs of a window, its elements, most taps of a class
+  bool separate;                // see Windows
+  std::vector<AxisClass> classes;
+  int64_t num_classes() const { return static_cast<int64_t>(classes.size()); }
+};
+
+// Classes that multiply the same transformed src: the same filter and skip on every axis.
+struct Family {
+  AxisClass last;                     // of the last axis; on the other axes that of the unit
+  std::vector<int64_t> last_classes;  // classes of the last axis
+  int64_t num_classes;                // all axes together, those of the last axis varying fastest
+  int64_t points;
+  int64_t weights;                 // different points: those of Filter::kCopy share their weights
+  std::vector<int64_t> weight_of;  // [point]
+  std::vector<int64_t> source_of;  // [point]: which point of the unit
+};
+
+// Families that together fill whole rows of dst.
+struct Unit {
+  AxisClass outer[kMaxAxes];
+  std::vector<int64_t> outer_classes;  // [num_outer][axes before the last]
+  int64_t num_outer;
+  std::vector<Family> families;
+  std::vector<int64_t> family_of, index_in_family;  // [class of the last axis]
+  int64_t points, outer_points;
+};
+
+struct Plan {
+  Op op;
+  int ndims;
+  int64_t g, ic, oc;  // channels per group
+  AxisPlan axis[kMaxAxes];
+  std::vector<Unit> units;
+  int64_t most_points;    // of a unit
+  int64_t most_products;  // points times classes of all families of a unit
+  int64_t num_weights;    // packed weights per pair of channels
+
+  int64_t num_blocks;  // of dst channels
+  int64_t block_begin(int64_t block) const { return oc * block / num_blocks; }
+
+  const GemmKernel* gemm;
+  const InterleaveKernel* interleave;
+  const TransformKernels* transform;
+
+  // [group][block][unit][family][weight][panel][src channel][row]; rows: for each dst channel the classes.
+  std::vector<float> packed;
+  const float* packed_block(int64_t group, int64_t block) const {
+    return packed.data() + (group * oc + block_begin(block)) * ic * num_weights;
+  }
+};
+
+// Everything but the weights; false where that is no problem for this family.
+bool plan_sizes(Op op, const ConvProblem& static_part, Windows windows, const ArchFlags& arch, Plan* plan);
+
+// Fills in the packed weights.
+void pack_weights(const ConvProblem& static_part, const float* wei, Plan* plan);
+
+}  // namespace ortconv::kernels::winograd

@@ -1,0 +1,156 @@
+#include <algorithm>
+
+#include "kernels/conv_transpose/geometry.h"
+#include "kernels/winograd/stages.h"
+
+namespace ortconv::kernels::winograd {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+// An axis of a block. Of every axis but the last the points of the axes after it are buffered, for all src positions
+// that its windows reach: [point][position % step][position / step][tiles of the axes after it]. So what the windows of
+// all tiles have at element e is contiguous.
+struct SourceAxis {
+  int64_t begin;         // src position of the first window element, of residue 0
+  int64_t rows;          // window elements
+  int64_t row;           // tiles of the axes after this one
+  int64_t points;        // of these axes
+  int64_t plane, point;  // strides of the buffer
+  float* buffer;
+};
+
+// The windows of one piece and channel.
+class Source {
+ public:
+  Source(const Run& run, const Unit& unit, const Block& block, char* slice);
+
+  int64_t residue[kMaxAxes] = {};  // of the axes before the last
+  uint32_t largest = 0;
+
+  // Points of the axes from a on, at one src position of those before: out[point * stride + tile]. `from` is null
+  // outside src.
+  void transform(int a, const float* from, float* out, int64_t stride);
+
+ private:
+  void transform_last(const float* from, float* out, int64_t stride);
+
+  const Plan& plan_;
+  const ConvProblem& problem_;
+  const Unit& unit_;
+  const Block& block_;
+  const int last_;
+  SourceAxis axis_[kMaxAxes];
+  int64_t skip_[kMaxAxes];
+  Cut cuts_[kMaxFamilies];
+  int64_t num_cuts_;
+  float* line_;
+};
+
+Source::Source(const Run& run, const Unit& unit, const Block& block, char* slice)
+    : plan_(run.plan),
+      problem_(run.problem),
+      unit_(unit),
+      block_(block),
+      last_(run.plan.ndims - 1),
+      num_cuts_(static_cast<int64_t>(unit.families.size())),
+      line_(reinterpret_cast<float*>(slice + run.geometry.line)) {
+  const Geometry& geo = run.geometry;
+  for (int64_t f = 0; f < num_cuts_; ++f) {
+    const Family& family = unit.families[f];
+    cuts_[f] = {family.last.filter, skip_of(plan_.axis[last_], geo.axis[last_], family.last_classes[0])};
+  }
+  int64_t row = 1, points = 1;
+  for (int a = last_; a >= 0; --a) {
+    const AxisPlan& axis = plan_.axis[a];
+    SourceAxis& s = axis_[a];
+    s.begin = geo.axis[a].origin + axis.dilation * block.begin[a] * axis.step;
+    s.rows = (block.count[a] - 1) * axis.step + axis.window;
+    s.row = row;
+    s.points = points;
+    if (a < last_) {
+      skip_[a] = skip_of(axis, geo.axis[a], unit.outer_classes[a]);
+      s.plane = geo.plane_floats(plan_, a, row);
+      s.point = s.plane * axis.step;
+      s.buffer = reinterpret_cast<float*>(slice + geo.inner[a]);
+      points *= points_of(unit.outer[a].filter, axis.step);
+    } else {
+      points = unit.points / unit.outer_points;
+    }
+    row *= block.count[a] * (a == last_ ? axis.dilation : 1);
+  }
+}
+
+void Source::transform(int a, const float* from, float* out, int64_t stride) {
+  if (a == last_ || a == kMaxAxes - 1) return transform_last(from, out, stride);
+  const SourceAxis& s = axis_[a];
+  const AxisPlan& axis = plan_.axis[a];
+  int64_t x = s.begin + residue[a], remainder = 0;
+  float* row = s.buffer;
+  for (int64_t i = 0; i < s.rows; ++i, x += axis.dilation) {
+    const bool inside = from != nullptr && x >= 0 && x < problem_.src_size[a];
+    transform(a + 1, inside ? from + x * problem_.src_x[a] : nullptr, row + remainder * s.plane, s.point);
+    if (++remainder == axis.step) remainder = 0, row += s.row;
+  }
+  const float* in[kMaxPoints] = {};
+  for (int64_t e = skip_[a]; e < std::min(axis.window, skip_[a] + kMaxPoints); ++e) {
+    in[e - skip_[a]] = s.buffer + e % axis.step * s.plane + e / axis.step * s.row;
+  }
+  for (int64_t q = 0; q < s.points; ++q) {
+    plan_.transform->source(unit_.outer[a].filter, axis.step, in, block_.count[a] * s.row, out + q * stride,
+                            s.points * stride);
+    for (const float*& element : in) element += s.point;
+  }
+}
+
+void Source::transform_last(const float* from, float* out, int64_t stride) {
+  const AxisPlan& axis = plan_.axis[last_];
+  const int64_t tiles = block_.count[last_], size = problem_.src_size[last_];
+  if (from == nullptr) {
+    const int64_t points = unit_.points / unit_.outer_points;
+    for (int64_t q = 0; q < points; ++q) std::fill_n(out + q * stride, tiles * axis.dilation, 0.0f);
+    return;
+  }
+  int64_t x = axis_[last_].begin;
+  if (axis.dilation == 1) {
+    largest = std::max(largest,
+                       plan_.transform->split(cuts_, num_cuts_, axis.step, from + x, -x, size - x, tiles, out, stride));
+    return;
+  }
+  for (int64_t v = 0; v < axis.dilation; ++v, ++x, out += tiles) {
+    // Element i of the row is src[x + dilation * i].
+    const int64_t begin = ceil_div(std::max<int64_t>(-x, 0), axis.dilation);
+    const int64_t end = std::min(floor_div(size - 1 - x, axis.dilation) + 1, axis_[last_].rows);
+    for (int64_t i = begin; i < end; ++i) line_[i] = from[x + i * axis.dilation];
+    largest =
+        std::max(largest, plan_.transform->split(cuts_, num_cuts_, axis.step, line_, begin, end, tiles, out, stride));
+  }
+}
+
+}  // namespace
+
+uint32_t transform_source(const Run& run, const Unit& unit, const Block& block, char* slice) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  const ConvProblem& p = run.problem;
+  float* out = reinterpret_cast<float*>(slice);
+  Source source(run, unit, block, slice);
+  const int64_t piece_tiles = block.tiles / (block.batch_count * geo.pieces);
+  const float* from = run.src + block.batch_begin * p.src_n + block.group * plan.ic * p.src_c;
+  // What is written beyond a piece is overwritten by the next piece, channel or point.
+  for (int64_t c = 0; c < plan.ic; ++c, from += p.src_c) {
+    float* to = out + c * geo.columns;
+    for (int64_t n = 0; n < block.batch_count; ++n) {
+      for (int64_t piece = 0; piece < geo.pieces; ++piece, to += piece_tiles) {
+        for (int64_t a = plan.ndims - 2, rest = piece; a >= 0; --a) {
+          source.residue[a] = rest % plan.axis[a].dilation;
+          rest /= plan.axis[a].dilation;
+        }
+        source.transform(0, from + n * p.src_n, to, geo.point_stride(plan));
+      }
+    }
+  }
+  return source.largest;
+}
+
+}  // namespace ortconv::kernels::winograd

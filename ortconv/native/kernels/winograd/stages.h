@@ -1,0 +1,42 @@
+// Shared by the driver and the stages before and after the products.
+#pragma once
+
+#include "kernels/winograd/geometry.h"
+
+namespace ortconv::kernels::winograd {
+
+// One block of tiles of one group.
+struct Block {
+  int64_t group, batch_begin, batch_count;
+  int64_t begin[kMaxAxes], count[kMaxAxes];  // tiles of every residue
+  int64_t tiles;                             // all together
+};
+
+struct Run {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Geometry geometry;
+  const float* src;
+  const float* bias;
+  float* dst;
+};
+
+// A row of dst, as seen from the planes of the results.
+struct DstRow {
+  int64_t plane;   // offset of its first tile
+  int64_t offset;  // into dst, without the channel
+};
+
+// Transforms the src of a block for a unit, to the beginning of the slice: [point][src channel][column]. Returns the
+// bits of the largest magnitude that was read.
+uint32_t transform_source(const Run& run, const Unit& unit, const Block& block, char* slice);
+
+// Lists the rows inside dst of every outer class of the unit, one class after the other: Geometry::dst_rows, and
+// dst_row_counts of each.
+void list_rows(const Run& run, const Unit& unit, const Block& block, char* slice);
+
+// Transforms the products of one block of dst channels, [family][point][dst channel][class][column], and writes dst.
+void write_results(const Run& run, const Unit& unit, const Block& block, int64_t oc_begin, int64_t oc_count,
+                   char* slice);
+
+}  // namespace ortconv::kernels::winograd

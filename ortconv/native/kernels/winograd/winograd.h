@@ -1,0 +1,50 @@
+// Transposed and ordinary f32 convolutions by minimal filtering (Winograd, Toom, Cook): fewer products than taps.
+//
+// Where a class of outputs (see conv_transpose/plan.h) has two or three taps on an axis, windows of four inputs give
+// three or two outputs with four products instead of six. The filters nest over the axes: 2.25 times fewer products in
+// two dimensions. In between stand, for every point of the window, a GEMM of the transformed weights and the
+// transformed src.
+//
+// The result is not what a sum of products gives bit by bit: sums of neighbours are formed and taken apart again. The
+// error is bounded by what the largest elements of a window allow, and each finite src and weight has to be of moderate
+// magnitude; run() says when src is not.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/arch.h"
+#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "ops/problem.h"
+
+namespace ortconv::kernels::winograd {
+
+// Which classes look at the same windows. Shared windows are transformed once for all classes. Separate windows have
+// two outputs instead of three, so the transformed weights are 9/4 instead of 4 times as large as the taps: for small
+// images, where reading the weights is what takes the time. Only for kernels of twice the stride.
+enum class Windows { kShared, kSeparate };
+
+// Whether this family takes weights of these sizes and values at all.
+bool takes_weights(Op op, const ConvProblem& static_part, const float* wei, const ArchFlags& arch);
+
+// Whether it is the way to compute a run, and how; the weights are ones that it takes.
+bool choose(Op op, const ConvProblem& full, const ArchFlags& arch, Windows* windows);
+
+// Immutable after creation and shared by concurrent runs. Owns the transformed weights.
+struct Plan;
+struct PlanDeleter {
+  void operator()(const Plan* plan) const;
+};
+using PlanPtr = std::unique_ptr<const Plan, PlanDeleter>;
+
+PlanPtr make_plan(Op op, const ConvProblem& static_part, Windows windows, const float* wei, const ArchFlags& arch);
+
+// Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
+
+// Computes dst; bias may be null. False when src holds an infinity, a NaN or a huge element, which would reach outputs
+// that are none of its own: dst is undefined then. The result does not depend on the number of threads.
+bool run(const Plan& plan, const ConvProblem& full, const float* src, const float* bias, float* dst, void* scratch,
+         const Parallel& parallel);
+
+}  // namespace ortconv::kernels::winograd
