@@ -146,6 +146,7 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, const ArchFlags& a
   plan->num_blocks = (plan->oc + block_oc - 1) / block_oc;
   plan->gemm = &get_gemm_kernel(arch);
   plan->interleave = &get_interleave_kernel(arch);
+  plan->activate = &get_activate_kernel(arch);
   plan->transform = &get_transform_kernels(arch);
   return true;
 }

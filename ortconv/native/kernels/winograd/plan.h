@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/activate/activate.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
 #include "kernels/winograd/filter.h"
@@ -73,6 +74,7 @@ struct Plan {
 
   const GemmKernel* gemm;
   const InterleaveKernel* interleave;
+  const ActivateKernel* activate;
   const TransformKernels* transform;
 
   // [group][block][unit][family][weight][panel][src channel][row]; rows: for each dst channel the classes.

@@ -5,6 +5,8 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
+constexpr float kNoBias = -0.0f;  // adding it changes nothing, zeros included
+
 // A' on every axis: points that lie in_stride apart become planes: [outer step][last step, plane_stride apart][tile].
 void transform_result(const Run& run, const Unit& unit, const Family& family, const float* in, int64_t in_stride,
                       int64_t tiles, char* slice, float* out, int64_t outer_stride, int64_t plane_stride) {
@@ -49,14 +51,14 @@ void write_row(InterleaveFn<float> interleave, const float** rows, int64_t phase
 }
 
 // Planes: [outer step][step of the last axis][class of the last axis][column].
-void write_rows(const Run& run, const Block& block, const DstRow* list, int64_t count, int64_t oc, char* slice) {
+void write_rows(const Run& run, const Block& block, const DstRow* list, int64_t count, int64_t oc, float bias,
+                char* slice) {
   const Plan& plan = run.plan;
   const int last = plan.ndims - 1;
   const AxisPlan& x = plan.axis[last];
   const float* planes = reinterpret_cast<const float*>(slice + run.geometry.planes);
   const int64_t columns = run.geometry.columns, tiles = block.count[last];
   const int64_t phases = x.step * x.num_classes(), all_phases = phases * x.dilation;
-  const float bias = run.bias == nullptr ? 0.0f : run.bias[oc];
   const int64_t x0 = all_phases * block.begin[last] + run.geometry.axis[last].base;
   const int64_t begin = std::max<int64_t>(0, -x0);
   const int64_t end = std::min(tiles * all_phases, run.problem.dst_size[last] - x0);
@@ -140,7 +142,11 @@ void write_results(const Run& run, const Unit& unit, const Block& block, int64_t
   float* planes = reinterpret_cast<float*>(slice + geo.planes);
   const DstRow* rows = reinterpret_cast<const DstRow*>(slice + geo.dst_rows);
   const int64_t* counts = reinterpret_cast<const int64_t*>(slice + geo.dst_row_counts);
+  const bool activates = !run.problem.activation.is_identity();
+  const int64_t num_planes = geo.outer_steps * axis.step * row_classes;
   for (int64_t oc = 0; oc < oc_count; ++oc) {
+    const int64_t channel = block.group * plan.oc + oc_begin + oc;
+    const float bias = run.bias == nullptr ? kNoBias : run.bias[channel];
     const DstRow* list = rows;
     for (int64_t outer = 0; outer < unit.num_outer; ++outer) {
       for (int64_t r = 0; r < row_classes; ++r) {
@@ -151,7 +157,10 @@ void write_results(const Run& run, const Unit& unit, const Block& block, int64_t
                          planes + phase_of(axis, geo.axis[last], r) * columns, axis.step * row_classes * columns,
                          row_classes * columns);
       }
-      write_rows(run, block, list, counts[outer], block.group * plan.oc + oc_begin + oc, slice);
+      if (activates) {
+        plan.activate->run<float>(run.problem.activation, bias, num_planes * columns, planes);
+      }
+      write_rows(run, block, list, counts[outer], channel, activates ? kNoBias : bias, slice);
       list += counts[outer];
     }
   }

@@ -42,8 +42,8 @@ PlanPtr make_plan(Op op, const ConvProblem& static_part, Windows windows, const 
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
-// Computes dst; bias may be null. False when src holds an infinity, a NaN or a huge element, which would reach outputs
-// that are none of its own: dst is undefined then. The result does not depend on the number of threads.
+// Computes dst, activated; bias may be null. False when src holds an infinity, a NaN or a huge element, which would
+// reach outputs that are none of its own: dst is undefined then. The result does not depend on the number of threads.
 bool run(const Plan& plan, const ConvProblem& full, const float* src, const float* bias, float* dst, void* scratch,
          const Parallel& parallel);
 
