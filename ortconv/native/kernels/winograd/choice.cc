@@ -30,7 +30,8 @@ double direct_cost(const Work& w) {
 // Products of tiles per 16 positions where the direct way multiplies numbers in parts (see kernels/parts), or as much
 // as never pays.
 double tiles_of(const Plan& plan, const ArchFlags& arch) {
-  if (get_parts_kernel(arch) == nullptr) return HUGE_VAL;
+  const PartsKernel* kernel = get_parts_kernel(arch);
+  if (kernel == nullptr || kernel->most_parts < kNumParts<float>) return HUGE_VAL;
   constexpr double kProducts = 6, kSums = 4.6;  // of parts for one product of floats; of sums, in products
   const double blocks = static_cast<double>((plan.ic + kPartChannels - 1) / kPartChannels);
   const double row_tiles = static_cast<double>((plan.oc + kPartRows - 1) / kPartRows);
