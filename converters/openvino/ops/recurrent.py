@@ -7,7 +7,7 @@ forget, input, cell, output (ONNX: input, output, forget, cell), and adds the tw
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import onnx_ir as ir
 
@@ -42,7 +42,7 @@ class _Attributes:
     def directions(self) -> int:
         return _DIRECTIONS[self.direction]
 
-    def onnx(self, allowed: int) -> dict[str, object]:
+    def onnx(self, allowed: int) -> dict[str, Any]:
         """Returns them as ONNX spells them.
 
         Args:
@@ -269,7 +269,7 @@ def _sequence(
     lengths: ir.Value,
     weights: list[ir.Value],
     states: list[ir.Value],
-    attributes: dict[str, object],
+    attributes: dict[str, Any],
 ) -> tuple[ir.Value, ...]:
     steps = b.op("Transpose", x, perm=[1, 0, 2])
     first = [b.op("Transpose", state, perm=[1, 0, 2]) for state in states]
@@ -291,7 +291,7 @@ def _cell(
     x: ir.Value,
     weights: list[ir.Value | None],
     states: list[ir.Value],
-    attributes: dict[str, object],
+    attributes: dict[str, Any],
 ) -> tuple[ir.Value, ...]:
     front = b.constant([0])
 
@@ -310,12 +310,13 @@ def _emit(
     weights: list[ir.Value | None] | list[ir.Value],
     lengths: ir.Value | None,
     states: list[ir.Value],
-    attributes: dict[str, object],
+    attributes: dict[str, Any],
 ) -> list[ir.Value]:
     """Emits the op; a bias for the inputs alone gets a recurrent one of zeros."""
     require(x, "x", FLOATS)
-    own = dtype_of(x)
-    inner = ir.DataType.FLOAT if own.bitwidth == 16 else own
+    own, inner = dtype_of(x), ir.DataType.FLOAT
+    if own == ir.DataType.DOUBLE:
+        b.warn("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
     w, r, bias = weights
     assert w is not None
     assert r is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -9,11 +11,10 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
-_F32 = ir.DataType.FLOAT
 _AXIS_IS_INPUT = 20
 """The opset since which a DFT takes its axis as an input."""
 
@@ -119,17 +120,18 @@ def istft(
     total = calculate(b, "Add", calculate(b, "Mul", calculate(b, "Sub", count, 1), step), size)
 
     def emit(x: ir.Value, weights: ir.Value) -> ir.Value:
+        dtype = dtype_of(x)
         if rank == 3:
             x = b.op("Unsqueeze", x, b.constant([0]))
         shaped = _centered(b, weights, size)
-        by_frame = b.op("Transpose", x, perm=[0, 2, 1, 3])
+        by_frame = b.typed(b.op("Transpose", x, perm=[0, 2, 1, 3]), dtype, None)
         frames = b.op("Mul", _real_inverse(b, by_frame, 2, size), shaped)
         if normalized:
-            width = b.op("Cast", b.op("Squeeze", joined(b, [size]), b.constant([0])), to=int(_dtype(x)))
+            width = b.op("Cast", b.op("Squeeze", joined(b, [size]), b.constant([0])), to=int(dtype))
             frames = b.op("Mul", frames, b.op("Sqrt", width))
         batch = b.op("Shape", x, start=0, end=1)
         columns = b.op("Transpose", b.op("Reshape", frames, b.op("Concat", batch, b.constant([-1]), axis=0)))
-        zero = b.constant(np.zeros([], _dtype(x).numpy()))
+        zero = b.constant(np.zeros([], dtype.numpy()))
         start = b.op("Expand", zero, b.op("Concat", joined(b, [total]), batch, axis=0))
         added = b.op("ScatterND", start, places, columns, reduction="add")
         squares = b.op("Expand", b.op("Mul", shaped, shaped), joined(b, [count, size]))
@@ -140,7 +142,7 @@ def istft(
             b.op("Reshape", squares, b.constant([-1, 1])),
             reduction="add",
         )
-        one = b.constant(np.ones([], _dtype(x).numpy()))
+        one = b.constant(np.ones([], dtype.numpy()))
         divided = b.op("Div", added, b.op("Where", b.op("Equal", weight, zero), one, weight))
         result = b.op("Transpose", divided, perm=[1, 0])
         margin: Size = calculate(b, "Div", size, 2) if center else 0
@@ -196,12 +198,8 @@ def _number(b: Builder, value: ir.Value) -> Size:
     return int64_vector(b, value) if known is None else known[0]
 
 
-def _dtype(value: ir.Value) -> ir.DataType:
-    return _F32 if value.dtype is None else value.dtype
-
-
 def _dft(b: Builder, x: ir.Value, axis: int, *, inverse: bool = False, one_sided: bool = False) -> ir.Value:
-    flags = {"inverse": int(inverse) or None, "onesided": int(one_sided) or None}
+    flags: dict[str, Any] = {"inverse": int(inverse) or None, "onesided": int(one_sided) or None}
     if b.options.opset >= _AXIS_IS_INPUT:
         result = b.op("DFT", x, None, b.constant(axis), **flags)
     else:
@@ -233,11 +231,11 @@ def _real_inverse(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
     if size == -1:
         size = calculate(b, "Mul", calculate(b, "Sub", size_of(b, x, axis), 1), 2)
     half = calculate(b, "Add", calculate(b, "Div", size, 2), 1)
-    dtype = x.dtype
+    dtype = dtype_of(x)
     near = _fitted(b, x, axis, half)
     behind = joined(b, [calculate(b, "Sub", size, half)])
     far = b.op("Slice", near, behind, b.constant([0]), b.constant([axis]), b.constant([-1]))
-    conjugate = b.op("Mul", far, b.constant(np.array([1, -1], _dtype(x).numpy())))
+    conjugate = b.op("Mul", far, b.constant(np.array([1, -1], dtype.numpy())))
     whole = b.typed(b.op("Concat", near, conjugate, axis=axis), dtype, None)
     result = _dft(b, whole, axis, inverse=True)
     real = b.op("Gather", result, b.constant(0), axis=-1)

@@ -136,6 +136,28 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"{kind}_sequence of {dtype}",
+        lambda x, n, *states, kind=kind, dtype=dtype: list(
+            SEQUENCES[kind](
+                x,
+                *states,
+                n,
+                *(w.astype(dtype) for w in _weights(kind, [1])),
+                HIDDEN,
+                "forward",
+                ACTIVATIONS[kind],
+                [],
+                [],
+            ).outputs()
+        ),
+        [[array if array.dtype == np.int32 else array.astype(dtype) for array in feed(kind, 4, (4, 2))]],
+        bound=64,
+    )
+    for kind in SEQUENCES
+    for dtype in ("float16", "float64")
+]
+ROWS += [
+    Row(
         "lstm_cell-1",
         lambda x, h, c: list(opset1.lstm_cell(x, h, c, *_weights("lstm", []), HIDDEN).outputs()),
         [[numbers(n, INPUT, low=-1, high=1), *states("lstm", n)] for n in (2, 3)],

@@ -75,6 +75,21 @@ ROWS += [
     for normal in (False, True)
     for length in ((None, 17, 60) if shape else (None,))
 ]
+ROWS += [
+    Row(
+        f"{name} of {dtype}",
+        lambda x, op=op, dtype=dtype, flags=flags: op(
+            x, np.hanning(8).astype(dtype) + dtype(1), np.array(8), np.array(3), *flags
+        ),
+        [[numbers(*shape, dtype=dtype)]],
+        bound=BOUND,
+    )
+    for dtype in (np.float16, np.float64)
+    for name, op, shape, flags in (
+        ("stft", opset15.stft, (2, 20), [False]),
+        ("istft", opset16.istft, (2, 5, 6, 2), [False, False]),
+    )
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
