@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.types import compute, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
@@ -17,28 +19,54 @@ _INT64 = np.iinfo(np.int64)
 _INDEX_TYPES = (ir.DataType.INT32, ir.DataType.INT64)
 
 
-@REGISTRY.lowering("Gather")
+@REGISTRY.lowering("Gather", how="exact")
 def gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /) -> ir.Value:
-    """Gather."""
-    return _gather(b, data, indices, axis, 0)
+    """Gather; an index out of range gives zeros where it is known, and is an error when the model runs."""
+    return _gather(b, data, indices, axis, 0, counts_back=False)
 
 
-@REGISTRY.lowering("Gather", since=7, until=8)
+@REGISTRY.lowering("Gather", since=7)
 def gather_7(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
-    """Gather; GatherND between Transposes with batch_dims. An index out of range is an error when the model runs."""
-    return _gather(b, data, indices, axis, batch_dims)
+    """Gather; GatherND between Transposes with batch_dims. Out of range as in version 1; so are negative indices."""
+    return _gather(b, data, indices, axis, batch_dims, counts_back=False)
 
 
-def _gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int) -> ir.Value:
+@REGISTRY.lowering("Gather", since=8, how="exact")
+def gather_8(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
+    """Gather; GatherND between Transposes with batch_dims. Out of range as in version 1."""
+    return _gather(b, data, indices, axis, batch_dims, counts_back=True)
+
+
+def _gather(
+    b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
+) -> ir.Value:
     axes = constant_ints(b, axis, "axis")
     if len(axes) != 1:
         raise ShapeError("axis", axis.shape, "it must be one number.")
     if data.shape is not None:
         axes = normalized(axes, len(data.shape), "axis")
-    _require_in_range(b, data, indices, axes[0])
+    outside = _outside(b, data, indices, axes[0], counts_back)
+    if outside is None:
+        return _gathered(b, data, indices, axes[0], batch_dims)
+    # OpenVINO fills in zeros there, which ONNX cannot.
+    known = b.array(indices)
+    assert known is not None
+    inside = b.constant(np.where(outside, 0, known), np.int64)
+    gathered = b.typed(_gathered(b, data, inside, axes[0], batch_dims), data.dtype, None)
+    rank = rank_of(data, "data")
+    batch = batch_dims % max(known.ndim, 1)
+    (along,) = normalized(axes, rank, "axis")
+    sizes = [*known.shape[:batch], *[1] * (along - batch), *known.shape[batch:], *[1] * (rank - along - 1)]
+    mask = b.constant(outside.reshape(sizes))
+    zero = scalar(b, 0, data)
+    return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
+
+
+def _gathered(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_dims: int) -> ir.Value:
+    axes = (axis,)
     if batch_dims == 0:
         index = indices if indices.dtype in _INDEX_TYPES else b.cast(indices, ir.DataType.INT64)
-        return b.op("Gather", data, index, axis=axes[0])
+        return b.op("Gather", data, index, axis=axis)
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
     (along,) = normalized(axes, rank, "axis")
     batch = batch_dims + index_rank if batch_dims < 0 else batch_dims
@@ -62,15 +90,19 @@ def _gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch
     return b.op("Transpose", gathered, perm=perm)
 
 
-def _require_in_range(b: Builder, data: ir.Value, indices: ir.Value, axis: int) -> None:
-    """Refuses constant indices for which OpenVINO fills in zeros, which ONNX cannot."""
+def _outside(
+    b: Builder, data: ir.Value, indices: ir.Value, axis: int, counts_back: bool
+) -> npt.NDArray[np.bool_] | None:
+    """Tells which indices are known to be out of range; None for none of them."""
     known = b.array(indices)
+    if known is None:
+        return None
     size = data.shape[axis] if data.shape is not None else None
-    if known is None or not known.size or not isinstance(size, int):
-        return
-    low, high = int(known.min()), int(known.max())
-    if low < -size or high >= size:
-        raise ConversionError(f"input indices runs from {low} to {high}; allowed: {-size} to {size - 1}.")
+    wide = known.astype(np.int64)
+    outside = np.zeros(wide.shape, bool) if counts_back else wide < 0
+    if isinstance(size, int):
+        outside = outside | (wide < -size) | (wide >= size)
+    return outside if outside.any() else None
 
 
 @REGISTRY.lowering("Slice", since=8)

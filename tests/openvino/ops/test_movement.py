@@ -205,6 +205,27 @@ GATHER = [
 ]
 GATHER += [
     Row(
+        f"{op.__module__.rpartition('.')[0][9:]} gather of constant indices, {indices}",
+        lambda x, op=op, indices=indices: op(x, np.array(indices), np.array(1)),
+        [[numbers(n, 3, 2, dtype=dtype)] for n in (2, 4)],
+    )
+    for op in (opset1.gather, opset7.gather, opset8.gather)
+    for indices, dtype in (([0, -1, -3, 5], "float32"), ([[2, -4], [0, 1]], "int32"), (-1, "bool"), ([1, 2], "float16"))
+]
+GATHER += [
+    Row(
+        "gather-8 of batch_dims by constant indices out of range",
+        lambda x: opset8.gather(x, ints(0, 7, -1, -9).reshape(2, 2), np.array(2), 1),
+        [[numbers(2, n, 3, 2)] for n in (2, 4)],
+    ),
+    Row(
+        "gather-1 of negative constants along a dynamic axis",
+        lambda x: opset1.gather(x, ints(0, -1), np.array(0)),
+        [[numbers(n, 3)] for n in (2, 4)],
+    ),
+]
+GATHER += [
+    Row(
         f"gather-{version} of batch_dims {batch} along axis {axis} by indices of rank {rank}",
         lambda x, i, a=axis, c=batch, op=op: op(x, i, a, c),
         [[numbers(2, 3, n, 5), numbers(*[2, 3, 4][:rank], dtype=I64, low=0, high=1, seed=1)] for n in (3, 4)],
@@ -388,13 +409,6 @@ REFUSALS = [
         [numbers(2, 3), ints(1)],
         ConversionError,
         {"problem": "input axis is computed at run time"},
-    ),
-    Refusal(
-        "gather of indices out of range",
-        lambda x: opset8.gather(x, ints(0, 7), 1),
-        [numbers(2, 3)],
-        ConversionError,
-        {"problem": "indices runs from 0 to 7; allowed: -3 to 2"},
     ),
     Refusal(
         "squeeze-15 with allow_axis_skip of a dynamic axis",

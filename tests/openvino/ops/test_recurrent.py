@@ -158,6 +158,27 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"{kind}_sequence by weights of the run",
+        lambda x, n, *more, kind=kind: list(
+            SEQUENCES[kind](
+                x,
+                *more[:-3],
+                n,
+                *more[-3:],
+                HIDDEN,
+                "forward",
+                ACTIVATIONS[kind],
+                [],
+                [],
+            ).outputs()
+        ),
+        [[*feed(kind, 4, (4, 2)), *_weights(kind, [1])]],
+        bound=16,
+    )
+    for kind in SEQUENCES
+]
+ROWS += [
+    Row(
         "lstm_cell-1",
         lambda x, h, c: list(opset1.lstm_cell(x, h, c, *_weights("lstm", []), HIDDEN).outputs()),
         [[numbers(n, INPUT, low=-1, high=1), *states("lstm", n)] for n in (2, 3)],

@@ -123,6 +123,13 @@ SEARCH += [
     for right in (True, False)
     for output in ("i64", "i32")
 ]
+SEARCH.append(
+    Row(
+        "search_sorted in dynamic rows",
+        lambda s, v: opset15.search_sorted(s, v, True),
+        [[np.sort(numbers(n, 4)), numbers(n, 3, seed=1)] for n in (2, 3)],
+    )
+)
 SEARCH.append(Row("bucketize by no bounds", lambda x: opset3.bucketize(x, np.zeros(0, np.float32)), [[numbers(2, 3)]]))
 
 SUMS = [
@@ -160,6 +167,13 @@ HOT += [
     )
     for mode in ("ignore_negative", "normalize")
 ]
+HOT.append(
+    Row(
+        "one_hot of a depth of the run",
+        lambda i, d: opset1.one_hot(i, d, np.float32(1), np.float32(0), 0),
+        [[ints(0, 2, 4), np.array(d)] for d in (3, 5)],
+    )
+)
 HOT.append(
     Row(
         "one_hot of a scalar",
