@@ -204,7 +204,7 @@ void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums
       const Sum<T>* in = sums.data + n * sums.n + oc * sums.c + line * size;
       T* out = dst + n * p.dst_n + oc * p.dst_c + offset;
       if (p.dst_x[last] == 1) {
-        plan.interleave->to<T>()(&in, 1, size, 0, out, Store::kCached);
+        plan.interleave->to<T>()({&in, 0, 1, size, 1, nullptr, out, 0, Store::kCached});
       } else {
         for (int64_t y = 0; y < size; ++y) round_to(out + y * p.dst_x[last], in[y]);
       }

@@ -5,8 +5,6 @@
 namespace ortconv::kernels {
 namespace {
 
-constexpr float kNoBias = -0.0f;  // adding it changes nothing, zeros included
-
 // How a row of dst divides into groups of one element per phase, of which the first and the last may be cut.
 struct Cut {
   int64_t head_begin, head_end;  // elements of the first group, if it is cut
@@ -23,43 +21,51 @@ struct Cut {
   }
 };
 
-// One row of dst: element phases * i + p is rows[p][i] + bias. dst points at element 0. Leaves `rows` changed.
+// One row of dst in each of some channels: element phases * i + p is src[p][i] + bias. dst points at element 0.
+// src is `rows`, which is left changed.
 template <class T>
-void write_row(InterleaveFn<T> interleave, const Sum<T>** rows, int64_t phases, const Cut& cut, Sum<T> bias, T* dst,
-               Store store) {
-  for (int64_t p = cut.head_begin; p < cut.head_end; ++p) round_to(dst + p, rows[p][0] + bias);
-  if (cut.first > 0) {
-    for (int64_t p = 0; p < phases; ++p) ++rows[p];
-    dst += phases;
+void write_rows(InterleaveFn<T> interleave, InterleaveArgs<T> args, const Cut& cut, const Sum<T>** rows) {
+  for (int64_t c = 0; c < args.channels && (cut.head_end > 0 || cut.tail > 0); ++c) {
+    const Sum<T> bias = args.bias_of(c);
+    const int64_t last = cut.first + cut.whole;
+    T* out = args.dst + c * args.dst_stride;
+    for (int64_t p = cut.head_begin; p < cut.head_end; ++p) round_to(out + p, args.src[p][c * args.src_stride] + bias);
+    out += last * args.phases;
+    for (int64_t p = 0; p < cut.tail; ++p) round_to(out + p, args.src[p][c * args.src_stride + last] + bias);
   }
-  if (cut.whole > 0) interleave(rows, phases, cut.whole, bias, dst, store);
-  for (int64_t p = 0; p < cut.tail; ++p) round_to(dst + cut.whole * phases + p, rows[p][cut.whole] + bias);
+  if (cut.whole <= 0) return;
+  for (int64_t p = 0; p < args.phases; ++p) rows[p] += cut.first;
+  args.dst += cut.first * args.phases;
+  args.n = cut.whole;
+  interleave(args);
 }
 
-// The same where the elements of the row lie dst_step apart.
+// The same where the elements of a row lie dst_step apart; those of the range [begin, end).
 template <class T>
-void write_row_strided(const Sum<T>* const* rows, int64_t phases, int64_t begin, int64_t end, Sum<T> bias, T* dst,
-                       int64_t dst_step) {
-  for (int64_t p = 0; p < phases; ++p) {
-    const Sum<T>* row = rows[p];
-    const int64_t first = p < begin ? 1 : 0;
-    T* out = dst + (first * phases + p) * dst_step;
-    for (int64_t i = first; i * phases + p < end; ++i, out += phases * dst_step) round_to(out, row[i] + bias);
+void write_rows_strided(const InterleaveArgs<T>& args, int64_t begin, int64_t end, int64_t dst_step) {
+  const int64_t phases = args.phases;
+  for (int64_t c = 0; c < args.channels; ++c) {
+    const Sum<T> bias = args.bias_of(c);
+    for (int64_t p = 0; p < phases; ++p) {
+      const Sum<T>* row = args.src[p] + c * args.src_stride;
+      const int64_t first = p < begin ? 1 : 0;
+      T* out = args.dst + c * args.dst_stride + (first * phases + p) * dst_step;
+      for (int64_t i = first; i * phases + p < end; ++i, out += phases * dst_step) round_to(out, row[i] + bias);
+    }
   }
 }
 
-// The same for all dst channels at once where they are next to each other in dst: `channel_stride` sums lie between
-// the rows of two channels.
+// The same for all dst channels at once where they are next to each other in dst.
 template <class T>
-void write_channels_last(TransposeFn<T> transpose, const Sum<T>* const* rows, int64_t phases, int64_t begin,
-                         int64_t end, int64_t channels, int64_t channel_stride, const Sum<T>* bias, T* dst,
+void write_channels_last(TransposeFn<T> transpose, const InterleaveArgs<T>& args, int64_t begin, int64_t end,
                          int64_t dst_step) {
+  const int64_t phases = args.phases;
   for (int64_t phase = 0; phase < phases; ++phase) {
     const int64_t first = phase < begin ? 1 : 0;
     const int64_t count = (end - phase + phases - 1) / phases - first;
     if (count <= 0) continue;
-    transpose(rows[phase] + first, channel_stride, channels, count, bias, dst + (first * phases + phase) * dst_step,
-              phases * dst_step);
+    transpose(args.src[phase] + first, args.src_stride, args.channels, count, args.bias,
+              args.dst + (first * phases + phase) * dst_step, phases * dst_step);
   }
 }
 
@@ -97,23 +103,23 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
         at += y * p.dst_x[a];
       }
       if (!inside) continue;
-      if (p.dst_c == 1 && dst_x != 1 && oc_count > 1) {
-        const Sum<T>* row = tile + outer * phases * columns + seg->column;
-        for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
-        write_channels_last(plan.transpose->to<T>(), rows, phases, begin, end, oc_count, unit.num_classes * columns,
-                            bias == nullptr ? nullptr : bias + oc_begin, dst + at, dst_x);
-        continue;
-      }
-      for (int64_t oc = 0; oc < oc_count; ++oc) {
-        const Sum<T>* row = tile + (oc * unit.num_classes + outer * phases) * columns + seg->column;
-        for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
-        const Sum<T> b = bias == nullptr ? kNoBias : bias[oc_begin + oc];
-        T* out = dst + at + oc * p.dst_c;
-        if (dst_x == 1) {
-          write_row(plan.interleave->to<T>(), rows, phases, cut, b, out, s.geometry.store);
-        } else {
-          write_row_strided(rows, phases, begin, end, b, out, dst_x);
-        }
+      const Sum<T>* row = tile + outer * phases * columns + seg->column;
+      for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
+      const InterleaveArgs<T> args = {rows,
+                                      unit.num_classes * columns,
+                                      oc_count,
+                                      seg->length,
+                                      phases,
+                                      bias == nullptr ? nullptr : bias + oc_begin,
+                                      dst + at,
+                                      p.dst_c,
+                                      s.geometry.store};
+      if (dst_x == 1) {
+        write_rows(plan.interleave->to<T>(), args, cut, rows);
+      } else if (p.dst_c == 1 && oc_count > 1) {
+        write_channels_last(plan.transpose->to<T>(), args, begin, end, dst_x);
+      } else {
+        write_rows_strided(args, begin, end, dst_x);
       }
     }
   }

@@ -8,7 +8,7 @@ namespace ortconv::kernels {
 
 #define INTERLEAVE_KERNEL(flag, name, fence) \
   template <class T>                         \
-  void name(const Sum<T>* const*, int64_t, int64_t, Sum<T>, T*, Store);
+  void name(const InterleaveArgs<T>&);
 #include "kernels/interleave/kernels.inc"
 #undef INTERLEAVE_KERNEL
 

@@ -12,13 +12,27 @@
 
 namespace ortconv::kernels {
 
-// dst[i * phases + p] = src[p][i] + bias   for 0 <= i < n, 0 <= p < phases.
-//
 // kStream hints that the destination is too large to stay in the caches, so a kernel may write past them. A thread that
 // did so must call `fence` before others read what it wrote.
 enum class Store { kCached, kStream };
+
+// dst[c * dst_stride + i * phases + p] = src[p][c * src_stride + i] + bias[c], rounded to T
+//     for 0 <= c < channels, 0 <= i < n, 0 <= p < phases.
 template <class T>
-using InterleaveFn = void (*)(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store);
+struct InterleaveArgs {
+  const Sum<T>* const* src;
+  int64_t src_stride;
+  int64_t channels, n, phases;
+  const Sum<T>* bias;  // null: none
+  T* dst;
+  int64_t dst_stride;
+  Store store;
+
+  // What to add to a channel: without a bias what changes nothing, zeros included.
+  Sum<T> bias_of(int64_t channel) const { return bias == nullptr ? -Sum<T>() : bias[channel]; }
+};
+template <class T>
+using InterleaveFn = void (*)(const InterleaveArgs<T>&);
 
 struct InterleaveKernel {
   const char* name;

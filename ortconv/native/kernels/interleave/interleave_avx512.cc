@@ -11,7 +11,7 @@
 namespace ortconv::kernels {
 
 template <class T>
-void interleave_generic(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store);
+void interleave_generic(const InterleaveArgs<T>& args);
 
 namespace {
 
@@ -135,36 +135,48 @@ void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst, Store 
   if (i < n) store_masked<P>(src, i, n - i, bias, dst + i * P);
 }
 
-}  // namespace
-
-template <class T>
-void interleave_avx512(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store) {
-  switch (phases) {
-    case 1:
-      return interleave<1>(src, n, bias, dst, store);
-    case 2:
-      return interleave<2>(src, n, bias, dst, store);
-    case 3:
-      return interleave<3>(src, n, bias, dst, store);
-    case 4:
-      return interleave<4>(src, n, bias, dst, store);
-    case 5:
-      return interleave<5>(src, n, bias, dst, store);
-    case 6:
-      return interleave<6>(src, n, bias, dst, store);
-    case 7:
-      return interleave<7>(src, n, bias, dst, store);
-    case 8:
-      return interleave<8>(src, n, bias, dst, store);
-    default:
-      return interleave_generic(src, phases, n, bias, dst, store);
+template <int P, class T>
+void channels(const InterleaveArgs<T>& args) {
+  const Sum<T>* src[P];
+  std::copy_n(args.src, P, src);
+  T* dst = args.dst;
+  for (int64_t c = 0; c < args.channels; ++c, dst += args.dst_stride) {
+    interleave<P>(src, args.n, args.bias_of(c), dst, args.store);
+    ORTCONV_UNROLL
+    for (int p = 0; p < P; ++p) src[p] += args.src_stride;
   }
 }
 
-template void interleave_avx512(const float* const*, int64_t, int64_t, float, float*, Store);
-template void interleave_avx512(const double* const*, int64_t, int64_t, double, double*, Store);
-template void interleave_avx512(const float* const*, int64_t, int64_t, float, Float16*, Store);
-template void interleave_avx512(const float* const*, int64_t, int64_t, float, Bfloat16*, Store);
+}  // namespace
+
+template <class T>
+void interleave_avx512(const InterleaveArgs<T>& args) {
+  switch (args.phases) {
+    case 1:
+      return channels<1>(args);
+    case 2:
+      return channels<2>(args);
+    case 3:
+      return channels<3>(args);
+    case 4:
+      return channels<4>(args);
+    case 5:
+      return channels<5>(args);
+    case 6:
+      return channels<6>(args);
+    case 7:
+      return channels<7>(args);
+    case 8:
+      return channels<8>(args);
+    default:
+      return interleave_generic(args);
+  }
+}
+
+template void interleave_avx512(const InterleaveArgs<float>&);
+template void interleave_avx512(const InterleaveArgs<double>&);
+template void interleave_avx512(const InterleaveArgs<Float16>&);
+template void interleave_avx512(const InterleaveArgs<Bfloat16>&);
 
 }  // namespace ortconv::kernels
 

@@ -3,16 +3,20 @@
 namespace ortconv::kernels {
 
 template <class T>
-void interleave_generic(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store) {
-  for (int64_t p = 0; p < phases; ++p) {
-    const Sum<T>* row = src[p];
-    for (int64_t i = 0; i < n; ++i) round_to(dst + i * phases + p, row[i] + bias);
+void interleave_generic(const InterleaveArgs<T>& args) {
+  for (int64_t c = 0; c < args.channels; ++c) {
+    const Sum<T> bias = args.bias_of(c);
+    for (int64_t p = 0; p < args.phases; ++p) {
+      const Sum<T>* row = args.src[p] + c * args.src_stride;
+      T* out = args.dst + c * args.dst_stride + p;
+      for (int64_t i = 0; i < args.n; ++i) round_to(out + i * args.phases, row[i] + bias);
+    }
   }
 }
 
-template void interleave_generic(const float* const*, int64_t, int64_t, float, float*, Store);
-template void interleave_generic(const double* const*, int64_t, int64_t, double, double*, Store);
-template void interleave_generic(const float* const*, int64_t, int64_t, float, Float16*, Store);
-template void interleave_generic(const float* const*, int64_t, int64_t, float, Bfloat16*, Store);
+template void interleave_generic(const InterleaveArgs<float>&);
+template void interleave_generic(const InterleaveArgs<double>&);
+template void interleave_generic(const InterleaveArgs<Float16>&);
+template void interleave_generic(const InterleaveArgs<Bfloat16>&);
 
 }  // namespace ortconv::kernels

@@ -8,7 +8,7 @@
 namespace ortconv::kernels {
 
 template <class T>
-void interleave_generic(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store);
+void interleave_generic(const InterleaveArgs<T>& args);
 
 namespace {
 
@@ -35,21 +35,30 @@ int64_t interleave(const float* const* src, int64_t phases, int64_t n, float bia
 }  // namespace
 
 template <class T>
-void interleave_neon(const Sum<T>* const* src, int64_t phases, int64_t n, Sum<T> bias, T* dst, Store store) {
+void interleave_neon(const InterleaveArgs<T>& args) {
   if constexpr (!std::is_same_v<T, double>) {
-    if (phases <= 2) {
-      const int64_t done = interleave(src, phases, n, bias, dst);
-      const float* rest[2] = {src[0] + done, src[phases - 1] + done};
-      return interleave_generic(rest, phases, n - done, bias, dst + done * phases, store);
+    if (args.phases <= 2) {
+      int64_t done = 0;
+      for (int64_t c = 0; c < args.channels; ++c) {
+        const float* src[2] = {args.src[0] + c * args.src_stride, args.src[args.phases - 1] + c * args.src_stride};
+        done = interleave(src, args.phases, args.n, args.bias_of(c), args.dst + c * args.dst_stride);
+      }
+      if (done == args.n) return;
+      InterleaveArgs<T> rest = args;
+      const float* src[2] = {args.src[0] + done, args.src[args.phases - 1] + done};
+      rest.src = src;
+      rest.n -= done;
+      rest.dst += done * args.phases;
+      return interleave_generic(rest);
     }
   }
-  interleave_generic(src, phases, n, bias, dst, store);
+  interleave_generic(args);
 }
 
-template void interleave_neon(const float* const*, int64_t, int64_t, float, float*, Store);
-template void interleave_neon(const double* const*, int64_t, int64_t, double, double*, Store);
-template void interleave_neon(const float* const*, int64_t, int64_t, float, Float16*, Store);
-template void interleave_neon(const float* const*, int64_t, int64_t, float, Bfloat16*, Store);
+template void interleave_neon(const InterleaveArgs<float>&);
+template void interleave_neon(const InterleaveArgs<double>&);
+template void interleave_neon(const InterleaveArgs<Float16>&);
+template void interleave_neon(const InterleaveArgs<Bfloat16>&);
 
 }  // namespace ortconv::kernels
 

@@ -15,23 +15,28 @@ int failures = 0, checked = 0;
 // Small integers: every type holds them and their sums.
 template <class T>
 void check(const InterleaveKernel& kernel, int64_t phases, int64_t n, int64_t misalignment, Store store) {
+  constexpr int64_t kChannels = 2;
   T guard;
   std::memset(static_cast<void*>(&guard), 0xff, sizeof guard);
-  const Sum<T> bias = 1;
-  std::vector<Sum<T>> src(phases * (n + 1));
+  const Sum<T> bias[kChannels] = {1, 2};
+  const int64_t src_stride = phases * (n + 1), dst_stride = phases * n + misalignment % 3;
+  std::vector<Sum<T>> src(kChannels * src_stride);
   for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<Sum<T>>(i % 251);
   std::vector<const Sum<T>*> rows;
   for (int64_t p = 0; p < phases; ++p) rows.push_back(src.data() + p * (n + 1));
   alignas(64) static T memory[4096];
   for (T& x : memory) x = guard;
   T* dst = memory + 32 + misalignment;
-  kernel.to<T>()(rows.data(), phases, n, bias, dst, store);
+  kernel.to<T>()({rows.data(), src_stride, kChannels, n, phases, bias, dst, dst_stride, store});
   kernel.fence();
   ++checked;
-  for (int64_t at = -32; at < phases * n + 32; ++at) {
-    const bool inside = at >= 0 && at < phases * n;
+  for (int64_t at = -32; at < kChannels * dst_stride + 32; ++at) {
     T want = guard;
-    if (inside) round_to(&want, rows[at % phases][at / phases] + bias);
+    for (int64_t c = 0; c < kChannels; ++c) {
+      const int64_t i = at - c * dst_stride;
+      if (i < 0 || i >= phases * n) continue;
+      round_to(&want, src[c * src_stride + i % phases * (n + 1) + i / phases] + bias[c]);
+    }
     if (std::memcmp(&dst[at], &want, sizeof want) != 0) {
       ++failures;
       std::printf("FAIL %s %zu bytes phases %ld n %ld misalignment %ld at %ld\n", kernel.name, sizeof want,
@@ -51,7 +56,7 @@ void check_rounding(const InterleaveKernel& kernel) {
   }
   const float* row = src.data();
   std::vector<T> dst(src.size());
-  kernel.to<T>()(&row, 1, static_cast<int64_t>(src.size()), -0.0f, dst.data(), Store::kCached);
+  kernel.to<T>()({&row, 0, 1, static_cast<int64_t>(src.size()), 1, nullptr, dst.data(), 0, Store::kCached});
   ++checked;
   for (size_t i = 0; i < src.size(); ++i) {
     T want;

@@ -45,7 +45,7 @@ void write_row(InterleaveFn<float> interleave, const float** rows, int64_t phase
     for (int64_t r = 0; r < phases; ++r) ++rows[r];
     dst += phases;
   }
-  if (whole > 0) interleave(rows, phases, whole, bias, dst, store);
+  if (whole > 0) interleave({rows, 0, 1, whole, phases, &bias, dst, 0, store});
   const int64_t tail = end - (first + whole) * phases;
   for (int64_t r = 0; r < tail; ++r) dst[whole * phases + r] = rows[r][whole] + bias;
 }
