@@ -200,14 +200,14 @@ void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums
   const int last = p.ndims - 1;
   const int64_t size = p.dst_size[last];
   for_each_line(p, p.dst_x, [&](int64_t n, int64_t line, int64_t offset) {
+    const Sum<T>* in = sums.data + n * sums.n + line * size;
+    T* out = dst + n * p.dst_n + offset;
+    if (p.dst_x[last] == 1) {
+      plan.interleave->to<T>()({&in, sums.c, count, size, 1, nullptr, out, p.dst_c, Store::kCached});
+      return;
+    }
     for (int64_t oc = 0; oc < count; ++oc) {
-      const Sum<T>* in = sums.data + n * sums.n + oc * sums.c + line * size;
-      T* out = dst + n * p.dst_n + oc * p.dst_c + offset;
-      if (p.dst_x[last] == 1) {
-        plan.interleave->to<T>()({&in, 0, 1, size, 1, nullptr, out, 0, Store::kCached});
-      } else {
-        for (int64_t y = 0; y < size; ++y) round_to(out + y * p.dst_x[last], in[y]);
-      }
+      for (int64_t y = 0; y < size; ++y) round_to(out + oc * p.dst_c + y * p.dst_x[last], in[oc * sums.c + y]);
     }
   });
 }
