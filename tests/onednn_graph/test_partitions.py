@@ -146,6 +146,32 @@ class TestConvolutions:
         g.op("ReLU", [y])
         fused(check(g))
 
+    @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+    def test_shapes_that_nobody_states_are_found(self, data_format: str) -> None:
+        g = onednn.Graph("unstated")
+        spatial = {"data_format": data_format}
+        channels = [weights(g, f"vector{i}", [4]) for i in range(4)]
+        pool = {**WINDOW, "kernel": [3, 3], "strides": [2, 1], **spatial}
+        last = weights(g, "last", [4 if data_format == "NXC" else 7])
+        y = g.tensor("src", "f32", image(3, data_format))
+        steps: list[tuple[str, list[Tensor], dict[str, Any]]] = [
+            ("Convolution", [weights(g, "kernel", filters(data_format, 4, 3))], {**WINDOW, **FORMATS[data_format]}),
+            ("BatchNormInference", channels, {"epsilon": 0.1, **spatial}),
+            ("MaxPool", [], pool),
+            ("Interpolate", [], {"mode": "bilinear", "scales": [2.0, 1.5], **spatial}),
+            ("GroupNorm", channels[:2], {"groups": 2, "keep_stats": False, **spatial}),
+            ("LayerNorm", [last, last], {"keep_stats": False}),
+            ("RMSNorm", [last], {}),
+            ("AvgPool", [], {key: value for key, value in pool.items() if key != "dilations"} | {"exclude_pad": True}),
+        ]
+        for index, (kind, others, attributes) in enumerate(steps):
+            result = g.tensor(f"step{index}", "f32", None)
+            g.op(kind, [y, *others], outputs=[result], **attributes)
+            y = result
+        model = check(g, slack=256)
+        dims = [dim.dim_value for dim in model.graph.output[0].type.tensor_type.shape.dim]
+        assert dims == ([2, 4, 3, 7] if data_format == "NCX" else [2, 3, 7, 4])
+
     def test_training_step(self) -> None:
         """A convolution with batch normalisation, forward and backward."""
         g = onednn.Graph("training")
