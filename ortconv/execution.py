@@ -26,9 +26,9 @@ _TYPES = {
     "double": ir.DataType.DOUBLE,
     **{
         name: ir.DataType[name.upper()]
-        for name in ("float16", "bfloat16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+        for name in ("float16", "bfloat16", "bool", "int4", "int8", "int16", "int32", "int64")
     },
-    "uint64": ir.DataType.UINT64,
+    **{name: ir.DataType[name.upper()] for name in ("uint4", "uint8", "uint16", "uint32", "uint64")},
     **{name: ir.DataType[name.upper()] for name in ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")},
 }
 """Type names in ONNX Runtime's words."""
