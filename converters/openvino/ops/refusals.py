@@ -18,3 +18,15 @@ REGISTRY.refuse("RandomUniform", "Multinomial", reason="its random numbers come 
 REGISTRY.refuse("NMSRotated", reason="ONNX has no overlap of rotated boxes")
 REGISTRY.refuse("StringTensorPack", "StringTensorUnpack", reason="ONNX has no strings as bytes with offsets")
 REGISTRY.refuse("AUGRUCell", "AUGRUSequence", reason="it is internal to OpenVINO, and belongs to no opset")
+REGISTRY.refuse(
+    "DetectionOutput",
+    "ExperimentalDetectronDetectionOutput",
+    "ExperimentalDetectronGenerateProposalsSingleImage",
+    "ExperimentalDetectronPriorGridGenerator",
+    "ExperimentalDetectronROIFeatureExtractor",
+    "ExperimentalDetectronTopKROIs",
+    "GenerateProposals",
+    "Proposal",
+    reason="no composition of ONNX ops has been found and tested that chooses the same boxes",
+)
+REGISTRY.refuse("RMS", "RoPE", reason="OpenVINO makes it when it compiles a model, and its reader does not take it")
