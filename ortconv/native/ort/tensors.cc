@@ -27,8 +27,10 @@ void* data_of(const OrtApi* api, const OrtValue* tensor) {
 }
 
 Scratch::Scratch(const OrtApi* api, const OrtKernelContext* context, const OrtValue* like, size_t bytes) : api_(api) {
-  constexpr size_t kAlignment = 64;
-  if (bytes == 0) return;
+  if (bytes <= kOwnBytes) {
+    aligned_ = own_;
+    return;
+  }
   if (bytes > SIZE_MAX - kAlignment) throw std::bad_alloc();
   const OrtMemoryInfo* memory = nullptr;
   invoke<abi::GetTensorMemoryInfo>(api, like, &memory);

@@ -64,6 +64,15 @@ void fill_line(const WidenKernel& kernel, const Line& line, const T* src, int64_
   zero(out + line.end, line.length - line.end);
 }
 
+// Asks for the part of a line that is inside src.
+template <class T>
+void prefetch_line([[maybe_unused]] const Line& line, [[maybe_unused]] const T* src) {
+#if defined(__GNUC__)
+  constexpr int64_t kCacheLine = 64 / sizeof(T);
+  for (int64_t i = line.begin; i < line.end; i += kCacheLine) __builtin_prefetch(src + line.origin + i);
+#endif
+}
+
 // Whether the lines of these rows are simply the rows of src, one after the other in memory.
 bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t* sources, int64_t rows) {
   if (line.origin != 0 || line.length != src_size || src_x != 1 || sources[0] == kOutside) return false;
@@ -192,9 +201,16 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   }
   const Line whole(low, (f.grid - 1) * step + 1 + high - low, p.src_size[last]);
   const int64_t pitch = line_capacity(plan.axis[last], f);
+  // Short runs of src are over before the CPU's own prefetcher has found them.
+  constexpr int64_t kChannelsAhead = 3, kShortRun = 4096;
+  const bool short_runs = p.src_x[last] == 1 && plane_rows * f.grid * static_cast<int64_t>(sizeof(T)) <= kShortRun;
 
   src += block.group * plan.ic * p.src_c;
   for (int64_t c = 0; c < plan.ic; ++c, src += p.src_c, grid += geo.channel_stride) {
+    for (int64_t row = 0; short_runs && c + kChannelsAhead < plan.ic && row < plane_rows; ++row) {
+      const int64_t source = buffers.sources[row];
+      if (source != kOutside) prefetch_line(whole, src + kChannelsAhead * p.src_c + source);
+    }
     Cell* planes = grid;
     for (int64_t outer = 0; outer < geo.outer_planes; ++outer, planes += f.num_planes * geo.plane_size) {
       const int64_t* sources = buffers.sources + outer * plane_rows;

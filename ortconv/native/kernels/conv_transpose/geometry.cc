@@ -239,6 +239,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
   columns = std::clamp<int64_t>(kTileBytes / cell_bytes / block_rows / 32 * 32, 32,
                                 block_rows <= kFewRows ? kMaxColumnsOfFewRows : kMaxColumns);
+  columns = std::min(columns, ceil_div(batch_block * stride, 32) * 32);
   const int64_t most_blocks = std::max<int64_t>(plan.num_blocks, 1);
   blocks_per_tile = std::clamp<int64_t>(kTileBytes / cell_bytes / columns / block_rows, 1, most_blocks);
 

@@ -13,11 +13,12 @@ constexpr int64_t kCallWeights = 96 << 10;
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 bool parts_are_faster(const Plan& plan, const PartsKernel& kernel) {
-  // Cycles for one tile of 16 rows and 16 positions: per tile of sums; and those for 256 products of floats.
-  constexpr double kSumsCost = 110, kFloatCost = 10;
+  // Cycles for one tile of 16 rows and 16 positions: per tile of sums; and those for 256 products of floats. Then what
+  // a copy of 16 positions of a src channel takes more, per part beyond the first.
+  constexpr double kSumsCost = 110, kFloatCost = 10, kCopyCost = 2.5;
   constexpr double kProducts[] = {1, 4, 6};
   const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
-  double in_parts = 0, in_floats = 0;
+  double in_parts = kCopyCost * static_cast<double>((plan.num_parts - 1) * plan.ic), in_floats = 0;
   for (const GemmGroup& group : plan.groups) {
     if (group.num_taps == 0) continue;
     const double rows = static_cast<double>(plan.oc * group.num_classes);
