@@ -316,7 +316,7 @@ class Builder:
             None where nothing is known, not even how many there are.
         """
         known = self._entries(value)
-        return None if known is None else tuple(known.entries.flat)
+        return None if known is None else tuple(known.entries.ravel().tolist())
 
     def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         """Casts unless the value has that type already."""

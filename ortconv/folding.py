@@ -260,7 +260,7 @@ def _range(arrays: _Arrays, attributes: _Attributes) -> Any:
     start, stop, step = (array.item() for array in arrays)
     if arrays[0].dtype.kind != "i" or step == 0 or abs(stop - start) * arrays[0].itemsize > attributes["most"]:
         return None
-    return np.arange(start, stop, step, arrays[0].dtype)
+    return np.arange(start, stop, step).astype(arrays[0].dtype)
 
 
 def _filled(arrays: _Arrays, attributes: _Attributes) -> Any:

@@ -12,7 +12,7 @@ import errno
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
@@ -180,7 +180,7 @@ def _extent(descriptor: int, offset: int, end: int) -> tuple[int, int]:
     return min(begin, end), min(os.lseek(descriptor, begin, os.SEEK_HOLE), end)
 
 
-def _prefix(message: type, field: str, length: int) -> bytes:
+def _prefix(message: Any, field: str, length: int) -> bytes:
     """Returns what stands before a field of bytes: its number, the mark of its kind, its length."""
     return _varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | 2) + _varint(length)
 

@@ -39,7 +39,7 @@ class Sizes:
     @property
     def tensor(self) -> ir.TensorProtocol | None:
         """The data, if every entry is known."""
-        return None if None in self.entries.flat else ir.tensor(self.entries.astype(self.dtype.numpy()))
+        return None if None in self.entries.ravel().tolist() else ir.tensor(self.entries.astype(self.dtype.numpy()))
 
 
 def of_shape(value: ir.Value, attributes: Mapping[str, Any]) -> Sizes | None:
@@ -99,7 +99,7 @@ def _sizes(entries: Any, dtype: ir.DataType) -> Sizes:
     """Makes sizes; what does not fit into the type would wrap, and is not known."""
     least, most = dtype.min, dtype.max
     array = np.asarray(entries, np.object_)
-    kept = [entry if entry is not None and least <= entry <= most else None for entry in array.flat]
+    kept = [entry if entry is not None and least <= entry <= most else None for entry in array.ravel().tolist()]
     return Sizes(np.array(kept, np.object_).reshape(array.shape), dtype)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ortconv.converters.openvino.layers import Layer
 from ortconv.converters.openvino.markup import Element
@@ -105,7 +106,8 @@ def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationN
     body = _body(layer, "body", read)
     table = _table(layer, "port_map")
     iteration = condition = None
-    into, out_of = [], []
+    into: list[Port] = []
+    out_of: list[Port] = []
     for element in () if table is None else table.children:
         inwards = element.tag == "input"
         inner = _inner(layer, element, body.parameters if inwards else body.results)
@@ -153,7 +155,8 @@ def read_branch(layer: Layer, node: SourceNode, read: ReadBody) -> BranchNode:
 def _read_side(layer: Layer, side: str, read: ReadBody) -> Branch:
     body = _body(layer, f"{side}_body", read)
     table = _table(layer, f"{side}_port_map")
-    into, out_of = [], []
+    into: list[Port] = []
+    out_of: list[Port] = []
     for element in () if table is None else table.children:
         inwards = element.tag == "input"
         inner = _inner(layer, element, body.parameters if inwards else body.results)
@@ -162,7 +165,7 @@ def _read_side(layer: Layer, side: str, read: ReadBody) -> Branch:
     return Branch(body.graph, tuple(into), tuple(out_of))
 
 
-def _fields(node: SourceNode) -> dict[str, object]:
+def _fields(node: SourceNode) -> dict[str, Any]:
     return {field.name: getattr(node, field.name) for field in dataclasses.fields(SourceNode)}
 
 

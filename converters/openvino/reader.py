@@ -94,7 +94,8 @@ class _Reader:
         if not self.results:
             raise ModelFormatError(self._label, self._outer, "the model has no Result layer, hence no outputs.")
         sinks = [layer for layer in self._net.layers.values() if layer.type in _SINKS]
-        order = live_layers(self._net, self.parameters + sinks)
+        reads = [state.reads[0] for state in self._states]
+        order = live_layers(self._net, self.parameters + sinks + reads)
         sources = {result.id: self._source_of(result) for result in self.results}
         names = self._names(order, sources)
         used = {wire for layer in order for wire in self._net.wires[layer.id] if wire is not None}

@@ -41,9 +41,10 @@ def command(source: str | None, as_json: bool, markdown: bool) -> None:
         if index:
             output.line()
         output.line((frontend.title, "bold"))
+        rows: list[tuple[str, str, str, str]]
         rows = [(each.op_type, each.versions, each.how, _becomes(each)) for each in frontend.registry]
         rows += [(each.op_type, "", "refused", each.reason) for each in frontend.registry.refusals]
-        output.table(("op", "versions", "how", "becomes"), sorted(rows, key=lambda row: str(row[0])))
+        output.table(("op", "versions", "how", "becomes"), sorted(rows))
 
 
 def markdown_table(frontend: Frontend) -> str:

@@ -267,7 +267,8 @@ def test_bodies_and_states_are_kept_as_nodes(tmp_path: pathlib.Path) -> None:
     model = ov.Model([op.result(rows)], [op.assign(op.relu(state), "state")], [data], "stateful")
     graph = FRONTEND.read(save(model, tmp_path), {})
     assert [node.ref.op_type for node in graph.nodes] == ["ReadValue", "ReLU", "TensorIterator", "Assign"]
-    assert [value.name for value in graph.inputs] == ["data"]
+    assert [value.name for value in graph.inputs] == ["data", "state"]
+    assert [output.name for output in graph.outputs][1:] == ["state.next"]
     assert [node.version for node in graph.nodes] == [6, 1, 1, 6]
 
 

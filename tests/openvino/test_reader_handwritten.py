@@ -134,13 +134,14 @@ def test_only_what_results_and_states_need_is_read_and_parameters_stay(write_ir:
                 5, "Const", data='element_type="string" shape="9" offset="0" size="9"', outputs=[(0, "", "")]
             ),
             write_ir.layer(6, "Assign", inputs=[(0, F32, "2")], opset="opset6", data='variable_id="v"'),
+            write_ir.layer(7, "ReadValue", outputs=[(0, F32, "2")], opset="opset6", data='variable_id="v"'),
         ],
         [write_ir.edge(3, 0, 1, 0), write_ir.edge(1, 1, 0, 0), write_ir.edge(3, 0, 4, 0), write_ir.edge(3, 0, 6, 0)],
     )
     graph = FRONTEND.read(path, {})
-    assert [value.name for value in graph.inputs] == ["unused", "used"]
-    assert [node.ref.op_type for node in graph.nodes] == ["ReLU", "Assign"]
-    assert [output.name for output in graph.outputs] == ["y"]
+    assert [value.name for value in graph.inputs] == ["unused", "used", "v"]
+    assert [node.ref.op_type for node in graph.nodes] == ["ReLU", "Assign", "ReadValue"]
+    assert [output.name for output in graph.outputs] == ["y", "v.next"]
     assert graph.outputs[0].value.metadata == {NAMES_KEY: "a,b"}
 
 
