@@ -42,9 +42,7 @@ def feeds(program: Program, seed: int = 0) -> dict[int, np.ndarray]:
     return made
 
 
-def _data(
-    random: np.random.Generator, dtype: str, shape: tuple[int, ...], uses: set[tuple[str, int]]
-) -> np.ndarray:
+def _data(random: np.random.Generator, dtype: str, shape: tuple[int, ...], uses: set[tuple[str, int]]) -> np.ndarray:
     wanted = DTYPES[dtype]
     if dtype == "boolean":
         return np.asarray(random.random(shape) < 0.8)

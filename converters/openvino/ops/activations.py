@@ -167,8 +167,8 @@ def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /)
     require(data, "data", (*FLOATS, *INTEGERS))
     slope, shift = b.array(alpha), b.array(beta)
     if slope is not None and shift is not None and slope.size == shift.size == 1 and data.dtype != ir.DataType.DOUBLE:
-        scalars = {"alpha": float(slope.item()), "beta": float(shift.item())}
-        return rounded(b, lambda x: b.op("HardSigmoid", x, **scalars), data, kernels=("HardSigmoid",))
+        scale, offset = float(slope.item()), float(shift.item())
+        return rounded(b, lambda x: b.op("HardSigmoid", x, alpha=scale, beta=offset), data, kernels=("HardSigmoid",))
     return rounded(
         b,
         lambda x, a, c: b.op("Clip", b.op("Add", b.op("Mul", x, a), c), scalar(b, 0, x), scalar(b, 1, x)),

@@ -139,8 +139,8 @@ def _window(
     """Returns the positions [Y, K] of each window's elements; shorter windows repeat their last one."""
     if size is not None and goal is not None:
         first, last = _known_bounds(size, goal)
-        longest = int((last - first).max())
-        return b.constant(np.minimum(first[:, None] + np.arange(longest), last[:, None] - 1))
+        places = np.arange(int((last - first).max()))
+        return b.constant(np.minimum(first[:, None] + places, last[:, None] - 1))
     _, begins, ends = _bounds(b, x, axis, output_shape, place)
     longest = b.op("ReduceMax", b.op("Sub", ends, begins), keepdims=0)
     steps = b.op("Range", b.constant(0), longest, b.constant(1))

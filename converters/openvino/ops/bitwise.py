@@ -58,7 +58,7 @@ def bitwise_left_shift(
     return _shift(b, x, y, "LEFT")
 
 
-@REGISTRY.lowering("BitwiseRightShift", since=15)
+@REGISTRY.lowering("BitwiseRightShift", since=15, how="composed")
 def bitwise_right_shift(
     b: Builder,
     a: ir.Value,

@@ -105,7 +105,8 @@ def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | N
     if weights is None or weights.data.shape is None:
         return None
     assert weights.data.const_value is not None
-    sizes = [int(weights.data.shape[axis]) for axis in perm]  # type: ignore[call-overload]
+    stored = weights.data.shape.numpy()
+    sizes = [stored[axis] for axis in perm]
     scale, point = weights.scale, weights.point
     if weights.block is not None:
         scale, point = scale.transpose(perm), None if point is None else point.transpose(perm)
@@ -151,7 +152,7 @@ def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray |
     """Finds out along which axis there are several scales and zero points; None where ONNX cannot say so."""
     assert data.dtype is not None
     assert data.shape is not None
-    sizes = [int(size) for size in data.shape]  # type: ignore[call-overload]
+    sizes = list(data.shape.numpy())
     rank = len(sizes)
     if max(scales.ndim, 0 if points is None else points.ndim) > rank:
         return None
@@ -183,7 +184,7 @@ def _by_leading_axes(b: Builder, data: ir.Value, scales: np.ndarray, points: np.
     """Returns weights with scales along several leading axes, as in a grouped convolution, dequantized as one axis."""
     assert data.shape is not None
     assert data.const_value is not None
-    sizes = [int(size) for size in data.shape]  # type: ignore[call-overload]
+    sizes = list(data.shape.numpy())
     own = np.broadcast_shapes(scales.shape, () if points is None else points.shape)
     count = sum(size != 1 for size in own)
     leading = [*sizes[:count], *[1] * (len(sizes) - count)]
@@ -201,7 +202,7 @@ def _by_leading_axes(b: Builder, data: ir.Value, scales: np.ndarray, points: np.
 def _moved(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] | None = None) -> ir.TensorProtocol:
     """Returns a tensor reshaped or transposed, once somebody asks for its data."""
 
-    def data() -> ir.Tensor:
+    def data() -> ir.Tensor[np.ndarray]:
         array = tensor.numpy()
         moved = array.reshape(sizes) if perm is None else np.ascontiguousarray(array.transpose(perm))
         return ir.Tensor(moved, tensor.dtype)

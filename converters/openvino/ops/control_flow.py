@@ -52,7 +52,7 @@ def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Valu
     return tuple(results[sources[index]] for index in range(len(node.outputs)))
 
 
-@REGISTRY.lowering("TensorIterator", how="exact")
+@REGISTRY.lowering("TensorIterator", how="composed")
 def tensor_iterator(b: Builder, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
     """Loop over the parts of the sliced inputs."""
     node = b.node
@@ -62,7 +62,7 @@ def tensor_iterator(b: Builder, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
     return _iterate(b, node, inputs, None, None)
 
 
-@REGISTRY.lowering("Loop", since=5, how="exact")
+@REGISTRY.lowering("Loop", since=5, how="composed")
 def loop(b: Builder, trip_count: ir.Value, execution_condition: ir.Value, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
     """Loop; concatenated outputs are scan outputs with their axis moved into place."""
     node = b.node

@@ -28,7 +28,7 @@ def convert(b: Builder, data: ir.Value, /, *, destination_type: str) -> ir.Value
     return _cast(b, data, to)
 
 
-@REGISTRY.lowering("ConvertLike")
+@REGISTRY.lowering("ConvertLike", how="exact")
 def convert_like(b: Builder, data: ir.Value, like: ir.Value, /) -> ir.Value:
     """Cast to the type of the second input."""
     require(like, "like", _CONVERTIBLE)

@@ -25,7 +25,7 @@ def gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /) -> 
     return _gather(b, data, indices, axis, 0, counts_back=False)
 
 
-@REGISTRY.lowering("Gather", since=7)
+@REGISTRY.lowering("Gather", since=7, how="composed")
 def gather_7(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
     """Gather; GatherND between Transposes with batch_dims. Out of range as in version 1; so are negative indices."""
     return _gather(b, data, indices, axis, batch_dims, counts_back=False)
@@ -217,9 +217,9 @@ def _strides(
         step = [1 if shrink[i] else known[i] for i in chosen]
         if 0 in step:
             raise ConversionError(f"input stride = {list(known)} is not supported; allowed: strides that are not 0.")
-        start = [_INT64.max if size < 0 else 0 for size in step]
-        end = [_INT64.min if size < 0 else _INT64.max for size in step]
-        return b.constant(step, np.int64), b.constant(start, np.int64), b.constant(end, np.int64)
+        opened_start = [_INT64.max if size < 0 else 0 for size in step]
+        opened_end = [_INT64.min if size < 0 else _INT64.max for size in step]
+        return b.constant(step, np.int64), b.constant(opened_start, np.int64), b.constant(opened_end, np.int64)
     assert stride is not None
     single = b.constant(np.array([shrink[i] for i in chosen]))
     taken = b.op("Gather", int64_vector(b, stride), b.constant(chosen, np.int64))

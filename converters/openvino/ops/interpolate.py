@@ -75,7 +75,7 @@ def interpolate(
     return _interpolate(b, data, target, mode, coordinates, "simple", antialias, -0.75)
 
 
-@REGISTRY.lowering("Interpolate", since=4)
+@REGISTRY.lowering("Interpolate", since=4, how="exact")
 def interpolate_4(
     b: Builder,
     data: ir.Value,
@@ -211,8 +211,8 @@ def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates:
         and None not in moving.scales
     ):
         raise UnsupportedAttributeError("axes", moving.axes, " or ".join(str(list(axes)) for axes in supported))
-    sizes = None if moving.by_scales else moving.value
-    scales = moving.value if moving.by_scales else None
+    sizes = None if moving.by_scales else _of_all_axes(b, data, moving)
+    scales = _of_all_axes(b, data, moving) if moving.by_scales else None
 
     def resize(x: ir.Value) -> ir.Value:
         resized: ir.Value = b.op(
@@ -221,7 +221,6 @@ def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates:
             None,
             scales,
             sizes,
-            axes=moving.axes,
             mode=mode,
             coordinate_transformation_mode=coordinates,
             **attributes,
@@ -233,6 +232,23 @@ def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates:
     else:
         resized = rounded(b, resize, data, kernels=("Resize",))
     return b.typed(resized, data.dtype, [None] * rank)
+
+
+def _of_all_axes(b: Builder, data: ir.Value, target: _Target) -> ir.Value:
+    """Returns the sizes or scales of all axes, those that stay included.
+
+    Resize could be given the axes instead, but ONNX Runtime's optimizer then fails to move a Transpose past it.
+    """
+    assert data.shape is not None
+    known = b.array(target.value)
+    sizes = [size if isinstance(size, int) else None for size in data.shape]
+    fixed = all(size for axis, size in enumerate(sizes) if axis not in target.axes)
+    if known is not None and (target.by_scales or fixed):
+        of_all = np.array([1 if target.by_scales else size or 0 for size in sizes], known.dtype)
+        of_all[list(target.axes)] = known
+        return b.constant(of_all)
+    base = b.constant(np.ones(len(sizes), np.float32)) if target.by_scales else b.op("Shape", data)
+    return b.op("ScatterElements", base, b.constant(list(target.axes)), target.value)
 
 
 def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:

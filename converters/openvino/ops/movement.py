@@ -25,7 +25,7 @@ def concat(b: Builder, *inputs: ir.Value, axis: int) -> ir.Value:
     return b.op("Concat", *inputs, axis=axis)
 
 
-@REGISTRY.lowering("Split")
+@REGISTRY.lowering("Split", how="exact")
 def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> tuple[ir.Value, ...]:
     """Split into equal parts."""
     if not 1 <= num_splits <= _MOST_PARTS:
@@ -106,7 +106,7 @@ def tile(b: Builder, data: ir.Value, repeats: ir.Value, /) -> ir.Value:
     return compute(b, lambda x: b.op("Tile", x, times), data, kernels=("Tile",), modular=True)
 
 
-@REGISTRY.lowering("DepthToSpace")
+@REGISTRY.lowering("DepthToSpace", how="composed")
 def depth_to_space(b: Builder, data: ir.Value, /, *, mode: BlockMode, block_size: int = 1) -> ir.Value:
     """DepthToSpace; Reshape, Transpose, Reshape where the rank is not 4 or the type has no kernel."""
     spatial = _spatial_rank(data, block_size)

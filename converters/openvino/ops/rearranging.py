@@ -196,7 +196,7 @@ def _at_least_zero(b: Builder, size: Size) -> Size:
     return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
 
 
-@REGISTRY.lowering("Reverse", since=1)
+@REGISTRY.lowering("Reverse", since=1, how="exact")
 def reverse(b: Builder, data: ir.Value, reversed_axes: ir.Value, /, *, mode: Literal["index", "mask"]) -> ir.Value:
     """Slice backwards."""
     if mode == "mask":

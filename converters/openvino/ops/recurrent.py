@@ -66,7 +66,7 @@ class _Attributes:
         }
 
 
-@REGISTRY.lowering("LSTMSequence", since=5, how="exact")
+@REGISTRY.lowering("LSTMSequence", since=5, how="composed")
 def lstm_sequence(
     b: Builder,
     x: ir.Value,
@@ -92,7 +92,7 @@ def lstm_sequence(
     return _sequence(b, "LSTM", x, sequence_lengths, weights, states, attributes.onnx(3))
 
 
-@REGISTRY.lowering("GRUSequence", since=5, how="exact")
+@REGISTRY.lowering("GRUSequence", since=5, how="composed")
 def gru_sequence(
     b: Builder,
     x: ir.Value,
@@ -118,7 +118,7 @@ def gru_sequence(
     return _sequence(b, "GRU", x, sequence_lengths, [w, r, both], [initial_hidden_state], attributes)
 
 
-@REGISTRY.lowering("RNNSequence", since=5, how="exact")
+@REGISTRY.lowering("RNNSequence", since=5, how="composed")
 def rnn_sequence(
     b: Builder,
     x: ir.Value,

@@ -21,7 +21,7 @@ _LAST_OPSET = 21
 AlignedMode = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 
 
-@REGISTRY.lowering("ROIAlign", since=3)
+@REGISTRY.lowering("ROIAlign", since=3, how="composed")
 def roi_align(
     b: Builder,
     data: ir.Value,
@@ -41,7 +41,7 @@ def roi_align(
     )
 
 
-@REGISTRY.lowering("ROIAlign", since=9)
+@REGISTRY.lowering("ROIAlign", since=9, how="composed")
 def roi_align_9(
     b: Builder,
     data: ir.Value,

@@ -30,7 +30,7 @@ Scatter = Callable[[ir.Value, ir.Value, str], ir.Value]
 """Writes updates into data under an ONNX reduction."""
 
 
-@REGISTRY.lowering("ScatterUpdate", since=3)
+@REGISTRY.lowering("ScatterUpdate", since=3, how="composed")
 def scatter_update(b: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, axis: ir.Value, /) -> ir.Value:
     """ScatterND; between Transposes where the axis is not the first."""
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")

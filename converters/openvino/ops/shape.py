@@ -25,13 +25,13 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     return b.op("Reshape", data, int64_vector(b, shape), allowzero=1 if literal_zeros else None)
 
 
-@REGISTRY.lowering("Squeeze")
+@REGISTRY.lowering("Squeeze", how="exact")
 def squeeze(b: Builder, data: ir.Value, axes: ir.Value | None = None, /) -> ir.Value:
     """Squeeze of those axes whose size is or may be 1."""
     return _squeeze(b, data, axes, skips=False)
 
 
-@REGISTRY.lowering("Squeeze", since=15)
+@REGISTRY.lowering("Squeeze", since=15, how="exact")
 def squeeze_15(
     b: Builder, data: ir.Value, axes: ir.Value | None = None, /, *, allow_axis_skip: bool = False
 ) -> ir.Value:

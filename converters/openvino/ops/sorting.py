@@ -28,8 +28,8 @@ IndexType = Literal["i64", "i32"]
 _INDEX_TYPES = {"i64": _I64, "i32": _I32}
 
 
-@REGISTRY.lowering("TopK", since=1, how="exact")
-@REGISTRY.lowering("TopK", since=3, how="exact")
+@REGISTRY.lowering("TopK", since=1, how="composed")
+@REGISTRY.lowering("TopK", since=3, how="composed")
 def top_k(
     b: Builder,
     data: ir.Value,
@@ -45,7 +45,7 @@ def top_k(
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
 
-@REGISTRY.lowering("TopK", since=11, how="exact")
+@REGISTRY.lowering("TopK", since=11, how="composed")
 def top_k_11(
     b: Builder,
     data: ir.Value,
@@ -83,7 +83,7 @@ def _top_k(
     return b.cast(values, own), b.cast(indices, _INDEX_TYPES[index_type])
 
 
-@REGISTRY.lowering("Unique", since=10, how="exact")
+@REGISTRY.lowering("Unique", since=10, how="composed")
 def unique(
     b: Builder,
     data: ir.Value,

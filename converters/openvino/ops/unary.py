@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import onnx_ir as ir
 
@@ -71,7 +71,7 @@ def is_nan(b: Builder, data: ir.Value, /) -> ir.Value:
 def is_inf(b: Builder, data: ir.Value, /, *, detect_negative: bool = True, detect_positive: bool = True) -> ir.Value:
     """IsInf."""
     require(data, "data", FLOATS)
-    signs = {"detect_negative": int(detect_negative), "detect_positive": int(detect_positive)}
+    signs: dict[str, Any] = {"detect_negative": int(detect_negative), "detect_positive": int(detect_positive)}
     return apply(b, "IsInf", data, result=ir.DataType.BOOL, **signs)
 
 

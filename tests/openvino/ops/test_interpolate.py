@@ -100,6 +100,18 @@ ROWS += [
     Row("linear of rank 3", sizes("linear", (9,), (2,)), [[numbers(1, 2, 5)]], LOOSE),
     Row("linear of rank 5", sizes("linear", (4, 9, 8), (2, 3, 4)), [[numbers(1, 2, 3, 5, 6)]], LOOSE),
     Row("linear of NHWC", sizes("linear", (9, 8), (1, 2)), [[numbers(1, 5, 6, 3)]], LOOSE),
+    *(
+        Row(
+            f"{mode} {by.__name__} between Transposes",
+            lambda x, mode=mode, by=by: opset1.transpose(
+                by(mode, (2, 3) if by is scales else (10, 9))(opset1.transpose(x, np.array([0, 3, 1, 2]))),
+                np.array([0, 2, 3, 1]),
+            ),
+            [[numbers(1, n, 4, 3)] for n in (5, 6)],
+            LOOSE,
+        )
+        for mode, by in itertools.product(("nearest", "linear_onnx"), (sizes, scales))
+    ),
     Row("linear along one axis", sizes("linear_onnx", (9, 6)), [IMAGE], LOOSE),
     Row("linear, axes in another order", sizes("linear_onnx", (9, 8), (3, 2)), [IMAGE], LOOSE),
     Row("linear f16", sizes("linear_onnx", (10, 12)), [[numbers(1, 2, 5, 6, dtype=np.float16)]], 4),

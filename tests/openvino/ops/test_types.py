@@ -33,7 +33,9 @@ _ATTRIBUTES: dict[str, dict[str, object]] = {
     "MaxPool": {"kernel_shape": [2, 2]},
     "SpaceToDepth": {"blocksize": 2},
 }
+_FIRST: dict[str, list[int]] = {"Col2Im": [1, 4, 4], "Range": []}
 _VECTORS: dict[str, list[list[int] | None]] = {
+    "Col2Im": [[3, 3], [2, 2]],
     "Expand": [[1, 4, 2, 2]],
     "Pad": [[0] * 8],
     "CumSum": [[1]],
@@ -46,7 +48,7 @@ _VECTORS: dict[str, list[list[int] | None]] = {
 def _model(op_type: str, dtype: ir.DataType, opset: int) -> onnx.ModelProto:
     """Returns a model of one node; types and inputs are all that matters."""
     names = ["x"]
-    inputs = [helper.make_tensor_value_info("x", dtype, [] if op_type == "Range" else [1, 4, 2, 2])]
+    inputs = [helper.make_tensor_value_info("x", dtype, _FIRST.get(op_type, [1, 4, 2, 2]))]
     initializers = []
     if op_type in _SECOND:
         names.append("y")
