@@ -14,6 +14,7 @@ from ortconv.errors import ConversionError, UnsupportedAttributeError
 
 _INT4 = (ir.DataType.INT4, ir.DataType.UINT4)
 _INT4_OPSET = 21
+_FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)  # every number of theirs is one of float16
 _CONVERTIBLE = (*FLOATS, *INTEGERS, ir.DataType.BOOL)
 
 
@@ -60,7 +61,7 @@ def identity(b: Builder, data: ir.Value, /) -> ir.Value:
 
 
 def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
-    require(data, "data", (*_CONVERTIBLE, *_INT4))
+    require(data, "data", (*_CONVERTIBLE, *_INT4, *_FLOAT8))
     if data.dtype in _INT4 and b.options.opset < _INT4_OPSET:
         array = b.array(data)
         if array is None:

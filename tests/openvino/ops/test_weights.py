@@ -172,3 +172,14 @@ def test_f16_compression_by_openvino(tmp_path: Any) -> None:
     (value,) = conversion(path).model.graph.initializers.values()
     assert value.const_value is not None
     np.testing.assert_array_equal(value.const_value.numpy(), weight.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("element", [openvino.Type.f8e4m3, openvino.Type.f8e5m2], ids=str)
+def test_every_float_of_eight_bits(element: openvino.Type, dtype: str) -> None:
+    codes = openvino.Tensor(element, openvino.Shape([16, 16]))
+    codes.data.view(np.uint8)[:] = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    value = opset1.convert(opset1.convert(openvino.op.Constant(codes), dtype), "f32")
+    converted = check(openvino.Model([value.output(0)], []), [], bound=0)
+    kept = [each.dtype for each in converted.model.graph.initializers.values()]
+    assert [dtype.itemsize for dtype in kept] == [1]
