@@ -215,18 +215,23 @@ def _shape(place: Place) -> tuple[int | None, ...] | None:
 
 
 def _stride(tensor: Place, shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
-    """Returns the stride where it says more than the shape: where dimensions lie in another order, without gaps."""
+    """Returns the stride where it says more than the shape: dimensions in another order, or gaps between them.
+
+    One that is not positive (files say twelve zeros for none) or of another length says nothing.
+    """
     place = tensor.find("stride")
     stride = tuple(item.integer(_INT64) for item in place.items()) if place else ()
     if shape is None or None in shape or len(stride) != len(shape):
         return None
     dims = [(step, dim) for step, dim in zip(stride, shape, strict=True) if dim is not None and dim > 1]
+    if any(step < 1 for step, _ in dims):
+        return None
     packed = 1
-    for step, dim in sorted(dims):
+    for step, dim in reversed(dims):
         if step != packed:
-            return None
+            return stride
         packed *= dim
-    return None if sorted(dims, reverse=True) == dims else stride
+    return None
 
 
 def _differs_in_size(first: Tensor, second: Tensor) -> bool:

@@ -243,14 +243,15 @@ def test_a_host_scalar_is_an_input_without_dimensions(tmp_path: pathlib.Path) ->
     [
         ((2, 3, 4, 5), (60, 20, 5, 1), None),
         ((2, 3, 4, 5), (60, 1, 15, 3), "60,1,15,3"),
-        ((2, 3, 4, 5), (120, 40, 10, 2), None),
+        ((2, 3, 4, 5), (120, 40, 10, 2), "120,40,10,2"),
+        ((2, 3, 4, 5), (0, 0, 0, 0), None),
         ((2, 1, 4, 5), (20, 999, 5, 1), None),
         ((2, 1, 4, 5), (20, 0, 1, 4), "20,0,1,4"),
         ((2, 3), (UNKNOWN,), None),
     ],
-    ids=["dense", "channels last", "with gaps", "size one", "size one permuted", "unknown"],
+    ids=["dense", "channels last", "with gaps", "missing", "size one", "size one permuted", "unknown"],
 )
-def test_a_stride_matters_only_as_a_permutation(
+def test_a_stride_is_kept_where_it_says_more_than_the_shape(
     tmp_path: pathlib.Path, shape: tuple[int, ...], stride: tuple[int, ...], kept: str | None
 ) -> None:
     document = graph(op(0, "ReLU", [tensor(0, shape, stride=list(stride))], [tensor(1, shape)]))
