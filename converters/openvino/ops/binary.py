@@ -116,6 +116,8 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         difference = b.op("Sub", x, y)
         return b.op("Mul", difference, difference)
 
+    if saturates(b, x.dtype):
+        return saturated(b, square(b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32)), dtype_of(x))
     return compute(b, square, x, y, kernels=("Mul", "Sub"), modular=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 from openvino import opset1, opset5
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx
 
 F32 = np.float32
 BFLOAT16_UNITS = 4 * 2.0**16
@@ -209,9 +209,25 @@ def test_round_half_away_is_exact_where_openvino_is_not() -> None:
     assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_squared_difference_of_8_bits_saturates(dtype: str) -> None:
+    """With dynamic sizes; the plugin has other numbers for static ones."""
+    limits = np.iinfo(dtype)
+    feeds = [
+        [numbers(n, dtype=np.dtype(dtype), seed=seed, low=limits.min, high=limits.max) for seed in (1, 2)]
+        for n in (64, 65)
+    ]
+    check(model_of(opset1.squared_difference, feeds), *feeds, semantics="runtime")
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "text"),
-    [("add", "int8", "saturates"), ("multiply", "uint8", "saturates"), ("divide", "int32", "truncates")],
+    [
+        ("add", "int8", "saturates"),
+        ("squared_difference", "uint8", "saturates"),
+        ("multiply", "uint8", "saturates"),
+        ("divide", "int32", "truncates"),
+    ],
 )
 def test_differences_are_warned_about(name: str, dtype: str, text: str) -> None:
     (warning,) = conversion(model_of(getattr(opset1, name), [_wide(dtype)])).warnings
