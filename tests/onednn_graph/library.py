@@ -2,7 +2,8 @@
 
 ``ORTCONV_ONEDNN`` names the folder of ``libdnnl.so.3`` and of the libraries it needs. The wheel has all of them::
 
-    pip install --prefix /tmp/onednn onednn && ORTCONV_ONEDNN=/tmp/onednn/lib pytest tests/onednn_graph/test_library.py
+    pip install --prefix build/onednn onednn
+    ORTCONV_ONEDNN=build/onednn/lib pytest tests/onednn_graph/test_library.py
 
 Every tensor is laid out densely.
 """
