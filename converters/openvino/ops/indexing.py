@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
-from ortconv.converters.openvino.ops.types import compute, scalar
+from ortconv.converters.openvino.ops.types import SIGNED, compute, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
@@ -45,6 +45,8 @@ def _gather(
         raise ShapeError("axis", axis.shape, "it must be one number.")
     if data.shape is not None:
         axes = normalized(axes, len(data.shape), "axis")
+    if not counts_back and b.array(indices) is None and indices.dtype in SIGNED:
+        b.warn("negative indices of the run: OpenVINO's CPU plugin gives zeros; here they count from the end")
     outside = _outside(b, data, indices, axes[0], counts_back)
     if outside is None:
         return _gathered(b, data, indices, axes[0], batch_dims)

@@ -80,6 +80,8 @@ def mvn_6(
 
 def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
     require(data, "data", (*FLOATS, *INTEGERS))
+    if data.dtype in (ir.DataType.INT8, ir.DataType.UINT8):
+        b.warn("8-bit integers: for some shapes the numbers of OpenVINO's CPU plugin are others")
     return rounded(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
 
 

@@ -438,3 +438,10 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+@pytest.mark.parametrize(("version", "warned"), [(opset1, True), (opset8, False)], ids=["gather-1", "gather-8"])
+def test_negative_indices_of_the_run_are_warned_about(version: object, warned: bool) -> None:
+    feed = [numbers(3, 2), np.array([0, 1], np.int32)]
+    model = model_of(lambda x, i: version.gather(x, i, np.array(0)), [feed])  # type: ignore[attr-defined]
+    assert any("negative indices" in text for text in conversion(model).warnings) == warned

@@ -212,3 +212,9 @@ def test_mvn_does_not_normalise_over_the_batch() -> None:
     converted = conversion(model_of(lambda x: opset2.mvn(x, True, False, 0.5), [feed]))
     expected = feed[0] - feed[0].mean(axis=(1, 2), keepdims=True)
     assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
+
+
+def test_mvn_of_8_bits_is_warned_about() -> None:
+    feed = [numbers(2, 3, 4, dtype=np.int8)]
+    converted = conversion(model_of(lambda x: opset6.mvn(x, np.array([2]), True, 1e-6, "inside_sqrt"), [feed]))
+    assert any("8-bit" in text for text in converted.warnings)
