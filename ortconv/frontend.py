@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ortconv.lowering import Registry
+from ortconv.registry import Registry
 from ortconv.source import SourceGraph
 
 __all__ = ["Frontend", "Tensors"]

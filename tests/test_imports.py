@@ -19,11 +19,11 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
-    {"errors", "folding", "lowest_opset", "progress", "writing"},
+    {"attributes", "errors", "folding", "lowest_opset", "progress", "writing"},
     {"opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "pyops", "collection", "fusion", "simplification", "sizes"},
-    {"builder", "functions", "checking", "inputs", "pyops_rewrite"},
+    {"builder", "functions", "checking", "inputs", "pyops_rewrite", "registry"},
     {"session", "lowering"},
     {"execution", "frontend"},
     {"converters"},
@@ -38,7 +38,18 @@ ORDER = (
 RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "execution", "benchmarking"}
 """What executes models; nothing that converts imports it."""
 
-CONVERSION_SIDE = {"source", "builder", "lowering", "frontend", "converters", "api", "functions", "checking"}
+CONVERSION_SIDE = {
+    "source",
+    "builder",
+    "attributes",
+    "registry",
+    "lowering",
+    "frontend",
+    "converters",
+    "api",
+    "functions",
+    "checking",
+}
 CONVERSION_SIDE |= {
     "collection",
     "folding",

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from ortconv.attributes import coerce_text, coerce_typed
 from ortconv.builder import Builder, Ints, Options
 from ortconv.errors import (
     ConversionErrors,
@@ -17,7 +18,8 @@ from ortconv.errors import (
     UnsupportedAttributeError,
     UnsupportedOpError,
 )
-from ortconv.lowering import Registry, coerce_text, coerce_typed, lower
+from ortconv.lowering import lower
+from ortconv.registry import Registry
 from ortconv.source import SourceGraph, SourceNode, SourceOutput, SourceValue
 
 FLOAT = ir.DataType.FLOAT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ortconv.lowering import Registry, coerce_typed
+from ortconv.attributes import coerce_typed
+from ortconv.registry import Registry
 
 REGISTRY = Registry("oneDNN Graph", coerce_typed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ortconv.lowering import Registry, coerce_text
+from ortconv.attributes import coerce_text
+from ortconv.registry import Registry
 
 REGISTRY = Registry("OpenVINO", coerce_text)

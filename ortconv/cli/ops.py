@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from ortconv.attributes import describe_type
 from ortconv.cli import output
 from ortconv.converters import FRONTENDS
 from ortconv.frontend import Frontend
-from ortconv.lowering import Lowering, Refusal, describe_type
+from ortconv.registry import Lowering, Refusal
 
 __all__ = ["command", "markdown_table"]
 
