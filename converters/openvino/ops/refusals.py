@@ -19,7 +19,6 @@ REGISTRY.refuse("NMSRotated", reason="ONNX has no overlap of rotated boxes")
 REGISTRY.refuse("StringTensorPack", "StringTensorUnpack", reason="ONNX has no strings as bytes with offsets")
 REGISTRY.refuse("AUGRUCell", "AUGRUSequence", reason="it is internal to OpenVINO, and belongs to no opset")
 REGISTRY.refuse(
-    "DetectionOutput",
     "ExperimentalDetectronDetectionOutput",
     "ExperimentalDetectronGenerateProposalsSingleImage",
     "ExperimentalDetectronPriorGridGenerator",
