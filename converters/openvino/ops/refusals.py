@@ -15,7 +15,6 @@ REGISTRY.refuse(
     reason="it works on the key-value cache of a server, which a model file does not hold",
 )
 REGISTRY.refuse("RandomUniform", "Multinomial", reason="its random numbers come from OpenVINO's own generator")
-REGISTRY.refuse("NMSRotated", reason="ONNX has no overlap of rotated boxes")
 REGISTRY.refuse("StringTensorPack", "StringTensorUnpack", reason="ONNX has no strings as bytes with offsets")
 REGISTRY.refuse("AUGRUCell", "AUGRUSequence", reason="it is internal to OpenVINO, and belongs to no opset")
 REGISTRY.refuse(

@@ -14,7 +14,10 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.greedy import taken_rows
 from ortconv.converters.openvino.registry import REGISTRY
+
+__all__ = ["IndexType", "selected", "single"]
 
 _BOOL, _F32, _I32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 _BELOW = np.float32(1 - 2**-24)
@@ -94,13 +97,28 @@ def _suppress(
     most, overlap, least, sigma = limits
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     count = b.constant([0]) if most is None else int64_vector(b, most)
-    lowest = b.constant(np.zeros(1, np.float32)) if least is None else _single(b, least)
+    lowest = b.constant(np.zeros(1, np.float32)) if least is None else single(b, least)
     softness = None if sigma is None else b.array(sigma)
     if sigma is None or (softness is not None and not softness.any()):
         chosen = _hard(b, places, each, count, overlap, lowest, encoding)
         found = b.op("GatherND", each, chosen)
     else:
-        chosen, found = _soft(b, places, each, count, lowest, _single(b, sigma), encoding)
+        chosen, found = _soft(b, places, each, count, lowest, single(b, sigma), encoding)
+    return selected(b, chosen, found, in_order, output_type)
+
+
+def selected(
+    b: Builder, chosen: ir.Value, found: ir.Value, in_order: bool, output_type: IndexType
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Emits the results of the ops: rows of batch, class and box; the same with scores; and how many rows there are.
+
+    Args:
+        b: The builder.
+        chosen: Batch, class and box of each row, ordered by batch and class.
+        found: Their float32 scores.
+        in_order: Whether to sort the rows by score.
+        output_type: Type of the integers.
+    """
     b.typed(found, _F32, [None])
     if in_order:
         found, order = b.op("TopK", found, b.op("Shape", found), outputs=2, axis=0)
@@ -133,7 +151,7 @@ def _hard(
         reached = b.constant(np.clip(threshold * _BELOW if threshold <= 1 else 1, 0, 1).reshape(1), np.float32)
     else:
         assert overlap is not None
-        given = _single(b, overlap)
+        given = single(b, overlap)
         none = b.op("LessOrEqual", given, b.constant([0], np.float32))
         count = b.op("Where", none, b.op("Min", count, b.constant([1])), count)
         below = b.op("Mul", given, b.constant([_BELOW], np.float32))
@@ -187,13 +205,7 @@ def _soft(
             ]
         )
     _, boxes_chosen, scores_chosen = b.op("Loop", trips, b.constant(True), scores, outputs=3, body=graph)
-    by_class = b.op("Transpose", scores_chosen, perm=[1, 2, 0])
-    kept = b.op("NonZero", b.op("Greater", by_class, lowest))
-    rows = b.op("Transpose", kept, perm=[1, 0])
-    which = b.op("Slice", rows, b.constant([0]), b.constant([2]), b.constant([1]))
-    box = b.op("GatherND", b.op("Transpose", boxes_chosen, perm=[1, 2, 0]), rows)
-    chosen = b.op("Concat", which, b.op("Unsqueeze", box, b.constant([1])), axis=1)
-    return b.typed(chosen, _I64, [None, 3]), b.typed(b.op("GatherND", by_class, rows), _F32, [None])
+    return taken_rows(b, boxes_chosen, scores_chosen, lowest)
 
 
 def _overlaps(b: Builder, boxes: ir.Value, encoding: Encoding) -> ir.Value:
@@ -216,6 +228,6 @@ def _overlaps(b: Builder, boxes: ir.Value, encoding: Encoding) -> ir.Value:
     return b.op("Where", b.op("Greater", smaller, zero), b.op("Div", common, union), zero)
 
 
-def _single(b: Builder, value: ir.Value) -> ir.Value:
+def single(b: Builder, value: ir.Value) -> ir.Value:
     """Returns a number as float32 of shape [1]."""
     return b.typed(b.op("Reshape", b.cast(value, _F32), b.constant([1])), _F32, [1])

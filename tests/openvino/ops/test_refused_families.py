@@ -24,13 +24,6 @@ REFUSALS = [
         UnsupportedOpError,
         {"problem": "OpenVINO op Multinomial is not supported: its random numbers"},
     ),
-    Refusal(
-        "suppression of rotated boxes",
-        lambda b, s: opset13.nms_rotated(b, s, np.array(5), np.float32(0.5), np.float32(0.1)).outputs(),
-        [numbers(1, 4, 5), numbers(1, 2, 4)],
-        UnsupportedOpError,
-        {"problem": "ONNX has no overlap of rotated boxes"},
-    ),
 ]
 
 

@@ -1,0 +1,165 @@
+"""NMSRotated: suppression of boxes turned by angles."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
+from ortconv.converters.openvino.ops.greedy import greedy
+from ortconv.converters.openvino.ops.suppression import IndexType, selected, single
+from ortconv.converters.openvino.ops.types import FLOATS, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError
+
+_F32, _F64 = ir.DataType.FLOAT, ir.DataType.DOUBLE
+_COLUMNS = 7
+"""Numbers of a `_Boxes`."""
+_ROUNDING = 1e-6
+"""An intersection smaller than this part of a box is what float32 leaves where edges touch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Boxes:
+    """Turned boxes in float64: values of one shape, but for the area, which is 0 for a box without one."""
+
+    x: ir.Value
+    y: ir.Value
+    half_width: ir.Value
+    half_height: ir.Value
+    cosine: ir.Value
+    sine: ir.Value
+    area: ir.Value
+
+
+@REGISTRY.lowering("NMSRotated", since=13)
+def nms_rotated(
+    b: Builder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_boxes_per_class: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+    /,
+    *,
+    sort_result_descending: bool = True,
+    output_type: IndexType = "i64",
+    clockwise: bool = True,
+) -> tuple[ir.Value, ...]:
+    """A Loop that takes the best box of each class and drops those that it overlaps, its rows sorted by score."""
+    require(boxes, "boxes", FLOATS)
+    counts = known_ints(b, max_output_boxes_per_class)
+    if counts is not None and min(counts) < 0:
+        raise ConversionError(f"input max_output_boxes_per_class = {list(counts)}; allowed: 0 or more.")
+    b.warn("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
+    b.warn(
+        "overlaps: exact to about 7 digits; OpenVINO's CPU plugin computes with tolerances of 1e-6 square units, so "
+        "that it is less exact for boxes smaller than about 0.1"
+    )
+    each = b.cast(scores, _F32)
+    lowest, overlap = single(b, score_threshold), single(b, iou_threshold)
+    candidates = b.op("Where", b.op("Greater", each, lowest), each, b.constant(-np.inf, np.float32))
+    packed = _prepared(b, b.cast(boxes, _F32), clockwise)
+    # [batch, 1, box] each.
+    others = _unpacked(b, b.op("Transpose", packed, perm=[0, 2, 1]), 1)
+
+    def suppressed(index: ir.Value) -> ir.Value:
+        # [batch, class, 1] each.
+        taken = _unpacked(b, b.op("GatherND", packed, index, batch_dims=1), 2)
+        # To float32 as in OpenVINO's CPU plugin, so that equal boxes have an overlap of 1.
+        return b.op("Greater", b.op("Cast", _overlap(b, taken, others), to=int(_F32)), overlap)
+
+    count = int64_vector(b, max_output_boxes_per_class)
+    chosen, found = greedy(b, b.typed(candidates, _F32, scores.shape), count, suppressed)
+    return selected(b, chosen, found, sort_result_descending, output_type)
+
+
+def _number(b: Builder, number: float) -> ir.Value:
+    return b.constant(number, np.float64)
+
+
+def _prepared(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
+    """Returns the columns of `_Boxes`, [batch, box, column]."""
+    x, y, width, height, angle = b.op("Split", b.op("Cast", boxes, to=int(_F64)), outputs=5, axis=2, num_outputs=5)
+    turned = angle if clockwise else b.op("Neg", angle)
+    halves = [b.op("Mul", b.op("Abs", size), _number(b, 0.5)) for size in (width, height)]
+    area = b.op("Max", b.op("Mul", width, height), _number(b, 0.0))
+    return b.op("Concat", x, y, *halves, b.op("Cos", turned), b.op("Sin", turned), area, axis=2)
+
+
+def _unpacked(b: Builder, packed: ir.Value, axis: int) -> _Boxes:
+    return _Boxes(*b.op("Split", packed, outputs=_COLUMNS, axis=axis, num_outputs=_COLUMNS))
+
+
+def _overlap(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
+    """Emits the intersection over union, 0 where a box has no area."""
+    common = _intersection(b, first, second)
+    smaller = b.op("Min", first.area, second.area)
+    zero = _number(b, 0.0)
+    common = b.op("Where", b.op("Greater", common, b.op("Mul", smaller, _number(b, _ROUNDING))), common, zero)
+    union = b.op("Sub", b.op("Add", first.area, second.area), common)
+    return b.op("Where", b.op("Greater", smaller, zero), b.op("Div", common, union), zero)
+
+
+def _intersection(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
+    """Emits the area that boxes have in common.
+
+    Where the first box lies along the axes, around the origin, that area is the integral of x along the part of the
+    second box's outline whose y is inside, with x held inside. Unlike corners of the intersection, this stays right
+    where edges lie on each other.
+    """
+    right, up = b.op("Sub", second.x, first.x), b.op("Sub", second.y, first.y)
+    x = _turned(b, "Add", (right, first.cosine), (up, first.sine))
+    y = _turned(b, "Sub", (up, first.cosine), (right, first.sine))
+    cosine = _turned(b, "Add", (first.cosine, second.cosine), (first.sine, second.sine))
+    sine = _turned(b, "Sub", (first.cosine, second.sine), (first.sine, second.cosine))
+    behind = b.constant([-1])
+
+    def corners(centre: ir.Value, along: ir.Value, across: ir.Value) -> ir.Value:
+        widths, heights = b.constant([1, -1, -1, 1], np.float64), b.constant([1, 1, -1, -1], np.float64)
+        parts = [
+            b.op("Mul", b.op("Unsqueeze", part, behind), signs) for part, signs in ((along, widths), (across, heights))
+        ]
+        return b.op("Add", b.op("Unsqueeze", centre, behind), b.op("Add", *parts))
+
+    xs = corners(x, b.op("Mul", cosine, second.half_width), b.op("Neg", b.op("Mul", sine, second.half_height)))
+    ys = corners(y, b.op("Mul", sine, second.half_width), b.op("Mul", cosine, second.half_height))
+    next_ = b.constant([1, 2, 3, 0])
+    end_xs, end_ys = b.op("Gather", xs, next_, axis=-1), b.op("Gather", ys, next_, axis=-1)
+    wide, high = b.op("Unsqueeze", first.half_width, behind), b.op("Unsqueeze", first.half_height, behind)
+    heights = [_held(b, value, high) for value in (ys, end_ys)]
+    climb = b.op("Sub", end_ys, ys)
+    level = b.op("Equal", climb, _number(b, 0.0))
+    slope = b.op("Div", b.op("Sub", end_xs, xs), b.op("Where", level, _number(b, 1.0), climb))
+    start, end = (b.op("Add", xs, b.op("Mul", b.op("Sub", held, ys), slope)) for held in heights)
+    parts = b.op("Mul", _mean_held(b, start, end, wide), b.op("Sub", heights[1], heights[0]))
+    return b.op("ReduceSum", parts, behind, keepdims=0)
+
+
+def _turned(b: Builder, op_type: str, one: tuple[ir.Value, ir.Value], other: tuple[ir.Value, ir.Value]) -> ir.Value:
+    return b.op(op_type, b.op("Mul", *one), b.op("Mul", *other))
+
+
+def _held(b: Builder, value: ir.Value, limit: ir.Value) -> ir.Value:
+    """Moves numbers outside of -limit to limit to the nearest bound."""
+    return b.op("Max", b.op("Min", value, limit), b.op("Neg", limit))
+
+
+def _mean_held(b: Builder, start: ir.Value, end: ir.Value, limit: ir.Value) -> ir.Value:
+    """Emits the mean of a number that goes evenly from start to end, held inside of -limit to limit."""
+    zero = _number(b, 0.0)
+    low, high = b.op("Min", start, end), b.op("Max", start, end)
+    low_held, high_held = _held(b, low, limit), _held(b, high, limit)
+    whole = b.op("Sub", high, low)
+    inside = b.op("Sub", high_held, low_held)
+    middle = b.op("Mul", b.op("Add", low_held, high_held), _number(b, 0.5))
+    # What is left outside: below -limit it counts as -limit, above as limit.
+    above = b.op("Max", b.op("Sub", high, b.op("Max", low, limit)), zero)
+    below = b.op("Max", b.op("Sub", b.op("Min", high, b.op("Neg", limit)), low), zero)
+    outside = b.op("Mul", limit, b.op("Sub", above, below))
+    moves = b.op("Greater", whole, zero)
+    mean = b.op("Div", b.op("Add", b.op("Mul", middle, inside), outside), b.op("Where", moves, whole, _number(b, 1.0)))
+    return b.op("Where", moves, mean, low_held)
