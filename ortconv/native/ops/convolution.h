@@ -7,10 +7,16 @@
 #include "base/arch.h"
 #include "base/dtype.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "ops/conv_params.h"
 #include "ops/fast.h"
 #include "ops/problem.h"
 
 namespace ortconv {
+
+// Which of the two convolutions an op computes.
+inline kernels::Op direction_of(ConvOp op) {
+  return op == ConvOp::kConv ? kernels::Op::kConv : kernels::Op::kConvTranspose;
+}
 
 // Immutable after creation: concurrent runs may share it.
 class Convolution {

@@ -27,6 +27,7 @@ struct OrtSessionOptions;
 struct OrtShapeInferContext;
 struct OrtStatus;
 struct OrtTensorTypeAndShapeInfo;
+struct OrtTypeInfo;
 struct OrtValue;
 
 struct OrtApiBase {
@@ -72,12 +73,12 @@ static_assert(offsetof(OrtCustomOp, GetEndVersion) == 168, "layout of OrtCustomO
 
 namespace ortconv::abi {
 
-constexpr uint32_t kApiVersion = 17;         // OrtApi version asked for: the newest slot used is of 1.17
-constexpr uint32_t kCustomOpVersion = 17;    // OrtCustomOp fields up to GetEndVersion
-constexpr int kErrorFail = 1;                // OrtErrorCode ORT_FAIL
-constexpr int kErrorInvalidArgument = 2;     // OrtErrorCode ORT_INVALID_ARGUMENT
-constexpr int kRequired = 0, kOptional = 1;  // OrtCustomOpInputOutputCharacteristic
-constexpr int kMemTypeDefault = 0;           // OrtMemType
+constexpr uint32_t kApiVersion = 18;                       // OrtApi version asked for: the newest slot used is of 1.18
+constexpr uint32_t kCustomOpVersion = 17;                  // OrtCustomOp fields up to GetEndVersion
+constexpr int kErrorFail = 1;                              // OrtErrorCode ORT_FAIL
+constexpr int kErrorInvalidArgument = 2;                   // OrtErrorCode ORT_INVALID_ARGUMENT
+constexpr int kRequired = 0, kOptional = 1;                // OrtCustomOpInputOutputCharacteristic
+constexpr int kMemTypeDefault = 0, kMemTypeCpuInput = -2;  // OrtMemType
 constexpr int kAttrInt = 1, kAttrInts = 2, kAttrString = 5;  // OrtOpAttrType
 
 // A function pointer of OrtApi: its index in the table and its signature.
@@ -96,6 +97,8 @@ using CreateCustomOpDomain = Slot<26, OrtStatus*(const char* name, OrtCustomOpDo
 using CustomOpDomainAdd = Slot<27, OrtStatus*(OrtCustomOpDomain*, const OrtCustomOp*)>;
 using AddCustomOpDomain = Slot<28, OrtStatus*(OrtSessionOptions*, OrtCustomOpDomain*)>;
 using GetTensorMutableData = Slot<51, OrtStatus*(OrtValue*, void**)>;
+// The result belongs to the argument.
+using CastTypeInfoToTensorInfo = Slot<55, OrtStatus*(const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**)>;
 using CreateTensorTypeAndShapeInfo = Slot<57, OrtStatus*(OrtTensorTypeAndShapeInfo**)>;
 using SetTensorElementType = Slot<58, OrtStatus*(OrtTensorTypeAndShapeInfo*, int type)>;
 using SetDimensions = Slot<59, OrtStatus*(OrtTensorTypeAndShapeInfo*, const int64_t*, size_t count)>;
@@ -104,8 +107,11 @@ using GetDimensionsCount = Slot<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*,
 using GetDimensions = Slot<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t*, size_t count)>;
 using GetSymbolicDimensions = Slot<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char**, size_t count)>;
 using GetTensorTypeAndShape = Slot<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo**)>;
+using MemoryInfoGetName = Slot<71, OrtStatus*(const OrtMemoryInfo*, const char**)>;
+using MemoryInfoGetId = Slot<72, OrtStatus*(const OrtMemoryInfo*, int*)>;
 using AllocatorAlloc = Slot<75, OrtStatus*(OrtAllocator*, size_t bytes, void**)>;
 using AllocatorFree = Slot<76, OrtStatus*(OrtAllocator*, void*)>;
+using AllocatorGetInfo = Slot<77, OrtStatus*(const OrtAllocator*, const OrtMemoryInfo**)>;
 using KernelInfoGetAttributeInt = Slot<86, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*)>;
 // The size counts the terminating NUL; a null buffer asks for the size.
 using KernelInfoGetAttributeString = Slot<87, OrtStatus*(const OrtKernelInfo*, const char* name, char*, size_t*)>;
@@ -114,13 +120,16 @@ using KernelContextGetInput = Slot<90, OrtStatus*(const OrtKernelContext*, size_
 using KernelContextGetOutput =
     Slot<91, OrtStatus*(OrtKernelContext*, size_t index, const int64_t* dims, size_t rank, OrtValue**)>;
 using ReleaseStatus = Slot<93, void(OrtStatus*)>;
+using ReleaseTypeInfo = Slot<98, void(OrtTypeInfo*)>;
 using ReleaseTensorTypeAndShapeInfo = Slot<99, void(OrtTensorTypeAndShapeInfo*)>;
 using AddSessionConfigEntry = Slot<130, OrtStatus*(OrtSessionOptions*, const char* key, const char* value)>;
 using ReleaseAllocator = Slot<132, void(OrtAllocator*)>;
 // A null buffer asks for the number of entries.
 using KernelInfoGetAttributeFloats = Slot<162, OrtStatus*(const OrtKernelInfo*, const char* name, float*, size_t*)>;
 using KernelInfoGetAttributeInts = Slot<163, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*, size_t*)>;
+using KernelContextGetGpuComputeStream = Slot<193, OrtStatus*(const OrtKernelContext*, void**)>;
 using GetTensorMemoryInfo = Slot<194, OrtStatus*(const OrtValue*, const OrtMemoryInfo**)>;
+using KernelInfoGetInputTypeInfo = Slot<234, OrtStatus*(const OrtKernelInfo*, size_t index, OrtTypeInfo**)>;
 using HasSessionConfigEntry = Slot<237, OrtStatus*(const OrtSessionOptions*, const char* key, int* has)>;
 // The size is that of the buffer; it is set to the length of the value and its terminating NUL.
 using GetSessionConfigEntry =
@@ -140,5 +149,10 @@ using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int type, void* data, 
 // `batches` groups of iterations are handed to the threads of the session's intra-op pool.
 using KernelContextParallelFor = Slot<274, OrtStatus*(const OrtKernelContext*, void (*fn)(void*, size_t), size_t total,
                                                       size_t batches, void* user_data)>;
+// Memory that other streams do not get before this run's stream is done with it. Freed through the allocator. There
+// must be a stream.
+using KernelContextGetScratchBuffer =
+    Slot<277, OrtStatus*(const OrtKernelContext*, const OrtMemoryInfo*, size_t bytes, void**)>;
+using KernelInfoGetAllocator = Slot<278, OrtStatus*(const OrtKernelInfo*, int mem_type, OrtAllocator**)>;
 
 }  // namespace ortconv::abi

@@ -5,12 +5,15 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ort/abi.h"
 #include "ort/boundary.h"
-#include "ort/conv_kernel.h"
 #include "ort/infer_shape.h"
+#include "ort/inputs.h"
+#include "ort/providers.h"
+#include "ort/settings.h"
 
 namespace ortconv {
 namespace {
@@ -33,16 +36,19 @@ const char* name_of(ConvOp op) {
   return "ConvTranspose";
 }
 
-// What ONNX Runtime sees of one op with one element type. Inputs are X, W, [output_shape,] and an optional B.
+// What ONNX Runtime sees of one op with one element type on one execution provider.
 struct CustomOp : OrtCustomOp {
   const OrtApi* api;
+  const Provider& provider;
   ConvOp op;
   DataType dtype;
+  Settings settings;
 
-  CustomOp(const OrtApi* ort_api, ConvOp which, DataType type) : OrtCustomOp(), api(ort_api), op(which), dtype(type) {
+  CustomOp(const OrtApi* ort_api, const Provider& executor, ConvOp which, DataType type, const Settings& configuration)
+      : OrtCustomOp(), api(ort_api), provider(executor), op(which), dtype(type), settings(configuration) {
     version = abi::kCustomOpVersion;
     GetName = [](const OrtCustomOp* self) { return name_of(of(self).op); };
-    GetExecutionProviderType = [](const OrtCustomOp*) { return "CPUExecutionProvider"; };
+    GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
     GetInputTypeCount = [](const OrtCustomOp* self) { return of(self).input_count(); };
     GetInputType = [](const OrtCustomOp* self, size_t index) {
       return static_cast<int>(of(self).is_output_shape(index) ? DataType::kInt64 : of(self).dtype);
@@ -50,7 +56,9 @@ struct CustomOp : OrtCustomOp {
     GetInputCharacteristic = [](const OrtCustomOp* self, size_t index) {
       return index + 1 == of(self).input_count() ? abi::kOptional : abi::kRequired;
     };
-    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return abi::kMemTypeDefault; };
+    GetInputMemoryType = [](const OrtCustomOp* self, size_t index) {
+      return of(self).is_output_shape(index) ? abi::kMemTypeCpuInput : abi::kMemTypeDefault;
+    };
     GetOutputTypeCount = [](const OrtCustomOp*) { return size_t{1}; };
     GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).dtype); };
     GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return abi::kRequired; };
@@ -61,26 +69,31 @@ struct CustomOp : OrtCustomOp {
     GetStartVersion = [](const OrtCustomOp*) { return 1; };
     GetEndVersion = [](const OrtCustomOp*) { return 1; };
     CreateKernelV2 = create_kernel;
-    KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
-      const auto* conv = static_cast<const ConvKernel*>(kernel);
-      return guarded(conv->api(), conv->subject(), [&] { conv->compute(context); });
+    KernelComputeV2 = [](void* opaque, OrtKernelContext* context) {
+      const auto* kernel = static_cast<const Kernel*>(opaque);
+      return guarded(kernel->api(), kernel->subject(), [&] { kernel->compute(context); });
     };
-    KernelDestroy = [](void* kernel) { delete static_cast<ConvKernel*>(kernel); };
+    KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
     // The output sizes of ConvTransposeToShape are data, which shape inference does not see.
     if (op != ConvOp::kConvTransposeToShape) InferOutputShapeFn = infer_output_shape;
   }
 
   static const CustomOp& of(const OrtCustomOp* self) { return *static_cast<const CustomOp*>(self); }
 
-  bool is_output_shape(size_t index) const { return op == ConvOp::kConvTransposeToShape && index == 2; }
-  size_t input_count() const { return op == ConvOp::kConvTransposeToShape ? 4 : 3; }
+  bool is_output_shape(size_t index) const {
+    return op == ConvOp::kConvTransposeToShape && index == InputIndices(op).output_shape;
+  }
+  size_t input_count() const { return InputIndices(op).b + 1; }
 
   static OrtStatus* create_kernel(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
                                   void** kernel) {
     std::string subject;
     OrtStatus* status = guarded(api, kDomain, [&] { subject = node_subject(self, api, info); });
     if (status != nullptr) return status;
-    return guarded(api, subject, [&] { *kernel = new ConvKernel(api, info, of(self).op, of(self).dtype, subject); });
+    return guarded(api, subject, [&] {
+      const CustomOp& custom = of(self);
+      *kernel = custom.provider.make({api, info, custom.op, custom.dtype, custom.settings, subject}).release();
+    });
   }
 
   // How messages name the node: org.ortconv.ConvTranspose 'up1'.
@@ -103,46 +116,53 @@ struct CustomOp : OrtCustomOp {
   }
 };
 
-// The ops of one ONNX Runtime instance. ONNX Runtime keeps pointers to all of it for as long as a session lives.
+// The ops of one ONNX Runtime instance, for sessions with the same settings. ONNX Runtime keeps pointers to all of it
+// for as long as a session lives.
 struct Registry {
   std::vector<std::unique_ptr<CustomOp>> ops;
   OrtCustomOpDomain* domain = nullptr;
 
-  explicit Registry(const OrtApi* api) {
+  Registry(const OrtApi* api, const Settings& settings) {
     invoke<abi::CreateCustomOpDomain>(api, kDomain, &domain);
     for (ConvOp op : kOps) {
-      for (DataType dtype : kDataTypes) {
-        ops.push_back(std::make_unique<CustomOp>(api, op, dtype));
-        invoke<abi::CustomOpDomainAdd>(api, domain, static_cast<const OrtCustomOp*>(ops.back().get()));
+      for (const Provider& provider : providers()) {
+        for (DataType dtype : provider.dtypes) {
+          ops.push_back(std::make_unique<CustomOp>(api, provider, op, dtype, settings));
+          invoke<abi::CustomOpDomainAdd>(api, domain, static_cast<const OrtCustomOp*>(ops.back().get()));
+        }
       }
     }
   }
 };
 
 // Made on first use and never freed, since sessions may still be closing while the process exits.
-Registry& registry(const OrtApi* api) {
+Registry& registry(const OrtApi* api, const Settings& settings) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& registries = *new std::map<const OrtApi*, std::unique_ptr<Registry>>;
+  static auto& registries = *new std::map<std::pair<const OrtApi*, Settings>, std::unique_ptr<Registry>>;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<Registry>& entry = registries[api];
-  if (entry == nullptr) entry = std::make_unique<Registry>(api);
+  std::unique_ptr<Registry>& entry = registries[{api, settings}];
+  if (entry == nullptr) entry = std::make_unique<Registry>(api, settings);
   return *entry;
 }
 
-std::string address_of(const OrtSessionOptions* options) {
-  return std::to_string(reinterpret_cast<std::uintptr_t>(options));
+// A domain that is added twice makes every session with these options fail, so a config entry tells which options have
+// ours, and with which settings. It holds their address, because the copy of its options that a session gives has the
+// entry, but no domains.
+std::string mark_of(const OrtSessionOptions* options, const Settings& settings) {
+  return std::to_string(reinterpret_cast<std::uintptr_t>(options)) + (settings.tf32 ? " tf32" : "");
 }
 
-// A domain that is added twice makes every session with these options fail, so a config entry tells which options have
-// ours. It holds their address, because the copy of its options that a session gives has the entry, but no domains.
-bool is_registered(const OrtApi* api, const OrtSessionOptions* options) {
-  int has_entry = 0;
-  invoke<abi::HasSessionConfigEntry>(api, options, kRegistered, &has_entry);
-  if (has_entry == 0) return false;
-  char address[32] = {};
-  size_t size = sizeof(address);
-  invoke<abi::GetSessionConfigEntry>(api, options, kRegistered, address, &size);
-  return address == address_of(options);
+bool is_registered(const OrtApi* api, const OrtSessionOptions* options, const Settings& settings) {
+  const std::string mark = config_entry(api, options, kRegistered);
+  if (mark == mark_of(options, settings)) return true;
+  Settings others = settings;
+  others.tf32 = !settings.tf32;
+  if (mark == mark_of(options, others)) {
+    fail(
+        "session config entry ortconv.cuda.use_tf32 was changed after the ops were registered in these options; it "
+        "has to be set before.");
+  }
+  return false;
 }
 
 bool is_too_old(const std::string& version) {
@@ -165,8 +185,9 @@ extern "C" ORTCONV_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     }
     const OrtApi* api = base->GetApi(abi::kApiVersion);
     if (api == nullptr) fail("ONNX Runtime ", version, " does not offer version ", abi::kApiVersion, " of its C API.");
-    if (is_registered(api, options)) return;
-    invoke<abi::AddCustomOpDomain>(api, options, registry(api).domain);
-    invoke<abi::AddSessionConfigEntry>(api, options, kRegistered, address_of(options).c_str());
+    const Settings settings = Settings::read(api, options);
+    if (is_registered(api, options, settings)) return;
+    invoke<abi::AddCustomOpDomain>(api, options, registry(api, settings).domain);
+    invoke<abi::AddSessionConfigEntry>(api, options, kRegistered, mark_of(options, settings).c_str());
   });
 }

@@ -1,0 +1,168 @@
+#include "ort/cuda_conv_kernel.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cuda/host/gpu.h"
+#include "cuda/host/prepared.h"
+#include "cuda/plan.h"
+#include "ops/convolution.h"
+#include "ort/attributes.h"
+#include "ort/boundary.h"
+#include "ort/device_memory.h"
+#include "ort/inputs.h"
+#include "ort/recently_used.h"
+#include "ort/tensors.h"
+
+namespace ortconv {
+namespace {
+
+// What decides how a run is computed.
+struct Sizes {
+  Shape x;
+  std::optional<Shape> w;  // where the weights are not constant
+  std::optional<Shape> b;
+  std::optional<std::vector<int64_t>> output_shape;
+
+  bool operator==(const Sizes& other) const {
+    return x == other.x && w == other.w && b == other.b && output_shape == other.output_shape;
+  }
+};
+
+// A run of some sizes, ready to be enqueued.
+struct ReadyRun {
+  Shape y;
+  size_t scratch_bytes;
+  cuda::Prepared launches;
+};
+
+class CudaConvKernel : public Kernel {
+ public:
+  explicit CudaConvKernel(const Creation& creation);
+  void compute(OrtKernelContext* context) const override;
+
+ private:
+  // For how many different sizes runs are kept ready.
+  static constexpr size_t kReadyRuns = 32;
+
+  void pack(const Creation& creation, const OrtValue* w);
+  std::optional<Sizes> known_sizes(const Creation& creation) const;
+  std::shared_ptr<const ReadyRun> ready(const Sizes& sizes) const;
+
+  DataType dtype_;
+  ConvAttributes attributes_;
+  cuda::Options options_;
+  cuda::Gpu& gpu_;
+
+  // For constant weights.
+  std::optional<ConvProblem> weight_problem_;
+  DeviceMemory packed_;
+
+  mutable RecentlyUsed<Sizes, ReadyRun> ready_runs_{kReadyRuns};
+};
+
+CudaConvKernel::CudaConvKernel(const Creation& creation)
+    : Kernel(creation.api, creation.subject),
+      dtype_(creation.dtype),
+      attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
+      gpu_(cuda::Gpu::get(device_ordinal(creation.api, creation.info))) {
+  check_attributes(attributes_, dtype_);
+  options_.tf32 = creation.settings.tf32;
+  const cuda::Gpu::Current current(gpu_);
+  const OrtValue* const w = constant_input(api(), creation.info, InputIndices(creation.op).w);
+  if (w != nullptr && is_in_device_memory(api(), creation.info, w)) pack(creation, w);
+  // Sizes that are refused are an error of the run that has them, as on the CPU.
+  if (const auto sizes = known_sizes(creation)) {
+    try {
+      ready(*sizes);
+    } catch (const Error&) {
+    }
+  }
+}
+
+// Creating a kernel may wait for the GPU; a run never does.
+void CudaConvKernel::pack(const Creation& creation, const OrtValue* w) {
+  weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
+  const cuda::WeightPlan plan =
+      cuda::plan_weights(dtype_, direction_of(attributes_.op), *weight_problem_, gpu_.device(), options_);
+  if (plan.packed_bytes == 0) return;
+  packed_ = DeviceMemory::lasting(api(), creation.info, plan.packed_bytes);
+  cuda::Addresses addresses;
+  addresses.w = data_of(api(), w);
+  addresses.packed = packed_.data();
+  cuda::Prepared(gpu_, plan.launches).run(addresses, nullptr);
+  gpu_.driver().check(gpu_.driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+}
+
+std::optional<Sizes> CudaConvKernel::known_sizes(const Creation& creation) const {
+  const InputIndices at(attributes_.op);
+  Sizes sizes;
+  const auto x = known_shape(api(), creation.info, at.x);
+  if (!x) return std::nullopt;
+  sizes.x = *x;
+  if (!weight_problem_) {
+    sizes.w = known_shape(api(), creation.info, at.w);
+    if (!sizes.w) return std::nullopt;
+  }
+  if (attributes_.op == ConvOp::kConvTransposeToShape) {
+    const OrtValue* const output_shape = constant_input(api(), creation.info, at.output_shape);
+    if (output_shape == nullptr) return std::nullopt;
+    sizes.output_shape = output_shape_of(api(), output_shape);
+  }
+  try {
+    sizes.b = known_shape(api(), creation.info, at.b);
+    if (!sizes.b) return std::nullopt;
+  } catch (const Error&) {
+    // The node has no B.
+  }
+  return sizes;
+}
+
+std::shared_ptr<const ReadyRun> CudaConvKernel::ready(const Sizes& sizes) const {
+  if (auto found = ready_runs_.find(sizes)) return found;
+  ConvProblem problem = weight_problem_ ? *weight_problem_ : weight_problem(attributes_, *sizes.w);
+  complete_problem(attributes_, sizes.x, sizes.b ? &*sizes.b : nullptr,
+                   sizes.output_shape ? &*sizes.output_shape : nullptr, &problem);
+  const cuda::Plan plan = cuda::plan_run(dtype_, direction_of(attributes_.op), problem, gpu_.device(), options_,
+                                         packed_.data() != nullptr, sizes.b.has_value());
+  auto made = std::make_shared<const ReadyRun>(
+      ReadyRun{output_dims(attributes_, problem), plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
+  ready_runs_.insert(sizes, made);
+  return made;
+}
+
+void CudaConvKernel::compute(OrtKernelContext* context) const {
+  const Inputs in(api(), context, attributes_.op);
+  Sizes sizes;
+  sizes.x = shape_of(api(), in.x);
+  if (!weight_problem_) sizes.w = shape_of(api(), in.w);
+  if (in.b != nullptr) sizes.b = shape_of(api(), in.b);
+  if (in.output_shape != nullptr) sizes.output_shape = output_shape_of(api(), in.output_shape);
+
+  const cuda::Gpu::Current current(gpu_);
+  const std::shared_ptr<const ReadyRun> run = ready(sizes);
+  OrtValue* y = nullptr;
+  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, run->y.data(), run->y.size(), &y);
+
+  void* stream = nullptr;
+  invoke<abi::KernelContextGetGpuComputeStream>(api(), static_cast<const OrtKernelContext*>(context), &stream);
+  const DeviceMemory scratch = DeviceMemory::for_run(api(), context, y, stream, run->scratch_bytes);
+  cuda::Addresses addresses;
+  addresses.x = data_of(api(), in.x);
+  addresses.w = data_of(api(), in.w);
+  addresses.packed = packed_.data();
+  addresses.b = in.b != nullptr ? data_of(api(), in.b) : nullptr;
+  addresses.y = data_of(api(), y);
+  addresses.scratch = scratch.data();
+  run->launches.run(addresses, static_cast<cuda::Stream>(stream));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cuda_conv_kernel(const Creation& creation) {
+  return std::make_unique<CudaConvKernel>(creation);
+}
+
+}  // namespace ortconv

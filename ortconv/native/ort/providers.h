@@ -1,0 +1,34 @@
+// For which of ONNX Runtime's execution providers this library has kernels, and how they are made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "ops/conv_params.h"
+#include "ort/kernel.h"
+#include "ort/settings.h"
+
+namespace ortconv {
+
+// A node as ONNX Runtime asks for its kernel.
+struct Creation {
+  const OrtApi* api;
+  const OrtKernelInfo* info;
+  ConvOp op;
+  DataType dtype;
+  Settings settings;
+  std::string subject;  // how messages name the node
+};
+
+struct Provider {
+  const char* name;  // in ONNX Runtime
+  std::vector<DataType> dtypes;
+  std::unique_ptr<Kernel> (*make)(const Creation&);
+};
+
+// ONNX Runtime gives a node with another element type to the first provider of the session that takes it.
+const std::vector<Provider>& providers();
+
+}  // namespace ortconv
