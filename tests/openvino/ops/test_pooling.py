@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,6 +137,69 @@ ROWS += [
 ]
 
 
+ROWS += [
+    Row(
+        f"{op.__name__} of windows that hold padding only, {r}, stride {stride}",
+        op(2, stride, 1, 1, r, *rest),
+        feeds(7, 10),
+        8,
+    )
+    for op, rest in ((max_pool, ()), (avg_pool, (False,)), (avg_pool, (True,)))
+    for r in ("ceil", "ceil_torch")
+    for stride in (2, 3)
+]
+ROWS += [
+    Row(
+        f"max_pool of windows that hold padding only, {dtype}",
+        max_pool(2, 3, 1, 1, "ceil"),
+        [[numbers(1, 2, 5, 5, dtype=dtype)]],
+    )
+    for dtype in ("float16", "float64", "int8", "uint8", "int32")
+]
+ROWS += [
+    Row(f"{op.__name__} {a}, {r}, kernel {k} stride {s}", op(k, s, 0, 0, r, *rest, a), feeds(7, 10), 8)
+    for op, rest in ((max_pool, ()), (avg_pool, (False,)), (avg_pool, (True,)))
+    for a in ("same_upper", "same_lower")
+    for r in ("floor", "ceil")
+    for k, s in ((1, 2), (1, 3), (2, 3), (3, 2))
+    if rest != (False,) or r == "floor"
+]
+ROWS += [
+    Row("max_pool of as much padding as its kernel", max_pool(2, 1, 2, 3, "floor"), feeds(7, 10)),
+    Row("max_pool dilated, same_upper, of any size", max_pool(2, 1, 0, 0, "floor", "same_upper", 2), feeds(7, 10)),
+]
+ROWS += [
+    Row(
+        f"max_pool-8 with indices of the smallest {dtype}",
+        lambda x: opset8.max_pool(x, [2, 2], [1, 1], [0, 0], [1, 1], [2, 2]).outputs(),
+        [[np.full((1, 2, 3, 3), np.iinfo(dtype).min, dtype)]],
+    )
+    for dtype in ("int8", "uint8")
+]
+
+
+def _behind_a_pad(pool: Callable[[Any], Any], dtype: str | None = None) -> Callable[[Any], Any]:
+    def build(x: Any) -> Any:
+        padded = opset1.pad(x, np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), "constant")
+        return pool(padded if dtype is None else opset1.convert(padded, dtype))
+
+    return build
+
+
+# ONNX Runtime makes paddings of the pooling of a Pad in front of it.
+NEGATIVE = numbers(1, 2, 4, 4, low=-4, high=-1)
+ROWS += [
+    Row("max_pool behind zeros", _behind_a_pad(max_pool(2, 2, 0, 0, "floor")), [[NEGATIVE]]),
+    Row(
+        "max_pool behind zeros, converted",
+        _behind_a_pad(max_pool(2, 2, 0, 0, "floor"), "f32"),
+        [[NEGATIVE.astype("int8")]],
+    ),
+    Row("avg_pool behind zeros", _behind_a_pad(avg_pool(2, 1, 1, 1, "floor", False)), [[NEGATIVE]], 8),
+    Row("avg_pool behind zeros, not counted", _behind_a_pad(avg_pool(2, 1, 1, 1, "floor", True)), [[NEGATIVE]], 8),
+]
+
+
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
@@ -145,23 +209,23 @@ DATA = [numbers(1, 2, 5, 5)]
 DYNAMIC = [[1, 2, -1, 5]]
 REFUSALS = [
     Refusal(
-        "a window that holds padding only",
-        max_pool(2, 2, 1, 1, "ceil"),
+        "indices of windows that hold padding only",
+        lambda x: opset8.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [2, 2], "ceil").outputs(),
         DATA,
         UnsupportedAttributeError,
         {"attribute": "rounding_type", "value": "ceil"},
     ),
     Refusal(
-        "a window that may hold padding only",
-        max_pool(2, 2, 1, 1, "ceil_torch"),
+        "indices of windows that may hold padding only",
+        lambda x: opset14.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [2, 2], "ceil_torch").outputs(),
         DATA,
         ShapeError,
         {"input": "data", "problem": "rounding_type ceil_torch"},
         shapes=DYNAMIC,
     ),
     Refusal(
-        "same_upper with dilations and a dynamic size",
-        max_pool(2, 1, 0, 0, "floor", "same_upper", 2),
+        "indices of same_upper with dilations and a dynamic size",
+        lambda x: opset8.max_pool(x, [1, 1], [2, 2], [0, 0], [0, 0], [2, 2], "floor", "same_upper").outputs(),
         DATA,
         ShapeError,
         {"input": "data", "problem": "dilations"},
