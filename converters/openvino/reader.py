@@ -221,8 +221,10 @@ class _Reader:
         inputs = [self._values[wire] for wire in wires if wire is not None]
         if layer.type in _RANK_FROM_DATA or any(value.shape is None for value in inputs):
             return True
-        if layer.type == "MatMul":
+        if layer.type in ("Einsum", "MatMul"):
             return False
+        if layer.type in ("GatherND", "StridedSlice"):  # as many axes go as an index, or begin, has entries
+            return (inputs[1].shape or (None,))[-1] is None
         if layer.type == "Squeeze" and len(inputs) == 1:
             return None in (inputs[0].shape or ())
         return any(value.constant is None and value.shape != () for value in inputs[1:])

@@ -74,19 +74,30 @@ def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
 
 
 def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
-    """Shapes a 1-D slope of as many entries as the data has channels; others broadcast as numpy does."""
+    """Shapes a 1-D slope of as many entries as the data has channels; others broadcast onto the data as numpy does.
+
+    Where the number of channels is not known, the slope has as many entries: others OpenVINO's CPU plugin does not run.
+
+    Raises:
+        ShapeError: The slope does not broadcast onto the data.
+    """
     rank = rank_of(data, "data")
-    if rank_of(slope, "slope") != 1 or rank < 3:
-        return slope
+    slopes = rank_of(slope, "slope")
     assert slope.shape is not None
     assert data.shape is not None
-    entries, channels = slope.shape[0], data.shape[1]
-    if entries == 1:
-        return slope
-    if not isinstance(entries, int) or not isinstance(channels, int):
-        raise ShapeError("data", data.shape, f"its second dimension must be known: slope is {slope.shape}.")
-    if entries != channels:
-        return slope
+    if slopes == 1 and rank > 2 and slope.shape[0] != 1:
+        entries, channels = slope.shape[0], data.shape[1]
+        if not isinstance(entries, int):
+            raise ShapeError("slope", slope.shape, "its length must be known.")
+        if not isinstance(channels, int) or entries == channels:
+            return _along_channels(b, slope, rank)
+    pairs = zip(reversed(slope.shape), reversed(data.shape), strict=False)
+    if slopes > rank or any(isinstance(a, int) and isinstance(c, int) and a not in (1, c) for a, c in pairs):
+        raise ShapeError("slope", slope.shape, f"it does not broadcast onto {data.shape}.")
+    return slope
+
+
+def _along_channels(b: Builder, slope: ir.Value, rank: int) -> ir.Value:
     return b.typed(b.op("Unsqueeze", slope, b.constant(list(range(1, rank - 1)))), slope.dtype, None)
 
 

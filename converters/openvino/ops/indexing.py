@@ -16,6 +16,8 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
 _INT64 = np.iinfo(np.int64)
+_INT32 = np.iinfo(np.int32)
+_LITERAL_ENDS = {int(_INT64.max): int(_INT64.max) - 1, int(_INT32.max): int(_INT32.max) + 1}
 _INDEX_TYPES = (ir.DataType.INT32, ir.DataType.INT64)
 
 
@@ -121,7 +123,18 @@ def slice_(
     along = None if axes is None else int64_vector(b, axes)
     if along is None:
         along = b.constant(list(range(length_of(start, "start"))))
-    return b.op("Slice", data, int64_vector(b, start), int64_vector(b, stop), along, int64_vector(b, step))
+    return b.op("Slice", data, int64_vector(b, start), _literal(b, stop), along, int64_vector(b, step))
+
+
+def _literal(b: Builder, stop: ir.Value) -> ir.Value:
+    """Returns ends that mean what they say.
+
+    ONNX Runtime takes the largest number of 32 or 64 bits for an open end, which it is not where steps lead backwards.
+    """
+    ints = known_ints(b, stop)
+    if ints is None:
+        return int64_vector(b, stop)
+    return b.constant([_LITERAL_ENDS.get(end, end) for end in ints])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,7 +248,8 @@ def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], 
     """Returns the bounds of the chosen steps, those that a mask opens replaced."""
     known, open_bound = known_ints(b, bound), known_ints(b, opened)
     if known is not None and open_bound is not None:
-        return b.constant([open_bound[k] if masked[k] else known[i] for k, i in enumerate(chosen)], np.int64)
+        bounds = [open_bound[k] if masked[k] else _LITERAL_ENDS.get(known[i], known[i]) for k, i in enumerate(chosen)]
+        return b.constant(bounds, np.int64)
     taken = b.op("Gather", int64_vector(b, bound), b.constant(chosen, np.int64))
     if not any(masked):
         return taken

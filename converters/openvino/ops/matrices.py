@@ -13,6 +13,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
 _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
+_EYES = (*FLOATS, *INTEGERS, _BOOL)
 
 
 @REGISTRY.lowering("Eye", since=9)
@@ -28,8 +29,8 @@ def eye(
 ) -> ir.Value:
     """Cast of an Equal of row and column numbers."""
     to = DTYPES.get(output_type.lower())
-    if to not in (*FLOATS, *INTEGERS):
-        raise UnsupportedAttributeError("output_type", output_type, ", ".join(map(name, (*FLOATS, *INTEGERS))))
+    if to not in _EYES:
+        raise UnsupportedAttributeError("output_type", output_type, ", ".join(map(name, _EYES)))
     rows, columns = (_numbers(b, value) for value in (num_rows, num_columns))
     diagonal = b.op("Sub", columns, int64_vector(b, diagonal_index))
     ones = b.op("Equal", b.op("Unsqueeze", rows, b.constant([1])), diagonal)

@@ -34,6 +34,8 @@ def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> 
     size = None if data.shape is None else data.shape[normalized((along,), len(data.shape), "axis")[0]]
     if isinstance(size, int) and size % num_splits:
         raise UnsupportedAttributeError("num_splits", num_splits, f"a divisor of the axis' size, {size}")
+    if size == 0:  # ONNX Runtime does not divide nothing by itself
+        return b.op("Split", data, b.constant([0] * num_splits), outputs=num_splits, axis=along)
     return b.op("Split", data, outputs=num_splits, axis=along, num_outputs=num_splits)
 
 

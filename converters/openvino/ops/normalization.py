@@ -8,9 +8,12 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
+
+_ONES_WITHOUT_AXES = (2, 3, 4)
+"""Ranks for which OpenVINO's CPU plugin has NormalizeL2 without axes give what its page says."""
 
 _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
 
@@ -105,6 +108,8 @@ def normalize_l2(
     """A formula of ReduceSum: the data over the root of its squares' sum and eps, or the larger of both."""
     require(data, "data", (*FLOATS, *INTEGERS))
     along = int64_vector(b, axes)
+    if known_ints(b, axes) == () and not _keeps_eps(b, data):  # each element is divided by itself
+        return apply(b, "Abs", apply(b, "Sign", data))
     combine = {"add": "Add", "max": "Max"}[eps_mode]
 
     def formula(x: ir.Value) -> ir.Value:
@@ -112,6 +117,14 @@ def normalize_l2(
         return b.op("Div", x, b.op("Sqrt", b.op(combine, squares, scalar(b, eps, x))))
 
     return rounded(b, formula, data, kernels=("Div", "Mul", "ReduceSum", "Sqrt", combine))
+
+
+def _keeps_eps(b: Builder, data: ir.Value) -> bool:
+    """Tells whether data without axes to normalize along is divided by the root of its square and eps."""
+    if rank_of(data, "data") in _ONES_WITHOUT_AXES:
+        return False
+    b.warn("axes is empty: OpenVINO's CPU plugin adds eps for data of this rank; the page divides it by itself")
+    return b.options.semantics == "runtime"
 
 
 @REGISTRY.lowering("GroupNormalization", since=12)

@@ -125,7 +125,9 @@ def search_sorted(
     output_type: IndexType = "i64",
 ) -> ir.Value:
     """ReduceSum of Less, or of LessOrEqual."""
-    rows = b.typed(b.op("Unsqueeze", sorted, b.constant([-2])), sorted.dtype, None)
+    rows = sorted  # one row broadcasts as it is
+    if sorted.shape is None or len(sorted.shape) != 1:
+        rows = b.typed(b.op("Unsqueeze", sorted, b.constant([-2])), sorted.dtype, None)
     columns = b.typed(b.op("Unsqueeze", values, b.constant([-1])), values.dtype, None)
     return _count_below(b, rows, columns, not right_mode, output_type)
 
@@ -141,7 +143,7 @@ def bucketize(
     with_right_bound: bool = True,
 ) -> ir.Value:
     """ReduceSum of Less, or of LessOrEqual."""
-    if known_ints(b, buckets) == ():  # ONNX Runtime keeps the axis when it sums nothing
+    if buckets.shape is not None and 0 in buckets.shape:  # ONNX Runtime keeps the axis when it sums nothing
         return b.op("Expand", b.constant(np.zeros([], _INDEX_TYPES[output_type].numpy())), b.op("Shape", data))
     columns = b.typed(b.op("Unsqueeze", data, b.constant([-1])), data.dtype, None)
     return _count_below(b, buckets, columns, with_right_bound, output_type)

@@ -51,7 +51,7 @@ _NUMERIC = _IEEE | set(INTEGERS)
 _WIDE = _IEEE | {_I8, _U8, _I32, _U32, _I64, _U64}
 
 KERNELS: Mapping[str, frozenset[ir.DataType]] = (
-    dict.fromkeys(("Abs", "Add", "Div", "Mod", "Mul", "Sign", "Sub"), _NUMERIC)
+    dict.fromkeys(("Abs", "Add", "Div", "Mod", "Mul", "Sub"), _NUMERIC)
     | dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _NUMERIC)
     | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
     | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
@@ -89,6 +89,7 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
         "ReduceL2": _IEEE,
         "Relu": _IEEE | {_I8, _I32},
         "Resize": frozenset({_F16, _F32, _I8, _U8, _I32}),
+        "Sign": _NUMERIC - {_F16},  # of a NaN in float16 it is zero
         "SpaceToDepth": _IEEE,
         "Col2Im": _SINGLE,
         "CumSum": _IEEE | {_I32, _I64},

@@ -115,14 +115,25 @@ def test_parameters_of_the_run_that_openvino_cannot_take() -> None:
         assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
 
 
+def test_prelu_of_any_number_of_channels() -> None:
+    feed = [numbers(2, 3, 4, 5), numbers(3)]
+    check(model_of(opset1.prelu, [feed], [[-1, -1, -1, -1], [3]]), feed)
+
+
 REFUSALS = [
     Refusal(
-        "prelu of a dynamic channel count",
+        "prelu of a slope with more axes than the data",
         opset1.prelu,
-        [numbers(2, 4, 3), numbers(4)],
+        [numbers(3), numbers(2, 3)],
         ShapeError,
-        {"input": "data"},
-        shapes=[[2, -1, 3], [4]],
+        {"input": "slope"},
+    ),
+    Refusal(
+        "prelu of a slope with larger axes than the data",
+        opset1.prelu,
+        [numbers(2, 1, 4), numbers(3, 1)],
+        ShapeError,
+        {"input": "slope"},
     ),
     Refusal(
         "clamp of integers between whose bounds there is none",

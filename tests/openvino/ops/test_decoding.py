@@ -66,7 +66,7 @@ MATRICES = [
         lambda r, c, diagonal=diagonal, output=output: opset9.eye(r, c, np.array(diagonal), output),
         [[ints(3), ints(5)], [ints(4), ints(2)]],
     )
-    for output, diagonal in (("f32", 0), ("f32", 1), ("i32", -2), ("i64", 9), ("u8", 0), ("i8", -1))
+    for output, diagonal in (("f32", 0), ("f32", 1), ("i32", -2), ("i64", 9), ("u8", 0), ("i8", -1), ("boolean", 1))
 ]
 MATRICES += [
     Row(

@@ -65,6 +65,7 @@ GATHER += [
     )
     for dtype in (*TYPES, "bool")
 ]
+GATHER.append(Row("gather_nd of one element", opset8.gather_nd, [[numbers(n, 4), places(2, below=2)] for n in (2, 3)]))
 GATHER.append(
     Row(
         "gather_nd-5 of dynamic batches",

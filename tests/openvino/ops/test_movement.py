@@ -91,6 +91,7 @@ MOVEMENT = [
     Row("concat of a negative axis", lambda x, y: opset1.concat([x, y], -1), [[numbers(2, 3), numbers(2, 1)]]),
     Row("split", lambda x: opset1.split(x, 1, 3).outputs(), [[numbers(n, 6)] for n in (2, 3)]),
     Row("split of a negative axis, first part used", lambda x: opset1.split(x, -1, 3).output(0), [[numbers(2, 6)]]),
+    Row("split of nothing", lambda x: opset1.split(x, 0, 2).outputs(), [[numbers(0, 3)]]),
     Row("split, middle part used", lambda x: opset1.split(x, 0, 3).output(1), [[numbers(6, 2)]]),
     Row(
         "variadic_split",
@@ -257,6 +258,14 @@ SLICES.append(
         [[numbers(2, 6), ints(1), ints(5), ints(2)], [numbers(2, 6), ints(-1), ints(0), ints(-2)]],
     )
 )
+SLICES += [
+    Row(
+        f"slice backwards from before its end {end}",
+        lambda x, end=end: opset8.slice(x, ints(1), ints(end), ints(-1), ints(0)),
+        [[numbers(n, 3)] for n in (3, 4)],
+    )
+    for end in (2**63 - 1, 2**31 - 1)
+]
 
 
 def strided(begin: tuple[int, ...], end: tuple[int, ...], stride: tuple[int, ...], /, **masks: list[int]) -> object:
@@ -276,6 +285,9 @@ STRIDED = [
         "strided_slice backwards to the first element": strided((0, 0), (0, 0), (-1, -2), begin=[1, 1], end=[1, 1]),
         "strided_slice with open ends": strided((9, 1), (9, 9), (1, 1), begin=[1, 0], end=[0, 1]),
         "strided_slice out of bounds": strided((-100, 2), (100, 100), (2, 1), begin=[0], end=[0]),
+        "strided_slice backwards from before its end": strided(
+            (1, 1), (2**63 - 1, 2**31 - 1), (-1, -1), begin=[0, 0], end=[0, 0]
+        ),
         "strided_slice of nothing": strided((2, 0), (2, 2), (1, 1), begin=[0], end=[0]),
         "strided_slice with new axes": strided((0, 1, 0), (0, 3, 0), (1, 1, 1), begin=[1], end=[1], new_axis=[1, 0, 1]),
         "strided_slice that drops axes": strided(

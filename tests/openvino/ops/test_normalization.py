@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset2, opset5, opset6, opset12
 
@@ -21,6 +22,13 @@ def channels(n: int = 4, *, dtype: object = F32) -> list[np.ndarray]:
 
 def axes(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
+
+
+def normalize_l2(data: openvino.Node, along: np.ndarray, eps: float, mode: str) -> openvino.Node:
+    """Builds a NormalizeL2; the function of openvino's opset drops eps_mode."""
+    node = opset1.normalize_l2(data, along, eps, mode)
+    node.set_attribute("eps_mode", mode)
+    return node
 
 
 def feeds_of(rank: int, dtype: str) -> list[list[np.ndarray]]:
@@ -73,11 +81,22 @@ ROWS += [
 ROWS += [
     Row(
         f"normalize_l2 along {along.tolist()} {mode}",
-        lambda x, a=along, m=mode: opset1.normalize_l2(x, a, 0.5, m),
+        lambda x, a=along, m=mode: normalize_l2(x, a, 5, m),
         [[numbers(2, 4, n, 3)] for n in (5, 6)],
         16,
     )
-    for along in (axes(1), axes(-1), axes(1, 2, 3), axes(2, 3))
+    for along in (axes(1), axes(-1), axes(1, 2, 3), axes(2, 3), axes())
+    for mode in ("add", "max")
+]
+ROWS += [
+    Row(
+        f"normalize_l2 along no axis of rank {rank} {mode}",
+        lambda x, m=mode: normalize_l2(x, axes(), 5, m),
+        [[numbers(*[n, 3, 2, 2, 2][:rank])] for n in (5, 6)],
+        16,
+        semantics="runtime",
+    )
+    for rank in (1, 3, 5)
     for mode in ("add", "max")
 ]
 ROWS += [

@@ -130,6 +130,10 @@ SEARCH.append(
         [[np.sort(numbers(n, 4)), numbers(n, 3, seed=1)] for n in (2, 3)],
     )
 )
+SEARCH.append(
+    Row("search_sorted of a scalar", opset15.search_sorted, [[np.sort(numbers(n)), numbers()] for n in (5, 9)])
+)
+SEARCH.append(Row("bucketize by no bounds of the run", opset3.bucketize, [[numbers(2, 3), np.zeros(0, np.float32)]]))
 SEARCH.append(Row("bucketize by no bounds", lambda x: opset3.bucketize(x, np.zeros(0, np.float32)), [[numbers(2, 3)]]))
 
 SUMS = [
