@@ -38,13 +38,22 @@ __device__ inline Element to_element(float value) {
 #endif
 }
 
-// What dst holds for a sum: rounded, then activated. NaN stays what it is.
+__device__ inline bool is_finite(Element value) {
+  const float wide = to_float(value);
+  return wide - wide == 0;
+}
+
+// The elements of dst that sums become: rounded, then activated unless ACTIVATE is 0. NaN stays what it is.
 __device__ inline Element finish(float sum, float slope, float minimum, float maximum) {
   const Element rounded = to_element(sum);
+#if ACTIVATE
   const float value = to_float(rounded);
   const float sloped = value < 0 ? value * slope : value;
   const float above = sloped < minimum ? minimum : sloped;
   return to_element(above > maximum ? maximum : above);
+#else
+  return rounded;
+#endif
 }
 
 }  // namespace cuda

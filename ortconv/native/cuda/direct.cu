@@ -2,8 +2,8 @@
 
 #include "cuda/direct.h"
 
-extern "C" __global__ void direct(const ortconv::cuda::Problem problem) {
+KERNEL(direct, ortconv::cuda::Problem, 256, 2) {
   using namespace ortconv::cuda;
-  convolve(problem, static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x,
+  convolve(params, static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x,
            static_cast<long long>(gridDim.x) * blockDim.x);
 }

@@ -1,5 +1,13 @@
-// The instructions that the kernels need by name, as inline PTX. The tests have the same functions for the CPU.
+// The instructions that the kernels need by name, as inline PTX. The emulator of the tests has the same functions for
+// the CPU.
 #pragma once
+
+#ifdef __CUDACC__
+
+// A kernel: its only argument is `params`, a struct by value; `blocks` blocks of `threads` threads shall fit on a
+// multiprocessor.
+#define KERNEL(name, Params, threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Params params)
 
 namespace ortconv {
 namespace cuda {
@@ -16,5 +24,133 @@ __device__ inline unsigned short half_of_float(float value) {
   return bits;
 }
 
+// The dynamic shared memory of the block.
+__device__ inline unsigned char* shared_memory() {
+  extern __shared__ __align__(128) unsigned char memory[];
+  return memory;
+}
+
+// A byte address in shared memory.
+typedef unsigned SharedAddress;
+
+__device__ inline SharedAddress shared_address(unsigned char* at) {
+  return static_cast<SharedAddress>(__cvta_generic_to_shared(at));
+}
+
+__device__ inline void atomic_or(unsigned* at, unsigned bits) { atomicOr(at, bits); }
+
+// Four floats at once; `from` is aligned to 16 bytes.
+__device__ inline void load_four(float (&to)[4], const float* from) {
+  const float4 four = *reinterpret_cast<const float4*>(from);
+  to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+}
+
+// 16 bytes at once; `to` is aligned.
+__device__ inline void store_chunk(unsigned char* to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  *reinterpret_cast<uint4*>(to) = make_uint4(a, b, c, d);
+}
+
+// Copies kBytes (4 or 16) from global to shared memory, or writes zeros where not `valid`; complete only after the wait
+// for the group that it is committed in, and for other threads after a barrier.
+template <int kBytes>
+__device__ inline void copy_async(SharedAddress to, const void* from, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned bytes = valid ? kBytes : 0;
+  if (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  }
+#else
+  if (kBytes == 16) {
+    uint4 value = make_uint4(0, 0, 0, 0);
+    if (valid) value = *static_cast<const uint4*>(from);
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(value.x), "r"(value.y), "r"(value.z),
+                 "r"(value.w)
+                 : "memory");
+  } else {
+    unsigned value = 0;
+    if (valid) value = *static_cast<const unsigned*>(from);
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
+  }
+#endif
+}
+
+__device__ inline void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Until at most kPending of the groups committed last are under way.
+template <int kPending>
+__device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+// Four 8x8 matrices of 16-bit elements, register i from the matrix whose rows of 16 bytes lanes 8i..8i+7 point at.
+__device__ inline void load_matrix(unsigned (&r)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(row)
+               : "memory");
+}
+__device__ inline void load_matrix_transposed(unsigned (&r)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(row)
+               : "memory");
+}
+
+// sums[16][8] += a[16][k] * b[k][8] with k = 16, or 8 for TF32.
+__device__ inline void mma_f16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[2]), "r"(a[3]), "r"(b[1]));
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+__device__ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// To nearest, ties away from zero.
+__device__ inline unsigned tf32_of_float(float value) {
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+}
+#endif
+
+// The total over the lanes of the warp, in every lane.
+__device__ inline float warp_sum(float value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
 }  // namespace cuda
 }  // namespace ortconv
+
+#endif  // __CUDACC__

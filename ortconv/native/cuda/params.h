@@ -2,6 +2,12 @@
 // includes nothing.
 #pragma once
 
+#ifdef __CUDACC__
+#define ORTCONV_BOTH __host__ __device__
+#else
+#define ORTCONV_BOTH
+#endif
+
 namespace ortconv {
 namespace cuda {
 
@@ -29,6 +35,111 @@ struct Problem {
   int transposed;
   int channels_last;  // of dst: in which order its elements are visited
   float slope, minimum, maximum;
+};
+
+// What follows describes a convolution as matrix products.
+//
+// On each axis output y = j * y_step + y_first + r comes of position j and phase r. A transposed convolution has a
+// phase for every residue of the stride: with k * dilation = q * stride + r, tap k adds to phase r what src has at the
+// position's own place minus q. So a tap is a phase and a shift q, and no product has a zero that was put between the
+// elements of src. A (forward) convolution has one phase, and its shifts are its taps.
+//
+// The rows of the product are output channels in every phase, its columns are positions (of all images), and it sums
+// over shifts and input channels. Rows go by granules of 16. Where every phase has a tap at every shift (`uniform`),
+// the rows are [phases of the axes but the last][channel][phase of the last axis] without gaps. Otherwise each phase of
+// the axes but the last has a list of rows and shifts of its own, a granule is 16 channels of one phase, its list is
+// [16 channels][phase of the last axis], and a shift says which phases of the last axis have a tap there.
+//
+// The sum goes by steps of 64 bytes, which are four chunks of 16 bytes: input channels of one shift.
+
+constexpr int kGranule = 16;
+constexpr int kChunkBytes = 16;
+constexpr int kChunks = 4;  // of a step
+constexpr int kBlockBytes = kGranule * kChunks * kChunkBytes;
+
+struct Shift {
+  int delta[kMaxAxes];  // of the src position
+  unsigned phases;      // of the last axis: those that have a tap here; all, where uniform
+  int unused;
+};
+
+// What stands at the beginning of packed weights. Shifts follow, [list][shifts], then at `weights` the blocks of a step
+// of a granule, [group][list][granule][step].
+struct PackedHeader {
+  unsigned has_infinities;  // or NaN: products with the zeros around src are not zero then
+  unsigned unused[63];
+};
+
+struct Pack {
+  const void* wei;
+  unsigned char* packed;
+  long long weights;  // byte offset
+  long long chunks_total;
+  long long wei_g, wei_ic, wei_oc, wei_step[kMaxAxes];
+  int groups, icg, ocg, ndims;
+  // Of phases and shifts; a convolution has stride 1 and dilation 1 here.
+  int ker[kMaxAxes], stride[kMaxAxes], dilation[kMaxAxes];
+  int delta[kMaxAxes];  // src positions per shift
+  int uniform, lists, granules, shifts, chunks, steps;
+};
+
+struct PositionAxis {
+  long long src_step;         // in chunks, or in elements
+  int count;                  // positions
+  int src_size;               //
+  int src_first, src_stride;  // src position = src_first + position * src_stride + Shift::delta
+  int dst_first, dst_stride;  // dst position = dst_first + position * dst_stride + phase
+  int phases;
+  int unused;
+};
+
+struct Gemm {
+  Problem problem;  // as it is, for what the products do not take
+  const unsigned char* src;
+  const unsigned char* packed;
+  float* partial;  // sums of a part of the steps, [split][tile][sum of a thread][thread]
+  long long weights;
+  long long src_n, src_g, src_c;  // in the units of src_step
+  PositionAxis axis[kMaxAxes];
+  int positions;   // of all images
+  int src_chunks;  // of one shift: those that src has
+  int chunks;      // and those that are packed
+  int shifts, steps, granules, lists, groups, uniform;
+  int tiles_m, tiles_n, splits;
+};
+
+// The shared memory of a block that computes a tile: the steps under way, in whose place the results are put in order
+// afterwards, and tables of where rows and columns go.
+
+ORTCONV_BOTH constexpr int passes_of(int element_bytes, int rows, int columns) {
+  return element_bytes == 4 && rows * columns > 8192 ? 2 : 1;
+}
+// Lines are shifted against each other by four banks.
+ORTCONV_BOTH constexpr int staging_pitch(int element_bytes, int rows, int columns, bool dst_channels) {
+  return (dst_channels ? rows : columns / passes_of(element_bytes, rows, columns)) + 16 / element_bytes;
+}
+ORTCONV_BOTH constexpr int staging_bytes(int element_bytes, int rows, int columns, bool dst_channels) {
+  return (dst_channels ? columns / passes_of(element_bytes, rows, columns) : rows) *
+         staging_pitch(element_bytes, rows, columns, dst_channels) * element_bytes;
+}
+ORTCONV_BOTH constexpr int tables_bytes(int axes, int rows, int columns) {
+  return (rows + columns) * (8 + 4 * axes + 4);
+}
+ORTCONV_BOTH constexpr int tensor_stage_bytes(int rows, int columns) {
+  return (rows + columns) * kChunks * kChunkBytes;
+}
+ORTCONV_BOTH constexpr int float_stage_bytes(int rows, int columns) {
+  return (rows + columns + 4) * kChunks * kChunkBytes;
+}
+
+// A copy of src with the channels of a position together, [mb][position][group][chunks].
+struct Gather {
+  const void* src;
+  unsigned char* dst;
+  long long src_n, src_c, src_step[kMaxAxes];
+  long long size[kMaxAxes];
+  long long positions;  // of all images
+  int icg, groups, chunks, ndims;
 };
 
 }  // namespace cuda

@@ -1,80 +1,41 @@
 #include "cuda/plan.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
-#include "cuda/params.h"
+#include "cuda/describe.h"
+#include "cuda/gemm_plan.h"
 
 namespace ortconv::cuda {
 namespace {
 
-static_assert(kMaxAxes == kMaxSpatial);
-
 constexpr uint32_t kThreads = 256;
+constexpr int64_t kBlocksPerMultiprocessor = 8;
 
-int element_of(DataType dtype) { return dtype == DataType::kFloat ? 0 : dtype == DataType::kFloat16 ? 1 : 2; }
-
-int64_t count_outputs(const ConvProblem& p) {
-  int64_t count = p.mb * p.oc;
-  for (int a = 0; a < p.ndims; ++a) count *= p.dst_size[a];
-  return count;
-}
-
-Problem describe(kernels::Op op, const ConvProblem& p) {
-  const bool transposed = op == kernels::Op::kConvTranspose;
-  Problem result{};
-  result.mb = p.mb;
-  result.groups = p.g;
-  result.icg = p.ic / p.g;
-  result.ocg = p.oc / p.g;
-  result.src_n = p.src_n;
-  result.src_c = p.src_c;
-  result.wei_ic = transposed ? p.wei_0 : p.wei_1;
-  result.wei_oc = transposed ? p.wei_1 : p.wei_0;
-  result.wei_g = p.wei_0 * (transposed ? result.icg : result.ocg);
-  result.dst_n = p.dst_n;
-  result.dst_c = p.dst_c;
-  for (int a = 0; a < p.ndims; ++a) {
-    const int64_t period = transposed ? p.stride[a] / std::gcd(p.stride[a], p.dilation[a]) : 1;
-    result.axis[a] = {p.src_size[a], p.dst_size[a], p.ker[a],   p.stride[a], p.dilation[a],
-                      p.pad[a],      p.src_x[a],    p.wei_x[a], p.dst_x[a],  period};
-  }
-  result.ndims = p.ndims;
-  result.transposed = transposed;
-  result.channels_last = p.dst_c == 1 && p.dst_x[p.ndims - 1] != 1;
-  result.slope = p.activation.slope;
-  result.minimum = p.activation.minimum;
-  result.maximum = p.activation.maximum;
-  return result;
-}
-
-template <class Params>
-void set_params(const Params& params, Launch* launch) {
-  launch->params.resize(sizeof params);
-  std::memcpy(launch->params.data(), &params, sizeof params);
+Launch direct(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, bool bias) {
+  Launch launch;
+  launch.program = {"direct",
+                    {option("ACTIVATE", !problem.activation.is_identity()), option("ELEMENT", element_of(dtype))}};
+  launch.function = "direct";
+  launch.block[0] = kThreads;
+  launch.grid[0] = static_cast<uint32_t>(
+      std::min(ceil_div(count_outputs(problem), kThreads), kBlocksPerMultiprocessor * device.multiprocessors));
+  set_params(describe(op, problem), &launch);
+  add_problem_pointers(0, bias, &launch);
+  return launch;
 }
 
 }  // namespace
 
-WeightPlan plan_weights(DataType, kernels::Op, const ConvProblem&, const Device&, const Options&) { return {}; }
+WeightPlan plan_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
+                        const Options& options) {
+  return plan_gemm_weights(dtype, op, problem, device, options);
+}
 
-Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options&, bool,
-              bool bias) {
+Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
+              bool packed, bool bias) {
   Plan plan;
-  const int64_t count = count_outputs(problem);
-  if (count == 0) return plan;
-  Launch launch;
-  launch.program = {"direct", {"-DELEMENT=" + std::to_string(element_of(dtype))}};
-  launch.function = "direct";
-  launch.block[0] = kThreads;
-  const int64_t blocks = count / kThreads + (count % kThreads > 0);
-  launch.grid[0] = static_cast<uint32_t>(std::min<int64_t>(blocks, int64_t{64} * device.multiprocessors));
-  set_params(describe(op, problem), &launch);
-  launch.pointers = {
-      {offsetof(Problem, src), Buffer::kX}, {offsetof(Problem, wei), Buffer::kW}, {offsetof(Problem, dst), Buffer::kY}};
-  if (bias) launch.pointers.push_back({offsetof(Problem, bias), Buffer::kB});
-  plan.launches.push_back(launch);
+  if (count_outputs(problem) == 0 || plan_gemm(dtype, op, problem, device, options, packed, bias, &plan)) return plan;
+  plan.launches.push_back(direct(dtype, op, problem, device, bias));
   return plan;
 }
 

@@ -5,7 +5,9 @@ list(APPEND ORTCONV_CUDA_DEVICE_SOURCES
   ${cuda_dir}/params.h
   ${cuda_dir}/intrinsics.h
   ${cuda_dir}/device.h
-  ${cuda_dir}/direct.h)
+  ${cuda_dir}/direct.h
+  ${cuda_dir}/tile.h
+  ${cuda_dir}/split.h)
 set(embedded ${CMAKE_CURRENT_BINARY_DIR}/cuda_embedded.cc)
 add_custom_command(
   OUTPUT ${embedded}
@@ -15,5 +17,9 @@ add_custom_command(
   VERBATIM)
 set(ORTCONV_CUDA_SOURCES
   ${cuda_dir}/plan.cc
+  ${cuda_dir}/products.cc
+  ${cuda_dir}/describe.cc
+  ${cuda_dir}/gemm_plan.cc
+  ${cuda_dir}/tiling.cc
   ${cuda_dir}/source.cc
   ${embedded})

@@ -1,0 +1,55 @@
+#include "cuda/describe.h"
+
+#include <cstddef>
+#include <numeric>
+
+namespace ortconv::cuda {
+
+static_assert(kMaxAxes == kMaxSpatial);
+
+int element_of(DataType dtype) { return dtype == DataType::kFloat ? 0 : dtype == DataType::kFloat16 ? 1 : 2; }
+
+int64_t count_outputs(const ConvProblem& p) {
+  int64_t count = p.mb * p.oc;
+  for (int a = 0; a < p.ndims; ++a) count *= p.dst_size[a];
+  return count;
+}
+
+Problem describe(kernels::Op op, const ConvProblem& p) {
+  const bool transposed = op == kernels::Op::kConvTranspose;
+  Problem result{};
+  result.mb = p.mb;
+  result.groups = p.g;
+  result.icg = p.ic / p.g;
+  result.ocg = p.oc / p.g;
+  result.src_n = p.src_n;
+  result.src_c = p.src_c;
+  result.wei_ic = transposed ? p.wei_0 : p.wei_1;
+  result.wei_oc = transposed ? p.wei_1 : p.wei_0;
+  result.wei_g = p.wei_0 * (transposed ? result.icg : result.ocg);
+  result.dst_n = p.dst_n;
+  result.dst_c = p.dst_c;
+  for (int a = 0; a < p.ndims; ++a) {
+    const int64_t period = transposed ? p.stride[a] / std::gcd(p.stride[a], p.dilation[a]) : 1;
+    result.axis[a] = {p.src_size[a], p.dst_size[a], p.ker[a],   p.stride[a], p.dilation[a],
+                      p.pad[a],      p.src_x[a],    p.wei_x[a], p.dst_x[a],  period};
+  }
+  result.ndims = p.ndims;
+  result.transposed = transposed;
+  result.channels_last = p.dst_c == 1 && p.dst_x[p.ndims - 1] != 1;
+  result.slope = p.activation.slope;
+  result.minimum = p.activation.minimum;
+  result.maximum = p.activation.maximum;
+  return result;
+}
+
+void add_problem_pointers(size_t at, bool bias, Launch* launch) {
+  launch->pointers.push_back({at + offsetof(Problem, src), Buffer::kX});
+  launch->pointers.push_back({at + offsetof(Problem, wei), Buffer::kW});
+  launch->pointers.push_back({at + offsetof(Problem, dst), Buffer::kY});
+  if (bias) launch->pointers.push_back({at + offsetof(Problem, bias), Buffer::kB});
+}
+
+std::string option(const char* name, int64_t value) { return std::string("-D") + name + '=' + std::to_string(value); }
+
+}  // namespace ortconv::cuda

@@ -1,0 +1,32 @@
+// From a ConvProblem to the structs that kernels take.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "cuda/params.h"
+#include "cuda/plan.h"
+
+namespace ortconv::cuda {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+// What ELEMENT is for the type.
+int element_of(DataType dtype);
+
+int64_t count_outputs(const ConvProblem& problem);
+
+Problem describe(kernels::Op op, const ConvProblem& problem);
+
+// The places in a Problem that stands at `at` in the parameters.
+void add_problem_pointers(size_t at, bool bias, Launch* launch);
+
+std::string option(const char* name, int64_t value);
+
+template <class Params>
+void set_params(const Params& params, Launch* launch) {
+  launch->params.resize(sizeof params);
+  std::memcpy(launch->params.data(), &params, sizeof params);
+}
+
+}  // namespace ortconv::cuda

@@ -1,0 +1,52 @@
+// The kernels of a program that forms products: gemm, or with TOTAL the one that ends what splits have begun. Included
+// last by the program, whose sums of a thread are the kSums floats at SUMS.
+
+namespace ortconv {
+namespace cuda {
+
+// The first of the sums of this thread.
+__device__ inline float* partial_sums(const Gemm& p, const Tile& tile, int split, int thread) {
+  const long long tiles = static_cast<long long>(p.tiles_m) * p.tiles_n * p.lists * p.groups;
+  return p.partial + (split * tiles + tile.number) * (kSums * kThreads) + thread;
+}
+
+}  // namespace cuda
+}  // namespace ortconv
+
+#if TOTAL
+
+KERNEL(gemm_total, ortconv::cuda::Gemm, ortconv::cuda::kThreads, 1) {
+  using namespace ortconv::cuda;
+  if (must_convolve(params)) return;
+  const Tile tile = tile_of(params, blockIdx.x);
+  Sums sums = {};
+  for (int split = 0; split < params.splits; ++split) {
+    const float* const from = partial_sums(params, tile, split, threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) SUMS[i] += from[i * kThreads];
+  }
+  write_sums(params, tile, sums, threadIdx.x);
+}
+
+#else
+
+KERNEL(gemm, ortconv::cuda::Gemm, ortconv::cuda::kThreads, BLOCKS) {
+  using namespace ortconv::cuda;
+  if (must_convolve(params)) {
+    convolve(params.problem, static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x,
+             static_cast<long long>(gridDim.x) * kThreads);
+    return;
+  }
+  const Tile tile = tile_of(params, blockIdx.x);
+  Sums sums = {};
+  sum_products(params, tile, sums, threadIdx.x);
+  if (params.splits == 1) {
+    write_sums(params, tile, sums, threadIdx.x);
+    return;
+  }
+  float* const to = partial_sums(params, tile, tile.split, threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) to[i * kThreads] = SUMS[i];
+}
+
+#endif

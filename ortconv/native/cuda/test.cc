@@ -1,0 +1,247 @@
+// Plans carried out by the emulator against the definition of the ops; exact, see CaseMaker::values.
+#include "tests/test.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "cuda/emulator/emulator.h"
+#include "cuda/plan.h"
+#include "tests/cases.h"
+
+namespace ortconv::cuda {
+namespace {
+
+using test::Case;
+using test::CaseMaker;
+
+constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
+
+// Exactly `bytes`, aligned as the plan may expect, full of NaNs.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(size_t bytes) : data_(::operator new(bytes, std::align_val_t(256))) {
+    std::memset(data_, 0xff, bytes);
+  }
+  ~DeviceMemory() { ::operator delete(data_, std::align_val_t(256)); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  void* data() { return data_; }
+
+ private:
+  void* data_;
+};
+
+// Devices as they are sold, but for the number of multiprocessors, which is small where the emulator shall be quick.
+const Device kDevices[] = {{75, 2, 64 << 10}, {80, 3, 163 << 10}, {90, 2, 227 << 10}, {120, 1, 99 << 10}};
+
+void expect_within_limits(const Launch& launch, const Device& device, const std::string& what) {
+  uint64_t threads = 1;
+  for (uint32_t size : launch.block) threads *= size;
+  EXPECT(threads >= 1 && threads <= 1024, what, ": ", threads, " threads");
+  EXPECT(launch.shared_bytes <= device.shared_bytes, what, ": ", launch.shared_bytes, " bytes of shared memory");
+  EXPECT(launch.grid[0] >= 1 && launch.grid[0] <= 0x7fffffffu, what, ": grid ", launch.grid[0]);
+  for (int i : {1, 2}) EXPECT(launch.grid[i] >= 1 && launch.grid[i] <= 0xffff, what, ": grid ", launch.grid[i]);
+  EXPECT(launch.params.size() <= 4096, what, ": ", launch.params.size(), " bytes of parameters");
+}
+
+struct Setting {
+  Device device;
+  Options options;
+  bool packed;
+  emulator::Choices choices;
+};
+
+std::string describe(const Setting& s) {
+  return test::describe("sm ", s.device.sm, " multiprocessors ", s.device.multiprocessors,
+                        s.options.tf32 ? " tf32" : "", s.packed ? " packed before" : "", " order ", s.choices.order,
+                        s.choices.late_copies ? " late copies" : "");
+}
+
+template <class T>
+struct Tensors {
+  std::vector<T> src, wei, bias;
+};
+
+// What the plan makes of the tensors.
+template <class T>
+std::vector<T> run(DataType dtype, kernels::Op op, const ConvProblem& p, const Tensors<T>& in, size_t count,
+                   const Setting& s, const std::string& what) {
+  const bool has_bias = !in.bias.empty();
+  const Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, has_bias);
+  const WeightPlan weights = s.packed ? plan_weights(dtype, op, p, s.device, s.options) : WeightPlan();
+  DeviceMemory packed(weights.packed_bytes), scratch(plan.scratch_bytes);
+  T ones;
+  std::memset(static_cast<void*>(&ones), 0xff, sizeof ones);
+  std::vector<T> dst(count, ones);
+  emulator::Memory memory;
+  memory.x = in.src.data();
+  memory.w = in.wei.data();
+  memory.b = has_bias ? in.bias.data() : nullptr;
+  memory.y = dst.data();
+  memory.packed = packed.data();
+  memory.scratch = scratch.data();
+  for (const std::vector<Launch>* launches : {&weights.launches, &plan.launches}) {
+    for (const Launch& launch : *launches) {
+      expect_within_limits(launch, s.device, what);
+      emulator::run(launch, memory, s.choices);
+    }
+  }
+  return dst;
+}
+
+template <class T>
+void check(CaseMaker& maker, const Case& c, DataType dtype, const ConvProblem& p, const Setting& s) {
+  Tensors<T> in;
+  in.src = maker.values<T>(test::count_of(c.x));
+  in.wei = maker.values<T>(test::count_of(c.w));
+  in.bias = maker.values<T>(c.bias ? p.oc : 0);
+  const std::vector<T> expected =
+      test::oracle(p, c.op(), in.src.data(), in.wei.data(), c.bias ? in.bias.data() : nullptr);
+  const std::string what = test::describe("type ", static_cast<int>(dtype), ' ', c.describe(), " on ", describe(s));
+  try {
+    const std::vector<T> dst = run(dtype, c.op(), p, in, expected.size(), s, what);
+    for (size_t i = 0; i < dst.size(); ++i) {
+      if (std::memcmp(&dst[i], &expected[i], sizeof(T)) == 0) continue;
+      EXPECT(false, what, ": element ", i, " of ", dst.size(), " is ", test::widen(dst[i]), " not ",
+             test::widen(expected[i]));
+      break;
+    }
+  } catch (const Error& error) {
+    EXPECT(false, what, ": ", error.what());
+  }
+}
+
+void check(CaseMaker& maker, const Case& c, DataType dtype, const ConvProblem& p, const Setting& s) {
+  if (dtype == DataType::kFloat) check<float>(maker, c, dtype, p, s);
+  if (dtype == DataType::kFloat16) check<Float16>(maker, c, dtype, p, s);
+  if (dtype == DataType::kBfloat16) check<Bfloat16>(maker, c, dtype, p, s);
+}
+
+Setting draw_setting(CaseMaker& maker) {
+  Setting s;
+  s.device = kDevices[maker.draw(0, 3)];
+  s.device.multiprocessors = static_cast<int>(maker.draw(1, 4));
+  s.options.tf32 = maker.draw(0, 3) == 0;
+  s.packed = maker.draw(0, 1) == 0;
+  s.choices.order = static_cast<unsigned>(maker.draw(0, 5));
+  s.choices.late_copies = maker.draw(0, 1) == 0;
+  return s;
+}
+
+TEST(random_problems) {
+  const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
+  const int cases = more != nullptr ? std::atoi(more) : 200;
+  CaseMaker maker(7);
+  int taken = 0;
+  for (int i = 0; i < cases; ++i) {
+    const Case c = maker.make(static_cast<int>(maker.draw(1, 6)));
+    const DataType dtype = kTypes[maker.draw(0, 2)];
+    const Setting setting = draw_setting(maker);
+    ConvProblem p;
+    try {
+      p = c.problem(dtype);
+    } catch (const Error&) {
+      continue;
+    }
+    check(maker, c, dtype, p, setting);
+    ++taken;
+  }
+  EXPECT(taken > cases / 2, "only ", taken, " cases were taken");
+}
+
+// Channels and positions for many tiles and steps, and for splits of the sum.
+TEST(wide_problems) {
+  const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
+  const int cases = more != nullptr ? std::atoi(more) / 5 : 30;
+  CaseMaker maker(11);
+  for (int i = 0; i < cases; ++i) {
+    const int ndims = static_cast<int>(maker.draw(1, 2));
+    const bool transposed = maker.draw(0, 3) != 0, channels_last = maker.draw(0, 1) == 0;
+    Case c;
+    ConvAttributes& a = c.attributes = test::attributes(transposed ? ConvOp::kConvTranspose : ConvOp::kConv, ndims);
+    a.group = maker.draw(0, 3) == 0 ? 2 : 1;
+    const int64_t ic = maker.draw(1, 9) * (maker.draw(0, 1) == 0 ? 16 : 13) * a.group;
+    const int64_t oc = (maker.draw(0, 2) == 0 ? maker.draw(1, 4) : maker.draw(10, 150)) * a.group;
+    c.x = {maker.draw(1, 2), ic};
+    c.w = transposed ? Shape{ic, oc / a.group} : Shape{oc, ic / a.group};
+    for (int axis = 0; axis < ndims; ++axis) {
+      c.x.push_back(ndims == 1 ? maker.draw(20, 300) : maker.draw(3, 14));
+      a.strides[axis] = maker.draw(1, 3);
+      c.w.push_back(maker.draw(0, 1) == 0 ? a.strides[axis] * maker.draw(1, 2) : maker.draw(1, 4));
+      a.pads[axis] = maker.draw(0, 1);
+    }
+    if (channels_last) {
+      for (auto* perm : {&a.x_perm, &a.y_perm}) {
+        perm->clear();
+        perm->push_back(0);
+        perm->push_back(ndims + 1);
+        for (int axis = 0; axis < ndims; ++axis) perm->push_back(axis + 1);
+      }
+      Shape x(ndims + 2);
+      for (int axis = 0; axis < ndims + 2; ++axis) x[a.x_perm[axis]] = c.x[axis];
+      c.x = x;
+    }
+    if (maker.draw(0, 2) == 0) a.activation = {0.25f, -60.0f, 120.0f};
+    const DataType dtype = kTypes[maker.draw(0, 2)];
+    Setting setting = draw_setting(maker);
+    if (maker.draw(0, 1) == 0) setting.device.multiprocessors = 132;  // many for so little work, which is split
+    try {
+      check(maker, c, dtype, c.problem(dtype), setting);
+    } catch (const Error& error) {
+      EXPECT(false, c.describe(), ": ", error.what());
+    }
+  }
+}
+
+template <class T>
+void check_infinities(DataType dtype, const Case& c, bool in_weights, const Setting& s) {
+  const ConvProblem p = c.problem(dtype);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Tensors<T> in;
+  in.src.assign(test::count_of(c.x), test::narrow<T>(1.0));
+  in.wei.assign(test::count_of(c.w), test::narrow<T>(1.0));
+  in.src[40] = test::narrow<T>(-kInfinity);
+  in.src[100] = test::narrow<T>(kInfinity - kInfinity);
+  if (in_weights) {
+    in.wei[5] = test::narrow<T>(kInfinity);
+    in.wei[31] = test::narrow<T>(kInfinity - kInfinity);
+  }
+  const std::vector<T> expected = test::oracle<T>(p, c.op(), in.src.data(), in.wei.data(), nullptr);
+  const std::string what = test::describe("type ", static_cast<int>(dtype), ' ', c.describe(), " on ", describe(s));
+  const std::vector<T> dst = run(dtype, c.op(), p, in, expected.size(), s, what);
+  for (size_t i = 0; i < dst.size(); ++i) {
+    const double found = test::widen(dst[i]), wanted = test::widen(expected[i]);
+    EXPECT(found == wanted || (found != found && wanted != wanted), what, ": element ", i, ": ", found, " not ",
+           wanted);
+  }
+}
+
+// A value reaches exactly the outputs that its taps reach, infinities and NaN included.
+TEST(infinities_stay_where_they_belong) {
+  for (const int64_t ker : {3, 4}) {
+    for (const bool in_weights : {false, true}) {
+      for (const int sm : {75, 90}) {
+        for (const bool tf32 : {false, true}) {
+          Case c;
+          c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+          c.attributes.strides = {2, 2};
+          c.attributes.pads = {1, 1, 0, 0};
+          c.x = {1, 3, 9, 9};
+          c.w = {3, 18, ker, ker};
+          c.bias = false;
+          Setting s{{sm, 2, 64 << 10}, {tf32}, in_weights, {}};
+          if (!tf32) check_infinities<Float16>(DataType::kFloat16, c, in_weights, s);
+          if (!tf32) check_infinities<Bfloat16>(DataType::kBfloat16, c, in_weights, s);
+          check_infinities<float>(DataType::kFloat, c, in_weights, s);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ortconv::cuda

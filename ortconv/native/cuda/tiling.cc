@@ -1,0 +1,137 @@
+#include "cuda/tiling.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cuda/describe.h"
+
+namespace ortconv::cuda {
+namespace {
+
+// How a block forms the products of a tile: for the tensor cores `across` and `along` count warps, else threads.
+struct Shape {
+  int granules, columns, across, along, blocks;
+};
+
+constexpr Shape kTensorShapes[] = {
+    {8, 128, 2, 2, 2}, {4, 128, 2, 2, 3}, {4, 64, 2, 2, 4}, {2, 128, 1, 4, 4}, {1, 128, 1, 4, 4}};
+constexpr Shape kFloatShapes[] = {
+    {8, 128, 16, 16, 2}, {4, 128, 8, 32, 2}, {4, 64, 16, 16, 3}, {2, 128, 8, 32, 3}, {1, 256, 4, 64, 2}};
+constexpr int64_t kMostSplits = 16;
+constexpr int64_t kStepsOfSplit = 8;  // at least
+
+int64_t pipeline_bytes(bool tensor, const Shape& s, int stages, int64_t element_bytes, bool dst_channels) {
+  const int rows = s.granules * kGranule;
+  const int stage = tensor ? tensor_stage_bytes(rows, s.columns) : float_stage_bytes(rows, s.columns);
+  return std::max(stages * stage, staging_bytes(static_cast<int>(element_bytes), rows, s.columns, dst_channels));
+}
+
+// What a multiprocessor does in a clock: products, and bytes that it loads.
+struct Rates {
+  double products, bytes;
+};
+
+Rates rates_of(Unit unit, const Device& device) {
+  const double newer = device.sm >= 80 ? 1 : 0.5;
+  switch (unit) {
+    case Unit::kTensor:
+      return {1024 * newer, 48};
+    case Unit::kTf32:
+      return {512 * newer, 48};
+    case Unit::kFloat:
+      break;
+  }
+  return {device.sm == 75 || device.sm == 80 ? 64.0 : 128.0, 48};
+}
+
+// Clocks that a tiling takes, roughly: enough to tell a good one from a bad one.
+double clocks(Unit unit, const Shape& s, const Products& products, int64_t tiles, int64_t splits,
+              const Device& device) {
+  constexpr double kStepLatency = 200, kTileLatency = 2000, kTotalLatency = 4000, kWrittenBytes = 16;
+  const Rates rates = rates_of(unit, device);
+  const double rows = s.granules * kGranule, outputs = rows * s.columns;
+  const auto summands = static_cast<double>(kChunks * kChunkBytes / (unit == Unit::kTensor ? 2 : 4));
+  const int64_t slots = int64_t{device.multiprocessors} * s.blocks;
+  const int64_t waves = ceil_div(tiles * splits, slots);
+  const double resident =
+      static_cast<double>(std::min<int64_t>(s.blocks, ceil_div(tiles * splits, device.multiprocessors)));
+  const double step = std::max({resident * outputs * summands / rates.products,
+                                resident * (rows + s.columns) * kChunks * kChunkBytes / rates.bytes, kStepLatency});
+  const auto steps = static_cast<double>(ceil_div(products.steps, splits));
+  double result = static_cast<double>(waves) * (steps * step + kTileLatency + resident * outputs * 2 / kWrittenBytes);
+  if (splits > 1) {
+    const double partial = static_cast<double>(tiles) * static_cast<double>(splits) * outputs * 4;
+    result += kTotalLatency + 2 * partial / (rates.bytes * std::min<double>(device.multiprocessors, tiles));
+  }
+  return result;
+}
+
+}  // namespace
+
+Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Products& products, int64_t positions,
+                     const Device& device) {
+  const bool tensor = unit != Unit::kFloat;
+  const int64_t element_bytes = static_cast<int64_t>(size_of(dtype));
+  const bool dst_channels = p.dst_c == 1 && p.oc / p.g > 1;
+  const bool src_channels = p.src_c == 1 && p.ic / p.g > 1;
+
+  Tiling best{};
+  const Shape* shape = nullptr;
+  int best_stages = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Shape& s : tensor ? kTensorShapes : kFloatShapes) {
+    const int rows = s.granules * kGranule;
+    int64_t shared = 0;
+    int stages = tensor ? 4 : 3;
+    for (; stages >= 2; --stages) {
+      shared = pipeline_bytes(tensor, s, stages, element_bytes, dst_channels) + tables_bytes(p.ndims, rows, s.columns);
+      if (shared <= static_cast<int64_t>(device.shared_bytes)) break;
+    }
+    if (stages < 2) continue;
+    const int64_t tiles =
+        ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
+    for (int64_t splits = 1; splits <= kMostSplits; splits *= 2) {
+      if (splits > 1 && products.steps / splits < kStepsOfSplit) break;
+      const double time = clocks(unit, s, products, tiles, splits, device);
+      if (time >= least) continue;
+      least = time;
+      shape = &s;
+      best_stages = stages;
+      best.splits = splits;
+      best.shared_bytes = static_cast<size_t>(shared);
+    }
+  }
+  best.granules = shape->granules;
+  best.columns = shape->columns;
+  best.threads = static_cast<uint32_t>(shape->across * shape->along * (tensor ? 32 : 1));
+
+  std::vector<std::string> options = {option("ACTIVATE", !p.activation.is_identity()),
+                                      option("AXES", p.ndims),
+                                      option("BLOCKS", shape->blocks),
+                                      option("COLUMNS", shape->columns),
+                                      option("DST_CHANNELS", dst_channels),
+                                      option("ELEMENT", element_of(dtype)),
+                                      option("GRANULES", shape->granules),
+                                      option("RAGGED", !products.uniform),
+                                      option("STAGES", best_stages)};
+  if (tensor) {
+    options.push_back(option("TF32", unit == Unit::kTf32));
+    options.push_back(option("WARPS_M", shape->across));
+    options.push_back(option("WARPS_N", shape->along));
+  } else {
+    options.push_back(option("ROWS_OF_THREADS", shape->across));
+    options.push_back(option("COLUMNS_OF_THREADS", shape->along));
+    options.push_back(option("SRC_CHANNELS", src_channels));
+  }
+  const auto program = [&](bool total) {
+    std::vector<std::string> all = options;
+    all.push_back(option("TOTAL", total));
+    std::sort(all.begin(), all.end());
+    return ProgramKey{tensor ? "tensor_gemm" : "float_gemm", all};
+  };
+  best.program = program(false);
+  best.total_program = program(true);
+  return best;
+}
+
+}  // namespace ortconv::cuda
