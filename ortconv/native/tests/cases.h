@@ -187,6 +187,26 @@ inline int64_t source_position(const ConvProblem& p, kernels::Op op, int axis, i
   return x < p.src_size[axis] ? x : -1;
 }
 
+// Where a kernel position meets a source position: offsets into src and weights, for channel 0.
+struct Tap {
+  int64_t src, wei;
+};
+
+// Every tap of output y, found once for all channels.
+inline std::vector<Tap> taps_of(const ConvProblem& p, kernels::Op op, const std::vector<int64_t>& y) {
+  std::vector<Tap> taps;
+  std::vector<int64_t> k(p.ndims), x(p.ndims);
+  do {
+    bool inside = true;
+    for (int i = 0; i < p.ndims; ++i) {
+      x[i] = source_position(p, op, i, y[i], k[i]);
+      inside = inside && x[i] >= 0;
+    }
+    if (inside) taps.push_back({offset(x, p.src_x), offset(k, p.wei_x)});
+  } while (next(&k, p.ker));
+  return taps;
+}
+
 // Y in memory order.
 template <class T>
 std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const T* wei, const T* bias) {
@@ -195,18 +215,9 @@ std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const 
   for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
   std::vector<T> dst(count);
   if (count == 0) return dst;
-  std::vector<int64_t> y(p.ndims), k(p.ndims), x(p.ndims);
+  std::vector<int64_t> y(p.ndims);
   do {
-    // Every kernel position that meets a source position, found once for all channels.
-    std::vector<std::pair<int64_t, int64_t>> taps;  // src offset, wei offset
-    do {
-      bool inside = true;
-      for (int i = 0; i < p.ndims; ++i) {
-        x[i] = source_position(p, op, i, y[i], k[i]);
-        inside = inside && x[i] >= 0;
-      }
-      if (inside) taps.emplace_back(offset(x, p.src_x), offset(k, p.wei_x));
-    } while (next(&k, p.ker));
+    const std::vector<Tap> taps = taps_of(p, op, y);
     for (int64_t n = 0; n < p.mb; ++n) {
       for (int64_t oc = 0; oc < p.oc; ++oc) {
         const int64_t group = oc / ocg;

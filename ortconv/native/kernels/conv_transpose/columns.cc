@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/gemm/pieces.h"
+
 namespace ortconv::kernels {
 namespace {
 
@@ -284,15 +286,15 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
   fill_bias(p, sums, run.bias == nullptr ? nullptr : run.bias + oc_begin, oc_count);
   const Cell* a = packed_src(run, group);
   const BasicGemmKernel<Cell>& gemm = plan.gemm_kernel<Cell>();
-  const int64_t no_offset = 0;
+  const int64_t no_offset = 0, piece = best_piece(plan.ic);
   for (int64_t panel = 0; panel < layout.panels.count; ++panel) {
     const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
     Cell* c[kMaxRows];
     for (int64_t r = 0; r < rows; ++r) c[r] = buffer + r * pitch;
-    if (wei.whole > 0) gemm.run({rows, wei.whole, 1, plan.ic, a, wei.whole_data, &no_offset, p.wei_0, c, false});
+    if (wei.whole > 0) gemm.run({rows, wei.whole, 1, plan.ic, a, wei.whole_data, &no_offset, p.wei_0, c, piece, false});
     if (wei.padded > 0) {
       for (int64_t r = 0; r < rows; ++r) c[r] += wei.whole;
-      gemm.run({rows, wei.padded, 1, plan.ic, a, wei.padded_data, &no_offset, wei.padded, c, false});
+      gemm.run({rows, wei.padded, 1, plan.ic, a, wei.padded_data, &no_offset, wei.padded, c, piece, false});
     }
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t count = list_tap_rows(plan, p, Position(plan, p, begin + r), sums, tap_rows);

@@ -154,7 +154,8 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
           }
           if (group.num_taps == 0) continue;
           gemm.run({rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
-                    tap_offsets + group.taps_before, geo.channel_stride, c, plan.merged || c0 > 0, far_weights});
+                    tap_offsets + group.taps_before, geo.channel_stride, c, plan.piece, plan.merged || c0 > 0,
+                    far_weights});
           a += rows * group.num_taps * chunk;
         }
       }

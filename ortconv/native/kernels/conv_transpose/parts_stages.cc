@@ -202,16 +202,22 @@ void multiply_parts(const Plan& plan, const Geometry& geo, const int64_t* tap_of
           if (group.num_taps == 0) std::fill_n(c[row], columns, 0.0f);
         }
         if (group.num_taps == 0) continue;
-        // Numbers of the weights of one block of channels.
-        const int64_t depth = round_up(rows, kPartRows) * group.num_taps * kPartChannels * plan.num_parts;
-        const int64_t chunks = std::min(blocks, depth * blocks / kCallWeights + 1);
+        // Numbers of the weights of one tap and one block of channels.
+        const int64_t step = round_up(rows, kPartRows) * kPartChannels * plan.num_parts;
+        const int64_t taps = group.num_taps, steps = std::min(plan.piece, kCallWeights / step);
+        // A call does several blocks of channels with all taps, or one block with some of the taps.
+        const int64_t chunks = std::min(blocks, (taps * blocks + steps - 1) / steps);
+        const int64_t cuts = (taps + steps - 1) / steps;
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
           const int64_t k0 = blocks * chunk / chunks, k1 = blocks * (chunk + 1) / chunks;
-          calls.add({plan.num_parts, rows, columns, group.num_taps, k1 - k0, weights + k0 * depth,
-                     cells + k0 * plan.num_parts * geo.part_stride, tap_offsets + group.taps_before, geo.part_stride, c,
-                     plan.merged || chunk > 0});
+          for (int64_t cut = 0; cut < cuts; ++cut) {
+            const int64_t tap = taps * cut / cuts;
+            calls.add({plan.num_parts, rows, columns, taps * (cut + 1) / cuts - tap, k1 - k0,
+                       weights + (k0 * taps + tap) * step, cells + k0 * plan.num_parts * geo.part_stride,
+                       tap_offsets + group.taps_before + tap, geo.part_stride, c, plan.merged || chunk > 0 || cut > 0});
+          }
         }
-        weights += depth * blocks;
+        weights += step * taps * blocks;
       }
     }
   }

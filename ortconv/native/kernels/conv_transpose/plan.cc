@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <type_traits>
 
 #include "kernels/conv_transpose/parts_stages.h"
+#include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -117,6 +119,14 @@ int64_t choose_k_chunk(const Plan& plan) {
   return std::max<int64_t>(1, (plan.ic + chunks - 1) / chunks);
 }
 
+int64_t choose_piece(const Plan& plan) {
+  // A sum of floats is far more exact than an element of 16 bits.
+  if (plan.element_bytes < sizeof(float)) return std::numeric_limits<int64_t>::max();
+  int64_t taps = 1;  // of the class that has most of them
+  for (int a = 0; a < plan.ndims; ++a) taps *= (plan.axis[a].ker + plan.axis[a].dst_step - 1) / plan.axis[a].dst_step;
+  return plan.parts != nullptr ? parts_piece_length(plan.ic, taps) : piece_length(plan.ic, taps);
+}
+
 // Infinities and NaN of T have all of these bits.
 constexpr uint32_t exponent_of(float) { return 0x7f800000; }
 constexpr uint64_t exponent_of(double) { return 0x7ff0000000000000; }
@@ -206,6 +216,7 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
   }
   plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->mr - 1) / plan->mr;
   plan->k_chunk = choose_k_chunk(*plan);
+  plan->piece = choose_piece(*plan);
   if (wei_const != nullptr) {
     plan->packed = Buffer(plan->parts != nullptr ? parts_packed_size(*plan) * sizeof(uint16_t)
                                                  : plan->packed_size() * plan->cell_bytes);

@@ -18,8 +18,9 @@ namespace ortconv::kernels {
 //
 // rows: 1..mr of the kernel; a is packed contiguously [taps][k][rows].
 // cols: a positive multiple of kGemmColumns; b is readable that far in every row. b and c need no alignment.
-// accumulate: add the sum to what c holds, which keeps the error of a long sum in pieces small; otherwise c is
-// overwritten.
+// piece: that many products are summed one after the other, then added to the sum of those before them, which is in c:
+// the error of a sum in pieces is smaller (see pieces.h).
+// accumulate: add the first piece to what c holds, too; otherwise c is overwritten.
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
 template <class T>
 struct BasicGemmArgs {
@@ -30,6 +31,7 @@ struct BasicGemmArgs {
   const int64_t* tap_offset;
   int64_t ldb;
   Sum<T>* const* c;  // one pointer per row
+  int64_t piece;     // at least 1
   bool accumulate;
   bool far_a = false;  // a is likely in no cache: a hint, which kernels may ignore
 };

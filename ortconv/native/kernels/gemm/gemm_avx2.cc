@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 #include "kernels/gemm/gemm.h"
 #include "kernels/unroll.h"
 #include "kernels/vector_avx2.h"
@@ -17,34 +19,38 @@ template <int R, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   using Vector = decltype(avx2::broadcast(T()));
   const Vector zero = avx2::broadcast(T());
-  Vector acc[R][2];
-  ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = zero;
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
   const int64_t ldb = g.ldb;
-  // One loop over taps and k: a nest would move the sums between registers at every tap.
-  for (int64_t left = g.taps * g.k, tap_left = g.k; left > 0; --left, a += R) {
-    const Vector b0 = avx2::load(b);
-    const Vector b1 = avx2::load(b + kLanes<T>);
-    b += ldb;
+  bool accumulate = g.accumulate;
+  int64_t tap_left = g.k;
+  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
+    Vector acc[R][2];
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = zero;
+    // One loop over taps and k: a nest would move the sums between registers at every tap.
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+      const Vector b0 = avx2::load(b);
+      const Vector b1 = avx2::load(b + kLanes<T>);
+      b += ldb;
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const Vector ar = avx2::broadcast(a[r]);
+        acc[r][0] = avx2::multiply_add(ar, b0, acc[r][0]);
+        acc[r][1] = avx2::multiply_add(ar, b1, acc[r][1]);
+      }
+      if (--tap_left == 0 && left > 1) {
+        b = g.b + *++tap + n0;
+        tap_left = g.k;
+      }
+    }
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Vector ar = avx2::broadcast(a[r]);
-      acc[r][0] = avx2::multiply_add(ar, b0, acc[r][0]);
-      acc[r][1] = avx2::multiply_add(ar, b1, acc[r][1]);
+      Sum<T>* c = g.c[r] + n0;
+      avx2::store(c, accumulate ? avx2::add(acc[r][0], avx2::load(c)) : acc[r][0]);
+      avx2::store(c + kLanes<T>, accumulate ? avx2::add(acc[r][1], avx2::load(c + kLanes<T>)) : acc[r][1]);
     }
-    if (--tap_left == 0 && left > 1) {
-      b = g.b + *++tap + n0;
-      tap_left = g.k;
-    }
-  }
-  ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) {
-    Sum<T>* c = g.c[r] + n0;
-    avx2::store(c, g.accumulate ? avx2::add(acc[r][0], avx2::load(c)) : acc[r][0]);
-    avx2::store(c + kLanes<T>, g.accumulate ? avx2::add(acc[r][1], avx2::load(c + kLanes<T>)) : acc[r][1]);
   }
 }
 

@@ -20,44 +20,48 @@ constexpr int64_t kAhead = 2048;
 template <int R, int V, bool kFarA, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   using Vector = decltype(avx512::zero<T>());
-  Vector acc[R][V];
-  ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) {
-    ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v) {
-      acc[r][v] = avx512::zero<T>();
-    }
-  }
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
   const int64_t ldb = g.ldb;
-  // One loop over taps and k: a nest would move the sums between registers at every tap.
-  for (int64_t left = g.taps * g.k, tap_left = g.k; left > 0; --left, a += R) {
-    Vector bv[V];
+  bool accumulate = g.accumulate;
+  int64_t tap_left = g.k;
+  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
+    Vector acc[R][V];
     ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v) bv[v] = avx512::load(b + kLanes<T> * v);
-    b += ldb;
-    for (size_t line = 0; kFarA && line < R * sizeof(T); line += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead + line, _MM_HINT_T0);
+    for (int r = 0; r < R; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) {
+        acc[r][v] = avx512::zero<T>();
+      }
+    }
+    // One loop over taps and k: a nest would move the sums between registers at every tap.
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+      Vector bv[V];
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) bv[v] = avx512::load(b + kLanes<T> * v);
+      b += ldb;
+      for (size_t line = 0; kFarA && line < R * sizeof(T); line += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead + line, _MM_HINT_T0);
+      }
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const Vector ar = avx512::broadcast(a[r]);
+        ORTCONV_UNROLL
+        for (int v = 0; v < V; ++v) acc[r][v] = avx512::multiply_add(ar, bv[v], acc[r][v]);
+      }
+      if (--tap_left == 0 && left > 1) {
+        b = g.b + *++tap + n0;
+        tap_left = g.k;
+      }
     }
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Vector ar = avx512::broadcast(a[r]);
       ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) acc[r][v] = avx512::multiply_add(ar, bv[v], acc[r][v]);
-    }
-    if (--tap_left == 0 && left > 1) {
-      b = g.b + *++tap + n0;
-      tap_left = g.k;
-    }
-  }
-  ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) {
-    ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v) {
-      Sum<T>* c = g.c[r] + n0 + kLanes<T> * v;
-      avx512::store(c, g.accumulate ? avx512::add(acc[r][v], avx512::load(c)) : acc[r][v]);
+      for (int v = 0; v < V; ++v) {
+        Sum<T>* c = g.c[r] + n0 + kLanes<T> * v;
+        avx512::store(c, accumulate ? avx512::add(acc[r][v], avx512::load(c)) : acc[r][v]);
+      }
     }
   }
 }

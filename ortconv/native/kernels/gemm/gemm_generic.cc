@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/gemm/gemm.h"
 
 namespace ortconv::kernels {
@@ -7,21 +9,29 @@ constexpr int64_t kTile = 8;
 
 template <int R, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
-  T acc[R][kTile];
-  for (int r = 0; r < R; ++r) {
-    for (int64_t n = 0; n < kTile; ++n) acc[r][n] = T();
-  }
   const T* a = g.a;
-  for (int64_t tap = 0; tap < g.taps; ++tap) {
-    const T* b = g.b + g.tap_offset[tap] + n0;
-    for (int64_t k = 0; k < g.k; ++k, a += R, b += g.ldb) {
+  const int64_t* tap = g.tap_offset;
+  const T* b = g.b + *tap + n0;
+  bool accumulate = g.accumulate;
+  int64_t tap_left = g.k;
+  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
+    T acc[R][kTile];
+    for (int r = 0; r < R; ++r) {
+      for (int64_t n = 0; n < kTile; ++n) acc[r][n] = T();
+    }
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
       for (int r = 0; r < R; ++r) {
         for (int64_t n = 0; n < kTile; ++n) acc[r][n] += a[r] * b[n];
       }
+      b += g.ldb;
+      if (--tap_left == 0 && left > 1) {
+        b = g.b + *++tap + n0;
+        tap_left = g.k;
+      }
     }
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int64_t n = 0; n < kTile; ++n) g.c[r][n0 + n] = g.accumulate ? g.c[r][n0 + n] + acc[r][n] : acc[r][n];
+    for (int r = 0; r < R; ++r) {
+      for (int64_t n = 0; n < kTile; ++n) g.c[r][n0 + n] = accumulate ? g.c[r][n0 + n] + acc[r][n] : acc[r][n];
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <arm_neon.h>
 
+#include <algorithm>
+
 #include "kernels/gemm/gemm.h"
 #include "kernels/unroll.h"
 
@@ -13,46 +15,50 @@ constexpr int64_t kTile = 8;
 
 template <int R>
 void tile(const GemmArgs& g, int64_t n0) {
-  float32x4_t acc[R][2];
-  ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) {
-    acc[r][0] = acc[r][1] = vdupq_n_f32(0);
-  }
   const float* a = g.a;
   const int64_t* tap = g.tap_offset;
   const float* b = g.b + *tap + n0;
   const int64_t ldb = g.ldb;
-  // One loop over taps and k: a nest would move the sums between registers at every tap.
-  for (int64_t left = g.taps * g.k, tap_left = g.k; left > 0; --left, a += R) {
-    const float32x4_t b0 = vld1q_f32(b), b1 = vld1q_f32(b + 4);
-    b += ldb;
+  bool accumulate = g.accumulate;
+  int64_t tap_left = g.k;
+  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
+    float32x4_t acc[R][2];
     ORTCONV_UNROLL
-    for (int r = 0; r + 4 <= R; r += 4) {
-      const float32x4_t ar = vld1q_f32(a + r);
-      acc[r][0] = vfmaq_laneq_f32(acc[r][0], b0, ar, 0);
-      acc[r][1] = vfmaq_laneq_f32(acc[r][1], b1, ar, 0);
-      acc[r + 1][0] = vfmaq_laneq_f32(acc[r + 1][0], b0, ar, 1);
-      acc[r + 1][1] = vfmaq_laneq_f32(acc[r + 1][1], b1, ar, 1);
-      acc[r + 2][0] = vfmaq_laneq_f32(acc[r + 2][0], b0, ar, 2);
-      acc[r + 2][1] = vfmaq_laneq_f32(acc[r + 2][1], b1, ar, 2);
-      acc[r + 3][0] = vfmaq_laneq_f32(acc[r + 3][0], b0, ar, 3);
-      acc[r + 3][1] = vfmaq_laneq_f32(acc[r + 3][1], b1, ar, 3);
+    for (int r = 0; r < R; ++r) {
+      acc[r][0] = acc[r][1] = vdupq_n_f32(0);
+    }
+    // One loop over taps and k: a nest would move the sums between registers at every tap.
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+      const float32x4_t b0 = vld1q_f32(b), b1 = vld1q_f32(b + 4);
+      b += ldb;
+      ORTCONV_UNROLL
+      for (int r = 0; r + 4 <= R; r += 4) {
+        const float32x4_t ar = vld1q_f32(a + r);
+        acc[r][0] = vfmaq_laneq_f32(acc[r][0], b0, ar, 0);
+        acc[r][1] = vfmaq_laneq_f32(acc[r][1], b1, ar, 0);
+        acc[r + 1][0] = vfmaq_laneq_f32(acc[r + 1][0], b0, ar, 1);
+        acc[r + 1][1] = vfmaq_laneq_f32(acc[r + 1][1], b1, ar, 1);
+        acc[r + 2][0] = vfmaq_laneq_f32(acc[r + 2][0], b0, ar, 2);
+        acc[r + 2][1] = vfmaq_laneq_f32(acc[r + 2][1], b1, ar, 2);
+        acc[r + 3][0] = vfmaq_laneq_f32(acc[r + 3][0], b0, ar, 3);
+        acc[r + 3][1] = vfmaq_laneq_f32(acc[r + 3][1], b1, ar, 3);
+      }
+      ORTCONV_UNROLL
+      for (int r = R / 4 * 4; r < R; ++r) {
+        acc[r][0] = vfmaq_n_f32(acc[r][0], b0, a[r]);
+        acc[r][1] = vfmaq_n_f32(acc[r][1], b1, a[r]);
+      }
+      if (--tap_left == 0 && left > 1) {
+        b = g.b + *++tap + n0;
+        tap_left = g.k;
+      }
     }
     ORTCONV_UNROLL
-    for (int r = R / 4 * 4; r < R; ++r) {
-      acc[r][0] = vfmaq_n_f32(acc[r][0], b0, a[r]);
-      acc[r][1] = vfmaq_n_f32(acc[r][1], b1, a[r]);
+    for (int r = 0; r < R; ++r) {
+      float* c = g.c[r] + n0;
+      vst1q_f32(c, accumulate ? vaddq_f32(acc[r][0], vld1q_f32(c)) : acc[r][0]);
+      vst1q_f32(c + 4, accumulate ? vaddq_f32(acc[r][1], vld1q_f32(c + 4)) : acc[r][1]);
     }
-    if (--tap_left == 0 && left > 1) {
-      b = g.b + *++tap + n0;
-      tap_left = g.k;
-    }
-  }
-  ORTCONV_UNROLL
-  for (int r = 0; r < R; ++r) {
-    float* c = g.c[r] + n0;
-    vst1q_f32(c, g.accumulate ? vaddq_f32(acc[r][0], vld1q_f32(c)) : acc[r][0]);
-    vst1q_f32(c + 4, g.accumulate ? vaddq_f32(acc[r][1], vld1q_f32(c + 4)) : acc[r][1]);
   }
 }
 

@@ -1,4 +1,5 @@
 // Every GEMM kernel this CPU has: all row counts, column counts, taps and both ways to store, against a naive sum.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -28,7 +29,7 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   const std::vector<T> before = c;
   std::vector<T*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
-  kernel.run({rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), accumulate});
+  kernel.run({rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate});
   ++checked;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < cols; ++n) {
@@ -56,6 +57,36 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   }
 }
 
+// A sum in pieces is what calls of one piece each give.
+template <class T>
+void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols) {
+  constexpr int64_t kDepth = 33, kPiece = 5;
+  std::mt19937 random(2);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  std::vector<T> a(kDepth * rows), b(kDepth * cols), c[2];
+  for (std::vector<T>* v : {&a, &b}) {
+    for (T& x : *v) x = uniform(random);
+  }
+  std::vector<T*> c_rows[2];
+  for (int way = 0; way < 2; ++way) {
+    c[way].resize(rows * cols);
+    for (int64_t r = 0; r < rows; ++r) c_rows[way].push_back(c[way].data() + r * cols);
+  }
+  const int64_t no_offset = 0;
+  kernel.run({rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, cols, c_rows[0].data(), kPiece, false});
+  for (int64_t k = 0; k < kDepth; k += kPiece) {
+    const int64_t depth = std::min(kPiece, kDepth - k);
+    kernel.run({rows, cols, 1, depth, a.data() + k * rows, b.data() + k * cols, &no_offset, cols, c_rows[1].data(),
+                kDepth, k > 0});
+  }
+  ++checked;
+  if (c[0] != c[1]) {
+    ++failures;
+    std::printf("FAIL %s rows %ld cols %ld: other pieces\n", kernel.name, static_cast<long>(rows),
+                static_cast<long>(cols));
+  }
+}
+
 template <class T>
 void check_all(const BasicGemmKernel<T>& kernel) {
   for (int64_t rows = 1; rows <= kernel.mr; ++rows) {
@@ -65,6 +96,7 @@ void check_all(const BasicGemmKernel<T>& kernel) {
           for (const bool accumulate : {false, true}) check(kernel, rows, cols, taps, k, accumulate);
         }
       }
+      check_pieces(kernel, rows, cols);
     }
   }
   std::printf("%s\n", kernel.name);

@@ -105,6 +105,7 @@ bool choose(Op op, const ConvProblem& full, const ArchFlags& arch, Windows* wind
   for (const Windows w : {Windows::kShared, Windows::kSeparate}) {
     Plan plan{};
     if (!plan_sizes(op, full, w, arch, &plan)) continue;
+    if (arch.winograd == Winograd::kWhereFaster && !plan.exact_enough) continue;
     const Work work = work_of(plan, full, arch);
     const double time = cost(work);
     if (found && time >= least) continue;

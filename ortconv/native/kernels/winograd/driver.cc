@@ -8,8 +8,7 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
-// Products that are summed one after the other; the sums of such runs are then added up. It makes up for what the
-// transforms add to the error.
+// Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
 constexpr int64_t kDepth = 32;
 // Weights, in floats, that a run finds in no cache of a core's own.
 constexpr int64_t kFarWeights = 1 << 19;
@@ -56,7 +55,7 @@ const float* multiply(const Run& run, const Unit& unit, const float* weights, in
         for (int64_t c0 = 0; c0 < plan.ic; c0 += kDepth) {
           const int64_t depth = std::min(kDepth, plan.ic - c0);
           plan.gemm->run({rows, columns, 1, depth, a + c0 * rows, b + c0 * geo.columns, &no_offset, geo.columns, c,
-                          c0 > 0, far_weights});
+                          plan.piece, c0 > 0, far_weights});
         }
       }
     }

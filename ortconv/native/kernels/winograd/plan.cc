@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/gemm/pieces.h"
+
 namespace ortconv::kernels::winograd {
 namespace {
 
@@ -111,6 +113,26 @@ void plan_families(const Plan& plan, Unit& unit) {
   }
 }
 
+// How the sums of products are formed, so that the error is no larger than that of an ordinary sum. The transforms take
+// sums apart again, which multiplies the (squared) error of these, and round themselves: as measured, and a little more
+// than the coefficients of the filters say.
+void plan_pieces(Plan& plan) {
+  constexpr double kShared = 1.6, kSeparate = 2, kRounding = 16;  // per axis
+  double growth = 1, rounding = 0;
+  int64_t taps = 1;
+  for (int a = 0; a < plan.ndims; ++a) {
+    const AxisPlan& axis = plan.axis[a];
+    taps *= axis.reach;
+    if (axis.reach == 1) continue;
+    growth *= axis.separate ? kSeparate : kShared;
+    rounding += kRounding;
+  }
+  const int64_t products = std::max<int64_t>(plan.ic, 1);
+  plan.piece = longest_piece(products, (usual_sum_error(plan.ic, taps) - rounding) / growth);
+  plan.exact_enough = plan.piece > 0;
+  if (!plan.exact_enough) plan.piece = best_piece(products);
+}
+
 }  // namespace
 
 void PlanDeleter::operator()(const Plan* plan) const { delete plan; }
@@ -142,6 +164,7 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, const ArchFlags& a
     plan->most_points = std::max(plan->most_points, unit.points);
     plan->most_products = std::max(plan->most_products, products);
   }
+  plan_pieces(*plan);
   const int64_t block_oc = std::clamp<int64_t>(kBlockRows / most_classes, 1, plan->oc);
   plan->num_blocks = (plan->oc + block_oc - 1) / block_oc;
   plan->gemm = &get_gemm_kernel(arch);

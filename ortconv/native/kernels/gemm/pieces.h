@@ -1,0 +1,61 @@
+// How far a sum of products goes before what it has is put aside, so that its error stays small.
+//
+// Every addition rounds, by an error in proportion to the sum so far. For n products of random sign the expected square
+// of the error of their sum is therefore in proportion to
+//     n * n              when they are added one after the other, and to
+//     n * (m + n / m)    when pieces of m are, and then the sums of the pieces.
+// What follows leaves out the factor n.
+//
+// The measure is what transposed convolution by matrix products does, as ONNX Runtime has it: the channels of one tap
+// in blocks of 128, one block after the other, then tap after tap. Nothing here may have a larger error, nor cost time
+// for a smaller one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ortconv::kernels {
+
+inline double sum_error(int64_t products, int64_t piece) {
+  return static_cast<double>(piece) + static_cast<double>(products) / static_cast<double>(piece);
+}
+
+// That of the measure.
+inline double usual_sum_error(int64_t channels, int64_t taps) {
+  constexpr int64_t kBlock = 128;
+  return sum_error(channels * taps, std::clamp<int64_t>(channels, 1, kBlock));
+}
+
+// The longest pieces whose error is at most `most`; zero: there are none.
+inline int64_t longest_piece(int64_t products, double most) {
+  if (sum_error(products, products) <= most) return products;
+  for (int64_t piece = 128; piece >= 4; piece /= 2) {
+    if (piece < products && sum_error(products, piece) <= most) return piece;
+  }
+  return 0;
+}
+
+// Those with the least error, about.
+inline int64_t best_piece(int64_t products) {
+  int64_t piece = 4;
+  while (piece < 128 && 2 * piece * piece <= products) piece *= 2;
+  return piece;
+}
+
+// Those of an ordinary sum. A tenth below the measure, which is an expectation; a single chain can only be as good.
+inline int64_t piece_length(int64_t channels, int64_t taps) {
+  const int64_t products = std::max<int64_t>(channels * taps, 1);
+  const double usual = usual_sum_error(channels, taps);
+  if (sum_error(products, products) <= usual) return products;
+  const int64_t piece = longest_piece(products, 0.9 * usual);
+  return piece > 0 ? piece : best_piece(products);
+}
+
+// Steps that are summed one after the other where floats are multiplied in parts (see kernels/parts): a step sums 32
+// products at a time, for each of six pairs of parts, and adds the six to what there is.
+inline int64_t parts_piece_length(int64_t channels, int64_t taps) {
+  constexpr double kWithin = 18, kPerStep = 6;
+  return std::max<int64_t>(1, static_cast<int64_t>((0.8 * usual_sum_error(channels, taps) - kWithin) / kPerStep));
+}
+
+}  // namespace ortconv::kernels
