@@ -8,7 +8,7 @@ The spec pages and OpenVINO's CPU plugin differ in two ways, and ``--semantics``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,12 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 
+__all__ = ["RULES", "AutoPad", "explicit_pads", "window_of"]
+
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+
+RULES: Mapping[str, Rule] = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
+"""What the values of auto_pad that depend on sizes are called here."""
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _SATURATING = {ir.DataType.INT8: (-128, 127), ir.DataType.UINT8: (0, 255)}
@@ -134,10 +139,9 @@ def _convolution(
     dilations: Ints,
     auto_pad: AutoPad,
 ) -> ir.Value:
-    window = _window(data, filter, strides, dilations, groups)
-    begin, end = _explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
-    rules: dict[str, Rule] = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
-    rule = rules.get(auto_pad, "NOTSET")
+    window = window_of(data, filter, strides, dilations, groups)
+    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
+    rule = RULES.get(auto_pad, "NOTSET")
 
     def emit(x: ir.Value, w: ir.Value) -> ir.Value:
         return conv(b, x, w, None, window, Layout.ncx(window.rank), rule=rule, begin=begin, end=end)
@@ -158,9 +162,9 @@ def _backprop(
     auto_pad: AutoPad,
     output_padding: Ints,
 ) -> ir.Value:
-    window = _window(data, filter, strides, dilations, groups)
+    window = window_of(data, filter, strides, dilations, groups)
     runtime = b.options.semantics == "runtime"
-    begin, end = _explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
+    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
     extra = _per_axis("output_padding", output_padding, window.rank, 0, None if runtime else 0)
     layout = Layout.ncx(window.rank)
     if output_shape is None:
@@ -277,7 +281,13 @@ def _grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Valu
     return groups, merge_axes(b, filter)
 
 
-def _window(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:
+def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:
+    """Returns how the kernel moves.
+
+    Raises:
+        ShapeError: A rank or size is out of range.
+        UnsupportedAttributeError: An attribute is.
+    """
     shape = data.shape if data.shape is not None else filter.shape
     if shape is None:
         raise ShapeError("data", None, "the rank must be known.")
@@ -290,9 +300,14 @@ def _window(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, gr
     return Window(_per_axis("strides", strides, rank, 1, 1), _per_axis("dilations", dilations, rank, 1, 1), groups)
 
 
-def _explicit_pads(
+def explicit_pads(
     b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPad, *, negative_end: bool
 ) -> tuple[Ints, Ints]:
+    """Returns begin and end paddings; zeros where auto_pad says something else.
+
+    Raises:
+        UnsupportedAttributeError: They do not fit the window, or are negative where they must not be.
+    """
     begin = _per_axis("pads_begin", pads_begin, window.rank, 0, 0)
     end = _per_axis("pads_end", pads_end, window.rank, 0, None if negative_end else 0)
     if auto_pad == "explicit":
