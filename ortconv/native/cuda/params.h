@@ -142,5 +142,19 @@ struct Gather {
   int icg, groups, chunks, ndims;
 };
 
+// Groups of few channels. A unit is a segment of a row: of the positions of the last axis, for one output place on the
+// axes before it. On each axis tap k = phase + i * tap_step reads src at `first - i * dilation` or, in a convolution,
+// `first + i * dilation`.
+struct Depthwise {
+  Problem problem;
+  int position_first, positions;  // of the last axis
+  int segments, segment_positions;
+  long long rows;     // of an image
+  long long units;    // of an image
+  int blocks;         // that share the units of an image and a channel or 32 channels
+  int channel_tiles;  // of an image
+  int taps;           // of all axes
+};
+
 }  // namespace cuda
 }  // namespace ortconv

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/depthwise_plan.h"
 #include "cuda/describe.h"
 #include "cuda/gemm_plan.h"
 
@@ -28,13 +29,22 @@ Launch direct(DataType dtype, kernels::Op op, const ConvProblem& problem, const 
 
 WeightPlan plan_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
                         const Options& options) {
+  if (is_depthwise(op, problem)) return {};
   return plan_gemm_weights(dtype, op, problem, device, options);
 }
 
 Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
               bool packed, bool bias) {
   Plan plan;
-  if (count_outputs(problem) == 0 || plan_gemm(dtype, op, problem, device, options, packed, bias, &plan)) return plan;
+  if (count_outputs(problem) == 0) return plan;
+  if (is_depthwise(op, problem)) {
+    if (const auto launch = plan_depthwise(dtype, op, problem, device, bias)) {
+      plan.launches.push_back(*launch);
+      return plan;
+    }
+  } else if (plan_gemm(dtype, op, problem, device, options, packed, bias, &plan)) {
+    return plan;
+  }
   plan.launches.push_back(direct(dtype, op, problem, device, bias));
   return plan;
 }

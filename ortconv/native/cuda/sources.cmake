@@ -19,6 +19,7 @@ set(ORTCONV_CUDA_SOURCES
   ${cuda_dir}/plan.cc
   ${cuda_dir}/products.cc
   ${cuda_dir}/describe.cc
+  ${cuda_dir}/depthwise_plan.cc
   ${cuda_dir}/gemm_plan.cc
   ${cuda_dir}/tiling.cc
   ${cuda_dir}/source.cc

@@ -153,6 +153,17 @@ TEST(random_problems) {
   EXPECT(taken > cases / 2, "only ", taken, " cases were taken");
 }
 
+// Memory order [mb, x..., c] for X and Y.
+void make_channels_last(Case* c) {
+  const int ndims = c->attributes.ndims();
+  for (auto* perm : {&c->attributes.x_perm, &c->attributes.y_perm}) {
+    *perm = {0, ndims + 1};
+    for (int axis = 0; axis < ndims; ++axis) perm->push_back(axis + 1);
+  }
+  const Shape x = c->x;
+  for (int axis = 0; axis < ndims + 2; ++axis) c->x[c->attributes.x_perm[axis]] = x[axis];
+}
+
 // Channels and positions for many tiles and steps, and for splits of the sum.
 TEST(wide_problems) {
   const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
@@ -174,17 +185,7 @@ TEST(wide_problems) {
       c.w.push_back(maker.draw(0, 1) == 0 ? a.strides[axis] * maker.draw(1, 2) : maker.draw(1, 4));
       a.pads[axis] = maker.draw(0, 1);
     }
-    if (channels_last) {
-      for (auto* perm : {&a.x_perm, &a.y_perm}) {
-        perm->clear();
-        perm->push_back(0);
-        perm->push_back(ndims + 1);
-        for (int axis = 0; axis < ndims; ++axis) perm->push_back(axis + 1);
-      }
-      Shape x(ndims + 2);
-      for (int axis = 0; axis < ndims + 2; ++axis) x[a.x_perm[axis]] = c.x[axis];
-      c.x = x;
-    }
+    if (channels_last) make_channels_last(&c);
     if (maker.draw(0, 2) == 0) a.activation = {0.25f, -60.0f, 120.0f};
     const DataType dtype = kTypes[maker.draw(0, 2)];
     Setting setting = draw_setting(maker);
@@ -194,6 +195,43 @@ TEST(wide_problems) {
     } catch (const Error& error) {
       EXPECT(false, c.describe(), ": ", error.what());
     }
+  }
+}
+
+TEST(depthwise_problems) {
+  const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
+  const int cases = more != nullptr ? std::atoi(more) / 4 : 50;
+  CaseMaker maker(13);
+  for (int i = 0; i < cases; ++i) {
+    const int ndims = static_cast<int>(maker.draw(1, 3));
+    const bool transposed = maker.draw(0, 3) != 0;
+    Case c;
+    ConvAttributes& a = c.attributes = test::attributes(transposed ? ConvOp::kConvTranspose : ConvOp::kConv, ndims);
+    a.group = maker.draw(2, 70);
+    const int64_t icg = maker.draw(1, 2), ocg = maker.draw(1, 2);
+    c.x = {maker.draw(1, 2), a.group * icg};
+    c.w = transposed ? Shape{a.group * icg, ocg} : Shape{a.group * ocg, icg};
+    for (int axis = 0; axis < ndims; ++axis) {
+      c.x.push_back(ndims == 1 ? maker.draw(20, 200) : maker.draw(3, ndims == 2 ? 12 : 5));
+      a.strides[axis] = maker.draw(1, axis == 0 ? 11 : 3);
+      a.dilations[axis] = a.strides[axis] == 1 || !transposed ? maker.draw(1, 3) : 1;
+      c.w.push_back(maker.draw(1, axis == 0 ? 9 : 3));
+      a.pads[axis] = maker.draw(0, 3);
+      a.pads[ndims + axis] = maker.draw(0, 1);
+    }
+    if (maker.draw(0, 1) == 0) make_channels_last(&c);
+    if (maker.draw(0, 2) == 0) a.activation = {0.25f, -6.0f, 12.0f};
+    const DataType dtype = kTypes[maker.draw(0, 2)];
+    const Setting setting = draw_setting(maker);
+    ConvProblem p;
+    try {
+      p = c.problem(dtype);
+    } catch (const Error&) {
+      continue;  // a kernel larger than its input
+    }
+    const Plan plan = plan_run(dtype, c.op(), p, setting.device, setting.options, false, c.bias);
+    EXPECT(plan.launches.empty() || plan.launches[0].function == "depthwise", c.describe());
+    check(maker, c, dtype, p, setting);
   }
 }
 

@@ -1,0 +1,83 @@
+#include "cuda/depthwise_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "cuda/describe.h"
+
+namespace ortconv::cuda {
+namespace {
+
+constexpr int64_t kMostChannels = 2;  // of a group, on either side
+constexpr int64_t kMostWeightBytes = 48 << 10;
+constexpr int64_t kMostCoordinate = int64_t{1} << 28;
+constexpr int64_t kMostPhases = 8;  // that a thread computes at once
+constexpr int64_t kLanes = 32, kThreads = 128, kWarps = kThreads / kLanes;
+constexpr int64_t kBlocksPerMultiprocessor = 16;
+
+int64_t count_taps(const ConvProblem& p) {
+  int64_t taps = 1;
+  for (int a = 0; a < p.ndims; ++a) taps *= std::min(p.ker[a], kMostCoordinate);
+  return taps;
+}
+
+}  // namespace
+
+bool is_depthwise(kernels::Op op, const ConvProblem& p) {
+  if (p.ic == 0 || p.oc == 0 || p.g == 1 || p.ic / p.g > kMostChannels || p.oc / p.g > kMostChannels) return false;
+  double bytes = static_cast<double>(p.ic / p.g * kLanes) * sizeof(float);
+  for (int a = 0; a < p.ndims; ++a) {
+    // Taps k of one phase are then a stride apart.
+    if (op == kernels::Op::kConvTranspose && p.stride[a] != 1 && p.dilation[a] != 1) return false;
+    if (p.stride[a] > kMostCoordinate || p.dilation[a] > kMostCoordinate / p.ker[a]) return false;
+    bytes *= static_cast<double>(p.ker[a]);
+  }
+  return bytes <= kMostWeightBytes;
+}
+
+std::optional<Launch> plan_depthwise(DataType dtype, kernels::Op op, const ConvProblem& p, const Device& device,
+                                     bool bias) {
+  const bool transposed = op == kernels::Op::kConvTranspose;
+  const int last = p.ndims - 1;
+  Depthwise params{};
+  params.problem = describe(op, p);
+  params.rows = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    for (int64_t number : {p.src_size[a], p.dst_size[a], p.pad[a], p.stride[a] * p.dst_size[a]}) {
+      if (number > kMostCoordinate) return std::nullopt;
+    }
+    if (a < last) params.rows *= p.dst_size[a];
+  }
+  const int64_t first = transposed ? p.pad[last] / p.stride[last] : 0;
+  const int64_t end = transposed ? (p.dst_size[last] - 1 + p.pad[last]) / p.stride[last] + 1 : p.dst_size[last];
+  const bool dst_channels = p.dst_c == 1 && p.src_c == 1;
+  const int64_t tile_channels = dst_channels ? kLanes : 1;
+  params.position_first = static_cast<int>(first);
+  params.positions = static_cast<int>(end - first);
+  params.segment_positions = dst_channels ? 16 : 4 * kLanes;
+  params.segments = static_cast<int>(ceil_div(params.positions, params.segment_positions));
+  params.units = params.rows * params.segments;
+  params.channel_tiles = static_cast<int>(ceil_div(p.oc, tile_channels));
+  params.taps = static_cast<int>(count_taps(p));
+
+  const int64_t tiles = p.mb * params.channel_tiles;
+  if (p.mb > kMostCoordinate || p.oc > kMostCoordinate || tiles > kMostCoordinate) return std::nullopt;
+  const int64_t enough = ceil_div(device.multiprocessors * kBlocksPerMultiprocessor, tiles);
+  params.blocks = static_cast<int>(std::clamp<int64_t>(ceil_div(params.units, kWarps), 1, enough));
+
+  const int64_t phases = transposed ? std::min(p.stride[last], kMostPhases) : 1;
+  Launch launch;
+  launch.program = {
+      "depthwise",
+      {option("ACTIVATE", !p.activation.is_identity()), option("AXES", p.ndims), option("DST_CHANNELS", dst_channels),
+       option("ELEMENT", element_of(dtype)), option("PHASES", phases)}};
+  launch.function = "depthwise";
+  launch.grid[0] = static_cast<uint32_t>(tiles * params.blocks);
+  launch.block[0] = kThreads;
+  launch.shared_bytes = static_cast<size_t>(params.taps * (p.ic / p.g) * tile_channels) * sizeof(float);
+  set_params(params, &launch);
+  add_problem_pointers(offsetof(Depthwise, problem), bias, &launch);
+  return launch;
+}
+
+}  // namespace ortconv::cuda
