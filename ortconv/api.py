@@ -184,7 +184,7 @@ def convert(
         source: Path of an OpenVINO IR (``.xml``, its ``.bin`` beside it) or of a oneDNN Graph JSON file; or an
             ``openvino.Model``; or an `ortconv.onednn.Graph`.
         semantics: "spec" follows the source's spec pages, "runtime" reproduces the numbers of the source's own library
-            where the two differ.
+            where the two differ on the convolution family. All other OpenVINO ops follow the library under both.
         target: "auto" emits standard ONNX nodes where they are exact and ONNX Runtime's CPU provider runs them, and
             nodes of the domain ``org.ortconv`` with function bodies otherwise; "onnx" emits standard nodes only;
             "plugin" emits our nodes wherever they apply.

@@ -15,7 +15,7 @@ from ortconv.errors import NodeRef
 from ortconv.folding import fold
 from ortconv.simplification import simplified
 from ortconv.sizes import Sizes, of_constant, of_shape, propagate
-from ortconv.source import SourceGraph, SourceNode
+from ortconv.source import SourceGraph, SourceNode, SourceValue
 
 __all__ = ["Body", "Builder", "Ints", "Options", "Semantics", "Step", "Target"]
 
@@ -32,7 +32,8 @@ class Options:
     """What the user asked for.
 
     Attributes:
-        semantics: Follow the spec pages, or reproduce the source's own library where the two differ.
+        semantics: Follow the spec pages, or reproduce the source's own library where the two differ; see
+            `ortconv.convert`.
         target: Which nodes may be emitted; see `ortconv.convert`.
         opset: Version of the ai.onnx opset to emit.
 
@@ -107,6 +108,7 @@ class Builder:
         options: What the user asked for.
         steps: What became of each source node.
         nodes: The nodes of the outermost graph.
+        returned: What the source returns.
         inline: Lowers a body of the source in the current graph; takes the values of its inputs and returns those of
             its outputs. Set by the driver.
     """
@@ -115,6 +117,7 @@ class Builder:
         self.options = options
         self.steps: list[Step] = []
         self.nodes: list[ir.Node] = []
+        self.returned: frozenset[SourceValue] = frozenset()
         self.inline: Callable[[SourceGraph, Sequence[ir.Value]], tuple[ir.Value, ...]]
         self._open = [self.nodes]
         self._names: set[str] = set()

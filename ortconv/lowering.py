@@ -51,6 +51,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     """
     builder = Builder(options)
     driver = _Driver(registry, builder)
+    builder.returned = frozenset(output.value for output in source.outputs)
     builder.inline = driver.inline
     values = _Values(source, builder)
     driver.run(source, values, progress)

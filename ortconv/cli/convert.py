@@ -48,7 +48,9 @@ class _Job:
     help="Write DIR/STEM.onnx for each source; DIR is made if need be.",
 )
 @options.semantics(
-    "spec", "spec: the source's spec pages (default). runtime: the numbers of its own library, where they differ."
+    "spec",
+    "Of convolutions, where the two differ. spec: the source's pages (default). runtime: the numbers of its own "
+    "library. All other OpenVINO ops follow the library.",
 )
 @click.option(
     "--target",

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnxruntime
 import openvino
@@ -15,6 +16,7 @@ from openvino import opset1
 from ortconv.api import Conversion, conversion
 from ortconv.builder import Semantics
 from ortconv.errors import ConversionError, ConversionErrors
+from ortconv.session import InferenceSession
 
 __all__ = [
     "Feed",
@@ -97,10 +99,49 @@ _CONFIGURATION = {
 }
 
 
+_ELEMENTS = {
+    np.dtype(ml_dtypes.bfloat16): (openvino.Type.bf16, np.uint16),
+    np.dtype(ml_dtypes.float8_e4m3fn): (openvino.Type.f8e4m3, np.uint8),
+    np.dtype(ml_dtypes.float8_e5m2): (openvino.Type.f8e5m2, np.uint8),
+    np.dtype(ml_dtypes.int4): (openvino.Type.i4, None),
+    np.dtype(ml_dtypes.uint4): (openvino.Type.u4, None),
+}
+"""Types that numpy lacks: OpenVINO's, and the type of the same bits; None where two elements share a byte."""
+
+
 def run_openvino(model: openvino.Model, feeds: Sequence[Feed]) -> list[list[np.ndarray]]:
     """Runs a model on OpenVINO's CPU plugin, computing in float32; one list of outputs per feed."""
-    compiled = _core().compile_model(model, "CPU", _CONFIGURATION)
-    return [[np.array(array) for array in compiled(list(feed)).values()] for feed in feeds]
+    request = _core().compile_model(model, "CPU", _CONFIGURATION).create_infer_request()
+    results = []
+    for feed in feeds:
+        request.infer([_tensor(array) for array in feed])
+        results.append([_array(tensor) for tensor in request.output_tensors])
+    return results
+
+
+def _tensor(array: np.ndarray) -> np.ndarray | openvino.Tensor:
+    if array.dtype not in _ELEMENTS:
+        return array
+    element, bits = _ELEMENTS[array.dtype]
+    if bits is not None:
+        return openvino.Tensor(np.ascontiguousarray(array).view(bits), array.shape, element)
+    flat = array.astype(np.int8).ravel().view(np.uint8) & 15
+    low, high = flat[0::2], np.zeros_like(flat[0::2])
+    high[: flat.size // 2] = flat[1::2]
+    return openvino.Tensor(low | high << 4, array.shape, element)
+
+
+def _array(tensor: openvino.Tensor) -> np.ndarray:
+    """Returns a copy of a tensor's data."""
+    for dtype, (element, bits) in _ELEMENTS.items():
+        if tensor.element_type == element:
+            shape = list(tensor.shape)
+            if bits is not None:
+                return np.array(tensor.data).view(dtype).reshape(shape)
+            packed = np.array(tensor.data).ravel().view(np.uint8)
+            nibbles = np.stack([packed & 15, packed >> 4], axis=1).ravel()[: int(np.prod(shape))].astype(np.int8)
+            return np.where(nibbles > np.iinfo(dtype).max, nibbles - 16, nibbles).astype(dtype).reshape(shape)
+    return np.array(tensor.data)
 
 
 def run_onnx(converted: Conversion, feeds: Sequence[Feed]) -> list[list[np.ndarray]]:
@@ -108,9 +149,8 @@ def run_onnx(converted: Conversion, feeds: Sequence[Feed]) -> list[list[np.ndarr
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        converted.to_proto().SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    model = converted.to_proto().SerializeToString()
+    session = InferenceSession(model, options, providers=["CPUExecutionProvider"], backend="none")
     names = [each.name for each in session.get_inputs()]
     return [list(session.run(None, dict(zip(names, feed, strict=True)))) for feed in feeds]
 
@@ -122,16 +162,17 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, bound: float, what: s
         actual: What was computed.
         expected: What is right.
         bound: Largest difference allowed, in units of the last place of the largest finite magnitude expected; integers
-            and booleans must be equal whatever the bound.
+            and booleans, and floats of eight bits, must be equal whatever the bound.
         what: Shown when it fails.
     """
     assert actual.dtype == expected.dtype, f"{what}: type {actual.dtype}, expected {expected.dtype}"
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
-    if actual.dtype.kind in "iub" or bound == 0:
-        np.testing.assert_array_equal(actual, expected, err_msg=what)
+    if actual.dtype.kind in "iub" or actual.dtype.itemsize == 1 or bound == 0:
+        wide = [each.astype(np.float32) if each.dtype in _ELEMENTS else each for each in (actual, expected)]
+        np.testing.assert_array_equal(*wide, err_msg=what)
         return
     finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
-    unit = float(np.finfo(np.float32 if actual.dtype == np.float64 else actual.dtype).eps)
+    unit = float(ml_dtypes.finfo(np.float32 if actual.dtype == np.float64 else actual.dtype).eps)
     largest = float(finite.max(initial=0.0))
     np.testing.assert_allclose(
         actual.astype(np.float64), expected.astype(np.float64), rtol=0, atol=bound * unit * largest, err_msg=what
@@ -182,7 +223,8 @@ def model_of(
     for index, arrays in enumerate(zip(*feeds, strict=True)):
         shape = [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(a.shape for a in arrays), strict=True)]
         declared = shape if shapes is None else list(shapes[index])
-        parameters.append(opset1.parameter(declared, dtype=openvino.Type(arrays[0].dtype)))
+        element, _ = _ELEMENTS.get(arrays[0].dtype, (None, None))
+        parameters.append(opset1.parameter(declared, dtype=element or openvino.Type(arrays[0].dtype)))
     built = build(*parameters)
     outputs = list(built) if isinstance(built, list | tuple) else [built]
     return openvino.Model([_output(output) for output in outputs], parameters)

@@ -1,21 +1,21 @@
 """Elementwise ops of two operands, and Select.
 
-Integers are computed in the declared type and wrap around, as OpenVINO's reference implementation does; the pages do
-not speak of overflow. OpenVINO's CPU plugin saturates sums, differences and products of 8-bit integers, and divides
-integers in float; ``--semantics runtime`` does the same.
+The pages do not speak of overflow. As in OpenVINO's CPU plugin, sums, differences, products and powers of 8-bit
+integers saturate, and quotients, rests and powers of integers are computed in float32 and truncated, so that a zero
+divisor gives a number. Wider integers wrap around in their own type, where the plugin has 32 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
 from ortconv.converters.openvino.ops.compression import dequantized
 from ortconv.converters.openvino.ops.types import (
-    FLOATS,
     INTEGERS,
     SIGNED,
     apply,
@@ -24,6 +24,8 @@ from ortconv.converters.openvino.ops.types import (
     require,
     saturated,
     saturates,
+    scalar,
+    truncated,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -42,6 +44,7 @@ _LOGICAL = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 _UNTIL = {"LogicalXor": 2}
 """Last version, where OpenVINO writes another than the first."""
 
+_F32 = ir.DataType.FLOAT
 _LARGEST_EXPONENT = 64
 
 
@@ -123,38 +126,48 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @_binary("Mod")
 def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Mod with fmod, whose sign is the dividend's; on signed integers the rest of a Div."""
+    """Mod; of floats the rest of a quotient rounded toward zero, which is the same by powers of two."""
+    if x.dtype not in INTEGERS:
+        divisor = b.array(y)
+        if divisor is not None and (np.abs(np.frexp(divisor.astype(np.float64))[0]) == 0.5).all():
+            return apply(b, "Mod", x, y, fmod=1)  # a quotient by a power of two is exact
+        kernels = ("Div", "Mod", "Mul", "Sub")
+        return compute(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y, kernels=kernels)
+    if not _divides(b, y):
+        return _in_single(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y)
     if x.dtype not in SIGNED:
-        return apply(b, "Mod", x, y, fmod=int(x.dtype in FLOATS))
+        return apply(b, "Mod", x, y)
     # ONNX Runtime's fmod of integers goes by way of doubles.
     return compute(b, lambda x, y: _rest(b, x, y, b.op("Div", x, y)), x, y, kernels=("Div", "Mul", "Sub"))
 
 
 @_binary("FloorMod")
 def _floor_mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Mod, whose sign is the divisor's; x - Floor(x / y) * y on floats."""
-    if x.dtype in INTEGERS:
+    """The rest of a Floor of the quotient, whose sign is the divisor's; Mod on integers with a known divisor."""
+    if x.dtype in INTEGERS and _divides(b, y):
         return apply(b, "Mod", x, y)
-    return compute(
-        b,
-        lambda x, y: _rest(b, x, y, b.op("Floor", b.op("Div", x, y))),
-        x,
-        y,
-        kernels=("Div", "Floor", "Mul", "Sub"),
-    )
+
+    def rest(x: ir.Value, y: ir.Value) -> ir.Value:
+        return _rest(b, x, y, b.op("Floor", b.op("Div", x, y)))
+
+    if x.dtype in INTEGERS:
+        return _in_single(b, rest, x, y)
+    return compute(b, rest, x, y, kernels=("Div", "Floor", "Mul", "Sub"))
 
 
 @_binary("Power")
 def _power(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Pow; repeated Mul of 64-bit integers with a constant exponent."""
-    if x.dtype not in (ir.DataType.INT64, ir.DataType.UINT64):
+    """Pow; on integers in float32 and truncated, but for repeated Mul of 64 bits with a constant exponent."""
+    if x.dtype not in INTEGERS:
         return apply(b, "Pow", x, y)
-    # ONNX Runtime's Pow of 64-bit integers goes by way of doubles; OpenVINO's CPU plugin has 32 bits.
     exponent = b.array(y)
-    if exponent is None or exponent.size != 1 or not 1 <= exponent.item() <= _LARGEST_EXPONENT:
-        b.warn("64-bit integers: powers beyond 2^53 are rounded; OpenVINO's CPU plugin keeps 32 bits")
-        wide = [b.cast(operand, ir.DataType.INT64) for operand in (x, y)]
-        return b.cast(b.typed(b.op("Pow", *wide), ir.DataType.INT64, None), dtype_of(x))
+    if (
+        dtype_of(x).bitwidth < 64
+        or exponent is None
+        or exponent.size != 1
+        or not 1 <= exponent.item() <= _LARGEST_EXPONENT
+    ):
+        return _in_single(b, lambda x, y: b.op("Pow", x, y), x, y)
     base = b.op("Expand", x, b.constant([1] * exponent.ndim)) if exponent.ndim else x
     result = _raised(b, base, int(exponent.item()))
     return b.op("Identity", x) if result is x else result
@@ -171,25 +184,25 @@ def divide(
     auto_broadcast: AutoBroadcast = "numpy",
     auto_broadcast_auto_broadcast_axis: int = -1,
 ) -> ir.Value:
-    """Div; on signed integers with the quotient rounded down (m_pythondiv) or toward zero."""
+    """Div; of integers by what is not a constant in float32, and truncated whatever m_pythondiv is."""
     x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
-    if x.dtype not in SIGNED:
+    if x.dtype not in INTEGERS:
         return apply(b, "Div", x, y)
-    b.warn("OpenVINO's CPU plugin divides integers in float32 and truncates; the page rounds the quotient down")
-    if b.options.semantics == "runtime":
-        quotient = b.op("Div", b.cast(x, ir.DataType.FLOAT), b.cast(y, ir.DataType.FLOAT))
-        truncated = b.typed(b.op("Cast", quotient, to=int(ir.DataType.INT32)), ir.DataType.INT32, None)
-        return b.cast(truncated, dtype_of(x))
-    if not m_pythondiv:
+    if x.dtype in SIGNED and m_pythondiv:
+        b.warn("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
+    rounds = dtype_of(x).bitwidth == 8 and not all(
+        value.shape is not None and value.shape.is_static() for value in (x, y)
+    )
+    if rounds:
+        b.warn("OpenVINO's CPU plugin is followed: quotients of 8 bits are rounded to the nearest in dynamic sizes")
+    if _divides(b, y) and not rounds:
         return apply(b, "Div", x, y)
 
-    def floored(x: ir.Value, y: ir.Value) -> ir.Value:
-        # Mod has the divisor's sign, the rest of a truncated quotient the dividend's: they differ where 1 is missing.
-        truncated = b.op("Div", x, y)
-        exact = b.op("Equal", _rest(b, x, y, truncated), b.op("Mod", x, y))
-        return b.op("Sub", truncated, b.op("Cast", b.op("Not", exact), to=int(dtype_of(x))))
+    def quotient(x: ir.Value, y: ir.Value) -> ir.Value:
+        exact = b.op("Div", x, y)
+        return b.op("Round", exact) if rounds else exact
 
-    return compute(b, floored, x, y, kernels=("Div", "Equal", "Mod", "Mul", "Sub"))
+    return _in_single(b, quotient, x, y)
 
 
 @REGISTRY.lowering("Select")
@@ -208,6 +221,22 @@ def select(
     then, otherwise = aligned(b, then, otherwise, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     _, mask = aligned(b, then, cond, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     return compute(b, lambda yes, no: b.op("Where", mask, yes, no), then, otherwise, kernels=("Where",), modular=True)
+
+
+def _divides(b: Builder, divisor: ir.Value) -> bool:
+    """Tells whether integers can be divided as such: by a constant without 0, or -1, which overflows."""
+    known = b.array(divisor)
+    return known is not None and not np.isin(known, (0, -1)).any()
+
+
+def _in_single(b: Builder, formula: Callable[[ir.Value, ir.Value], ir.Value], x: ir.Value, y: ir.Value) -> ir.Value:
+    """Emits a formula of integers in float32, truncated."""
+    return truncated(b, formula(b.cast(x, _F32), b.cast(y, _F32)), dtype_of(x))
+
+
+def _truncated(b: Builder, quotient: ir.Value, like: ir.Value) -> ir.Value:
+    """Rounds a float toward zero."""
+    return b.op("Sub", quotient, b.op("Mod", quotient, scalar(b, 1, like), fmod=1))
 
 
 def _rest(b: Builder, x: ir.Value, y: ir.Value, quotient: ir.Value) -> ir.Value:

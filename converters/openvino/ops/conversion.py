@@ -7,15 +7,18 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.compression import retyped
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, name, require
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, name, require, scalar
 from ortconv.converters.openvino.precision import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 
+_BOOL, _I8, _I32, _U8 = ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT32, ir.DataType.UINT8
+_F16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _INT4 = (ir.DataType.INT4, ir.DataType.UINT4)
 _INT4_OPSET = 21
-_FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)  # every number of theirs is one of float16
-_CONVERTIBLE = (*FLOATS, *INTEGERS, ir.DataType.BOOL)
+_FLOAT8 = {ir.DataType.FLOAT8E4M3FN: ("Greater", 464), ir.DataType.FLOAT8E5M2: ("GreaterOrEqual", 61440)}
+"""Floats of eight bits, every number of which is one of float16, and which float16 numbers are too large for them."""
+_CONVERTIBLE = (*FLOATS, *INTEGERS, _BOOL, *_INT4, *_FLOAT8)
 
 
 @REGISTRY.lowering("Convert")
@@ -33,8 +36,7 @@ def convert(b: Builder, data: ir.Value, /, *, destination_type: str) -> ir.Value
 def convert_like(b: Builder, data: ir.Value, like: ir.Value, /) -> ir.Value:
     """Cast to the type of the second input."""
     require(like, "like", _CONVERTIBLE)
-    assert like.dtype is not None
-    return _cast(b, data, like.dtype)
+    return _cast(b, data, dtype_of(like))
 
 
 @REGISTRY.lowering("ConvertPromoteTypes", since=14)
@@ -61,11 +63,75 @@ def identity(b: Builder, data: ir.Value, /) -> ir.Value:
 
 
 def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
-    require(data, "data", (*_CONVERTIBLE, *_INT4, *_FLOAT8))
-    if data.dtype in _INT4 and b.options.opset < _INT4_OPSET:
+    require(data, "data", _CONVERTIBLE)
+    own = dtype_of(data)
+    for dtype in (own, to):
+        if dtype in _INT4 and b.options.opset < _INT4_OPSET and not (dtype == own and b.array(data) is not None):
+            raise ConversionError(f"{name(dtype)} needs opset {_INT4_OPSET}; this is {b.options.opset}.")
+    if own == to:
+        return b.op("Cast", data, to=int(to))
+    if own in _INT4 and b.options.opset < _INT4_OPSET:
         array = b.array(data)
-        if array is None:
-            raise ConversionError(f"{name(data.dtype)} needs opset {_INT4_OPSET}; this is {b.options.opset}.")
-        data = b.constant(array.astype(np.int8))
+        assert array is not None
+        data, own = b.constant(array.astype(np.int8)), _I8
+    if own == _F64:
+        return _from_double(b, data, to)
+    return _from(b, data, to)
+
+
+def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     weights = retyped(b, data, to)
-    return b.op("Cast", data, to=int(to)) if weights is None else weights
+    if weights is not None:
+        return weights
+    own = dtype_of(data)
+    if to in _FLOAT8:
+        return _to_float8(b, data, to)
+    if to == _F64 and own in FLOATS and b.node.outputs[0] in b.returned:
+        b.warn("OpenVINO's CPU plugin is followed: returned infinities become the largest number of f32")
+        return _within_single(b, b.cast(data, _F64))
+    if to == _BOOL and own in FLOATS:  # a NaN is false for OpenVINO
+        return compute(
+            b,
+            lambda x: b.op("Greater", b.typed(b.op("Abs", x), x.dtype, None), scalar(b, 0, x)),
+            data,
+            kernels=("Abs", "Greater"),
+            result=_BOOL,
+        )
+    if to in _INT4 and own not in INTEGERS and own != _BOOL:  # ONNX Runtime would round and saturate
+        data = b.cast(data, _I32)
+    return b.op("Cast", data, to=int(to))
+
+
+def _from_double(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
+    """Casts f64, which OpenVINO's CPU plugin clamps where it is an input of the model; inside it computes in f32."""
+    if data.producer() is not None or data.const_value is not None:
+        return _from(b, data, to)
+    if to in FLOATS or to == _BOOL or to in _FLOAT8:
+        b.warn("OpenVINO's CPU plugin is followed: infinities become the largest number of f32")
+        return _from(b, b.cast(_within_single(b, data), _F32), to)
+    if to.bitwidth > 32 or to == ir.DataType.UINT32:
+        return _from(b, data, to)
+    b.warn("OpenVINO's CPU plugin is followed: f64 saturates, at 32 bits where the integers have more than 8")
+    holder = {4: _I8 if to == ir.DataType.INT4 else _U8, 8: to}.get(to.bitwidth, _I32)
+    info = np.iinfo(holder.numpy())
+    clipped = b.op("Clip", data, b.constant(info.min, np.float64), b.constant(info.max, np.float64))
+    return _from(b, b.typed(b.op("Cast", clipped, to=int(holder)), holder, None), to)
+
+
+def _within_single(b: Builder, data: ir.Value) -> ir.Value:
+    """Clamps f64 to what f32 holds."""
+    limit = float(np.finfo(np.float32).max)
+    return b.typed(b.op("Clip", data, b.constant(-limit), b.constant(limit)), _F64, data.shape)
+
+
+def _to_float8(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
+    """Casts by way of float16, as OpenVINO does; what is too large becomes an infinity, or NaN where there is none.
+
+    ONNX Runtime without saturation takes some of the numbers next to the largest for that, and others for NaN.
+    """
+    half = data if data.dtype == _F16 else b.cast(b.cast(data, _F32), _F16)
+    b.typed(half, _F16, data.shape)
+    compare, limit = _FLOAT8[to]
+    outside = b.op(compare, b.typed(b.op("Abs", half), _F16, None), scalar(b, limit, half))
+    factor = b.op("Where", outside, scalar(b, np.inf, half), scalar(b, 1, half))
+    return b.op("Cast", b.op("Mul", half, factor), to=int(to), saturate=0)

@@ -26,6 +26,8 @@ Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "s
 
 _PILLOW_COEFFICIENT = -0.5
 _LINEAR_AXES: dict[int, tuple[Ints, ...]] = {4: ((2, 3), (1, 2)), 5: ((2, 3, 4),)}
+_SMOOTHED_RANK = 5
+"""The one at which OpenVINO's CPU plugin smooths what shrinks."""
 _CUBIC_AXES: dict[int, tuple[Ints, ...]] = {2: ((0, 1),), 4: ((2, 3),)}
 
 
@@ -124,8 +126,8 @@ def interpolate_11(
     if mode == "bilinear_pillow" or mode == "bicubic_pillow":
         require(image, "image", (*FLOATS, *INTEGERS))
         if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT:
-            b.warn(f"OpenVINO's CPU plugin takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
-            cube_coeff = _PILLOW_COEFFICIENT if b.options.semantics == "runtime" else cube_coeff
+            b.warn(f"OpenVINO's CPU plugin is followed: it takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
+            cube_coeff = _PILLOW_COEFFICIENT
         return _pillow(
             b, padded, _pillow_target(b, padded, target), "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff
         )
@@ -152,15 +154,14 @@ def _interpolate(
     if mode == "cubic":
         return _resize(b, data, target, "cubic", coordinates, cubic_coeff_a=cube_coeff)
     if mode == "linear" and antialias and not _all(target, lambda scale: scale >= 1):
-        return _smoothed(b, data, target, coordinates)
+        if rank_of(data, "data") == _SMOOTHED_RANK:
+            return _smoothed(b, data, target, coordinates)
+        b.warn(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
     return _resize(b, data, target, "linear", coordinates)
 
 
 def _smoothed(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinates) -> ir.Value:
     """Emits linear interpolation with antialias where every axis shrinks or stays."""
-    b.warn("linear with antialias: OpenVINO's CPU plugin does not follow the page")
-    if b.options.semantics == "runtime":
-        raise UnsupportedAttributeError("antialias", True, "false under runtime semantics")
     if coordinates != "half_pixel" or not _all(target, lambda scale: scale <= 1):
         raise UnsupportedAttributeError(
             "antialias", True, "false, or half_pixel coordinates with scales known to be at most 1"
@@ -293,8 +294,8 @@ def _by_scales(b: Builder, value: ir.Value, axes: Ints, sizes: Sequence[int | No
     goals = [None if size is None else _scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
     for place, (size, goal) in enumerate(zip(sizes, goals, strict=True)):
         if size is not None and goal == size and scales[place] != 1:
-            b.warn(f"axis {axes[place]} keeps its size: OpenVINO's CPU plugin copies it; the page scales it")
-            scales[place] = 1.0 if b.options.semantics == "runtime" else scales[place]
+            b.warn(f"OpenVINO's CPU plugin is followed: axis {axes[place]}, whose size stays, is copied, not scaled")
+            scales[place] = 1.0
     exact = [
         size is not None and goal is not None and np.float32(goal / size) == np.float32(scale)
         for size, goal, scale in zip(sizes, goals, scales, strict=True)

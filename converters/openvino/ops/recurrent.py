@@ -277,8 +277,8 @@ def _sequence(
     longest = None if x.shape is None else x.shape[1]
     whole = known is not None and isinstance(longest, int) and set(known) == {longest}
     if not whole and not (x.shape is not None and x.shape.is_static()):
-        b.warn("sequence_lengths: OpenVINO's CPU plugin ignores them where a dim of x is dynamic; the page does not")
-        whole = b.options.semantics == "runtime"
+        b.warn("OpenVINO's CPU plugin is followed: it ignores sequence_lengths where a dim of x is dynamic")
+        whole = True
     counts = None if whole else b.cast(lengths, _I32)
     y, *last = _emit(b, op_type, b.typed(steps, x.dtype, None), weights, counts, first, attributes)
     states_last = [b.op("Transpose", state, perm=[1, 0, 2]) for state in last]

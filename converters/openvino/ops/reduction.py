@@ -26,10 +26,13 @@ from ortconv.converters.openvino.ops.types import (
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedTypeError
 
-_I64 = ir.DataType.INT64
+_I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
 _INT64_MAX = 2**63 - 1
+_WIDE_FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+_BEGINNINGS = {"ReduceMax": np.finfo(np.float32).min, "ReduceMin": np.finfo(np.float32).max}
+"""Where OpenVINO's CPU plugin begins: infinities of the other end, and nothing at all, become these. A minimum along
+axes that are known at run time only begins with infinity."""
 _NORMS = ("ReduceL1", "ReduceL2")
-_SUMS = ("ReduceL1", "ReduceProd", "ReduceSum")
 _LARGEST_PRODUCT = 64
 
 
@@ -46,6 +49,11 @@ def _register(
             result = _extreme_u64(b, onnx_op, data, axes, keep_dims)
         else:
             result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
+            if data.dtype in _WIDE_FLOATS and (
+                onnx_op == "ReduceMax" or (onnx_op == "ReduceMin" and b.array(axes) is not None)
+            ):
+                bound = b.constant(np.asarray(_BEGINNINGS[onnx_op]).astype(dtype_of(data).numpy()))
+                result = b.op(onnx_op.removeprefix("Reduce"), b.typed(result, data.dtype, None), bound)
         return result if keep_dims or b.array(axes) is not None else with_axes(b, result, data, axes, -1)
 
     lower.__doc__ = f"{onnx_op}; Identity for an empty list of axes."
@@ -67,29 +75,46 @@ def _extreme_u64(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_
 
 def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
     if onnx_op in _NORMS:
-        b.warn("axes is empty: OpenVINO's CPU plugin returns magnitudes; the page says identity")
-        if b.options.semantics == "runtime":
-            return apply(b, "Abs", data)
+        b.warn("OpenVINO's CPU plugin is followed: without axes it returns magnitudes; the page says identity")
+        return apply(b, "Abs", data)
     return b.op("Identity", data)
 
 
 def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     dtype = dtype_of(data)
+    if saturates(b, dtype):
+        return _integer_8(b, onnx_op, data, axes, keep_dims)
     if onnx_op == "ReduceL2":
         b.warn("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
         root = _reduce(b, onnx_op, b.cast(data, ir.DataType.FLOAT), axes, keep_dims)
         return b.op("Cast", root, to=int(dtype))
-    if onnx_op in _SUMS and saturates(b, dtype):
-        return saturated(b, _reduce(b, onnx_op, b.cast(data, ir.DataType.INT32), axes, keep_dims), dtype)
     inner = "ReduceSum" if onnx_op == "ReduceMean" else onnx_op
     wide = b.cast(data, _I64)
     if dtype.bitwidth < 64:
         total = _reduce(b, inner, wide, axes, keep_dims)
     else:
         total = _reduce_64(b, inner, data, wide, constant_ints(b, axes, "axes"), keep_dims)
-    if onnx_op != "ReduceMean":
-        return b.cast(total, dtype)
-    # The quotient is truncated, as in OpenVINO's CPU plugin; the page leaves it open.
+    return _mean(b, total, data, axes) if onnx_op == "ReduceMean" else b.cast(total, dtype)
+
+
+def _integer_8(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    """Reduces integers of 8 bits: what a mean or a root is made of saturates, too."""
+    dtype = dtype_of(data)
+    wide = b.cast(data, _I32)
+    if onnx_op in ("ReduceL1", "ReduceProd"):
+        return saturated(b, _reduce(b, onnx_op, wide, axes, keep_dims), dtype)
+    terms = b.typed(b.op("Mul", wide, wide), _I32, None) if onnx_op == "ReduceL2" else wide
+    total = b.typed(saturated(b, _reduce(b, "ReduceSum", terms, axes, keep_dims), dtype), dtype, None)
+    if onnx_op == "ReduceMean":
+        return _mean(b, total, data, axes)
+    return (
+        b.op("Cast", b.op("Sqrt", b.cast(total, ir.DataType.FLOAT)), to=int(dtype)) if onnx_op == "ReduceL2" else total
+    )
+
+
+def _mean(b: Builder, total: ir.Value, data: ir.Value, axes: ir.Value) -> ir.Value:
+    """Divides a sum by the number of its terms; truncated, as in OpenVINO's CPU plugin, which the page leaves open."""
+    dtype = dtype_of(data)
     sizes = b.op("Gather", b.op("Shape", data), int64_vector(b, axes))
     count = b.typed(b.op("ReduceProd", sizes, keepdims=0), _I64, None)
     divided = dtype if dtype == ir.DataType.UINT64 else _I64

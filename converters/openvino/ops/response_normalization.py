@@ -30,8 +30,8 @@ def lrn(
             "size", size, "odd numbers; OpenVINO's CPU plugin does not follow the page on others"
         )
     if bias != int(bias):
-        b.warn("bias has a fraction: OpenVINO's CPU plugin drops it")
-        bias = float(int(bias)) if b.options.semantics == "runtime" else bias
+        b.warn(f"OpenVINO's CPU plugin is followed: it takes {int(bias)} for bias = {bias}")
+        bias = float(int(bias))
     if along == [1] and rank == _RANK:
         return rounded(
             b,

@@ -32,6 +32,7 @@ __all__ = [
     "saturated",
     "saturates",
     "scalar",
+    "truncated",
     "type_for",
 ]
 
@@ -223,11 +224,20 @@ def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
-    """Tells whether sums and products of a type saturate under the chosen semantics, and warns where these differ."""
+    """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and says so."""
     if dtype not in (_I8, _U8):
         return False
-    b.warn(f"{name(dtype)} overflow: OpenVINO's CPU plugin saturates; the page leaves it open, so that it wraps")
-    return b.options.semantics == "runtime"
+    b.warn(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
+    return True
+
+
+def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Casts float32 to an integer as OpenVINO's CPU plugin does: 8 bits saturate, all others are the low bits of 32.
+
+    What 32 bits do not hold, NaN included, becomes the lowest number.
+    """
+    whole = b.typed(b.op("Cast", value, to=int(_I32)), _I32, None)
+    return saturated(b, whole, dtype) if dtype.bitwidth == 8 else b.cast(whole, dtype)
 
 
 def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:

@@ -8,10 +8,21 @@ from typing import Any, Literal
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, compute, dtype_of, require, rounded, scalar
+from ortconv.converters.openvino.ops.types import (
+    FLOATS,
+    INTEGERS,
+    apply,
+    compute,
+    dtype_of,
+    require,
+    rounded,
+    saturates,
+    scalar,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 
 _NUMERIC = {"Abs": "Abs", "Negative": "Neg", "Sign": "Sign"}
+_SATURATING = ("Abs", "Neg")
 _ROUNDING = {"Ceiling": "Ceil", "Floor": "Floor"}
 _FRACTIONAL = {
     1: ("Acos", "Asin", "Atan", "Cos", "Cosh", "Erf", "Exp", "Log", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
@@ -22,6 +33,8 @@ _FRACTIONAL = {
 
 def _register_numeric(op_type: str, onnx_op: str) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
+        if data.dtype == ir.DataType.INT8 and onnx_op in _SATURATING and saturates(b, data.dtype):
+            data = b.typed(b.op("Max", data, scalar(b, -127, data)), data.dtype, data.shape)
         return apply(b, onnx_op, data, modular=onnx_op == "Neg")
 
     lower.__doc__ = f"{onnx_op}."

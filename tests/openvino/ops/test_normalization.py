@@ -145,7 +145,6 @@ ROWS += [
         lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.5, 3),
         [[numbers(1, 6, 4, 4)]],
         16,
-        semantics="runtime",
     ),
 ]
 ROWS += [
