@@ -10,17 +10,13 @@ REGISTRY.refuse(
     "PagedAttentionExtension",
     reason="it works on the key-value cache of a server, which a model file does not hold",
 )
-REGISTRY.refuse("RandomUniform", "Multinomial", reason="its random numbers come from OpenVINO's own generator")
 REGISTRY.refuse("StringTensorPack", "StringTensorUnpack", reason="ONNX has no strings as bytes with offsets")
 REGISTRY.refuse("AUGRUCell", "AUGRUSequence", reason="it is internal to OpenVINO, and belongs to no opset")
 REGISTRY.refuse(
     "ExperimentalDetectronDetectionOutput",
-    "ExperimentalDetectronGenerateProposalsSingleImage",
     "ExperimentalDetectronPriorGridGenerator",
     "ExperimentalDetectronROIFeatureExtractor",
     "ExperimentalDetectronTopKROIs",
-    "GenerateProposals",
-    "Proposal",
     reason="no composition of ONNX ops has been found and tested that chooses the same boxes",
 )
 REGISTRY.refuse("RMS", "RoPE", reason="OpenVINO makes it when it compiles a model, and its reader does not take it")

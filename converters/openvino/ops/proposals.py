@@ -1,0 +1,453 @@
+"""Ops that propose regions: Proposal, GenerateProposals, ExperimentalDetectronGenerateProposalsSingleImage.
+
+Each moves anchors by predicted offsets, takes the best boxes and suppresses those that overlap better ones. The numbers
+are those of OpenVINO's CPU plugin: each step is rounded as there, so that boxes at a threshold fall on the same side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.ordered_suppression import unsuppressed
+from ortconv.converters.openvino.ops.ranking import partly_sorted
+from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import UnsupportedAttributeError
+
+_BOOL, _F32, _F64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.DOUBLE
+_I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
+_MOST_GROWTH = np.float32(math.log(1000 / 16))
+"""The logarithm of the largest factor by which GenerateProposals enlarges an anchor."""
+_FEWEST = 8
+"""With fewer boxes than this OpenVINO's CPU plugin reads memory that is not its own in Proposal."""
+
+Floats = tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Limits:
+    """How many boxes are looked at and left, and by which overlap one suppresses another."""
+
+    before: int
+    after: int
+    overlap: float
+    extra: int
+
+    @classmethod
+    def of(cls, names: tuple[str, str, str], before: int, after: int, overlap: float, extra: int) -> _Limits:
+        """Checks the attributes, whose names are given in this order.
+
+        Raises:
+            UnsupportedAttributeError: One is out of range.
+        """
+        if before < 0:
+            raise UnsupportedAttributeError(names[0], before, "0 or a positive number")
+        if after < 1:
+            raise UnsupportedAttributeError(names[1], after, "a positive number")
+        if not overlap >= 0:
+            raise UnsupportedAttributeError(names[2], overlap, "0 or a positive number")
+        return cls(before, after, overlap, extra)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chosen:
+    """The boxes that are left, ordered by image and score.
+
+    Attributes:
+        image: int64 [R].
+        place: int64 [R]: how many boxes of the same image come before.
+        boxes: [R, 4].
+        scores: [R].
+        numbers: How many each image has, int64 [N].
+    """
+
+    image: ir.Value
+    place: ir.Value
+    boxes: ir.Value
+    scores: ir.Value
+    numbers: ir.Value
+
+
+@REGISTRY.lowering("Proposal", since=1)
+@REGISTRY.lowering("Proposal", since=4)
+def proposal(
+    b: Builder,
+    class_probs: ir.Value,
+    bbox_deltas: ir.Value,
+    image_shape: ir.Value,
+    /,
+    *,
+    base_size: int,
+    pre_nms_topn: int,
+    post_nms_topn: int,
+    nms_thresh: float = 0.0,
+    feat_stride: int = 1,
+    min_size: int = 1,
+    ratio: Floats,
+    scale: Floats,
+    clip_before_nms: bool = True,
+    clip_after_nms: bool = False,
+    normalize: bool = False,
+    box_size_scale: float = 1.0,
+    box_coordinate_scale: float = 1.0,
+    framework: Literal["", "tensorflow"] = "",
+) -> tuple[ir.Value, ...]:
+    """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop where sides have one more."""
+    require(class_probs, "class_probs", FLOATS)
+    own = dtype_of(class_probs)
+    turned = framework == "tensorflow"
+    limits = _Limits.of(
+        ("pre_nms_topn", "post_nms_topn", "nms_thresh"), pre_nms_topn, post_nms_topn, nms_thresh, int(not turned)
+    )
+    b.warn("min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page filters them out")
+    anchors = _anchors(base_size, ratio, scale, turned)
+    count = len(anchors)
+    scores, deltas, info = (_single(b, value) for value in (class_probs, bbox_deltas, image_shape))
+    # From here on the axes are image, row, column, anchor and x or y.
+    foreground = b.op("Slice", scores, b.constant([count]), b.constant([2 * count]), b.constant([1]))
+    images, rows, columns = (size_of(b, scores, axis) for axis in (0, 2, 3))
+    total = calculate(b, "Mul", calculate(b, "Mul", rows, columns), count)
+    if isinstance(total, int) and min(total, pre_nms_topn) < _FEWEST:
+        b.warn(f"fewer than {_FEWEST} boxes: OpenVINO's CPU plugin may fail; these are the numbers of the page")
+    image = b.op("Gather", info, b.constant([0, 1] if turned else [1, 0]), axis=0)
+    factors = _factors(b, info, _width(image_shape))
+    low, high = _spread(b, anchors, rows, columns, feat_stride, turned)
+    extra = _number(b, limits.extra)
+    if turned:
+        low, high = _clipped(b, low, image), _clipped(b, high, image)
+    moves, growths = _offsets(b, deltas, images, count, rows, columns)
+    moves = b.op("Div", moves, _number(b, box_coordinate_scale))
+    growths = b.op("Div", growths, _number(b, box_size_scale))
+    sides = b.op("Add", b.op("Sub", high, low), extra)
+    middle = b.op("Add", low, b.op("Mul", sides, _number(b, 0.5)))
+    # One rounding for the product and the sum.
+    product = b.op("Mul", b.cast(moves, _F64), b.cast(b.typed(sides, _F32, None), _F64))
+    centre = b.op("Cast", b.op("Add", product, b.op("Cast", middle, to=int(_F64))), to=int(_F32))
+    low, high = _around(b, centre, b.op("Mul", _exp(b, growths), sides))
+    if clip_before_nms:
+        edge = b.op("Sub", image, extra)
+        low, high = _clipped(b, low, edge), _clipped(b, high, edge)
+    smallest = b.op("Mul", _number(b, min_size), factors)
+    good = _large_enough(b, low, high, smallest, extra)
+    by_anchor = b.op("Transpose", foreground, perm=[0, 2, 3, 1])
+    lowered = b.op("Mul", b.op("Cast", good, to=int(_F32)), by_anchor)
+    chosen = _chosen(b, _flat(b, low, high, images, total), _reshaped(b, lowered, [images, total]), None, limits)
+    boxes = chosen.boxes
+    both = b.op("Concat", image, image, axis=0)
+    if clip_after_nms:
+        boxes = _clipped(b, boxes, both)
+    if normalize:
+        boxes = b.op("Div", boxes, both)
+    heads = b.op("Unsqueeze", b.op("Cast", chosen.image, to=int(_F32)), b.constant([1]))
+    regions = _closed(b, b.op("Concat", heads, boxes, axis=1), chosen, images, post_nms_topn)
+    if len(b.node.outputs) == 1:
+        return (b.cast(regions, own),)
+    b.warn("probs: those behind the last box of an image are 0; OpenVINO's CPU plugin leaves what was in memory")
+    places = _places(b, chosen, post_nms_topn)
+    probs = _filled(b, chosen.scores, places, [calculate(b, "Mul", images, post_nms_topn)])
+    return b.cast(regions, own), b.cast(probs, own)
+
+
+@REGISTRY.lowering("GenerateProposals", since=9)
+def generate_proposals(
+    b: Builder,
+    im_info: ir.Value,
+    anchors: ir.Value,
+    boxesdeltas: ir.Value,
+    scores: ir.Value,
+    /,
+    *,
+    min_size: float,
+    nms_threshold: float,
+    pre_nms_count: int,
+    post_nms_count: int,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+    roi_num_type: Literal["i64", "i32"] = "i64",
+) -> tuple[ir.Value, ...]:
+    """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop where sides have one more."""
+    require(scores, "scores", FLOATS)
+    names = ("pre_nms_count", "post_nms_count", "nms_threshold")
+    limits = _Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, int(not normalized))
+    if nms_eta != 1:
+        raise UnsupportedAttributeError(
+            "nms_eta", nms_eta, "1, as for OpenVINO itself: a threshold that stays the same"
+        )
+    own = dtype_of(scores)
+    values = [_single(b, value) for value in (im_info, anchors, boxesdeltas, scores)]
+    info, fixed, deltas, given = values
+    images, count, rows, columns = (size_of(b, given, axis) for axis in range(4))
+    total = calculate(b, "Mul", calculate(b, "Mul", rows, columns), count)
+    per_image = [images, 1, 1, 1, -1]
+    # Axes as in Proposal; im_info has a row for each image.
+    image = _reshaped(b, b.op("Gather", info, b.constant([1, 0]), axis=1), [*per_image[:-1], 2])
+    factors = _reshaped(b, _factors(b, info, _width(im_info), axis=1), [*per_image[:-1], 2])
+    extra = _number(b, limits.extra)
+    low, high = b.op("Split", fixed, outputs=2, axis=3, num_outputs=2)
+    moves, growths = _offsets(b, deltas, images, count, rows, columns)
+    low, high = _moved(b, low, high, moves, growths, extra, image)
+    good = _large_enough(b, low, high, b.op("Mul", _number(b, min_size), factors), extra)
+    by_anchor = _reshaped(b, b.op("Transpose", given, perm=[0, 2, 3, 1]), [images, total])
+    candidates = _reshaped(b, good, [images, total], _BOOL)
+    chosen = _chosen(b, _flat(b, low, high, images, total), by_anchor, candidates, limits)
+    to = _I64 if roi_num_type == "i64" else _I32
+    return (
+        b.cast(b.typed(chosen.boxes, _F32, [None, 4]), own),
+        b.cast(b.typed(chosen.scores, _F32, [None]), own),
+        b.cast(chosen.numbers, to),
+    )
+
+
+@REGISTRY.lowering("ExperimentalDetectronGenerateProposalsSingleImage", since=6)
+def single_image_proposals(
+    b: Builder,
+    im_info: ir.Value,
+    anchors: ir.Value,
+    deltas: ir.Value,
+    scores: ir.Value,
+    /,
+    *,
+    min_size: float,
+    nms_threshold: float,
+    pre_nms_count: int,
+    post_nms_count: int,
+) -> tuple[ir.Value, ...]:
+    """Anchors moved, TopK and NonMaxSuppression."""
+    require(scores, "scores", FLOATS)
+    names = ("pre_nms_count", "post_nms_count", "nms_threshold")
+    limits = _Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, 0)
+    b.warn("min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page removes them")
+    own = dtype_of(scores)
+    info, fixed, offsets, given = (_single(b, value) for value in (im_info, anchors, deltas, scores))
+    count, rows, columns = (size_of(b, given, axis) for axis in range(3))
+    total = calculate(b, "Mul", calculate(b, "Mul", rows, columns), count)
+    image = b.op("Gather", info, b.constant([1, 0]), axis=0)
+    # Sides have one more while the anchors are moved, though not when boxes are compared.
+    extra = _number(b, 1.0)
+    spread = _reshaped(b, fixed, [1, rows, columns, count, 4])
+    low, high = b.op("Split", spread, outputs=2, axis=4, num_outputs=2)
+    moves, growths = _offsets(b, b.op("Unsqueeze", offsets, b.constant([0])), 1, count, rows, columns)
+    low, high = _moved(b, low, high, moves, growths, extra, image)
+    good = _large_enough(b, low, high, _number(b, min_size), extra)
+    by_anchor = b.op("Transpose", b.op("Unsqueeze", given, b.constant([0])), perm=[0, 2, 3, 1])
+    lowered = _reshaped(b, b.op("Mul", b.op("Cast", good, to=int(_F32)), by_anchor), [1, total])
+    chosen = _chosen(b, _flat(b, low, high, 1, total), lowered, None, limits)
+    places = b.op("Unsqueeze", chosen.place, b.constant([1]))
+    regions = _filled(b, chosen.boxes, places, [post_nms_count, 4])
+    return b.cast(regions, own), b.cast(_filled(b, chosen.scores, places, [post_nms_count]), own)
+
+
+def _single(b: Builder, value: ir.Value) -> ir.Value:
+    if value.dtype == _F64:
+        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+    return b.cast(value, _F32)
+
+
+def _reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size], dtype: ir.DataType = _F32) -> ir.Value:
+    return reshaped(b, b.typed(value, dtype, None), sizes)
+
+
+def _number(b: Builder, number: float) -> ir.Value:
+    return b.constant(number, np.float32)
+
+
+def _width(info: ir.Value) -> int | None:
+    """Returns how many numbers there are for each image; None where that is not known."""
+    width = None if info.shape is None else info.shape[-1]
+    return width if isinstance(width, int) else None
+
+
+def _factors(b: Builder, info: ir.Value, width: int | None, axis: int = 0) -> ir.Value:
+    """Returns the scales of x and y: the last number, and the third, which is the last if there are three."""
+    if width is not None:
+        return b.op("Gather", info, b.constant([width - 1, 2]), axis=axis)
+    last = b.op("Sub", b.op("Shape", info, start=axis, end=axis + 1), b.constant([1]))
+    return b.op("Gather", info, b.op("Concat", last, b.constant([2]), axis=0), axis=axis)
+
+
+def _anchors(base: int, ratios: Floats, scales: Floats, turned: bool) -> np.ndarray:
+    """Returns the corners of Proposal's anchors, [ratios x scales, 4]."""
+    single = np.float32
+    extra, half, size = single(0 if turned else 1), single(0.5), single(base)
+    centre = half * (size - extra)
+    boxes = []
+    for ratio in np.array(ratios, single):
+        width = np.sqrt(single(base * base) / ratio)
+        if not turned:
+            width = np.floor(width + half)
+        height = width * ratio
+        if not turned:
+            height = np.floor(height + half)
+        for scale in np.array(scales, single):
+            reach = half * (np.array([width, height], single) * scale - extra)
+            corners = np.concatenate([centre - reach, centre + reach])
+            boxes.append(corners - size * half if turned else corners)
+    return np.array(boxes, single).reshape(-1, 4)
+
+
+def _spread(
+    b: Builder, anchors: np.ndarray, rows: Size, columns: Size, stride: int, turned: bool
+) -> tuple[ir.Value, ir.Value]:
+    """Returns the corners of the anchors at each element, [1, rows, columns, anchors, 2]; turned: with x down."""
+    places = []
+    for size, axes in ((rows, [0, 2, 3, 4]), (columns, [0, 1, 3, 4])):
+        steps = b.op("Mul", counted(b, size), b.constant(stride))
+        places.append(b.op("Unsqueeze", b.op("Cast", steps, to=int(_F32)), b.constant(axes)))
+    down, across = (b.constant(entries, np.float32) for entries in (([1, 0], [0, 1]) if turned else ([0, 1], [1, 0])))
+    grid = b.op("Add", b.op("Mul", places[0], down), b.op("Mul", places[1], across))
+    return b.op("Add", grid, b.constant(anchors[:, :2])), b.op("Add", grid, b.constant(anchors[:, 2:]))
+
+
+def _offsets(
+    b: Builder, deltas: ir.Value, images: Size, count: Size, rows: Size, columns: Size
+) -> tuple[ir.Value, ir.Value]:
+    """Returns by how much anchors move and grow, each [images, rows, columns, anchors, 2]."""
+    split = _reshaped(b, deltas, [images, count, 4, rows, columns])
+    moves, growths = b.op("Split", b.op("Transpose", split, perm=[0, 3, 4, 1, 2]), outputs=2, axis=4, num_outputs=2)
+    return b.typed(moves, _F32, None), b.typed(growths, _F32, None)
+
+
+def _moved(
+    b: Builder, low: ir.Value, high: ir.Value, moves: ir.Value, growths: ir.Value, extra: ir.Value, image: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Moves anchors that are given as corners, and clips them to the image."""
+    sides = b.op("Add", b.op("Sub", high, low), extra)
+    middle = b.op("Add", low, b.op("Mul", sides, _number(b, 0.5)))
+    centre = b.op("Add", b.op("Mul", moves, sides), middle)
+    growth = _exp(b, b.op("Min", growths, b.constant(_MOST_GROWTH)))
+    low, high = _around(b, centre, b.op("Mul", growth, sides))
+    edge = b.op("Sub", image, extra)
+    return _clipped(b, low, edge), _clipped(b, b.op("Sub", high, extra), edge)
+
+
+def _exp(b: Builder, x: ir.Value) -> ir.Value:
+    """Emits an exponential in float64: rounded, it is the plugin's."""
+    wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
+    return b.op("Cast", wide, to=int(_F32))
+
+
+def _around(b: Builder, centre: ir.Value, sides: ir.Value) -> tuple[ir.Value, ir.Value]:
+    half = b.op("Mul", sides, _number(b, 0.5))
+    return b.op("Sub", centre, half), b.op("Add", centre, half)
+
+
+def _clipped(b: Builder, corners: ir.Value, edge: ir.Value) -> ir.Value:
+    return b.op("Max", b.op("Min", corners, edge), _number(b, 0.0))
+
+
+def _large_enough(b: Builder, low: ir.Value, high: ir.Value, smallest: ir.Value, extra: ir.Value) -> ir.Value:
+    """Tells for which boxes both sides have a least length."""
+    sides = b.op("Add", b.op("Sub", high, low), extra)
+    enough = b.op("LessOrEqual", smallest, sides)
+    each = b.op("ReduceMin", b.op("Cast", enough, to=int(_F32)), b.constant([-1]), keepdims=0)
+    return b.op("Cast", each, to=int(_BOOL))
+
+
+def _flat(b: Builder, low: ir.Value, high: ir.Value, images: Size, total: Size) -> ir.Value:
+    """Returns corners as [images, boxes, 4]."""
+    return _reshaped(b, b.op("Concat", low, high, axis=4), [images, total, 4])
+
+
+def _chosen(b: Builder, boxes: ir.Value, scores: ir.Value, candidates: ir.Value | None, limits: _Limits) -> _Chosen:
+    """Emits the best boxes of each image that no better one suppresses.
+
+    Args:
+        b: The builder.
+        boxes: Corners, [N, P, 4].
+        scores: [N, P].
+        candidates: Boxes that may suppress and be left, bool [N, P]; None for all.
+        limits: How many, and by which overlap.
+    """
+    size = size_of(b, boxes, 1)
+    if isinstance(size, int):
+        count: Size = min(size, limits.before)
+        looked: Size = min(size, limits.before + 1)
+    else:
+        count = b.op("Min", size, b.constant([limits.before]))
+        looked = b.op("Min", size, b.constant([limits.before + 1]))
+    best, looked_at = b.op("TopK", scores, joined(b, [looked]), outputs=2, axis=1)
+    order = b.op("Slice", looked_at, b.constant([0]), joined(b, [count]), b.constant([1]))
+    kept = _kept(b, boxes, candidates, order, limits)
+    with b.body() as slow:
+        sorted_ = partly_sorted(b, scores, b.op("Squeeze", joined(b, [count]), b.constant([0])))
+        as_there = slow.graph([sorted_, _kept(b, boxes, candidates, sorted_, limits)])
+    with b.body() as fast:
+        as_found = fast.graph([order, kept])
+    open_ = _open(b, best, kept, limits.after)
+    order, kept = b.op("If", open_, outputs=2, then_branch=as_there, else_branch=as_found)
+    b.typed(order, _I64, [None, None])
+    b.typed(kept, _BOOL, [None, None])
+    return _gathered(b, boxes, scores, order, kept)
+
+
+def _kept(b: Builder, boxes: ir.Value, candidates: ir.Value | None, order: ir.Value, limits: _Limits) -> ir.Value:
+    """Emits which of the boxes in an order are left."""
+    index = b.op("Unsqueeze", order, b.constant([2]))
+    sorted_ = b.typed(b.op("GatherND", boxes, index, batch_dims=1), _F32, [None, None, 4])
+    able = None if candidates is None else b.op("GatherElements", candidates, order, axis=1)
+    return unsuppressed(b, sorted_, able, limits.after, limits.overlap, limits.extra)
+
+
+def _open(b: Builder, best: ir.Value, kept: ir.Value, most: int) -> ir.Value:
+    """Tells whether the result may depend on the order of equal scores.
+
+    It does not where none are equal up to the last box that is left, if there are as many as may be.
+    """
+    first, last = b.constant([0]), b.constant([-1])
+    one, end = b.constant([1]), b.constant([np.iinfo(np.int64).max])
+    equal = b.op("Equal", b.op("Slice", best, first, last, one), b.op("Slice", best, one, end, one))
+    numbers = b.op("CumSum", b.op("Cast", kept, to=int(_I64)), b.constant(1))
+    # Up to the last box fewer than that have been left before it.
+    width = b.op("Shape", equal, start=1, end=2)
+    before = b.op("Sub", numbers, b.op("Cast", kept, to=int(_I64)))
+    reached = b.op("Slice", b.op("Less", before, b.constant(most)), first, width, one)
+    ties = b.op("Cast", b.op("And", equal, reached), to=int(_F32))
+    return b.op("Greater", b.op("ReduceSum", ties, keepdims=0), b.constant(0, np.float32))
+
+
+def _gathered(b: Builder, boxes: ir.Value, scores: ir.Value, order: ir.Value, kept: ir.Value) -> _Chosen:
+    marks = b.op("Cast", kept, to=int(_I64))
+    rows = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
+    image = b.op("Squeeze", b.op("Slice", rows, b.constant([0]), b.constant([1]), b.constant([1])), b.constant([1]))
+    index = b.op("GatherND", order, rows)
+    pairs = b.op("Concat", b.op("Unsqueeze", image, b.constant([1])), b.op("Unsqueeze", index, b.constant([1])), axis=1)
+    running = b.op("GatherND", b.op("CumSum", marks, b.constant(1)), rows)
+    return _Chosen(
+        image,
+        b.op("Sub", running, b.constant(1)),
+        b.op("GatherND", boxes, pairs),
+        b.op("GatherND", scores, pairs),
+        b.typed(b.op("ReduceSum", marks, b.constant([1]), keepdims=0), _I64, [None]),
+    )
+
+
+def _places(b: Builder, chosen: _Chosen, each: int) -> ir.Value:
+    """Returns the rows of the boxes where each image has as many rows, [R, 1]."""
+    places = b.op("Add", b.op("Mul", chosen.image, b.constant(each)), chosen.place)
+    return b.op("Unsqueeze", places, b.constant([1]))
+
+
+def _filled(b: Builder, rows: ir.Value, places: ir.Value, sizes: list[Size]) -> ir.Value:
+    """Puts rows at their places and zeros elsewhere."""
+    nothing = b.op("Expand", _number(b, 0.0), joined(b, sizes))
+    known = [size if isinstance(size, int) else None for size in sizes]
+    return b.typed(b.op("ScatterND", nothing, places, rows), _F32, known)
+
+
+def _closed(b: Builder, rows: ir.Value, chosen: _Chosen, images: Size, each: int) -> ir.Value:
+    """Puts the rows of each image at their places, a row that begins with -1 behind them, and zeros behind that."""
+    filled = _filled(b, rows, _places(b, chosen, each), [calculate(b, "Mul", images, each), 5])
+    short = b.op("Less", chosen.numbers, b.constant(each))
+    ends = b.op("Add", b.op("Mul", counted(b, images), b.constant(each)), chosen.numbers)
+    behind = b.op("Unsqueeze", b.op("Compress", ends, short, axis=0), b.constant([1]))
+    mark = b.constant(np.array([[-1, 0, 0, 0, 0]], np.float32))
+    marks = b.op("Expand", mark, b.op("Concat", b.op("Shape", behind, start=0, end=1), b.constant([1]), axis=0))
+    return b.typed(b.op("ScatterND", filled, behind, marks), _F32, filled.shape)

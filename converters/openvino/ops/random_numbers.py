@@ -1,0 +1,185 @@
+"""RandomUniform and Multinomial.
+
+With seeds OpenVINO's numbers are determined, and the converted model gives the same ones: those of the first inference
+of a model that was just compiled. Without seeds they differ from run to run there and here.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.generators import (
+    drawn_seed,
+    mersenne_twister,
+    philox,
+    seed_sequence,
+    seeded_state,
+)
+from ortconv.converters.openvino.ops.sizes import joined, reshaped, size_of
+from ortconv.converters.openvino.ops.types import FLOATS, require
+from ortconv.converters.openvino.precision import DTYPES
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError, UnsupportedAttributeError
+
+_BOOL, _F16, _F32, _F64 = ir.DataType.BOOL, ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
+_I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
+_WIDEST = 2**31 - 1
+"""The largest range of integers that OpenVINO's CPU plugin computes rightly."""
+
+Alignment = Literal["TENSORFLOW", "PYTORCH", "tensorflow", "pytorch"]
+
+
+@REGISTRY.lowering("RandomUniform", since=8)
+def random_uniform(
+    b: Builder,
+    shape: ir.Value,
+    minval: ir.Value,
+    maxval: ir.Value,
+    /,
+    *,
+    output_type: str,
+    global_seed: int = 0,
+    op_seed: int = 0,
+    alignment: Alignment = "TENSORFLOW",
+) -> ir.Value:
+    """The generator in integer ops in a Loop, and its numbers scaled."""
+    to = DTYPES.get(output_type.lower())
+    if to not in (_F16, _F32, _F64, _I32, _I64):
+        raise UnsupportedAttributeError(
+            "output_type",
+            output_type,
+            "f16, f32, f64, i32, i64",
+            hint="For bf16 the numbers of OpenVINO's CPU plugin depend on the processor.",
+        )
+    twister = alignment.upper() == "PYTORCH"
+    sizes = int64_vector(b, shape)
+    count = b.op("ReduceProd", sizes, b.constant([0]), keepdims=1)
+    if shape.shape is not None and shape.shape[0] == 0:
+        b.warn("shape is empty: the scalar gets a number; OpenVINO's CPU plugin leaves what was in memory")
+    if not global_seed and not op_seed:
+        _warn_random(b)
+        bits = philox(b, drawn_seed(b), 0, count)
+    elif twister:
+        bits = mersenne_twister(b, seeded_state(global_seed), count)
+    else:
+        b.warn("seeds: each run gives the numbers of the first; OpenVINO's second inference goes on where it ended")
+        bits = philox(b, global_seed, op_seed, count)
+    if to in (_I32, _I64):
+        values = _whole(b, bits, minval, maxval)
+    else:
+        if to == _F64:
+            b.warn("f64: numbers of f32, as in OpenVINO's CPU plugin; the page draws more bits")
+        values = _fractions(b, bits, minval, maxval, twister)
+    return b.op("Reshape", b.cast(values, to), sizes, allowzero=1)
+
+
+def _warn_random(b: Builder) -> None:
+    b.warn("both seeds are 0: the numbers differ from run to run, as OpenVINO's do")
+
+
+def _bound(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Returns a bound as a vector of one entry."""
+    return b.typed(b.op("Reshape", b.cast(value, dtype), b.constant([1])), dtype, [1])
+
+
+def _fractions(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value, twister: bool) -> ir.Value:
+    """Emits float32: 23 bits of each number or 24 as a fraction of 1, scaled."""
+    low, high = (_bound(b, bound, _F32) for bound in (minval, maxval))
+    width = b.typed(b.op("Sub", high, low), _F32, [1])
+    digits = 24 if twister else 23
+    kept = b.op("Cast", b.op("Mod", bits, b.constant(1 << digits)), to=int(_F32))
+    part = b.typed(b.op("Mul", kept, b.constant(2.0**-digits, np.float32)), _F32, [None])
+    if twister:
+        return b.typed(b.op("Add", b.op("Mul", part, width), low), _F32, [None])
+    # One rounding for the product and the sum.
+    product = b.op("Mul", b.cast(part, _F64), b.cast(width, _F64))
+    total = b.typed(b.op("Add", product, b.cast(low, _F64)), _F64, [None])
+    return b.cast(total, _F32)
+
+
+def _whole(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value) -> ir.Value:
+    """Emits int64: the remainders of the numbers, from the lower bound on."""
+    known = [b.array(bound) for bound in (minval, maxval)]
+    if known[0] is not None and known[1] is not None:
+        low, high = (int(bound.item()) for bound in known if bound is not None)
+        if not -(2**31) <= low < high < 2**31 or high - low > _WIDEST:
+            raise ConversionError(
+                f"minval is {low} and maxval {high}; allowed: 32-bit integers, maxval greater by 1 to {_WIDEST}.",
+                hint="OpenVINO's CPU plugin gives no usable numbers for others.",
+            )
+    bounds = [_bound(b, bound, _I64) for bound in (minval, maxval)]
+    # An empty range, which only run-time bounds can have, gives its lower bound.
+    width = b.op("Max", b.op("Sub", bounds[1], bounds[0]), b.constant(1))
+    return b.typed(b.op("Add", b.op("Mod", bits, width), bounds[0]), _I64, [None])
+
+
+@REGISTRY.lowering("Multinomial", since=13)
+def multinomial(
+    b: Builder,
+    probs: ir.Value,
+    num_samples: ir.Value,
+    /,
+    *,
+    convert_type: Literal["i32", "i64"],
+    with_replacement: bool,
+    log_probs: bool,
+    global_seed: int = 0,
+    op_seed: int = 0,
+) -> ir.Value:
+    """The generator in integer ops in a Loop, compared with running sums of the probabilities."""
+    require(probs, "probs", FLOATS)
+    if probs.dtype == _F64:
+        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+    each = int64_vector(b, num_samples)
+    batches = size_of(b, probs, 0)
+    count = b.op("Mul", joined(b, [batches]), each)
+    if global_seed or op_seed:
+        bits = mersenne_twister(b, seed_sequence([global_seed, op_seed]), count)
+    else:
+        _warn_random(b)
+        bits = philox(b, drawn_seed(b), 0, count)
+    numbers = b.op("Mul", b.op("Cast", bits, to=int(_F32)), b.constant(2.0**-32, np.float32))
+    samples = reshaped(b, b.typed(numbers, _F32, [None]), [batches, each])
+    single = b.cast(probs, _F32)
+    if log_probs:
+        # In float64: rounded, it is the plugin's.
+        single = b.op("Cast", b.op("Exp", b.op("Cast", single, to=int(_F64))), to=int(_F32))
+    sums = b.op("CumSum", single, b.constant(1))
+    total = b.op("Slice", sums, b.constant([-1]), b.constant([np.iinfo(np.int64).max]), b.constant([1]))
+    least = b.constant(np.finfo(np.float32).tiny)
+    spread = b.typed(b.op("Div", sums, b.op("Max", total, least)), _F32, [None, None])
+    chosen = (_with_replacement if with_replacement else _without_replacement)(b, samples, spread, each)
+    return b.cast(b.typed(chosen, _I64, [None, None]), _I64 if convert_type == "i64" else _I32)
+
+
+def _with_replacement(b: Builder, samples: ir.Value, spread: ir.Value, each: ir.Value) -> ir.Value:
+    """Emits how many running sums lie below each sample."""
+    below = b.op("Less", b.op("Unsqueeze", spread, b.constant([1])), b.op("Unsqueeze", samples, b.constant([2])))
+    return b.op("ReduceSum", b.op("Cast", below, to=int(_I64)), b.constant([2]), keepdims=0)
+
+
+def _without_replacement(b: Builder, samples: ir.Value, spread: ir.Value, each: ir.Value) -> ir.Value:
+    """Emits a Loop that takes one class of each batch and lowers the running sums from it on."""
+    one, second = b.constant(1, np.float32), b.constant([1])
+    classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", spread, start=1)), b.constant(1))
+    with b.body() as body:
+        step = body.input("sample", _I64, ())
+        body.input("condition", _BOOL, ())
+        sums = body.input("sums", _F32, [None, None])
+        own = b.op("Gather", samples, b.op("Unsqueeze", step, b.constant([0])), axis=1)
+        reached = b.op("Cast", b.op("LessOrEqual", own, sums), to=int(_F32))
+        class_ = b.op("ArgMax", reached, axis=1, keepdims=1)
+        found = b.op("Cast", b.op("ReduceMax", reached, second, keepdims=1), to=int(_BOOL))
+        before = b.op("GatherElements", sums, b.op("Max", b.op("Sub", class_, second), b.constant(0)), axis=1)
+        lowest = b.op("Where", b.op("Equal", class_, b.constant(0)), b.constant(0, np.float32), before)
+        part = b.op("Sub", b.op("GatherElements", sums, class_, axis=1), lowest)
+        later = b.op("GreaterOrEqual", classes, class_)
+        lowered = b.op("Div", b.op("Where", later, b.op("Sub", sums, part), sums), b.op("Sub", one, part))
+        graph = body.graph([b.constant(True), b.op("Where", found, lowered, sums), b.op("Squeeze", class_, second)])
+    _, chosen = b.op("Loop", b.op("Squeeze", each), b.constant(True), spread, outputs=2, body=graph)
+    return b.op("Transpose", b.typed(chosen, _I64, [None, None]), perm=[1, 0])
