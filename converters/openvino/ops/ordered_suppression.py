@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import onnx_ir as ir
 
@@ -38,15 +40,15 @@ def unsuppressed(
     never = b.constant(-np.inf, np.float32)
     # What takes the place of scores: -1 for the first box, and less from box to box.
     ranks = b.op("Cast", b.op("Sub", b.constant(-1), counted(b, count)), to=int(_F32))
-    if candidates is None:
-        scores = b.op("Expand", ranks, shape)
-    else:
-        scores = b.op("Where", candidates, ranks, never)
+    scores = b.op("Expand", ranks, shape) if candidates is None else b.op("Where", candidates, ranks, never)
     by_class = b.op("Unsqueeze", scores, b.constant([1]))
     low, high = b.op("Split", boxes, outputs=2, axis=2, num_outputs=2)
     limit = b.constant([most])
     if extra:
-        chosen, _ = greedy(b, by_class, limit, lambda index: _over(b, boxes, low, high, index, threshold, extra))
+        added, last = b.constant(extra, np.float32), b.constant([2])
+        areas = b.op("ReduceProd", b.op("Add", b.op("Sub", high, low), added), last, keepdims=0)
+        rule = functools.partial(_over, b, boxes, low, high, areas, threshold, extra)
+        chosen, _ = greedy(b, by_class, limit, rule)
     else:
         chosen = b.op(
             "NonMaxSuppression",
@@ -65,7 +67,14 @@ def unsuppressed(
 
 
 def _over(
-    b: Builder, boxes: ir.Value, low: ir.Value, high: ir.Value, index: ir.Value, threshold: float, extra: int
+    b: Builder,
+    boxes: ir.Value,
+    low: ir.Value,
+    high: ir.Value,
+    areas: ir.Value,
+    threshold: float,
+    extra: int,
+    index: ir.Value,
 ) -> ir.Value:
     """Emits which boxes overlap those of an index [N, 1, 1] too much, bool [N, 1, K]."""
     zero, added, last = b.constant(0, np.float32), b.constant(extra, np.float32), b.constant([2])
@@ -73,12 +82,8 @@ def _over(
     own_low, own_high = b.op("Split", own, outputs=2, axis=2, num_outputs=2)
     gap = b.op("Max", b.op("Sub", own_low, high), b.op("Sub", low, own_high))
     touching = b.op("LessOrEqual", b.op("ReduceMax", gap, last, keepdims=0), zero)
-    sides = b.op("Sub", b.op("Min", own_high, high), b.op("Max", own_low, low))
-    common = b.op("ReduceProd", b.op("Max", b.op("Add", sides, added), zero), last, keepdims=0)
-    areas = [
-        b.op("ReduceProd", b.op("Add", b.op("Sub", end, start), added), last, keepdims=0)
-        for start, end in ((own_low, own_high), (low, high))
-    ]
-    union = b.op("Sub", b.op("Add", *areas), common)
-    over = b.op("Greater", b.op("Div", common, union), b.constant(threshold, np.float32))
+    lengths = b.op("Add", b.op("Sub", b.op("Min", own_high, high), b.op("Max", own_low, low)), added)
+    common = b.op("ReduceProd", b.op("Max", lengths, zero), last, keepdims=0)
+    both = b.op("Add", b.op("GatherND", areas, index, batch_dims=1), areas)
+    over = b.op("Greater", b.op("Div", common, b.op("Sub", both, common)), b.constant(threshold, np.float32))
     return b.op("Unsqueeze", b.op("And", over, touching), b.constant([1]))
