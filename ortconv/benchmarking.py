@@ -7,7 +7,7 @@ import os
 import pathlib
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import ml_dtypes
 import onnx
@@ -24,6 +24,7 @@ __all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "read", "toleran
 _SIDES: tuple[Backend, Backend] = ("none", "native")
 _SINGLE = Tolerance(2e-5)
 _DOUBLE = Tolerance(1e-11)
+_TF32_EPSILON = 2.0**-10
 _ROUNDINGS = 5
 """How many roundings to a narrow type a result may be off."""
 
@@ -77,6 +78,8 @@ class Pair:
     Args:
         path: The file.
         threads: Threads of each session; 0 for ONNX Runtime's default.
+        providers: As for `ortconv.execution.Model`.
+        tf32: Likewise.
 
     Attributes:
         inputs: What the model takes.
@@ -86,8 +89,18 @@ class Pair:
         PluginError: There is no plugin, or the model cannot run without it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], threads: int) -> None:
-        self._models = {side: Model(path, os.fspath(path), backend=side, threads=threads) for side in _SIDES}
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        threads: int,
+        *,
+        providers: Sequence[str] = ("CPUExecutionProvider",),
+        tf32: bool = False,
+    ) -> None:
+        self._models = {
+            side: Model(path, os.fspath(path), backend=side, providers=providers, threads=threads, tf32=tf32)
+            for side in _SIDES
+        }
         self.inputs: Sequence[Input] = self._models["native"].inputs
 
     def bench(self, feeds: Mapping[str, Array], *, rounds: int, seconds: float, tolerance: Tolerance) -> Bench:
@@ -106,11 +119,12 @@ class Pair:
         outputs = tuple(compare(name, actual.get(name), array, tolerance.of(array)) for name, array in expected.items())
         if not all(comparison.agrees for comparison in outputs):
             return Bench(outputs, None, None)
-        runs = {side: max(1, round(seconds / _time(model, feeds, 1))) for side, model in self._models.items()}
+        calls = {side: model.repeatable(feeds) for side, model in self._models.items()}
+        runs = {side: max(1, round(seconds / _time(call, 1))) for side, call in calls.items()}
         times: dict[Backend, list[float]] = {side: [] for side in _SIDES}
         for number in range(rounds):
             for side in _SIDES if number % 2 == 0 else _SIDES[::-1]:
-                times[side].append(_time(self._models[side], feeds, runs[side]))
+                times[side].append(_time(calls[side], runs[side]))
         return Bench(outputs, Timing(tuple(times["none"])), Timing(tuple(times["native"])))
 
 
@@ -127,11 +141,11 @@ def our_nodes(model: onnx.ModelProto) -> int:
     return sum(node.domain == DOMAIN for node in _nodes(model.graph))
 
 
-def tolerance_for(model: onnx.ModelProto) -> Tolerance:
+def tolerance_for(model: onnx.ModelProto, *, tf32: bool = False) -> Tolerance:
     """Returns the tolerance that the narrowest float type of a model's inputs, weights, casts and outputs asks for.
 
-    Integers are exact. float32 allows 2e-5, since sums may be formed in any order; a narrower type five roundings; a
-    model of float64 alone 1e-11.
+    Integers are exact. float32 allows 2e-5, since sums may be formed in any order; a narrower type five roundings, and
+    so does float32 where products are formed in TF32; a model of float64 alone 1e-11.
     """
     graph = model.graph
     values = [*graph.input, *graph.output, *graph.value_info]
@@ -144,7 +158,9 @@ def tolerance_for(model: onnx.ModelProto) -> Tolerance:
     narrow = [float(ml_dtypes.finfo(each.numpy()).eps) for each in floats if each.bitwidth < 32]  # type: ignore[no-untyped-call]
     if narrow:
         return Tolerance(_ROUNDINGS * max(narrow))
-    return _DOUBLE if floats == {ir.DataType.DOUBLE} else _SINGLE
+    if floats == {ir.DataType.DOUBLE}:
+        return _DOUBLE
+    return Tolerance(_ROUNDINGS * _TF32_EPSILON) if tf32 else _SINGLE
 
 
 def read(path: pathlib.Path) -> onnx.ModelProto:
@@ -169,10 +185,10 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from _nodes(attribute.g)
 
 
-def _time(model: Model, feeds: Mapping[str, Array], runs: int) -> float:
+def _time(call: Callable[[], object], runs: int) -> float:
     """Returns the seconds per run, after one that does not count: the other side's threads may still be spinning."""
-    model.run(feeds)
+    call()
     begin = time.perf_counter()
     for _ in range(runs):
-        model.run(feeds)
+        call()
     return (time.perf_counter() - begin) / runs

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ortconv import plugin
+from ortconv import cuda, plugin
 from ortconv.errors import ExecutionError, OrtconvError
 from ortconv.inputs import Array, Input
 
@@ -41,9 +41,11 @@ class Model:
         model: The file, or the model itself.
         name: How messages call it.
         backend: What executes our nodes.
-        providers: Execution providers, best first; the CPU provider by default.
+        providers: Execution providers, best first; the CPU provider by default. The CUDA provider computes floats in
+            float32 proper, as the others do, unless `tf32` is set.
         folder: Where external data of a model that is no file lies.
         threads: How many may work on a node; 0 for ONNX Runtime's default.
+        tf32: Whether a GPU may form products of float32 in TF32.
 
     Attributes:
         inputs: What it takes.
@@ -51,7 +53,7 @@ class Model:
 
     Raises:
         ExecutionError: ONNX Runtime does not load it.
-        PluginError: The backend cannot be used.
+        PluginError: The backend, or the CUDA provider, cannot be used.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Model:
         providers: Sequence[str] = ("CPUExecutionProvider",),
         folder: str | os.PathLike[str] | None = None,
         threads: int = 0,
+        tf32: bool = False,
     ) -> None:
         from ortconv.session import InferenceSession
 
@@ -72,9 +75,12 @@ class Model:
         options.intra_op_num_threads = threads
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fspath(folder))
+        options.add_session_config_entry(cuda.TF32_ENTRY, str(int(tf32)))
         self._name = name
+        self._on_gpu = cuda.is_requested(providers)
+        chosen = [(each, {"use_tf32": int(tf32)} if each == cuda.PROVIDER else {}) for each in providers]
         try:
-            self._session: Any = InferenceSession(model, options, providers=list(providers), backend=backend)
+            self._session: Any = InferenceSession(model, options, providers=chosen, backend=backend)
         except OrtconvError:
             raise
         except Exception as error:  # ONNX Runtime's own exception classes have no common base.
@@ -101,6 +107,25 @@ class Model:
         except Exception as error:  # As above.
             raise ExecutionError(self._name, _RUNTIME, f"fails: {error}") from error
         return {name: np.asarray(array) for name, array in zip(self.outputs, results, strict=True)}
+
+    def repeatable(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
+        """Returns a call that runs the model on the same data again and again, from and to where it is computed.
+
+        On a GPU, inputs and outputs stay there, and the call returns when it is done with them. The results are
+        dropped. The call may raise what `run` raises.
+        """
+        if not self._on_gpu:
+            return lambda: self.run(feeds)
+        binding = self._session.bound_on_gpu(feeds)
+
+        def run() -> None:
+            try:
+                self._session.run_with_iobinding(binding)
+                binding.synchronize_outputs()
+            except Exception as error:  # As above.
+                raise ExecutionError(self._name, _RUNTIME, f"fails: {error}") from error
+
+        return run
 
     def _input(self, declared: Any) -> Input:
         name = declared.type.removeprefix("tensor(").removesuffix(")")

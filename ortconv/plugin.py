@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ortconv import cuda
 from ortconv.errors import PluginError
 
 __all__ = ["LIBRARY_VARIABLE", "OLDEST_ONNXRUNTIME", "import_onnxruntime", "library_path", "register"]
@@ -75,7 +76,8 @@ def register(session_options: Any) -> None:
     """Registers the native library in an ``onnxruntime.SessionOptions``.
 
     Sessions with these options execute the nodes of ``org.ortconv`` natively. Registering twice is harmless, and other
-    libraries may be registered before or after.
+    libraries may be registered before or after. On a GPU, products of float are formed in float unless the session
+    config entry ``ortconv.cuda.use_tf32`` is "1"; it has to be set before.
 
     Args:
         session_options: The options; they are changed, and may be shared by any number of sessions.
@@ -88,6 +90,8 @@ def register(session_options: Any) -> None:
     if not isinstance(session_options, onnxruntime.SessionOptions):
         raise TypeError(f"register takes an onnxruntime.SessionOptions, not a {type(session_options).__name__}")
     path = library_path()
+    if cuda.PROVIDER in onnxruntime.get_available_providers() and (nvrtc := os.pathsep.join(cuda.nvrtc_paths())):
+        session_options.add_session_config_entry(cuda.NVRTC_ENTRY, nvrtc)
     try:
         session_options.register_custom_ops_library(path)
     except Exception as error:  # ONNX Runtime's own exception classes have no common base

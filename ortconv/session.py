@@ -22,7 +22,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto
 
-from ortconv import plugin, pyops
+from ortconv import cuda, plugin, pyops
 from ortconv.errors import PluginError
 from ortconv.opset import needs_plugin
 from ortconv.pyops_rewrite import rewrite
@@ -66,6 +66,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     If they have it already, from before our Python ops were known to it, the session uses a copy of the options, in
     which no other custom operators are registered.
 
+    A session with the CUDA provider among its providers has it: where the provider cannot be used, or fails, that is an
+    error. The base class would go on without it, as this one does with ``enable_fallback=1``.
+
     Args:
         model_or_path: Path of a model file, a serialized model, or an ``onnx.ModelProto`` of any size.
         sess_options: An ``onnxruntime.SessionOptions``.
@@ -76,7 +79,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         **kwargs: As in the base class.
 
     Raises:
-        PluginError: What the backend needs is missing, or the model needs the plugin and `backend` is "none".
+        PluginError: What the backend needs is missing, the model needs the plugin and `backend` is "none", or the CUDA
+            provider cannot be used.
         ValueError: `backend` is unknown.
     """
 
@@ -93,7 +97,16 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         if backend not in get_args(Backend):
             raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
         self._calls: pyops.Calls | None = None
+        self._on_gpu: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
+        on_gpu = cuda.is_requested(providers) and not more.setdefault("enable_fallback", 0)
+        if on_gpu:
+            cuda.load_libraries(onnxruntime)
+        self._create(model_or_path, sess_options, backend, more)
+        if on_gpu:
+            cuda.require(self.get_providers())
+
+    def _create(self, model_or_path: _Model, sess_options: Any, backend: Backend, more: dict[str, Any]) -> None:
         if backend == "python":
             self._create_with_python_ops(model_or_path, sess_options, more)
             return
@@ -156,6 +169,30 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
         with self._collect():
             super().run_with_ortvaluevector(*args, **kwargs)
+
+    def bound_on_gpu(self, input_feed: Mapping[str, Any], device: int = 0) -> Any:
+        """Returns a binding for `run_with_iobinding` whose inputs are copied to a GPU and whose outputs stay there.
+
+        Args:
+            input_feed: Input name to array; of the types of ``ml_dtypes`` those of 8 and 16 bits.
+            device: Number of the GPU.
+
+        Raises:
+            TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
+        """
+        binding = self.io_binding()
+        for name, data in input_feed.items():
+            array = np.asarray(data, order="C")
+            if _is_special(array) and array.dtype not in _STORED_AS:
+                allowed = ", ".join(map(str, _STORED_AS))
+                raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
+            storage, element, _ = _STORED_AS.get(array.dtype, (array.dtype, array.dtype, ""))
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(array.view(storage), "cuda", device)
+            binding.bind_input(name, "cuda", device, element, array.shape, value.data_ptr())
+            self._on_gpu.setdefault(binding, []).append(value)
+        for output in self.get_outputs():
+            binding.bind_output(output.name, "cuda", device)
+        return binding
 
     def run_async(self, *args: Any, **kwargs: Any) -> None:
         """Runs the model as the base class does.

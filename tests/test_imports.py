@@ -20,7 +20,7 @@ HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
     {"attributes", "errors", "folding", "lowest_opset", "progress", "writing"},
-    {"opset", "onednn_kinds", "serialization"},
+    {"cuda", "opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "pyops", "collection", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "pyops_rewrite", "registry"},
@@ -35,7 +35,7 @@ ORDER = (
 )
 """Modules and packages of ortconv by rank; each may import those of lower ranks."""
 
-RUNTIME_SIDE = {"reference", "plugin", "pyops", "pyops_rewrite", "session", "execution", "benchmarking"}
+RUNTIME_SIDE = {"cuda", "reference", "plugin", "pyops", "pyops_rewrite", "session", "execution", "benchmarking"}
 """What executes models; nothing that converts imports it."""
 
 CONVERSION_SIDE = {

@@ -25,6 +25,8 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
 @click.command("bench", epilog="Example: ortconv bench network.onnx --shape image=1x3x256x256 --threads 1")
 @click.argument("model", type=options.SOURCE, metavar="MODEL.onnx")
 @feeds.feed_options
+@options.providers
+@options.tf32
 @click.option("--threads", type=click.IntRange(1), help="Threads of each session. Default: ONNX Runtime's own choice.")
 @click.option(
     "--rounds", type=click.IntRange(1), default=15, show_default=True, help="How often each side has its turn."
@@ -54,6 +56,8 @@ def command(
     input_texts: tuple[str, ...],
     shape_texts: tuple[str, ...],
     seed: int,
+    providers: tuple[str, ...],
+    tf32: bool,
     threads: int | None,
     rounds: int,
     seconds: float,
@@ -64,18 +68,19 @@ def command(
 
     Alone, our operators run by the function bodies in the file. Both sides get the same data and have their turns one
     after the other; times are medians over the turns. The outputs are compared first: if one differs, nothing is timed
-    and the exit code is 1.
+    and the exit code is 1. On a GPU, inputs and outputs stay there while it is timed.
     """
     if tolerance is not None and math.isnan(tolerance):
         raise click.UsageError("--tolerance: nan is not allowed; allowed: numbers from 0.")
     options.writable("--json", json_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
+    names = options.provider_names(providers)
     proto = benchmarking.read(model)
     ours = benchmarking.our_nodes(proto)
-    allowed = benchmarking.tolerance_for(proto) if tolerance is None else Tolerance(tolerance)
+    allowed = benchmarking.tolerance_for(proto, tf32=tf32) if tolerance is None else Tolerance(tolerance)
     with output.progress(f"Loading {model}"):
-        pair = benchmarking.Pair(model, threads or 0)
+        pair = benchmarking.Pair(model, threads or 0, providers=names, tf32=tf32)
     given = feeds.parse_inputs(input_texts, pair.inputs)
     data = inputs.fill(pair.inputs, given, feeds.parse_shapes(shape_texts, pair.inputs), seed)
     with output.progress(f"Measuring {model}"), feeds.integers_in_mind(pair.inputs, given):
@@ -84,9 +89,8 @@ def command(
     output.line(("model    ", "bold"), output.plain(model), f", {output.count(ours, 'node')} of {DOMAIN}")
     output.line(
         ("runtime  ", "bold"),
-        f"ONNX Runtime {version}, CPU, {output.count(threads, 'thread')}"
-        if threads
-        else f"ONNX Runtime {version}, CPU, its own choice of threads",
+        f"ONNX Runtime {version}, {options.provider_titles(names)}, ",
+        output.count(threads, "thread") if threads else "its own choice of threads",
     )
     if pair.inputs:
         output.line()
@@ -98,7 +102,7 @@ def command(
             "ours in place of ONNX's ConvTranspose"
         )
     if json_file:
-        files.write_json(json_file, _document(found, model, version, threads, ours))
+        files.write_json(json_file, _document(found, model, version, names, threads, ours))
     if not found.agrees:
         raise click.exceptions.Exit(1)
 
@@ -143,11 +147,14 @@ def _times(name: str, timing: Timing) -> list[str]:
     ]
 
 
-def _document(found: Bench, model: pathlib.Path, version: str, threads: int | None, ours: int) -> dict[str, object]:
+def _document(
+    found: Bench, model: pathlib.Path, version: str, providers: list[str], threads: int | None, ours: int
+) -> dict[str, object]:
     return {
         "model": str(model),
         "nodes_of_ours": ours,
         "onnxruntime": version,
+        "providers": providers,
         "threads": threads,
         "agrees": found.agrees,
         "outputs": [_fields(each) for each in found.outputs],

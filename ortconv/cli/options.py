@@ -8,7 +8,19 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["SOURCE", "random_constants", "semantics", "tensors", "writable"]
+from ortconv import plugin
+
+__all__ = [
+    "SOURCE",
+    "provider_names",
+    "provider_titles",
+    "providers",
+    "random_constants",
+    "semantics",
+    "tensors",
+    "tf32",
+    "writable",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,6 +53,44 @@ def random_constants(function: _F) -> _F:
 def semantics(default: str | None, explanation: str) -> Callable[[_F], _F]:
     """Adds ``--semantics``."""
     return click.option("--semantics", type=click.Choice(["spec", "runtime"]), default=default, help=explanation)
+
+
+def providers(function: _F) -> _F:
+    """Adds ``--provider``."""
+    return click.option(
+        "--provider",
+        "providers",
+        multiple=True,
+        metavar="NAME",
+        help="Execution provider, best first: cpu (default), cuda, or any name that ONNX Runtime knows.",
+    )(function)
+
+
+def tf32(function: _F) -> _F:
+    """Adds ``--tf32``."""
+    return click.option(
+        "--tf32", is_flag=True, help="Let a GPU form products of float32 in TF32, which has 11 bits of precision."
+    )(function)
+
+
+def provider_names(given: tuple[str, ...]) -> list[str]:
+    """Returns the providers' full names.
+
+    Raises:
+        click.UsageError: One is not available.
+    """
+    available = plugin.import_onnxruntime().get_available_providers()
+    short = {name.casefold(): name for name in available}
+    short |= {name.removesuffix("ExecutionProvider").casefold(): name for name in available}
+    for name in given:
+        if name.casefold() not in short:
+            raise click.UsageError(f"--provider: {name} is not available; available: {', '.join(available)}.")
+    return [short[name.casefold()] for name in given] or ["CPUExecutionProvider"]
+
+
+def provider_titles(names: list[str]) -> str:
+    """Returns how output names providers: CUDA, CPU."""
+    return ", ".join(name.removesuffix("ExecutionProvider") for name in names)
 
 
 def writable(option: str, path: pathlib.Path | None) -> None:

@@ -28,13 +28,8 @@ __all__ = ["command"]
     metavar="FILE.npz",
     help="Write the outputs by name. numpy has no bfloat16 or float8: they are written as float32, which is exact.",
 )
-@click.option(
-    "--provider",
-    "providers",
-    multiple=True,
-    metavar="NAME",
-    help="Execution provider, best first: cpu (default), cuda, or any name that ONNX Runtime knows.",
-)
+@options.providers
+@options.tf32
 @click.option("--no-plugin", is_flag=True, help="Run our operators by the function bodies in the file.")
 @click.option(
     "--backend",
@@ -49,6 +44,7 @@ def command(
     seed: int,
     output_file: pathlib.Path | None,
     providers: tuple[str, ...],
+    tf32: bool,
     no_plugin: bool,
     backend: Backend | None,
 ) -> None:
@@ -62,10 +58,14 @@ def command(
     options.writable("--output", output_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
-    names = _provider_names(providers)
+    names = options.provider_names(providers)
     with output.progress(f"Loading {model}"):
         loaded = Model(
-            model, str(model), backend="none" if no_plugin else backend or _default_backend(), providers=names
+            model,
+            str(model),
+            backend="none" if no_plugin else backend or _default_backend(),
+            providers=names,
+            tf32=tf32,
         )
     given = feeds.parse_inputs(input_texts, loaded.inputs)
     data = inputs.fill(loaded.inputs, given, feeds.parse_shapes(shape_texts, loaded.inputs), seed)
@@ -91,21 +91,6 @@ def _default_backend() -> Backend:
         output.warning(f"{error.problem} Our operators run by the function bodies in the file.")
         return "none"
     return "native"
-
-
-def _provider_names(given: tuple[str, ...]) -> list[str]:
-    """Returns the providers' full names.
-
-    Raises:
-        click.UsageError: One is not available.
-    """
-    available = plugin.import_onnxruntime().get_available_providers()
-    short = {name.casefold(): name for name in available}
-    short |= {name.removesuffix("ExecutionProvider").casefold(): name for name in available}
-    for name in given:
-        if name.casefold() not in short:
-            raise click.UsageError(f"--provider: {name} is not available; available: {', '.join(available)}.")
-    return [short[name.casefold()] for name in given] or ["CPUExecutionProvider"]
 
 
 def _row(name: str, array: Array) -> list[str]:

@@ -54,6 +54,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
     help="What runs our operators; repeat for several. native: the plugin. none: function bodies. python: the Python "
     "operators. Default: native and none.",
 )
+@options.providers
 @click.option("--layers", is_flag=True, help="Compare intermediate results, too, and name the first that differs.")
 @click.option(
     "--json",
@@ -73,6 +74,7 @@ def command(
     seed: int,
     tolerance: float | None,
     backends: tuple[Backend, ...],
+    providers: tuple[str, ...],
     layers: bool,
     json_file: pathlib.Path | None,
 ) -> None:
@@ -88,6 +90,7 @@ def command(
     if model and click.get_current_context().get_parameter_source("target") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--target chooses how SOURCE is converted, and MODEL.onnx is converted already.")
     options.writable("--json", json_file)
+    names = options.provider_names(providers)
     tensors = files.read_npz(tensors_file) if tensors_file else None
     declared = verification.declared_inputs(source, tensors)
     given = feeds.parse_inputs(input_texts, declared)
@@ -104,6 +107,7 @@ def command(
             seed=seed,
             tolerance=tolerance,
             backends=tuple(dict.fromkeys(backends)),
+            providers=names,
             layers=layers,
         )
     _print(found, layers)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
@@ -88,6 +89,7 @@ def verify(
     seed: int = 0,
     tolerance: float | None = None,
     backends: Sequence[Backend] = ("native", "none"),
+    providers: Sequence[str] = ("CPUExecutionProvider",),
     layers: bool = False,
 ) -> Verification:
     """Compares a model in ONNX Runtime with its source.
@@ -110,6 +112,7 @@ def verify(
         backends: What runs our operators, one after the other: "native" is the native library, "python" the Python ops,
             "none" the function bodies. One that this installation or this model rules out is skipped, unless it is the
             only one. A model without operators of ours runs once, as "none".
+        providers: ONNX Runtime's execution providers, best first.
         layers: Compare intermediate results, too.
 
     Returns:
@@ -134,7 +137,8 @@ def verify(
     feeds = inputs.fill(_declared(graph), data or {}, shapes or {}, seed)
     oracle = _oracle(source, graph, semantics)
     allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
-    ran, skipped = _run(proto, name, feeds, backends)
+    load = functools.partial(Model, name=name, providers=providers)
+    ran, skipped = _run(proto, name, feeds, backends, load)
     expected = oracle.run(feeds, everything=False)
     outputs = {backend: _compare_outputs(graph, results, expected, allowed) for backend, results in ran.items()}
     return Verification(
@@ -147,7 +151,7 @@ def verify(
         given=frozenset(data or {}),
         outputs=outputs,
         skipped=skipped,
-        layers=_layers(graph, proto, name, feeds, oracle, _suspect(outputs), allowed) if layers else (),
+        layers=_layers(graph, proto, feeds, oracle, _suspect(outputs), allowed, load) if layers else (),
         warnings=_expected_differences(source, graph, semantics, tensors),
     )
 
@@ -171,7 +175,11 @@ def _semantics_of(model: onnx.ModelProto) -> Semantics:
 
 
 def _run(
-    proto: onnx.ModelProto, name: str, feeds: Mapping[str, Array], backends: Sequence[Backend]
+    proto: onnx.ModelProto,
+    name: str,
+    feeds: Mapping[str, Array],
+    backends: Sequence[Backend],
+    load: Callable[..., Model],
 ) -> tuple[dict[Backend, dict[str, Array]], dict[Backend, str]]:
     """Runs a model by every backend that can run it."""
     if not any(node.domain == DOMAIN for node in proto.graph.node):
@@ -180,7 +188,7 @@ def _run(
     skipped: dict[Backend, str] = {}
     for backend in backends:
         try:
-            loaded = Model(proto, name, backend=backend)
+            loaded = load(proto, backend=backend)
         except PluginError as error:
             if len(backends) == 1:
                 raise
@@ -219,11 +227,11 @@ def _suspect(outputs: Mapping[Backend, tuple[Comparison, ...]]) -> Backend:
 def _layers(
     graph: SourceGraph,
     proto: onnx.ModelProto,
-    name: str,
     feeds: Mapping[str, Array],
     oracle: Oracle,
     backend: Backend,
     tolerance: Tolerance,
+    load: Callable[..., Model],
 ) -> tuple[Layer, ...]:
     """Compares the results of source nodes that the model has under the same name."""
     expected = oracle.run(feeds, everything=True).values
@@ -235,7 +243,7 @@ def _layers(
         for value in node.outputs:
             if value.name in names - present and value.name in expected:
                 shown.graph.output.append(onnx.helper.make_tensor_value_info(value.name, int(value.dtype), None))
-    results = Model(shown, name, backend=backend).run(feeds)
+    results = load(shown, backend=backend).run(feeds)
     return tuple(
         Layer(node.ref, compare(value.name, results[value.name], array, tolerance.of(array)))
         for node in graph.nodes

@@ -1,6 +1,7 @@
 #include "ort/settings.h"
 
 #include <cstddef>
+#include <sstream>
 
 #include "cuda/host/nvrtc.h"
 #include "ort/boundary.h"
@@ -10,6 +11,11 @@ namespace {
 
 constexpr const char* kUseTf32 = "ortconv.cuda.use_tf32";
 constexpr const char* kNvrtc = "ortconv.cuda.nvrtc";
+#if defined(_WIN32)
+constexpr char kPathSeparator = ';';
+#else
+constexpr char kPathSeparator = ':';
+#endif
 
 }  // namespace
 
@@ -32,8 +38,10 @@ Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
     fail("session config entry ", kUseTf32, " = '", tf32, "' is not supported; allowed: 0, 1.");
   }
   settings.tf32 = tf32 == "1";
-  const std::string nvrtc = config_entry(api, options, kNvrtc);
-  if (!nvrtc.empty()) cuda::add_nvrtc_candidate(nvrtc);
+  std::istringstream paths(config_entry(api, options, kNvrtc));
+  for (std::string path; std::getline(paths, path, kPathSeparator);) {
+    if (!path.empty()) cuda::add_nvrtc_candidate(path);
+  }
   return settings;
 }
 

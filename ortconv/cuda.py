@@ -1,0 +1,82 @@
+"""What ONNX Runtime's CUDA provider, and our kernels in it, need of an installation: NVIDIA's libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from ortconv.errors import PluginError
+
+__all__ = ["NVRTC_ENTRY", "PROVIDER", "TF32_ENTRY", "is_requested", "load_libraries", "nvrtc_paths", "require"]
+
+PROVIDER = "CUDAExecutionProvider"
+"""ONNX Runtime's name of the provider."""
+
+NVRTC_ENTRY = "ortconv.cuda.nvrtc"
+"""Session config entry: files of NVIDIA's runtime compiler to try, separated as in ``PATH``."""
+
+TF32_ENTRY = "ortconv.cuda.use_tf32"
+"""Session config entry: "1" allows products of float in TF32; the default is "0"."""
+
+_NVRTC_FILES = {"win32": ("bin/nvrtc64_*_0.dll", "bin/*/nvrtc64_*_0.dll")}
+_DRIVERS = {"win32": "nvcuda.dll"}
+
+
+def nvrtc_paths() -> tuple[str, ...]:
+    """Returns the NVRTC libraries that wheels of NVIDIA's brought, the newest release first."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [pathlib.Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
+    patterns = _NVRTC_FILES.get(sys.platform, ("lib/libnvrtc.so.*",))
+    found = [path for root in roots for pattern in patterns for path in root.glob(f"*/{pattern}") if path.is_file()]
+    return tuple(os.fspath(path) for path in sorted(found, key=lambda path: path.name, reverse=True))
+
+
+def is_requested(providers: Sequence[str | tuple[str, object]] | None) -> bool:
+    """Returns whether the CUDA provider is among the providers of a session."""
+    return any((each if isinstance(each, str) else each[0]) == PROVIDER for each in providers or ())
+
+
+def load_libraries(onnxruntime: ModuleType) -> None:
+    """Loads the CUDA libraries that lie beside ONNX Runtime as wheels, where its CUDA provider would not look.
+
+    Raises:
+        PluginError: This ONNX Runtime has no CUDA provider.
+    """
+    if PROVIDER not in onnxruntime.get_available_providers():
+        raise PluginError(
+            f"this ONNX Runtime {onnxruntime.__version__} has no CUDA provider.",
+            'Install the one that has: pip uninstall onnxruntime; pip install "ortconv[gpu]".',
+        )
+    # It prints what it does not find; that is no output of ours.
+    with contextlib.redirect_stdout(sys.stderr):
+        onnxruntime.preload_dlls()
+
+
+def require(active: Sequence[str]) -> None:
+    """Refuses a session that was to run on the GPU, but does not.
+
+    Args:
+        active: The providers that the session has.
+
+    Raises:
+        PluginError: The CUDA provider is not among them; it says what is missing.
+    """
+    if PROVIDER in active:
+        return
+    try:
+        ctypes.CDLL(_DRIVERS.get(sys.platform, "libcuda.so.1"))
+    except OSError as error:
+        raise PluginError(
+            f"the CUDA provider cannot be used: there is no NVIDIA driver ({error}).",
+            "Install it (https://www.nvidia.com/drivers), or use the CPU provider.",
+        ) from error
+    raise PluginError(
+        "the CUDA provider cannot be used; ONNX Runtime's log says why.",
+        'CUDA\'s libraries come with pip install "ortconv[gpu]".',
+    )
