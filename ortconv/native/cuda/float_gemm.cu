@@ -6,7 +6,6 @@
 // threads read neighbouring channels, otherwise neighbouring positions. TOTAL: not the products but the kernel that
 // adds up what the splits of the sum have left.
 
-#define SRC_CHUNKS 0
 #include "cuda/tile.h"
 
 namespace ortconv {

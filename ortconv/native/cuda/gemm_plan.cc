@@ -76,7 +76,7 @@ std::vector<Launch> pack(DataType dtype, Unit unit, kernels::Op op, const ConvPr
 }
 
 // The launch that puts the channels of src together, in scratch.
-Launch gather(DataType dtype, const ConvProblem& p, const Products& products, int64_t src_chunks, size_t offset) {
+Launch gather(DataType dtype, const ConvProblem& p, int64_t src_chunks, size_t offset) {
   Gather params{};
   params.src_n = p.src_n;
   params.src_c = p.src_c;
@@ -90,7 +90,6 @@ Launch gather(DataType dtype, const ConvProblem& p, const Products& products, in
   params.groups = static_cast<int>(p.g);
   params.chunks = static_cast<int>(src_chunks);
   params.ndims = p.ndims;
-  (void)products;
   Launch launch;
   launch.program = {"gather", {option("ACTIVATE", 0), option("ELEMENT", element_of(dtype))}};
   launch.function = "gather";
@@ -130,6 +129,8 @@ std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Pr
   }
   gemm.positions = static_cast<int>(positions);
   gemm.chunks = static_cast<int>(products.chunks);
+  gemm.shifts_of_step = kChunks / gemm.chunks;
+  gemm.chunks_of_step = kChunks % gemm.chunks;
   gemm.shifts = static_cast<int>(products.shifts);
   gemm.steps = static_cast<int>(products.steps);
   gemm.granules = static_cast<int>(products.granules);
@@ -144,13 +145,14 @@ std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Pr
 void set_src_strides(const ConvProblem& p, int64_t unit, Gemm* gemm) {
   gemm->src_n = p.mb == 1 ? 0 : p.src_n / unit;
   gemm->src_g = p.src_c * (p.ic / p.g) / unit;
-  gemm->src_c = p.src_c;
+  gemm->src_c = unit == 1 ? p.src_c : 0;
   for (int a = 0; a < p.ndims; ++a) gemm->axis[a].src_step = p.src_size[a] == 1 ? 0 : p.src_x[a] / unit;
 }
 
 // src as `gather` leaves it, in chunks.
 void set_gathered_strides(const ConvProblem& p, Gemm* gemm) {
   gemm->src_g = gemm->src_chunks;
+  gemm->src_c = 0;
   int64_t step = p.g * gemm->src_chunks;
   for (int a = p.ndims - 1; a >= 0; --a) {
     gemm->axis[a].src_step = step;
@@ -162,7 +164,8 @@ void set_gathered_strides(const ConvProblem& p, Gemm* gemm) {
 // Whether every offset that the kernel forms, also beyond src, fits in an int.
 bool offsets_fit(const ConvProblem& p, const Gemm& gemm) {
   double reach = static_cast<double>(p.mb) * static_cast<double>(gemm.src_n) +
-                 static_cast<double>(p.g) * static_cast<double>(gemm.src_g);
+                 static_cast<double>(p.g) * static_cast<double>(gemm.src_g) +
+                 static_cast<double>(p.ic) * static_cast<double>(gemm.src_c);
   for (int a = 0; a < p.ndims; ++a) {
     const PositionAxis& axis = gemm.axis[a];
     const double farthest = std::abs(axis.src_first) + static_cast<double>(axis.count) * axis.src_stride +
@@ -170,6 +173,22 @@ bool offsets_fit(const ConvProblem& p, const Gemm& gemm) {
     reach += farthest * static_cast<double>(axis.src_step);
   }
   return reach < static_cast<double>(kMostInt);
+}
+
+// Sets the strides of src for reading it so; false where it cannot be.
+bool set_source(const ConvProblem& p, const Products& products, Source source, Gemm* gemm) {
+  switch (source) {
+    case Source::kChunks:
+      set_src_strides(p, products.chunk_elements, gemm);
+      break;
+    case Source::kElements:
+      set_src_strides(p, 1, gemm);
+      break;
+    case Source::kGathered:
+      set_gathered_strides(p, gemm);
+      break;
+  }
+  return offsets_fit(p, *gemm);
 }
 
 }  // namespace
@@ -191,14 +210,18 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
   std::optional<Gemm> gemm = describe_gemm(op, problem, *products);
   if (!gemm) return false;
 
-  const bool by_chunks = unit != Unit::kFloat;
-  const bool gathers = by_chunks && !in_chunks(problem, products->chunk_elements);
-  if (gathers) {
-    set_gathered_strides(problem, &*gemm);
-  } else {
-    set_src_strides(problem, by_chunks ? products->chunk_elements : 1, &*gemm);
+  std::vector<Source> sources;
+  for (Source source : {Source::kChunks, Source::kElements, Source::kGathered}) {
+    const bool floats = unit == Unit::kFloat;
+    if (source == Source::kChunks && (floats || !in_chunks(problem, products->chunk_elements))) continue;
+    if (source != Source::kChunks && !sources.empty() && sources[0] == Source::kChunks) continue;
+    if (source == Source::kGathered && floats) continue;
+    Gemm tried = *gemm;
+    if (set_source(problem, *products, source, &tried) || floats) sources.push_back(source);
   }
-  if (by_chunks && !offsets_fit(problem, *gemm)) return false;
+  if (sources.empty()) return false;
+  const Tiling tiling = choose_tiling(dtype, unit, problem, *products, gemm->positions, sources, device);
+  set_source(problem, *products, tiling.source, &*gemm);
 
   Plan result;
   const auto scratch = [&result](int64_t bytes) {
@@ -212,13 +235,12 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
     result.launches = pack(dtype, unit, op, problem, *products, device, Buffer::kScratch, packed_pointer.offset);
   }
   Pointer src_pointer = {offsetof(Gemm, src), Buffer::kX};
-  if (gathers) {
+  if (tiling.source == Source::kGathered) {
     const int64_t bytes = problem.mb * gemm->src_n * kChunkBytes;
     src_pointer = {offsetof(Gemm, src), Buffer::kScratch, scratch(bytes)};
-    result.launches.push_back(gather(dtype, problem, *products, gemm->src_chunks, src_pointer.offset));
+    result.launches.push_back(gather(dtype, problem, gemm->src_chunks, src_pointer.offset));
   }
 
-  const Tiling tiling = choose_tiling(dtype, unit, problem, *products, gemm->positions, device);
   gemm->tiles_m = static_cast<int>(ceil_div(products->granules, tiling.granules));
   gemm->tiles_n = static_cast<int>(ceil_div(gemm->positions, tiling.columns));
   const int64_t tiles = int64_t{gemm->tiles_m} * gemm->tiles_n * gemm->lists * gemm->groups;

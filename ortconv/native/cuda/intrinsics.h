@@ -50,6 +50,12 @@ __device__ inline void store_chunk(unsigned char* to, unsigned a, unsigned b, un
   *reinterpret_cast<uint4*>(to) = make_uint4(a, b, c, d);
 }
 
+__device__ inline void store_shared(SharedAddress to, const unsigned (&words)[4]) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3])
+               : "memory");
+}
+
 // Copies kBytes (4 or 16) from global to shared memory, or writes zeros where not `valid`; complete only after the wait
 // for the group that it is committed in, and for other threads after a barrier.
 template <int kBytes>
@@ -65,9 +71,8 @@ __device__ inline void copy_async(SharedAddress to, const void* from, bool valid
   if (kBytes == 16) {
     uint4 value = make_uint4(0, 0, 0, 0);
     if (valid) value = *static_cast<const uint4*>(from);
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(value.x), "r"(value.y), "r"(value.z),
-                 "r"(value.w)
-                 : "memory");
+    const unsigned words[4] = {value.x, value.y, value.z, value.w};
+    store_shared(to, words);
   } else {
     unsigned value = 0;
     if (valid) value = *static_cast<const unsigned*>(from);

@@ -104,6 +104,7 @@ struct Gemm {
   int positions;   // of all images
   int src_chunks;  // of one shift: those that src has
   int chunks;      // and those that are packed
+  int shifts_of_step, chunks_of_step;
   int shifts, steps, granules, lists, groups, uniform;
   int tiles_m, tiles_n, splits;
 };

@@ -1,11 +1,11 @@
-// Convolution by the tensor cores; params.h says how it becomes products. Rows come from packed weights, columns are
-// read where src keeps the channels of a position together in whole chunks (SRC_CHUNKS is 1).
+// Convolution by the tensor cores; params.h says how it becomes products. Rows come from packed weights. Columns are
+// copied by chunks where src keeps the channels of a position together (SRC_CHUNKS), else element by element, through
+// registers but for floats. WHOLE_STEPS: then no chunk is short, and the chunks of a step have the same shift.
 //
 // WARPS_M * WARPS_N warps share a tile of GRANULES granules by COLUMNS columns; STAGES steps are in shared memory at a
 // time. RAGGED: rows differ in the shifts at which they have taps. TF32: elements are floats. TOTAL: not the products
 // but the kernel that adds up what the splits of the sum have left.
 
-#define SRC_CHUNKS 1
 #include "cuda/tile.h"
 
 namespace ortconv {
@@ -39,82 +39,155 @@ __device__ inline int place(int index, int chunk) {
   return index * kStepBytes + (chunk ^ (index >> 1 & 3)) * kChunkBytes;
 }
 
-// Copies the steps of a tile to shared memory, in turn.
-struct Loader {
-  const Gemm& p;
-  const Shift* shifts;
-  const unsigned char* rows[kLoadsM];  // of the next step
-  int row_phase[kLoadsM];              // -1: no row
-  ChunkCounter at;
-  int base[kLoadsN];
-  int x[kLoadsN][kAxes];
-  SharedAddress to_row, to_column;
+constexpr int kChunkElements = kChunkBytes / sizeof(Element);
 
-  __device__ Loader(const Gemm& params, const Tile& tile, SharedAddress memory, int step, int thread)
-      : p(params), shifts(shifts_of(params, tile.list)) {
-    at.start(p, step * kChunks + thread % kChunks);
+// Copies the rows of the steps of a tile to shared memory, in turn.
+struct RowLoader {
+  const Gemm& p;
+  const unsigned char* rows[kLoadsM];  // of the next step
+  int phase[kLoadsM];                  // -1: no row
+  SharedAddress to;
+
+  __device__ RowLoader(const Gemm& params, const Tile& tile, SharedAddress memory, int step, int thread) : p(params) {
     const long long granules = static_cast<long long>(tile.group * p.lists + tile.list) * p.granules;
 #pragma unroll
     for (int i = 0; i < kLoadsM; ++i) {
       const int chunk = thread + kThreads * i, granule = tile.m * GRANULES + chunk / (kGranule * kChunks);
       const bool present = chunk < GRANULES * kGranule * kChunks && granule < p.granules;
-      row_phase[i] = present ? granule % p.axis[kAxes - 1].phases : -1;
+      phase[i] = present ? (RAGGED ? granule % p.axis[kAxes - 1].phases : 0) : -1;
       rows[i] = p.packed + p.weights + ((granules + granule) * p.steps + step) * kBlockBytes +
                 chunk % (kGranule * kChunks) * kChunkBytes;
     }
-    to_row = memory + thread * kChunkBytes;
-    const int first = thread / kChunks;
-    to_column = memory + kRowBytes + place(first, thread % kChunks);
+    to = memory + thread * kChunkBytes;
+  }
+
+  // Rows that are not there, or have no tap at this step, are left as they are: nothing comes of them.
+  __device__ void load(int stage, unsigned phases) {
 #pragma unroll
-    for (int i = 0; i < kLoadsN; ++i) {
-      const int column = tile.n * kColumns + first + kThreads / kChunks * i;
-      const bool present = column < p.positions;
-      const Position position = position_of(p, present ? column : 0);
+    for (int i = 0; i < kLoadsM; ++i) {
+      if (phase[i] >= 0 && (!RAGGED || (phases >> phase[i] & 1) != 0)) {
+        copy_async<16>(to + stage * kStageBytes + i * (kThreads * kChunkBytes), rows[i], true);
+      }
+      rows[i] += kBlockBytes;
+    }
+  }
+};
+
+// Copies the columns. What `fetch` begins is in shared memory after `put` and the wait for asynchronous copies.
+struct ColumnLoader {
+#if SRC_CHUNKS
+  // A chunk of every few columns for a thread, so that a warp reads whole lines.
+  static constexpr int kOwnColumns = kColumns * kChunks / kThreads, kOwnChunks = 1;
+  static constexpr int kColumnStep = kThreads / kChunks;
+#else
+  // A column for a thread, so that a warp reads neighbours.
+  static constexpr int kOwnColumns = 1, kOwnChunks = kColumns * kChunks / kThreads;
+  static constexpr int kColumnStep = kThreads;
+#endif
+  static constexpr bool kInRegisters = !SRC_CHUNKS && sizeof(Element) == 2;
+
+  const Gemm& p;
+  const Shift* shifts;
+  ChunkCounter at;  // the first chunk of the thread
+  int first_chunk;
+  int base[kOwnColumns];
+  int x[kOwnColumns][kAxes];
+  SharedAddress memory;
+  int column;
+  Element values[kInRegisters ? kOwnChunks : 1][kChunkElements];
+
+  __device__ ColumnLoader(const Gemm& params, const Tile& tile, SharedAddress shared, int step, int thread)
+      : p(params), shifts(shifts_of(params, tile.list)), memory(shared) {
+    column = SRC_CHUNKS ? thread / kChunks : thread % kColumns;
+    first_chunk = SRC_CHUNKS ? thread % kChunks : thread / kColumns * kOwnChunks;
+    at.start(p, step * kChunks + first_chunk);
+#pragma unroll
+    for (int i = 0; i < kOwnColumns; ++i) {
+      const int number = tile.n * kColumns + column + kColumnStep * i;
+      const bool present = number < p.positions;
+      const Position position = position_of(p, present ? number : 0);
       base[i] = position.image * static_cast<int>(p.src_n) + tile.group * static_cast<int>(p.src_g);
 #pragma unroll
       for (int a = 0; a < kAxes; ++a) {
         const PositionAxis& axis = p.axis[a];
-        x[i][a] = present ? axis.src_first + position.at[a] * axis.src_stride : -(1 << 30);
-        base[i] += (axis.src_first + position.at[a] * axis.src_stride) * static_cast<int>(axis.src_step);
+        const int first = axis.src_first + position.at[a] * axis.src_stride;
+        x[i][a] = present ? first : -(1 << 30);
+        base[i] += first * static_cast<int>(axis.src_step);
       }
     }
   }
 
-  __device__ void load(int stage) {
-    const int place_of_stage = stage * kStageBytes;
-    bool present = at.shift < p.shifts && at.chunk < p.src_chunks;
-    const Shift* const shift = shifts + (at.shift < p.shifts ? at.shift : 0);
+  // The phases of the last axis that have a tap at this step, where RAGGED.
+  __device__ unsigned phases() const { return at.shift < p.shifts ? shifts[at.shift].phases : 0; }
+
+  __device__ void fetch(int stage) {
+    int shift = at.shift, chunk = at.chunk;
+#pragma unroll
+    for (int i = 0; i < kOwnChunks; ++i) {
+      bool present = shift < p.shifts && chunk < p.src_chunks;
+      const Shift* const entry = shifts + (shift < p.shifts ? shift : 0);
 #if RAGGED
-    present = present && shift->phases != 0;
+      present = present && entry->phases != 0;
 #endif
-    int delta[kAxes], offset = at.chunk;
-#pragma unroll
-    for (int a = 0; a < kAxes; ++a) {
-      delta[a] = shift->delta[a];
-      offset += delta[a] * static_cast<int>(p.axis[a].src_step);
-    }
-#pragma unroll
-    for (int i = 0; i < kLoadsN; ++i) {
-      bool inside = present;
+      int delta[kAxes], offset = SRC_CHUNKS ? chunk : chunk * kChunkElements * static_cast<int>(p.src_c);
 #pragma unroll
       for (int a = 0; a < kAxes; ++a) {
-        inside = inside && static_cast<unsigned>(x[i][a] + delta[a]) < static_cast<unsigned>(p.axis[a].src_size);
+        delta[a] = entry->delta[a];
+        offset += delta[a] * static_cast<int>(p.axis[a].src_step);
       }
-      copy_async<16>(to_column + place_of_stage + i * (kThreads / kChunks * kStepBytes),
-                     p.src + static_cast<long long>(base[i] + offset) * kChunkBytes, inside);
-    }
 #pragma unroll
-    for (int i = 0; i < kLoadsM; ++i) {
-      if (kLoadsM * kThreads > GRANULES * kGranule * kChunks && row_phase[i] < 0) continue;
-#if RAGGED
-      const bool needed = row_phase[i] >= 0 && at.shift < p.shifts && (shift->phases >> row_phase[i] & 1) != 0;
-#else
-      const bool needed = row_phase[i] >= 0;
+      for (int j = 0; j < kOwnColumns; ++j) {
+        bool inside = present;
+#pragma unroll
+        for (int a = 0; a < kAxes; ++a) {
+          inside = inside && static_cast<unsigned>(x[j][a] + delta[a]) < static_cast<unsigned>(p.axis[a].src_size);
+        }
+        fetch_chunk(stage, i, j, chunk, base[j] + offset, inside);
+      }
+      ++chunk;
+#if !WHOLE_STEPS
+      if (chunk == p.chunks) {
+        chunk = 0;
+        ++shift;
+      }
 #endif
-      copy_async<16>(to_row + place_of_stage + i * (kThreads * kChunkBytes), rows[i], needed);
-      rows[i] += kBlockBytes;
     }
     at.next_step(p);
+  }
+
+  __device__ void fetch_chunk(int stage, int i, int j, int chunk, int from, bool inside) {
+    const SharedAddress to = place_of(stage, i, j);
+#if SRC_CHUNKS
+    copy_async<16>(to, p.src + static_cast<long long>(from) * kChunkBytes, inside);
+#else
+    const Element* const src = reinterpret_cast<const Element*>(p.src);
+#pragma unroll
+    for (int c = 0; c < kChunkElements; ++c) {
+      const bool valid = inside && (WHOLE_STEPS || chunk * kChunkElements + c < p.problem.icg);
+      const unsigned offset = static_cast<unsigned>(from) + c * static_cast<unsigned>(p.src_c);
+      if (kInRegisters) {
+        values[i][c] = valid ? src[offset] : Element();
+      } else {
+        copy_async<4>(to + c * 4, src + offset, valid);
+      }
+    }
+#endif
+  }
+
+  __device__ void put(int stage) {
+#pragma unroll
+    for (int i = 0; i < kOwnChunks && kInRegisters; ++i) {
+      unsigned words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        words[w] = static_cast<unsigned>(values[i][w * 2]) | static_cast<unsigned>(values[i][w * 2 + 1]) << 16;
+      }
+      store_shared(place_of(stage, i, 0), words);
+    }
+  }
+
+  __device__ SharedAddress place_of(int stage, int i, int j) const {
+    return memory + stage * kStageBytes + kRowBytes + j * (kColumnStep * kStepBytes) + place(column, first_chunk + i);
   }
 };
 
@@ -154,11 +227,16 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
   const SharedAddress memory = shared_address(shared_memory());
   const int warp = thread / 32, lane = thread % 32;
   const Steps steps = steps_of(p, tile.split);
-  Loader loader(p, tile, memory, steps.begin, thread);
+  RowLoader row_loader(p, tile, memory, steps.begin, thread);
+  ColumnLoader column_loader(p, tile, memory, steps.begin, thread);
   const int count = steps.end - steps.begin;
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) {
-    if (i < count) loader.load(i);
+    if (i < count) {
+      row_loader.load(i, RAGGED ? column_loader.phases() : 0);
+      column_loader.fetch(i);
+      column_loader.put(i);
+    }
     commit_copies();
   }
   const int first_granule = warp / kWarpsN * kWarpGranules;
@@ -170,7 +248,12 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
   for (int i = 0; i < count; ++i) {
     wait_for_copies<kStages - 2>();
     __syncthreads();
-    if (i + kStages - 1 < count) loader.load(stage == 0 ? kStages - 1 : stage - 1);
+    const int next = stage == 0 ? kStages - 1 : stage - 1;
+    const bool more = i + kStages - 1 < count;
+    if (more) {
+      row_loader.load(next, RAGGED ? column_loader.phases() : 0);
+      column_loader.fetch(next);
+    }
     commit_copies();
     bool active[kWarpGranules];
 #if RAGGED
@@ -182,6 +265,7 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
     at.next_step(p);
 #endif
     multiply_step(sums, rows + stage * kStageBytes, columns + stage * kStageBytes, lane, active);
+    if (more) column_loader.put(next);
     stage = stage == kStages - 1 ? 0 : stage + 1;
   }
 }

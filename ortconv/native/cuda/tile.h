@@ -65,7 +65,7 @@ __device__ inline Position position_of(const Gemm& p, int column) {
 }
 
 // Products are not the convolution where an infinity meets the zeros around src; then every block computes outputs from
-// the definition. `src` misaligned: a tensor that starts anywhere cannot be copied by chunks.
+// the definition. Nor can a tensor be copied by chunks (SRC_CHUNKS) that begins between two of them.
 __device__ inline bool must_convolve(const Gemm& p) {
   const bool misaligned = reinterpret_cast<unsigned long long>(p.src) % kChunkBytes != 0;
   return (SRC_CHUNKS && misaligned) || reinterpret_cast<const PackedHeader*>(p.packed)->has_infinities != 0;
@@ -83,9 +83,11 @@ struct ChunkCounter {
     shift = number / p.chunks;
     chunk = number % p.chunks;
   }
+  // Goes on by p.shifts_of_step shifts and p.chunks_of_step chunks, together kChunks chunks.
   __device__ void next_step(const Gemm& p) {
-    chunk += kChunks;
-    while (chunk >= p.chunks) {
+    shift += p.shifts_of_step;
+    chunk += p.chunks_of_step;
+    if (chunk >= p.chunks) {
       chunk -= p.chunks;
       ++shift;
     }

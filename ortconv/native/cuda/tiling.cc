@@ -18,6 +18,7 @@ constexpr Shape kTensorShapes[] = {
 constexpr Shape kFloatShapes[] = {
     {8, 128, 16, 16, 2}, {4, 128, 8, 32, 2}, {4, 64, 16, 16, 3}, {2, 128, 8, 32, 3}, {1, 256, 4, 64, 2}};
 constexpr int64_t kMostSplits = 16;
+constexpr int64_t kMostSumsBesideElements = 64 * 128;
 constexpr int64_t kStepsOfSplit = 8;  // at least
 
 int64_t pipeline_bytes(bool tensor, const Shape& s, int stages, int64_t element_bytes, bool dst_channels) {
@@ -45,9 +46,10 @@ Rates rates_of(Unit unit, const Device& device) {
 }
 
 // Clocks that a tiling takes, roughly: enough to tell a good one from a bad one.
-double clocks(Unit unit, const Shape& s, const Products& products, int64_t tiles, int64_t splits,
+double clocks(Unit unit, const Shape& s, const Products& products, Source source, int64_t tiles, int64_t splits,
               const Device& device) {
   constexpr double kStepLatency = 200, kTileLatency = 2000, kTotalLatency = 4000, kWrittenBytes = 16;
+  constexpr double kElementClocks = 0.02;  // to bring one from src to shared memory by registers
   const Rates rates = rates_of(unit, device);
   const double rows = s.granules * kGranule, outputs = rows * s.columns;
   const auto summands = static_cast<double>(kChunks * kChunkBytes / (unit == Unit::kTensor ? 2 : 4));
@@ -56,7 +58,8 @@ double clocks(Unit unit, const Shape& s, const Products& products, int64_t tiles
   const double resident =
       static_cast<double>(std::min<int64_t>(s.blocks, ceil_div(tiles * splits, device.multiprocessors)));
   const double step = std::max({resident * outputs * summands / rates.products,
-                                resident * (rows + s.columns) * kChunks * kChunkBytes / rates.bytes, kStepLatency});
+                                resident * (rows + s.columns) * kChunks * kChunkBytes / rates.bytes, kStepLatency}) +
+                      (source == Source::kElements ? resident * s.columns * summands * kElementClocks : 0);
   const auto steps = static_cast<double>(ceil_div(products.steps, splits));
   double result = static_cast<double>(waves) * (steps * step + kTileLatency + resident * outputs * 2 / kWrittenBytes);
   if (splits > 1) {
@@ -66,10 +69,17 @@ double clocks(Unit unit, const Shape& s, const Products& products, int64_t tiles
   return result;
 }
 
+double gather_clocks(const ConvProblem& p, int64_t element_bytes, const Device& device) {
+  constexpr double kLatency = 5000, kBytes = 12;  // of a multiprocessor in a clock
+  double bytes = 2 * static_cast<double>(p.mb * p.ic) * static_cast<double>(element_bytes);
+  for (int a = 0; a < p.ndims; ++a) bytes *= static_cast<double>(p.src_size[a]);
+  return kLatency + bytes / (kBytes * device.multiprocessors);
+}
+
 }  // namespace
 
 Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Products& products, int64_t positions,
-                     const Device& device) {
+                     const std::vector<Source>& sources, const Device& device) {
   const bool tensor = unit != Unit::kFloat;
   const int64_t element_bytes = static_cast<int64_t>(size_of(dtype));
   const bool dst_channels = p.dst_c == 1 && p.oc / p.g > 1;
@@ -79,26 +89,33 @@ Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Prod
   const Shape* shape = nullptr;
   int best_stages = 0;
   double least = std::numeric_limits<double>::infinity();
-  for (const Shape& s : tensor ? kTensorShapes : kFloatShapes) {
-    const int rows = s.granules * kGranule;
-    int64_t shared = 0;
-    int stages = tensor ? 4 : 3;
-    for (; stages >= 2; --stages) {
-      shared = pipeline_bytes(tensor, s, stages, element_bytes, dst_channels) + tables_bytes(p.ndims, rows, s.columns);
-      if (shared <= static_cast<int64_t>(device.shared_bytes)) break;
-    }
-    if (stages < 2) continue;
-    const int64_t tiles =
-        ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
-    for (int64_t splits = 1; splits <= kMostSplits; splits *= 2) {
-      if (splits > 1 && products.steps / splits < kStepsOfSplit) break;
-      const double time = clocks(unit, s, products, tiles, splits, device);
-      if (time >= least) continue;
-      least = time;
-      shape = &s;
-      best_stages = stages;
-      best.splits = splits;
-      best.shared_bytes = static_cast<size_t>(shared);
+  for (const Source source : sources) {
+    for (const Shape& s : tensor ? kTensorShapes : kFloatShapes) {
+      const int rows = s.granules * kGranule;
+      // Elements on their way through registers leave too few for the sums.
+      if (tensor && source == Source::kElements && rows * s.columns > kMostSumsBesideElements) continue;
+      int64_t shared = 0;
+      int stages = tensor ? 4 : 3;
+      for (; stages >= 2; --stages) {
+        shared =
+            pipeline_bytes(tensor, s, stages, element_bytes, dst_channels) + tables_bytes(p.ndims, rows, s.columns);
+        if (shared <= static_cast<int64_t>(device.shared_bytes)) break;
+      }
+      if (stages < 2) continue;
+      const int64_t tiles =
+          ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
+      for (int64_t splits = 1; splits <= kMostSplits; splits *= 2) {
+        if (splits > 1 && products.steps / splits < kStepsOfSplit) break;
+        double time = clocks(unit, s, products, tensor ? source : Source::kChunks, tiles, splits, device);
+        if (source == Source::kGathered) time += gather_clocks(p, element_bytes, device);
+        if (time >= least) continue;
+        least = time;
+        shape = &s;
+        best_stages = stages;
+        best.source = source;
+        best.splits = splits;
+        best.shared_bytes = static_cast<size_t>(shared);
+      }
     }
   }
   best.granules = shape->granules;
@@ -115,6 +132,10 @@ Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Prod
                                       option("RAGGED", !products.uniform),
                                       option("STAGES", best_stages)};
   if (tensor) {
+    const int64_t step_elements = kChunks * products.chunk_elements;
+    const bool elements = best.source == Source::kElements;
+    options.push_back(option("SRC_CHUNKS", !elements));
+    options.push_back(option("WHOLE_STEPS", elements && (p.ic / p.g) % step_elements == 0));
     options.push_back(option("TF32", unit == Unit::kTf32));
     options.push_back(option("WARPS_M", shape->across));
     options.push_back(option("WARPS_N", shape->along));
@@ -122,6 +143,7 @@ Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Prod
     options.push_back(option("ROWS_OF_THREADS", shape->across));
     options.push_back(option("COLUMNS_OF_THREADS", shape->along));
     options.push_back(option("SRC_CHANNELS", src_channels));
+    options.push_back(option("SRC_CHUNKS", 0));
   }
   const auto program = [&](bool total) {
     std::vector<std::string> all = options;

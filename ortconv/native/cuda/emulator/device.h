@@ -48,6 +48,11 @@ inline unsigned char* shared_memory() { return emulator::runtime->shared; }
 using SharedAddress = unsigned char*;
 inline SharedAddress shared_address(unsigned char* at) { return at; }
 
+inline void store_shared(SharedAddress to, const unsigned (&words)[4]) {
+  if (reinterpret_cast<uintptr_t>(to) % 16 != 0) emulator::runtime->trap("a store of 16 bytes is misaligned");
+  std::memcpy(to, words, sizeof words);
+}
+
 inline void atomic_or(unsigned* at, unsigned bits) { *at |= bits; }
 
 inline void load_four(float (&to)[4], const float* from) {
