@@ -12,11 +12,4 @@ REGISTRY.refuse(
 )
 REGISTRY.refuse("StringTensorPack", "StringTensorUnpack", reason="ONNX has no strings as bytes with offsets")
 REGISTRY.refuse("AUGRUCell", "AUGRUSequence", reason="it is internal to OpenVINO, and belongs to no opset")
-REGISTRY.refuse(
-    "ExperimentalDetectronDetectionOutput",
-    "ExperimentalDetectronPriorGridGenerator",
-    "ExperimentalDetectronROIFeatureExtractor",
-    "ExperimentalDetectronTopKROIs",
-    reason="no composition of ONNX ops has been found and tested that chooses the same boxes",
-)
 REGISTRY.refuse("RMS", "RoPE", reason="OpenVINO makes it when it compiles a model, and its reader does not take it")

@@ -14,6 +14,8 @@ from ortconv.converters.openvino.ops.sampling import Image, interpolated
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 
+__all__ = ["averages"]
+
 Mode = Literal["avg", "max"]
 _LAST_OPSET = 21
 """The last with a RoiAlign that ONNX Runtime has a kernel for."""
@@ -148,6 +150,48 @@ def _roi_align(
         return _pooled(b, x, batch_indices, _grid(b, *axes), mode)
 
     return in_single(b, average if mode == "avg" and b.options.opset <= _LAST_OPSET else composed, data, rois)
+
+
+def averages(
+    b: Builder, data: ir.Value, rois: ir.Value, goals: tuple[int, int], ratio: int, scale: float, shifted: bool
+) -> ir.Value:
+    """Emits the mean of float32 boxes of the first image; a box smaller than one element counts as one.
+
+    Args:
+        b: The builder.
+        data: The images, [N, C, H, W].
+        rois: Corners x, y, x, y.
+        goals: Height and width of the results.
+        ratio: How many points of each bin count along each axis; 0 for about one per element.
+        scale: What corners are multiplied by.
+        shifted: Whether elements lie at half numbers.
+    """
+    indices = b.op("Expand", b.constant(0), b.op("Shape", rois, end=1))
+    # Of one bin the number of points would depend on how a size of 1 is rounded.
+    if b.options.opset <= _LAST_OPSET and not (shifted and not ratio and 1 in goals):
+        if shifted:
+            # ONNX lets such boxes be smaller than one element.
+            rois, scale = b.op("Mul", rois, _number(b, scale)), 1.0
+            low, high = b.op("Split", rois, outputs=2, axis=1, num_outputs=2)
+            rois = b.op("Concat", low, b.op("Max", high, b.op("Add", low, _number(b, 1.0))), axis=1)
+        return b.op(
+            "RoiAlign",
+            data,
+            rois,
+            indices,
+            coordinate_transformation_mode="half_pixel" if shifted else "output_half_pixel",
+            mode="avg",
+            output_height=goals[0],
+            output_width=goals[1],
+            sampling_ratio=ratio,
+            spatial_scale=scale,
+        )
+    moved = b.op("Sub", b.op("Mul", rois, _number(b, scale)), _number(b, 0.5 if shifted else 0.0))
+    left, top, right, bottom = _columns(b, moved, 4)
+    axes = []
+    for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
+        axes.append(_points(b, start, b.op("Max", b.op("Sub", end, start), _number(b, 1.0)), goal, ratio))
+    return _pooled(b, data, indices, _grid(b, *axes), "avg")
 
 
 def _number(b: Builder, number: float) -> ir.Value:
