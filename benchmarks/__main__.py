@@ -12,8 +12,9 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import engines, machine, report
+from benchmarks import engines, machine, report, sweep
 from benchmarks.measure import Case, measure
+from benchmarks.series import SERIES, Series
 from benchmarks.shapes import DTYPES, SHAPES, Shape
 from benchmarks.worker import Worker
 
@@ -22,12 +23,18 @@ __all__ = ["main"]
 _QUICK = 2
 """Shapes, rounds and so on of a run that only shows that everything works."""
 
+_ROUNDS, _SWEEP_ROUNDS = 25, 5
+
 
 @click.command(
     epilog="Example: python -m benchmarks --dtype f32 --dtype bf16 --threads 1 --json found.json --plot found.png"
 )
 @click.option(
-    "--shape", "texts", multiple=True, metavar="TEXT", help="Only shapes with this in their name; repeatable."
+    "--shape",
+    "texts",
+    multiple=True,
+    metavar="TEXT",
+    help="Only shapes, or series of shapes, with this in their name; repeatable.",
 )
 @click.option(
     "--dtype",
@@ -49,7 +56,9 @@ _QUICK = 2
     "--engine", "names", multiple=True, type=click.Choice(list(engines.ENGINES)), help="Only these engines; repeatable."
 )
 @click.option(
-    "--rounds", type=click.IntRange(1), default=25, show_default=True, help="How often each engine has its turn."
+    "--rounds",
+    type=click.IntRange(1),
+    help=f"How often each engine has its turn. Default: {_ROUNDS}; with --sweep {_SWEEP_ROUNDS}.",
 )
 @click.option(
     "--seconds",
@@ -73,26 +82,39 @@ _QUICK = 2
 @click.option(
     "--quick", is_flag=True, help="Two small shapes, two short rounds: shows that everything works, and no more."
 )
+@click.option(
+    "--sweep",
+    "sweeping",
+    is_flag=True,
+    help="Look for cliffs instead: series of shapes that differ in one size (channels, spatial sizes, batch, kernel, "
+    "stride, groups, ..., primes among them), and those that are under half as efficient as a neighbour. Engines: "
+    "ours and ort, unless named. A run of some minutes.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the shapes and stop.")
 def main(
     texts: tuple[str, ...],
     dtypes: tuple[str, ...],
     threads: tuple[int, ...],
     names: tuple[str, ...],
-    rounds: int,
+    rounds: int | None,
     seconds: float,
     json_file: pathlib.Path | None,
     plot_file: pathlib.Path | None,
     quick: bool,
+    sweeping: bool,
     listing: bool,
 ) -> None:
     """Compare the speed of transposed convolutions: ONNX Runtime, OpenVINO, torch (where installed) and ortconv.
 
-    Each engine runs in a process of its own, one at a time, in many short turns; times are medians over the turns, a
-    ratio is the median of the ratios within a round. A turn in which other programs took the core is repeated, four
-    times at most. Every answer is compared with a float64 reference before it is timed: the exit code is 1 if one is
-    wrong.
+    Each engine runs in a process of its own, which is stopped, with all its threads, while another has its turn. Turns
+    are many and short; times are medians over them, a ratio is the median of the ratios within a round, also between
+    numbers of threads. A turn in which other programs took the cores is repeated, four times at most. Every answer is
+    compared with a float64 reference before it is timed: the exit code is 1 if one is wrong.
     """
+    if sweeping:
+        _sweep(texts, dtypes, threads, names, rounds or _SWEEP_ROUNDS, seconds, json_file, plot_file, quick, listing)
+        return
+    rounds = rounds or _ROUNDS
     shapes = [shape for shape in SHAPES if not texts or any(text.lower() in shape.name.lower() for text in texts)]
     if not shapes:
         raise click.UsageError("--shape: no shape has that in its name; --list shows them.")
@@ -105,13 +127,8 @@ def main(
     if quick:
         shapes = sorted(shapes, key=lambda shape: shape.flops)[:_QUICK]
         rounds, seconds = _QUICK, 0.001
-    console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
-    ceilings = {count: machine.measure(count, 0.05 if quick else 1.0) for count in dict.fromkeys(threads)}
-    for ceiling in ceilings.values():
-        peaks = ", ".join(f"{dtype} {rate:.0f}" for dtype, rate in ceiling.peak.items())
-        console.print(
-            f"threads {ceiling.threads}: peak GFLOP/s {peaks} ({ceiling.method}), copy {ceiling.copy:.1f} GB/s"
-        )
+    console = _console()
+    ceilings = {count: _ceiling(console, count, quick) for count in dict.fromkeys(threads)}
     chosen = tuple(name for name in engines.ENGINES if not names or name in names)
     cases = _measure(shapes, tuple(dict.fromkeys(dtypes)), tuple(ceilings), chosen, rounds, seconds)
     report.show(console, cases, ceilings)
@@ -128,6 +145,19 @@ def main(
         raise click.exceptions.Exit(1)
 
 
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 180, highlight=False)
+
+
+def _ceiling(console: Console, threads: int, quick: bool) -> machine.Ceiling:
+    """Measures what the machine can do, and says it."""
+    ceiling = machine.measure(threads, 0.05 if quick else 1.0)
+    peaks = ", ".join(f"{dtype} {rate:.0f}" for dtype, rate in ceiling.peak.items())
+    copies = ", ".join(f"{size >> 10} KiB {rate:.0f}" for size, rate in ceiling.copy.items())
+    console.print(f"threads {threads}: peak GFLOP/s {peaks} ({ceiling.method}), copy GB/s {copies}")
+    return ceiling
+
+
 def _measure(
     shapes: list[Shape],
     dtypes: tuple[str, ...],
@@ -136,17 +166,66 @@ def _measure(
     rounds: int,
     seconds: float,
 ) -> list[Case]:
-    cases = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("measuring", total=len(shapes) * len(dtypes) * len(threads))
-        for count in threads:
-            with contextlib.ExitStack() as stack:
-                workers = {name: stack.enter_context(Worker(name, count)) for name in names}
-                for dtype in dtypes:
-                    for shape in shapes:
-                        cases.append(measure(shape, dtype, count, workers, rounds=rounds, seconds=seconds))
-                        progress.advance(task)
+    cases: list[Case] = []
+    with contextlib.ExitStack() as stack:
+        progress = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+        task = progress.add_task("measuring", total=len(shapes) * len(dtypes))
+        workers = {count: {name: stack.enter_context(Worker(name, count)) for name in names} for count in threads}
+        for dtype in dtypes:
+            for shape in shapes:
+                cases.extend(measure(shape, dtype, workers, rounds=rounds, seconds=seconds))
+                progress.advance(task)
     return cases
+
+
+def _sweep(
+    texts: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    threads: tuple[int, ...],
+    names: tuple[str, ...],
+    rounds: int,
+    seconds: float,
+    json_file: pathlib.Path | None,
+    plot_file: pathlib.Path | None,
+    quick: bool,
+    listing: bool,
+) -> None:
+    if len(dtypes) > 1 or len(threads) > 1 or plot_file:
+        raise click.UsageError("--sweep takes one --dtype and one --threads, and draws no --plot.")
+    chosen = [series for series in SERIES if not texts or any(text.lower() in series.name.lower() for text in texts)]
+    if not chosen:
+        raise click.UsageError("--shape: no series has that in its name; --sweep --list shows them.")
+    if listing:
+        for series in chosen:
+            click.echo(f"{series.name}: {series.parameter} {', '.join(map(str, series.shapes))}")
+        return
+    if quick:
+        chosen = [Series(chosen[0].name, chosen[0].parameter, dict(list(chosen[0].shapes.items())[: _QUICK + 1]))]
+        rounds, seconds = _QUICK, 0.001
+    console = _console()
+    ceiling = _ceiling(console, threads[0], quick)
+    engine_names = names or ("ort", engines.OURS)
+    with contextlib.ExitStack() as stack:
+        progress = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+        task = progress.add_task("sweeping", total=sum(len(series.shapes) for series in chosen))
+        workers = {name: stack.enter_context(Worker(name, threads[0])) for name in engine_names}
+        found = sweep.sweep(
+            chosen,
+            dtypes[0],
+            ceiling,
+            workers,
+            rounds=rounds,
+            seconds=seconds,
+            advance=lambda: progress.advance(task),
+        )
+    sweep.show(console, found)
+    if json_file:
+        versions = {name: engines.version(name) for name in engine_names}
+        settings = {"rounds": rounds, "seconds": seconds, "quick": quick, "versions": versions}
+        document = sweep.document(found, dtypes[0], ceiling, machine=machine.describe(), settings=settings)
+        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if any(point.case.wrong for result in found for point in result.points):
+        raise click.exceptions.Exit(1)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.shapes import Shape
 
-__all__ = ["NUMPY", "Answer", "data", "expect"]
+__all__ = ["NUMPY", "Answer", "Errors", "data", "expect"]
 
 Array = npt.NDArray[Any]
 Index = tuple[Any, ...]
@@ -36,6 +36,21 @@ def data(shape: Shape, dtype: str) -> tuple[Array, Array]:
 
 
 @dataclasses.dataclass(frozen=True)
+class Errors:
+    """How far a result is off.
+
+    Attributes:
+        excess: The largest error in units of its bound: up to 1 is right, anything else (NaN, inf) is wrong.
+        largest: The largest error.
+        rms: The root mean square of the errors.
+    """
+
+    excess: float
+    largest: float
+    rms: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Answer:
     """What is right, and how far an element may be off.
 
@@ -49,12 +64,15 @@ class Answer:
     bound: Array
     dtype: np.dtype[Any]
 
-    def excess(self, actual: Array) -> float:
-        """Returns the largest error in units of its bound: up to 1 is right, anything else (NaN, inf) is wrong."""
+    def errors(self, actual: Array) -> Errors:
+        """Returns how far a result is off."""
         if actual.shape != self.expected.shape or actual.dtype != self.dtype:
-            return math.inf
+            return Errors(math.inf, math.inf, math.inf)
         error = np.abs(actual.astype(np.float64) - self.expected)
-        return float(np.max(np.where(error == 0, 0.0, error / self.bound), initial=0.0))
+        excess = float(np.max(np.where(error == 0, 0.0, error / self.bound), initial=0.0))
+        return Errors(
+            excess, float(np.max(error, initial=0.0)), math.sqrt(np.mean(error * error)) if error.size else 0.0
+        )
 
 
 def expect(shape: Shape, dtype: str, x: Array, w: Array) -> Answer:

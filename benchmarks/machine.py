@@ -21,8 +21,16 @@ from benchmarks.shapes import Shape
 __all__ = ["Ceiling", "describe", "measure"]
 
 _SOURCE = pathlib.Path(__file__).with_name("peak.cc")
-_COPIED = 64 << 20
+_COPIED = tuple(1 << power for power in range(15, 28, 2))
 _MATRIX = 1536
+
+_WAYS = {
+    "f32": {"f32": 1, "amx bf16": 6},
+    "f16": {"f32": 1, "amx bf16": 4},
+    "bf16": {"f32": 1, "bf16": 1, "amx bf16": 1},
+    "f64": {"f64": 1},
+}
+"""Type -> unit that can compute it -> products of the unit that one product takes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,23 +41,26 @@ class Ceiling:
         threads: How many.
         peak: Arithmetic in GFLOP/s: "f32" and "f64" multiply-adds; where the CPU has them "bf16" dot products of
             vectors and "amx bf16" products of tiles.
-        copy: Bytes read plus bytes written, in GB/s, between buffers of 64 MiB.
+        copy: How many bytes a copy reads and writes in all -> its GB/s.
         method: How the arithmetic was measured: "FMA loop", or "matrix product" where there is no C++ compiler.
     """
 
     threads: int
     peak: dict[str, float]
-    copy: float
+    copy: dict[int, float]
     method: str
 
     def roofline(self, shape: Shape, dtype: str) -> float:
         """Returns min(peak, intensity * bandwidth) in GFLOP/s.
 
-        The peak is that of the fastest unit: float16 is computed in float32, and so may bfloat16 be.
+        The peak is that of the fastest way: the narrow types may be computed in float32, and where there are products
+        of bfloat16 tiles, a float32 as three bfloat16 numbers takes six of these, a float16 as two takes four. The
+        bandwidth is that of a copy of as many bytes as the shape moves.
         """
-        units = {"f16": ("f32",), "bf16": ("f32", "bf16", "amx bf16")}.get(dtype, (dtype,))
-        peak = max(self.peak.get(unit, 0.0) for unit in units)
-        return min(peak, shape.flops / shape.bytes_moved(dtype) * self.copy)
+        peak = max(self.peak.get(unit, 0.0) / times for unit, times in _WAYS[dtype].items())
+        moved = shape.bytes_moved(dtype)
+        size = min((size for size in self.copy if size >= moved), default=max(self.copy))
+        return min(peak, shape.flops / moved * self.copy[size])
 
 
 def describe() -> dict[str, object]:
@@ -71,11 +82,11 @@ def measure(threads: int, seconds: float) -> Ceiling:
             command = [compiler, "-O3", "-march=native", "-std=gnu++17", "-pthread", str(_SOURCE), "-o", str(program)]
             if subprocess.run(command, capture_output=True, check=False).returncode == 0:
                 done = subprocess.run([program, str(threads), str(seconds)], capture_output=True, text=True, check=True)
-                rates: dict[str, float] = json.loads(done.stdout)
-                copy = rates.pop("copy")
+                rates = json.loads(done.stdout)
+                copy = {int(size): rate for size, rate in rates.pop("copy").items()}
                 return Ceiling(threads, rates, copy, "FMA loop")
     peak = {"f32": _product(np.dtype(np.float32), seconds), "f64": _product(np.dtype(np.float64), seconds)}
-    return Ceiling(threads, peak, _copy(seconds), "matrix product")
+    return Ceiling(threads, peak, {size: _copy(size, seconds / 4) for size in _COPIED}, "matrix product")
 
 
 def _product(dtype: np.dtype[Any], seconds: float) -> float:
@@ -85,9 +96,9 @@ def _product(dtype: np.dtype[Any], seconds: float) -> float:
     return _best(lambda: np.matmul(a, a, out=out), 2 * _MATRIX**3, seconds)
 
 
-def _copy(seconds: float) -> float:
-    source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
-    return _best(lambda: np.copyto(target, source), 2 * _COPIED, seconds)
+def _copy(size: int, seconds: float) -> float:
+    source, target = np.ones(size // 2, np.uint8), np.empty(size // 2, np.uint8)
+    return _best(lambda: np.copyto(target, source), size, seconds)
 
 
 def _best(work: Callable[[], object], amount: int, seconds: float) -> float:

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from benchmarks import answers
+from benchmarks.answers import Errors
 from benchmarks.engines import OURS, Unsupported
 from benchmarks.shapes import Shape
 from ortconv.benchmarking import quartiles
 
-__all__ = ["Case", "Engine", "Timing", "measure"]
+__all__ = ["Case", "Engine", "Timing", "measure", "speed_ups"]
 
 
 class Engine(Protocol):
@@ -33,11 +34,11 @@ class Timing:
 
     Attributes:
         seconds: Seconds per run, one entry per round.
-        excess: Its answer's largest error in units of the error allowed.
+        errors: How far its answer is off.
     """
 
     seconds: tuple[float, ...]
-    excess: float
+    errors: Errors
 
     @property
     def median(self) -> float:
@@ -89,42 +90,70 @@ class Case:
         pairs = zip(self.timings[self.best_peer].seconds, self.timings[OURS].seconds, strict=True)
         return tuple(peer / ours for peer, ours in pairs)
 
+    def error_ratio(self, name: str = "ort") -> float | None:
+        """Returns our largest error over that of another engine; None if either did not run, or that one is exact."""
+        if name not in self.timings or OURS not in self.timings or self.timings[name].errors.largest == 0:
+            return None
+        return self.timings[OURS].errors.largest / self.timings[name].errors.largest
+
+
+def speed_ups(one: Case, more: Case) -> dict[str, float]:
+    """Returns by engine how many times as fast a case is as the same with fewer threads, of the turns of each round."""
+    return {
+        name: statistics.median(a / b for a, b in zip(timing.seconds, more.timings[name].seconds, strict=True))
+        for name, timing in one.timings.items()
+        if name in more.timings
+    }
+
 
 def measure(
-    shape: Shape, dtype: str, threads: int, workers: Mapping[str, Engine], *, rounds: int, seconds: float
-) -> Case:
-    """Measures a case.
+    shape: Shape, dtype: str, workers: Mapping[int, Mapping[str, Engine]], *, rounds: int, seconds: float
+) -> list[Case]:
+    """Measures a shape, in turns over all engines and numbers of threads.
 
     Args:
         shape: The shape.
         dtype: The type.
-        threads: What the engines were told.
-        workers: The engines by name.
+        workers: Number of threads -> the engines that were told it, by name.
         rounds: How often each has its turn.
         seconds: How long a turn lasts, about.
+
+    Returns:
+        A case per number of threads.
     """
     expected = answers.expect(shape, dtype, *answers.data(shape, dtype))
-    right: dict[str, float] = {}
-    skipped, wrong = {}, {}
-    for name, worker in workers.items():
-        try:
-            excess = expected.excess(worker.answer(shape, dtype))
-        except Unsupported as reason:
-            skipped[name] = str(reason)
-        except RuntimeError as error:
-            wrong[name] = str(error)
-        else:
-            if excess <= 1:
-                right[name] = excess
+    right: dict[tuple[int, str], Errors] = {}
+    skipped: dict[int, dict[str, str]] = {threads: {} for threads in workers}
+    wrong: dict[int, dict[str, str]] = {threads: {} for threads in workers}
+    for threads, engines in workers.items():
+        for name, engine in engines.items():
+            try:
+                errors = expected.errors(engine.answer(shape, dtype))
+            except Unsupported as reason:
+                skipped[threads][name] = str(reason)
+            except RuntimeError as error:
+                wrong[threads][name] = str(error)
             else:
-                wrong[name] = f"error {excess:.3g} times the allowed"
-    runs = {name: max(1, round(seconds / workers[name].time(1))) for name in right}
-    times: dict[str, list[float]] = {name: [] for name in right}
+                if errors.excess <= 1:
+                    right[threads, name] = errors
+                else:
+                    wrong[threads][name] = f"error {errors.excess:.3g} times the allowed"
+    runs = {key: max(1, round(seconds / workers[key[0]][key[1]].time(1))) for key in right}
+    times: dict[tuple[int, str], list[float]] = {key: [] for key in right}
+    order = list(right)
     for number in range(rounds):
         # Each round starts with another engine, so that none always follows the same one.
-        order = list(right)
         start = number % max(len(order), 1)
-        for name in order[start:] + order[:start]:
-            times[name].append(workers[name].time(runs[name]))
-    timings = {name: Timing(tuple(times[name]), excess) for name, excess in right.items()}
-    return Case(shape, dtype, threads, timings, skipped, wrong)
+        for threads, name in order[start:] + order[:start]:
+            times[threads, name].append(workers[threads][name].time(runs[threads, name]))
+    return [
+        Case(
+            shape,
+            dtype,
+            threads,
+            {name: Timing(tuple(times[count, name]), right[count, name]) for count, name in right if count == threads},
+            skipped[threads],
+            wrong[threads],
+        )
+        for threads in workers
+    ]

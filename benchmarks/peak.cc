@@ -1,5 +1,6 @@
 // What this machine's cores can do at best: `peak THREADS SECONDS` prints a JSON object with the rates of independent
-// fused multiply-adds, in GFLOP/s, and of copies between large buffers, in GB/s (bytes read plus bytes written).
+// fused multiply-adds, in GFLOP/s, and of copies, in GB/s (bytes read plus bytes written), by the bytes that all threads
+// read and write together: small ones stay in a cache.
 //
 // Compile with -O3 -march=native -pthread. The vector types are gcc's and clang's; contraction makes x * y + z an FMA.
 #include <algorithm>
@@ -31,7 +32,7 @@ namespace {
 
 constexpr int kChains = 12;      // Enough for two FMA units of latency 5, and few enough for 16 registers.
 constexpr int kSteps = 1 << 15;  // A fraction of a millisecond: some blocks are undisturbed on a busy machine.
-constexpr size_t kCopied = size_t{64} << 20;
+constexpr size_t kLeastCopied = size_t{32} << 10, kMostCopied = size_t{128} << 20;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -108,21 +109,26 @@ double Amx(double seconds) {
 }
 #endif
 
-double Copy(double seconds) {
-  std::vector<char> from(kCopied, 1), to(kCopied, 2);
+double Copy(double seconds, size_t bytes) {
+  const size_t copied = bytes / 2;
+  std::vector<char> from(copied, 1), to(copied, 2);
+  const size_t times = std::max<size_t>(1, (size_t{1} << 20) / copied);  // a clock takes longer than a small copy
   double best = 0;
   const double end = Now() + seconds;
   while (Now() < end) {
     const double begin = Now();
-    std::memcpy(to.data(), from.data(), kCopied);
-    sink = sink + 0 * to[kCopied / 2];
-    best = std::max(best, 2.0 * kCopied / (Now() - begin));
+    for (size_t i = 0; i < times; ++i) {
+      std::memcpy(to.data(), from.data(), copied);
+      sink = sink + 0 * to[copied / 2];
+    }
+    best = std::max(best, 2.0 * copied * times / (Now() - begin));
   }
   return best;
 }
 
 // Returns the rate of all threads together, each at its best, in 1e9 per second.
-double Best(int threads, double seconds, double (*work)(double)) {
+template <typename Work>
+double Best(int threads, double seconds, Work work) {
   std::vector<double> rates(threads);
   std::vector<std::thread> pool;
   for (auto& rate : rates) pool.emplace_back([&rate, work, seconds] { rate = work(seconds); });
@@ -142,5 +148,10 @@ int main(int argc, char** argv) {
 #ifdef __AVX512BF16__
   std::printf(", \"bf16\": %.1f", Best(threads, seconds, Bf16));
 #endif
-  std::printf(", \"copy\": %.1f}\n", Best(threads, seconds, Copy));
+  std::printf(", \"copy\": {");
+  for (size_t bytes = kLeastCopied; bytes <= kMostCopied; bytes *= 4) {
+    const auto copy = [=](double time) { return Copy(time, bytes / threads); };
+    std::printf("%s\"%zu\": %.1f", bytes == kLeastCopied ? "" : ", ", bytes, Best(threads, seconds / 4, copy));
+  }
+  std::printf("}}\n");
 }

@@ -13,10 +13,13 @@ from rich.text import Text
 
 from benchmarks.engines import ENGINES, OURS
 from benchmarks.machine import Ceiling
-from benchmarks.measure import Case
+from benchmarks.measure import Case, speed_ups
 from ortconv.benchmarking import quartiles
 
-__all__ = ["document", "geometric_mean", "show"]
+__all__ = ["document", "geometric_mean", "rounded", "show"]
+
+_WORTH_SHARING = 10**9
+"""Operations of a shape, from which on a table says how it scales."""
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -25,7 +28,10 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def show(console: Console, cases: Sequence[Case], ceilings: Mapping[int, Ceiling]) -> None:
-    """Prints a table per type and number of threads, and what is wrong."""
+    """Prints a table per type and number of threads, what threads gain, and what is wrong.
+
+    The column `error` is our largest error over ONNX Runtime's.
+    """
     for dtype, threads in dict.fromkeys((case.dtype, case.threads) for case in cases):
         chosen = [case for case in cases if (case.dtype, case.threads) == (dtype, threads)]
         console.print(_table(dtype, threads, chosen, ceilings[threads]))
@@ -34,11 +40,19 @@ def show(console: Console, cases: Sequence[Case], ceilings: Mapping[int, Ceiling
             slower = sum(ratio < 1 for ratio in ratios)
             console.print(
                 f"ours / best peer: geometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} shapes, "
-                f"{min(ratios):.2f}x to {max(ratios):.2f}x; slower on {slower}\n"
+                f"{min(ratios):.2f}x to {max(ratios):.2f}x; slower on {slower}"
+            )
+        errors = [ratio for case in chosen if (ratio := case.error_ratio()) is not None]
+        if errors and min(errors) > 0:
+            console.print(
+                f"largest error, ours / ort: geometric mean {geometric_mean(errors):.2f}, "
+                f"{min(errors):.2f} to {max(errors):.2f}"
             )
         reasons = {f"{name}: {why}" for case in chosen for name, why in case.skipped.items()}
         for reason in sorted(reasons):
             console.print(f"not run: {reason}", style="dim")
+        console.print()
+    _show_speed_ups(console, cases)
     for case in cases:
         for name, problem in case.wrong.items():
             console.print(
@@ -46,12 +60,37 @@ def show(console: Console, cases: Sequence[Case], ceilings: Mapping[int, Ceiling
             )
 
 
+def _show_speed_ups(console: Console, cases: Sequence[Case]) -> None:
+    """Prints how much faster each engine is with more threads than with the fewest, for what is worth sharing."""
+    fewest = min((case.threads for case in cases), default=1)
+    ones = {(case.shape, case.dtype): case for case in cases if case.threads == fewest}
+    names = [name for name in ENGINES if any(name in case.timings for case in cases)]
+    for dtype, threads in dict.fromkeys((case.dtype, case.threads) for case in cases if case.threads != fewest):
+        title = f"{dtype}, threads: {threads}, times as fast as with {fewest}, shapes of at least 1 GFLOP"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("shape", no_wrap=True)
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        found: dict[str, list[float]] = {name: [] for name in names}
+        for case in cases:
+            if (case.dtype, case.threads) != (dtype, threads) or case.shape.flops < _WORTH_SHARING:
+                continue
+            ratios = speed_ups(ones[case.shape, dtype], case)
+            table.add_row(case.shape.name, *(f"{ratios[name]:.2f}x" if name in ratios else "-" for name in names))
+            for name, ratio in ratios.items():
+                found[name].append(ratio)
+        if table.row_count:
+            means = (f"{geometric_mean(found[name]):.2f}x" if found[name] else "-" for name in names)
+            table.add_row("geometric mean", *means, style="bold")
+            console.print(table)
+
+
 def _table(dtype: str, threads: int, cases: Sequence[Case], ceiling: Ceiling) -> Table:
     names = [name for name in ENGINES if any(name in case.timings for case in cases)]
     title = f"{dtype}, threads: {threads}, GFLOP/s of useful operations"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("shape", no_wrap=True)
-    for heading in (*names, "spread", "ours/best", "quartiles", "roofline", "of it"):
+    for heading in (*names, "spread", "ours/best", "quartiles", "error", "roofline", "of it"):
         table.add_column(heading, justify="right", no_wrap=True)
     for case in cases:
         rates = [f"{case.gflops(name):.1f}" if name in case.timings else "-" for name in names]
@@ -63,9 +102,11 @@ def _table(dtype: str, threads: int, cases: Sequence[Case], ceiling: Ceiling) ->
             value = statistics.median(case.ratios)
             ratio = Text(f"{value:.2f}x", style="green" if value >= 1 else "red")
             between = "{:.2f}-{:.2f}".format(*quartiles(case.ratios))
+        error_ratio = case.error_ratio()
+        error = "-" if error_ratio is None else f"{error_ratio:.2f}"
         roof = ceiling.roofline(case.shape, dtype)
         share = f"{case.gflops(OURS) / roof:.0%}" if OURS in case.timings else "-"
-        table.add_row(case.shape.name, *cells, f"{spread:.0%}", ratio, between, f"{roof:.0f}", share)
+        table.add_row(case.shape.name, *cells, f"{spread:.0%}", ratio, between, error, f"{roof:.0f}", share)
     return table
 
 
@@ -88,10 +129,12 @@ def document(
 def _entry(case: Case, ceiling: Ceiling) -> dict[str, object]:
     engines = {
         name: {
-            "seconds": _rounded(timing.median),
-            "quartiles": [_rounded(value) for value in quartiles(timing.seconds)],
-            "gflops": _rounded(case.gflops(name)),
-            "error": _rounded(timing.excess),
+            "seconds": rounded(timing.median),
+            "quartiles": [rounded(value) for value in quartiles(timing.seconds)],
+            "gflops": rounded(case.gflops(name)),
+            "error": rounded(timing.errors.excess),
+            "largest_error": rounded(timing.errors.largest),
+            "rms_error": rounded(timing.errors.rms),
         }
         for name, timing in case.timings.items()
     }
@@ -102,17 +145,17 @@ def _entry(case: Case, ceiling: Ceiling) -> dict[str, object]:
         "threads": case.threads,
         "flops": case.shape.flops,
         "bytes": case.shape.bytes_moved(case.dtype),
-        "roofline": _rounded(roof),
+        "roofline": rounded(roof),
         "engines": engines,
         "skipped": dict(case.skipped),
         "wrong": dict(case.wrong),
         "best_peer": case.best_peer,
-        "ratio": _rounded(statistics.median(case.ratios)) if case.ratios else None,
-        "ratio_quartiles": [_rounded(value) for value in quartiles(case.ratios)] if case.ratios else None,
-        "of_roofline": _rounded(case.gflops(OURS) / roof) if OURS in case.timings else None,
+        "ratio": rounded(statistics.median(case.ratios)) if case.ratios else None,
+        "ratio_quartiles": [rounded(value) for value in quartiles(case.ratios)] if case.ratios else None,
+        "of_roofline": rounded(case.gflops(OURS) / roof) if OURS in case.timings else None,
     }
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Returns four significant digits: the measurement has no more."""
     return float(f"{value:.4g}")

@@ -1,9 +1,19 @@
-"""An engine in a process of its own, which waits while the others run."""
+"""An engine in a process of its own, which is stopped while the others run.
+
+A runtime's threads keep looking for work for a while after a run, and would take the cores from the next engine. So a
+process is stopped, with all its threads, from its reply to the next request: only one engine can run at any time, with
+as many threads as it has and in its own way.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
+import pathlib
+import signal
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
@@ -18,8 +28,12 @@ __all__ = ["Worker"]
 Array = npt.NDArray[Any]
 
 _TRIES = 5
-_UNDISTURBED = 0.97
-"""The share of the time in which the process had a core, above which it was not disturbed."""
+_DISTURBED = 0.03
+"""The share of the time in which threads had work and no core, above which others disturbed the process."""
+
+_STOPS = hasattr(signal, "SIGSTOP")
+_STOPPED_OR_ENDED = os.WSTOPPED | os.WEXITED | os.WNOWAIT if _STOPS else 0
+_TASKS = pathlib.Path("/proc/self/task")
 
 
 class Worker:
@@ -37,11 +51,13 @@ class Worker:
         self._process = context.Process(target=_serve, args=(theirs, engine, threads), daemon=True)
         self._process.start()
         theirs.close()
+        self._stop()
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._go_on()
         self._pipe.close()
         self._process.join(timeout=10)
         if self._process.is_alive():
@@ -63,14 +79,26 @@ class Worker:
         return seconds
 
     def _ask(self, *request: object) -> Any:
+        self._go_on()
         try:
             self._pipe.send(request)
             reply = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise RuntimeError(f"{self._engine}: its process ended") from error
+        self._stop()
         if isinstance(reply, Exception):
             raise reply
         return reply
+
+    def _stop(self) -> None:
+        """Stops all threads of the process, and returns when they have."""
+        if _STOPS and self._process.pid and self._process.is_alive():
+            os.kill(self._process.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, self._process.pid, _STOPPED_OR_ENDED)
+
+    def _go_on(self) -> None:
+        if _STOPS and self._process.pid and self._process.is_alive():
+            os.kill(self._process.pid, signal.SIGCONT)
 
 
 def _serve(pipe: Connection, engine: str, threads: int) -> None:
@@ -99,14 +127,34 @@ def _serve(pipe: Connection, engine: str, threads: int) -> None:
 def _seconds(prepared: engines.Prepared, runs: int) -> float:
     """Returns the seconds per run of the try that was disturbed least: where others use the cores, several are made."""
     run, _ = prepared
-    best = (0.0, 0.0)
+    found: list[tuple[float, float]] = []
     for _attempt in range(_TRIES):
         run()
-        used, begin = time.process_time(), time.perf_counter()
+        disturbance = _disturbance()
+        begin = time.perf_counter()
         for _ in range(runs):
             run()
-        seconds, used = time.perf_counter() - begin, time.process_time() - used
-        best = max(best, (used / seconds, seconds / runs))
-        if used > _UNDISTURBED * seconds:
-            return seconds / runs
-    return best[1]
+        seconds = time.perf_counter() - begin
+        share = disturbance() / seconds
+        found.append((share, seconds / runs))
+        if share < _DISTURBED:
+            break
+    return min(found)[1]
+
+
+def _disturbance() -> Callable[[], float]:
+    """Returns what tells for how many seconds, since now, this process would have run if others had not."""
+    if _TASKS.exists():
+        before = _waited()
+        return lambda: sum(max(0.0, seconds - before.get(task, 0.0)) for task, seconds in _waited().items())
+    used, begin = time.process_time(), time.perf_counter()
+    return lambda: time.perf_counter() - begin - (time.process_time() - used)
+
+
+def _waited() -> dict[str, float]:
+    """Returns for how many seconds in all each thread of this process was ready and had no core."""
+    found = {}
+    for task in _TASKS.iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends
+            found[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
+    return found

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from benchmarks import answers
+from benchmarks.answers import Errors
 from benchmarks.engines import Unsupported
 from benchmarks.machine import Ceiling
-from benchmarks.measure import Case, Timing, measure
+from benchmarks.measure import Case, Timing, measure, speed_ups
 from benchmarks.report import document, geometric_mean
 from benchmarks.shapes import SHAPES, Shape
 from benchmarks.worker import Worker
@@ -62,11 +63,22 @@ def test_bytes() -> None:
 
 def test_roofline() -> None:
     shape = Shape("", 1, 1, 1, (100,), 1, 1)  # 200 operations on 804 bytes in float32
-    assert Ceiling(1, {"f32": 100.0}, 8.04, "").roofline(shape, "f32") == pytest.approx(2.0)
-    assert Ceiling(1, {"f32": 1.5}, 8.04, "").roofline(shape, "f32") == 1.5
-    assert Ceiling(1, {"f32": 1.5}, 8.04, "").roofline(shape, "f16") == 1.5
-    assert Ceiling(1, {"f32": 1.5, "bf16": 3.0}, 8.04, "").roofline(shape, "bf16") == 3.0
-    assert Ceiling(1, {"f32": 1.5, "amx bf16": 9.0}, 8.04, "").roofline(shape, "bf16") == pytest.approx(4.0)
+    copy = {1 << 10: 8.04}
+    assert Ceiling(1, {"f32": 100.0}, copy, "").roofline(shape, "f32") == pytest.approx(2.0)
+    assert Ceiling(1, {"f32": 1.5}, copy, "").roofline(shape, "f32") == 1.5
+    assert Ceiling(1, {"f32": 1.5}, copy, "").roofline(shape, "f16") == 1.5
+    assert Ceiling(1, {"f32": 1.5, "bf16": 3.0}, copy, "").roofline(shape, "bf16") == 3.0
+    assert Ceiling(1, {"f32": 1.5, "amx bf16": 9.0}, copy, "").roofline(shape, "bf16") == pytest.approx(4.0)
+    # A float in three parts takes six products of them, a float16 in two takes four.
+    assert Ceiling(1, {"f32": 1.0, "amx bf16": 9.0}, copy, "").roofline(shape, "f32") == 1.5
+    assert Ceiling(1, {"f32": 1.0, "amx bf16": 6.0}, copy, "").roofline(shape, "f16") == 1.5
+
+
+@pytest.mark.parametrize(("size", "rate"), [(10, 4.0), (100, 4.0), (1000, 2.0), (100000, 2.0)])
+def test_roofline_takes_the_bandwidth_of_what_holds_the_data(size: int, rate: float) -> None:
+    shape = Shape("", 1, 1, 1, (size,), 1, 1)
+    ceiling = Ceiling(1, {"f32": 1e9}, {1 << 10: 4.0, 1 << 15: 2.0}, "")
+    assert ceiling.roofline(shape, "f32") == pytest.approx(shape.flops / shape.bytes_moved("f32") * rate)
 
 
 def test_geometric_mean() -> None:
@@ -94,13 +106,20 @@ def test_reference_is_the_definition(shape: Shape) -> None:
 def test_answers_are_held_to_the_bound(dtype: str) -> None:
     answer = answers.expect(SMALL, dtype, *answers.data(SMALL, dtype))
     right = answer.expected.astype(answers.NUMPY[dtype])
-    assert answer.excess(right) <= 1
+    assert answer.errors(right).excess <= 1
     off = answer.expected.copy()
     off[1, 2, 3, 4] += 4 * answer.bound[1, 2, 3, 4]
-    assert answer.excess(off.astype(answers.NUMPY[dtype])) > 1
-    assert math.isnan(answer.excess(np.full_like(right, np.nan)))
-    assert answer.excess(right[:1]) == math.inf
-    assert answer.excess(right.astype(np.float64 if dtype != "f64" else np.float32)) == math.inf
+    assert answer.errors(off.astype(answers.NUMPY[dtype])).excess > 1
+    assert math.isnan(answer.errors(np.full_like(right, np.nan)).excess)
+    assert answer.errors(right[:1]).excess == math.inf
+    assert answer.errors(right.astype(np.float64 if dtype != "f64" else np.float32)).excess == math.inf
+
+
+def test_errors() -> None:
+    answer = answers.Answer(np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 0.5), np.dtype(np.float32))
+    errors = answer.errors(np.array([1.0, 2.25, 2.0, 4.0], np.float32))
+    assert (errors.excess, errors.largest) == (2.0, 1.0)
+    assert errors.rms == pytest.approx(math.sqrt((0.25**2 + 1) / 4))
 
 
 class Fake:
@@ -130,7 +149,8 @@ def measured() -> tuple[Case, dict[str, Fake]]:
         "torch": Fake(0.001, failure=Unsupported("not installed: torch")),
         "ours": Fake(0.002),
     }
-    return measure(SMALL, "f32", 1, engines, rounds=3, seconds=0.02), engines
+    (case,) = measure(SMALL, "f32", {1: engines}, rounds=3, seconds=0.02)
+    return case, engines
 
 
 def test_wrong_answers_are_reported_and_not_timed() -> None:
@@ -144,23 +164,41 @@ def test_wrong_answers_are_reported_and_not_timed() -> None:
     assert case.best_peer == "ort"
     assert case.ratios == (2.0, 2.0, 2.0)
     assert case.gflops("ours") == pytest.approx(SMALL.flops / 0.002 / 1e9)
-    assert not document([case], {1: Ceiling(1, {"f32": 1.0}, 1.0, "")}, {}, {})["ok"]
+    assert not document([case], {1: Ceiling(1, {"f32": 1.0}, {1: 1.0}, "")}, {}, {})["ok"]
 
 
 def test_nan_is_wrong() -> None:
-    case = measure(SMALL, "f32", 1, {"ours": Fake(1.0, error=math.nan)}, rounds=1, seconds=1.0)
+    (case,) = measure(SMALL, "f32", {1: {"ours": Fake(1.0, error=math.nan)}}, rounds=1, seconds=1.0)
     assert list(case.wrong) == ["ours"]
 
 
 def test_engine_that_fails_is_wrong() -> None:
-    case = measure(SMALL, "f32", 1, {"ours": Fake(1.0, failure=RuntimeError("no"))}, rounds=1, seconds=1.0)
+    engines = {"ours": Fake(1.0, failure=RuntimeError("no"))}
+    (case,) = measure(SMALL, "f32", {1: engines}, rounds=1, seconds=1.0)
     assert case.wrong == {"ours": "no"}
     assert (case.best_peer, case.ratios) == (None, ())
 
 
 def test_ratio_is_paired_by_round() -> None:
-    timings = {"ort": Timing((2.0, 4.0, 6.0), 0.0), "ours": Timing((1.0, 2.0, 2.0), 0.0)}
+    exact = Errors(0.0, 0.0, 0.0)
+    timings = {"ort": Timing((2.0, 4.0, 6.0), exact), "ours": Timing((1.0, 2.0, 2.0), exact)}
     assert Case(SMALL, "f32", 1, timings, {}, {}).ratios == (2.0, 2.0, 3.0)
+
+
+def test_numbers_of_threads_take_turns_and_are_paired_by_round() -> None:
+    workers = {1: {"ort": Fake(0.004), "ours": Fake(0.003)}, 2: {"ours": Fake(0.002)}}
+    one, two = measure(SMALL, "f32", workers, rounds=4, seconds=0.02)
+    assert (one.threads, two.threads) == (1, 2)
+    assert (set(one.timings), set(two.timings)) == ({"ort", "ours"}, {"ours"})
+    assert speed_ups(one, two) == pytest.approx({"ours": 1.5})
+    assert len(workers[2]["ours"].turns) == 1 + 4
+
+
+def test_error_is_compared_with_that_of_onnx_runtime() -> None:
+    timings = {name: Timing((1.0,), Errors(0.5, largest, 0.1)) for name, largest in (("ort", 2.0), ("ours", 3.0))}
+    case = Case(SMALL, "f32", 1, timings, {}, {})
+    assert case.error_ratio() == 1.5
+    assert case.error_ratio("torch") is None
 
 
 def test_worker_says_what_it_cannot_do_and_goes_on() -> None:
@@ -168,8 +206,23 @@ def test_worker_says_what_it_cannot_do_and_goes_on() -> None:
         with pytest.raises(Unsupported, match="no such kernel"):
             worker.answer(SMALL, "f64")
         answer = answers.expect(SMALL, "f32", *answers.data(SMALL, "f32"))
-        assert answer.excess(worker.answer(SMALL, "f32")) <= 1
+        assert answer.errors(worker.answer(SMALL, "f32")).excess <= 1
         assert worker.time(1) > 0
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/stat").exists(), reason="states are read from /proc, which Linux has")
+def test_worker_is_stopped_with_all_its_threads_while_it_is_not_asked() -> None:
+    def states() -> set[str]:
+        tasks = pathlib.Path(f"/proc/{worker._process.pid}/task").iterdir()
+        return {(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks}
+
+    with Worker("ort", 2) as worker:
+        assert states() == {"T"}
+        worker.answer(SMALL, "f32")
+        assert states() == {"T"}
+        worker.time(1)
+        assert states() == {"T"}
+    assert worker._process.exitcode == 0
 
 
 def test_worker_that_dies_is_a_failure() -> None:
@@ -201,7 +254,7 @@ def test_quick_run_is_complete(tmp_path: pathlib.Path) -> None:
     assert set(found) == {"machine", "settings", "ceilings", "cases", "ok"}
     assert set(found["settings"]["versions"]) == {"ort", "ours"}
     (ceiling,) = found["ceilings"]
-    assert min(*ceiling["peak"].values(), ceiling["copy"]) > 0
+    assert min(*ceiling["peak"].values(), *ceiling["copy"].values()) > 0
     assert len(found["cases"]) == 2
     for case in found["cases"]:
         assert set(case["engines"]) == {"ort", "ours"}
@@ -213,6 +266,14 @@ def test_quick_run_is_complete(tmp_path: pathlib.Path) -> None:
             assert 0 <= engine["error"] <= 1
             assert engine["gflops"] == pytest.approx(case["flops"] / engine["seconds"] / 1e9, rel=1e-2)
         assert case["shape"]["name"] in done.stdout
+
+
+def test_quick_run_of_two_numbers_of_threads(tmp_path: pathlib.Path) -> None:
+    done = benchmarks("--quick", "--engine", "ours", "--threads", "1", "--threads", "2", "--json", tmp_path / "a.json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert [ceiling["threads"] for ceiling in found["ceilings"]] == [1, 2]
+    assert [case["threads"] for case in found["cases"]] == [1, 2, 1, 2]
 
 
 def test_quick_run_draws(tmp_path: pathlib.Path) -> None:
