@@ -44,12 +44,12 @@ readme: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	find ortconv/native -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run --Werror
+	find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' | xargs $(BIN)/clang-format --dry-run --Werror
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	find ortconv/native -name '*.cc' -o -name '*.h' | xargs $(BIN)/clang-format -i
+	find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' | xargs $(BIN)/clang-format -i
 
 # The wheel is checked and tested from another folder, where the source tree does not shadow it.
 dist: $(INSTALLED)
