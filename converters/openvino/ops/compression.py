@@ -1,8 +1,9 @@
 """Compressed weights: constant integers that are converted, shifted and scaled become one DequantizeLinear.
 
 It computes (data - point) * scale with one rounding, which is what the single ops do: differences of small integers
-are exact. Weights in groups keep the axis of the groups, and the Reshape behind it: of blocks along a matrix's columns
-ONNX Runtime makes a MatMulNBits, which by default rounds what is multiplied by them to 8 bits.
+are exact. Of a matrix that is dequantized and multiplied ONNX Runtime makes a MatMulNBits, which by default rounds the
+other operand to 8 bits. It does not look behind a Reshape: weights in groups keep the axis of the groups, and a matrix
+gets one axis more.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.folding import FILE, ORIGIN
 
-__all__ = ["dequantized", "retyped", "transposed"]
+__all__ = ["dequantized", "multiplied", "retyped", "transposed"]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -60,6 +62,42 @@ class _Compressed:
         along = axis.as_int() if axis is not None and scales.ndim else None
         return cls(data, scales, points, along, None if block is None else block.as_int())
 
+    @property
+    def sizes(self) -> list[int]:
+        """The shape."""
+        assert self.data.shape is not None
+        return list(self.data.shape.numpy())
+
+    def transposed(self, b: Builder, perm: Sequence[int]) -> _Compressed:
+        """Returns the same with other axes."""
+        scale, point = self.scale, self.point
+        if self.block is not None:
+            scale, point = scale.transpose(perm), None if point is None else point.transpose(perm)
+        return dataclasses.replace(
+            self,
+            data=self._moved(b, [self.sizes[axis] for axis in perm], perm),
+            scale=scale,
+            point=point,
+            axis=None if self.axis is None else list(perm).index(self.axis),
+        )
+
+    def raised(self, b: Builder) -> _Compressed:
+        """Returns the same with one axis more in front."""
+        scale, point = self.scale, self.point
+        if self.block is not None:
+            scale, point = scale[np.newaxis], None if point is None else point[np.newaxis]
+        return dataclasses.replace(
+            self,
+            data=self._moved(b, [1, *self.sizes], None),
+            scale=scale,
+            point=point,
+            axis=None if self.axis is None else self.axis + 1,
+        )
+
+    def _moved(self, b: Builder, sizes: Sequence[int], perm: Sequence[int] | None) -> ir.Value:
+        assert self.data.const_value is not None
+        return b.constant(_moved(self.data.const_value, sizes, perm))
+
     def emit(self, b: Builder) -> ir.Value:
         """Emits the node."""
         dtype = self.data.dtype
@@ -102,22 +140,25 @@ def retyped(b: Builder, value: ir.Value, to: ir.DataType) -> ir.Value | None:
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:
     """Returns compressed weights with other axes, or None."""
     weights = _Compressed.of(value)
-    if weights is None or weights.data.shape is None:
+    return None if weights is None else weights.transposed(b, perm).emit(b)
+
+
+def multiplied(b: Builder, value: ir.Value, *, transpose: bool) -> ir.Value | None:
+    """Returns a matrix of compressed weights, possibly transposed, so that its products are exact; or None."""
+    perm = [1, 0] if transpose else [0, 1]
+    node = value.producer()
+    if node is not None and (node.domain, node.op_type) == ("", "Transpose") and node.inputs[0] is not None:
+        before = node.attributes["perm"].as_ints()
+        if len(before) != len(perm):
+            return None
+        value, perm = node.inputs[0], [before[axis] for axis in perm]
+    weights = _Compressed.of(value)
+    if weights is None or len(weights.sizes) != len(perm):
         return None
-    assert weights.data.const_value is not None
-    stored = weights.data.shape.numpy()
-    sizes = [stored[axis] for axis in perm]
-    scale, point = weights.scale, weights.point
-    if weights.block is not None:
-        scale, point = scale.transpose(perm), None if point is None else point.transpose(perm)
-    moved = dataclasses.replace(
-        weights,
-        data=b.constant(_moved(weights.data.const_value, sizes, perm)),
-        scale=scale,
-        point=point,
-        axis=None if weights.axis is None else list(perm).index(weights.axis),
-    )
-    return moved.emit(b)
+    if perm != [0, 1]:
+        weights = weights.transposed(b, perm)
+    matrix = b.op("Reshape", weights.raised(b).emit(b), b.constant(weights.sizes))
+    return b.typed(matrix, value.dtype, weights.sizes)
 
 
 def _integers(b: Builder, value: ir.Value) -> tuple[ir.Value, np.ndarray | None] | None:
@@ -207,4 +248,8 @@ def _moved(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] 
         moved = array.reshape(sizes) if perm is None else np.ascontiguousarray(array.transpose(perm))
         return ir.Tensor(moved, tensor.dtype)
 
-    return ir.LazyTensor(data, tensor.dtype, ir.Shape(sizes))
+    moved = ir.LazyTensor(data, tensor.dtype, ir.Shape(sizes))
+    moved.meta[ORIGIN] = "Reshape" if perm is None else "Transpose", tensor, repr((list(sizes), perm))
+    if perm is None and FILE in tensor.meta:
+        moved.meta[FILE] = tensor.meta[FILE]
+    return moved

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.compression import transposed
+from ortconv.converters.openvino.ops.compression import multiplied, transposed
 from ortconv.converters.openvino.ops.types import apply
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -21,7 +21,9 @@ def matmul(
     if (transpose_a or transpose_b) and _is_gemm(a, c, transpose_a, transpose_b):
         return b.op("Gemm", a, c, transA=1 if transpose_a else None, transB=1 if transpose_b else None)
     left = _transposed(b, a, "a") if transpose_a else a
-    right = _transposed(b, c, "b") if transpose_b else c
+    right = multiplied(b, c, transpose=transpose_b)
+    if right is None:
+        right = _transposed(b, c, "b") if transpose_b else c
     return apply(b, "MatMul", left, right, modular=True)
 
 

@@ -91,6 +91,44 @@ def test_groups_are_not_multiplied_in_eight_bits(bits: openvino.Type) -> None:
     assert "DequantizeLinear" in nodes(converted)
 
 
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("zero_point", [False, True])
+@pytest.mark.parametrize("opset", [None, 23])
+@pytest.mark.parametrize("how", ["rows", "columns", "transposed columns", "one scale"])
+def test_matrices_are_not_multiplied_in_eight_bits(element: str, zero_point: bool, opset: int | None, how: str) -> None:
+    """ONNX Runtime's MatMulNBits would round the data, off by some thousandths."""
+    inputs, outputs = 64, 32
+    by_rows = how in ("rows", "one scale")
+    scales = (1, 1) if how == "one scale" else (1, outputs) if by_rows else (outputs, 1)
+
+    def build(x: Any) -> Any:
+        value = opset1.convert(
+            constant(TYPES[element], *((inputs, outputs) if by_rows else (outputs, inputs)), high=7), "f32"
+        )
+        if zero_point:
+            value = opset1.subtract(value, np.full(scales, 3, np.float32))
+        value = opset1.multiply(value, np.abs(numbers(*scales, seed=3)))
+        if how == "transposed columns":
+            value = opset1.transpose(value, np.array([1, 0]))
+        return opset1.matmul(x, value, False, how == "columns")
+
+    feeds = [[numbers(2, n, inputs)] for n in (3, 4)]
+    converted = check(model_of(build, feeds), *feeds, bound=64, opset=opset)
+    assert nodes(converted) == ["DequantizeLinear", "Reshape", "MatMul"]
+
+
+def test_weights_of_two_products_are_stored_once() -> None:
+    def build(x: Any, y: Any) -> Any:
+        value = opset1.multiply(
+            opset1.convert(constant(openvino.Type.i8, 64, 96), "f32"), np.abs(numbers(1, 96, seed=3))
+        )
+        return [opset1.matmul(each, value, False, False) for each in (x, y)]
+
+    feed = [numbers(2, 3, 64), numbers(1, 4, 64)]
+    converted = check(model_of(build, [feed]), feed, bound=64)
+    assert stored(converted)["i8"] == [(1, 64, 96)]
+
+
 def test_weights_of_a_convolution() -> None:
     def build(x: Any) -> Any:
         kernel = opset1.convert(constant(openvino.Type.i8, 6, 4, 3, 3, low=-127, high=127), "f32")
