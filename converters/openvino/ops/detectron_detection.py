@@ -1,8 +1,8 @@
 """ExperimentalDetectronDetectionOutput: boxes moved by predictions, suppressed class by class, the best ones kept.
 
 Coordinates are those of elements: a box from 2 to 4 is 3 wide. OpenVINO's CPU plugin orders the results by class, or
-by score where there are more than can be kept: then, of equal scores, the first box comes first. Of equal scores of one
-box the plugin leaves the order open: here the first class comes first.
+by score where there are more than can be kept: then, of equal scores, the first box comes first, and of equal scores of
+one box the class that its sort happens to leave in front.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.greedy import greedy
+from ortconv.converters.openvino.ops.ranking import partly_sorted
 from ortconv.converters.openvino.ops.sizes import Size, reshaped, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
-_F32 = ir.DataType.FLOAT
+_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _ALL = np.iinfo(np.int64).max
 _CORNERS = 4
 _BACKGROUND = 0
@@ -76,7 +77,7 @@ def detectron_detection_output(
     rows = b.op("Gather", chosen, order, axis=0)
     classes = b.op("Squeeze", b.op("Split", rows, outputs=3, axis=1, num_outputs=3)[1], b.constant([1]))
     results = (b.op("GatherND", refined, rows), classes, b.op("Gather", found, order, axis=0))
-    types = (_F32, ir.DataType.INT64, _F32)
+    types = (_F32, _I64, _F32)
     return tuple(
         b.cast(b.typed(_filled(b, value, max_detections_per_image, rank), dtype, None), output.dtype)
         for value, dtype, rank, output in zip(results, types, (2, 1, 1), b.node.outputs, strict=False)
@@ -151,16 +152,36 @@ def _overlapped(b: Builder, boxes: ir.Value, area: ir.Value, taken: ir.Value, th
 
 def _order(b: Builder, chosen: ir.Value, found: ir.Value, most: int) -> ir.Value:
     """Returns the numbers of the rows to keep: all of them in their order, or the best if there are more than that."""
+    first, one = b.constant([0]), b.constant([1])
     count = b.op("Shape", found)
-    total = b.op("Squeeze", count, b.constant([0]))
-    box = b.op("Squeeze", b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)[2], b.constant([1]))
+    total = b.op("Squeeze", count, first)
+    box = b.op("Squeeze", b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)[2], one)
     _, by_box = b.op("TopK", box, count, outputs=2, axis=0, largest=0)
     _, by_score = b.op("TopK", b.op("Gather", found, by_box, axis=0), count, outputs=2, axis=0)
-    best = b.op("Gather", by_box, by_score, axis=0)
-    order = b.op(
-        "Where", b.op("Greater", total, b.constant(most)), best, b.op("Range", b.constant(0), total, b.constant(1))
-    )
-    return b.op("Slice", order, b.constant([0]), b.constant([most]), b.constant([0]))
+    sorted_ = b.op("Gather", by_box, by_score, axis=0)
+    new = b.op("Or", *[_changes(b, b.op("Gather", values, sorted_, axis=0)) for values in (found, box)])
+    equal = b.op("Cast", b.op("Not", b.op("Slice", new, first, b.constant([most]))), to=int(_I64))
+    ties = b.op("Greater", b.op("ReduceSum", equal, keepdims=0), b.constant(0))
+    more = b.op("Greater", total, b.constant(most))
+    with b.body() as slow:
+        # The number of each row among those that differ, as a score.
+        number = b.op("CumSum", b.op("Cast", new, to=int(_I64)), b.constant(0))
+        ranks = b.op("Neg", b.op("Cast", b.op("Concat", first, number, axis=0), to=int(_F32)))
+        scores = b.op("ScatterElements", b.op("Expand", _zero(b), count), sorted_, ranks, axis=0)
+        row = b.typed(b.op("Unsqueeze", scores, first), _F32, [1, None])
+        as_there = slow.graph([b.op("Squeeze", partly_sorted(b, row, b.constant(most)), first)])
+    with b.body() as fast:
+        numbers = b.op("Range", b.constant(0), total, b.constant(1))
+        kept = b.op("Slice", b.op("Where", more, sorted_, numbers), first, b.constant([most]))
+        as_found = fast.graph([kept])
+    order = b.op("If", b.op("And", more, ties), then_branch=as_there, else_branch=as_found)
+    return b.typed(order, _I64, [None])
+
+
+def _changes(b: Builder, values: ir.Value) -> ir.Value:
+    """Tells which values differ from the one before, for all but the first."""
+    before = b.op("Slice", values, b.constant([0]), b.constant([-1]))
+    return b.op("Not", b.op("Equal", b.op("Slice", values, b.constant([1]), b.constant([_ALL])), before))
 
 
 def _filled(b: Builder, rows: ir.Value, most: int, rank: int) -> ir.Value:

@@ -60,7 +60,11 @@ ROWS += [
     for feeds in [[likely(count) for count in counts]]
 ]
 ROWS += [
-    Row("top 7 of boxes of equal probability", node("TopKROIs", {"max_rois": 7}), [likely(16, steps=3)], 0),
+    Row(f"top {most} of {count} boxes of equal probability", node("TopKROIs", {"max_rois": most}), feeds, 0)
+    for most, count in ((7, 16), (7, 17), (100, 100), (40, 300))
+    for feeds in [[likely(count, steps), likely(count + 2, steps)] for steps in (1, 5)]
+]
+ROWS += [
     Row(
         "top boxes float16",
         node("TopKROIs", {"max_rois": 7}),
@@ -166,7 +170,8 @@ ROWS += [
         ("class agnostic", {"class_agnostic_box_regression": True}, {}),
         ("corners out of order", {}, {"ordered": False}),
         ("equal scores and overlaps", {"nms_threshold": 0.25}, {"steps": 64, "size": 12}),
-        ("equal scores, by score", {"max_detections_per_image": 5, "num_classes": 2}, {"steps": 5, "classes": 2}),
+        ("equal scores, by score", {"max_detections_per_image": 5}, {"steps": 2}),
+        ("equal scores of many boxes, by score", {"max_detections_per_image": 30}, {"steps": 1, "size": 900}),
         (
             "narrower than an element",
             {"nms_threshold": 0.0, "deltas_weights": [1.0, 1.0, 1.0, 1.0], "max_detections_per_image": 100},
@@ -203,6 +208,15 @@ def test_sweep_of_features_matches_openvino(seed: int) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(50))
+def test_sweep_of_likeliest_boxes_matches_openvino(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 400))
+    feed = likely(count, steps=int(random.choice([0, 1, 3, 50])))
+    check(model_of(node("TopKROIs", {"max_rois": int(random.integers(0, count + 1))}), [feed]), feed, bound=0)
+
+
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(100))
 def test_sweep_of_detections_matches_openvino(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -218,8 +232,9 @@ def test_sweep_of_detections_matches_openvino(seed: int) -> None:
         "deltas_weights": [10.0, 10.0, 5.0, 5.0] if random.integers(2) else [1.0, 1.0, 1.0, 1.0],
     }
     ordered, size = bool(random.random() < 0.7), float(random.choice([10, 100, 800]))
+    steps = int(random.choice([0, 0, 1, 4]))
     feeds: list[Feed] = [
-        proposals(int(random.integers(1, 40)), classes=classes, size=size, ordered=ordered, seed=seed)
+        proposals(int(random.integers(1, 40)), classes=classes, size=size, steps=steps, ordered=ordered, seed=seed)
         for _ in range(int(random.integers(1, 3)))
     ]
     check(model_of(node("DetectionOutput", attributes), feeds), *feeds, bound=16)
@@ -274,7 +289,6 @@ def test_refused(refusal: Refusal) -> None:
     [
         (grid(), maps(4, 6), []),
         (node("TopKROIs", {"max_rois": 3}), likely(16), []),
-        (node("TopKROIs", {"max_rois": 3}), likely(17), ["equal probabilities"]),
         (features(3, 2, [4], False), pyramid(3, 2, [4], 64), ["second output"]),
         (node("DetectionOutput", DETECTION), proposals(5), ["not inside of the image"]),
     ],
