@@ -40,7 +40,7 @@ _COMPARISONS = {
     "Less": "Less",
     "LessEqual": "LessOrEqual",
 }
-_LOGICAL = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
+_LOGICAL = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor", "Xor": "Xor"}
 _UNTIL = {"LogicalXor": 2}
 """Last version, where OpenVINO writes another than the first."""
 

@@ -1,4 +1,4 @@
-"""MatMul."""
+"""MatMul and GroupedMatMul."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compression import multiplied, transposed
-from ortconv.converters.openvino.ops.types import apply
+from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ShapeError
+
+_GROUPED = 3
+"""Rank of matrices in groups."""
+_MOST_GROUPS = 4096
+"""There is a node for each group."""
 
 _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
 
@@ -44,3 +51,42 @@ def _transposed(b: Builder, value: ir.Value, input: str) -> ir.Value:
     if weights is not None:
         return weights
     return b.typed(b.op("Transpose", value, perm=perm), value.dtype, None)
+
+
+@REGISTRY.lowering("GroupedMatMul", since=17)
+def grouped_matmul(b: Builder, mat_a: ir.Value, mat_b: ir.Value, offsets: ir.Value | None = None, /) -> ir.Value:
+    """MatMul; with offsets a Split into the rows of each group, a MatMul for each, and a Concat."""
+    require(mat_a, "mat_a", FLOATS)
+    if rank_of(mat_b, "mat_b") != _GROUPED:
+        raise ShapeError("mat_b", mat_b.shape, "its rank must be 3.")
+    weights = _transposed(b, mat_b, "mat_b")
+    rank = rank_of(mat_a, "mat_a")
+    if offsets is None:
+        if rank != _GROUPED:
+            raise ShapeError("mat_a", mat_a.shape, "its rank must be 3 where there are no offsets.")
+        return apply(b, "MatMul", mat_a, weights)
+    if rank != _GROUPED - 1:
+        raise ShapeError("mat_a", mat_a.shape, "its rank must be 2 where there are offsets.")
+    assert mat_b.shape is not None
+    groups = mat_b.shape[0]
+    if not isinstance(groups, int) or not 0 < groups <= _MOST_GROUPS:
+        raise ShapeError("mat_b", mat_b.shape, f"the number of groups must be known, 1 to {_MOST_GROUPS}.")
+
+    def formula(rows: ir.Value, matrices: ir.Value) -> ir.Value:
+        lengths = _lengths(b, rows, offsets)
+        parts = b.op("Split", rows, lengths, outputs=groups, axis=0)
+        own = b.op("Split", matrices, outputs=groups, axis=0, num_outputs=groups)
+        first = b.constant([0])
+        products = [
+            b.op("MatMul", part, b.op("Squeeze", matrix, first)) for part, matrix in zip(parts, own, strict=True)
+        ]
+        return b.op("Concat", *products, axis=0)
+
+    return compute(b, formula, mat_a, weights, kernels=("MatMul",))
+
+
+def _lengths(b: Builder, rows: ir.Value, offsets: ir.Value) -> ir.Value:
+    """Returns how many rows each group has. A group ends where its offset says, and no later than the rows."""
+    ends = b.op("Min", int64_vector(b, offsets), b.op("Shape", rows, start=0, end=1))
+    starts = b.op("Concat", b.constant([0]), b.op("Slice", ends, b.constant([0]), b.constant([-1])), axis=0)
+    return b.op("Sub", ends, starts)

@@ -6,6 +6,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset1, opset5
+from openvino.utils.node_factory import NodeFactory
 
 from ortconv.api import conversion
 from tests.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx
@@ -104,6 +105,13 @@ def _rows() -> list[Row]:
         for name in ("logical_and", "logical_or", "logical_xor")
     ]
     rows.append(Row("logical_not", opset1.logical_not, [[numbers(5, dtype=bool)]]))
+    rows.append(
+        Row(
+            "xor of the first opset",
+            lambda x, y: NodeFactory("opset1").create("Xor", [x.output(0), y.output(0)], {}),
+            [[numbers(n, 3, dtype=bool), numbers(3, dtype=bool, seed=1)] for n in (2, 4)],
+        )
+    )
     rows += [
         Row(
             f"select {dtype}",

@@ -8,7 +8,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedOpError
 
 
-@pytest.mark.parametrize("op_type", ["GroupedMatMul", "PagedAttention", "StringTensorPack"])
+@pytest.mark.parametrize("op_type", ["RGBtoNV12", "PagedAttention", "StringTensorPack"])
 def test_reason_is_given(op_type: str) -> None:
     (reason,) = [refusal.reason for refusal in REGISTRY.refusals if refusal.op_type == op_type]
     with pytest.raises(UnsupportedOpError) as refused:
