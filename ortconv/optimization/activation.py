@@ -1,4 +1,10 @@
-"""Relu, LeakyRelu and Clip -> activation."""
+"""Relu, LeakyRelu and Clip -> activation.
+
+Sigmoid and Tanh stay nodes of their own. Behind the image and mask heads where they occur they take 3 to 17 % of the
+time of both nodes, but ONNX Runtime spends 0.22 to 0.29 ns on an element whether it is in memory or in the first-level
+cache: it is the arithmetic that takes the time, which would be the same in ours, and no pass over memory would be
+saved.
+"""
 
 from __future__ import annotations
 

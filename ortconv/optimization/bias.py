@@ -1,4 +1,8 @@
-"""Add of a constant that has one value per channel, or one for all -> the bias."""
+"""Add of a constant that has one value per channel, or one for all -> the bias.
+
+The Add of another result, as of a skip connection, stays a node of its own, since ours have no input for it. It takes 4
+to 17 % of the time of both nodes.
+"""
 
 from __future__ import annotations
 

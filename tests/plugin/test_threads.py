@@ -1,0 +1,98 @@
+"""The kernels compute on ONNX Runtime's threads and start none: sessions of ours have as many as stock sessions."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not pathlib.Path("/proc/self/task").exists(), reason="a process's threads are listed in /proc, which Linux has"
+)
+
+_CODE = """
+import contextlib, json, pathlib, sys, threading, time
+import numpy as np, onnx, onnx.parser, onnxruntime
+import ortconv
+from ortconv.optimization import optimize
+
+def cpu_seconds():
+    '''Thread -> the nanoseconds for which it has had a core.'''
+    found = {}
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a caller that ends
+            found[int(task.name)] = int((task / "schedstat").read_text().split()[0])
+    return found
+
+model = onnx.parser.parse_model(
+    '<ir_version: 8, opset_import: ["": 18]> g (float[1,64,24,24] x) => (float[1,32,48,48] y)'
+    "{ y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w) }"
+)
+model.graph.node[0].ClearField("domain")
+weights = np.random.default_rng(0).standard_normal((64, 32, 4, 4)).astype(np.float32)
+model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+feed = {"x": np.ones((1, 64, 24, 24), np.float32)}
+
+side, sessions, pool = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = pool
+options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a thread that waits takes no core
+if side == "ours":
+    ours = optimize(model).to_proto()
+    made = [ortconv.InferenceSession(ours, options, backend="native") for _ in range(sessions)]
+else:
+    made = [onnxruntime.InferenceSession(model.SerializeToString(), options) for _ in range(sessions)]
+for session in made:
+    session.run(None, feed)
+
+def work(session):
+    for _ in range(50):
+        session.run(None, feed)
+
+callers = [threading.Thread(target=work, args=(session,)) for session in made]
+before = cpu_seconds()
+begin = time.perf_counter()
+for caller in callers:
+    caller.start()
+most = len(cpu_seconds())
+busy = set()
+while any(caller.is_alive() for caller in callers):
+    now = cpu_seconds()
+    most = max(most, len(now))
+    busy |= {task for task, used in now.items() if used > before.get(task, 0) + 1000000}
+    time.sleep(0.005)
+helpers = busy - {caller.native_id for caller in callers} - {threading.main_thread().native_id}
+print(json.dumps({"idle": len(before), "most": most - sessions, "helpers": len(helpers)}))
+"""
+
+
+def threads(side: str, sessions: int, pool: int) -> dict[str, Any]:
+    """Returns how many threads a process has before and while some sessions run at once, and how many help them."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE, side, str(sessions), str(pool)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("sessions", "pool"), [(1, 2), (4, 1), (4, 2)])
+def test_sessions_at_once_have_as_many_threads_as_stock_ones(sessions: int, pool: int) -> None:
+    stock, ours = threads("stock", sessions, pool), threads("ours", sessions, pool)
+    assert ours["idle"] == stock["idle"], (ours, stock)
+    assert ours["most"] <= ours["idle"], "a run starts threads"
+    # The calling thread is one of a pool.
+    assert ours["helpers"] <= sessions * (pool - 1), (ours, stock)
+
+
+def test_helpers_are_seen() -> None:
+    """The test above could not fail if the threads that help were not seen."""
+    assert threads("ours", 1, 3)["helpers"] > 0
