@@ -5,7 +5,7 @@ JOBS ?= auto
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
+NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 
 .PHONY: demo test sweep bench readme lint format dist sanitize arm clean help
 

@@ -224,6 +224,7 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
 #pragma unroll
   for (int pass = 0; pass < kPasses; ++pass) {
     __syncthreads();  // the steps, or the pass before, have been read
+    const int skew = skew_of(p, tables);
 #pragma unroll
     for (int i = 0; i < kRowParts; ++i) {
 #pragma unroll
@@ -236,14 +237,14 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
           for (int c = 0; c < 4; ++c) {
             const int column = first_column(j, thread_column) + c - pass * kPassColumns;
             if (kPasses > 1 && (column < 0 || column >= kPassColumns)) continue;
-            stage(staging, row, column,
+            stage(staging, skew, row, column,
                   finish(sums[i][r][j][c] + bias, p.problem.slope, p.problem.minimum, p.problem.maximum));
           }
         }
       }
     }
     __syncthreads();
-    write_dst<kThreads>(p, tables, staging, pass, thread);
+    write_dst<kThreads>(p, tables, staging, skew, pass, thread);
   }
 }
 

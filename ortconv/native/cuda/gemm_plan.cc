@@ -102,6 +102,13 @@ Launch gather(DataType dtype, const ConvProblem& p, int64_t src_chunks, size_t o
   return launch;
 }
 
+Divisor divisor(int64_t by) {
+  Divisor result{static_cast<unsigned>(by), 1, 0};
+  while (int64_t{1} << result.shift < by) ++result.shift;
+  result.factor = static_cast<unsigned>((((int64_t{1} << result.shift) - by) << 32) / by + 1);
+  return result;
+}
+
 // Everything of Gemm but the tiles and src; none where numbers are too large.
 std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Products& products) {
   Gemm gemm{};
@@ -124,6 +131,8 @@ std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Pr
     axis.dst_first = static_cast<int>(transposed ? first * p.stride[a] - p.pad[a] : 0);
     axis.dst_stride = static_cast<int>(transposed ? p.stride[a] : 1);
     axis.phases = static_cast<int>(products.phases[a]);
+    axis.by_count = divisor(count);
+    axis.by_phases = divisor(axis.phases);
     positions *= count;
     if (positions > kMostInt || p.mb > kMostInt) return std::nullopt;
   }
@@ -246,6 +255,11 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
   const int64_t tiles = int64_t{gemm->tiles_m} * gemm->tiles_n * gemm->lists * gemm->groups;
   gemm->splits = static_cast<int>(tiling.splits);
   if (tiles * tiling.splits > kMostInt) return false;
+  gemm->by_tiles = divisor(tiles);
+  gemm->by_tiles_m = divisor(gemm->tiles_m);
+  gemm->by_tiles_n = divisor(gemm->tiles_n);
+  gemm->by_lists = divisor(gemm->lists);
+  gemm->by_channels = divisor(problem.oc / problem.g);
 
   Launch launch;
   launch.program = tiling.program;

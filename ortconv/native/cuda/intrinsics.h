@@ -39,6 +39,8 @@ __device__ inline SharedAddress shared_address(unsigned char* at) {
 
 __device__ inline void atomic_or(unsigned* at, unsigned bits) { atomicOr(at, bits); }
 
+__device__ inline unsigned multiply_high(unsigned a, unsigned b) { return __umulhi(a, b); }
+
 // Four floats at once; `from` is aligned to 16 bytes.
 __device__ inline void load_four(float (&to)[4], const float* from) {
   const float4 four = *reinterpret_cast<const float4*>(from);

@@ -83,6 +83,11 @@ struct Pack {
   int uniform, lists, granules, shifts, chunks, steps;
 };
 
+// Divides numbers below 2^31 by multiplication: the high half of n * factor, plus n, shifted.
+struct Divisor {
+  unsigned divisor, factor, shift;
+};
+
 struct PositionAxis {
   long long src_step;         // in chunks, or in elements
   int count;                  // positions
@@ -90,7 +95,7 @@ struct PositionAxis {
   int src_first, src_stride;  // src position = src_first + position * src_stride + Shift::delta
   int dst_first, dst_stride;  // dst position = dst_first + position * dst_stride + phase
   int phases;
-  int unused;
+  Divisor by_count, by_phases;
 };
 
 struct Gemm {
@@ -107,21 +112,26 @@ struct Gemm {
   int shifts_of_step, chunks_of_step;
   int shifts, steps, granules, lists, groups, uniform;
   int tiles_m, tiles_n, splits;
+  Divisor by_tiles, by_tiles_m, by_tiles_n, by_lists, by_channels;  // tiles: all of them; channels: of dst, of a group
 };
 
 // The shared memory of a block that computes a tile: the steps under way, in whose place the results are put in order
 // afterwards, and tables of where rows and columns go.
+//
+// Results are put into lines, which are written one after the other by pairs of neighbours. With dst_channels a line
+// has the rows of a column, the channels of a phase together. Otherwise it has the columns of `together` rows, which
+// are the phases of a channel, so that it runs along the last axis of dst. Lines are a few banks apart.
 
 ORTCONV_BOTH constexpr int passes_of(int element_bytes, int rows, int columns) {
   return element_bytes == 4 && rows * columns > 8192 ? 2 : 1;
 }
-// Lines are shifted against each other by four banks.
-ORTCONV_BOTH constexpr int staging_pitch(int element_bytes, int rows, int columns, bool dst_channels) {
-  return (dst_channels ? rows : columns / passes_of(element_bytes, rows, columns)) + 16 / element_bytes;
+ORTCONV_BOTH constexpr int pitch_of_lines(int element_bytes, int rows, int columns, int together, bool dst_channels) {
+  return (dst_channels ? rows : columns / passes_of(element_bytes, rows, columns) * together) +
+         (dst_channels ? 16 : 16 * together) / element_bytes;
 }
-ORTCONV_BOTH constexpr int staging_bytes(int element_bytes, int rows, int columns, bool dst_channels) {
-  return (dst_channels ? columns / passes_of(element_bytes, rows, columns) : rows) *
-         staging_pitch(element_bytes, rows, columns, dst_channels) * element_bytes;
+ORTCONV_BOTH constexpr int staging_bytes(int element_bytes, int rows, int columns, int together, bool dst_channels) {
+  return (dst_channels ? columns / passes_of(element_bytes, rows, columns) : rows / together) *
+         pitch_of_lines(element_bytes, rows, columns, together, dst_channels) * element_bytes;
 }
 ORTCONV_BOTH constexpr int tables_bytes(int axes, int rows, int columns) {
   return (rows + columns) * (8 + 4 * axes + 4);

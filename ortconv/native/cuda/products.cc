@@ -79,8 +79,9 @@ std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op
   result.chunks = ceil_div(icg, result.chunk_elements);
   if (!result.uniform) result.chunks = ceil_div(result.chunks, kChunks) * kChunks;
   result.steps = ceil_div(result.shifts * result.chunks, kChunks);
-  constexpr int64_t kMostInt = int64_t{1} << 30;
-  if (result.shifts * result.chunks > kMostInt || result.granules * result.lists * p.g > kMostInt) return std::nullopt;
+  constexpr int64_t kMostSummands = 1 << 30, kMostGranules = 1 << 26;
+  if (result.shifts * result.chunks > kMostSummands) return std::nullopt;
+  if (result.granules > kMostGranules || result.lists * p.g > kMostGranules / result.granules) return std::nullopt;
   if (static_cast<double>(p.g * result.lists * result.granules) * static_cast<double>(result.steps) > kMostBlocks) {
     return std::nullopt;
   }

@@ -17,7 +17,7 @@ __device__ inline float* partial_sums(const Gemm& p, const Tile& tile, int split
 
 KERNEL(gemm_total, ortconv::cuda::Gemm, ortconv::cuda::kThreads, 1) {
   using namespace ortconv::cuda;
-  if (must_convolve(params)) return;
+  if (is_misaligned(params) || has_infinities(params)) return;
   const Tile tile = tile_of(params, blockIdx.x);
   Sums sums = {};
   for (int split = 0; split < params.splits; ++split) {
@@ -32,14 +32,15 @@ KERNEL(gemm_total, ortconv::cuda::Gemm, ortconv::cuda::kThreads, 1) {
 
 KERNEL(gemm, ortconv::cuda::Gemm, ortconv::cuda::kThreads, BLOCKS) {
   using namespace ortconv::cuda;
-  if (must_convolve(params)) {
+  const Tile tile = tile_of(params, blockIdx.x);
+  Sums sums = {};
+  if (!is_misaligned(params)) sum_products(params, tile, sums, threadIdx.x);
+  // Looked at only now, since the answer takes a while to come from memory.
+  if (is_misaligned(params) || has_infinities(params)) {
     convolve(params.problem, static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x,
              static_cast<long long>(gridDim.x) * kThreads);
     return;
   }
-  const Tile tile = tile_of(params, blockIdx.x);
-  Sums sums = {};
-  sum_products(params, tile, sums, threadIdx.x);
   if (params.splits == 1) {
     write_sums(params, tile, sums, threadIdx.x);
     return;

@@ -278,6 +278,7 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
 #pragma unroll
   for (int pass = 0; pass < kPasses; ++pass) {
     __syncthreads();  // the steps, or the pass before, have been read
+    const int skew = skew_of(p, tables);
 #pragma unroll
     for (int i = 0; i < kWarpGranules; ++i) {
 #pragma unroll
@@ -290,14 +291,14 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
           for (int e = 0; e < 2; ++e) {
             const int column = warp % kWarpsN * kWarpColumns + j * 8 + lane % 4 * 2 + e - pass * kPassColumns;
             if (kPasses > 1 && (column < 0 || column >= kPassColumns)) continue;
-            stage(staging, row, column,
+            stage(staging, skew, row, column,
                   finish(sums[i][j][part * 2 + e] + bias, p.problem.slope, p.problem.minimum, p.problem.maximum));
           }
         }
       }
     }
     __syncthreads();
-    write_dst<kThreads>(p, tables, staging, pass, thread);
+    write_dst<kThreads>(p, tables, staging, skew, pass, thread);
   }
 }
 

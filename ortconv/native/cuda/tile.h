@@ -15,24 +15,27 @@ constexpr int kAxes = AXES;
 constexpr int kRows = GRANULES * kGranule;
 constexpr int kColumns = COLUMNS;
 
+// Divides n, and leaves the remainder in it.
+__device__ inline int divide(int* n, const Divisor& by) {
+  const unsigned quotient = (multiply_high(*n, by.factor) + *n) >> by.shift;
+  *n -= static_cast<int>(quotient * by.divisor);
+  return static_cast<int>(quotient);
+}
+
 // Tiles of the same positions follow each other, so that what they read of src is still in the cache.
 struct Tile {
   int m, n, list, group, split;
-  long long number;  // without the split
+  int number;  // without the split
 };
 
 __device__ inline Tile tile_of(const Gemm& p, unsigned block) {
   Tile tile;
-  const unsigned tiles = static_cast<unsigned>(p.tiles_m) * p.tiles_n * p.lists * p.groups;
-  tile.split = static_cast<int>(block / tiles);
-  block -= tile.split * tiles;
-  tile.number = block;
-  tile.m = static_cast<int>(block % p.tiles_m);
-  block /= p.tiles_m;
-  tile.n = static_cast<int>(block % p.tiles_n);
-  block /= p.tiles_n;
-  tile.list = static_cast<int>(block % p.lists);
-  tile.group = static_cast<int>(block / p.lists);
+  tile.number = static_cast<int>(block);
+  tile.split = divide(&tile.number, p.by_tiles);
+  tile.m = tile.number;
+  tile.n = divide(&tile.m, p.by_tiles_m);
+  tile.list = divide(&tile.n, p.by_tiles_n);
+  tile.group = divide(&tile.list, p.by_lists);
   return tile;
 }
 
@@ -56,19 +59,21 @@ __device__ inline Position position_of(const Gemm& p, int column) {
   Position position;
 #pragma unroll
   for (int a = kAxes - 1; a >= 0; --a) {
-    const int count = p.axis[a].count;
-    position.at[a] = column % count;
-    column /= count;
+    position.at[a] = column;
+    column = divide(&position.at[a], p.axis[a].by_count);
   }
   position.image = column;
   return position;
 }
 
-// Products are not the convolution where an infinity meets the zeros around src; then every block computes outputs from
-// the definition. Nor can a tensor be copied by chunks (SRC_CHUNKS) that begins between two of them.
-__device__ inline bool must_convolve(const Gemm& p) {
-  const bool misaligned = reinterpret_cast<unsigned long long>(p.src) % kChunkBytes != 0;
-  return (SRC_CHUNKS && misaligned) || reinterpret_cast<const PackedHeader*>(p.packed)->has_infinities != 0;
+// Products are not the convolution where an infinity meets the zeros around src.
+__device__ inline bool has_infinities(const Gemm& p) {
+  return reinterpret_cast<const PackedHeader*>(p.packed)->has_infinities != 0;
+}
+
+// A tensor cannot be copied by chunks that begins between two of them.
+__device__ inline bool is_misaligned(const Gemm& p) {
+  return SRC_CHUNKS && reinterpret_cast<unsigned long long>(p.src) % kChunkBytes != 0;
 }
 
 __device__ inline const Shift* shifts_of(const Gemm& p, int list) {
@@ -94,11 +99,30 @@ struct ChunkCounter {
   }
 };
 
-// dst from a tile of sums, by way of shared memory.
+// dst from a tile of sums, by way of shared memory; see params.h for the lines.
+constexpr int kTogether = TOGETHER;
 constexpr int kPasses = passes_of(sizeof(Element), kRows, kColumns);
 constexpr int kPassColumns = kColumns / kPasses;
-constexpr int kPitch = staging_pitch(sizeof(Element), kRows, kColumns, DST_CHANNELS);
-constexpr int kStagingBytes = staging_bytes(sizeof(Element), kRows, kColumns, DST_CHANNELS);
+constexpr int kPitch = pitch_of_lines(sizeof(Element), kRows, kColumns, kTogether, DST_CHANNELS);
+constexpr int kStagingBytes = staging_bytes(sizeof(Element), kRows, kColumns, kTogether, DST_CHANNELS);
+constexpr int kChannelsOfTile = kRows / kTogether;
+constexpr int kLines = DST_CHANNELS ? kPassColumns : kChannelsOfTile;
+constexpr int kLineElements = DST_CHANNELS ? kRows : kPassColumns * kTogether;
+
+// The row of phase r of the tile's channel `index`, and back.
+__device__ inline int row_of(int index, int r) {
+  return RAGGED ? (index / kGranule * kTogether + r) * kGranule + index % kGranule : index * kTogether + r;
+}
+__device__ inline int channel_of(int row) {
+  return RAGGED ? row / (kGranule * kTogether) * kGranule + row % kGranule : row / kTogether;
+}
+__device__ inline int phase_of(int row) { return (RAGGED ? row / kGranule : row) % kTogether; }
+
+// The row, and the column in the pass, of element `i` of a line.
+__device__ inline int row_of_element(int line, int i) {
+  return DST_CHANNELS ? row_of(i % kChannelsOfTile, i / kChannelsOfTile) : row_of(line, i % kTogether);
+}
+__device__ inline int column_of_element(int line, int i) { return DST_CHANNELS ? line : i / kTogether; }
 
 struct Tables {
   long long column_offset[kColumns];
@@ -131,22 +155,19 @@ __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tabl
   const int last = kAxes - 1, ocg = static_cast<int>(p.problem.ocg);
   for (int r = thread; r < kRows; r += threads) {
     int row = tile.m * kRows + r, oc, outer = tile.list, phase[kAxes];
-    const int last_phases = p.axis[last].phases;
-    if (p.uniform != 0) {
-      phase[last] = row % last_phases;
-      row /= last_phases;
-      oc = row % ocg;
-      outer = row / ocg;
+    if (RAGGED) {
+      phase[last] = row / kGranule;
+      oc = divide(&phase[last], p.axis[last].by_phases) * kGranule + row % kGranule;
     } else {
-      const int granule = row / kGranule;
-      phase[last] = granule % last_phases;
-      oc = granule / last_phases * kGranule + row % kGranule;
+      phase[last] = row;
+      oc = divide(&phase[last], p.axis[last].by_phases);
+      outer = divide(&oc, p.by_channels);
     }
     long long offset = phase[last] * p.problem.axis[last].dst_step;
 #pragma unroll
     for (int a = last - 1; a >= 0; --a) {
-      phase[a] = outer % p.axis[a].phases;
-      outer /= p.axis[a].phases;
+      phase[a] = outer;
+      outer = divide(&phase[a], p.axis[a].by_phases);
       offset += phase[a] * p.problem.axis[a].dst_step;
     }
     const bool present = outer == 0 && oc < ocg;
@@ -169,53 +190,93 @@ __device__ inline bool reaches(const Gemm& p, const Tables& tables, int row, int
   return inside;
 }
 
-__device__ inline void stage(Element* staging, int row, int column, Element value) {
-  staging[DST_CHANNELS ? column * kPitch + row : row * kPitch + column] = value;
+// Two neighbours at once.
+__device__ inline void copy_pair(Element* to, const Element* from) {
+#if ELEMENT == 0
+  typedef unsigned long long Pair;
+#else
+  typedef unsigned Pair;
+#endif
+  *reinterpret_cast<Pair*>(to) = *reinterpret_cast<const Pair*>(from);
 }
 
-// Writes the columns of a pass.
+// 1 where the pairs that can be written at once begin with the second element of a line.
+__device__ inline int skew_of(const Gemm& p, const Tables& tables) {
+  const unsigned long long dst = reinterpret_cast<unsigned long long>(p.problem.dst) / sizeof(Element);
+  return DST_CHANNELS ? 0 : static_cast<int>(dst + tables.column_offset[0]) & 1;
+}
+
+__device__ inline void stage(Element* staging, int skew, int row, int column, Element value) {
+  if (DST_CHANNELS) {
+    staging[column * kPitch + phase_of(row) * kChannelsOfTile + channel_of(row)] = value;
+  } else {
+    staging[channel_of(row) * kPitch + column * kTogether + phase_of(row) + skew] = value;
+  }
+}
+
+// Writes one element where it is one of dst.
+__device__ inline void write_element(const Gemm& p, const Tables& tables, const Element* from, int row, int column) {
+  const long long base = tables.row_offset[row];
+  if (base < 0 || (tables.column_inside[column] == 0 && !reaches(p, tables, row, column))) return;
+  static_cast<Element*>(p.problem.dst)[base + tables.column_offset[column]] = *from;
+}
+
+// Writes the columns of a pass. A warp takes a line, its lanes pairs of elements.
 template <int kThreads>
-__device__ inline void write_dst(const Gemm& p, const Tables& tables, const Element* staging, int pass, int thread) {
-  constexpr int kWarps = kThreads / 32;
+__device__ inline void write_dst(const Gemm& p, const Tables& tables, const Element* staging, int skew, int pass,
+                                 int thread) {
+  constexpr int kWarps = kThreads / 32, kPairs = (kLineElements / 2 + 1 + 31) / 32;
   Element* const dst = static_cast<Element*>(p.problem.dst);
   const int warp = thread / 32, lane = thread % 32, first = pass * kPassColumns;
-#if DST_CHANNELS
-  constexpr int kOwn = (kRows + 31) / 32;
-  long long offset[kOwn];
+  const long long last_step = p.problem.axis[kAxes - 1].dst_step;
+
+  // What a lane's pairs have in common in all lines: whether they are neighbours in dst, and where.
+  long long offset[kPairs] = {};
+  bool neighbours[kPairs];
 #pragma unroll
-  for (int i = 0; i < kOwn; ++i) offset[i] = lane + 32 * i < kRows ? tables.row_offset[lane + 32 * i] : -1;
-#pragma unroll 4
-  for (int c = warp; c < kPassColumns; c += kWarps) {
-    const long long base = tables.column_offset[first + c];
-    const bool inside = tables.column_inside[first + c] != 0;
+  for (int i = 0; i < kPairs; ++i) {
+    const int e = 2 * (lane + 32 * i) - skew;
+    neighbours[i] = e >= 0 && e + 1 < kLineElements;
+    if (!neighbours[i]) continue;
+    long long ends[2];
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const int row = lane + 32 * i;
-      if (offset[i] >= 0 && (inside || reaches(p, tables, row, first + c))) {
-        dst[base + offset[i]] = staging[c * kPitch + row];
+    for (int side = 0; side < 2; ++side) {
+      const int row = row_of_element(0, e + side), column = first + column_of_element(0, e + side);
+      if (DST_CHANNELS) {
+        ends[side] = tables.row_offset[row];
+        neighbours[i] = neighbours[i] && ends[side] >= 0;
+      } else {
+        ends[side] = tables.column_offset[column] + (e + side) % kTogether * last_step;
+        neighbours[i] = neighbours[i] && tables.column_inside[column] != 0;
+      }
+    }
+    neighbours[i] = neighbours[i] && ends[1] == ends[0] + 1;
+    offset[i] = ends[0];
+  }
+#pragma unroll 2
+  for (int line = warp; line < kLines; line += kWarps) {
+    const int row = row_of_element(line, 0), column = first + column_of_element(line, 0);
+    const long long base = DST_CHANNELS ? tables.column_offset[column] : tables.row_offset[row];
+    const bool whole = DST_CHANNELS ? tables.column_inside[column] != 0 : base >= 0;
+    unsigned left = 0;  // pairs to be written one by one
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      Element* const to = dst + base + offset[i];
+      if (whole && neighbours[i] && reinterpret_cast<unsigned long long>(to) % (2 * sizeof(Element)) == 0) {
+        copy_pair(to, staging + line * kPitch + 2 * (lane + 32 * i));
+      } else {
+        left |= 1u << i;
+      }
+    }
+    for (int i = 0; left != 0; ++i, left >>= 1) {
+      for (int side = 0; side < 2 && (left & 1) != 0; ++side) {
+        const int e = 2 * (lane + 32 * i) - skew + side;
+        if (e < 0 || e >= kLineElements) continue;
+        write_element(p, tables, staging + line * kPitch + e + skew, row_of_element(line, e),
+                      first + column_of_element(line, e));
       }
     }
   }
-#else
-  constexpr int kOwn = kPassColumns / 32;
-  long long offset[kOwn];
-  bool inside[kOwn];
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    offset[i] = tables.column_offset[first + lane + 32 * i];
-    inside[i] = tables.column_inside[first + lane + 32 * i] != 0;
-  }
-#pragma unroll 4
-  for (int row = warp; row < kRows; row += kWarps) {
-    const long long base = tables.row_offset[row];
-    if (base < 0) continue;
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const int c = lane + 32 * i;
-      if (inside[i] || reaches(p, tables, row, first + c)) dst[base + offset[i]] = staging[row * kPitch + c];
-    }
-  }
-#endif
 }
 
 }  // namespace cuda

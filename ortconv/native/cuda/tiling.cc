@@ -21,10 +21,20 @@ constexpr int64_t kMostSplits = 16;
 constexpr int64_t kMostSumsBesideElements = 64 * 128;
 constexpr int64_t kStepsOfSplit = 8;  // at least
 
-int64_t pipeline_bytes(bool tensor, const Shape& s, int stages, int64_t element_bytes, bool dst_channels) {
+// How many phases of the last axis a tile has of each of its channels, that are written together.
+int together_of(const Shape& s, const ConvProblem& p, const Products& products) {
+  const int64_t phases = products.phases[p.ndims - 1];
+  const int64_t unit = products.uniform ? 1 : kGranule;
+  const bool possible = phases <= 8 && (phases & (phases - 1)) == 0 && s.granules * kGranule % (unit * phases) == 0;
+  return possible ? static_cast<int>(phases) : 1;
+}
+
+int64_t pipeline_bytes(bool tensor, const Shape& s, int stages, int64_t element_bytes, int together,
+                       bool dst_channels) {
   const int rows = s.granules * kGranule;
   const int stage = tensor ? tensor_stage_bytes(rows, s.columns) : float_stage_bytes(rows, s.columns);
-  return std::max(stages * stage, staging_bytes(static_cast<int>(element_bytes), rows, s.columns, dst_channels));
+  return std::max(stages * stage,
+                  staging_bytes(static_cast<int>(element_bytes), rows, s.columns, together, dst_channels));
 }
 
 // What a multiprocessor does in a clock: products, and bytes that it loads.
@@ -97,8 +107,8 @@ Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Prod
       int64_t shared = 0;
       int stages = tensor ? 4 : 3;
       for (; stages >= 2; --stages) {
-        shared =
-            pipeline_bytes(tensor, s, stages, element_bytes, dst_channels) + tables_bytes(p.ndims, rows, s.columns);
+        shared = pipeline_bytes(tensor, s, stages, element_bytes, together_of(s, p, products), dst_channels) +
+                 tables_bytes(p.ndims, rows, s.columns);
         if (shared <= static_cast<int64_t>(device.shared_bytes)) break;
       }
       if (stages < 2) continue;
@@ -130,7 +140,8 @@ Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Prod
                                       option("ELEMENT", element_of(dtype)),
                                       option("GRANULES", shape->granules),
                                       option("RAGGED", !products.uniform),
-                                      option("STAGES", best_stages)};
+                                      option("STAGES", best_stages),
+                                      option("TOGETHER", together_of(*shape, p, products))};
   if (tensor) {
     const int64_t step_elements = kChunks * products.chunk_elements;
     const bool elements = best.source == Source::kElements;

@@ -55,6 +55,10 @@ inline void store_shared(SharedAddress to, const unsigned (&words)[4]) {
 
 inline void atomic_or(unsigned* at, unsigned bits) { *at |= bits; }
 
+inline unsigned multiply_high(unsigned a, unsigned b) {
+  return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
+}
+
 inline void load_four(float (&to)[4], const float* from) {
   if (reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::runtime->trap("a load of 16 bytes is misaligned");
   std::memcpy(to, from, sizeof to);

@@ -117,7 +117,8 @@ class Block {
     fibers_->pause();
   }
 
-  void stop(const std::string& why) {
+  // The fiber is left as it is, so nothing on its stack may own memory.
+  void stop(const char* why) {
     why_ = why;
     fibers_->pause();  // for good
   }
