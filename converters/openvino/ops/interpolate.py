@@ -1,4 +1,4 @@
-"""Interpolate as ONNX Resize, wherever the two agree to the last index."""
+"""Interpolate as ONNX Resize, wherever the two agree to the last index, and else one axis at a time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
 from ortconv.converters.openvino.ops.padding import pad_zeros
+from ortconv.converters.openvino.ops.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, require, rounded
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -21,8 +22,6 @@ from ortconv.errors import ShapeError, UnsupportedAttributeError
 Mode = Literal["nearest", "linear", "linear_onnx", "cubic"]
 PillowMode = Literal["nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"]
 ShapeMode = Literal["sizes", "scales"]
-Coordinates = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
-Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 
 _PILLOW_COEFFICIENT = -0.5
 _LINEAR_AXES: dict[int, tuple[Ints, ...]] = {4: ((2, 3), (1, 2)), 5: ((2, 3, 4),)}
@@ -68,8 +67,6 @@ def interpolate(
         raise UnsupportedAttributeError("mode", mode, "nearest, linear, cubic; ONNX has no area interpolation")
     if any(pads_begin + pads_end):
         raise UnsupportedAttributeError("pads_begin", (*pads_begin, *pads_end), "0; the page and OpenVINO disagree")
-    if mode == "linear" and rank > 5:
-        raise ShapeError("data", data.shape, "mode linear: its rank must be at most 5.")
     coordinates: Coordinates = "align_corners" if align_corners else "asymmetric"
     if mode == "linear" and not align_corners and (rank, set(axes)) != (4, {2, 3}):
         coordinates = "half_pixel"
@@ -146,18 +143,39 @@ def _interpolate(
 ) -> ir.Value:
     if mode == "nearest":
         return _nearest(b, data, target, coordinates, nearest)
-    require(data, "data", (*FLOATS, *INTEGERS))
-    if coordinates == "tf_half_pixel_for_nn":
-        raise UnsupportedAttributeError(
-            "coordinate_transformation_mode", coordinates, f"the other modes with mode {mode}; ONNX Resize lacks it"
-        )
-    if mode == "cubic":
-        return _resize(b, data, target, "cubic", coordinates, cubic_coeff_a=cube_coeff)
+    rank = rank_of(data, "data")
+    # OpenVINO's CPU plugin does not round integers there.
+    require(data, "data", FLOATS if mode != "linear_onnx" and rank == _SMOOTHED_RANK else (*FLOATS, *INTEGERS))
     if mode == "linear" and antialias and not _all(target, lambda scale: scale >= 1):
-        if rank_of(data, "data") == _SMOOTHED_RANK:
+        if rank == _SMOOTHED_RANK:
             return _smoothed(b, data, target, coordinates)
         b.warn(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
-    return _resize(b, data, target, "linear", coordinates)
+    kind: Literal["linear", "cubic"] = "cubic" if mode == "cubic" else "linear"
+    moving = _moving(b, target)
+    # Batch and channels whose scale is not known are taken to stay: where they do not, ONNX Runtime says so.
+    axes = tuple(a for a, scale in zip(moving.axes, moving.scales, strict=True) if a > 1 or scale is not None)
+    if coordinates == "tf_half_pixel_for_nn" or not _has_kernel(kind, rank, axes):
+        b.note("one axis at a time: ONNX Runtime's Resize lacks it")
+        return resample(b, data, _axes_of(b, moving), kind, coordinates, cube_coeff)
+    attributes = {"cubic_coeff_a": cube_coeff} if kind == "cubic" else {}
+    return _resize(b, data, target, kind, coordinates, **attributes)
+
+
+def _moving(b: Builder, target: _Target) -> _Target:
+    return _chosen(b, target, [scale != 1 for scale in target.scales])
+
+
+def _has_kernel(mode: str, rank: int, axes: Ints) -> bool:
+    """Tells whether ONNX Runtime resizes these axes of data of a rank."""
+    if mode == "linear" and rank not in _LINEAR_AXES:
+        return rank < max(_LINEAR_AXES)
+    supported = (_LINEAR_AXES if mode == "linear" else _CUBIC_AXES).get(rank, ())
+    return not axes or any(set(axes) <= set(each) for each in supported)
+
+
+def _axes_of(b: Builder, target: _Target) -> list[Resampled]:
+    entries = [b.op("Gather", target.value, b.constant([place])) for place in range(len(target.axes))]
+    return [(axis, entry, target.by_scales) for axis, entry in zip(target.axes, entries, strict=True)]
 
 
 def _smoothed(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinates) -> ir.Value:
@@ -174,7 +192,7 @@ def _nearest(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinat
         return _simple(b, data, target, coordinates)
     if coordinates == "tf_half_pixel_for_nn":
         if nearest != "floor":
-            raise UnsupportedAttributeError("nearest_mode", nearest, f"floor, with coordinates {coordinates}")
+            return resample_nearest(b, data, _axes_of(b, _moving(b, target)), coordinates, nearest)
         # Floor of a coordinate that lies half a pixel further is half_pixel rounded half up.
         return _resize(b, data, target, "nearest", "half_pixel", nearest_mode="round_prefer_ceil")
     return _resize(b, data, target, "nearest", coordinates, nearest_mode=nearest)
@@ -182,12 +200,8 @@ def _nearest(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinat
 
 def _simple(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinates) -> ir.Value:
     """Rounds up along axes that shrink and down along the others, whose coordinates are not below zero when clamped."""
-    if None in target.scales:
-        raise ShapeError(
-            "data", data.shape, "nearest_mode simple rounds by direction: whether each axis grows must be known."
-        )
-    if coordinates == "tf_half_pixel_for_nn" and not _all(target, lambda scale: scale >= 1):
-        raise UnsupportedAttributeError("nearest_mode", "simple", f"floor, with coordinates {coordinates}")
+    if None in target.scales or coordinates == "tf_half_pixel_for_nn":
+        return resample_nearest(b, data, _axes_of(b, _moving(b, target)), coordinates, "simple")
     value = data
     for rounding, chosen in (
         ("floor", [scale is not None and scale >= 1 for scale in target.scales]),
@@ -199,19 +213,12 @@ def _simple(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinate
 
 
 def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates: str, **attributes: Any) -> ir.Value:
-    moving = _chosen(b, target, [scale != 1 for scale in target.scales])
+    moving = _moving(b, target)
     if not moving.axes:
         return b.typed(b.op("Identity", data), data.dtype, data.shape)
     rank = rank_of(data, "data")
-    supported = {"linear": _LINEAR_AXES, "cubic": _CUBIC_AXES}.get(mode, {}).get(rank)
-    if mode == "cubic" and supported is None:
-        raise ShapeError("data", data.shape, "mode cubic: its rank must be 2 or 4.")
-    if (
-        supported is not None
-        and not any(set(moving.axes) <= set(axes) for axes in supported)
-        and None not in moving.scales
-    ):
-        raise UnsupportedAttributeError("axes", moving.axes, " or ".join(str(list(axes)) for axes in supported))
+    if mode != "nearest" and None not in moving.scales and not _has_kernel(mode, rank, moving.axes):
+        raise UnsupportedAttributeError("axes", moving.axes, f"axes that ONNX Runtime resizes with mode {mode}")
     sizes = None if moving.by_scales else _of_all_axes(b, data, moving)
     scales = _of_all_axes(b, data, moving) if moving.by_scales else None
 

@@ -27,11 +27,34 @@ def matmul(
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are."""
     if (transpose_a or transpose_b) and _is_gemm(a, c, transpose_a, transpose_b):
         return b.op("Gemm", a, c, transA=1 if transpose_a else None, transB=1 if transpose_b else None)
+    if _is_vector(c) and (transpose_a or _is_moved(a)):
+        return _by_vector(b, a, c, transpose_a)
     left = _transposed(b, a, "a") if transpose_a else a
     right = multiplied(b, c, transpose=transpose_b)
     if right is None:
         right = _transposed(b, c, "b") if transpose_b else c
     return apply(b, "MatMul", left, right, modular=True)
+
+
+def _is_vector(value: ir.Value) -> bool:
+    return value.shape is not None and len(value.shape) == 1
+
+
+def _is_moved(value: ir.Value) -> bool:
+    """Whether ONNX Runtime may find a Transpose in front of a product, with a Cast between."""
+    node = value.producer()
+    return node is not None and not node.domain and node.op_type in ("Cast", "Transpose")
+
+
+def _by_vector(b: Builder, a: ir.Value, vector: ir.Value, transpose_a: bool) -> ir.Value:
+    """Emits a product whose first operand ONNX Runtime would transpose, which it gets wrong in front of a vector."""
+    rank = rank_of(a, "a")
+    if transpose_a and rank > 1:  # a vector from the left is one from the right of what is transposed
+        weights = multiplied(b, a, transpose=False)
+        return apply(b, "MatMul", vector, a if weights is None else weights, modular=True)
+    column = b.typed(b.op("Unsqueeze", vector, b.constant([1])), vector.dtype, None)
+    product = apply(b, "MatMul", a, column, modular=True)
+    return b.op("Squeeze", product, b.constant([-1]))
 
 
 def _is_gemm(a: ir.Value, c: ir.Value, transpose_a: bool, transpose_b: bool) -> bool:

@@ -195,7 +195,7 @@ def avg_pool(
         raise plan.obstacle  # whether there are paddings to count depends on sizes
 
     def formula(x: ir.Value) -> ir.Value:
-        mean = b.op("AveragePool", plan.padded(b, x, scalar(b, 0, x)), **plan.pool.attributes())
+        mean: ir.Value = b.op("AveragePool", plan.padded(b, x, scalar(b, 0, x)), **plan.pool.attributes())
         if counted:
             return mean
         sizes = b.op("Concat", b.constant([1, 1]), b.op("Shape", data, start=2), axis=0)
@@ -211,7 +211,7 @@ def _maximum(b: Builder, data: ir.Value, plan: _Plan) -> ir.Value:
         return apply(b, "MaxPool", _apart(b, data), **plan.pool.attributes())
     dtype = dtype_of(data)
     # A window that holds padding only gives the smallest number: of f32 for all floats, as in OpenVINO's CPU plugin.
-    least = np.finfo(np.float32).min if dtype in FLOATS else np.iinfo(dtype.numpy()).min
+    least = float(np.finfo(np.float32).min) if dtype in FLOATS else np.iinfo(dtype.numpy()).min
     return compute(
         b,
         lambda x: b.op("MaxPool", plan.padded(b, x, scalar(b, least, x)), **plan.pool.attributes()),
@@ -348,8 +348,10 @@ def _computed(
     last = calculate(b, "Div", calculate(b, "Add", free, window.stride - 1), window.stride)
     if rounding == "ceil_torch":  # the last window begins on what there is
         inside = calculate(b, "Div", calculate(b, "Sub", covered, 1), window.stride)
-        both_known = isinstance(last, int) and isinstance(inside, int)
-        last = min(last, inside) if both_known else b.op("Min", joined(b, [last]), joined(b, [inside]))
+        if isinstance(last, int) and isinstance(inside, int):
+            last = min(last, inside)
+        else:
+            last = b.op("Min", joined(b, [last]), joined(b, [inside]))
     needed = calculate(b, "Add", calculate(b, "Mul", last, window.stride), window.extent)
     return begin, _positive(b, calculate(b, "Sub", needed, covered))
 

@@ -10,7 +10,7 @@ import pytest
 from openvino import opset1, opset10, opset11
 
 from ortconv.api import conversion
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import UnsupportedAttributeError, UnsupportedTypeError
 from tests.openvino.live import Refusal, Row, assert_refused, check_row, model_of, numbers
 
 F32 = np.float32
@@ -198,6 +198,67 @@ ROWS += [
 ]
 
 
+# What ONNX Resize or ONNX Runtime's kernel lacks.
+TF = "tf_half_pixel_for_nn"
+ROWS += [
+    Row(
+        f"nearest {TF} {n} to {t}, of any size",
+        sizes("nearest", t, coordinate_transformation_mode=TF, nearest_mode=n),
+        [[numbers(1, 2, size, 6)] for size in (5, 8)],
+        0,
+    )
+    for n, t in itertools.product(NEAREST, ((10, 12), (3, 6), (8, 4)))
+]
+ROWS += [
+    Row(
+        f"{m} {TF} to {t}",
+        sizes(m, t, coordinate_transformation_mode=TF),
+        [[numbers(1, 2, size, 6)] for size in (5, 8)],
+        LOOSE,
+    )
+    for m, t in itertools.product(("linear", "linear_onnx", "cubic"), ((10, 12), (3, 6), (8, 4)))
+]
+ROWS += [
+    Row(
+        f"nearest {c} simple of any size",
+        sizes("nearest", (6, 7), coordinate_transformation_mode=c, nearest_mode="simple"),
+        [[numbers(1, 2, size, 6)] for size in (5, 8)],
+        0,
+    )
+    for c in COORDINATES
+]
+ROWS += [
+    Row(
+        f"nearest {c} simple by scales, of any size",
+        scales("nearest", (1.5, 0.6), coordinate_transformation_mode=c, nearest_mode="simple"),
+        [[numbers(1, 2, size, 7)] for size in (5, 8)],
+        0,
+    )
+    for c in COORDINATES
+]
+ROWS += [
+    Row(
+        f"cubic {c} of rank {rank}",
+        sizes("cubic", (9, 3, 5)[: rank - 2], range(2, rank), coordinate_transformation_mode=c),
+        [[numbers(1, 2, *[n, 6, 4][: rank - 2])] for n in (5, 7)],
+        LOOSE,
+    )
+    for c, rank in itertools.product(COORDINATES, (3, 5))
+]
+ROWS += [
+    Row(
+        f"linear {TF} of u8",
+        sizes("linear", (10, 12), coordinate_transformation_mode=TF),
+        [[numbers(1, 2, 5, 6, dtype=np.uint8, high=200)]],
+    ),
+    Row(
+        f"linear_onnx {TF} of f16",
+        sizes("linear_onnx", (10, 12), coordinate_transformation_mode=TF),
+        [[numbers(1, 2, 5, 6, dtype=np.float16)]],
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("build", "text"),
     [
@@ -220,33 +281,11 @@ def test_matches_openvino(row: Row) -> None:
 DYNAMIC = [[1, 2, -1, -1]]
 REFUSALS = [
     Refusal(
-        "nearest_mode simple of a dynamic size",
-        sizes("nearest", (10, 12), nearest_mode="simple"),
-        IMAGE,
-        ShapeError,
-        {"input": "data", "problem": "simple"},
-        shapes=DYNAMIC,
-    ),
-    Refusal(
-        "linear by tf_half_pixel_for_nn",
-        sizes("linear", (10, 12), coordinate_transformation_mode="tf_half_pixel_for_nn"),
-        IMAGE,
-        UnsupportedAttributeError,
-        {"attribute": "coordinate_transformation_mode", "value": "tf_half_pixel_for_nn"},
-    ),
-    Refusal(
         "antialias of axes that grow and shrink",
         sizes("linear", (10, 3, 3), (2, 3, 4), antialias=True),
         [numbers(1, 2, 5, 6, 7)],
         UnsupportedAttributeError,
         {"attribute": "antialias", "value": True},
-    ),
-    Refusal(
-        "linear along axes that ONNX Runtime cannot take",
-        sizes("linear", (3, 10), (0, 2)),
-        IMAGE,
-        UnsupportedAttributeError,
-        {"attribute": "axes", "value": (0, 2)},
     ),
     Refusal(
         "a scale whose product is next to an integer",
@@ -255,7 +294,16 @@ REFUSALS = [
         UnsupportedAttributeError,
         {"attribute": "shape_calculation_mode", "value": "scales"},
     ),
-    Refusal("cubic of rank 3", sizes("cubic", (9,), (2,)), [numbers(1, 2, 5)], ShapeError, {"input": "data"}),
+    *(
+        Refusal(
+            f"{mode} of integers of rank 5",
+            sizes(mode, (3, 4, 5), (2, 3, 4)),
+            [numbers(1, 2, 4, 5, 6, dtype=np.uint8)],
+            UnsupportedTypeError,
+            {"dtype": "u8"},
+        )
+        for mode in ("linear", "cubic")
+    ),
     Refusal(
         "area",
         lambda x: opset1.interpolate(x, np.array([10, 12]), {"axes": AXES, "mode": "area"}),

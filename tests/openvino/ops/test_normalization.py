@@ -94,7 +94,6 @@ ROWS += [
         lambda x, m=mode: normalize_l2(x, axes(), 5, m),
         [[numbers(*[n, 3, 2, 2, 2][:rank])] for n in (5, 6)],
         16,
-        semantics="runtime",
     )
     for rank in (1, 3, 5)
     for mode in ("add", "max")

@@ -120,6 +120,27 @@ ROWS += [
         [[numbers(2, n, 3), numbers(4, 3)] for n in (5, 6)],
         32,
     ),
+    *(
+        Row(
+            f"matmul of a matrix that is turned by a vector, {what}", build, [[numbers(*shape), numbers(3, seed=1)]], 32
+        )
+        for what, shape, build in (
+            ("by the product", (3, 2), lambda x, y: opset1.matmul(x, y, True, False)),
+            ("by the product, in batches", (4, 3, 2), lambda x, y: opset1.matmul(x, y, True, False)),
+            ("before", (3, 2), lambda x, y: opset1.matmul(opset1.transpose(x, [1, 0]), y, False, False)),
+            (
+                "before, in batches",
+                (4, 3, 2),
+                lambda x, y: opset1.matmul(opset1.transpose(x, [0, 2, 1]), y, False, False),
+            ),
+        )
+    ),
+    Row(
+        "matmul of a vector by a matrix that is turned",
+        lambda x, y: opset1.matmul(y, x, False, True),
+        [[numbers(4, 2, 3), numbers(3, seed=1)]],
+        32,
+    ),
     Row(
         "matmul i32",
         lambda x, y: opset1.matmul(x, y, False, False),
