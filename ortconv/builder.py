@@ -109,6 +109,7 @@ class Builder:
         steps: What became of each source node.
         nodes: The nodes of the outermost graph.
         returned: What the source returns.
+        repeated: What is emitted is in a body that the source runs any number of times.
         inline: Lowers a body of the source in the current graph; takes the values of its inputs and returns those of
             its outputs. Set by the driver.
     """
@@ -118,6 +119,7 @@ class Builder:
         self.steps: list[Step] = []
         self.nodes: list[ir.Node] = []
         self.returned: frozenset[SourceValue] = frozenset()
+        self.repeated = False
         self.inline: Callable[[SourceGraph, Sequence[ir.Value]], tuple[ir.Value, ...]]
         self._open = [self.nodes]
         self._names: set[str] = set()
@@ -151,14 +153,20 @@ class Builder:
         self._node, self._step = node, step
 
     @contextlib.contextmanager
-    def body(self) -> Iterator[Body]:
-        """Opens a graph inside the node that will be emitted next."""
+    def body(self, *, repeated: bool = False) -> Iterator[Body]:
+        """Opens a graph inside the node that will be emitted next.
+
+        Args:
+            repeated: It is a body of the source, which runs it any number of times.
+        """
         body = Body(self)
         self._open.append(body.nodes)
+        outside, self.repeated = self.repeated, self.repeated or repeated
         try:
             yield body
         finally:
             self._open.pop()
+            self.repeated = outside
 
     @overload
     def op(

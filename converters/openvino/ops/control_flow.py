@@ -104,7 +104,7 @@ def _iterate(
     whole = {port.inner for port in node.out_of if port.slice is None}
     carried = [result for result, _ in node.back_edges] + sorted(whole - {result for result, _ in node.back_edges})
     scanned = [port for port in node.out_of if port.slice]
-    with b.body() as body:
+    with b.body(repeated=True) as body:
         iteration = body.input("iteration", _INT64, ())
         body.input("condition", _BOOL, ())
         initial: list[ir.Value | None] = []

@@ -66,6 +66,10 @@ def random_uniform(
         bits = philox(b, drawn_seed(b), 0, count)
     elif twister:
         bits = mersenne_twister(b, seeded_state(global_seed), count)
+    elif b.repeated:
+        raise ConversionError(
+            "it is in a body that is run several times, each time with other numbers; allowed: alignment PYTORCH there."
+        )
     else:
         b.warn("seeds: each run gives the numbers of the first; OpenVINO's second inference goes on where it ended")
         bits = philox(b, global_seed, op_seed, count)
@@ -79,7 +83,7 @@ def random_uniform(
 
 
 def _warn_random(b: Builder) -> None:
-    b.warn("both seeds are 0: the numbers differ from run to run, as OpenVINO's do")
+    b.warn("both seeds are 0: the numbers differ from run to run; OpenVINO does not determine them either")
 
 
 def _bound(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

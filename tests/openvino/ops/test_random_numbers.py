@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset8, opset13
+from openvino import opset1, opset5, opset8, opset13
 
 from ortconv.api import Conversion, conversion
-from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.errors import ConversionError, ConversionErrors, UnsupportedAttributeError
 from tests.openvino.live import Feed, Refusal, assert_refused, check, model_of, run_onnx, run_openvino
 
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -105,6 +105,29 @@ def test_each_run_is_the_same_with_the_twister() -> None:
     feeds = [[sizes(5)]] * 2
     np.testing.assert_array_equal(run_onnx(conversion(model), feeds), run_openvino(model, feeds))
     assert conversion(model).warnings == ()
+
+
+def looped(seeds: tuple[int, int], alignment: str) -> openvino.Model:
+    """Returns a model of three iterations that each draw four numbers."""
+    inner = opset1.parameter([1, 4], openvino.Type.f32)
+    drawn = uniform(seeds=seeds, alignment=alignment)(opset1.constant(sizes(1, 4)))
+    results = [opset1.result(value) for value in (opset1.constant(np.array([True])), opset1.add(inner, drawn))]
+    loop = opset5.loop(opset1.constant(np.array(3)), opset1.constant(np.array(True)))
+    loop.set_function(openvino.Model(results, [inner], "body"))
+    loop.set_special_body_ports([-1, 0])
+    outer = opset1.parameter([1, 4], openvino.Type.f32)
+    loop.set_merged_input(inner, outer.output(0), results[1].output(0))
+    return openvino.Model([loop.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 0)], [outer])
+
+
+def test_numbers_of_a_body_that_is_repeated() -> None:
+    """OpenVINO goes on with the sequence of Philox in each iteration, and begins anew with that of the twister."""
+    check(looped((150, 10), "pytorch"), [np.zeros((1, 4), np.float32)], bound=0)
+    with pytest.raises(ConversionErrors) as group:
+        conversion(looped((150, 10), "tensorflow"))
+    (error,) = group.value.exceptions
+    assert isinstance(error, ConversionError)
+    assert "a body that is run several times" in error.problem
 
 
 def test_shape_of_a_scalar() -> None:
