@@ -35,9 +35,13 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
   if (!is_floating_point(dtype) || !is_compact(problem)) return nullptr;
   const bool constant = lifetime == Weights::kConstant;
   std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, arch));
-  fast->may_filter_ = constant && dtype == DataType::kFloat && arch.winograd != Winograd::kNever &&
-                      kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch);
-  if (fast->may_filter_) return fast;
+  if (constant && dtype == DataType::kFloat) {
+    fast->ways_ = kernels::winograd::make_ways(op, problem, arch);
+    if (fast->ways_ != nullptr) {
+      if (kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch)) return fast;
+      fast->ways_.reset();
+    }
+  }
   // The plan looks at the weights that it packs.
   if (!constant && !kernels::all_finite(op, problem, dtype, wei)) return nullptr;
   fast->direct_.plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
@@ -45,7 +49,7 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
 }
 
 const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
-  if (may_filter_) {
+  if (ways_ != nullptr) {
     std::call_once(direct_.packed, [&] { direct_.plan = kernels::make_plan(op_, problem, dtype_, wei, arch_); });
   }
   return *direct_.plan;
@@ -53,7 +57,7 @@ const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const v
 
 const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& problem, const void* wei) const {
   kernels::winograd::Windows windows;
-  if (!may_filter_ || !kernels::winograd::choose(op_, problem, arch_, &windows)) return nullptr;
+  if (ways_ == nullptr || !kernels::winograd::choose(*ways_, problem, &windows)) return nullptr;
   Filtered& filtered = filtered_[static_cast<int>(windows)];
   std::call_once(filtered.packed, [&] {
     filtered.plan = kernels::winograd::make_plan(op_, problem, windows, static_cast<const float*>(wei), arch_);

@@ -52,7 +52,7 @@ class FastConvolution {
   const DataType dtype_;
   const kernels::Op op_;
   const ArchFlags arch_;
-  bool may_filter_ = false;
+  kernels::winograd::WaysPtr ways_;  // null where no run is computed by minimal filtering
   mutable Direct direct_;
   mutable Filtered filtered_[2];  // one of each kernels::winograd::Windows
 };

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "kernels/parts/parts.h"
 
@@ -96,23 +99,42 @@ Work work_of(const Plan& plan, const ConvProblem& p, const ArchFlags& arch) {
   return work;
 }
 
-bool choose(Op op, const ConvProblem& full, const ArchFlags& arch, Windows* windows) {
-  if (arch.winograd == Winograd::kNever) return false;
+struct Ways {
+  struct Way {
+    Windows windows;
+    Plan sizes;  // without weights
+  };
+  ArchFlags arch;
+  std::vector<Way> ways;
+};
+
+void WaysDeleter::operator()(const Ways* ways) const { delete ways; }
+
+WaysPtr make_ways(Op op, const ConvProblem& static_part, const ArchFlags& arch) {
+  if (arch.winograd == Winograd::kNever) return nullptr;
+  std::unique_ptr<Ways> ways(new Ways{arch, {}});
+  for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
+    Ways::Way way{windows, {}};
+    if (!plan_sizes(op, static_part, windows, arch, &way.sizes)) continue;
+    if (arch.winograd == Winograd::kWhereFaster && (!way.sizes.exact_enough || mixes(way.sizes))) continue;
+    ways->ways.push_back(std::move(way));
+  }
+  return ways->ways.empty() ? nullptr : WaysPtr(ways.release());
+}
+
+bool choose(const Ways& ways, const ConvProblem& full, Windows* windows) {
   // Rows of src and of dst are read and written whole.
   if (full.src_x[full.ndims - 1] != 1 || full.dst_x[full.ndims - 1] != 1) return false;
   double least = 0;
   bool found = false;
-  for (const Windows w : {Windows::kShared, Windows::kSeparate}) {
-    Plan plan{};
-    if (!plan_sizes(op, full, w, arch, &plan)) continue;
-    if (arch.winograd == Winograd::kWhereFaster && !plan.exact_enough) continue;
-    const Work work = work_of(plan, full, arch);
+  for (const auto& [way, sizes] : ways.ways) {
+    const Work work = work_of(sizes, full, ways.arch);
     const double time = cost(work);
     if (found && time >= least) continue;
-    if (arch.winograd == Winograd::kWhereFaster && (mixes(plan) || time * kLeastGain > direct_cost(work))) continue;
+    if (ways.arch.winograd == Winograd::kWhereFaster && time * kLeastGain > direct_cost(work)) continue;
     found = true;
     least = time;
-    *windows = w;
+    *windows = way;
   }
   return found;
 }

@@ -313,18 +313,22 @@ void chooses() {
   const Shape shallow{Op::kConvTranspose, {56, 56}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 2, 2};
   ConvProblem nxc = problem_of(deep);
   nxc.src_c = 1, nxc.src_x[1] = 128, nxc.src_x[0] = 128 * 56;
-  Windows windows;
+  const auto chosen = [&](const Shape& shape, const ConvProblem& p) {
+    const winograd::WaysPtr ways = winograd::make_ways(shape.op, problem_of(shape), arch);
+    Windows windows;
+    return ways != nullptr && winograd::choose(*ways, p, &windows);
+  };
   const auto expect = [](bool condition, const char* what) {
     ++checked;
     if (!condition) ++failures, std::printf("FAIL: %s\n", what);
   };
-  expect(winograd::choose(deep.op, problem_of(deep), arch, &windows), "k3s1 128>128 is not chosen");
-  expect(!winograd::choose(shallow.op, problem_of(shallow), arch, &windows), "two channels are chosen");
-  expect(!winograd::choose(deep.op, nxc, arch, &windows), "channels last is chosen");
+  expect(chosen(deep, problem_of(deep)), "k3s1 128>128 is not chosen");
+  expect(!chosen(shallow, problem_of(shallow)), "two channels are chosen");
+  expect(!chosen(deep, nxc), "channels last is chosen");
   arch.winograd = Winograd::kAlways;
-  expect(winograd::choose(shallow.op, problem_of(shallow), arch, &windows), "two channels are not chosen always");
+  expect(chosen(shallow, problem_of(shallow)), "two channels are not chosen always");
   arch.winograd = Winograd::kNever;
-  expect(!winograd::choose(deep.op, problem_of(deep), arch, &windows), "chosen never");
+  expect(!chosen(deep, problem_of(deep)), "chosen never");
 }
 
 }  // namespace

@@ -27,8 +27,18 @@ enum class Windows { kShared, kSeparate };
 // Whether this family takes weights of these sizes and values at all.
 bool takes_weights(Op op, const ConvProblem& static_part, const float* wei, const ArchFlags& arch);
 
+// The ways to compute a node, which do not depend on the sizes of a run. Immutable, like a plan.
+struct Ways;
+struct WaysDeleter {
+  void operator()(const Ways* ways) const;
+};
+using WaysPtr = std::unique_ptr<const Ways, WaysDeleter>;
+
+// Null where no run would be computed by minimal filtering.
+WaysPtr make_ways(Op op, const ConvProblem& static_part, const ArchFlags& arch);
+
 // Whether it is the way to compute a run, and how; the weights are ones that it takes.
-bool choose(Op op, const ConvProblem& full, const ArchFlags& arch, Windows* windows);
+bool choose(const Ways& ways, const ConvProblem& full, Windows* windows);
 
 // Immutable after creation and shared by concurrent runs. Owns the transformed weights.
 struct Plan;
