@@ -140,7 +140,7 @@ def _array(tensor: openvino.Tensor) -> np.ndarray:
                 return np.array(tensor.data).view(dtype).reshape(shape)
             packed = np.array(tensor.data).ravel().view(np.uint8)
             nibbles = np.stack([packed & 15, packed >> 4], axis=1).ravel()[: int(np.prod(shape))].astype(np.int8)
-            return np.where(nibbles > np.iinfo(dtype).max, nibbles - 16, nibbles).astype(dtype).reshape(shape)
+            return np.where(nibbles > ml_dtypes.iinfo(dtype).max, nibbles - 16, nibbles).astype(dtype).reshape(shape)
     return np.array(tensor.data)
 
 

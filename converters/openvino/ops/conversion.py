@@ -16,8 +16,8 @@ _BOOL, _I8, _I32, _U8 = ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT32, i
 _F16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _INT4 = (ir.DataType.INT4, ir.DataType.UINT4)
 _INT4_OPSET = 21
-_FLOAT8 = {ir.DataType.FLOAT8E4M3FN: ("Greater", 464), ir.DataType.FLOAT8E5M2: ("GreaterOrEqual", 61440)}
-"""Floats of eight bits, every number of which is one of float16, and which float16 numbers are too large for them."""
+_FLOAT8 = {ir.DataType.FLOAT8E4M3FN: ("Greater", 464.125), ir.DataType.FLOAT8E5M2: ("GreaterOrEqual", 61424)}
+"""Floats of eight bits, every number of which is one of float16, and what is too large for them by way of float16."""
 _CONVERTIBLE = (*FLOATS, *INTEGERS, _BOOL, *_INT4, *_FLOAT8)
 
 
@@ -127,11 +127,12 @@ def _within_single(b: Builder, data: ir.Value) -> ir.Value:
 def _to_float8(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     """Casts by way of float16, as OpenVINO does; what is too large becomes an infinity, or NaN where there is none.
 
-    ONNX Runtime without saturation takes some of the numbers next to the largest for that, and others for NaN.
+    ONNX Runtime without saturation takes some of the numbers next to the largest for that, and others for NaN. It
+    computes in f32 what is computed in f16, and then leaves out the rounding before.
     """
-    half = data if data.dtype == _F16 else b.cast(b.cast(data, _F32), _F16)
-    b.typed(half, _F16, data.shape)
+    single = b.cast(data, _F32)
     compare, limit = _FLOAT8[to]
-    outside = b.op(compare, b.typed(b.op("Abs", half), _F16, None), scalar(b, limit, half))
-    factor = b.op("Where", outside, scalar(b, np.inf, half), scalar(b, 1, half))
-    return b.op("Cast", b.op("Mul", half, factor), to=int(to), saturate=0)
+    outside = b.op(compare, b.typed(b.op("Abs", single), _F32, None), scalar(b, limit, single))
+    factor = b.op("Where", outside, scalar(b, np.inf, single), scalar(b, 1, single))
+    half = b.op("Cast", b.op("Mul", single, factor), to=int(_F16))
+    return b.op("Cast", half, to=int(to), saturate=0)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.types import SIGNED, compute, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -18,7 +19,8 @@ from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeErro
 _INT64 = np.iinfo(np.int64)
 _INT32 = np.iinfo(np.int32)
 _LITERAL_ENDS = {int(_INT64.max): int(_INT64.max) - 1, int(_INT32.max): int(_INT32.max) + 1}
-_INDEX_TYPES = (ir.DataType.INT32, ir.DataType.INT64)
+_I64 = ir.DataType.INT64
+_INDEX_TYPES = (ir.DataType.INT32, _I64)
 
 
 @REGISTRY.lowering("Gather", how="exact")
@@ -42,13 +44,15 @@ def gather_8(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *
 def _gather(
     b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
 ) -> ir.Value:
+    if b.array(axis) is None:
+        return _gather_along(b, data, indices, axis, batch_dims, counts_back=counts_back)
     axes = constant_ints(b, axis, "axis")
     if len(axes) != 1:
         raise ShapeError("axis", axis.shape, "it must be one number.")
     if data.shape is not None:
         axes = normalized(axes, len(data.shape), "axis")
     if not counts_back and b.array(indices) is None and indices.dtype in SIGNED:
-        b.warn("negative indices of the run: OpenVINO's CPU plugin gives zeros; here they count from the end")
+        return _not_counted_back(b, data, indices, axes[0], batch_dims)
     outside = _outside(b, data, indices, axes[0], counts_back)
     if outside is None:
         return _gathered(b, data, indices, axes[0], batch_dims)
@@ -58,10 +62,36 @@ def _gather(
     inside = b.constant(np.where(outside, 0, known), np.int64)
     gathered = b.typed(_gathered(b, data, inside, axes[0], batch_dims), data.dtype, None)
     rank = rank_of(data, "data")
-    batch = batch_dims % max(known.ndim, 1)
+    batch = batch_dims + known.ndim if batch_dims < 0 else batch_dims
     (along,) = normalized(axes, rank, "axis")
     sizes = [*known.shape[:batch], *[1] * (along - batch), *known.shape[batch:], *[1] * (rank - along - 1)]
     mask = b.constant(outside.reshape(sizes))
+    zero = scalar(b, 0, data)
+    return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
+
+
+def _gather_along(
+    b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
+) -> ir.Value:
+    """Gathers along an axis that is known at run time only."""
+    if batch_dims != 0:
+        raise UnsupportedAttributeError("batch_dims", batch_dims, "0 where axis is computed at run time")
+    view, count = view_along(b, data, axis), rank_of(indices, "indices")
+    taken = _gather(b, view.value, indices, b.constant(1), 0, counts_back=counts_back)
+    return view.restored(b, taken, b.op("Shape", indices), count)
+
+
+def _not_counted_back(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_dims: int) -> ir.Value:
+    """Gathers by indices of the run, of which negative ones give zeros in OpenVINO."""
+    rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
+    (along,) = normalized((axis,), rank, "axis")
+    batch = batch_dims + index_rank if batch_dims < 0 else batch_dims
+    negative = b.op("Less", b.cast(indices, _I64), b.constant(0))
+    first = b.typed(b.op("Max", b.cast(indices, _I64), b.constant(0)), _I64, indices.shape)
+    gathered = b.typed(_gathered(b, data, first, axis, batch_dims), data.dtype, None)
+    end = along + index_rank - batch
+    others = [*range(batch, along), *range(end, end + rank - along - 1)]
+    mask = b.op("Unsqueeze", negative, b.constant(others)) if others else negative
     zero = scalar(b, 0, data)
     return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
 

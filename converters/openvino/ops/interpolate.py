@@ -15,7 +15,7 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
 from ortconv.converters.openvino.ops.padding import pad_zeros
 from ortconv.converters.openvino.ops.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, require, rounded
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, in_32_bits, require, rounded
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
@@ -236,7 +236,7 @@ def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates:
         return resized
 
     if mode == "nearest":
-        resized = compute(b, resize, data, kernels=("Resize",), modular=True)
+        resized = in_32_bits(b, lambda x: compute(b, resize, x, kernels=("Resize",)), data)
     else:
         resized = rounded(b, resize, data, kernels=("Resize",))
     return b.typed(resized, data.dtype, [None] * rank)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.running_axes import View, view_along
 from ortconv.converters.openvino.ops.types import KERNELS, compute
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -30,6 +31,10 @@ def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> 
     """Split into equal parts."""
     if not 1 <= num_splits <= _MOST_PARTS:
         raise UnsupportedAttributeError("num_splits", num_splits, f"an integer from 1 to {_MOST_PARTS}")
+    if b.array(axis) is None:
+        view = view_along(b, data, axis)
+        each = b.op("Div", view.size, b.constant([num_splits]))
+        return tuple(view.restored(b, part, each) for part in _parts(b, view, each, num_splits))
     along = _axis(b, axis)
     size = None if data.shape is None else data.shape[normalized((along,), len(data.shape), "axis")[0]]
     if isinstance(size, int) and size % num_splits:
@@ -42,15 +47,26 @@ def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> 
 @REGISTRY.lowering("VariadicSplit")
 def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir.Value, /) -> tuple[ir.Value, ...]:
     """Split; the length -1 becomes what the others leave."""
-    along, count = _axis(b, axis), length_of(split_lengths, "split_lengths", most=_MOST_PARTS)
+    count = length_of(split_lengths, "split_lengths", most=_MOST_PARTS)
     known = known_ints(b, split_lengths)
     lengths = int64_vector(b, split_lengths)
+    view = view_along(b, data, axis) if b.array(axis) is None else None
+    along = _axis(b, axis) if view is None else 1
     if known is None or -1 in known:
-        whole = b.op("Gather", b.op("Shape", data), b.constant([along]))
+        whole = view.size if view is not None else b.op("Gather", b.op("Shape", data), b.constant([along]))
         taken = b.op("ReduceSum", b.op("Max", lengths, b.constant([0])), keepdims=1)
         rest = b.op("Equal", lengths, b.constant([-1]))
         lengths = b.op("Where", rest, b.op("Sub", whole, taken), lengths)
-    return b.op("Split", data, lengths, outputs=count, axis=along)
+    if view is None:
+        return b.op("Split", data, lengths, outputs=count, axis=along)
+    sizes = [b.op("Slice", lengths, b.constant([place]), b.constant([place + 1])) for place in range(count)]
+    parts = b.op("Split", view.value, lengths, outputs=count, axis=along)
+    return tuple(view.restored(b, part, size) for part, size in zip(parts, sizes, strict=True))
+
+
+def _parts(b: Builder, view: View, each: ir.Value, count: int) -> tuple[ir.Value, ...]:
+    """Splits a view along the axis in its middle."""
+    return b.op("Split", view.value, b.op("Expand", each, b.constant([count])), outputs=count, axis=1)
 
 
 def _axis(b: Builder, axis: ir.Value) -> int:

@@ -8,12 +8,16 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, require, rounded, scalar
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import UnsupportedTypeError
 
 _ONES_WITHOUT_AXES = (2, 3, 4)
 """Ranks for which OpenVINO's CPU plugin has NormalizeL2 without axes give what its page says."""
+
+_MVN_RANK = 3
+"""The least for which OpenVINO's CPU plugin has a kernel."""
 
 _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
 
@@ -84,7 +88,15 @@ def mvn_6(
 def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
     require(data, "data", (*FLOATS, *INTEGERS))
     if data.dtype in (ir.DataType.INT8, ir.DataType.UINT8):
-        b.warn("8-bit integers: for some shapes the numbers of OpenVINO's CPU plugin are others")
+        rank = rank_of(data, "data")
+        along = sorted(axis % rank for axis in constant_ints(b, axes, "axes"))
+        if rank < _MVN_RANK or along not in (list(range(1, rank)), list(range(2, rank))):
+            raise UnsupportedTypeError(
+                "data",
+                name(data.dtype),
+                [name(dtype) for dtype in (*FLOATS, *INTEGERS) if dtype.bitwidth > 8],
+                hint=f"OpenVINO's CPU plugin computes axes {along} of rank {rank} in steps of 8 bits each.",
+            )
     return rounded(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
 
 

@@ -24,6 +24,7 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
+    in_32_bits,
     require,
     rounded,
     scalar,
@@ -120,7 +121,8 @@ def max_pool(
     auto_pad: AutoPad = "explicit",
 ) -> ir.Value:
     """MaxPool with explicit pads."""
-    return _maximum(b, data, _plan(b, data, kernel, strides, (), pads_begin, pads_end, rounding_type, auto_pad))
+    plan = _plan(b, data, kernel, strides, (), pads_begin, pads_end, rounding_type, auto_pad)
+    return in_32_bits(b, lambda x: _maximum(b, x, plan), data)
 
 
 @REGISTRY.lowering("MaxPool", since=8, until=14)
@@ -142,12 +144,13 @@ def max_pool_8(
     """MaxPool with explicit pads; indices, where used, count from axis on (Mod)."""
     plan = _plan(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
     if len(b.node.outputs) < 2:
-        return (_maximum(b, data, plan),)
+        return (in_32_bits(b, lambda x: _maximum(b, x, plan), data),)
     if plan.obstacle is not None:
         raise plan.obstacle
     own = dtype_of(data)
     # ONNX Runtime finds no place for the smallest integer of 8 bits.
-    held = b.cast(data, ir.DataType.FLOAT if own.bitwidth == 8 else type_for(own, ("MaxPool",)))
+    inner = ir.DataType.INT32 if own in (ir.DataType.INT64, ir.DataType.UINT64) else own
+    held = b.cast(b.cast(data, inner), ir.DataType.FLOAT if own.bitwidth == 8 else type_for(inner, ("MaxPool",)))
     values, indices = b.op("MaxPool", held, outputs=2, **plan.pool.attributes())
     if own.bitwidth == 8:  # OpenVINO's CPU plugin finds none either, and says the first of the channel
         least = b.constant(np.iinfo(own.numpy()).min, np.float32)
@@ -158,7 +161,9 @@ def max_pool_8(
         indices = b.op("Mod", indices, b.op("ReduceProd", b.op("Shape", data, start=first), keepdims=0))
     b.typed(indices, ir.DataType.INT64, None)
     b.typed(values, held.dtype, None)
-    return b.cast(values, own), indices if index_element_type == "i64" else b.cast(indices, ir.DataType.INT32)
+    return b.cast(b.cast(values, inner), own), indices if index_element_type == "i64" else b.cast(
+        indices, ir.DataType.INT32
+    )
 
 
 @REGISTRY.lowering("AvgPool", since=1, until=16)

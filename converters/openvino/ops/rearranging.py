@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of, sizes_of
 from ortconv.converters.openvino.ops.types import compute
 from ortconv.converters.openvino.registry import REGISTRY
@@ -21,6 +22,8 @@ _I64 = ir.DataType.INT64
 def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.Value:
     """Concat of Slices by known shifts, else Gather, per axis."""
     rank = rank_of(data, "data")
+    if b.array(axes) is None:
+        return _rolled_along(b, data, int64_vector(b, shift), axes)
     along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
     known = known_ints(b, shift)
     if known is None:
@@ -45,6 +48,17 @@ def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.V
             ]
             value = b.op("Concat", *parts, axis=axis)
     return b.op("Identity", data) if value is data else value
+
+
+def _rolled_along(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value) -> ir.Value:
+    """Rolls along axes that are known at run time only."""
+    count = 1 if axes.shape is not None and not len(axes.shape) else length_of(axes, "axes")
+    shifts, along = b.op("Expand", shift, b.constant([count])), int64_vector(b, axes)
+    for place in range(count):
+        one = (b.constant([place]), b.constant([place + 1]))
+        view = view_along(b, data, b.typed(b.op("Slice", along, *one), _I64, [1]))
+        data = view.restored(b, _rolled(b, view.value, b.op("Slice", shifts, *one), 1), view.size)
+    return data
 
 
 def _rolled(b: Builder, data: ir.Value, shift: ir.Value, axis: int) -> ir.Value:

@@ -11,20 +11,18 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
     apply,
     compute,
     dtype_of,
-    name,
     require,
     saturated,
     saturates,
 )
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import UnsupportedTypeError
 
 _I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
 _INT64_MAX = 2**63 - 1
@@ -93,7 +91,7 @@ def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims
     if dtype.bitwidth < 64:
         total = _reduce(b, inner, wide, axes, keep_dims)
     else:
-        total = _reduce_64(b, inner, data, wide, constant_ints(b, axes, "axes"), keep_dims)
+        total = _reduce_64(b, inner, data, wide, axes, keep_dims)
     return _mean(b, total, data, axes) if onnx_op == "ReduceMean" else b.cast(total, dtype)
 
 
@@ -122,35 +120,27 @@ def _mean(b: Builder, total: ir.Value, data: ir.Value, axes: ir.Value) -> ir.Val
     return b.cast(b.typed(mean, divided, None), dtype)
 
 
-def _reduce_64(
-    b: Builder, onnx_op: str, data: ir.Value, wide: ir.Value, axes: tuple[int, ...], keep_dims: bool
-) -> ir.Value:
-    """Reduces 64-bit integers axis by axis: the end of a CumSum, or a Mul of slices."""
-    along = normalized(axes, rank_of(data, "data"), "axes")
-    assert data.shape is not None
+def _reduce_64(b: Builder, onnx_op: str, data: ir.Value, wide: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    """Reduces 64-bit integers axis by axis, where these are known: the end of a CumSum, or a Mul of slices."""
+    known = known_ints(b, axes)
+    along = () if known is None else normalized(known, rank_of(data, "data"), "axes")
+    sizes = [None if data.shape is None else data.shape[axis] for axis in along]
+    long = any(not isinstance(size, int) or not 1 <= size <= _LARGEST_PRODUCT for size in sizes)
+    if not along or (onnx_op == "ReduceProd" and long):
+        b.warn("64-bit integers: ONNX Runtime rounds beyond 2^53; OpenVINO's CPU plugin keeps 32 bits")
+        return _reduce(b, onnx_op, wide, axes, keep_dims)
     value = b.op("Abs", wide) if onnx_op == "ReduceL1" and data.dtype == _I64 else wide
-    for axis in along:
+    for axis, size in zip(along, sizes, strict=True):
         if onnx_op == "ReduceProd":
-            value = _product(b, value, axis, data.shape[axis], data)
+            assert isinstance(size, int)
+            first, *others = b.op("Split", value, outputs=size, axis=axis, num_outputs=size)
+            value = first
+            for other in others:
+                value = b.op("Mul", value, other)
         else:
             sums = b.op("CumSum", value, b.constant(axis))
             value = b.op("Slice", sums, b.constant([-1]), b.constant([_INT64_MAX]), b.constant([axis]))
     return b.typed(value if keep_dims else b.op("Squeeze", value, b.constant(list(along))), _I64, None)
-
-
-def _product(b: Builder, value: ir.Value, axis: int, size: object, data: ir.Value) -> ir.Value:
-    if not isinstance(size, int) or not 1 <= size <= _LARGEST_PRODUCT:
-        exact = [name(dtype) for dtype in (*FLOATS, *INTEGERS) if dtype in FLOATS or dtype.bitwidth < 64]
-        raise UnsupportedTypeError(
-            "data",
-            name(data.dtype),
-            exact,
-            hint=f"64-bit integers are multiplied along axes of a known size from 1 to {_LARGEST_PRODUCT} only.",
-        )
-    first, *others = b.op("Split", value, outputs=size, axis=axis, num_outputs=size)
-    for other in others:
-        first = b.op("Mul", first, other)
-    return first
 
 
 for _op_type in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"):

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, length_of, normalized
+from ortconv.converters.openvino.ops.running_axes import coordinates, view_along
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
@@ -33,8 +34,16 @@ Scatter = Callable[[ir.Value, ir.Value, str], ir.Value]
 @REGISTRY.lowering("ScatterUpdate", since=3, how="composed")
 def scatter_update(b: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, axis: ir.Value, /) -> ir.Value:
     """ScatterND; between Transposes where the axis is not the first."""
+    if b.array(axis) is None:
+        view = view_along(b, data, axis)
+        flat = b.typed(b.op("Reshape", b.cast(indices, _I64), b.constant([-1])), _I64, [None])
+        changes = view_along(b, updates, axis, like=data).value
+        return view.restored(b, _scatter_update(b, view.value, flat, changes, 1), view.size)
+    return _scatter_update(b, data, indices, updates, axis_of(b, axis, rank_of(data, "data")))
+
+
+def _scatter_update(b: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, along: int) -> ir.Value:
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
-    along = axis_of(b, axis, rank)
     places = b.op("Unsqueeze", b.cast(indices, _I64), b.constant([-1]))
     if along == 0:
         return b.op("ScatterND", data, places, updates)
@@ -78,11 +87,18 @@ def _scatter_elements(
     reduction: str,
     use_init_val: bool,
 ) -> ir.Value:
-    along = axis_of(b, axis, rank_of(data, "data"))
-    places = indices if indices.dtype in (_I32, _I64) else b.cast(indices, _I64)
+    running = b.array(axis) is None
+    along = 0 if running else axis_of(b, axis, rank_of(data, "data"))
+    if running:
+        places = coordinates(b, indices, axis)
+    else:
+        places = indices if indices.dtype in (_I32, _I64) else b.cast(indices, _I64)
 
     def scatter(data: ir.Value, updates: ir.Value, how: str) -> ir.Value:
-        return b.op("ScatterElements", data, places, updates, axis=along, reduction=how if how != "none" else None)
+        reduction = how if how != "none" else None
+        if running:
+            return b.op("ScatterND", data, places, updates, reduction=reduction)
+        return b.op("ScatterElements", data, places, updates, axis=along, reduction=reduction)
 
     if reduction == "none":
         return scatter(data, updates, "none")

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
+from ortconv.converters.openvino.ops.running_axes import permuted
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -65,7 +66,9 @@ def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
 
 @REGISTRY.lowering("Transpose")
 def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
-    """Transpose; an empty order reverses the axes."""
+    """Transpose; an empty order reverses the axes. Gather from the flat data where the order is known at run time."""
+    if b.array(order) is None:
+        return permuted(b, data, order)
     return b.op("Transpose", data, perm=constant_ints(b, order, "input_order") or None)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "apply",
     "compute",
     "dtype_of",
+    "in_32_bits",
     "in_single",
     "name",
     "require",
@@ -214,6 +215,14 @@ def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value 
         b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
     value = formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands])
     return b.cast(b.typed(value, _F32, None), own)
+
+
+def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
+    """Emits a formula over one operand; of integers of 64 bits in 32, which is what OpenVINO's CPU plugin has."""
+    own = dtype_of(data)
+    if own not in (_I64, _U64):
+        return formula(data)
+    return b.cast(b.typed(formula(b.cast(data, _I32)), _I32, None), own)
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

@@ -68,9 +68,12 @@ for _since, _op_types in _FRACTIONAL.items():
 
 @REGISTRY.lowering("LogicalNot")
 def logical_not(b: Builder, data: ir.Value, /) -> ir.Value:
-    """Not."""
-    require(data, "data", [ir.DataType.BOOL])
-    return b.op("Not", data)
+    """Not; of numbers 1 where they are 0, and 0 elsewhere."""
+    if data.dtype == ir.DataType.BOOL:
+        return b.op("Not", data)
+    require(data, "data", (*FLOATS, *INTEGERS))
+    zero = scalar(b, 0, data)
+    return b.op("Cast", apply(b, "Equal", data, zero, result=ir.DataType.BOOL), to=int(dtype_of(data)))
 
 
 @REGISTRY.lowering("IsNaN", since=10, how="exact")

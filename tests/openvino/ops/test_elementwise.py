@@ -113,6 +113,10 @@ def _rows() -> list[Row]:
         )
     )
     rows += [
+        Row(f"logical_not {dtype}", opset1.logical_not, [[np.array([0, 1, 2, 0, 5], dtype)]])
+        for dtype in ("float32", "float16", *INTEGERS)
+    ]
+    rows += [
         Row(
             f"select {dtype}",
             opset1.select,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from openvino import opset3, opset4, opset5, opset6, opset8, opset12, opset15
 
-from ortconv.errors import ConversionError, ShapeError
+from ortconv.errors import ShapeError
 from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
 
 I32, I64 = np.int32, np.int64
@@ -187,13 +187,6 @@ def test_matches_openvino(row: Row) -> None:
 
 
 REFUSALS = [
-    Refusal(
-        "scatter_update along an axis of the run",
-        opset3.scatter_update,
-        [numbers(3, 2), ints(0), numbers(1, 2), np.array(0)],
-        ConversionError,
-        {"problem": "input axis is computed at run time"},
-    ),
     Refusal(
         "gather_nd-5 of batches, by coordinates of which it is not known how many",
         lambda x, i: opset5.gather_nd(x, i, 2),

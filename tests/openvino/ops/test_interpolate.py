@@ -31,6 +31,7 @@ def scales(mode: str, target: tuple[float, ...], axes: object = AXES, **attribut
 
 
 IMAGE = [numbers(1, 2, 5, 6)]
+WHOLE = [numbers(1, 2, 5, 6, dtype=np.int64)]
 ROWS = [
     Row(
         f"nearest {c} {n} to {t}",
@@ -40,6 +41,7 @@ ROWS = [
     )
     for c, n, t in itertools.product(COORDINATES, NEAREST, ((10, 12), (3, 4), (7, 4)))
 ]
+ROWS.append(Row("nearest i64", sizes("nearest", (10, 3)), [WHOLE]))
 ROWS += [
     Row(
         f"nearest tf_half_pixel_for_nn to {t}",

@@ -8,7 +8,7 @@ import pytest
 from openvino import opset1, opset3, opset4, opset7, opset8, opset12, opset13, opset15, opset16
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
@@ -409,20 +409,6 @@ def test_matches_openvino_by_data_of_the_run(row: Row) -> None:
 
 REFUSALS = [
     Refusal(
-        "transpose by an order of the run",
-        opset1.transpose,
-        [numbers(2, 3), ints(1, 0)],
-        ConversionError,
-        {"problem": "input input_order is computed at run time"},
-    ),
-    Refusal(
-        "gather along an axis of the run",
-        lambda x, a: opset8.gather(x, ints(0), a),
-        [numbers(2, 3), ints(1)],
-        ConversionError,
-        {"problem": "input axis is computed at run time"},
-    ),
-    Refusal(
         "squeeze-15 with allow_axis_skip of a dynamic axis",
         lambda x: opset15.squeeze(x, ints(0), True),
         [numbers(1, 3)],
@@ -437,23 +423,9 @@ REFUSALS = [
         UnsupportedAttributeError,
         {"attribute": "output_type", "value": "i32"},
     ),
-    Refusal(
-        "convert to an 8-bit float",
-        lambda x: opset1.convert(x, "f8e4m3"),
-        [numbers(3)],
-        UnsupportedAttributeError,
-        {"attribute": "destination_type", "value": "f8e4m3"},
-    ),
 ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
-
-
-@pytest.mark.parametrize(("version", "warned"), [(opset1, True), (opset8, False)], ids=["gather-1", "gather-8"])
-def test_negative_indices_of_the_run_are_warned_about(version: object, warned: bool) -> None:
-    feed = [numbers(3, 2), np.array([0, 1], np.int32)]
-    model = model_of(lambda x, i: version.gather(x, i, np.array(0)), [feed])  # type: ignore[attr-defined]
-    assert any("negative indices" in text for text in conversion(model).warnings) == warned

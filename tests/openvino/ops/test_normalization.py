@@ -8,8 +8,18 @@ import pytest
 from openvino import opset1, opset2, opset5, opset6, opset12
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, UnsupportedAttributeError
-from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
+from ortconv.errors import ConversionError, UnsupportedAttributeError, UnsupportedTypeError
+from tests.openvino.live import (
+    Refusal,
+    Row,
+    assert_close,
+    assert_refused,
+    check,
+    check_row,
+    model_of,
+    numbers,
+    run_onnx,
+)
 
 F32 = np.float32
 LOOSE = 64
@@ -231,7 +241,20 @@ def test_mvn_does_not_normalise_over_the_batch() -> None:
     assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
 
 
-def test_mvn_of_8_bits_is_warned_about() -> None:
-    feed = [numbers(2, 3, 4, dtype=np.int8)]
-    converted = conversion(model_of(lambda x: opset6.mvn(x, np.array([2]), True, 1e-6, "inside_sqrt"), [feed]))
-    assert any("8-bit" in text for text in converted.warnings)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize(("shape", "along"), [((2, 3, 8), (2,)), ((2, 3, 5, 5), (2, 3)), ((2, 3, 5, 5), (-1, 1, 2))])
+def test_mvn_of_8_bits(dtype: type, shape: tuple[int, ...], along: tuple[int, ...]) -> None:
+    feed = [numbers(*shape, dtype=dtype, low=-100, high=200)]
+    check(model_of(lambda x: opset6.mvn(x, axes(*along), True, 1e-5, "inside_sqrt"), [feed]), feed)
+
+
+def test_mvn_of_8_bits_along_other_axes_is_refused() -> None:
+    assert_refused(
+        Refusal(
+            "along the last axis of four",
+            lambda x: opset6.mvn(x, axes(3), True, 1e-5, "inside_sqrt"),
+            [numbers(2, 3, 4, 5, dtype=np.int8)],
+            UnsupportedTypeError,
+            {"input": "data", "dtype": "i8"},
+        )
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from openvino import opset1, opset8, opset14, opset16
 
-from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
 
 
@@ -49,6 +49,10 @@ ROWS += [
         8,
     )
     for (k, s, p, q), e in itertools.product(WINDOWS, (True, False))
+]
+ROWS += [
+    Row(f"max_pool {dtype}", max_pool(3, 2, 1, 1, "floor"), [[numbers(1, 2, n, 7, dtype=dtype)] for n in (7, 10)])
+    for dtype in (np.int64, np.uint64)
 ]
 UP = ((2, 2, 0, 0), (3, 2, 0, 0), (3, 2, 1, 0), (3, 2, 0, 1), (4, 2, 1, 1), (5, 3, 2, 2))
 ROWS += [
@@ -230,13 +234,6 @@ REFUSALS = [
         ShapeError,
         {"input": "data", "problem": "dilations"},
         shapes=DYNAMIC,
-    ),
-    Refusal(
-        "max_pool i64",
-        max_pool(2, 1, 0, 0, "floor"),
-        [numbers(1, 2, 5, 5, dtype=np.int64)],
-        UnsupportedTypeError,
-        {"dtype": "i64"},
     ),
 ]
 

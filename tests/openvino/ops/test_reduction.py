@@ -9,8 +9,7 @@ import pytest
 from openvino import opset1, opset4
 
 from ortconv.api import conversion
-from ortconv.errors import UnsupportedTypeError
-from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
 
 REDUCTIONS = {
     "reduce_sum": opset1.reduce_sum,
@@ -76,6 +75,23 @@ ROWS += [
             [[np.full((2, 3), number, np.float32), axes(1)]],
         )
         for op, number in ((opset1.reduce_max, -np.inf), (opset1.reduce_min, np.inf))
+    ),
+    *(
+        Row(
+            f"{op.__name__} {dtype} of dynamic sizes",
+            lambda x, op=op: op(x, axes(1)),
+            [[numbers(2, n, dtype=dtype)] for n in (3, 5)],
+        )
+        for op in (opset1.reduce_prod, opset1.reduce_sum)
+        for dtype in (np.int64, np.uint64)
+    ),
+    *(
+        Row(
+            f"{op.__name__} i64 along axes of the run",
+            lambda x, a, op=op: op(x, a, True),
+            [[numbers(2, 3, dtype=np.int64), axes(1)]],
+        )
+        for op in (opset1.reduce_prod, opset1.reduce_sum, opset1.reduce_mean)
     ),
     Row("reduce_max of nothing", lambda x: opset1.reduce_max(x, axes(1), True), [[np.zeros((2, 0, 3), np.float32)]]),
     Row("reduce_l1 along nothing", lambda x: opset4.reduce_l1(x, EMPTY, True), [[numbers(2, 3)]]),
@@ -204,20 +220,3 @@ def test_difference_of_norms_along_nothing_is_warned_about() -> None:
     converted = conversion(model_of(lambda x: opset4.reduce_l2(x, EMPTY, True), [feed]))
     assert "identity" in converted.warnings[0]
     assert_close(run_onnx(converted, [feed])[0][0], np.abs(feed[0]), 0)
-
-
-REFUSALS = [
-    Refusal(
-        "a product of i64 along a dynamic axis",
-        lambda x: opset1.reduce_prod(x, axes(0)),
-        [numbers(3, dtype=np.int64)],
-        UnsupportedTypeError,
-        {"input": "data", "dtype": "i64"},
-        shapes=[[-1]],
-    ),
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_refused(refusal: Refusal) -> None:
-    assert_refused(refusal)

@@ -1,0 +1,80 @@
+"""Convert to and from types of four and eight bits, f64 and boolean, against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1
+
+from ortconv.api import conversion
+from tests.openvino.live import Row, check, check_row, model_of, numbers
+
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+with np.errstate(over="ignore", invalid="ignore"):
+    SINGLES = np.concatenate(
+        [
+            HALVES.astype(np.float32),
+            np.nextafter(HALVES.astype(np.float32), np.copysign(np.float32(np.inf), HALVES)),  # away from zero
+            np.random.default_rng(0).integers(0, 1 << 32, 50_000, np.uint64).astype(np.uint32).view(np.float32),
+        ]
+    )
+    SINGLES = SINGLES[~np.isnan(SINGLES)]  # of which there are many
+SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.5, -2.7]
+
+
+def to(element: str) -> object:
+    return lambda x: opset1.convert(x, element)
+
+
+ROWS = [
+    Row(f"{data.dtype} to {element}", to(element), [[data]], 0)
+    for element in ("f8e4m3", "f8e5m2", "i4", "u4")
+    for data in (HALVES, SINGLES, *(np.arange(-100, 101).astype(kind) for kind in ("int8", "uint8", "int32", "int64")))
+]
+ROWS += [
+    Row(f"{np.dtype(kind)} to {element}", to(element), [[np.arange(256, dtype=np.uint8).view(kind)]], 0)
+    for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+    for element in ("f32", "f16")
+]
+ROWS += [
+    Row(f"{np.dtype(kind)} to {element}", to(element), [[np.arange(low, low + 16).astype(kind)]], 0)
+    for kind, low in ((ml_dtypes.int4, -8), (ml_dtypes.uint4, 0))
+    for element in ("f32", "i32", "u8")
+]
+ROWS += [
+    Row(f"{kind} to boolean", to("boolean"), [[np.array(SPECIAL, kind)]]) for kind in ("float32", "float16", "float64")
+]
+ROWS += [
+    Row(f"{source} to {element}", to(element), [[np.array(SPECIAL, source)]], 0)
+    for source, element in itertools.product(("float32", "float16", "float64"), ("f32", "f16", "f64"))
+    if source == "float64" or element == "f64"
+    if (source, element) != ("float64", "f64")
+]
+ROWS += [
+    Row(f"f64 beyond the bounds of {element}", to(element), [[np.array([1e30, -1e30, 300, -300, 3e9, -3e9, 1.9])]])
+    for element in ("i8", "u8", "i16", "u16", "i32", "i4", "u4")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+def test_infinities_inside_a_model_stay() -> None:
+    """OpenVINO's CPU plugin has f32 there, whatever the model says."""
+
+    def build(x: openvino.Node) -> openvino.Node:
+        return opset1.softmax(opset1.convert(x, "f64"), 1)
+
+    feed = [np.array([[-np.inf, 1, 2], [0, -np.inf, 0]], np.float32)]
+    check(model_of(lambda x: opset1.convert(build(x), "f32"), [feed]), feed)
+
+
+def test_clamped_infinities_are_warned_about() -> None:
+    (warning,) = conversion(model_of(to("f64"), [[numbers(3)]])).warnings
+    assert "infinities" in warning
