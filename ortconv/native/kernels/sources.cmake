@@ -1,5 +1,8 @@
 # Sources of the kernel families. Files named after an ISA of x86-64 get that ISA's compiler flags and nothing else does.
 set(ORTCONV_KERNEL_SOURCES
+  kernels/depthwise/depthwise.cc
+  kernels/depthwise/depthwise_generic.cc
+  kernels/depthwise/depthwise_neon.cc
   kernels/gemm/gemm.cc
   kernels/gemm/gemm_generic.cc
   kernels/gemm/gemm_neon.cc
@@ -21,6 +24,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/gather.cc
   kernels/conv_transpose/scatter.cc
   kernels/conv_transpose/columns.cc
+  kernels/conv_transpose/depthwise.cc
   kernels/conv_transpose/driver.cc
   kernels/winograd/filter.cc
   kernels/winograd/choice.cc
@@ -34,6 +38,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/winograd/transform_generic.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/activate/activate_avx2.cc
+  kernels/depthwise/depthwise_avx2.cc
   kernels/gemm/gemm_avx2.cc
   kernels/interleave/interleave_avx2.cc
   kernels/transpose/transpose_avx2.cc
@@ -41,6 +46,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/winograd/transform_avx2.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/activate/activate_avx512.cc
+  kernels/depthwise/depthwise_avx512.cc
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc
   kernels/transpose/transpose_avx512.cc

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/conv_transpose/columns.h"
+#include "kernels/conv_transpose/depthwise.h"
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/stages.h"
 
@@ -289,6 +290,7 @@ void run_slices(Run& run, const Parallel& parallel) {
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   threads = std::max(threads, 1);
+  if (prefers_depthwise(plan, full)) return depthwise_scratch_bytes(plan, full, threads);
   if (plan.parts != nullptr) {
     return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
   }
@@ -298,6 +300,10 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
+  if (prefers_depthwise(plan, full)) {
+    run_depthwise(plan, full, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
   if (prefers_columns(plan, full)) {
     run_columns(plan.parts == nullptr ? plan : *plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
     return;

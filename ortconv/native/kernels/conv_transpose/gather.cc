@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/stages.h"
 
 namespace ortconv::kernels {
@@ -9,35 +10,7 @@ namespace {
 
 constexpr int64_t kOutside = -1;
 
-// A row of the grid is written left to right in steps of kStep cells; a step may run over into what is written next.
-constexpr int64_t kStep = kCopyOverrun + 1;
 constexpr int64_t kShortRow = 24;
-
-template <class Cell>
-void zero(Cell* dst, int64_t n) {
-  constexpr Cell kZeros[kStep] = {};
-  for (int64_t i = 0; i < n; i += kStep) std::memcpy(dst + i, kZeros, sizeof(kZeros));
-}
-
-template <class Cell>
-void copy(const Cell* src, int64_t n, Cell* dst) {
-  if (n < kStep) {
-    for (int64_t i = 0; i < n; ++i) dst[i] = src[i];
-    return;
-  }
-  for (int64_t i = 0; i < n - kStep; i += kStep) std::memcpy(dst + i, src + i, kStep * sizeof(Cell));
-  std::memcpy(dst + n - kStep, src + n - kStep, kStep * sizeof(Cell));
-}
-
-// Cells from elements next to each other.
-template <class T>
-void load(const WidenKernel& kernel, const T* src, int64_t n, Sum<T>* dst) {
-  if constexpr (std::is_same_v<T, Sum<T>>) {
-    copy(src, n, dst);
-  } else {
-    kernel.run(src, n, dst);
-  }
-}
 
 // A run of src positions on the last axis, zero outside src.
 struct Line {
@@ -52,16 +25,16 @@ struct Line {
 
 template <class T>
 void fill_line(const WidenKernel& kernel, const Line& line, const T* src, int64_t src_x, Sum<T>* out) {
-  zero(out, line.begin);
+  zero_cells(out, line.begin);
   if (line.begin < line.end) {
     const T* in = src + (line.origin + line.begin) * src_x;
     if (src_x == 1) {
-      load(kernel, in, line.end - line.begin, out + line.begin);
+      load_cells(kernel, in, line.end - line.begin, out + line.begin);
     } else {
       for (int64_t i = line.begin; i < line.end; ++i, in += src_x) out[i] = widen(*in);
     }
   }
-  zero(out + line.end, line.length - line.end);
+  zero_cells(out + line.end, line.length - line.end);
 }
 
 // Asks for the part of a line that is inside src.
@@ -185,7 +158,7 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   };
   const auto fill = [&](const Line& line, int64_t source, const T* channel, Cell* out) {
     if (source == kOutside) {
-      zero(out, line.length);
+      zero_cells(out, line.length);
     } else {
       fill_line(*plan.widen, line, channel + source, p.src_x[last], out);
     }
@@ -222,7 +195,7 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
           if (!staged) {
             const Line line(origin_of(plane), f.grid, p.src_size[last]);
             if (whole_rows(line, p.src_size[last], p.src_x[last], sources + row, rows)) {
-              load(*plan.widen, src + sources[row], rows * f.grid, out);
+              load_cells(*plan.widen, src + sources[row], rows * f.grid, out);
               continue;
             }
             for (int64_t i = 0; i < rows; ++i) fill(line, sources[row + i], src, out + i * f.grid);

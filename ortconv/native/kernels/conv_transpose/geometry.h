@@ -68,6 +68,9 @@ struct Geometry {
   Geometry(const Plan& plan, const ConvProblem& problem, int threads);
 };
 
+// Whether dst should go past the caches.
+Store store_of(const Plan& plan, const ConvProblem& problem);
+
 // Phase and shift of class r of a transposed convolution.
 int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r);
 int64_t shift_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r);

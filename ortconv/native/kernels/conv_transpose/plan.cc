@@ -200,6 +200,7 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
   plan->transpose = &get_transpose_kernel(arch);
   plan->widen = &get_widen_kernel(arch);
   plan->activate = &get_activate_kernel(arch);
+  plan->depthwise = &get_depthwise_kernel(arch);
   plan->wei_0 = p.wei_0;
   plan->wei_1 = p.wei_1;
   plan->merged = plan->oc < kMergeBelow && classes > 1;

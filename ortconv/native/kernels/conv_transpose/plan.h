@@ -15,6 +15,7 @@
 
 #include "kernels/activate/activate.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/depthwise/depthwise.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
 #include "kernels/parts/parts.h"
@@ -117,11 +118,12 @@ struct Plan {
   const TransposeKernel* transpose;
   const WidenKernel* widen;
   const ActivateKernel* activate;
+  const DepthwiseKernel* depthwise;
 
   int64_t wei_0, wei_1;
-  bool may_use_columns = true;  // tests pin it
-  Buffer packed;                // in parts or not; empty when the weights are not constant
-  PlanPtr in_floats;            // of a plan with parts: what it does with a src that they do not suit
+  bool may_use_columns = true, may_use_depthwise = true;  // tests pin them
+  Buffer packed;                                          // in parts or not; empty when the weights are not constant
+  PlanPtr in_floats;  // of a plan with parts: what it does with a src that they do not suit
 
   int64_t packed_size() const { return g * oc * ic * num_taps; }
   // Packed weights of one block of dst channels and one GEMM group, laid out [chunk][panel][tap][src channel][row].

@@ -18,13 +18,14 @@
 #include "base/arch.h"
 #include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/conv_transpose/depthwise.h"
 
 using namespace ortconv;
 using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, in_columns = 0, in_parts = 0;
+int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0;
 
 struct Shape {
   Op op = Op::kConvTranspose;
@@ -180,8 +181,8 @@ Rounding rounding(double) { return {0x1p-53, 0}; }
 Rounding rounding(Float16) { return {0x1p-11, 0x1p-25}; }
 Rounding rounding(Bfloat16) { return {0x1p-8, 0}; }
 
-void allow_columns(Plan& plan, bool allowed) {
-  plan.may_use_columns = allowed;
+void allow_others(Plan& plan, bool allowed) {
+  plan.may_use_columns = plan.may_use_depthwise = allowed;
   if (plan.in_floats != nullptr) plan.in_floats->may_use_columns = allowed;
 }
 
@@ -208,13 +209,14 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
   std::vector<T> first;
   struct Way {
     int threads;
-    bool may_use_columns;
+    bool may_use_others;
   };
   std::vector<Way> ways = {{1, true}, {3, true}};
-  if (prefers_columns(*plan, p)) ways.insert(ways.end(), {{1, false}, {3, false}});
-  for (const auto [threads, may_use_columns] : ways) {
-    allow_columns(*plan, may_use_columns);
-    in_columns += prefers_columns(*plan, p);
+  if (prefers_columns(*plan, p) || prefers_depthwise(*plan, p)) ways.insert(ways.end(), {{1, false}, {3, false}});
+  for (const auto [threads, may_use_others] : ways) {
+    allow_others(*plan, may_use_others);
+    by_channel += prefers_depthwise(*plan, p);
+    in_columns += !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
     in_parts += plan->parts != nullptr;
     T guard, nan;
     std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
@@ -295,6 +297,20 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {2, 1}, {4, 4}, {2, 1}, {1, 1}, {1, 0}, {1, 0}, 5, 2, 90, 34, true, true});
   list.push_back(
       {Op::kConvTranspose, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1, 1, 64, 5, false, false, false});
+  // a channel of src per group
+  list.push_back({Op::kConvTranspose, {34, 37}, {16, 16}, {8, 8}, {1, 1}, {4, 4}, {4, 4}, 1, 3, 3, 3});
+  list.push_back({Op::kConvTranspose, {30, 70}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 4, 4, 4});
+  list.push_back({Op::kConvTranspose, {21, 35}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, 5, 5, 10, false});
+  list.push_back({Op::kConvTranspose, {90, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 2, 2, 2});
+  list.push_back({Op::kConvTranspose, {20, 20}, {5, 5}, {3, 3}, {2, 2}, {3, 1}, {-2, 0}, 2, 3, 3, 9});
+  list.push_back({Op::kConvTranspose, {9, 10, 11}, {3, 4, 5}, {2, 3, 1}, {2, 1, 3}, {2, 0, 4}, {1, -9, 3}, 1, 2, 2, 2});
+  list.push_back({Op::kConvTranspose, {6, 40, 30}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 1, 3, 3, 3});
+  list.push_back({Op::kConvTranspose, {6000}, {16}, {8}, {1}, {4}, {4}, 1, 3, 3, 3});
+  list.push_back({Op::kConvTranspose, {5000}, {7}, {7}, {1}, {0}, {0}, 2, 2, 2, 2});
+  list.push_back({Op::kConvTranspose, {3, 4}, {2, 2}, {5, 9}, {1, 1}, {0, 3}, {-9, -7}, 1, 3, 3, 3});
+  list.push_back({Op::kConvTranspose, {3, 4}, {3, 3}, {2, 2}, {1, 1}, {7, 3}, {-5, 0}, 1, 2, 2, 2});
+  list.push_back({Op::kConv, {40, 50}, {3, 5}, {2, 1}, {3, 2}, {1, 4}, {1, 4}, 2, 3, 3, 6});
+  list.push_back({Op::kConv, {9, 8, 70}, {3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 1, 4, 4, 4});
   // channels last, whole vectors of them
   list.push_back({Op::kConvTranspose, {9, 21}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 2, 64, 60, true, true});
   list.push_back({Op::kConv, {9, 37}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 40, 33, true, true});
@@ -313,6 +329,7 @@ std::vector<Shape> shapes(int random_count) {
     s.mb = pick({1, 1, 2, 3, 9});
     s.ic = s.g * pick({1, 1, 2, 3, 5, 8, 17, 70});
     s.oc = s.g * pick({1, 1, 2, 3, 5, 7, 8, 13, 17, 33});
+    if (random() % 6 == 0) s.ic = s.g, s.oc = s.g * pick({1, 1, 2, 4});
     s.bias = random() % 2;
     s.nxc = random() % 4 == 0;
     s.constant = random() % 3 != 0;
@@ -438,14 +455,15 @@ int main(int argc, char** argv) {
       std::printf("FAIL: no shape was computed in parts\n");
     }
   }
-  if (in_columns == 0) {
+  if (in_columns == 0 || by_channel == 0) {
     ++failures;
-    std::printf("FAIL: no shape took the columns\n");
+    std::printf("FAIL: no shape took the columns, or none was computed channel by channel\n");
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
   if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
-  std::printf("%d runs, %d of them in columns, %d in parts, %d failures\n", checked, in_columns, in_parts, failures);
+  std::printf("%d runs, %d of them in columns, %d in parts, %d channel by channel, %d failures\n", checked, in_columns,
+              in_parts, by_channel, failures);
   return failures == 0 ? 0 : 1;
 }

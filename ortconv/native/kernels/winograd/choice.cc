@@ -112,6 +112,8 @@ void WaysDeleter::operator()(const Ways* ways) const { delete ways; }
 
 WaysPtr make_ways(Op op, const ConvProblem& static_part, const ArchFlags& arch) {
   if (arch.winograd == Winograd::kNever) return nullptr;
+  // One channel of src for all that its transform costs.
+  if (arch.winograd == Winograd::kWhereFaster && static_part.ic == static_part.g) return nullptr;
   std::unique_ptr<Ways> ways(new Ways{arch, {}});
   for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
     Ways::Way way{windows, {}};

@@ -1,0 +1,60 @@
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+
+#include "kernels/depthwise/depthwise_loops.h"
+#include "kernels/vector_neon.h"
+
+namespace ortconv::kernels {
+
+template <class T>
+void depthwise_generic(const DepthwiseArgs<T>& args);  // which has 4 lanes of doubles
+
+namespace {
+
+struct Floats {
+  using Cell = float;
+  using Vector = float32x4_t;
+  static constexpr int64_t kLanes = 4;
+  static constexpr int kRegisters = 32;
+
+  static Vector zero() { return vdupq_n_f32(0); }
+  static Vector broadcast(float value) { return vdupq_n_f32(value); }
+  static Vector load(const float* from) { return vld1q_f32(from); }
+  static Vector pick(const float* from, const int32_t* index) {
+    // The bytes of lane i are 4 i ... 4 i + 3; those of lane -1 are beyond the table, which gives zeros.
+    const uint32x4_t lanes = vreinterpretq_u32_s32(vld1q_s32(index));
+    const uint32x4_t bytes = vmlaq_n_u32(vdupq_n_u32(0x03020100), lanes, 0x04040404);
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), vreinterpretq_u8_u32(bytes)));
+  }
+  static Vector add(Vector a, Vector b) { return vaddq_f32(a, b); }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
+  template <class T>
+  static void store(T* to, Vector v) {
+    neon::store(to, v);
+  }
+  template <class T>
+  static void store_first(int64_t n, T* to, Vector v) {
+    T lanes[kLanes];
+    neon::store(lanes, v);
+    std::copy_n(lanes, n, to);
+  }
+  template <class T>
+  static void stream(T* to, Vector v) {
+    store(to, v);
+  }
+};
+
+}  // namespace
+
+extern const DepthwiseKernel kDepthwise_neon;
+const DepthwiseKernel kDepthwise_neon = {
+    "depthwise_neon",
+    Floats::kLanes,
+    4,
+    true,
+    {depthwise<Floats, float>, depthwise_generic<double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>}};
+
+}  // namespace ortconv::kernels
+
+#endif
