@@ -2,12 +2,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= auto
+# The Python of a machine with an NVIDIA GPU, which has onnxruntime-gpu and torch.
+CUDA_PYTHON ?= python3
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
+MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test sweep bench readme lint format dist sanitize arm clean help
+.PHONY: demo test sweep bench readme lint format dist sanitize arm clean help \
+	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
@@ -19,6 +24,12 @@ help:
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
 	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make arm       run the native tests for 64-bit ARM in QEMU (needs g++-aarch64-linux-gnu and qemu-user-static)"
+	@echo "make cuda-emulated  run the tests of the CUDA kernels on the CPU"
+	@echo "On a machine with an NVIDIA GPU, whose CUDA_PYTHON (python3) has onnxruntime-gpu and torch:"
+	@echo "make cuda           run cuda-test and cuda-bench"
+	@echo "make cuda-test      run the tests of the CUDA kernels"
+	@echo "make cuda-bench     compare their speed with ONNX Runtime's and torch's"
+	@echo "make cuda-sanitize  run some of the tests under compute-sanitizer, which has to be on the PATH"
 
 $(INSTALLED): pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +84,44 @@ arm: $(INSTALLED)
 		-DORTCONV_BUILD_TESTS=ON --toolchain $(abspath ortconv/native/aarch64.cmake)
 	$(BIN)/cmake --build build/arm
 	cd build/arm && $(abspath $(BIN)/ctest) --output-on-failure
+
+# A library whose CUDA kernels run in ONNX Runtime's CPU provider, on a fake driver that emulates the GPU.
+cuda-emulated: $(INSTALLED)
+	$(BIN)/cmake -S ortconv/native -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DORTCONV_BUILD_TESTS=ON
+	$(BIN)/cmake --build build/native --target ortconv_emulated
+	ORTCONV_TEST_CUDA=emulated ORTCONV_LIBRARY=$(abspath build/native/libortconv_ops_emulated.so) \
+		ORTCONV_CUDA_CACHE=$(abspath build/native/cuda_cache) $(BIN)/python -m pytest -n $(JOBS) tests/cuda
+
+cuda: cuda-test cuda-bench
+
+# Nothing is installed into the machine's own Python: an environment on top of it gets ortconv and, from PyPI, what the
+# machine lacks. Tests and benchmarks run in another folder, where the source tree does not shadow the installation.
+$(CUDA)/.installed: pyproject.toml $(NATIVE) $(MODULES)
+	rm -rf $(CUDA)/venv
+	$(CUDA_PYTHON) -m venv --without-pip $(CUDA)/venv
+	$(CUDA_PYTHON) -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
+		> "$$($(CUDA)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/machine.pth"
+	$(CUDA_PYTHON) -m pip --python $(CUDA)/venv/bin/python install --quiet --disable-pip-version-check \
+		scikit-build-core cmake ninja hypothesis pytest
+	PATH=$(abspath $(CUDA)/venv/bin):$$PATH $(CUDA_PYTHON) -m pip --python $(CUDA)/venv/bin/python install --quiet \
+		--disable-pip-version-check --no-build-isolation .
+	touch $@
+
+.PHONY: $(CUDA)/run
+$(CUDA)/run: $(CUDA)/.installed
+	rm -rf $@
+	mkdir -p $@
+	cp -r tests benchmarks samples pyproject.toml README.md $@
+
+cuda-test: $(CUDA)/run
+	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest tests/cuda
+
+cuda-bench: $(CUDA)/run
+	cd $< && ../venv/bin/python -m benchmarks.cuda --json $(abspath benchmarks/results/cuda.json)
+
+cuda-sanitize: $(CUDA)/run
+	cd $< && for tool in memcheck racecheck synccheck; do ORTCONV_TEST_CUDA=required compute-sanitizer --error-exitcode 9 \
+		--tool $$tool ../venv/bin/python -P -m pytest tests/cuda/test_conformance.py -k 'definition or infinities' || exit; done
 
 clean:
 	rm -rf $(VENV) build dist demo_output
