@@ -6,7 +6,6 @@
 
 #include "cuda/describe.h"
 #include "cuda/products.h"
-#include "cuda/tiling.h"
 
 namespace ortconv::cuda {
 namespace {
@@ -211,8 +210,13 @@ WeightPlan plan_gemm_weights(DataType dtype, kernels::Op op, const ConvProblem& 
           pack(dtype, unit, op, problem, *products, device, Buffer::kPacked, 0)};
 }
 
+const Tiling& quickest(const std::vector<Tiling>& tilings) {
+  return *std::min_element(tilings.begin(), tilings.end(),
+                           [](const Tiling& a, const Tiling& b) { return a.clocks < b.clocks; });
+}
+
 bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-               bool packed, bool bias, Plan* plan) {
+               bool packed, bool bias, Plan* plan, const ChooseTiling& choose) {
   const Unit unit = unit_of(dtype, device, options);
   const auto products = Products::make(dtype, unit, op, problem);
   if (!products || std::count(problem.src_size, problem.src_size + problem.ndims, 0) != 0) return false;
@@ -228,8 +232,10 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
     Gemm tried = *gemm;
     if (set_source(problem, *products, source, &tried) || floats) sources.push_back(source);
   }
-  if (sources.empty()) return false;
-  const Tiling tiling = choose_tiling(dtype, unit, problem, *products, gemm->positions, sources, device);
+  const std::vector<Tiling> tilings =
+      possible_tilings(dtype, unit, problem, *products, gemm->positions, sources, device);
+  if (tilings.empty()) return false;
+  const Tiling& tiling = choose(tilings);
   set_source(problem, *products, tiling.source, &*gemm);
 
   Plan result;
@@ -250,8 +256,8 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
     result.launches.push_back(gather(dtype, problem, gemm->src_chunks, src_pointer.offset));
   }
 
-  gemm->tiles_m = static_cast<int>(ceil_div(products->granules, tiling.granules));
-  gemm->tiles_n = static_cast<int>(ceil_div(gemm->positions, tiling.columns));
+  gemm->tiles_m = static_cast<int>(ceil_div(products->granules, tiling.shape->granules));
+  gemm->tiles_n = static_cast<int>(ceil_div(gemm->positions, tiling.shape->columns));
   const int64_t tiles = int64_t{gemm->tiles_m} * gemm->tiles_n * gemm->lists * gemm->groups;
   gemm->splits = static_cast<int>(tiling.splits);
   if (tiles * tiling.splits > kMostInt) return false;
@@ -262,21 +268,21 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
   gemm->by_channels = divisor(problem.oc / problem.g);
 
   Launch launch;
-  launch.program = tiling.program;
+  launch.program = program_of(dtype, unit, problem, *products, tiling, false);
   launch.function = "gemm";
   launch.grid[0] = static_cast<uint32_t>(tiles * tiling.splits);
   launch.block[0] = tiling.threads;
   launch.shared_bytes = tiling.shared_bytes;
   launch.pointers = {src_pointer, packed_pointer};
   if (tiling.splits > 1) {
-    const int64_t bytes = tiles * tiling.splits * tiling.granules * kGranule * tiling.columns * 4;
+    const int64_t bytes = tiles * tiling.splits * tiling.shape->granules * kGranule * tiling.shape->columns * 4;
     launch.pointers.push_back({offsetof(Gemm, partial), Buffer::kScratch, scratch(bytes)});
   }
   set_params(*gemm, &launch);
   add_problem_pointers(offsetof(Gemm, problem), bias, &launch);
   result.launches.push_back(launch);
   if (tiling.splits > 1) {
-    launch.program = tiling.total_program;
+    launch.program = program_of(dtype, unit, problem, *products, tiling, true);
     launch.function = "gemm_total";
     launch.grid[0] = static_cast<uint32_t>(tiles);
     result.launches.push_back(launch);

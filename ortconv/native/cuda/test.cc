@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <new>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "cuda/emulator/emulator.h"
+#include "cuda/gemm_plan.h"
 #include "cuda/plan.h"
 #include "tests/cases.h"
 
@@ -56,12 +58,13 @@ struct Setting {
   Options options;
   bool packed;
   emulator::Choices choices;
+  int64_t tiling = -1;  // which of those that are possible, modulo their number; -1: what the plan takes
 };
 
 std::string describe(const Setting& s) {
   return test::describe("sm ", s.device.sm, " multiprocessors ", s.device.multiprocessors,
                         s.options.tf32 ? " tf32" : "", s.packed ? " packed before" : "", " order ", s.choices.order,
-                        s.choices.late_copies ? " late copies" : "");
+                        s.choices.late_copies ? " late copies" : "", " tiling ", s.tiling);
 }
 
 template <class T>
@@ -69,12 +72,34 @@ struct Tensors {
   std::vector<T> src, wei, bias;
 };
 
+// What the tests have run so far: the source of a program, and each of its options.
+std::set<std::string>& tried() {
+  static std::set<std::string> all;
+  return all;
+}
+
+void note(const ProgramKey& program) {
+  std::string shape = program.source;
+  for (const std::string& option : program.options) {
+    tried().insert(program.source + ' ' + option);
+    for (const char* name : {"-DCOLUMNS=", "-DGRANULES=", "-DSRC_CH"}) {
+      if (option.rfind(name, 0) == 0) shape += ' ' + option;
+    }
+  }
+  tried().insert(shape);
+}
+
 // What the plan makes of the tensors.
 template <class T>
 std::vector<T> run(DataType dtype, kernels::Op op, const ConvProblem& p, const Tensors<T>& in, size_t count,
                    const Setting& s, const std::string& what) {
   const bool has_bias = !in.bias.empty();
-  const Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, has_bias);
+  Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, has_bias);
+  if (s.tiling >= 0 && !plan.launches.empty()) {
+    plan_gemm(dtype, op, p, s.device, s.options, s.packed, has_bias, &plan, [&](const std::vector<Tiling>& tilings) {
+      return std::cref(tilings[static_cast<size_t>(s.tiling) % tilings.size()]);
+    });
+  }
   const WeightPlan weights = s.packed ? plan_weights(dtype, op, p, s.device, s.options) : WeightPlan();
   DeviceMemory packed(weights.packed_bytes), scratch(plan.scratch_bytes);
   T ones;
@@ -87,9 +112,10 @@ std::vector<T> run(DataType dtype, kernels::Op op, const ConvProblem& p, const T
   memory.y = dst.data();
   memory.packed = packed.data();
   memory.scratch = scratch.data();
-  for (const std::vector<Launch>* launches : {&weights.launches, &plan.launches}) {
-    for (const Launch& launch : *launches) {
+  for (const std::vector<Launch>& launches : {weights.launches, plan.launches}) {
+    for (const Launch& launch : launches) {
       expect_within_limits(launch, s.device, what);
+      note(launch.program);
       emulator::run(launch, memory, s.choices);
     }
   }
@@ -156,6 +182,32 @@ TEST(random_problems) {
   EXPECT(taken > cases / 2, "only ", taken, " cases were taken");
 }
 
+// Every tiling of some problems with many phases, on the device with the least shared memory.
+TEST(tilings) {
+  CaseMaker maker(17);
+  for (const int64_t stride : {4, 8}) {
+    Case c;
+    c.attributes = test::attributes(ConvOp::kConvTranspose, 1);
+    c.attributes.strides = {stride};
+    c.attributes.pads = {1, 2};
+    c.x = {2, 64, 150};
+    c.w = {64, 40, 2 * stride};
+    const ConvProblem p = c.problem(DataType::kFloat16);
+    Setting setting{{75, 2, 64 << 10}, {}, false, {3, false}};
+    int64_t count = 1;
+    for (setting.tiling = 0; setting.tiling < count; ++setting.tiling) {
+      Plan plan;
+      plan_gemm(DataType::kFloat16, c.op(), p, setting.device, {}, false, true, &plan,
+                [&count](const std::vector<Tiling>& tilings) {
+                  count = static_cast<int64_t>(tilings.size());
+                  return std::cref(tilings[0]);
+                });
+      check(maker, c, DataType::kFloat16, p, setting);
+    }
+    EXPECT(count >= 9, count, " tilings");
+  }
+}
+
 // Memory order [mb, x..., c] for X and Y.
 void make_channels_last(Case* c) {
   const int ndims = c->attributes.ndims();
@@ -170,7 +222,7 @@ void make_channels_last(Case* c) {
 // Channels and positions for many tiles and steps, and for splits of the sum.
 TEST(wide_problems) {
   const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
-  const int cases = more != nullptr ? std::atoi(more) / 5 : 30;
+  const int cases = more != nullptr ? std::atoi(more) / 2 : 70;
   CaseMaker maker(11);
   for (int i = 0; i < cases; ++i) {
     const int ndims = static_cast<int>(maker.draw(1, 2));
@@ -184,7 +236,7 @@ TEST(wide_problems) {
     c.w = transposed ? Shape{ic, oc / a.group} : Shape{oc, ic / a.group};
     for (int axis = 0; axis < ndims; ++axis) {
       c.x.push_back(ndims == 1 ? maker.draw(20, 300) : maker.draw(3, 14));
-      a.strides[axis] = maker.draw(1, 3);
+      a.strides[axis] = maker.draw(0, 7) == 0 ? 4 * maker.draw(1, 2) : maker.draw(1, 3);
       c.w.push_back(maker.draw(0, 1) == 0 ? a.strides[axis] * maker.draw(1, 2) : maker.draw(1, 4));
       a.pads[axis] = maker.draw(0, 1);
     }
@@ -192,12 +244,14 @@ TEST(wide_problems) {
     if (maker.draw(0, 2) == 0) a.activation = {0.25f, -60.0f, 120.0f};
     const DataType dtype = kTypes[maker.draw(0, 2)];
     Setting setting = draw_setting(maker);
-    if (maker.draw(0, 1) == 0) setting.device.multiprocessors = 132;  // many for so little work, which is split
+    if (maker.draw(0, 3) != 0) setting.tiling = maker.draw(0, 1000);
+    ConvProblem p;
     try {
-      check(maker, c, dtype, c.problem(dtype), setting);
-    } catch (const Error& error) {
-      EXPECT(false, c.describe(), ": ", error.what());
+      p = c.problem(dtype);
+    } catch (const Error&) {
+      continue;  // a kernel larger than its input
     }
+    check(maker, c, dtype, p, setting);
   }
 }
 
@@ -356,6 +410,78 @@ TEST(infinities_stay_where_they_belong) {
       }
     }
   }
+}
+
+// Sizes at which something overflows, or would: plans keep within the limits of devices and take no long time.
+TEST(plans_of_large_problems_are_within_limits) {
+  struct Row {
+    Shape x, w;
+    int64_t group, stride, pad;
+  };
+  const int64_t big = int64_t{1} << 31;
+  const Row rows[] = {
+      {{1, 64, 4, big}, {64, 64, 1, 4}, 1, 2, 1},               // positions
+      {{70000, 8, 300, 300}, {8, 8, 2, 2}, 1, 2, 0},            // images
+      {{1, 1 << 20, 8, 8}, {1 << 20, 1, 3, 3}, 1 << 20, 2, 1},  // groups of one channel
+      {{1, 3 << 16, 8, 8}, {3 << 16, 3, 3, 3}, 1 << 16, 2, 1},  // groups of some
+      {{2, 1 << 16, 4, 4}, {1 << 16, 1 << 16, 2, 2}, 1, 2, 0},  // channels
+      {{1, 4, 2, 2}, {4, 4, 1, 1 << 20}, 1, 1, 0},              // taps
+      {{1, 4, 1000, 1000}, {4, 4, 1000, 1000}, 1, 1000, 0},     // strides
+      {{1, 4, 2, 1}, {4, 4, 2, 2}, 1, int64_t{1} << 40, 0},
+      {{1, 4, big, 3}, {4, 4, 2, 2}, 1, 1, 2000000000},
+      {{1, 1, big, 8}, {1, 1, 2, 2}, 1, 1, 0},
+      {{1, 2, big, 8}, {2, 1, 2, 2}, 2, 1, 0},
+  };
+  for (const Row& row : rows) {
+    for (Device device : kSoldDevices) {
+      for (const DataType dtype : kTypes) {
+        Case c;
+        c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+        c.attributes.group = row.group;
+        c.attributes.strides = {row.stride, row.stride};
+        c.attributes.pads = {row.pad, 0, 0, 0};
+        c.x = row.x;
+        c.w = row.w;
+        const ConvProblem p = c.problem(dtype);
+        const Plan plan = plan_run(dtype, c.op(), p, device, {}, true, true);
+        EXPECT(!plan.launches.empty(), c.describe());
+        for (const Launch& launch : plan.launches) expect_within_limits(launch, device, c.describe());
+        for (const Launch& launch : plan_weights(dtype, c.op(), p, device, {}).launches) {
+          expect_within_limits(launch, device, c.describe());
+        }
+      }
+    }
+  }
+}
+
+// The tests above leave out no way of forming products.
+TEST(every_tiling_was_tried) {
+  std::vector<std::string> facts = {"gather",
+                                    "float_gemm -DTOTAL=1",
+                                    "tensor_gemm -DTOTAL=1",
+                                    "tensor_gemm -DSTAGES=3",
+                                    "tensor_gemm -DRAGGED=1",
+                                    "tensor_gemm -DTF32=1",
+                                    "tensor_gemm -DTOGETHER=4",
+                                    "tensor_gemm -DTOGETHER=8",
+                                    "tensor_gemm -DWHOLE_STEPS=1",
+                                    "float_gemm -DELEMENT=2",
+                                    "float_gemm -DRAGGED=1",
+                                    "depthwise -DPHASES=8",
+                                    "direct"};
+  for (const char* shape : {"128 -DGRANULES=1", "128 -DGRANULES=2", "128 -DGRANULES=4", "64 -DGRANULES=4"}) {
+    for (const char* chunks : {"0", "1"}) {
+      facts.push_back(test::describe("tensor_gemm -DCOLUMNS=", shape, " -DSRC_CHUNKS=", chunks));
+    }
+  }
+  facts.push_back("tensor_gemm -DCOLUMNS=128 -DGRANULES=8 -DSRC_CHUNKS=1");
+  for (const char* shape :
+       {"256 -DGRANULES=1", "128 -DGRANULES=2", "128 -DGRANULES=4", "64 -DGRANULES=4", "128 -DGRANULES=8"}) {
+    for (const char* channels : {"0", "1"}) {
+      facts.push_back(test::describe("float_gemm -DCOLUMNS=", shape, " -DSRC_CHANNELS=", channels, " -DSRC_CHUNKS=0"));
+    }
+  }
+  for (const std::string& fact : facts) EXPECT(tried().count(fact) == 1, "never tried: ", fact);
 }
 
 }  // namespace

@@ -1,35 +1,29 @@
 #include "cuda/tiling.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "cuda/describe.h"
 
 namespace ortconv::cuda {
 namespace {
 
-// How a block forms the products of a tile: for the tensor cores `across` and `along` count warps, else threads.
-struct Shape {
-  int granules, columns, across, along, blocks;
-};
-
-constexpr Shape kTensorShapes[] = {
+constexpr TileShape kTensorShapes[] = {
     {8, 128, 2, 2, 2}, {4, 128, 2, 2, 3}, {4, 64, 2, 2, 4}, {2, 128, 1, 4, 4}, {1, 128, 1, 4, 4}};
-constexpr Shape kFloatShapes[] = {
+constexpr TileShape kFloatShapes[] = {
     {8, 128, 16, 16, 2}, {4, 128, 8, 32, 2}, {4, 64, 16, 16, 3}, {2, 128, 8, 32, 3}, {1, 256, 4, 64, 2}};
 constexpr int64_t kMostSplits = 16;
 constexpr int64_t kMostSumsBesideElements = 64 * 128;
-constexpr int64_t kStepsOfSplit = 8;  // at least
+constexpr int64_t kStepsOfSplit = 4;  // at least
 
 // How many phases of the last axis a tile has of each of its channels, that are written together.
-int together_of(const Shape& s, const ConvProblem& p, const Products& products) {
+int together_of(const TileShape& s, const ConvProblem& p, const Products& products) {
   const int64_t phases = products.phases[p.ndims - 1];
   const int64_t unit = products.uniform ? 1 : kGranule;
   const bool possible = phases <= 8 && (phases & (phases - 1)) == 0 && s.granules * kGranule % (unit * phases) == 0;
   return possible ? static_cast<int>(phases) : 1;
 }
 
-int64_t pipeline_bytes(bool tensor, const Shape& s, int stages, int64_t element_bytes, int together,
+int64_t pipeline_bytes(bool tensor, const TileShape& s, int stages, int64_t element_bytes, int together,
                        bool dst_channels) {
   const int rows = s.granules * kGranule;
   const int stage = tensor ? tensor_stage_bytes(rows, s.columns) : float_stage_bytes(rows, s.columns);
@@ -55,9 +49,8 @@ Rates rates_of(Unit unit, const Device& device) {
   return {device.sm == 75 || device.sm == 80 ? 64.0 : 128.0, 48};
 }
 
-// Clocks that a tiling takes, roughly: enough to tell a good one from a bad one.
-double clocks(Unit unit, const Shape& s, const Products& products, Source source, int64_t tiles, int64_t splits,
-              const Device& device) {
+double clocks_of(Unit unit, const TileShape& s, const Products& products, Source source, int64_t tiles, int64_t splits,
+                 const Device& device) {
   constexpr double kStepLatency = 200, kTileLatency = 2000, kTotalLatency = 4000, kWrittenBytes = 16;
   constexpr double kElementClocks = 0.02;  // to bring one from src to shared memory by registers
   const Rates rates = rates_of(unit, device);
@@ -86,85 +79,78 @@ double gather_clocks(const ConvProblem& p, int64_t element_bytes, const Device& 
   return kLatency + bytes / (kBytes * device.multiprocessors);
 }
 
+bool writes_channels(const ConvProblem& p) { return p.dst_c == 1 && p.oc / p.g > 1; }
+
 }  // namespace
 
-Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& p, const Products& products, int64_t positions,
-                     const std::vector<Source>& sources, const Device& device) {
+std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProblem& p, const Products& products,
+                                     int64_t positions, const std::vector<Source>& sources, const Device& device) {
   const bool tensor = unit != Unit::kFloat;
   const int64_t element_bytes = static_cast<int64_t>(size_of(dtype));
-  const bool dst_channels = p.dst_c == 1 && p.oc / p.g > 1;
-  const bool src_channels = p.src_c == 1 && p.ic / p.g > 1;
-
-  Tiling best{};
-  const Shape* shape = nullptr;
-  int best_stages = 0;
-  double least = std::numeric_limits<double>::infinity();
+  std::vector<Tiling> tilings;
+  const auto add = [&](const TileShape& s, Source source) {
+    const int rows = s.granules * kGranule;
+    // Elements on their way through registers leave too few for the sums.
+    if (tensor && source == Source::kElements && rows * s.columns > kMostSumsBesideElements) return;
+    Tiling tiling{source, &s, tensor ? 4 : 3, 1, static_cast<uint32_t>(s.across * s.along * (tensor ? 32 : 1)), 0, 0};
+    for (;; --tiling.stages) {
+      if (tiling.stages < 2) return;
+      const int64_t bytes =
+          pipeline_bytes(tensor, s, tiling.stages, element_bytes, together_of(s, p, products), writes_channels(p)) +
+          tables_bytes(p.ndims, rows, s.columns);
+      tiling.shared_bytes = static_cast<size_t>(bytes);
+      if (tiling.shared_bytes <= device.shared_bytes) break;
+    }
+    const int64_t tiles =
+        ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
+    for (; tiling.splits <= kMostSplits; tiling.splits *= 2) {
+      if (tiling.splits > 1 && products.steps / tiling.splits < kStepsOfSplit) break;
+      tiling.clocks = clocks_of(unit, s, products, tensor ? source : Source::kChunks, tiles, tiling.splits, device);
+      if (source == Source::kGathered) tiling.clocks += gather_clocks(p, element_bytes, device);
+      tilings.push_back(tiling);
+    }
+  };
   for (const Source source : sources) {
-    for (const Shape& s : tensor ? kTensorShapes : kFloatShapes) {
-      const int rows = s.granules * kGranule;
-      // Elements on their way through registers leave too few for the sums.
-      if (tensor && source == Source::kElements && rows * s.columns > kMostSumsBesideElements) continue;
-      int64_t shared = 0;
-      int stages = tensor ? 4 : 3;
-      for (; stages >= 2; --stages) {
-        shared = pipeline_bytes(tensor, s, stages, element_bytes, together_of(s, p, products), dst_channels) +
-                 tables_bytes(p.ndims, rows, s.columns);
-        if (shared <= static_cast<int64_t>(device.shared_bytes)) break;
-      }
-      if (stages < 2) continue;
-      const int64_t tiles =
-          ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
-      for (int64_t splits = 1; splits <= kMostSplits; splits *= 2) {
-        if (splits > 1 && products.steps / splits < kStepsOfSplit) break;
-        double time = clocks(unit, s, products, tensor ? source : Source::kChunks, tiles, splits, device);
-        if (source == Source::kGathered) time += gather_clocks(p, element_bytes, device);
-        if (time >= least) continue;
-        least = time;
-        shape = &s;
-        best_stages = stages;
-        best.source = source;
-        best.splits = splits;
-        best.shared_bytes = static_cast<size_t>(shared);
-      }
+    if (tensor) {
+      for (const TileShape& s : kTensorShapes) add(s, source);
+    } else {
+      for (const TileShape& s : kFloatShapes) add(s, source);
     }
   }
-  best.granules = shape->granules;
-  best.columns = shape->columns;
-  best.threads = static_cast<uint32_t>(shape->across * shape->along * (tensor ? 32 : 1));
+  return tilings;
+}
 
+ProgramKey program_of(DataType dtype, Unit unit, const ConvProblem& p, const Products& products, const Tiling& tiling,
+                      bool total) {
+  const TileShape& s = *tiling.shape;
   std::vector<std::string> options = {option("ACTIVATE", !p.activation.is_identity()),
                                       option("AXES", p.ndims),
-                                      option("BLOCKS", shape->blocks),
-                                      option("COLUMNS", shape->columns),
-                                      option("DST_CHANNELS", dst_channels),
+                                      option("BLOCKS", s.blocks),
+                                      option("COLUMNS", s.columns),
+                                      option("DST_CHANNELS", writes_channels(p)),
                                       option("ELEMENT", element_of(dtype)),
-                                      option("GRANULES", shape->granules),
+                                      option("GRANULES", s.granules),
                                       option("RAGGED", !products.uniform),
-                                      option("STAGES", best_stages),
-                                      option("TOGETHER", together_of(*shape, p, products))};
+                                      option("STAGES", tiling.stages),
+                                      option("TOGETHER", together_of(s, p, products)),
+                                      option("TOTAL", total)};
+  const bool tensor = unit != Unit::kFloat;
   if (tensor) {
     const int64_t step_elements = kChunks * products.chunk_elements;
-    const bool elements = best.source == Source::kElements;
+    const bool elements = tiling.source == Source::kElements;
     options.push_back(option("SRC_CHUNKS", !elements));
     options.push_back(option("WHOLE_STEPS", elements && (p.ic / p.g) % step_elements == 0));
     options.push_back(option("TF32", unit == Unit::kTf32));
-    options.push_back(option("WARPS_M", shape->across));
-    options.push_back(option("WARPS_N", shape->along));
+    options.push_back(option("WARPS_M", s.across));
+    options.push_back(option("WARPS_N", s.along));
   } else {
-    options.push_back(option("ROWS_OF_THREADS", shape->across));
-    options.push_back(option("COLUMNS_OF_THREADS", shape->along));
-    options.push_back(option("SRC_CHANNELS", src_channels));
+    options.push_back(option("ROWS_OF_THREADS", s.across));
+    options.push_back(option("COLUMNS_OF_THREADS", s.along));
+    options.push_back(option("SRC_CHANNELS", p.src_c == 1 && p.ic / p.g > 1));
     options.push_back(option("SRC_CHUNKS", 0));
   }
-  const auto program = [&](bool total) {
-    std::vector<std::string> all = options;
-    all.push_back(option("TOTAL", total));
-    std::sort(all.begin(), all.end());
-    return ProgramKey{tensor ? "tensor_gemm" : "float_gemm", all};
-  };
-  best.program = program(false);
-  best.total_program = program(true);
-  return best;
+  std::sort(options.begin(), options.end());
+  return {tensor ? "tensor_gemm" : "float_gemm", options};
 }
 
 }  // namespace ortconv::cuda

@@ -1,4 +1,4 @@
-// Into which tiles the products of a run are cut, and by which program they are formed.
+// Into which tiles the products of a run can be cut, and by which programs they are formed.
 #pragma once
 
 #include <vector>
@@ -11,15 +11,27 @@ namespace ortconv::cuda {
 // How src is read: by chunks where the tensor has them, element by element, or by chunks of a copy made before.
 enum class Source { kChunks, kElements, kGathered };
 
-struct Tiling {
-  Source source;
-  int64_t granules, columns, splits;
-  uint32_t threads;
-  size_t shared_bytes;
-  ProgramKey program, total_program;  // the second where there are splits
+// How a block forms the products of a tile: `across` rows and `along` columns count its warps where these are for the
+// tensor cores, else its threads; `blocks` shall fit on a multiprocessor.
+struct TileShape {
+  int granules, columns, across, along, blocks;
 };
 
-Tiling choose_tiling(DataType dtype, Unit unit, const ConvProblem& problem, const Products& products, int64_t positions,
-                     const std::vector<Source>& sources, const Device& device);
+struct Tiling {
+  Source source;
+  const TileShape* shape;
+  int stages;
+  int64_t splits;
+  uint32_t threads;
+  size_t shared_bytes;
+  double clocks;  // that it takes, roughly: enough to tell a good one from a bad one
+};
+
+std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProblem& problem, const Products& products,
+                                     int64_t positions, const std::vector<Source>& sources, const Device& device);
+
+// The program that forms the products, or the one that adds up what the splits of a sum have left.
+ProgramKey program_of(DataType dtype, Unit unit, const ConvProblem& problem, const Products& products,
+                      const Tiling& tiling, bool total);
 
 }  // namespace ortconv::cuda
