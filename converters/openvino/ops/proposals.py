@@ -347,7 +347,8 @@ def _large_enough(b: Builder, low: ir.Value, high: ir.Value, smallest: ir.Value,
     """Tells for which boxes both sides have a least length."""
     sides = b.op("Add", b.op("Sub", high, low), extra)
     enough = b.op("LessOrEqual", smallest, sides)
-    each = b.op("ReduceMin", b.op("Cast", enough, to=int(_F32)), b.constant([-1]), keepdims=0)
+    # An axis counted from the front: from the end ONNX Runtime drops none where there are no boxes.
+    each = b.op("ReduceMin", b.op("Cast", enough, to=int(_F32)), b.constant([4]), keepdims=0)
     return b.op("Cast", each, to=int(_BOOL))
 
 

@@ -59,7 +59,11 @@ def _register(
 
 
 def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
+    known = known_ints(b, axes)
     along = int64_vector(b, axes)
+    if known is not None and x.shape is not None:
+        # Axes counted from the end drop nothing in ONNX Runtime where there are no elements.
+        along = b.constant(list(normalized(known, len(x.shape), "axes")))
     return b.typed(b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1), x.dtype, None)
 
 

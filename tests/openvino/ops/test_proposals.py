@@ -275,6 +275,31 @@ def test_generation_of_other_types(build: Callable[..., Any], feed: Feed, dtype:
     check(model_of(build, [own]), own, bound=BOUND)
 
 
+@pytest.mark.parametrize("normalized", [False, True])
+def test_no_images(normalized: bool) -> None:
+    """The plugin may crash."""
+    info, boxes, deltas, scores = generated_feed()
+    feed = [info[:0], boxes, deltas[:0], scores[:0]]
+    model = model_of(
+        generate(GENERATED | {"normalized": normalized}), [feed], [[-1, 3], [-1, -1, -1, 4], [-1] * 4, [-1] * 4]
+    )
+    regions, found, counts = run_onnx(conversion(model), [feed])[0]
+    assert (regions.shape, found.shape, counts.shape) == ((0, 4), (0,), (0,))
+
+
+@pytest.mark.parametrize("framework", ["", "tensorflow"])
+def test_no_elements(framework: str) -> None:
+    """There is no box, and each image has a row that says so; the plugin leaves what was in memory."""
+    attributes = PROPOSAL | ({"framework": framework} if framework else {})
+    scores, deltas, info = proposal_feed(images=2)
+    feed = [scores[:, :, :0], deltas[:, :, :0], info]
+    regions, probs = run_onnx(conversion(model_of(propose(attributes), [feed], [[-1] * 4, [-1] * 4, [-1]])), [feed])[0]
+    expected = np.zeros((2, attributes["post_nms_topn"], 5), F32)
+    expected[:, 0, 0] = -1
+    assert_close(regions, expected.reshape(-1, 5), 0)
+    assert_close(probs, np.zeros(2 * attributes["post_nms_topn"], F32), 0)
+
+
 def test_scores_below_zero() -> None:
     """Boxes that are too small get a zero, which is better then."""
     info, boxes, deltas, scores = single_feed(steps=6)

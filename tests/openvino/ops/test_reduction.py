@@ -58,6 +58,15 @@ ROWS += [
         [[numbers(2, 3, 4), axes(0, 2)]],
         16,
     ),
+    *(
+        Row(
+            f"{name} of no elements, keep_dims {keep}",
+            lambda x, op=op, keep=keep: op(x, axes(-1), keep),
+            [[np.zeros((n, 3, 4), bool if name in LOGICAL else np.float32)] for n in (0, 2)],
+        )
+        for name, op in (REDUCTIONS | LOGICAL).items()
+        for keep in (False, True)
+    ),
     Row("reduce_sum along nothing", lambda x: opset1.reduce_sum(x, EMPTY, True), [[numbers(2, 3)]], emits=["Identity"]),
     *(
         Row(
