@@ -1,4 +1,8 @@
-"""NMSRotated: suppression of boxes turned by angles."""
+"""NMSRotated: suppression of boxes turned by angles.
+
+Overlaps are computed in float64, and once more in the plugin's own arithmetic where that may decide otherwise: near the
+threshold, of small boxes, and of boxes with parallel edges, which the plugin takes for smaller where they coincide.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,17 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
 from ortconv.converters.openvino.ops.greedy import greedy
+from ortconv.converters.openvino.ops.polygon_overlap import corners, overlap
 from ortconv.converters.openvino.ops.suppression import IndexType, selected, single
 from ortconv.converters.openvino.ops.types import FLOATS, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
 
 _F32, _F64 = ir.DataType.FLOAT, ir.DataType.DOUBLE
-_COLUMNS = 7
+_COLUMNS = 8
 """Numbers of a `_Boxes`."""
-_ROUNDING = 1e-6
-"""An intersection smaller than this part of a box is what float32 leaves where edges touch."""
+_NEAR, _SMALL, _PARALLEL = 0.01, 0.01, 1e-3
+"""How near to the threshold an overlap is computed once more, of boxes of which area, and of edges of which angle."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +38,7 @@ class _Boxes:
     cosine: ir.Value
     sine: ir.Value
     area: ir.Value
+    radius: ir.Value
 
 
 @REGISTRY.lowering("NMSRotated", since=13)
@@ -55,22 +61,32 @@ def nms_rotated(
     if counts is not None and min(counts) < 0:
         raise ConversionError(f"input max_output_boxes_per_class = {list(counts)}; allowed: 0 or more.")
     b.warn("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
-    b.warn(
-        "overlaps: exact to about 7 digits; OpenVINO's CPU plugin computes with tolerances of 1e-6 square units, so "
-        "that it is less exact for boxes smaller than about 0.1"
-    )
+    b.warn("overlaps: OpenVINO's CPU plugin takes those of boxes with edges on each other for smaller than they are")
     each = b.cast(scores, _F32)
-    lowest, overlap = single(b, score_threshold), single(b, iou_threshold)
+    lowest, threshold = single(b, score_threshold), single(b, iou_threshold)
     candidates = b.op("Where", b.op("Greater", each, lowest), each, b.constant(-np.inf, np.float32))
-    packed = _prepared(b, b.cast(boxes, _F32), clockwise)
+    places = b.cast(boxes, _F32)
+    packed, exact = _prepared(b, places, clockwise), corners(b, places, clockwise)
     # [batch, 1, box] each.
     others = _unpacked(b, b.op("Transpose", packed, perm=[0, 2, 1]), 1)
 
     def suppressed(index: ir.Value) -> ir.Value:
         # [batch, class, 1] each.
         taken = _unpacked(b, b.op("GatherND", packed, index, batch_dims=1), 2)
-        # To float32 as in OpenVINO's CPU plugin, so that equal boxes have an overlap of 1.
-        return b.op("Greater", b.op("Cast", _overlap(b, taken, others), to=int(_F32)), overlap)
+        close = _close(b, taken, others)
+        found = b.op("Cast", b.op("Where", close, _overlap(b, taken, others), _number(b, 0.0)), to=int(_F32))
+        over = b.op("Greater", found, threshold)
+        near = b.op("LessOrEqual", b.op("Abs", b.op("Sub", found, threshold)), b.constant(_NEAR, np.float32))
+        small = b.op("Less", b.op("Min", taken.area, others.area), _number(b, _SMALL))
+        unsure = b.op("And", close, b.op("Or", b.op("Or", near, small), _parallel(b, taken, others)))
+        some = b.op(
+            "Greater", b.op("ReduceMax", b.op("Cast", unsure, to=int(_F32)), keepdims=0), b.constant(0, np.float32)
+        )
+        with b.body() as again:
+            corrected = again.graph([_computed_again(b, over, unsure, index, exact, threshold)])
+        with b.body() as sure:
+            same = sure.graph([over])
+        return b.op("If", some, then_branch=corrected, else_branch=same)
 
     count = int64_vector(b, max_output_boxes_per_class)
     chosen, found = greedy(b, b.typed(candidates, _F32, scores.shape), count, suppressed)
@@ -81,13 +97,42 @@ def _number(b: Builder, number: float) -> ir.Value:
     return b.constant(number, np.float64)
 
 
+def _computed_again(
+    b: Builder, over: ir.Value, unsure: ir.Value, index: ir.Value, boxes: ir.Value, threshold: ir.Value
+) -> ir.Value:
+    """Emits which boxes are suppressed, those that are unsure in the plugin's arithmetic."""
+    pairs = b.op("Transpose", b.op("NonZero", unsure), perm=[1, 0])
+    batch, class_, box = b.op("Split", pairs, outputs=3, axis=1, num_outputs=3)
+    taken = b.op("GatherND", index, b.op("Concat", batch, class_, axis=1))
+    candidate, other = (b.op("GatherND", boxes, b.op("Concat", batch, place, axis=1)) for place in (box, taken))
+    return b.op("ScatterND", over, pairs, b.op("Greater", overlap(b, candidate, other), threshold))
+
+
+def _close(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
+    """Tells which boxes are so close that circles around them touch."""
+    offsets = (b.op("Sub", second.x, first.x), b.op("Sub", second.y, first.y))
+    squares = [b.op("Mul", value, value) for value in (*offsets, b.op("Add", first.radius, second.radius))]
+    return b.op("LessOrEqual", b.op("Add", *squares[:2]), squares[2])
+
+
+def _parallel(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
+    """Tells which boxes have edges along each other."""
+    turns = (
+        _turned(b, "Add", (first.cosine, second.cosine), (first.sine, second.sine)),
+        _turned(b, "Sub", (first.cosine, second.sine), (first.sine, second.cosine)),
+    )
+    return b.op("Less", b.op("Min", *(b.op("Abs", turn) for turn in turns)), _number(b, _PARALLEL))
+
+
 def _prepared(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
     """Returns the columns of `_Boxes`, [batch, box, column]."""
     x, y, width, height, angle = b.op("Split", b.op("Cast", boxes, to=int(_F64)), outputs=5, axis=2, num_outputs=5)
     turned = angle if clockwise else b.op("Neg", angle)
     halves = [b.op("Mul", b.op("Abs", size), _number(b, 0.5)) for size in (width, height)]
     area = b.op("Max", b.op("Mul", width, height), _number(b, 0.0))
-    return b.op("Concat", x, y, *halves, b.op("Cos", turned), b.op("Sin", turned), area, axis=2)
+    # A bit more than half of the diagonal, as corners are rounded.
+    radius = b.op("Mul", b.op("Add", *halves), _number(b, 1.001))
+    return b.op("Concat", x, y, *halves, b.op("Cos", turned), b.op("Sin", turned), area, radius, axis=2)
 
 
 def _unpacked(b: Builder, packed: ir.Value, axis: int) -> _Boxes:
@@ -97,10 +142,8 @@ def _unpacked(b: Builder, packed: ir.Value, axis: int) -> _Boxes:
 def _overlap(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
     """Emits the intersection over union, 0 where a box has no area."""
     common = _intersection(b, first, second)
-    smaller = b.op("Min", first.area, second.area)
-    zero = _number(b, 0.0)
-    common = b.op("Where", b.op("Greater", common, b.op("Mul", smaller, _number(b, _ROUNDING))), common, zero)
     union = b.op("Sub", b.op("Add", first.area, second.area), common)
+    smaller, zero = b.op("Min", first.area, second.area), _number(b, 0.0)
     return b.op("Where", b.op("Greater", smaller, zero), b.op("Div", common, union), zero)
 
 

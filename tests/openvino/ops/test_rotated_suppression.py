@@ -26,6 +26,15 @@ def boxes(batches: int, count: int, scale: float = 1, seed: int = 0) -> np.ndarr
     return np.concatenate(parts, axis=2).astype(F32)
 
 
+def stacked(batches: int, count: int, scale: float = 1, seed: int = 0) -> np.ndarray:
+    """Returns boxes whose corners and edges often coincide."""
+    random = np.random.default_rng([seed, batches, count])
+    places = random.integers(0, 6, (batches, count, 2)) / 2
+    sizes = random.integers(1, 5, (batches, count, 2)) / 2
+    angles = random.choice([0, 0.3, np.pi / 4, np.pi / 2], (batches, count, 1))
+    return np.concatenate([places * scale, sizes * scale, angles], axis=2).astype(F32)
+
+
 def scores(*shape: int, steps: int = 0) -> np.ndarray:
     """Returns random scores, rounded into steps where there are any."""
     values = np.random.default_rng([steps, *shape]).uniform(0, 1, shape)
@@ -73,7 +82,17 @@ ROWS += [
         [[boxes(2, n, scale), scores(2, 3, n)] for n in (20, 30)],
         0,
     )
-    for scale in (0.1, 30, 1000)
+    for scale in (0.003, 0.1, 30, 1000)
+]
+ROWS += [
+    Row(
+        f"boxes on each other, {scale} times as large, overlap {overlap}",
+        suppress(100, overlap, 0.0),
+        [[stacked(2, 25, scale), scores(2, 2, 25)]],
+        0,
+    )
+    for scale in (0.01, 1, 50)
+    for overlap in (0.0, 0.25, 0.5, 0.75, 1.0)
 ]
 ROWS += [
     Row("scores that are equal", suppress(6, 0.2), [[boxes(2, 20), scores(2, 3, 20, steps=3)]], 0),
@@ -129,14 +148,15 @@ def drawn(seed: int) -> tuple[openvino.Model, Feed]:
     batches, classes, count = (int(random.integers(1, most)) for most in (3, 4, 40))
     builder = suppress(
         int(random.choice([1, 3, 100])),
-        float(random.choice([0.05, 0.1, 0.3, 0.5, 0.7, 0.9])),
+        float(random.choice([-0.1, 0, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 1])),
         float(random.choice([-1, 0, 0.2, 0.5, 2])),
         sort_result_descending=bool(random.integers(2)),
         output_type=str(random.choice(["i64", "i32"])),
         clockwise=bool(random.integers(2)),
     )
-    scale = float(random.choice([1, 10, 100]))
-    feed = [boxes(batches, count, scale, seed), scores(batches, classes, count, steps=int(random.choice([0, 5])))]
+    scale = float(random.choice([0.01, 0.1, 1, 10, 100]))
+    drawn_boxes = (boxes if random.integers(2) else stacked)(batches, count, scale, seed)
+    feed = [drawn_boxes, scores(batches, classes, count, steps=int(random.choice([0, 5])))]
     return model_of(builder, [feed]), feed
 
 
