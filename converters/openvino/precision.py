@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import onnx_ir as ir
 
-__all__ = ["BITS", "DTYPES", "UNSUPPORTED"]
+__all__ = ["BITS", "CODE", "CODES", "DTYPES", "UNSUPPORTED", "Code"]
 
 DTYPES: dict[str, ir.DataType] = {
     "f64": ir.DataType.DOUBLE,
@@ -42,3 +44,34 @@ BITS: dict[str, int] = {
     for name, dtype in DTYPES.items()
 }
 """How many bits of the weights file an element takes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """How constants of a type that ONNX lacks are kept.
+
+    Attributes:
+        storage: A key of `DTYPES`, whose bits are the same.
+        numbers: What each of its integers stands for.
+    """
+
+    storage: str
+    numbers: tuple[float, ...]
+
+
+_HALVES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+_NORMAL = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+)  # fmt: skip
+
+CODES: dict[str, Code] = {
+    "nf4": Code("u4", _NORMAL),
+    "f4e2m1": Code("u4", (*_HALVES, *(-number for number in _HALVES))),
+    "f8e8m0": Code("u8", (*(2.0 ** (exponent - 127) for exponent in range(255)), float("nan"))),
+}
+"""Types whose constants may be converted, and nothing else."""
+
+CODE = "ortconv.code"
+"""Key in the metadata of a tensor of such a type: its name."""

@@ -18,7 +18,7 @@ from ortconv.converters.openvino import markup
 from ortconv.converters.openvino.bodies import read_branch, read_iteration
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.naming import join_names, split_names, unique_names
-from ortconv.converters.openvino.precision import BITS, DTYPES, UNSUPPORTED
+from ortconv.converters.openvino.precision import BITS, CODE, CODES, DTYPES, UNSUPPORTED
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
 from ortconv.converters.openvino.states import State, cut_states, metadata
 from ortconv.converters.openvino.topology import live_layers
@@ -198,6 +198,8 @@ class _Reader:
         if text is None:
             raise layer.error(f"the precision of output port {port.id} is missing.")
         precision = text.strip().lower()
+        if precision in CODES and layer.type == "Const" and self._users[layer.id] == {"Convert"}:
+            return CODES[precision].storage
         if precision in UNSUPPORTED:
             refused = UnsupportedTypeError(f"output {index}", text, tuple(sorted(DTYPES)))
             refused.node = self._ref(layer)
@@ -210,6 +212,16 @@ class _Reader:
                 f"attribute element_type says {precision}, output port {port.id} says {shown(port.precision)}."
             )
         return precision
+
+    @functools.cached_property
+    def _users(self) -> Mapping[int, set[str]]:
+        """The types of the layers that use each layer's outputs."""
+        users: dict[int, set[str]] = {layer: set() for layer in self._net.layers}
+        for layer, wires in self._net.wires.items():
+            for wire in wires:
+                if wire is not None:
+                    users[wire[0]].add(self._net.layers[layer].type)
+        return users
 
     def _rank_is_open(self, layer: Layer) -> bool:
         """Tells a dynamic rank from a scalar, which look alike in a port.
@@ -242,9 +254,13 @@ class _Reader:
         if size != needed and not (needed == 0 and size == 1):
             raise layer.error(f"size = {size} contradicts shape {sizes} of {precision}, which takes {needed} bytes.")
         try:
-            return self._weights.tensor(precision, sizes, offset, needed)
+            tensor = self._weights.tensor(precision, sizes, offset, needed)
         except EOFError as error:
             raise layer.error(str(error)) from error
+        stated = layer.attributes.get("element_type", precision).strip().lower()
+        if stated in CODES:
+            tensor.meta[CODE] = stated
+        return tensor
 
     def _node(self, layer: Layer, used: Set[Wire], state: SourceValue | None) -> SourceNode:
         """Makes a node; outputs at the end that nothing uses are left out, so that a lowering need not make them."""

@@ -131,10 +131,31 @@ def retyped(b: Builder, value: ir.Value, to: ir.DataType) -> ir.Value | None:
     if node is not None and (node.domain, node.op_type) == ("", "Reshape") and node.inputs[0] is not None:
         inner = retyped(b, node.inputs[0], to)
         return None if inner is None else b.typed(b.op("Reshape", inner, node.inputs[1]), to, value.shape)
-    weights = _Compressed.of(value)
-    if weights is None or value.dtype != ir.DataType.FLOAT16 or to != ir.DataType.FLOAT:
+    if value.dtype != ir.DataType.FLOAT16 or to != ir.DataType.FLOAT:
         return None
+    weights = _Compressed.of(value)
+    if weights is None:
+        return _scaled_codes(b, value)
     return dataclasses.replace(weights, scale=weights.scale.astype(np.float32)).emit(b)
+
+
+def _scaled_codes(b: Builder, value: ir.Value) -> ir.Value | None:
+    """Returns a product of f16 scales and numbers that a Gather looks up as f32, or None."""
+    node = value.producer()
+    if node is None or (node.domain, node.op_type) != ("", "Mul"):
+        return None
+    for numbers, scale in (node.inputs, node.inputs[::-1]):
+        single, scales = _made_by(numbers, "Cast"), b.array(scale)
+        codes = _made_by(_made_by(single, "Gather", 1), "Cast")
+        if scales is not None and single is not None and codes is not None and codes.const_value is not None:
+            return b.typed(b.op("Mul", single, b.constant(scales.astype(np.float32))), single.dtype, value.shape)
+    return None
+
+
+def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value | None:
+    """Returns an input of the node that makes a value, if it is of a type of the ai.onnx domain."""
+    node = None if value is None else value.producer()
+    return node.inputs[index] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
 
 
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:

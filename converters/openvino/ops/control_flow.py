@@ -119,7 +119,7 @@ def _iterate(
             initial.append(None)
         for port in node.into:
             if port.slice:
-                given[port.inner] = _part(b, inputs[port.outer], port.slice, iteration, counts[port])
+                given[port.inner] = _part(b, inputs[port.outer], port, iteration, counts[port])
             else:
                 given.setdefault(port.inner, inputs[port.outer])
         if node.iteration is not None:
@@ -149,10 +149,11 @@ def _iterate(
     return tuple(found[index] for index in range(len(node.outputs)))
 
 
-def _whole_axis(port: Port, value: ir.Value, input: str) -> tuple[int, Slice]:
-    """Returns the axis and the rule of a sliced tensor, all of which must be covered.
+def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[int, Slice, int]:
+    """Returns the axis and the rule of a sliced tensor, and how many elements are left over.
 
-    The page lets parts begin and end anywhere; OpenVINO's CPU plugin begins at an end of the tensor, whatever start is.
+    The page lets parts begin and end anywhere; OpenVINO's CPU plugin begins at an end of the tensor, whatever start is,
+    and start and end say how many parts there are.
     """
     rule = port.slice
     assert rule is not None
@@ -165,35 +166,47 @@ def _whole_axis(port: Port, value: ir.Value, input: str) -> tuple[int, Slice]:
             f"{input}: stride {rule.stride} with part_size {rule.part_size} is not supported; allowed: parts that "
             "neither overlap nor leave gaps."
         )
-    if first not in (0, *((-size - 1,) if isinstance(size, int) else ())) or last not in (-1, size):
+    if isinstance(size, int):
+        first = 0 if first == -size - 1 else first
+        last = -1 if last == size else last
+    if first < 0 or last >= 0:
         raise ConversionError(
-            f"{input}: start {rule.start} and end {rule.end} are not supported; allowed: the whole axis, since "
-            "OpenVINO's CPU plugin begins at its end whatever they say."
+            f"{input}: start {rule.start} and end {rule.end} are not supported; allowed: one counted from the front, "
+            "the other from the end."
         )
-    if isinstance(size, int) and size % rule.part_size:
+    left = first - 1 - last
+    if left and (rule.start if rule.stride > 0 else rule.start + 1):
+        b.warn(
+            f"OpenVINO's CPU plugin is followed: the parts of {input} begin at an end of it, not at start {rule.start}"
+        )
+    if isinstance(size, int) and (left > size or (size - left) % rule.part_size):
         raise ShapeError(input, value.shape, f"parts of {rule.part_size} do not divide axis {axis}.")
-    return axis, rule
+    return axis, rule, left
 
 
 def _count(b: Builder, value: ir.Value, port: Port) -> ir.Value:
     """Returns how many parts a sliced input has, as a scalar."""
-    axis, rule = _whole_axis(port, value, f"input {port.outer}")
+    axis, rule, left = _sliced_axis(b, port, value, f"input {port.outer}")
     size = b.op("Shape", value, start=axis, end=axis + 1)
+    if left:
+        size = b.op("Sub", size, b.constant([left]))
     return _scalar(b, size if rule.part_size == 1 else b.op("Div", size, b.constant([rule.part_size])))
 
 
-def _part(b: Builder, value: ir.Value, rule: Slice, iteration: ir.Value, count: ir.Value) -> ir.Value:
+def _part(b: Builder, value: ir.Value, port: Port, iteration: ir.Value, count: ir.Value) -> ir.Value:
     """Returns the part of a sliced input that belongs to an iteration."""
-    (axis,) = normalized((rule.axis,), rank_of(value, "input"), "axis")
+    axis, rule, left = _sliced_axis(b, port, value, f"input {port.outer}")
     index = iteration
     if rule.stride < 0:
         index = b.op("Sub", b.op("Sub", count, b.constant(1)), iteration)
     first = b.op("Unsqueeze", index, b.constant([0]))
+    size = b.constant([rule.part_size])
+    start = first if rule.part_size == 1 else b.op("Mul", first, size)
+    if left and rule.stride < 0:
+        start = b.op("Add", start, b.constant([left]))
     if rule.part_size == 1:
-        part = b.op("Gather", value, first, axis=axis)
+        part = b.op("Gather", value, start, axis=axis)
     else:
-        size = b.constant([rule.part_size])
-        start = b.op("Mul", first, size)
         part = b.op("Slice", value, start, b.op("Add", start, size), b.constant([axis]))
     assert value.shape is not None
     shape = [rule.part_size if place == axis else dim for place, dim in enumerate(value.shape)]

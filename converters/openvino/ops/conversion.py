@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.compression import retyped
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, name, require, scalar
-from ortconv.converters.openvino.precision import DTYPES
+from ortconv.converters.openvino.precision import CODE, CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 
@@ -64,6 +66,10 @@ def identity(b: Builder, data: ir.Value, /) -> ir.Value:
 
 def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     require(data, "data", _CONVERTIBLE)
+    code = None if data.const_value is None else data.const_value.meta.get(CODE)
+    if code is not None:
+        numbers = _looked_up(b, data, CODES[code].numbers)
+        return numbers if to == _F32 else _from(b, numbers, to)
     own = dtype_of(data)
     for dtype in (own, to):
         if dtype in _INT4 and b.options.opset < _INT4_OPSET and not (dtype == own and b.array(data) is not None):
@@ -77,6 +83,15 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     if own == _F64:
         return _from_double(b, data, to)
     return _from(b, data, to)
+
+
+def _looked_up(b: Builder, codes: ir.Value, numbers: Sequence[float]) -> ir.Value:
+    """Emits a Gather of the numbers that constants stand for, which keeps these as small as they are."""
+    if codes.dtype in _INT4 and b.options.opset < _INT4_OPSET:
+        raise ConversionError(f"constants of 4 bits need opset {_INT4_OPSET}; this is {b.options.opset}.")
+    table = np.array(numbers, np.float32)
+    places = b.cast(codes, _I32)
+    return b.typed(b.op("Gather", b.constant(table), places, axis=0), _F32, codes.shape)
 
 
 def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:

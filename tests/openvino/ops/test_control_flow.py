@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset5, opset8
+from openvino import opset1, opset5, opset6, opset8
 
 from ortconv.api import conversion
 from ortconv.errors import ConversionError, ConversionErrors, ModelFormatError
@@ -58,6 +58,26 @@ def test_iterator_cuts_and_concatenates(axis: int, rule: tuple[int, ...], out: t
     out = (out[0], out[1] * rule[2], rule[2], out[3])
     x = opset1.parameter(shape, F32)
     check(openvino.Model([iterator(x, part, scaled, axis=axis, rule=rule, out=out)], [x]), [numbers(*shape)])
+
+
+INSIDE = [(1, 1, 1, -1), (0, 1, 1, -2), (2, 1, 1, -2), (-1, -1, 1, 1), (-3, -1, 1, 1), (2, 2, 2, -1), (-3, -2, 2, 0)]
+
+
+@pytest.mark.parametrize("rule", INSIDE, ids=str)
+@pytest.mark.parametrize("size", [6, -1])
+def test_iterator_over_a_part_of_the_axis(rule: tuple[int, ...], size: int) -> None:
+    """OpenVINO's CPU plugin begins at an end of the axis."""
+    out = (0, rule[2], rule[2], -1)
+    x = opset1.parameter([2, size, 3], F32)
+    model = openvino.Model([iterator(x, [2, rule[2], 3], scaled, rule=rule, out=out)], [x])
+    check(model, *([numbers(2, n, 3)] for n in ((6,) if size > 0 else (6, 8))))
+
+
+def test_start_that_is_not_followed_is_warned_about() -> None:
+    x = opset1.parameter([2, 6, 3], F32)
+    for rule, warned in (((1, 1, 1, -1), True), ((0, 1, 1, -2), False), ((-1, -1, 1, 1), False)):
+        warnings = conversion(openvino.Model([iterator(x, [2, 1, 3], scaled, rule=rule)], [x])).warnings
+        assert any("not at start" in text for text in warnings) == warned
 
 
 def test_iterator_over_an_open_axis() -> None:
@@ -246,22 +266,22 @@ def refusal(model: openvino.Model) -> ConversionError:
     return error
 
 
-def test_parts_that_begin_inside_are_refused() -> None:
+def test_parts_counted_from_one_side_are_refused() -> None:
     x = opset1.parameter([2, 6, 3], F32)
-    error = refusal(openvino.Model([iterator(x, [2, 1, 3], scaled, rule=(1, 1, 1, -1))], [x]))
+    error = refusal(openvino.Model([iterator(x, [2, 1, 3], scaled, rule=(1, 1, 1, 4))], [x]))
     assert error.node is not None
     assert error.node.op_type == "TensorIterator"
-    assert error.problem.startswith("input 0: start 1 and end -1 are not supported; allowed: the whole axis")
+    assert error.problem.startswith("input 0: start 1 and end 4 are not supported; allowed: one counted from the front")
 
 
 def test_error_in_a_body_names_the_node_and_its_place() -> None:
     x = opset1.parameter([2, 6, 3], F32)
 
     def step(part: Node) -> Node:
-        order = opset1.convert(opset1.reduce_sum(part, np.array([0, 1]), False), "i64")
-        return opset1.add(part, opset1.reduce_sum(opset1.transpose(part, order), np.array([0, 1, 2]), True))
+        bytes_ = opset6.mvn(opset1.convert(part, "i8"), np.array([1]), True, 0.5, "inside_sqrt")
+        return opset1.add(part, opset1.convert(bytes_, "f32"))
 
     error = refusal(openvino.Model([iterator(x, [2, 1, 3], step)], [x]))
     assert error.node is not None
-    assert error.node.op_type == "Transpose"
+    assert error.node.op_type == "MVN"
     assert error.node.id.count("/") == 1

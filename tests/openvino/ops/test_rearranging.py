@@ -8,7 +8,6 @@ from openvino import opset1, opset2, opset3, opset7, opset13, opset15
 from openvino.utils.node_factory import NodeFactory
 from openvino.utils.types import as_nodes
 
-from ortconv.errors import ConversionError
 from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
 
 I32, I64 = np.int32, np.int64
@@ -184,15 +183,7 @@ def test_matches_openvino(row: Row) -> None:
     check_row(row)
 
 
-REFUSALS = [
-    Refusal(
-        "roll along axes of the run",
-        lambda x, a: opset7.roll(x, ints(1), a),
-        [numbers(3, 2), ints(0)],
-        ConversionError,
-        {"problem": "input axes is computed at run time"},
-    ),
-]
+REFUSALS = []
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)

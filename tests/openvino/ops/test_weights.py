@@ -10,6 +10,7 @@ import pytest
 from openvino import opset1, opset8
 
 from ortconv.api import Conversion, conversion
+from ortconv.errors import ConversionErrors, UnsupportedTypeError
 from tests.openvino.live import check, model_of, numbers
 
 ROWS_AND_COLUMNS = (6, 8)
@@ -221,3 +222,61 @@ def test_every_float_of_eight_bits(element: openvino.Type, dtype: str) -> None:
     converted = check(openvino.Model([value.output(0)], []), [], bound=0)
     kept = [each.dtype for each in converted.model.graph.initializers.values()]
     assert [dtype.itemsize for dtype in kept] == [1]
+
+
+def codes(element: openvino.Type, *shape: int) -> openvino.Node:
+    """Returns a constant of a type whose elements stand for numbers in a table."""
+    count = int(np.prod(shape)) * element.bitwidth // 8
+    low, high = (110, 140) if element == openvino.Type.f8e8m0 else (0, 255)
+    packed = np.random.default_rng(0).integers(low, high, count, endpoint=True).astype(np.uint8)
+    return openvino.op.Constant(openvino.Tensor(packed, openvino.Shape(list(shape)), element), shared_memory=False)
+
+
+CODED = {"nf4": openvino.Type.nf4, "f4e2m1": openvino.Type.f4e2m1, "f8e8m0": openvino.Type.f8e8m0}
+
+
+@pytest.mark.parametrize("element", CODED)
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_coded_weights(element: str, dtype: str, grouped: bool) -> None:
+    shape, one_each = ((16, 2, 16), (16, 2, 1)) if grouped else ((16, 32), (16, 1))
+
+    def build(x: Any) -> Any:
+        scale = np.abs(numbers(*one_each, seed=3)).astype("float16" if dtype == "f16" else "float32")
+        value = opset1.multiply(opset1.convert(codes(CODED[element], *shape), dtype), opset1.constant(scale))
+        if grouped:
+            value = opset1.reshape(value, np.array([16, 32]), False)
+        return opset1.matmul(x, opset1.convert(value, "f32"), False, True)
+
+    feeds = [[numbers(n, 32)] for n in (2, 3)]
+    converted = check(model_of(build, feeds), *feeds, bound=64)
+    if element != "f8e8m0":
+        assert stored(converted)["u4"] == [shape]
+
+
+@pytest.mark.parametrize("element", CODED)
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_coded_constants_are_rounded_to_their_type(element: str, dtype: str) -> None:
+    feed = [numbers(4, 6)]
+
+    def build(x: Any) -> Any:
+        return opset1.add(x, opset1.convert(opset1.convert(codes(CODED[element], 4, 6), dtype), "f32"))
+
+    check(model_of(build, [feed]), feed)
+
+
+def test_coded_constants_that_are_not_converted_are_refused() -> None:
+    def build(x: Any) -> Any:
+        moved = opset1.reshape(codes(openvino.Type.nf4, 4, 6), np.array([6, 4]), False)
+        return opset1.add(x, opset1.convert(moved, "f32"))
+
+    with pytest.raises(UnsupportedTypeError) as caught:
+        conversion(model_of(build, [[numbers(6, 4)]]))
+    assert caught.value.dtype == "nf4"
+
+
+def test_coded_constants_of_4_bits_need_opset_21() -> None:
+    model = model_of(lambda x: opset1.add(x, opset1.convert(codes(openvino.Type.nf4, 4, 6), "f32")), [[numbers(4, 6)]])
+    with pytest.raises(ConversionErrors) as caught:
+        conversion(model, opset=19)
+    assert "need opset 21" in str(caught.value.exceptions[0])
