@@ -120,14 +120,43 @@ int64_t list_segments(const Run& run, const Block& block, int64_t begin, int64_t
   return count;
 }
 
+// Whether a copy of src would be used once only, as the rows of dst of all classes are summed in one call.
+bool uses_src_once(const Plan& plan) {
+  return plan.parts == nullptr && plan.merged && plan.oc * plan.num_classes <= plan.mr;
+}
+
+// The src of a block, if it can be read where it is in place of a copy: no zeros are needed around it, and its rows
+// follow each other as those of the copy would. The GEMM may read some cells more than there are positions.
+template <class T>
+const T* src_in_place(const Run& run, const Block& block) {
+  const Plan& plan = run.plan;
+  const ConvProblem& p = run.problem;
+  const int last = plan.ndims - 1;
+  if (!std::is_same_v<T, Sum<T>> || block.batch_count > 1 || p.src_x[last] != 1) return nullptr;
+  int64_t begin = block.batch_begin * p.src_n + block.group * plan.ic * p.src_c, reach = 0;
+  int64_t src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
+  for (int a = 0; a <= last; ++a) {
+    const AxisFrame& f = run.geometry.axis[a];
+    const int64_t low = block.begin[a] + f.shift_min, high = block.begin[a] + block.count[a] + f.shift_max;
+    if (plan.axis[a].src_step != 1 || f.planar || f.num_planes > 1 || low < 0 || high > p.src_size[a]) return nullptr;
+    if (high - low > 1 && f.grid_stride != p.src_x[a]) return nullptr;
+    begin += low * p.src_x[a];
+    reach += (high - low - 1) * p.src_x[a];
+    src_end += (p.src_size[a] - 1) * p.src_x[a];
+  }
+  if (begin + (plan.ic - 1) * p.src_c + reach + kGemmColumns > src_end) return nullptr;
+  return static_cast<const T*>(run.src) + begin;
+}
+
 // Bytes of packed weights that a run finds in no cache of a core's own: prefetching them makes 2048>256 at
 // 8x8 1.25 times as fast, and smaller ones slower.
 constexpr int64_t kFarWeights = 2 << 20;
 
-// Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions.
+// Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions; the channels of
+// `grid`, which is read `once` and then no more, are grid_stride apart.
 template <class Cell>
 void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const Cell* grid,
-              int64_t columns, Cell* tile) {
+              int64_t grid_stride, bool once, int64_t columns, Cell* tile) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
@@ -154,9 +183,8 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
             if (group.num_taps == 0) std::fill_n(c[row], columns, Cell());
           }
           if (group.num_taps == 0) continue;
-          gemm.run({rows, columns, group.num_taps, chunk, a, grid + c0 * geo.channel_stride,
-                    tap_offsets + group.taps_before, geo.channel_stride, c, plan.piece, plan.merged || c0 > 0,
-                    far_weights});
+          gemm.run({rows, columns, group.num_taps, chunk, a, grid + c0 * grid_stride, tap_offsets + group.taps_before,
+                    grid_stride, c, plan.piece, plan.merged || c0 > 0, far_weights, once});
           a += rows * group.num_taps * chunk;
         }
       }
@@ -211,12 +239,14 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                                     reinterpret_cast<Cell*>(slice + geo.slice_lines)};
   const bool activates = !run.problem.activation.is_identity();
+  const bool once = uses_src_once(plan);
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
   for (int64_t item = begin; item < end; ++item) {
     const int64_t index = item / geo.items_per_block;
     const Block block = block_at(run, index);
-    if (index != gathered) {
+    const T* src = once ? src_in_place<T>(run, block) : nullptr;
+    if (index != gathered && src == nullptr) {
       if (index % blocks_per_group != listed) list_sources(plan, geo, run.problem, block, buffers.sources);
       listed = index % blocks_per_group;
       if constexpr (kNumParts<T> > 0) {
@@ -246,7 +276,12 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
             }
           }
           if (!in_parts) {
-            multiply(run, unit, block.group, b, b_end, grid + cell, columns, tile);
+            const Cell* cells = grid;
+            int64_t stride = geo.channel_stride;
+            if constexpr (std::is_same_v<T, Cell>) {
+              if (src != nullptr) cells = src, stride = run.problem.src_c;
+            }
+            multiply(run, unit, block.group, b, b_end, cells + cell, stride, src != nullptr, columns, tile);
           }
           const int64_t oc_count = plan.block_begin(b_end) - plan.block_begin(b);
           const int64_t oc = block.group * plan.oc + plan.block_begin(b);

@@ -277,6 +277,12 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back(
       {Op::kConvTranspose, {7, 300, 40}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {1, 0, 2}, 1, 1, 40, 9});
   list.push_back({Op::kConvTranspose, {20000}, {4}, {2}, {1}, {1}, {1}, 1, 1, 24, 5});
+  // src read in place, but at its ends
+  list.push_back({Op::kConvTranspose, {60, 70}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 2, 1, 50, 1});
+  list.push_back({Op::kConvTranspose, {40, 64}, {2, 3}, {2, 3}, {1, 1}, {0, 0}, {0, -2}, 1, 2, 90, 4});
+  list.push_back({Op::kConvTranspose, {6, 20, 32}, {2, 1, 2}, {2, 1, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 1, 1, 70, 1});
+  list.push_back({Op::kConvTranspose, {9000}, {6}, {2}, {1}, {2}, {1}, 2, 1, 40, 3});
+  list.push_back({Op::kConvTranspose, {5000}, {3}, {2}, {5}, {4}, {0}, 1, 1, 64, 2});
   // several chunks
   list.push_back({Op::kConvTranspose, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 700, 30});
   // s > k, beyond extent

@@ -33,7 +33,8 @@ struct BasicGemmArgs {
   Sum<T>* const* c;  // one pointer per row
   int64_t piece;     // at least 1
   bool accumulate;
-  bool far_a = false;  // a is likely in no cache: a hint, which kernels may ignore
+  // Hints, which kernels may ignore: a is likely in no cache; so is b, which is read once.
+  bool far_a = false, far_b = false;
 };
 template <class T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T>&);

@@ -16,8 +16,11 @@ using avx512::kLanes;
 // How far ahead of its use an A that no cache holds is asked for, in bytes.
 constexpr int64_t kAhead = 2048;
 
+// Which operand is likely in no cache.
+enum class Far { kNone, kA, kB };
+
 // R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers.
-template <int R, int V, bool kFarA, class T>
+template <int R, int V, Far kFar, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   using Vector = decltype(avx512::zero<T>());
   const T* a = g.a;
@@ -40,8 +43,12 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       Vector bv[V];
       ORTCONV_UNROLL
       for (int v = 0; v < V; ++v) bv[v] = avx512::load(b + kLanes<T> * v);
+      ORTCONV_UNROLL
+      for (int v = 0; v < V && kFar == Far::kB; ++v) {  // the columns after these
+        _mm_prefetch(reinterpret_cast<const char*>(b + kLanes<T> * (V + v)), _MM_HINT_T0);
+      }
       b += ldb;
-      for (size_t line = 0; kFarA && line < R * sizeof(T); line += 64) {
+      for (size_t line = 0; kFar == Far::kA && line < R * sizeof(T); line += 64) {
         _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead + line, _MM_HINT_T0);
       }
       ORTCONV_UNROLL
@@ -67,28 +74,34 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
-template <int R, bool kFarA, class T>
+template <int R, Far kFar, class T>
 void rows(const BasicGemmArgs<T>& g) {
   constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
-  constexpr void (*kTail[])(const BasicGemmArgs<T>&, int64_t) = {tile<R, 1, kFarA, T>, tile<R, 2, kFarA, T>,
-                                                                 tile<R, std::min(3, kVectors), kFarA, T>};
+  constexpr void (*kTail[])(const BasicGemmArgs<T>&, int64_t) = {tile<R, 1, kFar, T>, tile<R, 2, kFar, T>,
+                                                                 tile<R, std::min(3, kVectors), kFar, T>};
   int64_t n = 0;
-  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFarA>(g, n);
+  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n);
   if (n < g.cols) kTail[(g.cols - n) / kLanes<T> - 1](g, n);
 }
 
-template <bool kFarA, class T>
+template <Far kFar, class T>
 void any_rows(const BasicGemmArgs<T>& g) {
-  constexpr BasicGemmFn<T> kRows[] = {rows<1, kFarA, T>,  rows<2, kFarA, T>,  rows<3, kFarA, T>,  rows<4, kFarA, T>,
-                                      rows<5, kFarA, T>,  rows<6, kFarA, T>,  rows<7, kFarA, T>,  rows<8, kFarA, T>,
-                                      rows<9, kFarA, T>,  rows<10, kFarA, T>, rows<11, kFarA, T>, rows<12, kFarA, T>,
-                                      rows<13, kFarA, T>, rows<14, kFarA, T>};
+  constexpr BasicGemmFn<T> kRows[] = {rows<1, kFar, T>,  rows<2, kFar, T>,  rows<3, kFar, T>,  rows<4, kFar, T>,
+                                      rows<5, kFar, T>,  rows<6, kFar, T>,  rows<7, kFar, T>,  rows<8, kFar, T>,
+                                      rows<9, kFar, T>,  rows<10, kFar, T>, rows<11, kFar, T>, rows<12, kFar, T>,
+                                      rows<13, kFar, T>, rows<14, kFar, T>};
   kRows[g.rows - 1](g);
 }
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  g.far_a ? any_rows<true>(g) : any_rows<false>(g);
+  if (g.far_b) {
+    any_rows<Far::kB>(g);
+  } else if (g.far_a) {
+    any_rows<Far::kA>(g);
+  } else {
+    any_rows<Far::kNone>(g);
+  }
 }
 
 }  // namespace
