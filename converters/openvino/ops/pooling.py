@@ -1,15 +1,9 @@
-"""MaxPool and AvgPool.
-
-Paddings are made explicit, so that what a window holds does not depend on how a runtime reads ceil_mode: rounding up is
-rounding down with a larger end padding. Only same_* with dynamic sizes stays an auto_pad. What ONNX's attributes cannot
-say, a Pad in front of the pooling does: windows that hold padding only, and paddings that depend on sizes of the run.
-"""
+"""MaxPool and AvgPool."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +11,8 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import normalized
-from ortconv.converters.openvino.ops.sizes import Size, calculate, joined, size_of
+from ortconv.converters.openvino.ops.padded_pooling import AutoPad, Plan, Rounding, apart, plan_pooling
+from ortconv.converters.openvino.ops.sizes import calculate, joined, size_of
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -31,80 +26,6 @@ from ortconv.converters.openvino.ops.types import (
     type_for,
 )
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
-
-AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
-Rounding = Literal["floor", "ceil", "ceil_torch"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Windows:
-    """The windows along one axis; `size` is None where it is dynamic."""
-
-    size: int | None
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-    end: int
-
-    @property
-    def extent(self) -> int:
-        return (self.kernel - 1) * self.dilation + 1
-
-
-@dataclasses.dataclass(frozen=True)
-class _Pool:
-    """Attributes of ONNX pooling ops."""
-
-    kernel_shape: Ints
-    strides: Ints
-    dilations: Ints
-    pads: Ints | None = None
-    auto_pad: str | None = None
-
-    def attributes(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """How to pool.
-
-    Attributes:
-        pool: Attributes; without paddings where `obstacle` is set.
-        obstacle: Why attributes alone cannot say it.
-        pads: Paddings that a Pad has to make then: those in front, those behind.
-    """
-
-    pool: _Pool
-    obstacle: ConversionError | None = None
-    pads: tuple[list[Size], list[Size]] = ([], [])
-
-    def padded(self, b: Builder, x: ir.Value, fill: ir.Value) -> ir.Value:
-        """Emits the Pad."""
-        return _padded(b, x, *self.pads, fill)
-
-    def marked(self, b: Builder, inside: ir.Value) -> ir.Value:
-        """Emits a Pad of ones that are inside, by zeros, and behind a window's extent by ones.
-
-        OpenVINO's CPU plugin divides by how many elements of a window are inside. Where a window begins right behind
-        the data that is zero, and zero divided by it NaN; where it begins further behind it is negative.
-        """
-        front, back = self.pads
-        pairs = zip(self.pool.kernel_shape, self.pool.dilations, strict=True)
-        extents = [(kernel - 1) * dilation + 1 for kernel, dilation in pairs]
-        behind = [_positive(b, calculate(b, "Sub", size, most)) for size, most in zip(back, extents, strict=True)]
-        near = [calculate(b, "Sub", size, rest) for size, rest in zip(back, behind, strict=True)]
-        marked = _padded(b, inside, front, near, scalar(b, 0, inside))
-        return _padded(b, marked, [0] * len(front), behind, scalar(b, 1, inside))
-
-
-def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:
-    """Emits a Pad that names its axes: of others ONNX Runtime makes paddings of the pooling again."""
-    axes = b.constant(list(range(len(front) + 2)))
-    padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
-    return b.typed(padded, x.dtype, None)
 
 
 @REGISTRY.lowering("MaxPool")
@@ -121,7 +42,7 @@ def max_pool(
     auto_pad: AutoPad = "explicit",
 ) -> ir.Value:
     """MaxPool with explicit pads."""
-    plan = _plan(b, data, kernel, strides, (), pads_begin, pads_end, rounding_type, auto_pad)
+    plan = plan_pooling(b, data, kernel, strides, (), pads_begin, pads_end, rounding_type, auto_pad)
     return in_32_bits(b, lambda x: _maximum(b, x, plan), data)
 
 
@@ -142,18 +63,21 @@ def max_pool_8(
     axis: int = 0,
 ) -> tuple[ir.Value, ...]:
     """MaxPool with explicit pads; indices, where used, count from axis on (Mod)."""
-    plan = _plan(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
+    plan = plan_pooling(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
     if len(b.node.outputs) < 2:
         return (in_32_bits(b, lambda x: _maximum(b, x, plan), data),)
-    if plan.obstacle is not None:
-        raise plan.obstacle
     own = dtype_of(data)
     # ONNX Runtime finds no place for the smallest integer of 8 bits.
     inner = ir.DataType.INT32 if own in (ir.DataType.INT64, ir.DataType.UINT64) else own
-    held = b.cast(b.cast(data, inner), ir.DataType.FLOAT if own.bitwidth == 8 else type_for(inner, ("MaxPool",)))
-    values, indices = b.op("MaxPool", held, outputs=2, **plan.pool.attributes())
-    if own.bitwidth == 8:  # OpenVINO's CPU plugin finds none either, and says the first of the channel
-        least = b.constant(np.iinfo(own.numpy()).min, np.float32)
+    narrow = b.cast(data, inner)
+    held = b.cast(narrow, ir.DataType.FLOAT if own.bitwidth == 8 else type_for(inner, ("MaxPool", "Pad")))
+    least = scalar(b, _least(inner), held)
+    pooled = apart(b, held) if plan.obstacle is None else plan.padded(b, held, least)
+    values, indices = b.op("MaxPool", pooled, outputs=2, **plan.pool.attributes())
+    if plan.obstacle is not None:
+        indices = _without_padding(b, data, indices, plan)
+    if plan.obstacle is not None or own.bitwidth == 8:
+        # Where there is nothing larger than the smallest number OpenVINO's CPU plugin says the first of the channel.
         channel = b.op("Mod", indices, b.op("ReduceProd", b.op("Shape", data, start=2), keepdims=0))
         indices = b.op("Sub", indices, b.op("Where", b.op("Equal", values, least), channel, b.constant(0)))
     (first,) = normalized((axis,), rank_of(data, "data"), "axis")
@@ -161,9 +85,8 @@ def max_pool_8(
         indices = b.op("Mod", indices, b.op("ReduceProd", b.op("Shape", data, start=first), keepdims=0))
     b.typed(indices, ir.DataType.INT64, None)
     b.typed(values, held.dtype, None)
-    return b.cast(b.cast(values, inner), own), indices if index_element_type == "i64" else b.cast(
-        indices, ir.DataType.INT32
-    )
+    index_type = ir.DataType.INT64 if index_element_type == "i64" else ir.DataType.INT32
+    return b.cast(b.cast(values, inner), own), b.cast(indices, index_type)
 
 
 @REGISTRY.lowering("AvgPool", since=1, until=16)
@@ -186,9 +109,9 @@ def avg_pool(
     # Without any padding OpenVINO never counts what rounding up adds behind the end; with some it does.
     padded = auto_pad.startswith("same") or (auto_pad == "explicit" and any(pads_begin + pads_end))
     counted = padded and not exclude_pad
-    plan = _plan(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
+    plan = plan_pooling(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
     if plan.obstacle is None:
-        data = _apart(b, data)
+        data = apart(b, data)
         return rounded(
             b,
             lambda x: b.op("AveragePool", x, count_include_pad=int(counted), **plan.pool.attributes()),
@@ -200,23 +123,29 @@ def avg_pool(
         raise plan.obstacle  # whether there are paddings to count depends on sizes
 
     def formula(x: ir.Value) -> ir.Value:
-        mean: ir.Value = b.op("AveragePool", plan.padded(b, x, scalar(b, 0, x)), **plan.pool.attributes())
+        def mean(x: ir.Value) -> ir.Value:
+            value: ir.Value = b.op("AveragePool", x, **plan.pool.attributes())
+            return value
+
+        def total(x: ir.Value) -> ir.Value:  # the mean of integers must be exact before it is rounded
+            whole = b.op("Mul", mean(x), scalar(b, math.prod(kernel), x))
+            return b.op("Round", whole) if data.dtype in INTEGERS else whole
+
+        values = plan.padded(b, x, scalar(b, 0, x))
         if counted:
-            return mean
+            return mean(values)
         sizes = b.op("Concat", b.constant([1, 1]), b.op("Shape", data, start=2), axis=0)
         ones = b.typed(b.op("Expand", scalar(b, 1, x), sizes), x.dtype, None)
         inside = plan.marked(b, ones)
-        return b.op("Div", mean, b.op("AveragePool", inside, **plan.pool.attributes()))
+        return b.op("Div", total(values), b.op("Round", total(inside)))
 
-    return rounded(b, formula, data, kernels=("AveragePool", "Div", "Pad"))
+    return rounded(b, formula, data, kernels=("AveragePool", "Div", "Mul", "Pad", "Round"))
 
 
-def _maximum(b: Builder, data: ir.Value, plan: _Plan) -> ir.Value:
+def _maximum(b: Builder, data: ir.Value, plan: Plan) -> ir.Value:
     if plan.obstacle is None:
-        return apply(b, "MaxPool", _apart(b, data), **plan.pool.attributes())
-    dtype = dtype_of(data)
-    # A window that holds padding only gives the smallest number: of f32 for all floats, as in OpenVINO's CPU plugin.
-    least = float(np.finfo(np.float32).min) if dtype in FLOATS else np.iinfo(dtype.numpy()).min
+        return apply(b, "MaxPool", apart(b, data), **plan.pool.attributes())
+    least = _least(dtype_of(data))
     return compute(
         b,
         lambda x: b.op("MaxPool", plan.padded(b, x, scalar(b, least, x)), **plan.pool.attributes()),
@@ -225,167 +154,23 @@ def _maximum(b: Builder, data: ir.Value, plan: _Plan) -> ir.Value:
     )
 
 
-def _apart(b: Builder, data: ir.Value) -> ir.Value:
-    """Returns data that ONNX Runtime pads before it pools.
-
-    It takes a Pad of zeros for padding of the pooling behind it: that of a MaxPool is not zeros, and that of an
-    AveragePool must be smaller than the kernel. One that names its axes it leaves alone.
-    """
-    node = data.producer()
-    if node is None or node.domain or node.op_type not in ("Cast", "Pad"):
-        return data
-    before = node.inputs[0]
-    assert before is not None
-    if node.op_type == "Cast":
-        padded = _apart(b, before)
-        return data if padded is before else b.cast(padded, dtype_of(data))
-    mode = node.attributes.get("mode")
-    if len(node.inputs) > 3 or (mode is not None and mode.as_string() != "constant"):
-        return data
-    axes = b.constant(list(range(rank_of(data, "data"))))
-    fill = node.inputs[2] if len(node.inputs) > 2 else None
-    return b.typed(b.op("Pad", before, node.inputs[1], fill, axes, mode="constant"), data.dtype, data.shape)
+def _least(dtype: ir.DataType) -> float:
+    """Returns what a window that holds padding only gives: of all floats f32's, as in OpenVINO's CPU plugin."""
+    return float(np.finfo(np.float32).min) if dtype in FLOATS else np.iinfo(dtype.numpy()).min
 
 
-def _plan(
-    b: Builder,
-    data: ir.Value,
-    kernel: Ints,
-    strides: Ints,
-    dilations: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    rounding: Rounding,
-    auto_pad: AutoPad,
-) -> _Plan:
-    """Resolves paddings.
-
-    Args:
-        b: The builder.
-        data: The data.
-        kernel: Window sizes.
-        strides: One per spatial axis.
-        dilations: One per spatial axis, or none.
-        pads_begin: One per spatial axis, or none.
-        pads_end: One per spatial axis, or none.
-        rounding: How output sizes are rounded.
-        auto_pad: How paddings are found.
-
-    Raises:
-        ShapeError: The rank does not fit.
-        UnsupportedAttributeError: A list has a wrong length.
-    """
-    spatial = rank_of(data, "data") - 2
-    if spatial not in (1, 2, 3):
-        raise ShapeError("data", data.shape, "its rank must be 3, 4 or 5.")
-    assert data.shape is not None
-    none = () if auto_pad == "explicit" else (0,) * spatial
-    lists = {
-        "kernel": kernel,
-        "strides": strides,
-        "dilations": dilations or (1,) * spatial,
-        "pads_begin": none or pads_begin or (0,) * spatial,
-        "pads_end": none or pads_end or (0,) * spatial,
-    }
-    for attribute, values in lists.items():
-        if len(values) != spatial or min(values) < (0 if attribute.startswith("pads") else 1):
-            raise UnsupportedAttributeError(attribute, values, f"{spatial} sizes, one per spatial axis")
-    sizes = [size if isinstance(size, int) else None for size in data.shape[2:]]
-    windows = [_Windows(*each) for each in zip(sizes, *lists.values(), strict=True)]
-    pool = _Pool(kernel, strides, lists["dilations"])
-    pads: list[tuple[int, int]] = []
-    try:
-        if auto_pad.startswith("same") and None in sizes:
-            return _Plan(_by_runtime(pool, windows, rounding, auto_pad, data))
-        for window in windows:
-            pads.append(_pads(window, rounding, auto_pad, data))
-    except ConversionError as obstacle:
-        b.note(f"padded beforehand: {obstacle}")
-        resolved = [_computed(b, data, axis + 2, window, rounding, auto_pad) for axis, window in enumerate(windows)]
-        return _Plan(pool, obstacle, ([begin for begin, _ in resolved], [end for _, end in resolved]))
-    if auto_pad != "explicit" or rounding != "floor":
-        b.note(f"auto_pad {auto_pad}, rounding_type {rounding}: pads {pads}")
-    return _Plan(dataclasses.replace(pool, pads=tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)))
-
-
-def _by_runtime(pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_pad: AutoPad, data: ir.Value) -> _Pool:
-    """Leaves same_* to ONNX Runtime, whose paddings look at no dilation, and are negative between windows with gaps."""
-    if any(window.dilation > 1 for window in windows):
-        raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with dilations: its sizes must be known.")
-    if any(window.kernel < window.stride for window in windows):
-        raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with gaps: its sizes must be known.")
-    return dataclasses.replace(pool, auto_pad=auto_pad.upper())
-
-
-def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Value) -> tuple[int, int]:
-    """Returns the paddings along an axis.
-
-    Raises:
-        ConversionError: ONNX's attributes cannot say them.
-    """
-    if auto_pad.startswith("same"):
-        begin, end = _same(window, upper=auto_pad == "same_upper")
-        window = dataclasses.replace(window, begin=begin, end=end)
-    pads = (window.begin, window.end) if rounding == "floor" else _rounded_up(window, rounding, data)
-    if max(pads) >= window.kernel:
-        raise UnsupportedAttributeError("kernel", window.kernel, f"more than the padding, {max(pads)}")
-    return pads
-
-
-def _computed(
-    b: Builder, data: ir.Value, axis: int, window: _Windows, rounding: Rounding, auto_pad: AutoPad
-) -> tuple[Size, Size]:
-    """Returns the paddings along an axis of any size: enough behind for as many windows as there are."""
-    size = size_of(b, data, axis)
-    begin: Size = window.begin
-    end: Size = window.end
-    if auto_pad.startswith("same"):
-        windows = calculate(b, "Div", calculate(b, "Add", size, window.stride - 1), window.stride)
-        reach = calculate(b, "Mul", calculate(b, "Sub", windows, 1), window.stride)
-        total = _positive(b, calculate(b, "Sub", calculate(b, "Add", reach, window.extent), size))
-        half = calculate(b, "Div", total, 2)
-        rest = calculate(b, "Sub", total, half)
-        begin, end = (half, rest) if auto_pad == "same_upper" else (rest, half)
-    if rounding == "floor":
-        return begin, end
-    covered = calculate(b, "Add", size, begin)
-    free = calculate(b, "Sub", calculate(b, "Add", covered, end), window.extent)
-    last = calculate(b, "Div", calculate(b, "Add", free, window.stride - 1), window.stride)
-    if rounding == "ceil_torch":  # the last window begins on what there is
-        inside = calculate(b, "Div", calculate(b, "Sub", covered, 1), window.stride)
-        if isinstance(last, int) and isinstance(inside, int):
-            last = min(last, inside)
-        else:
-            last = b.op("Min", joined(b, [last]), joined(b, [inside]))
-    needed = calculate(b, "Add", calculate(b, "Mul", last, window.stride), window.extent)
-    return begin, _positive(b, calculate(b, "Sub", needed, covered))
-
-
-def _positive(b: Builder, size: Size) -> Size:
-    return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
-
-
-def _same(window: _Windows, *, upper: bool) -> tuple[int, int]:
-    assert window.size is not None
-    count = math.ceil(window.size / window.stride)
-    total = max((count - 1) * window.stride + window.extent - window.size, 0)
-    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
-
-
-def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[int, int]:
-    """Returns paddings for which rounding down gives as many windows as rounding up."""
-    if window.size is None:
-        # ceil(x / stride) is floor((x + stride - 1) / stride).
-        end = window.end + window.stride - 1
-        if end >= window.kernel:
-            raise ShapeError("data", data.shape, f"rounding_type {rounding}: its spatial sizes must be known.")
-        return window.begin, end
-    covered = window.begin + window.size
-    count = math.ceil((covered + window.end - window.extent) / window.stride) + 1
-    if (count - 1) * window.stride >= covered:
-        if rounding == "ceil":
-            raise UnsupportedAttributeError(
-                "rounding_type", rounding, "floor or ceil_torch, since the last window would hold padding only"
-            )
-        count -= 1
-    return window.begin, max((count - 1) * window.stride + window.extent - covered, 0)
+def _without_padding(b: Builder, data: ir.Value, indices: ir.Value, plan: Plan) -> ir.Value:
+    """Returns indices into padded data as indices into the data; those of padding lie anywhere in their channel."""
+    begins, ends = plan.pads
+    sizes = [size_of(b, data, axis) for axis in range(2, 2 + len(begins))]
+    rest, step = indices, joined(b, [1])
+    place: ir.Value | None = None
+    for size, begin, end in reversed(list(zip(sizes, begins, ends, strict=True))):
+        whole = joined(b, [calculate(b, "Add", calculate(b, "Add", size, begin), end)])
+        inside = b.op("Sub", b.op("Mod", rest, whole), joined(b, [begin]))
+        last = b.op("Sub", joined(b, [size]), b.constant([1]))
+        part = b.op("Mul", b.op("Max", b.op("Min", inside, last), b.constant([0])), step)
+        place = part if place is None else b.op("Add", place, part)
+        rest, step = b.op("Div", rest, whole), b.op("Mul", step, joined(b, [size]))
+    assert place is not None
+    return b.op("Add", b.op("Mul", rest, step), place)

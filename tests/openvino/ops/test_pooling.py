@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from openvino import opset1, opset8, opset14, opset16
 
-from ortconv.errors import ShapeError, UnsupportedAttributeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from tests.openvino.live import Row, check_row, numbers
 
 
 def max_pool(
@@ -169,6 +168,26 @@ ROWS += [
     if rest != (False,) or r == "floor"
 ]
 ROWS += [
+    Row(
+        f"max_pool-14 with indices from axis {axis}, {r}, kernel {k} stride {s} pads {p}, {a}, dilation {d}, {dtype}",
+        lambda x, axis=axis, r=r, k=k, s=s, p=p, a=a, d=d: opset14.max_pool(
+            x, [s, s], [d, d], [p, 0], [0, p], [k, k], r, a, "i32", axis
+        ).outputs(),
+        [[numbers(2, 3, size, 7, dtype=dtype)] for size in (7, 10)],
+    )
+    for axis, r, k, s, p, a, d, dtype in (
+        (0, "ceil", 2, 3, 1, "explicit", 1, "float32"),
+        (2, "ceil", 2, 3, 1, "explicit", 1, "float32"),
+        (1, "ceil", 3, 2, 2, "explicit", 1, "float16"),
+        (0, "ceil_torch", 3, 3, 1, "explicit", 2, "float32"),
+        (0, "floor", 2, 1, 2, "explicit", 1, "float32"),
+        (0, "floor", 2, 3, 0, "same_upper", 1, "float32"),
+        (2, "ceil", 1, 3, 0, "same_upper", 1, "float32"),
+        (0, "ceil", 2, 3, 1, "explicit", 1, "uint8"),
+        (0, "ceil", 2, 3, 1, "explicit", 1, "int32"),
+    )
+]
+ROWS += [
     Row("max_pool of as much padding as its kernel", max_pool(2, 1, 2, 3, "floor"), feeds(7, 10)),
     Row("max_pool dilated, same_upper, of any size", max_pool(2, 1, 0, 0, "floor", "same_upper", 2), feeds(7, 10)),
 ]
@@ -207,37 +226,3 @@ ROWS += [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
-
-
-DATA = [numbers(1, 2, 5, 5)]
-DYNAMIC = [[1, 2, -1, 5]]
-REFUSALS = [
-    Refusal(
-        "indices of windows that hold padding only",
-        lambda x: opset8.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [2, 2], "ceil").outputs(),
-        DATA,
-        UnsupportedAttributeError,
-        {"attribute": "rounding_type", "value": "ceil"},
-    ),
-    Refusal(
-        "indices of windows that may hold padding only",
-        lambda x: opset14.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [2, 2], "ceil_torch").outputs(),
-        DATA,
-        ShapeError,
-        {"input": "data", "problem": "rounding_type ceil_torch"},
-        shapes=DYNAMIC,
-    ),
-    Refusal(
-        "indices of same_upper with dilations and a dynamic size",
-        lambda x: opset8.max_pool(x, [1, 1], [2, 2], [0, 0], [0, 0], [2, 2], "floor", "same_upper").outputs(),
-        DATA,
-        ShapeError,
-        {"input": "data", "problem": "dilations"},
-        shapes=DYNAMIC,
-    ),
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_refused(refusal: Refusal) -> None:
-    assert_refused(refusal)

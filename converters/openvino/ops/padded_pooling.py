@@ -1,0 +1,261 @@
+"""How pooling is padded.
+
+Paddings are made explicit, so that what a window holds does not depend on how a runtime reads ceil_mode: rounding up is
+rounding down with a larger end padding. Only same_* with dynamic sizes stays an auto_pad. What ONNX's attributes cannot
+say, a Pad in front of the pooling does: windows that hold padding only, and paddings that depend on sizes of the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.sizes import Size, calculate, joined, size_of
+from ortconv.converters.openvino.ops.types import dtype_of, scalar
+from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+
+__all__ = ["AutoPad", "Plan", "Rounding", "apart", "plan_pooling"]
+
+AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+Rounding = Literal["floor", "ceil", "ceil_torch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """The windows along one axis; `size` is None where it is dynamic."""
+
+    size: int | None
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    @property
+    def extent(self) -> int:
+        return (self.kernel - 1) * self.dilation + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pool:
+    """Attributes of ONNX pooling ops."""
+
+    kernel_shape: Ints
+    strides: Ints
+    dilations: Ints
+    pads: Ints | None = None
+    auto_pad: str | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How to pool.
+
+    Attributes:
+        pool: Attributes; without paddings where `obstacle` is set.
+        obstacle: Why attributes alone cannot say it.
+        pads: Paddings that a Pad has to make then: those in front, those behind.
+    """
+
+    pool: _Pool
+    obstacle: ConversionError | None = None
+    pads: tuple[list[Size], list[Size]] = ([], [])
+
+    def padded(self, b: Builder, x: ir.Value, fill: ir.Value) -> ir.Value:
+        """Emits the Pad."""
+        return _padded(b, x, *self.pads, fill)
+
+    def marked(self, b: Builder, inside: ir.Value) -> ir.Value:
+        """Emits a Pad of ones that are inside, by zeros, and behind a window's extent by ones.
+
+        OpenVINO's CPU plugin divides by how many elements of a window are inside. Where a window begins right behind
+        the data that is zero, and zero divided by it NaN; where it begins further behind it is negative.
+        """
+        front, back = self.pads
+        pairs = zip(self.pool.kernel_shape, self.pool.dilations, strict=True)
+        extents = [(kernel - 1) * dilation + 1 for kernel, dilation in pairs]
+        behind = [_positive(b, calculate(b, "Sub", size, most)) for size, most in zip(back, extents, strict=True)]
+        near = [calculate(b, "Sub", size, rest) for size, rest in zip(back, behind, strict=True)]
+        marked = _padded(b, inside, front, near, scalar(b, 0, inside))
+        return _padded(b, marked, [0] * len(front), behind, scalar(b, 1, inside))
+
+
+def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:
+    """Emits a Pad that names its axes: of others ONNX Runtime makes paddings of the pooling again."""
+    axes = b.constant(list(range(len(front) + 2)))
+    padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
+    return b.typed(padded, x.dtype, None)
+
+
+def apart(b: Builder, data: ir.Value) -> ir.Value:
+    """Returns data that ONNX Runtime pads before it pools.
+
+    It takes a Pad of zeros for padding of the pooling behind it: that of a MaxPool is not zeros, and that of an
+    AveragePool must be smaller than the kernel. One that names its axes it leaves alone.
+    """
+    node = data.producer()
+    if node is None or node.domain or node.op_type not in ("Cast", "Pad"):
+        return data
+    before = node.inputs[0]
+    assert before is not None
+    if node.op_type == "Cast":
+        padded = apart(b, before)
+        return data if padded is before else b.cast(padded, dtype_of(data))
+    mode = node.attributes.get("mode")
+    if len(node.inputs) > 3 or (mode is not None and mode.as_string() != "constant"):
+        return data
+    axes = b.constant(list(range(rank_of(data, "data"))))
+    fill = node.inputs[2] if len(node.inputs) > 2 else None
+    return b.typed(b.op("Pad", before, node.inputs[1], fill, axes, mode="constant"), data.dtype, data.shape)
+
+
+def plan_pooling(
+    b: Builder,
+    data: ir.Value,
+    kernel: Ints,
+    strides: Ints,
+    dilations: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    rounding: Rounding,
+    auto_pad: AutoPad,
+) -> Plan:
+    """Resolves paddings.
+
+    Args:
+        b: The builder.
+        data: The data.
+        kernel: Window sizes.
+        strides: One per spatial axis.
+        dilations: One per spatial axis, or none.
+        pads_begin: One per spatial axis, or none.
+        pads_end: One per spatial axis, or none.
+        rounding: How output sizes are rounded.
+        auto_pad: How paddings are found.
+
+    Raises:
+        ShapeError: The rank does not fit.
+        UnsupportedAttributeError: A list has a wrong length.
+    """
+    spatial = rank_of(data, "data") - 2
+    if spatial not in (1, 2, 3):
+        raise ShapeError("data", data.shape, "its rank must be 3, 4 or 5.")
+    assert data.shape is not None
+    none = () if auto_pad == "explicit" else (0,) * spatial
+    lists = {
+        "kernel": kernel,
+        "strides": strides,
+        "dilations": dilations or (1,) * spatial,
+        "pads_begin": none or pads_begin or (0,) * spatial,
+        "pads_end": none or pads_end or (0,) * spatial,
+    }
+    for attribute, values in lists.items():
+        if len(values) != spatial or min(values) < (0 if attribute.startswith("pads") else 1):
+            raise UnsupportedAttributeError(attribute, values, f"{spatial} sizes, one per spatial axis")
+    sizes = [size if isinstance(size, int) else None for size in data.shape[2:]]
+    windows = [_Windows(*each) for each in zip(sizes, *lists.values(), strict=True)]
+    pool = _Pool(kernel, strides, lists["dilations"])
+    pads: list[tuple[int, int]] = []
+    try:
+        if auto_pad.startswith("same") and None in sizes:
+            return Plan(_by_runtime(pool, windows, rounding, auto_pad, data))
+        for window in windows:
+            pads.append(_pads(window, rounding, auto_pad, data))
+    except ConversionError as obstacle:
+        b.note(f"padded beforehand: {obstacle}")
+        resolved = [_computed(b, data, axis + 2, window, rounding, auto_pad) for axis, window in enumerate(windows)]
+        return Plan(pool, obstacle, ([begin for begin, _ in resolved], [end for _, end in resolved]))
+    if auto_pad != "explicit" or rounding != "floor":
+        b.note(f"auto_pad {auto_pad}, rounding_type {rounding}: pads {pads}")
+    return Plan(dataclasses.replace(pool, pads=tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)))
+
+
+def _by_runtime(pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_pad: AutoPad, data: ir.Value) -> _Pool:
+    """Leaves same_* to ONNX Runtime, whose paddings look at no dilation, and are negative between windows with gaps."""
+    if any(window.dilation > 1 for window in windows):
+        raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with dilations: its sizes must be known.")
+    if any(window.kernel < window.stride for window in windows):
+        raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with gaps: its sizes must be known.")
+    return dataclasses.replace(pool, auto_pad=auto_pad.upper())
+
+
+def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Value) -> tuple[int, int]:
+    """Returns the paddings along an axis.
+
+    Raises:
+        ConversionError: ONNX's attributes cannot say them.
+    """
+    if auto_pad.startswith("same"):
+        begin, end = _same(window, upper=auto_pad == "same_upper")
+        window = dataclasses.replace(window, begin=begin, end=end)
+    pads = (window.begin, window.end) if rounding == "floor" else _rounded_up(window, rounding, data)
+    if max(pads) >= window.kernel:
+        raise UnsupportedAttributeError("kernel", window.kernel, f"more than the padding, {max(pads)}")
+    return pads
+
+
+def _computed(
+    b: Builder, data: ir.Value, axis: int, window: _Windows, rounding: Rounding, auto_pad: AutoPad
+) -> tuple[Size, Size]:
+    """Returns the paddings along an axis of any size: enough behind for as many windows as there are."""
+    size = size_of(b, data, axis)
+    begin: Size = window.begin
+    end: Size = window.end
+    if auto_pad.startswith("same"):
+        windows = calculate(b, "Div", calculate(b, "Add", size, window.stride - 1), window.stride)
+        reach = calculate(b, "Mul", calculate(b, "Sub", windows, 1), window.stride)
+        total = _positive(b, calculate(b, "Sub", calculate(b, "Add", reach, window.extent), size))
+        half = calculate(b, "Div", total, 2)
+        rest = calculate(b, "Sub", total, half)
+        begin, end = (half, rest) if auto_pad == "same_upper" else (rest, half)
+    if rounding == "floor":
+        return begin, end
+    covered = calculate(b, "Add", size, begin)
+    free = calculate(b, "Sub", calculate(b, "Add", covered, end), window.extent)
+    last = calculate(b, "Div", calculate(b, "Add", free, window.stride - 1), window.stride)
+    if rounding == "ceil_torch":  # the last window begins on what there is
+        inside = calculate(b, "Div", calculate(b, "Sub", covered, 1), window.stride)
+        if isinstance(last, int) and isinstance(inside, int):
+            last = min(last, inside)
+        else:
+            last = b.op("Min", joined(b, [last]), joined(b, [inside]))
+    needed = calculate(b, "Add", calculate(b, "Mul", last, window.stride), window.extent)
+    return begin, _positive(b, calculate(b, "Sub", needed, covered))
+
+
+def _positive(b: Builder, size: Size) -> Size:
+    return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
+
+
+def _same(window: _Windows, *, upper: bool) -> tuple[int, int]:
+    assert window.size is not None
+    count = math.ceil(window.size / window.stride)
+    total = max((count - 1) * window.stride + window.extent - window.size, 0)
+    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+
+
+def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[int, int]:
+    """Returns paddings for which rounding down gives as many windows as rounding up."""
+    if window.size is None:
+        # ceil(x / stride) is floor((x + stride - 1) / stride).
+        end = window.end + window.stride - 1
+        if end >= window.kernel:
+            raise ShapeError("data", data.shape, f"rounding_type {rounding}: its spatial sizes must be known.")
+        return window.begin, end
+    covered = window.begin + window.size
+    count = math.ceil((covered + window.end - window.extent) / window.stride) + 1
+    if (count - 1) * window.stride >= covered:
+        if rounding == "ceil":
+            raise UnsupportedAttributeError(
+                "rounding_type", rounding, "floor or ceil_torch, since the last window would hold padding only"
+            )
+        count -= 1
+    return window.begin, max((count - 1) * window.stride + window.extent - covered, 0)
