@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.convolution import Layout, conv
 from ortconv.converters.openvino.ops.convolution import RULES, AutoPad, explicit_pads, window_of
+from ortconv.converters.openvino.ops.sizes import require_sizes
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -40,6 +41,7 @@ def binary_convolution(
     """Conv of 1 where the data is positive and -1 elsewhere, by weights of 1 and -1."""
     require(data, "data", FLOATS)
     require(filter, "filter", (ir.DataType.BOOL,))
+    require_sizes(data, "data", None, None, None, None)
     signs = _signs(b, filter)
     weights = b.constant(signs)
     window = window_of(data, weights, strides, dilations, 1)

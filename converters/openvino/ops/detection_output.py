@@ -16,8 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, require_sizes, reshaped, size_of
+from ortconv.converters.openvino.ops.types import FLOATS, exponential, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 
@@ -123,9 +123,22 @@ def detection_output(
     if additional_box_predictions is not None and not normalized:
         b.warn("normalized: OpenVINO's CPU plugin divides by the image's size again after the additional predictions")
     require(box_logits, "box_logits", FLOATS)
+    given = (box_logits, class_predictions, proposals, additional_class_predictions, additional_box_predictions)
+    require_sizes(proposals, "proposals", None, 1 if variance_encoded_in_target else 2, None)
+    require_sizes(class_predictions, "class_predictions", None, None)
     priors = calculate(b, "Div", size_of(b, proposals, 2), 4 if normalized else 5)
     classes = calculate(b, "Div", size_of(b, class_predictions, 1), priors) if num_classes is None else num_classes
-    counts = _Counts(size_of(b, box_logits, 0), priors, classes)
+    images = size_of(b, class_predictions, 0)
+    counts = _Counts(images, priors, classes)
+    require_sizes(class_predictions, "class_predictions", images, calculate(b, "Mul", priors, classes))
+    corners = calculate(b, "Mul", priors, calculate(b, "Mul", 1 if share_location else classes, 4))
+    require_sizes(box_logits, "box_logits", images, corners)
+    require_sizes(proposals, "proposals", None, None, calculate(b, "Mul", priors, 4 if normalized else 5))
+    if additional_class_predictions is not None and additional_box_predictions is not None:
+        require_sizes(
+            additional_class_predictions, "additional_class_predictions", images, calculate(b, "Mul", priors, 2)
+        )
+        require_sizes(additional_box_predictions, "additional_box_predictions", images, corners)
 
     def formula(*values: ir.Value) -> ir.Value:
         logits, predictions, proposed, *additional = values
@@ -134,7 +147,6 @@ def detection_output(
         scores = _scores(b, predictions, actors, rules, counts)
         return _detections(b, boxes, _candidates(b, scores, proposed, rules, counts), rules, counts)
 
-    given = (box_logits, class_predictions, proposals, additional_class_predictions, additional_box_predictions)
     return in_single(b, formula, *[value for value in given if value is not None])
 
 
@@ -192,7 +204,7 @@ def _moved(
     half = _number(b, 0.5)
     size = b.op("Sub", high, low)
     middle = b.op("Add", b.op("Mul", offsets[0], size), b.op("Mul", b.op("Add", low, high), half))
-    reach = b.op("Mul", b.op("Mul", b.op("Exp", offsets[1]), size), half)
+    reach = b.op("Mul", b.op("Mul", exponential(b, offsets[1]), size), half)
     return b.op("Sub", middle, reach), b.op("Add", middle, reach)
 
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.roi_align import averages
-from ortconv.converters.openvino.ops.sizes import Size, counted, joined, size_of
+from ortconv.converters.openvino.ops.sizes import Size, counted, joined, require_sizes, size_of
 from ortconv.converters.openvino.ops.sort_order import IN_ORDER, fully_sorted
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
@@ -37,6 +37,9 @@ def prior_grid_generator(
 ) -> ir.Value:
     """Adds the middle of each cell to each prior."""
     require(priors, "priors", FLOATS)
+    require_sizes(priors, "priors", None, _CORNERS)
+    require_sizes(feature_map, "feature_map", None, None, None, None)
+    require_sizes(image, "image", None, None, None, None)
     sizes = [size_of(b, feature_map, axis) for axis in (2, 3)]
     for name, given, size in (("h", h, sizes[0]), ("w", w, sizes[1])):
         if given and given != size:
@@ -77,6 +80,8 @@ def _middles(b: Builder, size: Size, stride: float, length: Size) -> ir.Value:
 def top_k_rois(b: Builder, rois: ir.Value, probabilities: ir.Value, /, *, max_rois: int = 0) -> ir.Value:
     """TopK, and a Gather of the boxes; equal ones in the order of OpenVINO's CPU plugin."""
     require(rois, "rois", FLOATS)
+    require_sizes(rois, "rois", None, _CORNERS)
+    require_sizes(probabilities, "probabilities", size_of(b, rois, 0))
     count = size_of(b, rois, 0)
     if max_rois < 0:
         raise UnsupportedAttributeError("max_rois", max_rois, "0 or a positive number")
@@ -136,6 +141,9 @@ def roi_feature_extractor(
         raise ConversionError("has no feature maps; allowed: one or more.")
     if len(pyramid_scales) < len(features) or min(pyramid_scales) < 1:
         raise UnsupportedAttributeError("pyramid_scales", pyramid_scales, f"{len(features)} positive numbers")
+    require_sizes(rois, "rois", None, _CORNERS)
+    for number, data in enumerate(features):
+        require_sizes(data, f"features {number}", 1, size_of(b, features[0], 1), None, None)
     if len(b.node.outputs) > 1:
         b.warn("the second output: OpenVINO's CPU plugin gives the boxes in their order; the page by level")
 

@@ -13,8 +13,8 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.greedy import greedy
 from ortconv.converters.openvino.ops.ranking import partly_sorted
-from ortconv.converters.openvino.ops.sizes import Size, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, require
+from ortconv.converters.openvino.ops.sizes import Size, require_sizes, reshaped, size_of
+from ortconv.converters.openvino.ops.types import FLOATS, exponential, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -44,6 +44,9 @@ def detectron_detection_output(
 ) -> tuple[ir.Value, ...]:
     """A Loop that takes the best box of each class and drops those that it overlaps, and sorts."""
     require(rois, "rois", FLOATS)
+    require_sizes(rois, "rois", None, _CORNERS)
+    require_sizes(deltas, "deltas", size_of(b, rois, 0), num_classes * _CORNERS)
+    require_sizes(scores, "scores", size_of(b, rois, 0), num_classes)
     if len(deltas_weights) != _CORNERS:
         raise UnsupportedAttributeError("deltas_weights", deltas_weights, f"{_CORNERS} numbers")
     if post_nms_count < -1:
@@ -116,7 +119,7 @@ def _refined(b: Builder, boxes: ir.Value, moves: ir.Value, largest: float, weigh
     centre = b.op("Add", low, b.op("Mul", half, size))
     shift, growth = _halves(b, b.op("Div", moves, b.constant(weights, np.float32)))
     middle = b.op("Add", b.op("Mul", shift, size), centre)
-    reach = b.op("Mul", half, b.op("Mul", b.op("Exp", b.op("Min", growth, _number(b, largest))), size))
+    reach = b.op("Mul", half, b.op("Mul", exponential(b, b.op("Min", growth, _number(b, largest))), size))
     corners = (b.op("Sub", middle, reach), b.op("Sub", b.op("Add", middle, reach), one))
     return b.op("Concat", *[b.op("Max", corner, zero) for corner in corners], axis=2)
 

@@ -18,7 +18,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.ordered_suppression import unsuppressed
 from ortconv.converters.openvino.ops.ranking import partly_sorted
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -131,7 +131,7 @@ def proposal(
     # One rounding for the product and the sum.
     product = b.op("Mul", b.cast(moves, _F64), b.cast(b.typed(sides, _F32, None), _F64))
     centre = b.op("Cast", b.op("Add", product, b.op("Cast", middle, to=int(_F64))), to=int(_F32))
-    low, high = _around(b, centre, b.op("Mul", _exp(b, growths), sides))
+    low, high = _around(b, centre, b.op("Mul", exponential(b, growths), sides))
     if clip_before_nms:
         edge = b.op("Sub", image, extra)
         low, high = _clipped(b, low, edge), _clipped(b, high, edge)
@@ -322,16 +322,10 @@ def _moved(
     sides = b.op("Add", b.op("Sub", high, low), extra)
     middle = b.op("Add", low, b.op("Mul", sides, _number(b, 0.5)))
     centre = b.op("Add", b.op("Mul", moves, sides), middle)
-    growth = _exp(b, b.op("Min", growths, b.constant(_MOST_GROWTH)))
+    growth = exponential(b, b.op("Min", growths, b.constant(_MOST_GROWTH)))
     low, high = _around(b, centre, b.op("Mul", growth, sides))
     edge = b.op("Sub", image, extra)
     return _clipped(b, low, edge), _clipped(b, b.op("Sub", high, extra), edge)
-
-
-def _exp(b: Builder, x: ir.Value) -> ir.Value:
-    """Emits an exponential in float64: rounded, it is the plugin's."""
-    wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
-    return b.op("Cast", wide, to=int(_F32))
 
 
 def _around(b: Builder, centre: ir.Value, sides: ir.Value) -> tuple[ir.Value, ir.Value]:

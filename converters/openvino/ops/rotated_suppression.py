@@ -15,6 +15,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
 from ortconv.converters.openvino.ops.greedy import greedy
 from ortconv.converters.openvino.ops.polygon_overlap import corners, overlap
+from ortconv.converters.openvino.ops.sizes import require_sizes, size_of
 from ortconv.converters.openvino.ops.suppression import IndexType, selected, single
 from ortconv.converters.openvino.ops.types import FLOATS, require
 from ortconv.converters.openvino.registry import REGISTRY
@@ -57,6 +58,8 @@ def nms_rotated(
 ) -> tuple[ir.Value, ...]:
     """A Loop that takes the best box of each class and drops those that it overlaps, its rows sorted by score."""
     require(boxes, "boxes", FLOATS)
+    require_sizes(boxes, "boxes", None, None, 5)
+    require_sizes(scores, "scores", size_of(b, boxes, 0), None, size_of(b, boxes, 1))
     counts = known_ints(b, max_output_boxes_per_class)
     if counts is not None and min(counts) < 0:
         raise ConversionError(f"input max_output_boxes_per_class = {list(counts)}; allowed: 0 or more.")

@@ -8,8 +8,9 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.errors import ShapeError
 
-__all__ = ["Size", "calculate", "counted", "joined", "reshaped", "size_of", "sizes_of"]
+__all__ = ["Size", "calculate", "counted", "joined", "require_sizes", "reshaped", "size_of", "sizes_of"]
 
 Size = int | ir.Value
 """A number that is known, or an int64 vector of one entry."""
@@ -28,6 +29,21 @@ def size_of(b: Builder, value: ir.Value, axis: int) -> Size:
     """Returns the size of one axis."""
     dim = None if value.shape is None else value.shape[axis]
     return dim if isinstance(dim, int) else b.op("Shape", value, start=axis, end=axis + 1 or None)
+
+
+def require_sizes(value: ir.Value, input: str, *sizes: Size | None) -> None:
+    """Refuses a value of another rank, or with an axis of another size where both are known; None is any size.
+
+    Raises:
+        ShapeError: It is.
+    """
+    if value.shape is None:
+        raise ShapeError(input, None, "its rank must be known.")
+    if len(value.shape) != len(sizes):
+        raise ShapeError(input, value.shape, f"its rank must be {len(sizes)}.")
+    for axis, (found, size) in enumerate(zip(value.shape, sizes, strict=True)):
+        if isinstance(found, int) and isinstance(size, int) and found != size:
+            raise ShapeError(input, value.shape, f"axis {axis} must have {size} entries.")
 
 
 def joined(b: Builder, sizes: Sequence[Size]) -> ir.Value:

@@ -25,6 +25,7 @@ __all__ = [
     "apply",
     "compute",
     "dtype_of",
+    "exponential",
     "in_32_bits",
     "in_single",
     "name",
@@ -247,6 +248,12 @@ def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
     """
     whole = b.typed(b.op("Cast", value, to=int(_I32)), _I32, None)
     return saturated(b, whole, dtype) if dtype.bitwidth == 8 else b.cast(whole, dtype)
+
+
+def exponential(b: Builder, x: ir.Value) -> ir.Value:
+    """Emits the exponential of float32 in float64: rounded, it is the C library's, which OpenVINO calls."""
+    wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
+    return b.typed(b.op("Cast", wide, to=int(_F32)), _F32, x.shape)
 
 
 def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:

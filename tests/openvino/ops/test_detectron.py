@@ -152,7 +152,7 @@ ROWS += [
         f"detections {name}",
         node("DetectionOutput", DETECTION | attributes),
         [proposals(count, **data) for count in (12, 30)],
-        16,
+        4,
     )
     for name, attributes, data in (
         ("with usual attributes", {}, {}),
@@ -185,7 +185,7 @@ ROWS += [
         "detections float16",
         node("DetectionOutput", DETECTION),
         [[array.astype(np.float16) for array in proposals(12)]],
-        16,
+        4,
     ),
 ]
 
@@ -237,7 +237,7 @@ def test_sweep_of_detections_matches_openvino(seed: int) -> None:
         proposals(int(random.integers(1, 40)), classes=classes, size=size, steps=steps, ordered=ordered, seed=seed)
         for _ in range(int(random.integers(1, 3)))
     ]
-    check(model_of(node("DetectionOutput", attributes), feeds), *feeds, bound=16)
+    check(model_of(node("DetectionOutput", attributes), feeds), *feeds, bound=4)
 
 
 def refused(name: str, build: Any, feed: Feed, error: type[ConversionError], **fields: object) -> Refusal:

@@ -17,8 +17,12 @@ from ortconv.source import SourceGraph, SourceNode, SourceOutput, SourceValue
 DATA = SourceValue("data", ir.DataType.FLOAT, (1, 4, 5, 6))
 FLAG = SourceValue("flag", ir.DataType.BOOL, (1, 4, 5, 6))
 RANKLESS = SourceValue("rankless", ir.DataType.FLOAT, None)
+LOGITS = SourceValue("logits", ir.DataType.FLOAT, (1, 12))
+SCORES = SourceValue("scores", ir.DataType.FLOAT, (1, 6))
+PRIORS = SourceValue("priors", ir.DataType.FLOAT, (1, 2, 12))
 VECTOR = SourceValue("vector", ir.DataType.INT64, (None,))
 HUGE = SourceValue("huge", ir.DataType.INT64, (2**62,))
+DETECTION = {"keep_top_k": "4", "nms_threshold": "0.5", "normalized": "true"}
 POOL = {"kernel": "2,2", "strides": "2,2", "pads_begin": "0,0", "pads_end": "0,0", "exclude-pad": "true"}
 SLICE = {"begin_mask": "0", "end_mask": "0"}
 
@@ -110,6 +114,16 @@ NODES: Sequence[tuple[str, int, Sequence[SourceValue | None], Mapping[str, str],
     ("Elu", 1, [DATA], {}, "alpha is missing"),
     ("Relu6", 1, [DATA], {}, "Relu6 is not supported"),
     ("PReLU", 1, [RANKLESS, floats(1, 2)], {}, "its rank must be known"),
+    ("DetectionOutput", 8, [LOGITS, SCORES, DATA], DETECTION, "its rank must be 3"),
+    ("DetectionOutput", 8, [LOGITS, SCORES, RANKLESS], DETECTION, "its rank must be known"),
+    ("DetectionOutput", 8, [LOGITS, SCORES], DETECTION, "proposals (number 2) is missing"),
+    ("DetectionOutput", 8, [LOGITS, LOGITS, PRIORS], DETECTION | {"share_location": "false"}, "48 entries"),
+    ("DetectionOutput", 1, [LOGITS, SCORES, PRIORS], DETECTION | {"num_classes": "5"}, "15 entries"),
+    ("DetectionOutput", 8, [LOGITS, SCORES, PRIORS, SCORES], DETECTION, "none, or both"),
+    ("DetectionOutput", 8, [LOGITS, SCORES, PRIORS], DETECTION | {"code_type": "CORNER_SIZE"}, "CENTER_SIZE"),
+    ("NMSRotated", 13, [DATA, DATA, ints(1), floats(0), floats(0)], {}, "its rank must be 3"),
+    ("ExperimentalDetectronTopKROIs", 6, [SCORES, floats(1)], {"max_rois": "1"}, "axis 1 must have 4 entries"),
+    ("ExperimentalDetectronPriorGridGenerator", 6, [SCORES, DATA, DATA], {}, "axis 1 must have 4 entries"),
 ]
 
 
