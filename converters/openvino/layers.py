@@ -28,6 +28,19 @@ _OPSET = re.compile(r"opset([1-9][0-9]{0,2})", re.ASCII)
 _LATE_IN_OPSET1 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 """Files write opset1 for these, which opset2 introduced."""
 
+_FORMER_EXTENSIONS = frozenset({"experimental", "extension"})
+_INTRODUCED = {
+    "ExperimentalDetectronDetectionOutput": 6,
+    "ExperimentalDetectronGenerateProposalsSingleImage": 6,
+    "ExperimentalDetectronPriorGridGenerator": 6,
+    "ExperimentalDetectronROIFeatureExtractor": 6,
+    "ExperimentalDetectronTopKROIs": 6,
+    "GRUCell": 3,
+    "Proposal": 4,
+    "RNNCell": 1,
+}
+"""What older files have as extensions: the opset whose op OpenVINO takes them for."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Port:
@@ -75,7 +88,7 @@ class Layer:
         """The version as a number; 0 for what belongs to no opset of OpenVINO's own."""
         match = _OPSET.fullmatch(self.version)
         if match is None:
-            return 0
+            return _INTRODUCED.get(self.type, 0) if self.version in _FORMER_EXTENSIONS else 0
         return 2 if match[1] == "1" and self.type in _LATE_IN_OPSET1 else int(match[1])
 
     def ref(self, file: str) -> NodeRef:

@@ -94,7 +94,16 @@ def test_absent_inputs_in_the_middle_are_none_and_at_the_end_dropped(write_ir: A
 
 
 @pytest.mark.parametrize(
-    ("type", "opset", "version"), [("MVN", "opset1", 2), ("MVN", "opset6", 6), ("Add", "opset1", 1), ("X", "custom", 0)]
+    ("type", "opset", "version"),
+    [
+        ("MVN", "opset1", 2),
+        ("MVN", "opset6", 6),
+        ("Add", "opset1", 1),
+        ("X", "custom", 0),
+        ("Proposal", "experimental", 4),
+        ("ExperimentalDetectronTopKROIs", "extension", 6),
+        ("Add", "experimental", 0),
+    ],
 )
 def test_opset_names_become_numbers(write_ir: Any, type: str, opset: str, version: int) -> None:
     path = write_ir(

@@ -325,6 +325,24 @@ def test_sizes_of_a_real_detector(framework: str, dtype: str) -> None:
     check_proposal(model_of(propose(attributes), [feed]), [feed], attributes["post_nms_topn"])
 
 
+@pytest.mark.parametrize(
+    ("build", "feed", "written"),
+    [(propose(PROPOSAL), proposal_feed(), "opset4"), (generate_single(GENERATED), single_feed(), "opset6")],
+    ids=["Proposal", "single image"],
+)
+@pytest.mark.parametrize("version", ["experimental", "extension"])
+def test_versions_of_older_files(
+    build: Callable[..., Any], feed: Feed, written: str, version: str, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "model.xml"
+    openvino.save_model(model_of(build, [feed]), path, compress_to_fp16=False)
+    text = path.read_text()
+    assert text.count(f'version="{written}"') == 1
+    path.write_text(text.replace(f'version="{written}"', f'version="{version}"'))
+    expected = run_openvino(openvino.Core().read_model(path), [feed])[0][0]
+    assert_close(run_onnx(conversion(path), [feed])[0][0], expected, BOUND)
+
+
 def drawn_proposal(seed: int) -> tuple[Attributes, list[np.ndarray]]:
     random = np.random.default_rng([seed, 3])
     attributes: Attributes = {
