@@ -116,7 +116,7 @@ class Model:
         """
         if not self._on_gpu:
             return lambda: self.run(feeds)
-        binding = self._session.bound_on_gpu(feeds)
+        binding = self._session.bind(feeds)
 
         def run() -> None:
             try:

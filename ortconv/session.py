@@ -97,7 +97,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         if backend not in get_args(Backend):
             raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
         self._calls: pyops.Calls | None = None
-        self._on_gpu: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        self._bound: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
         on_gpu = cuda.is_requested(providers) and not more.setdefault("enable_fallback", 0)
         if on_gpu:
@@ -170,12 +170,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         with self._collect():
             super().run_with_ortvaluevector(*args, **kwargs)
 
-    def bound_on_gpu(self, input_feed: Mapping[str, Any], device: int = 0) -> Any:
-        """Returns a binding for `run_with_iobinding` whose inputs are copied to a GPU and whose outputs stay there.
+    def bind(self, input_feed: Mapping[str, Any], device_type: str = "cuda", device_id: int = 0) -> Any:
+        """Returns a binding for `run_with_iobinding` whose inputs are copied to a device and whose outputs stay there.
 
         Args:
             input_feed: Input name to array; of the types of ``ml_dtypes`` those of 8 and 16 bits.
-            device: Number of the GPU.
+            device_type: The kind of device, in ONNX Runtime's words.
+            device_id: Its number.
 
         Raises:
             TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
@@ -187,11 +188,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
                 allowed = ", ".join(map(str, _STORED_AS))
                 raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
             storage, element, _ = _STORED_AS.get(array.dtype, (array.dtype, array.dtype, ""))
-            value = onnxruntime.OrtValue.ortvalue_from_numpy(array.view(storage), "cuda", device)
-            binding.bind_input(name, "cuda", device, element, array.shape, value.data_ptr())
-            self._on_gpu.setdefault(binding, []).append(value)
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(array.view(storage), device_type, device_id)
+            binding.bind_input(name, device_type, device_id, element, list(array.shape), value.data_ptr())
+            self._bound.setdefault(binding, []).append(value)  # which lives as long as the binding that reads it
         for output in self.get_outputs():
-            binding.bind_output(output.name, "cuda", device)
+            binding.bind_output(output.name, device_type, device_id)
         return binding
 
     def run_async(self, *args: Any, **kwargs: Any) -> None:

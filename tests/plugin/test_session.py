@@ -257,3 +257,22 @@ def test_wrong_type_and_missing_input_are_refused() -> None:
         run.run(None, {"x": np.zeros(2, BFLOAT16)})
     with pytest.raises(ValueError, match=r"Required inputs \(\['x'\]\) are missing"):
         run.run(None, {})
+
+
+def test_binding_keeps_data_of_any_type_where_it_is_computed() -> None:
+    model = make_model(
+        [helper.make_node("Cast", ["x"], ["y"], to=1), helper.make_node("Neg", ["z"], ["w"])],
+        {"x": TensorProto.BFLOAT16, "z": TensorProto.FLOAT},
+        {"y": TensorProto.FLOAT, "w": TensorProto.FLOAT},
+    )
+    session = InferenceSession(model, backend="none")
+    x = np.arange(6).astype(BFLOAT16).reshape(2, 3).T
+    binding = session.bind({"x": x, "z": np.array([1.5, 2.5], np.float32)}, "cpu")
+    gc.collect()
+    for _ in range(2):
+        session.run_with_iobinding(binding)
+        y, w = binding.copy_outputs_to_cpu()
+        np.testing.assert_array_equal(y, x.astype(np.float32))
+        assert w.tolist() == [-1.5, -2.5]
+    with pytest.raises(TypeError, match="input x has type int4; allowed beside numpy's own types: bfloat16, float8"):
+        session.bind({"x": np.zeros(2, ml_dtypes.int4)}, "cpu")

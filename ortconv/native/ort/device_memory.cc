@@ -117,7 +117,8 @@ bool is_in_device_memory(const OrtApi* api, const OrtKernelInfo* info, const Ort
   const std::unique_ptr<OrtAllocator, decltype(release)> allocator(allocator_of(api, info), release);
   const OrtMemoryInfo* where = nullptr;
   invoke<abi::GetTensorMemoryInfo>(api, tensor, &where);
-  return name_of(api, where) == name_of(api, memory_of(api, allocator.get()));
+  const std::string name = name_of(api, where);
+  return name != "Cpu" || name == name_of(api, memory_of(api, allocator.get()));
 }
 
 }  // namespace ortconv

@@ -39,7 +39,8 @@ class DeviceMemory {
 // The CUDA device that a kernel will run on.
 int device_ordinal(const OrtApi* api, const OrtKernelInfo* info);
 
-// Whether a tensor lies in the memory that lasting() takes from.
+// Whether a tensor lies in memory that the kernel's launches can read: not in the host's, unless lasting() takes from
+// it.
 bool is_in_device_memory(const OrtApi* api, const OrtKernelInfo* info, const OrtValue* tensor);
 
 }  // namespace ortconv

@@ -65,9 +65,11 @@ EXPORTED int nvrtcGetSupportedArchs(int* archs) {
 EXPORTED int nvrtcCreateProgram(_nvrtcProgram** program, const char* text, const char*, int headers, const char* const*,
                                 const char* const*) {
   if (headers != 0) return kInvalidInput;
+  const int result = called("nvrtcCreateProgram");
+  if (result != kSuccess) return result;
   *program = new _nvrtcProgram;
   (*program)->image.text = text;
-  return called("nvrtcCreateProgram");
+  return kSuccess;
 }
 
 EXPORTED int nvrtcDestroyProgram(_nvrtcProgram** program) {
