@@ -13,7 +13,7 @@ from ortconv.converters.openvino.ops.sizes import size_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 
-_F32, _I32, _I64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
+_BOOL, _F32, _I32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 _LEAST = float(np.finfo(np.float32).min)
 _END = np.iinfo(np.int64).max
 
@@ -56,31 +56,64 @@ def multiclass_nms(
     normalized: bool = True,
     nms_eta: float = 1.0,
 ) -> tuple[ir.Value, ...]:
-    """NonMaxSuppression, and sorts."""
+    """NonMaxSuppression, and sorts; a Loop over the boxes where nms_eta lowers the threshold."""
     if roisnum is not None:
         raise ConversionError("input roisnum is given; allowed: boxes that all classes share.")
-    if nms_eta != 1:
-        raise UnsupportedAttributeError("nms_eta", nms_eta, "1: a threshold that stays the same")
+    if not 0 < nms_eta <= 1:
+        raise UnsupportedAttributeError("nms_eta", nms_eta, "more than 0, at most 1")
     if not 0 <= iou_threshold <= 1:
         raise UnsupportedAttributeError("iou_threshold", iou_threshold, "0 to 1")
     places, each = b.cast(boxes, _F32), _candidates(b, b.cast(scores, _F32), nms_top_k, background_class)
     if not normalized:
         places = b.op("Add", places, b.constant([0, 0, 1, 1], np.float32))
-    chosen = b.op(
-        "NonMaxSuppression",
-        places,
-        each,
-        b.constant([_END]),
-        b.constant([iou_threshold], np.float32),
+    threshold = b.constant([iou_threshold], np.float32)
+    if nms_eta < 1:
+        found = _suppressed(b, places, each, threshold, score_threshold, nms_eta)
+    else:
         # A score that is the threshold is enough for OpenVINO; ONNX asks for more.
-        b.constant([np.nextafter(np.float32(score_threshold), np.float32(-np.inf))], np.float32),
-    )
-    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
-    batch, class_, box = (b.op("Squeeze", column, b.constant([1])) for column in columns)
-    found = _Found(batch, class_, box, b.op("GatherND", each, chosen))
+        beyond = b.constant([np.nextafter(np.float32(score_threshold), np.float32(-np.inf))], np.float32)
+        chosen = b.op("NonMaxSuppression", places, each, b.constant([_END]), threshold, beyond)
+        columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
+        batch, class_, box = (b.op("Squeeze", column, b.constant([1])) for column in columns)
+        found = _Found(batch, class_, box, b.op("GatherND", each, chosen))
     kept = _kept(b, found, keep_top_k)
     ordered = _ordered(b, kept, sort_result_type, sort_result_across_batch)
     return _results(b, boxes, ordered, output_type)
+
+
+def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, threshold: ir.Value, least: float, eta: float) -> _Found:
+    """Keeps a box that overlaps none kept before by more than the threshold, which each one lowers until it is 0.5.
+
+    OpenVINO also keeps every box whose score is the least that is wanted.
+    """
+    size = b.op("Shape", scores, start=2, end=3)
+    values, order = b.op("TopK", scores, size, outputs=2, axis=2)
+    overlaps = _overlaps(b, _chosen_boxes(b, boxes, order), True)
+    bound = b.constant(least, np.float32)
+    good, edge = b.op("GreaterOrEqual", values, bound), b.op("Equal", values, bound)
+    last, one = b.constant([-1]), b.constant(1)
+    places = b.op("Range", b.constant(0), b.op("Squeeze", size, b.constant([0])), one)
+    nothing = b.op("Expand", b.constant(False), b.op("Shape", scores))
+    groups = b.op("Concat", b.op("Shape", scores, start=0, end=2), b.constant([1]), axis=0)
+    with b.body() as body:
+        number = body.input("box", _I64, ())
+        body.input("condition", _BOOL, ())
+        kept, limit = body.input("kept", _BOOL, [None] * 3), body.input("threshold", _F32, [None] * 3)
+        close = b.op("And", kept, b.op("Greater", b.op("Gather", overlaps, number, axis=2), limit))
+        covered = b.op("ReduceMax", b.op("Cast", close, to=int(_I32)), last, keepdims=1)
+        place = b.op("Unsqueeze", number, b.constant([0]))
+        free = b.op("Or", b.op("Equal", covered, b.constant(0, np.int32)), b.op("Gather", edge, place, axis=2))
+        taken = b.op("And", b.op("Gather", good, place, axis=2), free)
+        after = b.op("Or", kept, b.op("And", taken, b.op("Equal", places, number)))
+        high = b.op("And", taken, b.op("Greater", limit, b.constant(0.5, np.float32)))
+        lower = b.op("Where", high, b.op("Mul", limit, b.constant(eta, np.float32)), limit)
+        graph = body.graph([b.constant(True), after, lower])
+    trips = b.op("Squeeze", size, b.constant([0]))
+    kept, _ = b.op("Loop", trips, b.constant(True), nothing, b.op("Expand", threshold, groups), outputs=2, body=graph)
+    chosen = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
+    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
+    batch, class_, _ = (b.op("Squeeze", column, b.constant([1])) for column in columns)
+    return _Found(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", values, chosen))
 
 
 @REGISTRY.lowering("MatrixNms", since=8)

@@ -51,6 +51,26 @@ ROWS = [
     )
     for variant in VARIANTS
 ]
+ROWS += [
+    Row(
+        f"multiclass_nms-9 whose threshold of {threshold} falls by {eta} {variant}",
+        lambda b, s, threshold=threshold, eta=eta, variant=variant: list(
+            opset9.multiclass_nms(b, s, iou_threshold=threshold, nms_eta=eta, **variant).outputs()
+        ),
+        [[boxes(2, n), scores(2, 3, n)] for n in (20, 30)],
+        bound=16,
+    )
+    for threshold, eta in ((0.3, 0.9), (0.6, 0.9), (0.8, 0.7), (0.9, 0.5))
+    for variant in ({}, {"score_threshold": 0.3, "keep_top_k": 5}, {"nms_top_k": 6, "background_class": 1})
+]
+ROWS.append(
+    Row(
+        "multiclass_nms-9 whose threshold falls, of scores that are the least wanted",
+        lambda b, s: list(opset9.multiclass_nms(b, s, iou_threshold=0.8, nms_eta=0.7, score_threshold=0.5).outputs()),
+        [[boxes(1, 20), np.maximum(scores(1, 2, 20), np.float32(0.5))]],
+        bound=16,
+    )
+)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -60,11 +80,11 @@ def test_matches_openvino(row: Row) -> None:
 
 REFUSALS = [
     Refusal(
-        "multiclass_nms with a threshold that adapts",
-        lambda b, s: opset8.multiclass_nms(b, s, nms_eta=0.9).outputs(),
+        "multiclass_nms with an iou_threshold beyond 1",
+        lambda b, s: opset8.multiclass_nms(b, s, iou_threshold=1.5).outputs(),
         [boxes(1, 4), scores(1, 2, 4)],
         UnsupportedAttributeError,
-        {"attribute": "nms_eta", "allowed": "1: a threshold that stays the same"},
+        {"attribute": "iou_threshold", "allowed": "0 to 1"},
     ),
     Refusal(
         "multiclass_nms of boxes by class",
