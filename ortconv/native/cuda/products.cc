@@ -56,6 +56,7 @@ std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op
   result.uniform = true;
   AxisShifts axes[kMaxSpatial];
   int64_t phases = 1;
+  double taps = 1;
   for (int a = 0; a < p.ndims; ++a) {
     if (p.stride[a] > kMostStride || p.ker[a] > kMostShifts || p.dilation[a] > kMostExtent / p.ker[a])
       return std::nullopt;
@@ -63,6 +64,7 @@ std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op
     result.phases[a] = axes[a].phases;
     result.uniform = result.uniform && axes[a].uniform;
     phases *= axes[a].phases;
+    taps *= static_cast<double>(p.ker[a]);
     if (phases > kMostPhases) return std::nullopt;
   }
   const int last = p.ndims - 1;
@@ -73,6 +75,7 @@ std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op
     if (result.shifts > kMostShifts) return std::nullopt;
   }
   const int64_t last_phases = axes[last].phases;
+  result.density = taps / static_cast<double>(phases * result.shifts);
   result.lists = result.uniform ? 1 : phases / last_phases;
   result.granules = result.uniform ? ceil_div(phases * ocg, kGranule) : ceil_div(ocg, kGranule) * last_phases;
   result.chunk_elements = kChunkBytes / packed_element_bytes(dtype, unit);

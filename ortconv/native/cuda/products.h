@@ -25,6 +25,7 @@ struct Products {
   bool uniform;
   int64_t lists, granules, shifts, chunks, steps;  // granules, shifts: of a list
   int64_t chunk_elements;
+  double density;  // of the (phase, shift) pairs of the lists, those that have a tap
 
   int64_t weights_offset() const;
   int64_t packed_bytes(const ConvProblem& problem) const;

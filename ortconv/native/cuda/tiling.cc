@@ -31,22 +31,23 @@ int64_t pipeline_bytes(bool tensor, const TileShape& s, int stages, int64_t elem
                   staging_bytes(static_cast<int>(element_bytes), rows, s.columns, together, dst_channels));
 }
 
-// What a multiprocessor does in a clock: products, and bytes that it loads.
+// What a multiprocessor does in a clock: products, and bytes that it loads from the second cache.
 struct Rates {
   double products, bytes;
 };
 
 Rates rates_of(Unit unit, const Device& device) {
+  constexpr double kBytes = 28;
   const double newer = device.sm >= 80 ? 1 : 0.5;
   switch (unit) {
     case Unit::kTensor:
-      return {1024 * newer, 48};
+      return {1024 * newer, kBytes};
     case Unit::kTf32:
-      return {512 * newer, 48};
+      return {512 * newer, kBytes};
     case Unit::kFloat:
       break;
   }
-  return {device.sm == 75 || device.sm == 80 ? 64.0 : 128.0, 48};
+  return {device.sm == 75 || device.sm == 80 ? 64.0 : 128.0, kBytes};
 }
 
 double clocks_of(Unit unit, const TileShape& s, const Products& products, Source source, int64_t tiles, int64_t splits,
@@ -60,7 +61,7 @@ double clocks_of(Unit unit, const TileShape& s, const Products& products, Source
   const int64_t waves = ceil_div(tiles * splits, slots);
   const double resident =
       static_cast<double>(std::min<int64_t>(s.blocks, ceil_div(tiles * splits, device.multiprocessors)));
-  const double step = std::max({resident * outputs * summands / rates.products,
+  const double step = std::max({resident * outputs * summands * products.density / rates.products,
                                 resident * (rows + s.columns) * kChunks * kChunkBytes / rates.bytes, kStepLatency}) +
                       (source == Source::kElements ? resident * s.columns * summands * kElementClocks : 0);
   const auto steps = static_cast<double>(ceil_div(products.steps, splits));
