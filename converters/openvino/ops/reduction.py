@@ -50,6 +50,9 @@ def _register(
             if data.dtype in _WIDE_FLOATS and (
                 onnx_op == "ReduceMax" or (onnx_op == "ReduceMin" and b.array(axes) is not None)
             ):
+                b.note(
+                    "infinities of the other end alone, or nothing, give the largest finite magnitude, as in OpenVINO"
+                )
                 bound = b.constant(np.asarray(_BEGINNINGS[onnx_op]).astype(dtype_of(data).numpy()))
                 result = b.op(onnx_op.removeprefix("Reduce"), b.typed(result, data.dtype, None), bound)
         return result if keep_dims or b.array(axes) is not None else with_axes(b, result, data, axes, -1)
