@@ -117,6 +117,8 @@ def detection_output(
         image=(input_width, input_height),
         objectness_score=objectness_score,
     )
+    if keep_top_k[0] > 0:
+        b.note("where a prior has the same score in several classes and not all can be kept, the first are")
     if top_k > 0:
         what = "image" if decrease_label_id else "class"
         b.warn(f"top_k: OpenVINO's CPU plugin takes the best of each {what} before suppression; the page says after")

@@ -54,6 +54,7 @@ class Data:
         additional: Whether there are additional predictions.
         spread: How far predictions move boxes.
         steps: Into how many steps values are rounded, so that scores, corners and overlaps are equal now and then.
+        apart: Whether classes differ in their scores all the same: which of them are kept is open otherwise.
         ordered: Whether the corners of each prior are in order.
         ends: Whether some priors that are not normalized are of image -1.
     """
@@ -65,6 +66,7 @@ class Data:
     additional: bool = False
     spread: float = 0.3
     steps: int = 0
+    apart: bool = False
     ordered: bool = True
     ends: bool = False
 
@@ -79,6 +81,8 @@ class Data:
 
         logits = rounded(random.normal(0, self.spread, (self.images, self.priors * places * 4)))
         scores = rounded(random.uniform(0, 1, (self.images, self.priors * self.classes)))
+        if self.apart:
+            scores = scores + np.tile(np.arange(self.classes) / 1024, self.priors)
         boxes = rounded(random.uniform(0, 1, (batches, self.priors, 2, 2)))
         boxes = (np.sort(boxes, axis=2) if self.ordered else boxes).reshape(batches, self.priors, 4)
         entries = 4
@@ -245,6 +249,7 @@ def drawn(seed: int) -> tuple[dict[str, Any], openvino.Model, list[Feed]]:
         "steps": int(random.choice([0, 0, 2, 4, 5])),
         "ordered": flag(0.7),
         "ends": flag(),
+        "apart": attributes["keep_top_k"] != [-1],
     }
     feeds = [
         Data(images=int(random.integers(1, 4)), priors=int(random.integers(1, 25)), **fixed).feed(attributes, seed)
