@@ -76,7 +76,7 @@ def _transposed(b: Builder, value: ir.Value, input: str) -> ir.Value:
     return b.typed(b.op("Transpose", value, perm=perm), value.dtype, None)
 
 
-@REGISTRY.lowering("GroupedMatMul", since=17)
+@REGISTRY.lowering("GroupedMatMul", since=17, how="composed")
 def grouped_matmul(b: Builder, mat_a: ir.Value, mat_b: ir.Value, offsets: ir.Value | None = None, /) -> ir.Value:
     """MatMul; with offsets a Split into the rows of each group, a MatMul for each, and a Concat."""
     require(mat_a, "mat_a", FLOATS)

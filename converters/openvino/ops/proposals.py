@@ -6,7 +6,6 @@ are those of OpenVINO's CPU plugin: each step is rounded as there, so that boxes
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -15,9 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.ordered_suppression import unsuppressed
-from ortconv.converters.openvino.ops.ranking import partly_sorted
-from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of
+from ortconv.converters.openvino.ops.chosen_boxes import Limits, choose, closed, filled, places
+from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, reshaped, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -30,50 +28,6 @@ _FEWEST = 8
 """With fewer boxes than this OpenVINO's CPU plugin reads memory that is not its own in Proposal."""
 
 Floats = tuple[float, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Limits:
-    """How many boxes are looked at and left, and by which overlap one suppresses another."""
-
-    before: int
-    after: int
-    overlap: float
-    extra: int
-
-    @classmethod
-    def of(cls, names: tuple[str, str, str], before: int, after: int, overlap: float, extra: int) -> _Limits:
-        """Checks the attributes, whose names are given in this order.
-
-        Raises:
-            UnsupportedAttributeError: One is out of range.
-        """
-        if before < 0:
-            raise UnsupportedAttributeError(names[0], before, "0 or a positive number")
-        if after < 1:
-            raise UnsupportedAttributeError(names[1], after, "a positive number")
-        if not overlap >= 0:
-            raise UnsupportedAttributeError(names[2], overlap, "0 or a positive number")
-        return cls(before, after, overlap, extra)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Chosen:
-    """The boxes that are left, ordered by image and score.
-
-    Attributes:
-        image: int64 [R].
-        place: int64 [R]: how many boxes of the same image come before.
-        boxes: [R, 4].
-        scores: [R].
-        numbers: How many each image has, int64 [N].
-    """
-
-    image: ir.Value
-    place: ir.Value
-    boxes: ir.Value
-    scores: ir.Value
-    numbers: ir.Value
 
 
 @REGISTRY.lowering("Proposal", since=1)
@@ -104,7 +58,7 @@ def proposal(
     require(class_probs, "class_probs", FLOATS)
     own = dtype_of(class_probs)
     turned = framework == "tensorflow"
-    limits = _Limits.of(
+    limits = Limits.of(
         ("pre_nms_topn", "post_nms_topn", "nms_thresh"), pre_nms_topn, post_nms_topn, nms_thresh, int(not turned)
     )
     b.warn("min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page filters them out")
@@ -139,7 +93,7 @@ def proposal(
     good = _large_enough(b, low, high, smallest, extra)
     by_anchor = b.op("Transpose", foreground, perm=[0, 2, 3, 1])
     lowered = b.op("Mul", b.op("Cast", good, to=int(_F32)), by_anchor)
-    chosen = _chosen(b, _flat(b, low, high, images, total), _reshaped(b, lowered, [images, total]), None, limits)
+    chosen = choose(b, _flat(b, low, high, images, total), _reshaped(b, lowered, [images, total]), None, limits)
     boxes = chosen.boxes
     both = b.op("Concat", image, image, axis=0)
     if clip_after_nms:
@@ -147,12 +101,12 @@ def proposal(
     if normalize:
         boxes = b.op("Div", boxes, both)
     heads = b.op("Unsqueeze", b.op("Cast", chosen.image, to=int(_F32)), b.constant([1]))
-    regions = _closed(b, b.op("Concat", heads, boxes, axis=1), chosen, images, post_nms_topn)
+    regions = closed(b, b.op("Concat", heads, boxes, axis=1), chosen, images, post_nms_topn)
     if len(b.node.outputs) == 1:
         return (b.cast(regions, own),)
     b.warn("probs: those behind the last box of an image are 0; OpenVINO's CPU plugin leaves what was in memory")
-    places = _places(b, chosen, post_nms_topn)
-    probs = _filled(b, chosen.scores, places, [calculate(b, "Mul", images, post_nms_topn)])
+    at = places(b, chosen, post_nms_topn)
+    probs = filled(b, chosen.scores, at, [calculate(b, "Mul", images, post_nms_topn)])
     return b.cast(regions, own), b.cast(probs, own)
 
 
@@ -176,7 +130,7 @@ def generate_proposals(
     """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop where sides have one more."""
     require(scores, "scores", FLOATS)
     names = ("pre_nms_count", "post_nms_count", "nms_threshold")
-    limits = _Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, int(not normalized))
+    limits = Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, int(not normalized))
     if nms_eta != 1:
         raise UnsupportedAttributeError(
             "nms_eta", nms_eta, "1, as for OpenVINO itself: a threshold that stays the same"
@@ -197,7 +151,7 @@ def generate_proposals(
     good = _large_enough(b, low, high, b.op("Mul", _number(b, min_size), factors), extra)
     by_anchor = _reshaped(b, b.op("Transpose", given, perm=[0, 2, 3, 1]), [images, total])
     candidates = _reshaped(b, good, [images, total], _BOOL)
-    chosen = _chosen(b, _flat(b, low, high, images, total), by_anchor, candidates, limits)
+    chosen = choose(b, _flat(b, low, high, images, total), by_anchor, candidates, limits)
     to = _I64 if roi_num_type == "i64" else _I32
     return (
         b.cast(b.typed(chosen.boxes, _F32, [None, 4]), own),
@@ -223,7 +177,7 @@ def single_image_proposals(
     """Anchors moved, TopK and NonMaxSuppression."""
     require(scores, "scores", FLOATS)
     names = ("pre_nms_count", "post_nms_count", "nms_threshold")
-    limits = _Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, 0)
+    limits = Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, 0)
     b.warn("min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page removes them")
     own = dtype_of(scores)
     info, fixed, offsets, given = (_single(b, value) for value in (im_info, anchors, deltas, scores))
@@ -239,10 +193,10 @@ def single_image_proposals(
     good = _large_enough(b, low, high, _number(b, min_size), extra)
     by_anchor = b.op("Transpose", b.op("Unsqueeze", given, b.constant([0])), perm=[0, 2, 3, 1])
     lowered = _reshaped(b, b.op("Mul", b.op("Cast", good, to=int(_F32)), by_anchor), [1, total])
-    chosen = _chosen(b, _flat(b, low, high, 1, total), lowered, None, limits)
-    places = b.op("Unsqueeze", chosen.place, b.constant([1]))
-    regions = _filled(b, chosen.boxes, places, [post_nms_count, 4])
-    return b.cast(regions, own), b.cast(_filled(b, chosen.scores, places, [post_nms_count]), own)
+    chosen = choose(b, _flat(b, low, high, 1, total), lowered, None, limits)
+    at = places(b, chosen, post_nms_count)
+    regions = filled(b, chosen.boxes, at, [post_nms_count, 4])
+    return b.cast(regions, own), b.cast(filled(b, chosen.scores, at, [post_nms_count]), own)
 
 
 def _single(b: Builder, value: ir.Value) -> ir.Value:
@@ -349,100 +303,3 @@ def _large_enough(b: Builder, low: ir.Value, high: ir.Value, smallest: ir.Value,
 def _flat(b: Builder, low: ir.Value, high: ir.Value, images: Size, total: Size) -> ir.Value:
     """Returns corners as [images, boxes, 4]."""
     return _reshaped(b, b.op("Concat", low, high, axis=4), [images, total, 4])
-
-
-def _chosen(b: Builder, boxes: ir.Value, scores: ir.Value, candidates: ir.Value | None, limits: _Limits) -> _Chosen:
-    """Emits the best boxes of each image that no better one suppresses.
-
-    Args:
-        b: The builder.
-        boxes: Corners, [N, P, 4].
-        scores: [N, P].
-        candidates: Boxes that may suppress and be left, bool [N, P]; None for all.
-        limits: How many, and by which overlap.
-    """
-    size = size_of(b, boxes, 1)
-    if isinstance(size, int):
-        count: Size = min(size, limits.before)
-        looked: Size = min(size, limits.before + 1)
-    else:
-        count = b.op("Min", size, b.constant([limits.before]))
-        looked = b.op("Min", size, b.constant([limits.before + 1]))
-    best, looked_at = b.op("TopK", scores, joined(b, [looked]), outputs=2, axis=1)
-    order = b.op("Slice", looked_at, b.constant([0]), joined(b, [count]), b.constant([1]))
-    kept = _kept(b, boxes, candidates, order, limits)
-    with b.body() as slow:
-        sorted_ = partly_sorted(b, scores, b.op("Squeeze", joined(b, [count]), b.constant([0])))
-        as_there = slow.graph([sorted_, _kept(b, boxes, candidates, sorted_, limits)])
-    with b.body() as fast:
-        as_found = fast.graph([order, kept])
-    open_ = _open(b, best, kept, limits.after)
-    order, kept = b.op("If", open_, outputs=2, then_branch=as_there, else_branch=as_found)
-    b.typed(order, _I64, [None, None])
-    b.typed(kept, _BOOL, [None, None])
-    return _gathered(b, boxes, scores, order, kept)
-
-
-def _kept(b: Builder, boxes: ir.Value, candidates: ir.Value | None, order: ir.Value, limits: _Limits) -> ir.Value:
-    """Emits which of the boxes in an order are left."""
-    index = b.op("Unsqueeze", order, b.constant([2]))
-    sorted_ = b.typed(b.op("GatherND", boxes, index, batch_dims=1), _F32, [None, None, 4])
-    able = None if candidates is None else b.op("GatherElements", candidates, order, axis=1)
-    return unsuppressed(b, sorted_, able, limits.after, limits.overlap, limits.extra)
-
-
-def _open(b: Builder, best: ir.Value, kept: ir.Value, most: int) -> ir.Value:
-    """Tells whether the result may depend on the order of equal scores.
-
-    It does not where none are equal up to the last box that is left, if there are as many as may be.
-    """
-    first, last = b.constant([0]), b.constant([-1])
-    one, end = b.constant([1]), b.constant([np.iinfo(np.int64).max])
-    equal = b.op("Equal", b.op("Slice", best, first, last, one), b.op("Slice", best, one, end, one))
-    numbers = b.op("CumSum", b.op("Cast", kept, to=int(_I64)), b.constant(1))
-    # Up to the last box fewer than that have been left before it.
-    width = b.op("Shape", equal, start=1, end=2)
-    before = b.op("Sub", numbers, b.op("Cast", kept, to=int(_I64)))
-    reached = b.op("Slice", b.op("Less", before, b.constant(most)), first, width, one)
-    ties = b.op("Cast", b.op("And", equal, reached), to=int(_F32))
-    return b.op("Greater", b.op("ReduceSum", ties, keepdims=0), b.constant(0, np.float32))
-
-
-def _gathered(b: Builder, boxes: ir.Value, scores: ir.Value, order: ir.Value, kept: ir.Value) -> _Chosen:
-    marks = b.op("Cast", kept, to=int(_I64))
-    rows = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
-    image = b.op("Squeeze", b.op("Slice", rows, b.constant([0]), b.constant([1]), b.constant([1])), b.constant([1]))
-    index = b.op("GatherND", order, rows)
-    pairs = b.op("Concat", b.op("Unsqueeze", image, b.constant([1])), b.op("Unsqueeze", index, b.constant([1])), axis=1)
-    running = b.op("GatherND", b.op("CumSum", marks, b.constant(1)), rows)
-    return _Chosen(
-        image,
-        b.op("Sub", running, b.constant(1)),
-        b.op("GatherND", boxes, pairs),
-        b.op("GatherND", scores, pairs),
-        b.typed(b.op("ReduceSum", marks, b.constant([1]), keepdims=0), _I64, [None]),
-    )
-
-
-def _places(b: Builder, chosen: _Chosen, each: int) -> ir.Value:
-    """Returns the rows of the boxes where each image has as many rows, [R, 1]."""
-    places = b.op("Add", b.op("Mul", chosen.image, b.constant(each)), chosen.place)
-    return b.op("Unsqueeze", places, b.constant([1]))
-
-
-def _filled(b: Builder, rows: ir.Value, places: ir.Value, sizes: list[Size]) -> ir.Value:
-    """Puts rows at their places and zeros elsewhere."""
-    nothing = b.op("Expand", _number(b, 0.0), joined(b, sizes))
-    known = [size if isinstance(size, int) else None for size in sizes]
-    return b.typed(b.op("ScatterND", nothing, places, rows), _F32, known)
-
-
-def _closed(b: Builder, rows: ir.Value, chosen: _Chosen, images: Size, each: int) -> ir.Value:
-    """Puts the rows of each image at their places, a row that begins with -1 behind them, and zeros behind that."""
-    filled = _filled(b, rows, _places(b, chosen, each), [calculate(b, "Mul", images, each), 5])
-    short = b.op("Less", chosen.numbers, b.constant(each))
-    ends = b.op("Add", b.op("Mul", counted(b, images), b.constant(each)), chosen.numbers)
-    behind = b.op("Unsqueeze", b.op("Compress", ends, short, axis=0), b.constant([1]))
-    mark = b.constant(np.array([[-1, 0, 0, 0, 0]], np.float32))
-    marks = b.op("Expand", mark, b.op("Concat", b.op("Shape", behind, start=0, end=1), b.constant([1]), axis=0))
-    return b.typed(b.op("ScatterND", filled, behind, marks), _F32, filled.shape)
