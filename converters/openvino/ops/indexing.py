@@ -51,6 +51,7 @@ def _gather(
         raise ShapeError("axis", axis.shape, "it must be one number.")
     if data.shape is not None:
         axes = normalized(axes, len(data.shape), "axis")
+    counts_back = counts_back or _is_made_positive(b, data, indices, axes[0])
     if not counts_back and b.array(indices) is None and indices.dtype in SIGNED:
         return _not_counted_back(b, data, indices, axes[0], batch_dims)
     outside = _outside(b, data, indices, axes[0], counts_back)
@@ -68,6 +69,16 @@ def _gather(
     mask = b.constant(outside.reshape(sizes))
     zero = scalar(b, 0, data)
     return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
+
+
+def _is_made_positive(b: Builder, data: ir.Value, indices: ir.Value, axis: int) -> bool:
+    """Tells whether OpenVINO's CPU plugin counts an index from the end in the versions that do not.
+
+    It does so with one constant along the first axis, if its size is known.
+    """
+    known = b.array(indices)
+    first = axis == 0 and data.shape is not None and isinstance(data.shape[0], int)
+    return first and known is not None and known.size == 1
 
 
 def _gather_along(

@@ -219,6 +219,16 @@ GATHER += [
         lambda x: opset8.gather(x, ints(0, 7, -1, -9).reshape(2, 2), np.array(2), 1),
         [[numbers(2, n, 3, 2)] for n in (2, 4)],
     ),
+    *(
+        Row(
+            f"{op.__module__} gather by one constant {index.tolist()}, whose axis may be dynamic",
+            lambda x, op=op, index=index: op(x, index, np.array(0)),
+            [[numbers(n, 3)] for n in (4, 5)],
+        )
+        for op in (opset1.gather, opset7.gather, opset8.gather)
+        for index in (np.array(-1), np.array([-2]), np.array(-5))
+        if op is not opset8.gather or index > -4
+    ),
     Row(
         "gather-1 of negative constants along a dynamic axis",
         lambda x: opset1.gather(x, ints(0, -1), np.array(0)),
