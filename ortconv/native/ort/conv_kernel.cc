@@ -4,6 +4,7 @@
 
 #include "ops/convolution.h"
 #include "ops/parallel.h"
+#include "ops/pool_size.h"
 #include "ort/attributes.h"
 #include "ort/boundary.h"
 #include "ort/inputs.h"
@@ -20,6 +21,8 @@ class ConvKernel : public Kernel {
  private:
   DataType dtype_;
   ConvAttributes attributes_;
+
+  mutable PoolSize pool_size_;
 
   // For constant weights.
   ConvProblem weight_problem_;
@@ -61,7 +64,8 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   const Convolution& convolution = convolution_ ? *convolution_ : *for_this_run;
 
   SessionThreads threads(api(), context);
-  const Parallel parallel = is_small(direction_of(attributes_.op), problem) ? serial() : threads.parallel();
+  Parallel parallel = is_small(direction_of(attributes_.op), problem) ? serial() : threads.parallel();
+  parallel.threads = pool_size_.threads(parallel);
   const Scratch scratch(api(), context, y, convolution.scratch_bytes(problem, w, parallel.threads));
   convolution.run(problem, data_of(api(), in.x), w, in.b != nullptr ? data_of(api(), in.b) : nullptr, data_of(api(), y),
                   scratch.data(), parallel);

@@ -54,7 +54,7 @@ Scratch::~Scratch() {
 }
 
 Parallel SessionThreads::parallel() {
-  // The pool does not tell its size. Too high a number only cuts the work finer.
+  // The pool does not tell its size.
   static const int threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 256);
 
   Parallel parallel;

@@ -1,0 +1,26 @@
+// How many threads a run is worth cutting up for.
+#pragma once
+
+#include <atomic>
+
+#include "ops/problem.h"
+
+namespace ortconv {
+
+// What is known of a pool that does not tell its size. Work for more threads than there are is cut finer than it need
+// be, and parts of it are done again and again; so whether there is more than one is found out, by two tasks of which
+// the first waits for the second. Concurrent runs may share it.
+class PoolSize {
+ public:
+  // pool.threads, or 1 where tasks of the pool did not meet. The first runs ask, and later ones now and then.
+  int threads(const Parallel& pool);
+
+ private:
+  static constexpr int kQuestions = 3;  // before it is believed that there is one thread: a busy one may be late
+  static constexpr int kPeriod = 1024;  // runs after which one more is asked
+
+  std::atomic<bool> several_{false};
+  std::atomic<int> runs_{0};  // so far, but starts again at kQuestions
+};
+
+}  // namespace ortconv
