@@ -25,6 +25,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/scatter.cc
   kernels/conv_transpose/columns.cc
   kernels/conv_transpose/depthwise.cc
+  kernels/conv_transpose/depthwise_layout.cc
   kernels/conv_transpose/driver.cc
   kernels/winograd/filter.cc
   kernels/winograd/choice.cc

@@ -4,135 +4,20 @@
 #include <type_traits>
 
 #include "kernels/conv_transpose/cells.h"
-#include "kernels/conv_transpose/geometry.h"
+#include "kernels/conv_transpose/depthwise_layout.h"
 
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kCopyBytes = 24 << 10;   // copy of rows of src, meant to stay in L1
-constexpr int64_t kMostVectors = 256;      // of a row of dst in one block
 constexpr int64_t kMostWeights = 1 << 15;  // laid out for the kernel, of one channel
 constexpr int64_t kMostRowTaps = 1 << 12;  // rows of src by rows of dst of one position
 constexpr int64_t kMostChannels = 4;       // of dst per group: with more, a GEMM shares what it loads among them
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
-int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
-
-// At position j of an axis class r writes dst[j * classes + r - base] and reads src[j * step - shift] for its taps.
-struct Axis {
-  int64_t ker, classes, step, base;
-  int64_t first, positions;
-  int64_t inner_begin, inner_end;  // the positions that need nothing outside src and write nothing outside dst
-  int64_t spread;                  // largest shift less the smallest
-  int64_t least_shift;
-  int64_t block, num_blocks;
-  int64_t stride, dilation, pad;
-
-  Axis() = default;
-  Axis(Op op, const ConvProblem& p, int a)
-      : ker(p.ker[a]), stride(p.stride[a]), dilation(p.dilation[a]), pad(p.pad[a]) {
-    if (op == Op::kConv) {
-      classes = 1, step = stride, base = 0, first = 0, positions = p.dst_size[a];
-    } else {
-      classes = stride, step = 1, base = pad, first = pad / stride;
-      positions = (p.dst_size[a] - 1 + pad) / stride - first + 1;
-    }
-    const int64_t one = shift_of(op, 0), other = shift_of(op, ker - 1);
-    least_shift = std::min(one, other);
-    spread = std::max(one, other) - least_shift;
-    inner_begin = std::max(ceil_div(least_shift + spread, step), ceil_div(base, classes));
-    inner_end = std::min(ceil_div(p.src_size[a] + least_shift, step), floor_div(p.dst_size[a] + base, classes));
-  }
-
-  int64_t shift_of(Op op, int64_t k) const { return op == Op::kConv ? pad - k * dilation : k * dilation / stride; }
-  int64_t class_of(Op op, int64_t k) const { return op == Op::kConv ? 0 : k * dilation % stride; }
-  // Shifts that taps may have; of a convolution with a dilation most of those in between have none.
-  int64_t num_shifts(Op op) const { return op == Op::kConv || stride == 1 ? ker : std::min(ker, spread + 1); }
-};
-
-struct Layout {
-  int last;
-  Axis axis[kMaxSpatial];
-  int64_t lanes, patterns, vectors, period;  // of a row of dst; src elements from one use of a pattern to the next
-  bool plain;
-  int64_t block_vectors, num_row_blocks, num_blocks;
-  int64_t outer_taps, row_taps, most_rows, most_steps;
-  int64_t copy_rows, pitch;
-  int64_t num_items, num_slices;
-  Store store;
-  // Byte offsets into the scratch, which holds a slice per thread: tables, weights, the copy of src, rows of sums.
-  size_t slice_rows, slice_weight_rows, slice_taps, slice_shifts, slice_offsets, slice_index, slice_weights,
-      slice_tap_row, slice_copy, slice_lines, slice_size;
-
-  Layout(const Plan& plan, const ConvProblem& p, int threads);
-};
-
-// Rows of dst of one position, all axes before the last.
-int64_t rows_of(const Layout& layout) {
-  int64_t rows = 1;
-  for (int a = 0; a < layout.last; ++a) rows *= layout.axis[a].classes;
-  return rows;
-}
-
-Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) : last(plan.ndims - 1) {
-  const auto cell = plan.cell_bytes;
-  lanes = cell == sizeof(double) ? plan.depthwise->lanes_f64 : plan.depthwise->lanes_f32;
-  for (int a = 0; a <= last; ++a) axis[a] = Axis(plan.op, p, a);
-  const Axis& x = axis[last];
-  plain = x.classes == 1;
-  patterns = x.classes / gcd(lanes, x.classes);
-  period = lanes * patterns / x.classes;
-  vectors = ceil_div(p.dst_size[last], lanes);
-  most_steps = x.num_shifts(plan.op);
-  outer_taps = 1, most_rows = 1;
-  for (int a = 0; a < last; ++a) {
-    outer_taps *= axis[a].ker;
-    most_rows *= axis[a].num_shifts(plan.op);
-  }
-  row_taps = most_rows * rows_of(*this);
-
-  // Blocks of positions whose src, with what is around it, is near.
-  block_vectors = std::min(vectors, ceil_div(kMostVectors, patterns) * patterns);
-  num_row_blocks = ceil_div(vectors, block_vectors);
-  pitch = ceil_div(block_vectors, patterns) * period + x.spread + 2 * lanes + 1;
-  copy_rows = 1;
-  for (int a = 0; a < last; ++a) copy_rows *= axis[a].spread + 1;
-  num_blocks = num_row_blocks;
-  bool fits = true;
-  for (int a = last - 1; a >= 0; --a) {
-    Axis& outer = axis[a];
-    const int64_t other_rows = copy_rows / (outer.spread + 1);
-    const int64_t room = kCopyBytes / static_cast<int64_t>(cell) / (other_rows * pitch) - outer.spread - 1;
-    outer.block = fits ? std::clamp<int64_t>(room / outer.step + 1, 1, outer.positions) : 1;
-    outer.num_blocks = ceil_div(outer.positions, outer.block);
-    outer.block = ceil_div(outer.positions, outer.num_blocks);
-    fits = fits && outer.num_blocks == 1;
-    copy_rows = other_rows * ((outer.block - 1) * outer.step + outer.spread + 1);
-    num_blocks *= outer.num_blocks;
-  }
-  num_items = p.mb * p.oc * num_blocks;
-  num_slices = std::min<int64_t>(std::max(threads, 1), num_items);
-  store = store_of(plan, p);
-
-  slice_rows = 0;
-  slice_weight_rows = slice_rows + align64(most_rows * sizeof(void*));
-  slice_taps = slice_weight_rows + align64(most_rows * sizeof(void*));
-  slice_shifts = slice_taps + align64(row_taps * sizeof(void*));
-  slice_offsets = slice_shifts + align64(most_rows * std::max(last, 1) * sizeof(int64_t));
-  slice_index = slice_offsets + align64(most_steps * patterns * sizeof(int64_t));
-  slice_weights = slice_index + 2 * align64(most_steps * patterns * lanes * sizeof(int32_t));
-  slice_tap_row = slice_weights + align64(outer_taps * most_steps * patterns * lanes * cell);
-  slice_copy = slice_tap_row + align64((x.ker + 1) * cell);
-  slice_lines = slice_copy + align64((copy_rows * pitch + kCopyOverrun) * cell);
-  slice_size = slice_lines + kMaxDepthwiseRows * align64(block_vectors * lanes * cell);
-}
 
 template <class T>
 struct Run {
   const Plan& plan;
   const ConvProblem& problem;
-  const Layout layout;
+  const DepthwiseLayout layout;
   const T* src;
   const T* wei;
   const T* bias;
@@ -179,11 +64,11 @@ class Worker {
  private:
   using Cell = Sum<T>;
 
-  const Axis& x_axis() const { return layout_.axis[layout_.last]; }
+  const DepthwiseAxis& x_axis() const { return layout_.axis[layout_.last]; }
 
   // The steps of a row kernel: the shifts of the last axis, and which lanes have a tap there.
   void list_steps() {
-    const Axis& x = x_axis();
+    const DepthwiseAxis& x = x_axis();
     const int64_t lanes = layout_.lanes, patterns = layout_.patterns;
     num_steps_ = 0;
     for (int64_t k = 0; k < x.ker; ++k) {
@@ -218,7 +103,7 @@ class Worker {
     for (int64_t tap = 0; tap < layout_.outer_taps; ++tap) {
       int64_t shift[kMaxSpatial], row = 0, scale = 1;
       for (int64_t a = last - 1, rest = tap; a >= 0; --a) {
-        const Axis& axis = layout_.axis[a];
+        const DepthwiseAxis& axis = layout_.axis[a];
         const int64_t k = rest % axis.ker;
         rest /= axis.ker;
         shift[a] = axis.shift_of(plan_.op, k);
@@ -287,7 +172,7 @@ class Worker {
     int64_t copy_stride[kMaxSpatial], copied = 1;
     block /= layout_.num_row_blocks;
     for (int a = last - 1; a >= 0; --a) {
-      const Axis& axis = layout_.axis[a];
+      const DepthwiseAxis& axis = layout_.axis[a];
       begin[a] = axis.first + block % axis.num_blocks * axis.block;
       end[a] = std::min(begin[a] + axis.block, axis.first + axis.positions);
       block /= axis.num_blocks;
@@ -348,7 +233,7 @@ class Worker {
   Span span_at(const int64_t* at, const int64_t* end, int64_t src_rows) const {
     const int outer = layout_.last - 1;
     if (outer < 0) return {1, 0, 0, src_rows};
-    const Axis& axis = layout_.axis[outer];
+    const DepthwiseAxis& axis = layout_.axis[outer];
     bool inner = is_sum_in_place();
     for (int a = 0; a <= outer; ++a) {
       inner = inner && layout_.axis[a].inner_begin <= at[a] && at[a] < layout_.axis[a].inner_end;
@@ -368,7 +253,7 @@ class Worker {
         to[i] = dst;
         bool inside = true;
         for (int64_t a = last - 1, rest = first + i; a >= 0; --a) {
-          const Axis& axis = layout_.axis[a];
+          const DepthwiseAxis& axis = layout_.axis[a];
           const int64_t y = at[a] * axis.classes + rest % axis.classes - axis.base;
           rest /= axis.classes;
           inside = inside && y >= 0 && y < p_.dst_size[a];
@@ -418,7 +303,7 @@ class Worker {
 
   const Plan& plan_;
   const ConvProblem& p_;
-  const Layout& layout_;
+  const DepthwiseLayout& layout_;
   const Run<T>& run_;
   const Cell** rows_;
   const Cell* const** weight_rows_;
@@ -443,14 +328,14 @@ bool prefers_depthwise(const Plan& plan, const ConvProblem& p) {
   for (int a = 0; a <= last; ++a) {
     if (p.dst_size[a] == 0 || p.src_size[a] == 0) return false;
   }
-  const Layout layout(plan, p, 1);
+  const DepthwiseLayout layout(plan, p, 1);
   if (!layout.plain && !plan.depthwise->picks_fast) return false;
   return p.mb > 0 && layout.row_taps <= kMostRowTaps &&
          layout.outer_taps * layout.most_steps * layout.patterns * layout.lanes <= kMostWeights;
 }
 
 size_t depthwise_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads) {
-  const Layout layout(plan, problem, threads);
+  const DepthwiseLayout layout(plan, problem, threads);
   return layout.slice_size * static_cast<size_t>(layout.num_slices);
 }
 
@@ -460,7 +345,7 @@ void run_depthwise(const Plan& plan, const ConvProblem& problem, const void* src
     using T = decltype(zero);
     Run<T> run{plan,
                problem,
-               Layout(plan, problem, parallel.threads),
+               DepthwiseLayout(plan, problem, parallel.threads),
                static_cast<const T*>(src),
                static_cast<const T*>(wei),
                static_cast<const T*>(bias),
@@ -470,7 +355,7 @@ void run_depthwise(const Plan& plan, const ConvProblem& problem, const void* src
         parallel.context, run.layout.num_slices,
         [](void* arg, int64_t i) {
           const Run<T>& r = *static_cast<const Run<T>*>(arg);
-          const Layout& layout = r.layout;
+          const DepthwiseLayout& layout = r.layout;
           Worker<T>(r, r.scratch + i * static_cast<int64_t>(layout.slice_size))
               .run_items(layout.num_items * i / layout.num_slices, layout.num_items * (i + 1) / layout.num_slices);
           if (layout.store == Store::kStream) r.plan.interleave->fence();

@@ -12,7 +12,6 @@ namespace ortconv::kernels::winograd {
 namespace {
 
 constexpr double kNearFloats = 1 << 18;  // weights of this size stay in L2
-constexpr double kFarFloats = 12 << 20;  // and beyond this they come from memory, and not in time
 
 // Nanoseconds of what Work counts, fitted to measurements of 36 shapes; only their ratios matter.
 constexpr double kProduct = 0.18, kSource = 1.6, kSplit = 12.8, kResult = 0.75, kStore = 3.5, kWeight = 0.96;

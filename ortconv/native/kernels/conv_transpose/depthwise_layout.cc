@@ -1,0 +1,91 @@
+#include "kernels/conv_transpose/depthwise_layout.h"
+
+#include <algorithm>
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kCopyBytes = 24 << 10;  // copy of rows of src, meant to stay in L1
+constexpr int64_t kMostVectors = 256;     // of a row of dst in one block
+
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
+
+}  // namespace
+
+DepthwiseAxis::DepthwiseAxis(Op op, const ConvProblem& p, int a)
+    : ker(p.ker[a]), stride(p.stride[a]), dilation(p.dilation[a]), pad(p.pad[a]) {
+  if (op == Op::kConv) {
+    classes = 1, step = stride, base = 0, first = 0, positions = p.dst_size[a];
+  } else {
+    classes = stride, step = 1, base = pad, first = pad / stride;
+    positions = (p.dst_size[a] - 1 + pad) / stride - first + 1;
+  }
+  const int64_t one = shift_of(op, 0), other = shift_of(op, ker - 1);
+  least_shift = std::min(one, other);
+  spread = std::max(one, other) - least_shift;
+  inner_begin = std::max(ceil_div(least_shift + spread, step), ceil_div(base, classes));
+  inner_end = std::min(ceil_div(p.src_size[a] + least_shift, step), floor_div(p.dst_size[a] + base, classes));
+}
+
+int64_t rows_of(const DepthwiseLayout& layout) {
+  int64_t rows = 1;
+  for (int a = 0; a < layout.last; ++a) rows *= layout.axis[a].classes;
+  return rows;
+}
+
+DepthwiseLayout::DepthwiseLayout(const Plan& plan, const ConvProblem& p, int threads) : last(plan.ndims - 1) {
+  const auto cell = plan.cell_bytes;
+  lanes = cell == sizeof(double) ? plan.depthwise->lanes_f64 : plan.depthwise->lanes_f32;
+  for (int a = 0; a <= last; ++a) axis[a] = DepthwiseAxis(plan.op, p, a);
+  const DepthwiseAxis& x = axis[last];
+  plain = x.classes == 1;
+  patterns = x.classes / gcd(lanes, x.classes);
+  period = lanes * patterns / x.classes;
+  vectors = ceil_div(p.dst_size[last], lanes);
+  most_steps = x.num_shifts(plan.op);
+  outer_taps = 1, most_rows = 1;
+  for (int a = 0; a < last; ++a) {
+    outer_taps *= axis[a].ker;
+    most_rows *= axis[a].num_shifts(plan.op);
+  }
+  row_taps = most_rows * rows_of(*this);
+
+  // Blocks of positions whose src, with what is around it, is near.
+  block_vectors = std::min(vectors, ceil_div(kMostVectors, patterns) * patterns);
+  num_row_blocks = ceil_div(vectors, block_vectors);
+  pitch = ceil_div(block_vectors, patterns) * period + x.spread + 2 * lanes + 1;
+  copy_rows = 1;
+  for (int a = 0; a < last; ++a) copy_rows *= axis[a].spread + 1;
+  num_blocks = num_row_blocks;
+  bool fits = true;
+  for (int a = last - 1; a >= 0; --a) {
+    DepthwiseAxis& outer = axis[a];
+    const int64_t other_rows = copy_rows / (outer.spread + 1);
+    const int64_t room = kCopyBytes / static_cast<int64_t>(cell) / (other_rows * pitch) - outer.spread - 1;
+    outer.block = fits ? std::clamp<int64_t>(room / outer.step + 1, 1, outer.positions) : 1;
+    outer.num_blocks = ceil_div(outer.positions, outer.block);
+    outer.block = ceil_div(outer.positions, outer.num_blocks);
+    fits = fits && outer.num_blocks == 1;
+    copy_rows = other_rows * ((outer.block - 1) * outer.step + outer.spread + 1);
+    num_blocks *= outer.num_blocks;
+  }
+  num_items = p.mb * p.oc * num_blocks;
+  num_slices = std::min<int64_t>(std::max(threads, 1), num_items);
+  store = store_of(plan, p);
+
+  slice_rows = 0;
+  slice_weight_rows = slice_rows + align64(most_rows * sizeof(void*));
+  slice_taps = slice_weight_rows + align64(most_rows * sizeof(void*));
+  slice_shifts = slice_taps + align64(row_taps * sizeof(void*));
+  slice_offsets = slice_shifts + align64(most_rows * std::max(last, 1) * sizeof(int64_t));
+  slice_index = slice_offsets + align64(most_steps * patterns * sizeof(int64_t));
+  slice_weights = slice_index + 2 * align64(most_steps * patterns * lanes * sizeof(int32_t));
+  slice_tap_row = slice_weights + align64(outer_taps * most_steps * patterns * lanes * cell);
+  slice_copy = slice_tap_row + align64((x.ker + 1) * cell);
+  slice_lines = slice_copy + align64((copy_rows * pitch + kCopyOverrun) * cell);
+  slice_size = slice_lines + kMaxDepthwiseRows * align64(block_vectors * lanes * cell);
+}
+
+}  // namespace ortconv::kernels
