@@ -326,7 +326,7 @@ std::vector<Case> benchmark_cases() {
 const Device kSoldDevices[] = {
     {75, 40, 64 << 10}, {80, 108, 163 << 10}, {90, 132, 227 << 10}, {100, 148, 227 << 10}, {120, 170, 99 << 10}};
 
-// tests/cuda/programs.txt has a line for every program that the benchmarks' shapes ask for, after the devices that do;
+// tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes ask for, after the devices that do;
 // the Python tests compile them with NVRTC. ORTCONV_CUDA_PROGRAMS=<file> writes it anew.
 TEST(programs_are_listed) {
   std::map<std::string, std::set<int>> programs;

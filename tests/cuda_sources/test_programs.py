@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cuda.nvrtc import compile_program, library
+from tests.cuda_sources.nvrtc import compile_program, library
 
 SMS = (75, 80, 90, 100, 120)
 # A kernel whose sums do not fit in registers is slow; what is kept aside before its loop does no harm.
