@@ -1,12 +1,8 @@
 // Plans carried out by the emulator against the definition of the ops; exact, see CaseMaker::values.
-#include "tests/test.h"
-
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <limits>
-#include <map>
 #include <new>
 #include <set>
 #include <string>
@@ -14,16 +10,10 @@
 
 #include "cuda/emulator/emulator.h"
 #include "cuda/gemm_plan.h"
-#include "cuda/plan.h"
-#include "tests/cases.h"
+#include "cuda/test_support.h"
 
 namespace ortconv::cuda {
 namespace {
-
-using test::Case;
-using test::CaseMaker;
-
-constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
 
 // Exactly `bytes`, aligned as the plan may expect, full of NaNs.
 class DeviceMemory {
@@ -42,16 +32,6 @@ class DeviceMemory {
 
 // Devices as they are sold, but for the number of multiprocessors, which is small where the emulator shall be quick.
 const Device kDevices[] = {{75, 2, 64 << 10}, {80, 3, 163 << 10}, {90, 2, 227 << 10}, {120, 1, 99 << 10}};
-
-void expect_within_limits(const Launch& launch, const Device& device, const std::string& what) {
-  uint64_t threads = 1;
-  for (uint32_t size : launch.block) threads *= size;
-  EXPECT(threads >= 1 && threads <= 1024, what, ": ", threads, " threads");
-  EXPECT(launch.shared_bytes <= device.shared_bytes, what, ": ", launch.shared_bytes, " bytes of shared memory");
-  EXPECT(launch.grid[0] >= 1 && launch.grid[0] <= 0x7fffffffu, what, ": grid ", launch.grid[0]);
-  for (int i : {1, 2}) EXPECT(launch.grid[i] >= 1 && launch.grid[i] <= 0xffff, what, ": grid ", launch.grid[i]);
-  EXPECT(launch.params.size() <= 4096, what, ": ", launch.params.size(), " bytes of parameters");
-}
 
 struct Setting {
   Device device;
@@ -161,9 +141,16 @@ Setting draw_setting(CaseMaker& maker) {
   return s;
 }
 
+constexpr int kCases = 200;
+
+// ORTCONV_CUDA_TEST_CASES asks for more, or for fewer.
+int wanted_cases() {
+  const char* const wanted = std::getenv("ORTCONV_CUDA_TEST_CASES");
+  return wanted != nullptr ? std::atoi(wanted) : kCases;
+}
+
 TEST(random_problems) {
-  const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
-  const int cases = more != nullptr ? std::atoi(more) : 200;
+  const int cases = wanted_cases();
   CaseMaker maker(7);
   int taken = 0;
   for (int i = 0; i < cases; ++i) {
@@ -179,7 +166,7 @@ TEST(random_problems) {
     check(maker, c, dtype, p, setting);
     ++taken;
   }
-  EXPECT(taken > cases / 2, "only ", taken, " cases were taken");
+  EXPECT(taken >= cases / 2, "only ", taken, " cases were taken");
 }
 
 // Every tiling of some problems with many phases, on the device with the least shared memory.
@@ -208,21 +195,9 @@ TEST(tilings) {
   }
 }
 
-// Memory order [mb, x..., c] for X and Y.
-void make_channels_last(Case* c) {
-  const int ndims = c->attributes.ndims();
-  for (auto* perm : {&c->attributes.x_perm, &c->attributes.y_perm}) {
-    *perm = {0, ndims + 1};
-    for (int axis = 0; axis < ndims; ++axis) perm->push_back(axis + 1);
-  }
-  const Shape x = c->x;
-  for (int axis = 0; axis < ndims + 2; ++axis) c->x[c->attributes.x_perm[axis]] = x[axis];
-}
-
 // Channels and positions for many tiles and steps, and for splits of the sum.
 TEST(wide_problems) {
-  const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
-  const int cases = more != nullptr ? std::atoi(more) / 2 : 70;
+  const int cases = wanted_cases() * 2 / 5;
   CaseMaker maker(11);
   for (int i = 0; i < cases; ++i) {
     const int ndims = static_cast<int>(maker.draw(1, 2));
@@ -256,8 +231,7 @@ TEST(wide_problems) {
 }
 
 TEST(depthwise_problems) {
-  const char* const more = std::getenv("ORTCONV_CUDA_TEST_CASES");
-  const int cases = more != nullptr ? std::atoi(more) / 4 : 50;
+  const int cases = wanted_cases() / 4;
   CaseMaker maker(13);
   for (int i = 0; i < cases; ++i) {
     const int ndims = static_cast<int>(maker.draw(1, 3));
@@ -290,80 +264,6 @@ TEST(depthwise_problems) {
     EXPECT(plan.launches.empty() || plan.launches[0].function == "depthwise", c.describe());
     check(maker, c, dtype, p, setting);
   }
-}
-
-// The shapes of the benchmarks as models have them.
-std::vector<Case> benchmark_cases() {
-  struct Row {
-    int64_t mb, g, ic, oc;
-    std::vector<int64_t> src, ker, stride, pad, output_padding, dilation;
-  };
-#define CASE(name, ...) Row{__VA_ARGS__},
-  const Row rows[] = {
-#include "kernels/conv_transpose/bench_shapes.inc"
-  };
-#undef CASE
-  std::vector<Case> cases;
-  for (const Row& row : rows) {
-    Case c;
-    c.attributes = test::attributes(ConvOp::kConvTranspose, static_cast<int>(row.src.size()));
-    c.attributes.group = row.g;
-    c.attributes.strides = row.stride;
-    c.attributes.dilations = row.dilation;
-    c.attributes.pads = row.pad;
-    c.attributes.pads.insert(c.attributes.pads.end(), row.pad.begin(), row.pad.end());
-    c.attributes.output_padding = row.output_padding;
-    c.x = {row.mb, row.ic};
-    c.x.insert(c.x.end(), row.src.begin(), row.src.end());
-    c.w = {row.ic, row.oc / row.g};
-    c.w.insert(c.w.end(), row.ker.begin(), row.ker.end());
-    cases.push_back(c);
-  }
-  return cases;
-}
-
-// T4, A100, H200, B200 and RTX 5090.
-const Device kSoldDevices[] = {
-    {75, 40, 64 << 10}, {80, 108, 163 << 10}, {90, 132, 227 << 10}, {100, 148, 227 << 10}, {120, 170, 99 << 10}};
-
-// tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes ask for, after the devices that do;
-// the Python tests compile them with NVRTC. ORTCONV_CUDA_PROGRAMS=<file> writes it anew.
-TEST(programs_are_listed) {
-  std::map<std::string, std::set<int>> programs;
-  for (Case c : benchmark_cases()) {
-    for (const bool channels_last : {false, true}) {
-      if (channels_last) make_channels_last(&c);
-      for (const Device& device : kSoldDevices) {
-        for (const DataType dtype : kTypes) {
-          for (const bool tf32 : {false, true}) {
-            const ConvProblem p = c.problem(dtype);
-            const Plan plan = plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias);
-            for (const Launch& launch : plan.launches) {
-              expect_within_limits(launch, device, c.describe());
-              std::string program = launch.program.source;
-              for (const std::string& option : launch.program.options) program += ' ' + option;
-              programs[program].insert(device.sm);
-            }
-          }
-        }
-      }
-    }
-  }
-  std::set<std::string> lines;
-  for (const auto& [program, sms] : programs) {
-    std::string line;
-    for (const int sm : sms) line += (line.empty() ? "" : ",") + std::to_string(sm);
-    lines.insert(line + ' ' + program);
-  }
-  if (const char* const path = std::getenv("ORTCONV_CUDA_PROGRAMS")) {
-    std::ofstream file(path);
-    for (const std::string& line : lines) file << line << '\n';
-  }
-  std::set<std::string> listed;
-  std::ifstream file(ORTCONV_CUDA_PROGRAMS_FILE);
-  for (std::string line; std::getline(file, line);) listed.insert(line);
-  for (const std::string& line : lines) EXPECT(listed.count(line) == 1, "not listed: ", line);
-  for (const std::string& line : listed) EXPECT(lines.count(line) == 1, "listed in vain: ", line);
 }
 
 template <class T>
@@ -412,50 +312,9 @@ TEST(infinities_stay_where_they_belong) {
   }
 }
 
-// Sizes at which something overflows, or would: plans keep within the limits of devices and take no long time.
-TEST(plans_of_large_problems_are_within_limits) {
-  struct Row {
-    Shape x, w;
-    int64_t group, stride, pad;
-  };
-  const int64_t big = int64_t{1} << 31;
-  const Row rows[] = {
-      {{1, 64, 4, big}, {64, 64, 1, 4}, 1, 2, 1},               // positions
-      {{70000, 8, 300, 300}, {8, 8, 2, 2}, 1, 2, 0},            // images
-      {{1, 1 << 20, 8, 8}, {1 << 20, 1, 3, 3}, 1 << 20, 2, 1},  // groups of one channel
-      {{1, 3 << 16, 8, 8}, {3 << 16, 3, 3, 3}, 1 << 16, 2, 1},  // groups of some
-      {{2, 1 << 16, 4, 4}, {1 << 16, 1 << 16, 2, 2}, 1, 2, 0},  // channels
-      {{1, 4, 2, 2}, {4, 4, 1, 1 << 20}, 1, 1, 0},              // taps
-      {{1, 4, 1000, 1000}, {4, 4, 1000, 1000}, 1, 1000, 0},     // strides
-      {{1, 4, 2, 1}, {4, 4, 2, 2}, 1, int64_t{1} << 40, 0},
-      {{1, 4, big, 3}, {4, 4, 2, 2}, 1, 1, 2000000000},
-      {{1, 1, big, 8}, {1, 1, 2, 2}, 1, 1, 0},
-      {{1, 2, big, 8}, {2, 1, 2, 2}, 2, 1, 0},
-  };
-  for (const Row& row : rows) {
-    for (Device device : kSoldDevices) {
-      for (const DataType dtype : kTypes) {
-        Case c;
-        c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
-        c.attributes.group = row.group;
-        c.attributes.strides = {row.stride, row.stride};
-        c.attributes.pads = {row.pad, 0, 0, 0};
-        c.x = row.x;
-        c.w = row.w;
-        const ConvProblem p = c.problem(dtype);
-        const Plan plan = plan_run(dtype, c.op(), p, device, {}, true, true);
-        EXPECT(!plan.launches.empty(), c.describe());
-        for (const Launch& launch : plan.launches) expect_within_limits(launch, device, c.describe());
-        for (const Launch& launch : plan_weights(dtype, c.op(), p, device, {}).launches) {
-          expect_within_limits(launch, device, c.describe());
-        }
-      }
-    }
-  }
-}
-
-// The tests above leave out no way of forming products.
+// The tests above leave out no way of forming products, unless they are cut short.
 TEST(every_tiling_was_tried) {
+  if (wanted_cases() < kCases) return;
   std::vector<std::string> facts = {"gather",
                                     "float_gemm -DTOTAL=1",
                                     "tensor_gemm -DTOTAL=1",

@@ -1,0 +1,131 @@
+// Plans for devices as they are sold, which need not be carried out: limits, and the list of programs.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda/test_support.h"
+
+namespace ortconv::cuda {
+namespace {
+
+// The shapes of the benchmarks as models have them.
+std::vector<Case> benchmark_cases() {
+  struct Row {
+    int64_t mb, g, ic, oc;
+    std::vector<int64_t> src, ker, stride, pad, output_padding, dilation;
+  };
+#define CASE(name, ...) Row{__VA_ARGS__},
+  const Row rows[] = {
+#include "kernels/conv_transpose/bench_shapes.inc"
+  };
+#undef CASE
+  std::vector<Case> cases;
+  for (const Row& row : rows) {
+    Case c;
+    c.attributes = test::attributes(ConvOp::kConvTranspose, static_cast<int>(row.src.size()));
+    c.attributes.group = row.g;
+    c.attributes.strides = row.stride;
+    c.attributes.dilations = row.dilation;
+    c.attributes.pads = row.pad;
+    c.attributes.pads.insert(c.attributes.pads.end(), row.pad.begin(), row.pad.end());
+    c.attributes.output_padding = row.output_padding;
+    c.x = {row.mb, row.ic};
+    c.x.insert(c.x.end(), row.src.begin(), row.src.end());
+    c.w = {row.ic, row.oc / row.g};
+    c.w.insert(c.w.end(), row.ker.begin(), row.ker.end());
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+// T4, A100, H200, B200 and RTX 5090.
+const Device kSoldDevices[] = {
+    {75, 40, 64 << 10}, {80, 108, 163 << 10}, {90, 132, 227 << 10}, {100, 148, 227 << 10}, {120, 170, 99 << 10}};
+
+// tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes ask for, after the devices
+// that do; the Python tests compile them with NVRTC. ORTCONV_CUDA_PROGRAMS=<file> writes it anew.
+TEST(programs_are_listed) {
+  std::map<std::string, std::set<int>> programs;
+  for (Case c : benchmark_cases()) {
+    for (const bool channels_last : {false, true}) {
+      if (channels_last) make_channels_last(&c);
+      for (const Device& device : kSoldDevices) {
+        for (const DataType dtype : kTypes) {
+          for (const bool tf32 : {false, true}) {
+            const ConvProblem p = c.problem(dtype);
+            const Plan plan = plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias);
+            for (const Launch& launch : plan.launches) {
+              expect_within_limits(launch, device, c.describe());
+              std::string program = launch.program.source;
+              for (const std::string& option : launch.program.options) program += ' ' + option;
+              programs[program].insert(device.sm);
+            }
+          }
+        }
+      }
+    }
+  }
+  std::set<std::string> lines;
+  for (const auto& [program, sms] : programs) {
+    std::string line;
+    for (const int sm : sms) line += (line.empty() ? "" : ",") + std::to_string(sm);
+    lines.insert(line + ' ' + program);
+  }
+  if (const char* const path = std::getenv("ORTCONV_CUDA_PROGRAMS")) {
+    std::ofstream file(path);
+    for (const std::string& line : lines) file << line << '\n';
+  }
+  std::set<std::string> listed;
+  std::ifstream file(ORTCONV_CUDA_PROGRAMS_FILE);
+  for (std::string line; std::getline(file, line);) listed.insert(line);
+  for (const std::string& line : lines) EXPECT(listed.count(line) == 1, "not listed: ", line);
+  for (const std::string& line : listed) EXPECT(lines.count(line) == 1, "listed in vain: ", line);
+}
+
+// Sizes at which something overflows, or would: plans keep within the limits of devices and take no long time.
+TEST(plans_of_large_problems_are_within_limits) {
+  struct Row {
+    Shape x, w;
+    int64_t group, stride, pad;
+  };
+  const int64_t big = int64_t{1} << 31;
+  const Row rows[] = {
+      {{1, 64, 4, big}, {64, 64, 1, 4}, 1, 2, 1},               // positions
+      {{70000, 8, 300, 300}, {8, 8, 2, 2}, 1, 2, 0},            // images
+      {{1, 1 << 20, 8, 8}, {1 << 20, 1, 3, 3}, 1 << 20, 2, 1},  // groups of one channel
+      {{1, 3 << 16, 8, 8}, {3 << 16, 3, 3, 3}, 1 << 16, 2, 1},  // groups of some
+      {{2, 1 << 16, 4, 4}, {1 << 16, 1 << 16, 2, 2}, 1, 2, 0},  // channels
+      {{1, 4, 2, 2}, {4, 4, 1, 1 << 20}, 1, 1, 0},              // taps
+      {{1, 4, 1000, 1000}, {4, 4, 1000, 1000}, 1, 1000, 0},     // strides
+      {{1, 4, 2, 1}, {4, 4, 2, 2}, 1, int64_t{1} << 40, 0},
+      {{1, 4, big, 3}, {4, 4, 2, 2}, 1, 1, 2000000000},
+      {{1, 1, big, 8}, {1, 1, 2, 2}, 1, 1, 0},
+      {{1, 2, big, 8}, {2, 1, 2, 2}, 2, 1, 0},
+  };
+  for (const Row& row : rows) {
+    for (Device device : kSoldDevices) {
+      for (const DataType dtype : kTypes) {
+        Case c;
+        c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+        c.attributes.group = row.group;
+        c.attributes.strides = {row.stride, row.stride};
+        c.attributes.pads = {row.pad, 0, 0, 0};
+        c.x = row.x;
+        c.w = row.w;
+        const ConvProblem p = c.problem(dtype);
+        const Plan plan = plan_run(dtype, c.op(), p, device, {}, true, true);
+        EXPECT(!plan.launches.empty(), c.describe());
+        for (const Launch& launch : plan.launches) expect_within_limits(launch, device, c.describe());
+        for (const Launch& launch : plan_weights(dtype, c.op(), p, device, {}).launches) {
+          expect_within_limits(launch, device, c.describe());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ortconv::cuda
