@@ -77,7 +77,7 @@ sanitize: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DORTCONV_BUILD_TESTS=ON -DORTCONV_SANITIZE=address,undefined
 	$(BIN)/cmake --build build/sanitize
-	cd build/sanitize && $(abspath $(BIN)/ctest) --output-on-failure
+	cd build/sanitize && $(abspath $(BIN)/ctest) --output-on-failure --parallel 2
 
 arm: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/arm -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
