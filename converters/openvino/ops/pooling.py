@@ -66,6 +66,11 @@ def max_pool_8(
     plan = plan_pooling(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
     if len(b.node.outputs) < 2:
         return (in_32_bits(b, lambda x: _maximum(b, x, plan), data),)
+    if auto_pad.startswith("same") and (data.shape is None or not data.shape.is_static()):
+        b.warn(
+            f"with indices and sizes known at run time, OpenVINO's CPU plugin puts no padding of {auto_pad} in front; "
+            "here it is where the page has it"
+        )
     own = dtype_of(data)
     # ONNX Runtime finds no place for the smallest integer of 8 bits.
     inner = ir.DataType.INT32 if own in (ir.DataType.INT64, ir.DataType.UINT64) else own

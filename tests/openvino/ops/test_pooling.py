@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset8, opset14, opset16
 
-from tests.openvino.live import Row, check_row, numbers
+from ortconv.api import conversion
+from tests.openvino.live import Row, check_row, numbers, run_onnx, run_openvino
 
 
 def max_pool(
@@ -226,3 +228,22 @@ ROWS += [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower"])
+def test_padding_that_the_plugin_forgets_is_there_and_told(auto_pad: str) -> None:
+    data = numbers(1, 2, 6, 7)
+
+    def model(shape: list[int]) -> openvino.Model:
+        x = opset1.parameter(shape, np.float32)
+        pooled = opset8.max_pool(x, [1, 1], [1, 1], [0, 0], [0, 0], [3, 3], "floor", auto_pad)
+        return openvino.Model(pooled.outputs(), [x])
+
+    static = model([1, 2, 6, 7])
+    dynamic = conversion(model([1, 2, -1, -1]))
+    assert not conversion(static).warnings
+    (warning,) = dynamic.warnings
+    assert f"no padding of {auto_pad} in front" in warning
+    expected = run_openvino(static, [[data]])[0]
+    for actual, wanted in zip(run_onnx(dynamic, [[data]])[0], expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
