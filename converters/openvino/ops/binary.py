@@ -75,7 +75,7 @@ def _saturating(onnx_op: str) -> Emit:
         weights = dequantized(b, x, y) if onnx_op == "Mul" else None
         if weights is not None:
             return weights
-        if not saturates(b, x.dtype):
+        if (onnx_op != "Mul" and _folded(b, x, y)) or not saturates(b, x.dtype):
             return apply(b, onnx_op, x, y, modular=True)
         wide = b.op(onnx_op, b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32))
         return saturated(b, wide, dtype_of(x))
@@ -184,10 +184,17 @@ def divide(
     auto_broadcast: AutoBroadcast = "numpy",
     auto_broadcast_auto_broadcast_axis: int = -1,
 ) -> ir.Value:
-    """Div; of integers by what is not a constant in float32, and truncated whatever m_pythondiv is."""
+    """Div; of integers by what is not a constant in float32, and truncated whatever m_pythondiv is.
+
+    Quotients of two constants are rounded down where m_pythondiv says so.
+    """
     x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     if x.dtype not in INTEGERS:
         return apply(b, "Div", x, y)
+    if x.dtype in SIGNED and m_pythondiv and _folded(b, x, y) and _divides(b, y, x):
+        return compute(
+            b, lambda x, y: b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y), x, y, kernels=("Div", "Mod", "Sub")
+        )
     if x.dtype in SIGNED and m_pythondiv:
         b.warn("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
     rounds = dtype_of(x).bitwidth == 8 and not all(
@@ -223,10 +230,20 @@ def select(
     return compute(b, lambda yes, no: b.op("Where", mask, yes, no), then, otherwise, kernels=("Where",), modular=True)
 
 
-def _divides(b: Builder, divisor: ir.Value) -> bool:
-    """Tells whether integers can be divided as such: by a constant without 0, or -1, which overflows."""
+def _folded(b: Builder, x: ir.Value, y: ir.Value) -> bool:
+    """Tells whether OpenVINO computes a result when it reads the model, and not in its CPU plugin.
+
+    Sums then wrap, and quotients are rounded down; products saturate all the same.
+    """
+    return b.array(x) is not None and b.array(y) is not None
+
+
+def _divides(b: Builder, divisor: ir.Value, dividend: ir.Value | None = None) -> bool:
+    """Tells whether integers can be divided as such: by a constant without 0, or -1, by which the lowest overflows."""
     known = b.array(divisor)
-    return known is not None and not np.isin(known, (0, -1)).any()
+    held = None if dividend is None else b.array(dividend)
+    overflows = held is None or bool((held == np.iinfo(held.dtype).min).any())
+    return known is not None and not np.isin(known, (0, -1) if overflows else (0,)).any()
 
 
 def _in_single(b: Builder, formula: Callable[[ir.Value, ir.Value], ir.Value], x: ir.Value, y: ir.Value) -> ir.Value:

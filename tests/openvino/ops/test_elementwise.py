@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import openvino
 import pytest
@@ -268,3 +271,11 @@ def test_squared_difference_of_8_bits_saturates(dtype: str) -> None:
 def test_differences_are_warned_about(name: str, dtype: str, text: str) -> None:
     (warning,) = conversion(model_of(getattr(opset1, name), [_wide(dtype)])).warnings
     assert text in warning
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("op", [opset1.divide, opset1.add, opset1.subtract, opset1.multiply])
+def test_of_two_constants_is_what_openvino_folds(op: Callable[..., Any], dtype: type) -> None:
+    left = np.array([-7, -100, 7, 100, 0, 127], dtype)
+    right = np.array([2, 100, -2, -1, 5, 127], dtype)
+    check_row(Row("constants", lambda x: opset1.concat([op(left, right), x], 0), [[np.array([1], dtype)]]))
