@@ -2,16 +2,11 @@
 
 #include <arm_neon.h>
 
-#include <algorithm>
-
 #include "kernels/transpose/transpose.h"
+#include "kernels/transpose/whole_tiles.h"
 #include "kernels/vector_neon.h"
 
 namespace ortconv::kernels {
-
-template <class T>
-void transpose_generic(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t cols, const Sum<T>* bias, T* dst,
-                       int64_t dst_stride);
 
 namespace {
 
@@ -42,19 +37,8 @@ void tile(const float* src, int64_t src_stride, const float* bias, T* dst, int64
 template <class T>
 void transpose_neon(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t cols, const Sum<T>* bias, T* dst,
                     int64_t dst_stride) {
-  const int64_t whole_cols = cols / kLanes * kLanes;
-  for (int64_t i = 0; i < rows; i += kLanes) {
-    const int64_t count = std::min(kLanes, rows - i);
-    const Sum<T>* in = src + i * src_stride;
-    const Sum<T>* add = bias == nullptr ? nullptr : bias + i;
-    int64_t j = 0;
-    if constexpr (!std::is_same_v<T, double>) {
-      for (; count == kLanes && j < whole_cols; j += kLanes) {
-        tile(in + j, src_stride, add, dst + j * dst_stride + i, dst_stride);
-      }
-    }
-    transpose_generic(in + j, src_stride, count, cols - j, add, dst + j * dst_stride + i, dst_stride);
-  }
+  transpose_by_tiles<kLanes>(src, src_stride, rows, cols, bias, dst, dst_stride,
+                             [](auto... tile_args) { tile(tile_args...); });
 }
 
 #define INSTANTIATE(T) \

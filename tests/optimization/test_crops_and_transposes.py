@@ -1,0 +1,116 @@
+"""Crops, padding and transposes around a node: which fold in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.optimization.models import CT, assert_same, op_types, parsed, rand
+
+
+def after(node: str, *, conv: str = "strides = [2, 2]", x: str = "N,2,H,W", **tensors: Any) -> onnx.ModelProto:
+    return parsed(
+        f"g (float[{x}] x) => (float[A,B,C,D] y) {{ c = ConvTranspose <{conv}> (x, w)\n{node} }}",
+        w=rand(2, 3, 3, 3),
+        **tensors,
+    )
+
+
+FEED = {"x": rand(2, 2, 3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("node", "conv", "x", "tensors"),
+    [
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", "N,2,H,W", {"s": [1, 1], "e": [-1, -2], "a": [2, 3]}),
+        ("y = Slice (c, s, e, a, o)", "strides = [2, 2]", "N,2,H,W", {"s": [1], "e": [1 << 40], "a": [-1], "o": [1]}),
+        ("y = Slice (c, s, e)", "strides = [2, 2]", "N,2,3,4", {"s": [0, 0, 1, -6], "e": [1 << 62, 1 << 62, 5, -1]}),
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", "N,2,3,W", {"s": [0], "e": [6], "a": [2]}),
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", "N,2,3,W", {"s": [2], "e": [99], "a": [2]}),
+        ("y = Pad (c, p)", "strides = [2, 2]", "N,2,H,W", {"p": [0, 0, 0, 0, 0, 0, 2, 5]}),
+        ("y = Pad (c, p, , a)", "strides = [2, 2]", "N,2,H,W", {"p": [0, 3], "a": [-1]}),
+        ("y = Pad (c, p, v)", "strides = [2, 2]", "N,2,H,W", {"p": [0] * 7 + [1], "v": np.zeros((), np.float32)}),
+        ("y = Pad (c, p)", "strides = [2, 2]", "N,2,H,W", {"p": [0, 0, -1, 0, 0, 0, -1, 2]}),
+        (
+            "y = Pad (c, p)",
+            "strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]",
+            "N,2,H,W",
+            {"p": [0, 0, 0, 0, 0, 0, 1, 1]},
+        ),
+    ],
+)
+def test_crops_and_end_padding_fold(node: str, conv: str, x: str, tensors: dict[str, Any]) -> None:
+    done = assert_same(after(node, conv=conv, x=x, **tensors), FEED, ops=[CT])
+    assert len(done.outcomes[0].folded) == 1
+    assert [entry.name for entry in done.to_proto().graph.initializer] == ["w"]
+
+
+ZERO_END = {"p": [0, 0, 0, 0, 0, 0, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("node", "conv", "tensors", "kept"),
+    [
+        ("y = Slice (c, s, e, a, o)", "strides = [2, 2]", {"s": [0], "e": [9], "a": [2], "o": [2]}, "steps are [2]"),
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", {"s": [0], "e": [4], "a": [2]}, "ends at 4"),
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", {"s": [-3], "e": [9], "a": [2]}, "start -3"),
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", {"s": [0], "e": [1], "a": [1]}, "batch or channels"),
+        (
+            "y = Slice (c, s, e, a)",
+            "strides = [2, 2]",
+            {"s": [2], "e": [-2], "a": [2]},
+            "more than a small input gives",
+        ),
+        (
+            "y = Slice (c, s, e, a)",
+            "strides = [2, 2], output_shape = [7, 9]",
+            {"s": [1], "e": [-1], "a": [2]},
+            "an output_shape",
+        ),
+        ("y = Pad (c, p)", "strides = [2, 2], pads = [1, 1, 1, 1]", ZERO_END, "that pads took off"),
+        ("y = Pad (c, p)", "strides = [2, 2], output_shape = [7, 9]", ZERO_END, "an output_shape"),
+        ("y = Pad (c, p)", "strides = [2, 2]", {"p": [0, 0, 1, 0, 0, 0, 0, 0]}, "in front"),
+        ("y = Pad (c, p)", "strides = [2, 2]", {"p": [0, 0, 0, 0, 1, 0, 0, 0]}, "batch or channels"),
+        ('y = Pad <mode = "edge"> (c, p)', "strides = [2, 2]", ZERO_END, "mode is edge"),
+        ("y = Pad (c, p, v)", "strides = [2, 2]", {**ZERO_END, "v": np.ones((), np.float32)}, "not a constant zero"),
+        ("q = Shape (c)\ny = Slice (c, s, q)", "strides = [2, 2]", {"s": [0, 0, 1, 1]}, "2 uses"),
+        ("q = Shape (x)\ny = Slice (c, s, q)", "strides = [2, 2]", {"s": [0, 0, 1, 1]}, "not a constant"),
+    ],
+)
+def test_what_is_not_exact_stays(node: str, conv: str, tensors: dict[str, Any], kept: str) -> None:
+    done = assert_same(after(node, conv=conv, **tensors), FEED)
+    (outcome,) = done.outcomes
+    assert outcome.becomes
+    assert outcome.folded == ()
+    assert kept in outcome.kept[0]
+    assert outcome.kept[0].startswith(("Slice y: ", "Pad y: "))
+    assert op_types(done.to_proto().graph)[-1] in ("Slice", "Pad")
+
+
+def test_pad_behind_a_bias_stays_and_before_it_folds() -> None:
+    text = "g (float[N,2,L] x) => (float[N,3,P] y) { c = ConvTranspose (x, w)\n"
+    tensors = {"w": rand(2, 3, 3), "a": rand(3, 1), "p": [0, 0, 0, 0, 0, 2]}
+    done = assert_same(
+        parsed(text + "d = Add (c, a)\ny = Pad (d, p) }", **tensors), {"x": rand(2, 2, 3)}, ops=[CT, "Pad"]
+    )
+    assert "has the bias there" in done.outcomes[0].kept[0]
+    assert_same(parsed(text + "d = Pad (c, p)\ny = Add (d, a) }", **tensors), {"x": rand(2, 2, 3)}, ops=[CT])
+
+
+@pytest.mark.parametrize("perm", [[0, 3, 1, 2], [3, 2, 1, 0], [1, 0, 2, 3], [2, 3, 1, 0]])
+def test_transposes_of_any_kind_fold(perm: list[int]) -> None:
+    shape = [0] * 4
+    for axis, size in zip(perm, (2, 2, 3, 4), strict=True):
+        shape[axis] = size
+    declared = ",".join("NABC"[axis] for axis in range(4))
+    model = parsed(
+        f"g (float[{declared}] x) => (float[P,Q,R,S] y) {{ t = Transpose <perm = {perm}> (x)\n"
+        "v = Transpose <perm = [3, 2, 1, 0]> (w)\nc = ConvTranspose <strides = [2, 1]> (t, v)\ny = Transpose (c) }",
+        w=rand(3, 2, 3, 2),
+    )
+    done = assert_same(model, {"x": rand(*shape)}, ops=[CT])
+    assert len(done.outcomes[0].folded) == 3
+    assert done.outcomes[0].name == "c"
