@@ -37,6 +37,9 @@ def pad(
         for label, sizes in (("pads_begin", begin), ("pads_end", end)):
             if data.shape is not None and len(sizes) != len(data.shape):
                 raise ShapeError(label, [len(sizes)], f"data has {len(data.shape)} axes.")
+        static = data.shape is not None and data.shape.is_static()
+        if pad_mode == "constant" and pad_value is not None and b.array(pad_value) is None and static:
+            b.warn("the page's pad_value of the run is followed; OpenVINO's CPU plugin pads data of a known shape by 0")
         return _crop(b, _grow(b, data, begin, end, pad_value, pad_mode), begin, end)
     if pad_mode == "symmetric":
         return _mirrored(b, data, int64_vector(b, pads_begin), int64_vector(b, pads_end))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
@@ -33,6 +35,7 @@ def fake_quantize(
     require(data, "data", FLOATS)
     if levels < 2:
         raise UnsupportedAttributeError("levels", levels, "an integer of at least 2")
+    _warn_of_ranges(b, data, (input_low, input_high, output_low, output_high))
     bounds = [
         aligned(b, data, bound, auto_broadcast, auto_broadcast_auto_broadcast_axis)[1]
         for bound in (input_low, input_high, output_low, output_high)
@@ -48,6 +51,18 @@ def fake_quantize(
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
     return compute(b, formula, data, *bounds, kernels=_KERNELS)
+
+
+def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:
+    """Warns of input ranges that OpenVINO's CPU plugin does not quantize as the page has it."""
+    low, high, first, last = (b.array(bound) for bound in bounds)
+    if low is None or high is None or first is None or last is None:
+        return
+    # Of vectors, the plugin computes the page's formula.
+    if (low > high).any() and (data.shape is None or len(data.shape) != 1):
+        b.warn("the page is followed where input_low > input_high; OpenVINO's CPU plugin gives one number for any data")
+    if (np.equal(low, high) & np.not_equal(first, last)).any():
+        b.warn("the page is followed where input_low = input_high; OpenVINO's CPU plugin may give NaN")
 
 
 @REGISTRY.lowering("FakeConvert", since=13)

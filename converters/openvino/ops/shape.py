@@ -11,7 +11,7 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.ops.running_axes import permuted
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ShapeError
+from ortconv.errors import ConversionError, ShapeError
 
 
 @REGISTRY.lowering("Reshape")
@@ -60,8 +60,15 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
 
 @REGISTRY.lowering("Unsqueeze")
 def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
-    """Unsqueeze."""
-    return with_axes(b, b.op("Unsqueeze", data, int64_vector(b, axes)), data, axes, 1)
+    """Unsqueeze; an axis that is named twice is inserted once."""
+    known = known_ints(b, axes)
+    if known is None or data.shape is None:
+        return with_axes(b, b.op("Unsqueeze", data, int64_vector(b, axes)), data, axes, 1)
+    distinct = tuple(dict.fromkeys(known))
+    rank = len(data.shape) + len(distinct)
+    if len(set(normalized(distinct, rank, "axes"))) < len(distinct):
+        raise ConversionError(f"input axes = {list(known)} has two names of one axis; allowed: one name each.")
+    return b.typed(b.op("Unsqueeze", data, b.constant(distinct)), data.dtype, [None] * rank)
 
 
 @REGISTRY.lowering("Transpose")

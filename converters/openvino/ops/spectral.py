@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
     rank = rank_of(data, "data")
     along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
     sizes = _sizes(b, signal_size, len(along))
+    _warn_of_zeros(b, data, along, sizes)
 
     def emit(x: ir.Value) -> ir.Value:
         for axis, size in zip(along, sizes, strict=True):
@@ -58,6 +60,8 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
     require(data, "data", FLOATS)
     along = normalized(constant_ints(b, axes, "axes"), _complex_rank(data), "axes")
     sizes = _sizes(b, signal_size, len(along))
+    needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else -1
+    _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
 
     def emit(x: ir.Value) -> ir.Value:
         for axis, size in zip(along[:-1], sizes, strict=False):
@@ -191,6 +195,16 @@ def _sizes(b: Builder, signal_size: ir.Value | None, count: int) -> list[Size]:
     if len(known) != count:
         raise ShapeError("signal_size", signal_size.shape, f"axes has {count} entries.")
     return list(known)
+
+
+def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
+    """Warns where the data of a real transform is known to be filled up with zeros."""
+    for axis, size in zip(axes, sizes, strict=True):
+        have = None if data.shape is None else data.shape[axis]
+        if isinstance(size, int) and isinstance(have, int) and size > have:
+            b.warn(
+                f"axis {axis} is filled up with zeros to {size}; OpenVINO's CPU plugin reads beyond the data instead"
+            )
 
 
 def _number(b: Builder, value: ir.Value) -> Size:

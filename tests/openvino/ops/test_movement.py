@@ -8,7 +8,7 @@ import pytest
 from openvino import opset1, opset3, opset4, opset7, opset8, opset12, opset13, opset15, opset16
 
 from ortconv.api import conversion
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
@@ -63,6 +63,7 @@ SHAPE = [
     Row("unsqueeze", lambda x: opset1.unsqueeze(x, ints(0, -1)), [[numbers(n, 3)] for n in (2, 4)]),
     Row("range up to a size", _range_to_a_size, [[numbers(2, n)] for n in (3, 4)]),
     Row("unsqueeze by a scalar axis", lambda x: opset1.unsqueeze(x, np.array(1)), [[numbers(2, 3)]]),
+    Row("unsqueeze by an axis named twice", lambda x: opset1.unsqueeze(x, ints(0, 0, -1)), [[numbers(2, 3)]]),
     Row("transpose", lambda x: opset1.transpose(x, ints(2, 0, 1)), [[numbers(2, n, 4)] for n in (3, 5)]),
     Row("transpose by an empty order", lambda x: opset1.transpose(x, np.zeros(0, I64)), [[numbers(2, 3, 4)]]),
     Row("shape_of-1", opset1.shape_of, [[numbers(2, n)] for n in (3, 4)]),
@@ -366,6 +367,8 @@ def test_pad_by_a_value_of_the_run() -> None:
     feed = [numbers(3), np.array(2.5, np.float32)]
     converted = conversion(model_of(lambda x, v: opset1.pad(x, ints(1), ints(2), "constant", v), [feed]))
     assert_close(run_onnx(converted, [feed])[0][0], np.pad(feed[0], (1, 2), constant_values=2.5), 0)
+    assert len(converted.warnings) == 1
+    assert "pad_value" in converted.warnings[0]
 
 
 def test_strided_slices_that_openvino_computes_wrongly() -> None:
@@ -425,6 +428,13 @@ REFUSALS = [
         ShapeError,
         {"input": "data"},
         shapes=[[-1, 3]],
+    ),
+    Refusal(
+        "unsqueeze by two names of an axis",
+        lambda x: opset1.unsqueeze(x, ints(-1, 3)),
+        [numbers(2, 3)],
+        ConversionError,
+        {"problem": "axes = [-1, 3]"},
     ),
     Refusal(
         "a range of integers from floats",

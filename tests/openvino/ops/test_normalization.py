@@ -232,6 +232,19 @@ def test_fake_quantize_with_equal_bounds() -> None:
     feed = [np.array([-1, 0.5, 0.50001, 3], F32)]
     converted = conversion(model_of(fake_quantize(2, 0.5, 0.5, -1, 1), [feed]))
     assert_close(run_onnx(converted, [feed])[0][0], np.array([-1, -1, 1, 1], F32), 0)
+    assert len(converted.warnings) == 1
+    assert "input_low = input_high" in converted.warnings[0]
+
+
+def test_fake_quantize_with_exchanged_bounds() -> None:
+    """The page has a formula for them; OpenVINO's CPU plugin makes one number of all data that is no vector."""
+    x = np.array([[-2, -1, -0.9, -0.2, 0.3, 0.9, 1, 1.1]], F32)
+    converted = conversion(model_of(fake_quantize(5, 1, -1, 0, 10), [[x]]))
+    expected = np.where(x <= -1, 0, np.where(x > 1, 10, np.round((x - 1) / -2 * 4) / 4 * 10))
+    assert_close(run_onnx(converted, [[x]])[0][0], expected.astype(F32), 0)
+    assert len(converted.warnings) == 1
+    assert "input_low > input_high" in converted.warnings[0]
+    check(model_of(fake_quantize(5, 1, -1, 0, 10), [[x[0]]]), [x[0]])
 
 
 def test_mvn_does_not_normalise_over_the_batch() -> None:

@@ -108,3 +108,5 @@ def test_real_transforms_longer_than_the_data() -> None:
     ):
         converted = conversion(model_of(lambda x, op=op, size=size: op(x, ints(1), ints(size)), [[data]]))
         assert_close(run_onnx(converted, [[data]])[0][0], expected.astype(np.float32), BOUND)
+        assert len(converted.warnings) == 1
+        assert "filled up with zeros" in converted.warnings[0]
