@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -12,39 +10,27 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.constants import constant_ints, normalized
+from ortconv.converters.openvino.ops.interpolation_target import Target, target_of
 from ortconv.converters.openvino.ops.padding import pad_zeros
 from ortconv.converters.openvino.ops.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
+from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, in_32_bits, require, rounded
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import UnsupportedAttributeError
 
 Mode = Literal["nearest", "linear", "linear_onnx", "cubic"]
 PillowMode = Literal["nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"]
 ShapeMode = Literal["sizes", "scales"]
 
 _PILLOW_COEFFICIENT = -0.5
-_LINEAR_AXES: dict[int, tuple[Ints, ...]] = {4: ((2, 3), (1, 2)), 5: ((2, 3, 4),)}
 _SMOOTHED_RANK = 5
 """The one at which OpenVINO's CPU plugin smooths what shrinks."""
-_CUBIC_AXES: dict[int, tuple[Ints, ...]] = {2: ((0, 1),), 4: ((2, 3),)}
-
-
-@dataclasses.dataclass(frozen=True)
-class _Target:
-    """What the result's sizes are.
-
-    Attributes:
-        axes: The axes that are interpolated.
-        value: One size or scale for each.
-        by_scales: Which of the two.
-        scales: The scale of each axis, None where it is not known.
-    """
-
-    axes: Ints
-    value: ir.Value
-    by_scales: bool
-    scales: tuple[float | None, ...]
+_KERNELS: dict[str, dict[int, tuple[Ints, ...]]] = {
+    "linear": {2: ((0, 1),), 3: ((0, 1, 2),), 4: ((2, 3), (1, 2)), 5: ((2, 3, 4),)},
+    "cubic": {2: ((0, 1),), 4: ((2, 3),)},
+}
+"""For each mode and rank, the axes that ONNX Runtime's Resize takes together."""
 
 
 @REGISTRY.lowering("Interpolate")
@@ -70,7 +56,7 @@ def interpolate(
     coordinates: Coordinates = "align_corners" if align_corners else "asymmetric"
     if mode == "linear" and not align_corners and (rank, set(axes)) != (4, {2, 3}):
         coordinates = "half_pixel"
-    target = _target(b, data, target_spatial_shape, normalized(axes, rank, "axes"), by_scales=False)
+    target = target_of(b, data, target_spatial_shape, normalized(axes, rank, "axes"), by_scales=False)
     return _interpolate(b, data, target, mode, coordinates, "simple", antialias, -0.75)
 
 
@@ -95,7 +81,7 @@ def interpolate_4(
     """Resize, after a Pad where there is padding."""
     by_scales = shape_calculation_mode == "scales"
     padded = _padded(b, data, pads_begin, pads_end)
-    target = _target(b, padded, scales if by_scales else sizes, _axes(b, data, axes), by_scales=by_scales)
+    target = target_of(b, padded, scales if by_scales else sizes, _axes(b, data, axes), by_scales=by_scales)
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
 
@@ -119,22 +105,20 @@ def interpolate_11(
     """Resize, after a Pad where there is padding."""
     padded = _padded(b, image, pads_begin, pads_end)
     by_scales = shape_calculation_mode == "scales"
-    target = _target(b, padded, scales_or_sizes, _axes(b, image, axes), by_scales=by_scales)
+    target = target_of(b, padded, scales_or_sizes, _axes(b, image, axes), by_scales=by_scales)
     if mode == "bilinear_pillow" or mode == "bicubic_pillow":
         require(image, "image", (*FLOATS, *INTEGERS))
         if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT:
             b.warn(f"OpenVINO's CPU plugin is followed: it takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
             cube_coeff = _PILLOW_COEFFICIENT
-        return _pillow(
-            b, padded, _pillow_target(b, padded, target), "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff
-        )
+        return _pillow(b, padded, target, "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff)
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
 
 def _interpolate(
     b: Builder,
     data: ir.Value,
-    target: _Target,
+    target: Target,
     mode: Mode,
     coordinates: Coordinates,
     nearest: Nearest,
@@ -146,79 +130,93 @@ def _interpolate(
     rank = rank_of(data, "data")
     # OpenVINO's CPU plugin does not round integers there.
     require(data, "data", FLOATS if mode != "linear_onnx" and rank == _SMOOTHED_RANK else (*FLOATS, *INTEGERS))
-    if mode == "linear" and antialias and not _all(target, lambda scale: scale >= 1):
+    if mode == "linear" and antialias and target.where(lambda scale: scale >= 1) != target.axes:
         if rank == _SMOOTHED_RANK:
             return _smoothed(b, data, target, coordinates)
         b.warn(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
     kind: Literal["linear", "cubic"] = "cubic" if mode == "cubic" else "linear"
-    moving = _moving(b, target)
-    # Batch and channels whose scale is not known are taken to stay: where they do not, ONNX Runtime says so.
-    axes = tuple(a for a, scale in zip(moving.axes, moving.scales, strict=True) if a > 1 or scale is not None)
-    if coordinates == "tf_half_pixel_for_nn" or not _has_kernel(kind, rank, axes):
+    moving = target.moving(b)
+    inner = _resized_together(kind, rank, moving)
+    outer = [axis for axis in moving.axes if axis not in (inner or ())]
+    if inner is None or coordinates == "tf_half_pixel_for_nn" or (outer and data.dtype in INTEGERS):
         b.note("one axis at a time: ONNX Runtime's Resize lacks it")
-        return resample(b, data, _axes_of(b, moving), kind, coordinates, cube_coeff)
+        return resample(b, data, moving.entries(b), kind, coordinates, cube_coeff)
+    if outer:
+        b.note(f"axes {outer} by themselves, unless they stay: ONNX Runtime's Resize lacks them")
+        data = _unless_they_stay(
+            b, data, moving.along(b, outer), lambda x, axes: resample(b, x, axes, kind, coordinates, cube_coeff)
+        )
     attributes = {"cubic_coeff_a": cube_coeff} if kind == "cubic" else {}
-    return _resize(b, data, target, kind, coordinates, **attributes)
+    return _resize(b, data, moving.along(b, inner), kind, coordinates, **attributes)
 
 
-def _moving(b: Builder, target: _Target) -> _Target:
-    return _chosen(b, target, [scale != 1 for scale in target.scales])
+def _resized_together(mode: str, rank: int, moving: Target) -> Ints | None:
+    """Returns axes that ONNX Runtime resizes at once, among them all that are known to move; None where there are none.
+
+    Of the axes that may move, as many as possible.
+    """
+    known = {axis for axis, scale in zip(moving.axes, moving.scales, strict=True) if scale is not None}
+    fitting = [axes for axes in _KERNELS[mode].get(rank, ()) if known <= set(axes)]
+    return max(fitting, key=lambda axes: len({*axes} & {*moving.axes}), default=None)
 
 
-def _has_kernel(mode: str, rank: int, axes: Ints) -> bool:
-    """Tells whether ONNX Runtime resizes these axes of data of a rank."""
-    if mode == "linear" and rank not in _LINEAR_AXES:
-        return rank < max(_LINEAR_AXES)
-    supported = (_LINEAR_AXES if mode == "linear" else _CUBIC_AXES).get(rank, ())
-    return not axes or any(set(axes) <= set(each) for each in supported)
+def _unless_they_stay(
+    b: Builder, data: ir.Value, target: Target, resampled: Callable[[ir.Value, list[Resampled]], ir.Value]
+) -> ir.Value:
+    """Emits an If: what is to be done along some axes, or nothing where all of them turn out to keep their sizes."""
+    sizes = b.op("Gather", b.op("Shape", data), b.constant(list(target.axes)))
+    moved = b.op("ReduceMax", b.op("Abs", b.op("Sub", target.sizes(b, data), sizes)), keepdims=0)
+    with b.body() as same:
+        as_it_is = same.graph([data])
+    with b.body() as other:
+        anew = other.graph([resampled(data, target.entries(b))])
+    value = b.op("If", b.op("Cast", moved, to=int(ir.DataType.BOOL)), then_branch=anew, else_branch=as_it_is)
+    assert data.shape is not None
+    shape = [None if axis in target.axes else size for axis, size in enumerate(data.shape)]
+    return b.typed(value, data.dtype, [size if isinstance(size, int) else None for size in shape])
 
 
-def _axes_of(b: Builder, target: _Target) -> list[Resampled]:
-    entries = [b.op("Gather", target.value, b.constant([place])) for place in range(len(target.axes))]
-    return [(axis, entry, target.by_scales) for axis, entry in zip(target.axes, entries, strict=True)]
-
-
-def _smoothed(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinates) -> ir.Value:
+def _smoothed(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates) -> ir.Value:
     """Emits linear interpolation with antialias where every axis shrinks or stays."""
-    if coordinates != "half_pixel" or not _all(target, lambda scale: scale <= 1):
+    if coordinates != "half_pixel" or target.where(lambda scale: scale <= 1) != target.axes:
         raise UnsupportedAttributeError(
             "antialias", True, "false, or half_pixel coordinates with scales known to be at most 1"
         )
+    if not {*target.moving(b).axes} <= {*_KERNELS["linear"][_SMOOTHED_RANK][0]}:
+        raise UnsupportedAttributeError("antialias", True, "false, or spatial axes")
     return _resize(b, data, target, "linear", coordinates, antialias=1, exclude_outside=1)
 
 
-def _nearest(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinates, nearest: Nearest) -> ir.Value:
+def _nearest(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates, nearest: Nearest) -> ir.Value:
     if nearest == "simple":
         return _simple(b, data, target, coordinates)
     if coordinates == "tf_half_pixel_for_nn":
         if nearest != "floor":
-            return resample_nearest(b, data, _axes_of(b, _moving(b, target)), coordinates, nearest)
+            return resample_nearest(b, data, target.moving(b).entries(b), coordinates, nearest)
         # Floor of a coordinate that lies half a pixel further is half_pixel rounded half up.
         return _resize(b, data, target, "nearest", "half_pixel", nearest_mode="round_prefer_ceil")
     return _resize(b, data, target, "nearest", coordinates, nearest_mode=nearest)
 
 
-def _simple(b: Builder, data: ir.Value, target: _Target, coordinates: Coordinates) -> ir.Value:
+def _simple(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates) -> ir.Value:
     """Rounds up along axes that shrink and down along the others, whose coordinates are not below zero when clamped."""
     if None in target.scales or coordinates == "tf_half_pixel_for_nn":
-        return resample_nearest(b, data, _axes_of(b, _moving(b, target)), coordinates, "simple")
+        return resample_nearest(b, data, target.moving(b).entries(b), coordinates, "simple")
     value = data
-    for rounding, chosen in (
-        ("floor", [scale is not None and scale >= 1 for scale in target.scales]),
-        ("ceil", [scale is not None and scale < 1 for scale in target.scales]),
+    for rounding, axes in (
+        ("floor", target.where(lambda scale: scale >= 1)),
+        ("ceil", target.where(lambda scale: scale < 1)),
     ):
-        if any(chosen):
-            value = _nearest(b, value, _chosen(b, target, chosen), coordinates, rounding)  # type: ignore[arg-type]
+        if axes:
+            value = _nearest(b, value, target.along(b, axes), coordinates, rounding)  # type: ignore[arg-type]
     return value
 
 
-def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates: str, **attributes: Any) -> ir.Value:
-    moving = _moving(b, target)
+def _resize(b: Builder, data: ir.Value, target: Target, mode: str, coordinates: str, **attributes: Any) -> ir.Value:
+    moving = target.moving(b)
     if not moving.axes:
         return b.typed(b.op("Identity", data), data.dtype, data.shape)
     rank = rank_of(data, "data")
-    if mode != "nearest" and None not in moving.scales and not _has_kernel(mode, rank, moving.axes):
-        raise UnsupportedAttributeError("axes", moving.axes, f"axes that ONNX Runtime resizes with mode {mode}")
     sizes = None if moving.by_scales else _of_all_axes(b, data, moving)
     scales = _of_all_axes(b, data, moving) if moving.by_scales else None
 
@@ -242,7 +240,7 @@ def _resize(b: Builder, data: ir.Value, target: _Target, mode: str, coordinates:
     return b.typed(resized, data.dtype, [None] * rank)
 
 
-def _of_all_axes(b: Builder, data: ir.Value, target: _Target) -> ir.Value:
+def _of_all_axes(b: Builder, data: ir.Value, target: Target) -> ir.Value:
     """Returns the sizes or scales of all axes, those that stay included.
 
     Resize could be given the axes instead, but ONNX Runtime's optimizer then fails to move a Transpose past it.
@@ -277,88 +275,25 @@ def _axes(b: Builder, data: ir.Value, axes: ir.Value | None) -> Ints:
     return tuple(range(rank)) if axes is None else normalized(constant_ints(b, axes, "axes"), rank, "axes")
 
 
-def _target(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_scales: bool) -> _Target:
-    assert data.shape is not None
-    known = b.array(value)
-    if known is not None and known.shape != (len(axes),):
-        raise ShapeError(
-            "scales" if by_scales else "sizes", known.shape, f"it must have one entry per axis, {len(axes)}."
-        )
-    sizes = [size if isinstance(size, int) and size else None for size in (data.shape[axis] for axis in axes)]
-    if by_scales:
-        return _by_scales(b, value, axes, sizes)
-    goals = known_ints(b, value)
-    pairs = zip(goals or [None] * len(axes), sizes, strict=True)
-    scales = tuple(None if goal is None or size is None else goal / size for goal, size in pairs)
-    return _Target(axes, int64_vector(b, value), False, scales)
+def _pillow(b: Builder, data: ir.Value, target: Target, mode: str, cube_coeff: float) -> ir.Value:
+    """Emits one Resize where ONNX Runtime has it; else, and on 8-bit integers, which Pillow rounds after each, several.
 
-
-def _by_scales(b: Builder, value: ir.Value, axes: Ints, sizes: Sequence[int | None]) -> _Target:
-    known = b.array(value)
-    if known is None:
-        return _Target(axes, b.cast(value, ir.DataType.FLOAT), True, (None,) * len(axes))
-    scales = [float(scale) for scale in known.astype(np.float32)]
-    goals = [None if size is None else _scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
-    for place, (size, goal) in enumerate(zip(sizes, goals, strict=True)):
-        if size is not None and goal == size and scales[place] != 1:
-            b.warn(f"OpenVINO's CPU plugin is followed: axis {axes[place]}, whose size stays, is copied, not scaled")
-            scales[place] = 1.0
-    exact = [
-        size is not None and goal is not None and np.float32(goal / size) == np.float32(scale)
-        for size, goal, scale in zip(sizes, goals, scales, strict=True)
-    ]
-    if all(exact):
-        # Sizes say the same and leave nothing to how a product is rounded.
-        return _Target(axes, b.constant(np.array(goals, np.int64)), False, tuple(scales))
-    for size, goal, scale in zip(sizes, goals, scales, strict=True):
-        if size is not None and math.floor(size * scale) != goal:
-            raise UnsupportedAttributeError(
-                "shape_calculation_mode", "scales", f"sizes, since {scale} times {size} is next to an integer"
-            )
-    return _Target(axes, b.constant(scales, np.float32), True, tuple(scales))
-
-
-def _scaled(size: int, scale: float) -> int:
-    """Returns the size that OpenVINO and ONNX Runtime make of another: their product in float32, rounded down."""
-    return int(np.float32(size) * np.float32(scale))
-
-
-def _pillow_target(b: Builder, data: ir.Value, target: _Target) -> _Target:
-    """Returns the target as sizes: Pillow scales by their quotients, not by the scales it was given."""
-    if not target.by_scales:
-        return target
-    sizes = b.op("Cast", b.op("Gather", b.op("Shape", data), b.constant(list(target.axes))), to=int(ir.DataType.FLOAT))
-    goals = b.op("Cast", b.op("Floor", b.op("Mul", sizes, target.value)), to=int(ir.DataType.INT64))
-    return _Target(target.axes, goals, False, (None,) * len(target.axes))
-
-
-def _pillow(b: Builder, data: ir.Value, target: _Target, mode: str, cube_coeff: float) -> ir.Value:
-    """Emits one Resize, or on 8-bit integers one per axis, the last axis first, since Pillow rounds after each."""
-    passes = [target]
-    if data.dtype in (ir.DataType.INT8, ir.DataType.UINT8):
-        order = sorted(range(len(target.axes)), key=lambda place: -target.axes[place])
-        passes = [_chosen(b, target, [place == taken for place in range(len(target.axes))]) for taken in order]
+    Pillow scales by quotients of sizes, not by the scales it was given, and takes the last axis first.
+    """
+    moving = Target(target.axes, target.sizes(b, data), False, target.scales).moving(b)
+    attributes = {"antialias": 1, "cubic_coeff_a": cube_coeff, "exclude_outside": 1}
+    together = [set(axes) for axes in _KERNELS[mode].get(rank_of(data, "data"), ())]
+    passes = [(axis,) for axis in sorted(moving.axes, reverse=True)] or [()]
+    if data.dtype not in (ir.DataType.INT8, ir.DataType.UINT8) and any(axes >= {*moving.axes} for axes in together):
+        passes = [moving.axes]
     value = data
-    for each in passes:
-        value = _resize(b, value, each, mode, "half_pixel", antialias=1, cubic_coeff_a=cube_coeff, exclude_outside=1)
+    for axes in passes:
+        part = moving.along(b, axes)
+        if not axes or any(each >= {*axes} for each in together):
+            value = _resize(b, value, part, mode, "half_pixel", **attributes)
+            continue
+        view = view_along(b, value, b.constant([*axes]))
+        plane = b.typed(b.op("Unsqueeze", view.value, b.constant([1])), data.dtype, [None] * 4)
+        resized = _resize(b, plane, Target((2,), part.value, False, (None,)), mode, "half_pixel", **attributes)
+        value = view.restored(b, b.op("Squeeze", resized, b.constant([1])), part.value)
     return value
-
-
-def _chosen(b: Builder, target: _Target, chosen: list[bool]) -> _Target:
-    """Returns the target along some of its axes."""
-    if all(chosen):
-        return target
-    places = [place for place, taken in enumerate(chosen) if taken]
-    known = b.array(target.value)
-    value = b.op("Gather", target.value, b.constant(places)) if known is None else b.constant(known[places])
-    return _Target(
-        tuple(target.axes[place] for place in places),
-        value,
-        target.by_scales,
-        tuple(target.scales[place] for place in places),
-    )
-
-
-def _all(target: _Target, condition: Callable[[float], bool]) -> bool:
-    """Tells whether every scale is known and meets a condition."""
-    return all(scale is not None and condition(scale) for scale in target.scales)

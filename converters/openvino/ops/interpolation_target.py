@@ -1,0 +1,137 @@
+"""What the sizes of an interpolation's result are: sizes or scales, known or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Container, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
+from ortconv.converters.openvino.ops.resampling import Resampled
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+
+__all__ = ["Target", "target_of"]
+
+_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+_GROWS = 2
+"""The least scale by which every size grows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What the result's sizes are.
+
+    Attributes:
+        axes: The axes that are interpolated.
+        value: One size or scale for each.
+        by_scales: Which of the two.
+        scales: The scale of each axis, None where it is not known.
+    """
+
+    axes: Ints
+    value: ir.Value
+    by_scales: bool
+    scales: tuple[float | None, ...]
+
+    def sizes(self, b: Builder, data: ir.Value) -> ir.Value:
+        """Returns the sizes that the axes get."""
+        if not self.by_scales:
+            return self.value
+        sizes = b.op("Cast", b.op("Gather", b.op("Shape", data), b.constant(list(self.axes))), to=int(_F32))
+        return b.op("Cast", b.op("Floor", b.op("Mul", sizes, self.value)), to=int(_I64))
+
+    def entries(self, b: Builder) -> list[Resampled]:
+        """Returns each axis by itself."""
+        entries = [b.op("Gather", self.value, b.constant([place])) for place in range(len(self.axes))]
+        return [(axis, entry, self.by_scales) for axis, entry in zip(self.axes, entries, strict=True)]
+
+    def along(self, b: Builder, axes: Container[int]) -> Target:
+        """Returns the target along some of its axes."""
+        places = [place for place, axis in enumerate(self.axes) if axis in axes]
+        if len(places) == len(self.axes):
+            return self
+        known = b.array(self.value)
+        value = b.op("Gather", self.value, b.constant(places)) if known is None else b.constant(known[places])
+        return Target(
+            tuple(self.axes[place] for place in places),
+            value,
+            self.by_scales,
+            tuple(self.scales[place] for place in places),
+        )
+
+    def where(self, condition: Callable[[float], bool]) -> Ints:
+        """Returns the axes whose scale is known and meets a condition."""
+        pairs = zip(self.axes, self.scales, strict=True)
+        return tuple(axis for axis, scale in pairs if scale is not None and condition(scale))
+
+    def moving(self, b: Builder) -> Target:
+        """Returns the target along the axes that are not known to stay."""
+        staying = self.where(lambda scale: scale == 1)
+        return self.along(b, [axis for axis in self.axes if axis not in staying])
+
+
+def target_of(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_scales: bool) -> Target:
+    """Returns the target that an input of the source states.
+
+    Raises:
+        ShapeError: It has not one entry for each axis.
+        UnsupportedAttributeError: A scale gives a size only by the way in which a product is rounded.
+    """
+    assert data.shape is not None
+    known = b.array(value)
+    if known is not None and known.shape != (len(axes),):
+        raise ShapeError(
+            "scales" if by_scales else "sizes", known.shape, f"it must have one entry per axis, {len(axes)}."
+        )
+    sizes = [size if isinstance(size, int) and size else None for size in (data.shape[axis] for axis in axes)]
+    if by_scales:
+        return _by_scales(b, data, value, axes, sizes)
+    goals = known_ints(b, value)
+    pairs = zip(goals or [None] * len(axes), sizes, strict=True)
+    scales = tuple(None if goal is None or size is None else goal / size for goal, size in pairs)
+    return Target(axes, int64_vector(b, value), False, scales)
+
+
+def _by_scales(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, sizes: Sequence[int | None]) -> Target:
+    known = b.array(value)
+    if known is None:
+        return Target(axes, _one_where_it_stays(b, data, axes, value), True, (None,) * len(axes))
+    scales = [float(scale) for scale in known.astype(np.float32)]
+    goals = [None if size is None else _scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
+    for place, (size, goal) in enumerate(zip(sizes, goals, strict=True)):
+        if size is not None and goal == size and scales[place] != 1:
+            b.warn(f"OpenVINO's CPU plugin is followed: axis {axes[place]}, whose size stays, is copied, not scaled")
+            scales[place] = 1.0
+    exact = [
+        size is not None and goal is not None and np.float32(goal / size) == np.float32(scale)
+        for size, goal, scale in zip(sizes, goals, scales, strict=True)
+    ]
+    if all(exact):
+        # Sizes say the same and leave nothing to how a product is rounded.
+        return Target(axes, b.constant(np.array(goals, np.int64)), False, tuple(scales))
+    for size, goal, scale in zip(sizes, goals, scales, strict=True):
+        if size is not None and math.floor(size * scale) != goal:
+            raise UnsupportedAttributeError(
+                "shape_calculation_mode", "scales", f"sizes, since {scale} times {size} is next to an integer"
+            )
+    chosen = b.constant(scales, np.float32)
+    if any(size is None and 1 < scale < _GROWS for size, scale in zip(sizes, scales, strict=True)):
+        chosen = _one_where_it_stays(b, data, axes, chosen)
+    return Target(axes, chosen, True, tuple(scales))
+
+
+def _one_where_it_stays(b: Builder, data: ir.Value, axes: Ints, scales: ir.Value) -> ir.Value:
+    """Returns scales in float32 that are 1 along axes whose size they leave as it is: OpenVINO copies them."""
+    scales = b.cast(scales, _F32)
+    sizes = b.op("Cast", b.op("Gather", b.op("Shape", data), b.constant(list(axes))), to=int(_F32))
+    stays = b.op("Equal", b.op("Floor", b.op("Mul", sizes, scales)), sizes)
+    return b.op("Where", stays, b.constant(1, np.float32), scales)
+
+
+def _scaled(size: int, scale: float) -> int:
+    """Returns the size that OpenVINO and ONNX Runtime make of another: their product in float32, rounded down."""
+    return int(np.float32(size) * np.float32(scale))
