@@ -24,6 +24,7 @@ PillowMode = Literal["nearest", "linear", "linear_onnx", "cubic", "bilinear_pill
 ShapeMode = Literal["sizes", "scales"]
 
 _PILLOW_COEFFICIENT = -0.5
+_FIRST_SPATIAL, _IMAGE_RANK = 2, 4
 _SMOOTHED_RANK = 5
 """The one at which OpenVINO's CPU plugin smooths what shrinks."""
 _KERNELS: dict[str, dict[int, tuple[Ints, ...]]] = {
@@ -57,6 +58,7 @@ def interpolate(
     if mode == "linear" and not align_corners and (rank, set(axes)) != (4, {2, 3}):
         coordinates = "half_pixel"
     target = target_of(b, data, target_spatial_shape, normalized(axes, rank, "axes"), by_scales=False)
+    _warn_of_errors(b, mode, target, rank, is_padded=False)
     return _interpolate(b, data, target, mode, coordinates, "simple", antialias, -0.75)
 
 
@@ -82,6 +84,7 @@ def interpolate_4(
     by_scales = shape_calculation_mode == "scales"
     padded = _padded(b, data, pads_begin, pads_end)
     target = target_of(b, padded, scales if by_scales else sizes, _axes(b, data, axes), by_scales=by_scales)
+    _warn_of_errors(b, mode, target, rank_of(data, "data"), is_padded=padded is not data)
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
 
@@ -106,6 +109,7 @@ def interpolate_11(
     padded = _padded(b, image, pads_begin, pads_end)
     by_scales = shape_calculation_mode == "scales"
     target = target_of(b, padded, scales_or_sizes, _axes(b, image, axes), by_scales=by_scales)
+    _warn_of_errors(b, mode, target, rank_of(image, "image"), is_padded=padded is not image)
     if mode == "bilinear_pillow" or mode == "bicubic_pillow":
         require(image, "image", (*FLOATS, *INTEGERS))
         if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT:
@@ -270,6 +274,25 @@ def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
     return b.typed(pad_zeros(b, data, front, back), data.dtype, sizes)
 
 
+def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padded: bool) -> None:
+    """Says where OpenVINO's CPU plugin, which is made for spatial axes, gives wrong numbers, or crashes."""
+    moved = {*target.where(lambda scale: scale != 1)}
+    if rank <= 2 or not (moved or is_padded):
+        return
+    if "pillow" in mode:
+        wrong = rank > _IMAGE_RANK or 0 in moved or (1 in moved and moved != {1, 2})
+    elif mode == "cubic":
+        wrong = 0 in moved or (rank == _IMAGE_RANK and 1 in moved and len(moved) > 1)
+    else:
+        wrong = rank >= _IMAGE_RANK and 0 in moved
+    if wrong and moved:
+        b.warn(
+            f"the page is followed: over axes {sorted(moved)} of {rank}, OpenVINO's CPU plugin goes wrong with {mode}"
+        )
+    if is_padded and min(target.axes) < _FIRST_SPATIAL:
+        b.warn("the page is followed: where batch or channels are interpolated, OpenVINO's CPU plugin pads other axes")
+
+
 def _axes(b: Builder, data: ir.Value, axes: ir.Value | None) -> Ints:
     rank = rank_of(data, "data")
     return tuple(range(rank)) if axes is None else normalized(constant_ints(b, axes, "axes"), rank, "axes")
@@ -283,7 +306,7 @@ def _pillow(b: Builder, data: ir.Value, target: Target, mode: str, cube_coeff: f
     moving = Target(target.axes, target.sizes(b, data), False, target.scales).moving(b)
     attributes = {"antialias": 1, "cubic_coeff_a": cube_coeff, "exclude_outside": 1}
     together = [set(axes) for axes in _KERNELS[mode].get(rank_of(data, "data"), ())]
-    passes = [(axis,) for axis in sorted(moving.axes, reverse=True)] or [()]
+    passes: list[Ints] = [(axis,) for axis in sorted(moving.axes, reverse=True)] or [()]
     if data.dtype not in (ir.DataType.INT8, ir.DataType.UINT8) and any(axes >= {*moving.axes} for axes in together):
         passes = [moving.axes]
     value = data

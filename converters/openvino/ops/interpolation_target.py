@@ -91,6 +91,7 @@ def target_of(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_sca
     if by_scales:
         return _by_scales(b, data, value, axes, sizes)
     goals = known_ints(b, value)
+    _require_elements(axes, sizes, goals or ())
     pairs = zip(goals or [None] * len(axes), sizes, strict=True)
     scales = tuple(None if goal is None or size is None else goal / size for goal, size in pairs)
     return Target(axes, int64_vector(b, value), False, scales)
@@ -102,6 +103,7 @@ def _by_scales(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, sizes: S
         return Target(axes, _one_where_it_stays(b, data, axes, value), True, (None,) * len(axes))
     scales = [float(scale) for scale in known.astype(np.float32)]
     goals = [None if size is None else _scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
+    _require_elements(axes, sizes, goals)
     for place, (size, goal) in enumerate(zip(sizes, goals, strict=True)):
         if size is not None and goal == size and scales[place] != 1:
             b.warn(f"OpenVINO's CPU plugin is followed: axis {axes[place]}, whose size stays, is copied, not scaled")
@@ -122,6 +124,12 @@ def _by_scales(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, sizes: S
     if any(size is None and 1 < scale < _GROWS for size, scale in zip(sizes, scales, strict=True)):
         chosen = _one_where_it_stays(b, data, axes, chosen)
     return Target(axes, chosen, True, tuple(scales))
+
+
+def _require_elements(axes: Ints, sizes: Sequence[int | None], goals: Sequence[int | None]) -> None:
+    for axis, size, goal in zip(axes, sizes, goals, strict=False):
+        if size is not None and goal is not None and goal < 1:
+            raise ShapeError("data", sizes, f"axis {axis} would get {goal} entries; it must keep one.")
 
 
 def _one_where_it_stays(b: Builder, data: ir.Value, axes: Ints, scales: ir.Value) -> ir.Value:

@@ -10,8 +10,15 @@ import pytest
 from openvino import opset1, opset10, opset11
 
 from ortconv.api import conversion
-from ortconv.errors import UnsupportedAttributeError, UnsupportedTypeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, model_of, numbers
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from tests.openvino.live import (
+    Refusal,
+    Row,
+    assert_refused,
+    check_row,
+    model_of,
+    numbers,
+)
 
 F32 = np.float32
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -267,6 +274,8 @@ ROWS += [
         (scales("linear", (1.3, 2)), "copied"),
         (sizes("bicubic_pillow", (3, 9)), "-0.5 for cube_coeff = -0.75"),
         (sizes("linear", (3, 2), antialias=True), "antialias"),
+        (sizes("nearest", (3,), (1,), pads_begin=[0, 1, 0, 0]), "pads other axes"),
+        (sizes("nearest", (3,), (0,)), "goes wrong with nearest"),
     ],
 )
 def test_differences_are_warned_about(build: Callable[..., object], text: str) -> None:
@@ -305,6 +314,13 @@ REFUSALS = [
             {"dtype": "u8"},
         )
         for mode in ("linear", "cubic")
+    ),
+    Refusal(
+        "nothing left",
+        scales("nearest", (0.1, 1)),
+        IMAGE,
+        ShapeError,
+        {"input": "data"},
     ),
     Refusal(
         "area",
