@@ -46,6 +46,15 @@ std::vector<std::string> system_names(int driver_version) {
   return names;
 }
 
+// The library of built-in functions that NVRTC opens by this name when it compiles.
+std::string builtins_name(int major, int minor) {
+#if defined(_WIN32)
+  return "nvrtc-builtins64_" + std::to_string(major) + std::to_string(minor) + ".dll";
+#else
+  return "libnvrtc-builtins.so." + std::to_string(major) + '.' + std::to_string(minor);
+#endif
+}
+
 // How pip calls the compiler that the driver can work with.
 std::string package_for(int driver_version) {
   return driver_version >= 13000 ? "nvidia-cuda-nvrtc" : "nvidia-cuda-nvrtc-cu12";
@@ -117,6 +126,9 @@ const Nvrtc* Nvrtc::load(const std::string& name, int driver_version, std::strin
     return refuse(name + " is of CUDA " + release_name(nvrtc->version_) + ", which is newer than the driver's " +
                   release_name(driver_version));
   }
+  // Not every release looks beside itself, where wheels have it: 13.0 does not. One that is loaded is found.
+  const std::string folder = folder_of(reinterpret_cast<const void*>(functions->nvrtcVersion));
+  if (!folder.empty()) open_library(folder + builtins_name(major, minor), &problem);
   if (functions->nvrtcGetNumSupportedArchs(&count) != 0 || count <= 0) {
     return refuse(name + " does not tell what it compiles for");
   }

@@ -11,4 +11,7 @@ void* open_library(const std::string& name, std::string* problem);
 // Null when the library has no such function.
 void* find_function(void* library, const char* name);
 
+// The folder of the library that a function is of, with a separator at its end; empty when it is not known.
+std::string folder_of(const void* function);
+
 }  // namespace ortconv::cuda

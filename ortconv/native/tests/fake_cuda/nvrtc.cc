@@ -1,3 +1,5 @@
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +17,7 @@ struct _nvrtcProgram {
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidInput = 3, kInvalidOption = 5, kCompilation = 6;
+constexpr int kSuccess = 0, kInvalidInput = 3, kInvalidOption = 5, kCompilation = 6, kBuiltins = 7;
 
 // ORTCONV_FAKE_NVRTC: "VERSION FUNCTION RESULT SM...": the release as 13020, a function that fails, with what, and the
 // devices that it compiles for. All of these by default.
@@ -93,6 +95,13 @@ EXPORTED int nvrtcCompileProgram(_nvrtcProgram* program, int count, const char* 
     }
   }
   const Setting setting;
+  // As a release does that finds it only where the system looks.
+  const std::string builtins = "libnvrtc-builtins.so." + std::to_string(setting.version / 1000) + '.' +
+                               std::to_string(setting.version % 1000 / 10);
+  if (dlopen(builtins.c_str(), RTLD_NOW) == nullptr) {
+    program->log = "nvrtc: error: failed to open " + builtins;
+    return kBuiltins;
+  }
   if (std::find(setting.sms.begin(), setting.sms.end(), program->image.sm) == setting.sms.end()) return kInvalidOption;
   const int result = called("nvrtcCompileProgram");
   if (result == kCompilation) program->log = "line 1: as the test wants";
