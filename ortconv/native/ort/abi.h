@@ -149,10 +149,6 @@ using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int type, void* data, 
 // `batches` groups of iterations are handed to the threads of the session's intra-op pool.
 using KernelContextParallelFor = Slot<274, OrtStatus*(const OrtKernelContext*, void (*fn)(void*, size_t), size_t total,
                                                       size_t batches, void* user_data)>;
-// Memory that other streams do not get before this run's stream is done with it. Freed through the allocator. There
-// must be a stream.
-using KernelContextGetScratchBuffer =
-    Slot<277, OrtStatus*(const OrtKernelContext*, const OrtMemoryInfo*, size_t bytes, void**)>;
 using KernelInfoGetAllocator = Slot<278, OrtStatus*(const OrtKernelInfo*, int mem_type, OrtAllocator**)>;
 
 }  // namespace ortconv::abi

@@ -47,13 +47,14 @@ class CudaConvKernel : public Kernel {
   // For how many different sizes runs are kept ready.
   static constexpr size_t kReadyRuns = 32;
 
-  void pack(const Creation& creation, const OrtValue* w);
+  void pack(const OrtValue* w);
   std::optional<Sizes> known_sizes(const Creation& creation) const;
   std::shared_ptr<const ReadyRun> ready(const Sizes& sizes) const;
 
   DataType dtype_;
   ConvAttributes attributes_;
   cuda::Options options_;
+  DeviceAllocator allocator_;
   cuda::Gpu& gpu_;
 
   // For constant weights.
@@ -61,18 +62,21 @@ class CudaConvKernel : public Kernel {
   DeviceMemory packed_;
 
   mutable RecentlyUsed<Sizes, ReadyRun> ready_runs_{kReadyRuns};
+  mutable ScratchMemory scratch_;
 };
 
 CudaConvKernel::CudaConvKernel(const Creation& creation)
     : Kernel(creation.api, creation.subject),
       dtype_(creation.dtype),
       attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
-      gpu_(cuda::Gpu::get(device_ordinal(creation.api, creation.info))) {
+      allocator_(creation.api, creation.info),
+      gpu_(cuda::Gpu::get(allocator_.ordinal())),
+      scratch_(allocator_) {
   check_attributes(attributes_, dtype_);
   options_.tf32 = creation.settings.tf32;
   const cuda::Gpu::Current current(gpu_);
   const OrtValue* const w = constant_input(api(), creation.info, InputIndices(creation.op).w);
-  if (w != nullptr && is_in_device_memory(api(), creation.info, w)) pack(creation, w);
+  if (w != nullptr && allocator_.reaches(w)) pack(w);
   // Sizes that are refused are an error of the run that has them, as on the CPU.
   if (const auto sizes = known_sizes(creation)) {
     try {
@@ -83,12 +87,12 @@ CudaConvKernel::CudaConvKernel(const Creation& creation)
 }
 
 // Creating a kernel may wait for the GPU; a run never does.
-void CudaConvKernel::pack(const Creation& creation, const OrtValue* w) {
+void CudaConvKernel::pack(const OrtValue* w) {
   weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
   const cuda::WeightPlan plan =
       cuda::plan_weights(dtype_, direction_of(attributes_.op), *weight_problem_, gpu_.device(), options_);
   if (plan.packed_bytes == 0) return;
-  packed_ = DeviceMemory::lasting(api(), creation.info, plan.packed_bytes);
+  packed_ = DeviceMemory(allocator_, plan.packed_bytes);
   cuda::Addresses addresses;
   addresses.w = data_of(api(), w);
   addresses.packed = packed_.data();
@@ -148,15 +152,16 @@ void CudaConvKernel::compute(OrtKernelContext* context) const {
 
   void* stream = nullptr;
   invoke<abi::KernelContextGetGpuComputeStream>(api(), static_cast<const OrtKernelContext*>(context), &stream);
-  const DeviceMemory scratch = DeviceMemory::for_run(api(), context, y, stream, run->scratch_bytes);
   cuda::Addresses addresses;
   addresses.x = data_of(api(), in.x);
   addresses.w = data_of(api(), in.w);
   addresses.packed = packed_.data();
   addresses.b = in.b != nullptr ? data_of(api(), in.b) : nullptr;
   addresses.y = data_of(api(), y);
-  addresses.scratch = scratch.data();
-  run->launches.run(addresses, static_cast<cuda::Stream>(stream));
+  scratch_.with_block(stream, run->scratch_bytes, [&](void* scratch) {
+    addresses.scratch = scratch;
+    run->launches.run(addresses, static_cast<cuda::Stream>(stream));
+  });
 }
 
 }  // namespace

@@ -173,7 +173,6 @@ class Node {
     if (!problem.empty()) return problem;
     fake_drain(options_.stream);
     const std::vector<T> y = result(context);
-    test::release_scratch();
     const std::vector<T> expected =
         test::oracle(problem_, case_.op(), src_.data(), wei_.data(), case_.bias ? bias_.data() : nullptr);
     if (y.size() != expected.size()) return test::describe(y.size(), " elements, not ", expected.size());
@@ -277,8 +276,8 @@ void check_random(int cases, uint64_t seed, bool deferred, int device, const Fak
   }
   EXPECT(taken > cases / 2, "only ", taken, " cases were taken");
   const test::Allocations left = test::allocations();
-  EXPECT(left.lasting == 0 && left.scratch == 0 && left.allocators == 0 && left.bytes == 0, left.lasting, ' ',
-         left.scratch, ' ', left.allocators, ' ', left.bytes);
+  EXPECT(left.blocks == 0 && left.allocators == 0 && left.bytes == 0, left.blocks, ' ', left.allocators, ' ',
+         left.bytes);
   fake_defer(false);
   fake_configure(&kA100);
 }
@@ -322,7 +321,6 @@ std::string calls_of_run(Node<float>& node, void* stream) {
   const std::string log = fake_log();
   fake_drain(stream);
   node.result(context);
-  test::release_scratch();
   return log;
 }
 
@@ -374,7 +372,7 @@ TEST(constant_weights_are_packed_once) {
   const std::string log = fake_log();
   // The GPU is waited for only where it was given work.
   EXPECT(count(log, "cuStreamSynchronize") == (count(log, "cuLaunchKernel") > 0 ? 1 : 0), log);
-  EXPECT((test::allocations().lasting == 1) == (count(log, "cuLaunchKernel") > 0), log);
+  EXPECT((test::allocations().blocks == 1) == (count(log, "cuLaunchKernel") > 0), log);
   EXPECT(node.check().empty(), "run");
 }
 
@@ -392,10 +390,9 @@ TEST(runs_outside_of_any_context_and_leave_none) {
     EXPECT(count(log, "cuCtxPushCurrent 0") == 1 && count(log, "cuCtxPopCurrent") == 1, log);
     node.result(context);
   }).join();
-  test::release_scratch();
 }
 
-TEST(the_default_stream_gets_memory_without_a_stream) {
+TEST(runs_on_the_default_stream) {
   CaseMaker maker(7);
   Options options;
   options.stream = nullptr;
@@ -463,7 +460,6 @@ TEST(runs_on_several_threads_and_streams) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  test::release_scratch();
   EXPECT(wrong == 0, wrong);
 }
 
@@ -499,7 +495,7 @@ TEST(every_failure_of_the_driver_is_an_error_of_the_node) {
     }
   }
   const test::Allocations left = test::allocations();
-  EXPECT(left.lasting == 0 && left.scratch == 0 && left.allocators == 0, left.lasting, ' ', left.scratch);
+  EXPECT(left.blocks == 0 && left.allocators == 0, left.blocks, ' ', left.allocators);
 }
 
 TEST(every_failure_of_the_compiler_is_an_error_of_the_node) {
@@ -533,14 +529,45 @@ TEST(too_little_memory_is_an_error_of_the_node) {
     Node<Float16> node(maker, c, c.problem(DataType::kFloat16), DataType::kFloat16, options);
     test::limit_allocations(16);
     std::string problem = node.create();
-    if (problem.empty()) problem = node.check();
+    EXPECT(problem.empty() == !constant_weights, "creation: ", problem);  // which packs weights that are constant
+    if (!constant_weights) problem = node.check();
+    EXPECT(count(problem, "there is no room for") == 1 && count(problem, "gpu_mem_limit") == 1, problem);
     test::limit_allocations(SIZE_MAX);
-    // Not every plan needs memory of its own; one that does says how much.
-    EXPECT(problem.empty() || (count(problem, "there is no room for") == 1 && count(problem, "gpu_mem_limit") == 1),
-           problem);
+    if (constant_weights) EXPECT(node.create().empty(), "creation");
+    problem = node.check();
+    EXPECT(problem.empty(), "with room: ", problem);
   }
   const test::Allocations left = test::allocations();
-  EXPECT(left.lasting == 0 && left.scratch == 0 && left.allocators == 0, left.lasting, ' ', left.scratch);
+  EXPECT(left.blocks == 0 && left.allocators == 0, left.blocks, ' ', left.allocators);
+}
+
+// Runs of a stream share a block, which grows with the largest of them; another stream has another.
+TEST(scratch_is_kept_for_the_next_run) {
+  CaseMaker maker(14);
+  Case c = small_case();
+  Options options;
+  options.constant_weights = false;
+  Node<Float16> node(maker, c, c.problem(DataType::kFloat16), DataType::kFloat16, options);
+  EXPECT(node.create().empty() && test::allocations().blocks == 0, test::allocations().blocks);
+  size_t bytes = 0;
+  int blocks = 0;
+  for (const int64_t channels : {24, 24, 16, 40, 64, 24}) {
+    c.w = {32, channels, 3, 3};
+    Node<Float16> other(maker, c, c.problem(DataType::kFloat16), DataType::kFloat16, options);
+    other.borrow(node);
+    const std::string problem = other.check();
+    EXPECT(problem.empty(), channels, " channels: ", problem);
+    const test::Allocations now = test::allocations();
+    const bool grows = bytes == 0 || channels == 40;  // to twice the size, where 64 channels have room
+    EXPECT(now.blocks == blocks + grows, channels, " channels: ", now.blocks, " blocks");
+    EXPECT((now.bytes > bytes) == grows, channels, " channels: ", now.bytes, " bytes");
+    bytes = now.bytes;
+    blocks = now.blocks;
+  }
+  options.stream = reinterpret_cast<void*>(uintptr_t{0x7000});
+  Node<Float16> elsewhere(maker, c, c.problem(DataType::kFloat16), DataType::kFloat16, options);
+  elsewhere.borrow(node);
+  EXPECT(elsewhere.check().empty() && test::allocations().blocks == 3, test::allocations().blocks);
 }
 
 }  // namespace

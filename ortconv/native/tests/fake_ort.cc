@@ -17,8 +17,7 @@ namespace {
 
 struct State {
   std::mutex mutex;
-  std::map<void*, std::pair<size_t, bool>> blocks;  // bytes, whether scratch
-  std::vector<void*> freed_scratch;
+  std::map<void*, size_t> blocks;  // and their bytes
   Allocations now;
   size_t limit = SIZE_MAX;
 };
@@ -33,18 +32,6 @@ OrtStatus* status(int code, const std::string& message) { return new OrtStatus{c
 void unexpected() {
   std::fprintf(stderr, "a function of ONNX Runtime that the fake does not have\n");
   std::abort();
-}
-
-OrtStatus* allocate(const OrtMemoryInfo* memory, size_t bytes, bool scratch, void** out) {
-  if (memory == host_memory()) unexpected();
-  State& s = state();
-  const std::lock_guard<std::mutex> lock(s.mutex);
-  if (bytes > s.limit) return status(1, "Failed to allocate memory for requested buffer");
-  *out = fake_allocate(bytes);
-  s.blocks[*out] = {bytes, scratch};
-  (scratch ? s.now.scratch : s.now.lasting) += 1;
-  s.now.bytes += bytes;
-  return nullptr;
 }
 
 // The attributes by name, as converters write them.
@@ -224,36 +211,27 @@ struct Table {
       *stream = context->stream;
       return nullptr;
     });
-    set<abi::KernelContextGetAllocator>(
-        [](const OrtKernelContext*, const OrtMemoryInfo* memory, OrtAllocator** out) -> OrtStatus* {
-          const std::lock_guard<std::mutex> lock(state().mutex);
-          ++state().now.allocators;
-          *out = new OrtAllocator{memory};
-          return nullptr;
-        });
-    set<abi::KernelContextGetScratchBuffer>(
-        [](const OrtKernelContext* context, const OrtMemoryInfo* memory, size_t bytes, void** out) -> OrtStatus* {
-          if (context->stream == nullptr) unexpected();  // as ONNX Runtime, which would crash
-          return allocate(memory, bytes, true, out);
-        });
   }
 
   void memory() {
     set<abi::AllocatorAlloc>([](OrtAllocator* allocator, size_t bytes, void** out) -> OrtStatus* {
-      return allocate(allocator->memory, bytes, false, out);
+      if (allocator->memory == host_memory()) unexpected();
+      State& s = state();
+      const std::lock_guard<std::mutex> lock(s.mutex);
+      if (bytes > s.limit) return status(1, "Failed to allocate memory for requested buffer");
+      *out = fake_allocate(bytes);
+      s.blocks[*out] = bytes;
+      s.now.blocks += 1;
+      s.now.bytes += bytes;
+      return nullptr;
     });
     set<abi::AllocatorFree>([](OrtAllocator*, void* memory) -> OrtStatus* {
       State& s = state();
       const std::lock_guard<std::mutex> lock(s.mutex);
-      const auto [bytes, scratch] = s.blocks.at(memory);
-      (scratch ? s.now.scratch : s.now.lasting) -= 1;
-      s.now.bytes -= bytes;
+      s.now.blocks -= 1;
+      s.now.bytes -= s.blocks.at(memory);
       s.blocks.erase(memory);
-      if (scratch) {
-        s.freed_scratch.push_back(memory);
-      } else {
-        fake_free(memory);
-      }
+      fake_free(memory);
       return nullptr;
     });
     set<abi::ReleaseAllocator>([](OrtAllocator* allocator) {
@@ -310,12 +288,6 @@ const OrtMemoryInfo* gpu_memory(int device) {
 Allocations allocations() {
   const std::lock_guard<std::mutex> lock(state().mutex);
   return state().now;
-}
-
-void release_scratch() {
-  const std::lock_guard<std::mutex> lock(state().mutex);
-  for (void* const memory : state().freed_scratch) fake_free(memory);
-  state().freed_scratch.clear();
 }
 
 void limit_allocations(size_t bytes) {

@@ -73,14 +73,12 @@ const OrtApiBase* fake_ort_base();
 const OrtMemoryInfo* host_memory();
 const OrtMemoryInfo* gpu_memory(int device);
 
-// Allocations on the GPU that were not freed yet: by the allocator, and as scratch of a run.
+// What was not given back yet: blocks on the GPU, and allocators.
 struct Allocations {
-  int lasting = 0, scratch = 0, allocators = 0;
+  int blocks = 0, allocators = 0;
   size_t bytes = 0;
 };
 Allocations allocations();
-// Gives the memory of freed scratch back. Until then launches that wait may use it, as on a GPU.
-void release_scratch();
 // Makes allocations of more bytes fail.
 void limit_allocations(size_t bytes);
 
