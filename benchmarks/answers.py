@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from benchmarks.shapes import Shape
 
-__all__ = ["NUMPY", "Answer", "Errors", "data", "expect"]
+__all__ = ["NUMPY", "Answer", "Errors", "data", "expect", "reference"]
 
 Array = npt.NDArray[Any]
 Index = tuple[Any, ...]
@@ -76,32 +77,44 @@ class Answer:
 
 
 def expect(shape: Shape, dtype: str, x: Array, w: Array) -> Answer:
-    """Computes the answer in float64, from the definition.
+    """Computes the answer in float64, from the definition."""
+    expected, bound = reference(shape, dtype, x.astype(np.float64), w.astype(np.float64), np.zeros)
+    return Answer(expected, bound, NUMPY[dtype])
+
+
+def reference(shape: Shape, dtype: str, x: Any, w: Any, zeros: Callable[..., Any]) -> tuple[Any, Any]:
+    """Returns the result, from the definition, and how far a result of this type may be off.
 
     The bound is that of a sum of n products in any order, n·u·Σ|x·w| with the unit roundoff u of the type in which
     products are summed (float for the narrow types), and one rounding to the result's type.
+
+    Args:
+        shape: The shape.
+        dtype: The type.
+        x: Its input in float64, an array of numpy or of torch.
+        w: Its weights, likewise.
+        zeros: Makes such an array of zeros.
     """
-    x, w = x.astype(np.float64), w.astype(np.float64)
-    expected = _transposed(shape, x, w)
+    expected = _transposed(shape, x, w, zeros)
     sums = np.finfo(np.float64 if dtype == "f64" else np.float32).eps / 2
-    bound = (shape.terms + 1) * float(sums) * _transposed(shape, np.abs(x), np.abs(w))
+    bound = (shape.terms + 1) * float(sums) * _transposed(shape, abs(x), abs(w), zeros)
     if dtype in ("f16", "bf16"):
         info = ml_dtypes.finfo(NUMPY[dtype])  # type: ignore[no-untyped-call]
-        bound += float(info.eps) / 2 * (np.abs(expected) + bound) + float(info.smallest_subnormal)
-    return Answer(expected, bound + np.finfo(np.float32).tiny, NUMPY[dtype])
+        bound += float(info.eps) / 2 * (abs(expected) + bound) + float(info.smallest_subnormal)
+    return expected, bound + float(np.finfo(np.float32).tiny)
 
 
-def _transposed(shape: Shape, x: Array, w: Array) -> Array:
+def _transposed(shape: Shape, x: Any, w: Any, zeros: Callable[..., Any]) -> Any:
     """Scatters, tap by tap, a product of matrices into the output with its padding, which is then cut off."""
     groups, outputs = shape.group, shape.outputs // shape.group
     columns = x.reshape(shape.batch, groups, shape.inputs // groups, -1)
     weights = w.reshape(groups, shape.inputs // groups, outputs, *w.shape[2:])
     extent = (shape.kernel - 1) * shape.dilation + 1
     whole = [shape.stride * (size - 1) + extent + shape.extra for size in shape.size]
-    out = np.zeros((shape.batch, groups, outputs, *whole))
+    out = zeros((shape.batch, groups, outputs, *whole))
     for tap in itertools.product(range(shape.kernel), repeat=shape.axes):
         taken: Index = (..., *tap)
-        product = weights[taken].transpose(0, 2, 1) @ columns
+        product = weights[taken].swapaxes(1, 2) @ columns
         begins = (at * shape.dilation for at in tap)
         spans = [(begin, begin + shape.stride * (n - 1) + 1) for begin, n in zip(begins, shape.size, strict=True)]
         met: Index = (..., *(slice(begin, end, shape.stride) for begin, end in spans))

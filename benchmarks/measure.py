@@ -15,17 +15,24 @@ from benchmarks.engines import OURS, Unsupported
 from benchmarks.shapes import Shape
 from ortconv.benchmarking import quartiles
 
-__all__ = ["Case", "Engine", "Timing", "measure", "speed_ups"]
+__all__ = ["Case", "Engine", "Judge", "Timing", "measure", "speed_ups"]
 
 
 class Engine(Protocol):
-    """What is measured; `benchmarks.worker.Worker` is one."""
+    """What is measured; `benchmarks.remote.Remote` is one."""
 
     def answer(self, shape: Shape, dtype: str) -> npt.NDArray[Any]:
         """Loads a shape and returns its result."""
 
     def time(self, runs: int) -> float:
         """Returns seconds per run."""
+
+
+class Judge(Protocol):
+    """Knows the right answer; `benchmarks.answers.Answer` is one."""
+
+    def errors(self, actual: npt.NDArray[Any]) -> Errors:
+        """Returns how far a result is off."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +120,7 @@ def measure(
     *,
     rounds: int,
     seconds: float,
-    expected: answers.Answer | None = None,
+    expected: Judge | None = None,
 ) -> list[Case]:
     """Measures a shape, in turns over all engines and numbers of threads.
 

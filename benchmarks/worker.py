@@ -8,7 +8,7 @@ as many threads as it has and in its own way.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import dataclasses
 import os
 import pathlib
 import signal
@@ -21,6 +21,7 @@ from typing import Any
 import numpy.typing as npt
 
 from benchmarks import answers, engines
+from benchmarks.remote import Remote, serve
 from benchmarks.shapes import Shape
 
 __all__ = ["Worker"]
@@ -36,8 +37,8 @@ _STOPPED_OR_ENDED = os.WSTOPPED | os.WEXITED | os.WNOWAIT if _STOPS else 0
 _TASKS = pathlib.Path("/proc/self/task")
 
 
-class Worker:
-    """An engine. It computes only while one of these methods runs.
+class Worker(Remote):
+    """An engine on the CPU. Its process is stopped except while one of the methods runs.
 
     Args:
         engine: Its name.
@@ -45,50 +46,19 @@ class Worker:
     """
 
     def __init__(self, engine: str, threads: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._engine = engine
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, engine, threads), daemon=True)
-        self._process.start()
-        theirs.close()
+        super().__init__(engine, _serve, threads)
         self._stop()
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._go_on()
-        self._pipe.close()
-        self._process.join(timeout=10)
-        if self._process.is_alive():
-            self._process.terminate()
-
-    def answer(self, shape: Shape, dtype: str) -> Array:
-        """Loads a shape, runs it and returns the result.
-
-        Raises:
-            Unsupported: The engine cannot do that.
-            RuntimeError: It fails.
-        """
-        result: Array = self._ask("answer", shape, dtype)
-        return result
-
-    def time(self, runs: int) -> float:
-        """Returns the seconds per run, over some runs of what was loaded last, after one that does not count."""
-        seconds: float = self._ask("time", runs)
-        return seconds
+        super().__exit__(kind, error, at)
 
     def _ask(self, *request: object) -> Any:
         self._go_on()
         try:
-            self._pipe.send(request)
-            reply = self._pipe.recv()
-        except (EOFError, OSError) as error:
-            raise RuntimeError(f"{self._engine}: its process ended") from error
-        self._stop()
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+            return super()._ask(*request)
+        finally:
+            self._stop()
 
     def _stop(self) -> None:
         """Stops all threads of the process, and returns when they have."""
@@ -102,44 +72,35 @@ class Worker:
 
 
 def _serve(pipe: Connection, engine: str, threads: int) -> None:
-    prepared: engines.Prepared | None = None
-    while True:
-        try:
-            request = pipe.recv()
-        except EOFError:
-            return
-        try:
-            if request[0] == "answer":
-                _, shape, dtype = request
-                prepared = engines.prepare(engine, shape, dtype, threads, *answers.data(shape, dtype))
-                run, result = prepared
-                pipe.send(result(run()))
-            else:
-                assert prepared
-                pipe.send(_seconds(prepared, request[1]))
-        except engines.Unsupported as reason:
-            pipe.send(reason)
-        except Exception as error:
-            # The exception classes of a runtime may not exist, or not be picklable, on the other side.
-            pipe.send(RuntimeError(f"{engine}: {type(error).__name__}: {error}"))
+    def load(shape: Shape, dtype: str) -> _Loaded:
+        return _Loaded(*engines.prepare(engine, shape, dtype, threads, *answers.data(shape, dtype)))
+
+    serve(pipe, engine, load)
 
 
-def _seconds(prepared: engines.Prepared, runs: int) -> float:
-    """Returns the seconds per run of the try that was disturbed least: where others use the cores, several are made."""
-    run, _ = prepared
-    found: list[tuple[float, float]] = []
-    for _attempt in range(_TRIES):
-        run()
-        disturbance = _disturbance()
-        begin = time.perf_counter()
-        for _ in range(runs):
-            run()
-        seconds = time.perf_counter() - begin
-        share = disturbance() / seconds
-        found.append((share, seconds / runs))
-        if share < _DISTURBED:
-            break
-    return min(found)[1]
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+    run: Callable[[], object]
+    result: Callable[[object], Array]
+
+    def answer(self) -> Array:
+        return self.result(self.run())
+
+    def time(self, runs: int) -> float:
+        """Returns the seconds per run of the try disturbed least: where others use the cores, several are made."""
+        found: list[tuple[float, float]] = []
+        for _attempt in range(_TRIES):
+            self.run()
+            disturbance = _disturbance()
+            begin = time.perf_counter()
+            for _ in range(runs):
+                self.run()
+            seconds = time.perf_counter() - begin
+            share = disturbance() / seconds
+            found.append((share, seconds / runs))
+            if share < _DISTURBED:
+                break
+        return min(found)[1]
 
 
 def _disturbance() -> Callable[[], float]:

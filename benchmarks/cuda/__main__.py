@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import math
 import pathlib
 import sys
+from collections.abc import Iterator, Sequence
+from time import monotonic
 
 import click
 from rich.console import Console
@@ -57,11 +60,15 @@ _PACKAGES = ("ortconv", "onnxruntime-gpu", "torch", "nvidia-cuda-nvrtc", "nvidia
 )
 @click.option("--no-graph", is_flag=True, help="Launch every run from the CPU rather than in CUDA graphs.")
 @click.option(
+    "--minutes", type=click.FloatRange(0), help="Begin no other shape after so many minutes. Default: no limit."
+)
+@click.option(
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, writable=True, path_type=pathlib.Path),
-    help="Write everything that was found.",
+    help="Write everything that was found, after every shape.",
 )
+@click.option("--resume", is_flag=True, help="Keep what is in the file of --json, and measure what is not.")
 def main(
     texts: tuple[str, ...],
     dtypes: tuple[str, ...],
@@ -69,7 +76,9 @@ def main(
     rounds: int,
     seconds: float,
     no_graph: bool,
+    minutes: float | None,
     json_file: pathlib.Path | None,
+    resume: bool,
 ) -> None:
     """Compare the speed of transposed convolutions on the GPU: ONNX Runtime's own (cuDNN), torch's and ortconv's.
 
@@ -80,36 +89,55 @@ def main(
     shapes = [shape for shape in ALL if not texts or any(text.lower() in shape.name.lower() for text in texts)]
     if not shapes:
         raise click.UsageError("--shape: no shape has that in its name.")
+    if resume and json_file is None:
+        raise click.UsageError("--resume: --json names no file.")
+    end = math.inf if minutes is None else monotonic() + 60 * minutes
     console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
     ceiling = gpu.measure(dtypes)
     peaks = ", ".join(f"{dtype} {rate / 1e3:.0f}" for dtype, rate in ceiling.peak.items())
     machine = gpu.describe()
     console.print(f"{machine['gpu']}: peak TFLOP/s {peaks} (matrix product), copy {ceiling.copy:.0f} GB/s\n")
-    groups = [
-        report.Group(layout, _measure(shapes, dtypes, layout, rounds, seconds, not no_graph)) for layout in layouts
-    ]
-    report.show(console, groups, ceiling)
-    if json_file:
-        settings = {"rounds": rounds, "seconds": seconds, "graph": not no_graph, "versions": _versions()}
-        found = report.document(groups, ceiling, machine, settings)
-        json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if any(case.wrong for group in groups for case in group.cases):
+    settings = {"rounds": rounds, "seconds": seconds, "graph": not no_graph, "versions": _versions()}
+    kept = json.loads(json_file.read_text(encoding="utf-8")) if resume and json_file and json_file.exists() else None
+    if kept and kept["settings"] != settings:
+        raise click.UsageError(f"--resume: what the file has was measured with other settings: {kept['settings']}.")
+    entries: list[report.Entry] = list(kept["cases"]) if kept else []
+    done = {report.key(each) for each in entries}
+    wanted = {
+        layout: [(dtype, shape) for dtype in dtypes for shape in shapes if (layout, dtype, shape.name) not in done]
+        for layout in layouts
+    }
+    missing = sum(map(len, wanted.values()))
+    measured = (
+        report.entry(layout, case, ceiling)
+        for layout, chosen in wanted.items()
+        for case in _measure(chosen, layout, rounds, seconds, not no_graph, end)
+    )
+    for found in measured:
+        entries.append(found)
+        missing -= 1
+        if json_file:
+            text = json.dumps(report.document(entries, ceiling, machine, settings, missing), indent=1)
+            json_file.write_text(text + "\n", encoding="utf-8")
+    report.show(console, entries)
+    if missing:
+        console.print(f"{missing} cases are left; --resume goes on.")
+    if any(each["wrong"] for each in entries):
         raise click.exceptions.Exit(1)
 
 
 def _measure(
-    shapes: list[Shape], dtypes: tuple[str, ...], layout: str, rounds: int, seconds: float, graph: bool
-) -> tuple[Case, ...]:
-    cases = []
+    wanted: Sequence[tuple[str, Shape]], layout: str, rounds: int, seconds: float, graph: bool, end: float
+) -> Iterator[Case]:
+    """Yields a case after the other until the time `end`."""
     with Progress(console=Console(stderr=True), transient=True) as progress, contextlib.ExitStack() as stack:
-        task = progress.add_task(f"measuring {layout}", total=len(shapes) * len(dtypes))
-        workers = {name: stack.enter_context(Worker(name, layout, graph)) for name in ENGINES}
-        for dtype in dtypes:
-            for shape in shapes:
-                right = expect(shape, dtype)
-                cases += measure(shape, dtype, {0: workers}, rounds=rounds, seconds=seconds, expected=right)
-                progress.advance(task)
-    return tuple(cases)
+        workers: dict[str, Worker] = {}
+        for dtype, shape in progress.track(wanted, description=f"measuring {layout}"):
+            if monotonic() > end:
+                return
+            workers = workers or {name: stack.enter_context(Worker(name, layout, graph)) for name in ENGINES}
+            right = expect(shape, dtype)
+            yield from measure(shape, dtype, {0: workers}, rounds=rounds, seconds=seconds, expected=right)
 
 
 def _versions() -> dict[str, str]:

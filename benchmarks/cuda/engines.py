@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.answers import NUMPY
+from benchmarks.cuda.answers import stored
 from benchmarks.engines import Unsupported
 from benchmarks.shapes import Shape
 
@@ -47,6 +49,19 @@ class Prepared:
     result: Callable[[], Array]
     runs: int
 
+    def answer(self) -> Array:
+        """Returns the first run's result."""
+        return self.result()
+
+    def time(self, runs: int) -> float:
+        """Returns the seconds of a run, after a replay that does not count: the clocks may have gone down."""
+        self.replay()
+        replays = math.ceil(runs / self.runs)
+        begin = time.perf_counter()
+        for _ in range(replays):
+            self.replay()
+        return (time.perf_counter() - begin) / (replays * self.runs)
+
 
 def prepare(engine: str, layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool) -> Prepared:
     """Loads a shape into an engine.
@@ -71,7 +86,7 @@ def prepare(engine: str, layout: str, shape: Shape, dtype: str, x: Array, w: Arr
 
 def _runs(shape: Shape, dtype: str) -> int:
     """Returns how many runs take long enough for their launch not to matter, within a share of the memory."""
-    width = NUMPY["f32" if dtype == "tf32" else dtype].itemsize
+    width = NUMPY[stored(dtype)].itemsize
     moved = shape.bytes_moved("f32") * width / 4
     held = width * (math.prod(shape.w_shape) + math.prod(shape.y_shape))
     seconds = max(shape.flops / _GUESS[0], moved / _GUESS[1])
@@ -125,7 +140,8 @@ def _session_options() -> Any:
 
 
 def _provider(dtype: str, graph: bool) -> tuple[str, dict[str, object]]:
-    settings = {"use_tf32": int(dtype == "tf32"), "enable_cuda_graph": int(graph)}
+    # Without use_tf32 ONNX Runtime keeps cuDNN from the tensor cores for the narrow types, too.
+    settings = {"use_tf32": int(dtype != "f32"), "enable_cuda_graph": int(graph)}
     return "CUDAExecutionProvider", settings | {"cudnn_conv_algo_search": "EXHAUSTIVE"}
 
 

@@ -12,8 +12,9 @@ from benchmarks.shapes import Shape
 
 __all__ = ["DTYPES", "Ceiling", "describe", "measure"]
 
-DTYPES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2}
-"""Types by name -> bytes of an element; tf32 is float32 whose products may be formed in TF32."""
+DTYPES = {"f16": 2, "f32": 4, "bf16": 2, "tf32": 4}
+"""Types by name -> bytes of an element, those first that tell most; tf32 is float32 whose products may be formed in
+TF32."""
 
 _MATRIX = 8192
 _COPIED = 1 << 30
