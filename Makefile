@@ -28,7 +28,7 @@ help:
 	@echo "On a machine with an NVIDIA GPU, whose CUDA_PYTHON (python3) has onnxruntime-gpu and torch:"
 	@echo "make cuda           run cuda-test and cuda-bench"
 	@echo "make cuda-test      run the tests of the CUDA kernels"
-	@echo "make cuda-bench     compare their speed with ONNX Runtime's and torch's"
+	@echo "make cuda-bench     compare their speed with ONNX Runtime's and torch's; CUDA_BENCH=\"--dtype f16 --minutes 9\""
 	@echo "make cuda-sanitize  run some of the tests under compute-sanitizer, which has to be on the PATH"
 
 $(INSTALLED): pyproject.toml $(NATIVE)
@@ -102,7 +102,7 @@ $(CUDA)/.installed: pyproject.toml $(NATIVE) $(MODULES)
 	$(CUDA_PYTHON) -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
 		> "$$($(CUDA)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/machine.pth"
 	$(CUDA_PYTHON) -m pip --python $(CUDA)/venv/bin/python install --quiet --disable-pip-version-check \
-		scikit-build-core cmake ninja hypothesis pytest
+		scikit-build-core cmake ninja hypothesis pytest pytest-xdist
 	PATH=$(abspath $(CUDA)/venv/bin):$$PATH $(CUDA_PYTHON) -m pip --python $(CUDA)/venv/bin/python install --quiet \
 		--disable-pip-version-check --no-build-isolation .
 	touch $@
@@ -113,15 +113,19 @@ $(CUDA)/run: $(CUDA)/.installed
 	mkdir -p $@
 	cp -r tests benchmarks samples pyproject.toml README.md $@
 
+# First whether the numbers are right; then the sessions, which want the GPU to themselves. Warnings of the machine's
+# packages are no errors.
 cuda-test: $(CUDA)/run
-	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest tests/cuda
+	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default -n $(JOBS) tests/cuda/test_conformance.py
+	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default tests/cuda/test_sessions.py
 
 cuda-bench: $(CUDA)/run
-	cd $< && ../venv/bin/python -m benchmarks.cuda --json $(abspath benchmarks/results/cuda.json)
+	cd $< && ../venv/bin/python -m benchmarks.cuda --json $(abspath benchmarks/results/cuda.json) $(CUDA_BENCH)
 
 cuda-sanitize: $(CUDA)/run
 	cd $< && for tool in memcheck racecheck synccheck; do ORTCONV_TEST_CUDA=required compute-sanitizer --error-exitcode 9 \
-		--tool $$tool ../venv/bin/python -P -m pytest tests/cuda/test_conformance.py -k 'definition or infinities' || exit; done
+		--tool $$tool ../venv/bin/python -P -m pytest -W default tests/cuda/test_conformance.py \
+		-k 'definition or infinities' || exit; done
 
 clean:
 	rm -rf $(VENV) build dist demo_output

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import warnings
 
 import pytest
 
-with contextlib.suppress(ImportError):
+with contextlib.suppress(ImportError), warnings.catch_warnings(action="ignore"):
     import torch  # noqa: F401 - brings CUDA's libraries, where ONNX Runtime's provider finds them
 
 from tests.cuda import device
