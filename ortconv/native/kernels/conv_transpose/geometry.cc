@@ -239,7 +239,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   // Tiles: wide, since long runs of dst are cheaper to write, but their sums should stay in L1.
   const int64_t unit_rows = plan.units.front().num_classes;
-  const int64_t block_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
+  // Of the largest block, as they begin at multiples of the granule.
+  const int64_t even_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
+  const int64_t block_oc = std::min(plan.oc, ceil_div(even_oc, plan.row_granule) * plan.row_granule);
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
   columns = std::clamp<int64_t>(kTileBytes / cell_bytes / block_rows / 32 * 32, 32,
                                 block_rows <= kFewRows ? kMaxColumnsOfFewRows : kMaxColumns);

@@ -303,6 +303,10 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {2, 1}, {4, 4}, {2, 1}, {1, 1}, {1, 0}, {1, 0}, 5, 2, 90, 34, true, true});
   list.push_back(
       {Op::kConvTranspose, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1, 1, 64, 5, false, false, false});
+  // blocks of dst channels of which the first are larger than an even share, where rows come in whole tiles
+  list.push_back({Op::kConvTranspose, {4, 3}, {4, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 2}, 12, 1, 270, 50});
+  list.push_back({Op::kConvTranspose, {9, 8}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 2, 1, 270, 50});
+  list.push_back({Op::kConvTranspose, {90}, {4}, {2}, {1}, {1}, {1}, 1, 1, 270, 37});
   // a channel of src per group
   list.push_back({Op::kConvTranspose, {34, 37}, {16, 16}, {8, 8}, {1, 1}, {4, 4}, {4, 4}, 1, 3, 3, 3});
   list.push_back({Op::kConvTranspose, {30, 70}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 4, 4, 4});
