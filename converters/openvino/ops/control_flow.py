@@ -19,6 +19,9 @@ from ortconv.errors import ConversionError, ShapeError
 
 _INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
 _FOREVER = np.iinfo(np.int64).max
+_NEGATIVE_AXIS = (
+    "an axis below zero is counted from the end; OpenVINO's CPU plugin reads and writes wrong memory instead"
+)
 
 
 @REGISTRY.lowering("If", since=8, how="exact")
@@ -76,8 +79,28 @@ def loop(b: Builder, trip_count: ir.Value, execution_condition: ir.Value, /, *in
         negative = b.op("Less", count, b.constant(0))
         trips = b.op("Where", negative, b.constant(_FOREVER), count)
     begins = b.array(execution_condition)
+    if begins is not None and not begins.any():
+        return _never(b, node, (trip_count, execution_condition, *inputs))
     condition = None if begins is not None and begins.all() else _scalar(b, execution_condition)
     return _iterate(b, node, (trip_count, execution_condition, *inputs), trips, condition)
+
+
+def _never(b: Builder, node: IterationNode, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
+    """Returns what a Loop gives whose condition is always false."""
+    sources = {port.inner: port.outer for port in node.into}
+    initial = {result: inputs[sources[parameter]] for result, parameter in node.back_edges}
+    inner = {port.outer: port.inner for port in node.out_of if port.slice is None}
+    results: list[ir.Value] = []
+    for index, output in enumerate(node.outputs):
+        sizes = [dim for dim in output.shape or () if isinstance(dim, int)]
+        if 0 in sizes and len(sizes) == len(output.shape or ()):
+            b.warn("OpenVINO is followed: its tensors have no elements where the condition is always false")
+            results.append(b.constant(ir.tensor(np.zeros(sizes, output.dtype.numpy()), dtype=output.dtype)))
+        elif inner.get(index) in initial:
+            results.append(initial[inner[index]])
+        else:
+            raise ConversionError(f"output {output.name} has no value, as the condition is always false.")
+    return tuple(results)
 
 
 def _iterate(
@@ -158,6 +181,8 @@ def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[i
     rule = port.slice
     assert rule is not None
     (axis,) = normalized((rule.axis,), rank_of(value, input), "axis")
+    if rule.axis < 0:
+        b.warn(_NEGATIVE_AXIS)
     assert value.shape is not None
     size = value.shape[axis]
     first, last = (rule.start, rule.end) if rule.stride > 0 else (rule.end, rule.start)
@@ -217,9 +242,13 @@ def _scan_output(b: Builder, result: ir.Value, port: Port) -> ir.Value:
     """Returns what the Loop stacks: the part, without its axis where it has one entry."""
     assert port.slice is not None
     (axis,) = normalized((port.slice.axis,), rank_of(result, f"output {port.outer}"), "axis")
+    assert result.shape is not None
+    size = result.shape[axis]
+    if isinstance(size, int) and size != port.slice.part_size:
+        problem = f"parts of {port.slice.part_size} along axis {axis} are not what the body gives."
+        raise ShapeError(f"output {port.outer}", result.shape, problem)
     if port.slice.part_size != 1:
         return result
-    assert result.shape is not None
     rest = [dim for place, dim in enumerate(result.shape) if place != axis]
     return b.typed(b.op("Squeeze", result, b.constant([axis])), result.dtype, ir.Shape(rest))
 
@@ -228,6 +257,8 @@ def _concatenated(b: Builder, stacked: ir.Value, part: ir.Value, rule: Slice) ->
     """Puts the parts, stacked along a new first axis, one after the other along the axis of the rule."""
     rank = rank_of(part, "output")
     (axis,) = normalized((rule.axis,), rank, "axis")
+    if rule.axis < 0:
+        b.warn(_NEGATIVE_AXIS)
     first, last = (rule.start, rule.end) if rule.stride > 0 else (rule.end, rule.start)
     if abs(rule.stride) != rule.part_size or (first, last) != (0, -1):
         raise ConversionError(

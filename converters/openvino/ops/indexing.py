@@ -164,18 +164,24 @@ def slice_(
     along = None if axes is None else int64_vector(b, axes)
     if along is None:
         along = b.constant(list(range(length_of(start, "start"))))
-    return b.op("Slice", data, int64_vector(b, start), _literal(b, stop), along, int64_vector(b, step))
+    return b.op("Slice", data, int64_vector(b, start), _literal(b, stop, step), along, int64_vector(b, step))
 
 
-def _literal(b: Builder, stop: ir.Value) -> ir.Value:
+def _literal(b: Builder, stop: ir.Value, step: ir.Value) -> ir.Value:
     """Returns ends that mean what they say.
 
     ONNX Runtime takes the largest number of 32 or 64 bits for an open end, which it is not where steps lead backwards.
     """
     ints = known_ints(b, stop)
-    if ints is None:
-        return int64_vector(b, stop)
-    return b.constant([_LITERAL_ENDS.get(end, end) for end in ints])
+    if ints is not None:
+        return b.constant([_LITERAL_ENDS.get(end, end) for end in ints])
+    steps = known_ints(b, step)
+    end = int64_vector(b, stop)
+    if steps is not None and all(size > 0 for size in steps):
+        return end
+    for largest, literal in _LITERAL_ENDS.items():
+        end = b.op("Where", b.op("Equal", end, b.constant([largest])), b.constant([literal]), end)
+    return end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,8 +226,8 @@ def strided_slice(
     steps = _steps(data, new, shrink, ellipsis)
     known = (1,) * count if stride is None else known_ints(b, stride)
     step, open_start, open_end = _strides(b, stride, known, steps.sliced, shrink)
-    starts = _bounds(b, begin, steps.sliced, [from_start[i] for i in steps.sliced], open_start)
-    ends = _bounds(b, end, steps.sliced, [to_end[i] for i in steps.sliced], open_end)
+    starts = _bounds(b, int64_vector(b, begin), steps.sliced, [from_start[i] for i in steps.sliced], open_start)
+    ends = _bounds(b, _literal(b, end, step), steps.sliced, [to_end[i] for i in steps.sliced], open_end)
     ends = _single_elements(b, starts, ends, [shrink[i] for i in steps.sliced])
     value = data
     if steps.sliced:
@@ -230,6 +236,12 @@ def strided_slice(
         value = b.op("Squeeze", value, b.constant(steps.shrunk))
     if steps.created:
         value = b.op("Unsqueeze", value, b.constant(steps.created))
+    running = known_ints(b, begin) is None or known_ints(b, end) is None
+    if running and any(new[ellipsis.index(True) :] if any(ellipsis) else ()):
+        b.warn("a new axis behind the ellipsis is where the page has it; OpenVINO's CPU plugin misplaces it")
+        # So are the sizes that OpenVINO declares: names keep them away.
+        rank = rank_of(data, "data") - len(steps.shrunk) + len(steps.created)
+        value = b.typed(value, data.dtype, [b.unique("strided_slice") for _ in range(rank)])
     return value
 
 
@@ -291,7 +303,7 @@ def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], 
     if known is not None and open_bound is not None:
         bounds = [open_bound[k] if masked[k] else _LITERAL_ENDS.get(known[i], known[i]) for k, i in enumerate(chosen)]
         return b.constant(bounds, np.int64)
-    taken = b.op("Gather", int64_vector(b, bound), b.constant(chosen, np.int64))
+    taken = b.op("Gather", bound, b.constant(chosen, np.int64))
     if not any(masked):
         return taken
     return b.op("Where", b.constant(masked), opened, taken)

@@ -12,7 +12,7 @@ import pytest
 from openvino import opset1, opset5, opset6, opset8
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, ConversionErrors, ModelFormatError
+from ortconv.errors import ConversionError, ConversionErrors, ModelFormatError, ShapeError
 from tests.openvino.live import Feed, check, numbers, run_onnx
 
 F32, I64, BOOL = np.float32, np.int64, np.bool_
@@ -125,7 +125,8 @@ def counting(
     trips: Node, begins: Node, x: Node, go_on: Callable[[Node, Node], Node], iteration: type = I64, shape: tuple = ()
 ) -> tuple[openvino.Output, ...]:
     """A Loop that adds the number of the iteration to x; its last value, and those of all iterations."""
-    number, value = opset1.parameter(list(shape), iteration), opset1.parameter(list(x.shape), F32)
+    number = opset1.parameter(list(shape), iteration)
+    value = opset1.parameter(x.get_output_partial_shape(0), F32)
     after = opset1.add(value, opset1.convert(number, "f32"))
     inside = body([go_on(number, after), after, opset1.unsqueeze(after, np.array([0]))], [number, value])
     node = opset5.loop(trips.output(0), begins.output(0))
@@ -272,6 +273,48 @@ def test_parts_counted_from_one_side_are_refused() -> None:
     assert error.node is not None
     assert error.node.op_type == "TensorIterator"
     assert error.problem.startswith("input 0: start 1 and end 4 are not supported; allowed: one counted from the front")
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [-1, 3]])
+@pytest.mark.parametrize("axis", [0, -2])
+def test_axes_of_slices_counted_from_the_end(axis: int, shape: list[int]) -> None:
+    """OpenVINO's CPU plugin reads and writes wrong memory there."""
+    x = opset1.parameter(shape, F32)
+    out = iterator(x, [1, 3], scaled, axis=axis, rule=BACKWARD)
+    converted = conversion(openvino.Model([out], [x]))
+    data = numbers(2, 3)
+    np.testing.assert_array_equal(run_onnx(converted, [[data]])[0][0], data[::-1] * F32(3))
+    assert any("axis below zero" in text for text in converted.warnings) == (axis < 0)
+
+
+def test_parts_of_another_size_than_the_body_gives_are_refused() -> None:
+    """OpenVINO's CPU plugin refuses them, dies of them or gives nothing, as it happens."""
+    x = opset1.parameter([2, 3], F32)
+    trips, begins = opset1.constant(np.array(3, I64)), opset1.constant(np.array(True))
+    number, value = opset1.parameter([], I64), opset1.parameter([2, 3], F32)
+    inside = body([opset1.constant(np.array(True)), scaled(value)], [number, value])
+    node = opset5.loop(trips.output(0), begins.output(0))
+    node.set_function(inside)
+    node.set_special_body_ports([0, 0])
+    node.set_merged_input(value, x.output(0), inside.results[1].output(0))
+    error = refusal(openvino.Model([node.get_concatenated_slices(inside.results[1].output(0), 0, 1, 1, -1, 1)], [x]))
+    assert isinstance(error, ShapeError)
+    assert "parts of 1 along axis 1 are not what the body gives" in str(error)
+
+
+def test_loop_whose_condition_is_always_false() -> None:
+    """OpenVINO declares tensors without elements; of dynamic data it gives the initial value."""
+    trips, begins = opset1.constant(np.array(3, I64)), opset1.constant(np.array(False))
+    x = opset1.parameter([2, 3], F32)
+    converted = check(openvino.Model([counting(trips, begins, x, always)[0]], [x]), [numbers(2, 3)])
+    assert len(converted.warnings) == 1
+    # The plugin does not run this one.
+    ((first, second),) = run_onnx(
+        conversion(openvino.Model([*counting(trips, begins, x, always)], [x])), [[numbers(2, 3)]]
+    )
+    assert (first.shape, second.shape) == ((0, 3), (0,))
+    x = opset1.parameter([-1, 3], F32)
+    check(openvino.Model([*counting(trips, begins, x, always)], [x]), [numbers(2, 3)])
 
 
 def test_error_in_a_body_names_the_node_and_its_place() -> None:

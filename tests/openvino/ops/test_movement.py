@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import openvino
 import pytest
@@ -383,6 +385,31 @@ def test_strided_slices_that_openvino_computes_wrongly() -> None:
     ):
         converted = conversion(model_of(build, [feed]))
         assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
+
+
+@pytest.mark.parametrize("size", [3, -1])
+def test_strided_slice_by_bounds_of_the_run_with_a_new_axis_behind_the_ellipsis(size: int) -> None:
+    """OpenVINO's CPU plugin puts the new axis in front of the last one, and gives no elements of dynamic data."""
+    feed = [numbers(2, 3, 4), ints(1, 0, 0), ints(2, 0, 0)]
+    masks = [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0], [0, 1, 0]
+    model = model_of(
+        lambda x, a, z: opset1.strided_slice(x, a, z, ints(1, 1, 1), *masks), [feed], [[2, size, 4], [3], [3]]
+    )
+    converted = conversion(model)
+    assert_close(run_onnx(converted, [feed])[0][0], feed[0][1:2, ..., np.newaxis], 0)
+    assert len(converted.warnings) == 1
+    assert "new axis behind the ellipsis" in converted.warnings[0]
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
+@pytest.mark.parametrize("op", [opset8.slice, lambda x, *bounds: opset1.strided_slice(x, *bounds, [0], [0])])
+def test_largest_ends_of_the_run_are_no_open_ends_backwards(op: Callable[..., openvino.Node], end: int) -> None:
+    """ONNX Runtime takes them for such; OpenVINO's CPU plugin takes the largest number of 64 bits for -1."""
+    feed = [numbers(5), ints(2), ints(end), ints(-1)]
+    converted = conversion(model_of(op, [feed]))
+    assert_close(run_onnx(converted, [feed])[0][0], feed[0][2:end:-1], 0)
+    forwards = [*feed[:3], ints(2)]
+    assert_close(run_onnx(converted, [forwards])[0][0], feed[0][2::2], 0)
 
 
 RUN_TIME = [
