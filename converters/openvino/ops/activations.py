@@ -25,6 +25,7 @@ from ortconv.converters.openvino.ops.types import (
     require,
     rounded,
     scalar,
+    truncated,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -176,6 +177,7 @@ def _relu6(b: Builder, x: ir.Value) -> ir.Value:
 def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /) -> ir.Value:
     """HardSigmoid, or a formula where alpha or beta is no constant or on float64."""
     require(data, "data", (*FLOATS, *INTEGERS))
+    alpha, beta = _not_zero(b, "alpha", alpha, 0.2), _not_zero(b, "beta", beta, 0.5)
     slope, shift = b.array(alpha), b.array(beta)
     if slope is not None and shift is not None and slope.size == shift.size == 1 and data.dtype != ir.DataType.DOUBLE:
         scale, offset = float(slope.item()), float(shift.item())
@@ -188,6 +190,15 @@ def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /)
         beta,
         kernels=("Add", "Clip", "Mul"),
     )
+
+
+def _not_zero(b: Builder, input: str, value: ir.Value, default: float) -> ir.Value:
+    """Returns a constant, or in place of a zero what OpenVINO's CPU plugin takes for it."""
+    known = b.array(value)
+    if known is None or known.any():
+        return value
+    b.warn(f"OpenVINO's CPU plugin is followed: it takes {default} for {input} = 0")
+    return b.constant(np.full(known.shape, default, np.float64 if known.dtype == np.float64 else np.float32))
 
 
 @REGISTRY.lowering("Swish", since=4)
@@ -265,14 +276,17 @@ def _into(bound: float, low: int, high: int) -> int:
     return low if bound < low else high if bound > high else int(bound)
 
 
-def _register_softmax(op_type: str, onnx_op: str, since: int, until: int) -> None:
+def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole: str) -> None:
     def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
         require(data, "data", (*FLOATS, *INTEGERS))
+        if whole == "truncated" and data.dtype in INTEGERS:
+            b.warn("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
+            return truncated(b, b.op(onnx_op, b.cast(data, ir.DataType.FLOAT), axis=axis), dtype_of(data))
         return rounded(b, lambda x: b.op(onnx_op, x, axis=axis), data, kernels=(onnx_op,))
 
     lower.__doc__ = f"{onnx_op}."
     REGISTRY.lowering(op_type, since=since, until=until)(lower)
 
 
-_register_softmax("SoftMax", "Softmax", 1, 8)
-_register_softmax("LogSoftmax", "LogSoftmax", 5, 5)
+_register_softmax("SoftMax", "Softmax", 1, 8, "rounded")
+_register_softmax("LogSoftmax", "LogSoftmax", 5, 5, "truncated")

@@ -21,6 +21,8 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
+    is_static,
+    name,
     require,
     saturated,
     saturates,
@@ -119,7 +121,10 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         difference = b.op("Sub", x, y)
         return b.op("Mul", difference, difference)
 
-    if saturates(b, x.dtype):
+    if dtype_of(x).bitwidth == 8:
+        if is_static(x) and is_static(y):
+            b.warn("the page is followed: in static sizes OpenVINO's CPU plugin makes 0 of most squares of 8 bits")
+        b.warn(f"{name(x.dtype)} overflow saturates, which the page leaves open")
         return saturated(b, square(b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32)), dtype_of(x))
     return compute(b, square, x, y, kernels=("Mul", "Sub"), modular=True)
 
@@ -197,9 +202,7 @@ def divide(
         )
     if x.dtype in SIGNED and m_pythondiv:
         b.warn("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
-    rounds = dtype_of(x).bitwidth == 8 and not all(
-        value.shape is not None and value.shape.is_static() for value in (x, y)
-    )
+    rounds = dtype_of(x).bitwidth == 8 and not (is_static(x) and is_static(y))
     if rounds:
         b.warn("OpenVINO's CPU plugin is followed: quotients of 8 bits are rounded to the nearest in dynamic sizes")
     if _divides(b, y) and not rounds:

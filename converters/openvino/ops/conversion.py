@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.compression import retyped
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, name, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, is_static, name, require, scalar
 from ortconv.converters.openvino.precision import CODE, CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
@@ -25,7 +25,10 @@ _CONVERTIBLE = (*FLOATS, *INTEGERS, _BOOL, *_INT4, *_FLOAT8)
 
 @REGISTRY.lowering("Convert")
 def convert(b: Builder, data: ir.Value, /, *, destination_type: str) -> ir.Value:
-    """Cast: floats are truncated, integers keep their low bits, everything but zero is true."""
+    """Cast: floats are truncated, integers keep their low bits, everything but zero is true.
+
+    In dynamic sizes, what lies outside of 8 bits becomes the nearest bound.
+    """
     to = DTYPES.get(destination_type.lower())
     if to not in _CONVERTIBLE:
         raise UnsupportedAttributeError(
@@ -112,6 +115,11 @@ def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
             kernels=("Abs", "Greater"),
             result=_BOOL,
         )
+    if to in (_I8, _U8) and own in FLOATS and b.array(data) is None and not is_static(data):
+        b.warn("OpenVINO's CPU plugin is followed: floats saturate at 8 bits in dynamic sizes")
+        info = np.iinfo(to.numpy())
+        single = b.cast(data, _F32)
+        data = b.op("Clip", single, b.constant(info.min, np.float32), b.constant(info.max, np.float32))
     if to in _INT4 and own not in INTEGERS and own != _BOOL:  # ONNX Runtime would round and saturate
         data = b.cast(data, _I32)
     return b.op("Cast", data, to=int(to))

@@ -23,8 +23,15 @@ def lrn(
     require(data, "data", (*FLOATS, *INTEGERS))
     rank = rank_of(data, "data")
     along = sorted(set(normalized(constant_ints(b, axes, "axes"), rank, "axes")))
-    if rank < 2 or along not in ([1], list(range(2, rank))):
-        raise ConversionError(f"input axes = {along} is not supported; allowed: 1, or all axes behind it.")
+    spatial = list(range(2, rank))
+    if along != [1] and not (spatial and set(along) >= set(spatial)):
+        raise ConversionError(
+            f"input axes = {along} is not supported; allowed: 1, or all axes behind it; OpenVINO's CPU plugin takes "
+            "no other."
+        )
+    if len(along) > len(spatial) > 0:
+        b.warn("OpenVINO's CPU plugin is followed: batch and channels are left out of axes that hold all others")
+        along = spatial
     if size < 1 or size % 2 == 0:
         raise UnsupportedAttributeError(
             "size", size, "odd numbers; OpenVINO's CPU plugin does not follow the page on others"

@@ -28,6 +28,7 @@ __all__ = [
     "exponential",
     "in_32_bits",
     "in_single",
+    "is_static",
     "name",
     "require",
     "rounded",
@@ -264,6 +265,11 @@ def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint
     """
     if value.dtype not in allowed:
         raise UnsupportedTypeError(input, name(value.dtype), [name(dtype) for dtype in allowed], hint=hint)
+
+
+def is_static(value: ir.Value) -> bool:
+    """Tells whether all sizes of a value are known: OpenVINO's CPU plugin computes some ops otherwise where not."""
+    return value.shape is not None and value.shape.is_static()
 
 
 def dtype_of(value: ir.Value) -> ir.DataType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
@@ -29,6 +30,9 @@ _FRACTIONAL = {
     4: ("Acosh", "Asinh", "Atanh"),
 }
 """Ops that ONNX calls the same and whose results have fractions, by the opset that introduced them."""
+_PARTIAL = ("Acos", "Acosh", "Asin", "Atanh", "Log", "Sqrt")
+_NAN_AS = {ir.DataType.INT8: -128, ir.DataType.UINT8: 255}
+"""What OpenVINO's CPU plugin has outside of the domain; integers of more bits get the lowest of 32."""
 
 
 def _register_numeric(op_type: str, onnx_op: str) -> None:
@@ -52,7 +56,13 @@ def _register_rounding(op_type: str, onnx_op: str) -> None:
 def _register_fractional(op_type: str, since: int) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
         require(data, "data", (*FLOATS, *INTEGERS))
-        return rounded(b, lambda x: b.op(op_type, x), data, kernels=(op_type,))
+        bound = _NAN_AS.get(dtype_of(data)) if op_type in _PARTIAL else None
+
+        def formula(x: ir.Value) -> ir.Value:
+            value = b.op(op_type, x)
+            return value if bound is None else b.op("Where", b.op("IsNaN", value), b.constant(bound, np.float32), value)
+
+        return rounded(b, formula, data, kernels=(op_type,))
 
     lower.__doc__ = f"{op_type}; on integers rounded to the nearest."
     REGISTRY.lowering(op_type, since=since, how="exact")(lower)

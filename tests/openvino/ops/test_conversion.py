@@ -58,6 +58,13 @@ ROWS += [
     Row(f"f64 beyond the bounds of {element}", to(element), [[np.array([1e30, -1e30, 300, -300, 3e9, -3e9, 1.9])]])
     for element in ("i8", "u8", "i16", "u16", "i32", "i4", "u4")
 ]
+FRACTIONS = np.array([-3e9, -200, -3.7, -1, -0.5, 0.5, 3.7, 127.9, 128, 255.5, 256, 300, 7e4, 3e9])
+ROWS += [
+    Row(f"{kind} to {element}, of dynamic sizes too", to(element), [[data], [data[:5]]], 0)
+    for kind in ("float32", "float16", ml_dtypes.bfloat16)
+    for element in ("i8", "u8", "i16", "i32")
+    for data in [FRACTIONS[abs(FRACTIONS) < 6e4].astype(kind) if kind == "float16" else FRACTIONS.astype(kind)]
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

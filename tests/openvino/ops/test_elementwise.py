@@ -263,7 +263,6 @@ def test_squared_difference_of_8_bits_saturates(dtype: str) -> None:
     ("name", "dtype", "text"),
     [
         ("add", "int8", "saturates"),
-        ("squared_difference", "uint8", "saturates"),
         ("multiply", "uint8", "saturates"),
         ("divide", "int32", "truncated"),
     ],
@@ -271,6 +270,12 @@ def test_squared_difference_of_8_bits_saturates(dtype: str) -> None:
 def test_differences_are_warned_about(name: str, dtype: str, text: str) -> None:
     (warning,) = conversion(model_of(getattr(opset1, name), [_wide(dtype)])).warnings
     assert text in warning
+
+
+def test_what_the_plugin_makes_of_squared_differences_is_warned_about() -> None:
+    wrong, saturates = conversion(model_of(opset1.squared_difference, [_wide("uint8")])).warnings
+    assert "static sizes" in wrong
+    assert "saturates" in saturates
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])

@@ -44,6 +44,18 @@ ROWS += [
 ROWS += [
     Row(f"{name} of a scalar", getattr(DOMAINS[name][0], name), [[np.array(0.5, F32)]], 16) for name in ("atan", "tan")
 ]
+ROWS += [
+    Row(f"{name} {dtype} outside of its domain", getattr(opset, name), [[np.arange(low, 6, dtype=dtype)]])
+    for name, opset in (
+        ("acos", opset1),
+        ("acosh", opset4),
+        ("asin", opset1),
+        ("atanh", opset4),
+        ("log", opset1),
+        ("sqrt", opset1),
+    )
+    for dtype, low in (("int8", -3), ("uint8", 0), ("int16", -3), ("int32", -3))
+]
 WHOLE = {"acos": [0, 1], "asin": [0, 1], "atanh": [0]}
 ROWS += [
     Row(f"{name} {dtype}", getattr(opset, name), [[np.array(WHOLE.get(name, [1, 2, 3, 5]), dtype)]])
@@ -71,6 +83,21 @@ ROWS += [
     Row(f"{name} {dtype}", build, [[np.array([0, 1, 2, 3, 5, *([-1, -2, -5] if dtype[0] == "i" else [])], dtype)]])
     for name, build in ACTIVATIONS.items()
     for dtype in INTEGERS
+]
+
+LOGITS = np.array([[0, 1, 2, 3], [1, 1, 1, 1], [0, 0, 0, 3], [3, 2, 2, 0]])
+ROWS += [
+    Row(f"log_softmax {dtype} is truncated", lambda x: opset5.log_softmax(x, 1), [[LOGITS.astype(dtype)]])
+    for dtype in ("int8", "int32", "int64")
+]
+ROWS += [
+    Row(
+        f"hard_sigmoid {dtype} with alpha {alpha} and beta {beta}",
+        lambda x, a=alpha, c=beta: opset1.hard_sigmoid(x, like(x, a)[0], like(x, c)[0]),
+        [[np.arange(-3, 4).astype(dtype)]],
+    )
+    for dtype in ("float32", "float16", "float64", "int32")
+    for alpha, beta in ((0, 0), (1, 0), (0, 0.5))
 ]
 
 SPECIAL = np.array([1, np.inf, -np.inf, np.nan, 0, -3], F32)
