@@ -2,6 +2,12 @@
 // at run time. MSVC unrolls such loops by itself.
 #pragma once
 
+#if defined(__GNUC__)
+#define ORTCONV_ALWAYS_INLINE __attribute__((always_inline))
+#else
+#define ORTCONV_ALWAYS_INLINE
+#endif
+
 #if defined(__clang__)
 #define ORTCONV_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)

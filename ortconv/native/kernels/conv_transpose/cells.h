@@ -11,6 +11,9 @@ namespace ortconv::kernels {
 
 constexpr int64_t kStep = kCopyOverrun + 1;
 
+// Rows that the library's own copy, for the vectors of this CPU, is worth a call for.
+constexpr int64_t kLongRow = 24;
+
 template <class Cell>
 void zero_cells(Cell* dst, int64_t n) {
   constexpr Cell kZeros[kStep] = {};
@@ -22,6 +25,10 @@ template <class Cell>
 void copy_cells(const Cell* src, int64_t n, Cell* dst) {
   if (n < kStep) {
     for (int64_t i = 0; i < n; ++i) dst[i] = src[i];
+    return;
+  }
+  if (n >= kLongRow) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(Cell));
     return;
   }
   for (int64_t i = 0; i < n - kStep; i += kStep) std::memcpy(dst + i, src + i, kStep * sizeof(Cell));

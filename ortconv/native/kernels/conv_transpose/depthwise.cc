@@ -48,6 +48,7 @@ class Worker {
         dst_rows_(rows_of(layout_)) {
     list_steps();
     list_row_taps();
+    complete_ = is_complete();
   }
 
   void run_items(int64_t begin, int64_t end) {
@@ -121,6 +122,16 @@ class Worker {
     }
   }
 
+  // See DepthwiseArgs.
+  bool is_complete() const {
+    const int64_t lanes = layout_.patterns * layout_.lanes;
+    for (int64_t i = 0; !layout_.plain && i < num_steps_ * lanes; ++i) {
+      if (index_[i] < 0 || index_[i] != index_[i % lanes]) return false;
+    }
+    const Cell* const* const end = taps_ + num_rows_ * dst_rows_;
+    return std::find(const_cast<const Cell* const*>(taps_), end, nullptr) == end;
+  }
+
   // Of one tap of the axes before the last.
   int64_t weights_of_tap() const { return num_steps_ * (layout_.plain ? 1 : layout_.patterns * layout_.lanes); }
 
@@ -148,19 +159,38 @@ class Worker {
     }
   }
 
-  // Copies a row of src, from position x_begin on, with zeros outside src.
-  void copy_row(const T* row, int64_t x_begin, Cell* out) {
-    const int64_t src_size = p_.src_size[layout_.last], src_x = p_.src_x[layout_.last];
-    const int64_t begin = std::clamp<int64_t>(-x_begin, 0, layout_.pitch);
-    const int64_t end = std::clamp<int64_t>(src_size - x_begin, begin, layout_.pitch);
-    zero_cells(out, begin);
-    const T* in = row + (x_begin + begin) * src_x;
-    if (src_x != 1) {
-      for (int64_t i = begin; i < end; ++i, in += src_x) out[i] = widen(*in);
-    } else {
-      load_cells(*plan_.widen, in, end - begin, out + begin);
+  // Copies rows [low, high) of a channel of src, from position x_begin on, with zeros outside src as far as `needed`.
+  void copy_rows(const T* in, const int64_t* low, const int64_t* high, int64_t x_begin, int64_t needed) {
+    const int last = layout_.last;
+    const int64_t begin = std::clamp<int64_t>(-x_begin, 0, needed);
+    const int64_t end = std::clamp<int64_t>(p_.src_size[last] - x_begin, begin, needed);
+    int64_t rows = 1, at[kMaxSpatial];
+    for (int a = 0; a < last; ++a) {
+      rows *= high[a] - low[a];
+      at[a] = low[a];
+      in += low[a] * p_.src_x[a];
     }
-    zero_cells(out + end, layout_.pitch - end);
+    in += (x_begin + begin) * p_.src_x[last];
+    for (Cell* out = copy_; rows > 0; --rows, out += layout_.pitch) {
+      zero_cells(out, begin);
+      copy_row(in, end - begin, out + begin);
+      zero_cells(out + end, needed - end);
+      for (int a = last - 1; a >= 0; --a) {
+        in += p_.src_x[a];
+        if (++at[a] < high[a]) break;
+        in -= (high[a] - low[a]) * p_.src_x[a];
+        at[a] = low[a];
+      }
+    }
+  }
+
+  void copy_row(const T* in, int64_t count, Cell* out) {
+    const int64_t src_x = p_.src_x[layout_.last];
+    if (src_x == 1) {
+      load_cells(*plan_.widen, in, count, out);
+    } else {
+      for (int64_t i = 0; i < count; ++i, in += src_x) out[i] = widen(*in);
+    }
   }
 
   void run_block(int64_t oc, int64_t n, int64_t block) {
@@ -182,19 +212,11 @@ class Worker {
       copied *= high[a] - low[a];
     }
     const int64_t x_begin = first_position(v_begin) - x_axis().least_shift - x_axis().spread;
-    const T* src = run_.src + n * p_.src_n + oc / plan_.oc * p_.src_c;
-    for (int64_t row = 0; row < copied; ++row) {
-      const T* in = src;
-      for (int64_t a = last - 1, rest = row; a >= 0; --a) {
-        in += (low[a] + rest % (high[a] - low[a])) * p_.src_x[a];
-        rest /= high[a] - low[a];
-      }
-      copy_row(in, x_begin, copy_ + row * layout_.pitch);
-    }
-
     const Cell* origin = copy_ + first_position(v_begin) - x_begin - first_position(0);
     const int64_t y = v_begin * layout_.lanes;
     const int64_t count = std::min(v_end * layout_.lanes, p_.dst_size[last]) - y;
+    const int64_t x_end = (y + count - 1 + x_axis().base) / x_axis().classes - x_axis().least_shift + 1;
+    copy_rows(run_.src + n * p_.src_n + oc / plan_.oc * p_.src_c, low, high, x_begin, x_end - x_begin);
     T* dst = run_.dst + n * p_.dst_n + oc * p_.dst_c + y;
     int64_t at[kMaxSpatial];
     std::copy_n(begin, last, at);
@@ -294,9 +316,9 @@ class Worker {
       to[i] = dst[i] == nullptr ? reinterpret_cast<Out*>(line(i)) : dst[i];
       stream = stream && reinterpret_cast<uintptr_t>(to[i]) % 64 == 0;
     }
-    plan_.depthwise->run(DepthwiseArgs<Out>{span.positions, span.src_step, span.dst_step, span.src_rows, rows_,
-                                            weight_rows_, num_steps_, layout_.patterns, layout_.period, offsets_,
-                                            layout_.plain ? nullptr : index_, rows, to, count, bias, stream});
+    plan_.depthwise->run(DepthwiseArgs<Out>{
+        span.positions, span.src_step, span.dst_step, span.src_rows, rows_, weight_rows_, num_steps_, layout_.patterns,
+        layout_.period, offsets_, layout_.plain ? nullptr : index_, rows, to, count, bias, complete_, stream});
   }
 
   Cell* line(int64_t i) { return lines_ + i * layout_.block_vectors * layout_.lanes; }
@@ -317,6 +339,7 @@ class Worker {
   Cell* copy_;
   Cell* lines_;
   int64_t dst_rows_, num_steps_ = 0, num_rows_ = 0;
+  bool complete_;
 };
 
 }  // namespace

@@ -6,7 +6,9 @@ namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kCopyBytes = 24 << 10;  // copy of rows of src, meant to stay in L1
-constexpr int64_t kMostVectors = 256;     // of a row of dst in one block
+// Whole rows that follow each other are written into the last cache faster than past it, up to a dst of this size.
+constexpr int64_t kStreamBytes = 8 << 20;
+constexpr int64_t kMostVectors = 256;  // of a row of dst in one block
 
 int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
@@ -73,7 +75,7 @@ DepthwiseLayout::DepthwiseLayout(const Plan& plan, const ConvProblem& p, int thr
   }
   num_items = p.mb * p.oc * num_blocks;
   num_slices = std::min<int64_t>(std::max(threads, 1), num_items);
-  store = store_of(plan, p);
+  store = store_of(plan, p, kStreamBytes);
 
   slice_rows = 0;
   slice_weight_rows = slice_rows + align64(most_rows * sizeof(void*));

@@ -40,7 +40,8 @@ struct DepthwiseArgs {
   T* const* dst;
   int64_t n;
   Sum<T> bias;
-  bool stream;  // dst is too large for the caches, see Store, and its rows are aligned to 64 bytes at every position
+  bool complete;  // no weights are null, every step has the index of the first, and that has no -1
+  bool stream;    // dst is too large for the caches, see Store, and its rows are aligned to 64 bytes at every position
 };
 template <class T>
 using DepthwiseFn = void (*)(const DepthwiseArgs<T>&);

@@ -16,13 +16,23 @@ struct Vectors {
   static Vector zero() { return avx512::zero<T>(); }
   static Vector broadcast(T value) { return avx512::broadcast(value); }
   static Vector load(const T* from) { return avx512::load(from); }
+  using Index = __m512i;
+  static Index load_index(const int32_t* index) {
+    if constexpr (std::is_same_v<T, float>) {
+      return _mm512_loadu_si512(index);
+    } else {
+      return _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(index)));
+    }
+  }
+  static __m512 pick(const float* from, Index lanes) { return _mm512_permutexvar_ps(lanes, avx512::load(from)); }
+  static __m512d pick(const double* from, Index lanes) { return _mm512_permutexvar_pd(lanes, avx512::load(from)); }
   static __m512 pick(const float* from, const int32_t* index) {
-    const __m512i lanes = _mm512_loadu_si512(index);
+    const Index lanes = load_index(index);
     return _mm512_maskz_permutexvar_ps(_mm512_cmpge_epi32_mask(lanes, _mm512_setzero_si512()), lanes,
                                        avx512::load(from));
   }
   static __m512d pick(const double* from, const int32_t* index) {
-    const __m512i lanes = _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(index)));
+    const Index lanes = load_index(index);
     return _mm512_maskz_permutexvar_pd(_mm512_cmpge_epi64_mask(lanes, _mm512_setzero_si512()), lanes,
                                        avx512::load(from));
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/depthwise/depthwise_box.h"
 #include "kernels/unroll.h"
 
 namespace ortconv::kernels {
@@ -140,6 +141,7 @@ void depthwise_any_rows(const DepthwiseArgs<T>& args) {
 
 template <class V, class T>
 void depthwise(const DepthwiseArgs<T>& args) {
+  if (depthwise_box<V>(args)) return;
   if (args.index == nullptr) {
     depthwise_any_rows<V, Picks::kNone>(args);
   } else if (args.patterns == 1) {

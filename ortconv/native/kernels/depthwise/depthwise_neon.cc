@@ -21,12 +21,16 @@ struct Floats {
   static Vector zero() { return vdupq_n_f32(0); }
   static Vector broadcast(float value) { return vdupq_n_f32(value); }
   static Vector load(const float* from) { return vld1q_f32(from); }
-  static Vector pick(const float* from, const int32_t* index) {
+  using Index = uint8x16_t;
+  static Index load_index(const int32_t* index) {
     // The bytes of lane i are 4 i ... 4 i + 3; those of lane -1 are beyond the table, which gives zeros.
     const uint32x4_t lanes = vreinterpretq_u32_s32(vld1q_s32(index));
-    const uint32x4_t bytes = vmlaq_n_u32(vdupq_n_u32(0x03020100), lanes, 0x04040404);
-    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), vreinterpretq_u8_u32(bytes)));
+    return vreinterpretq_u8_u32(vmlaq_n_u32(vdupq_n_u32(0x03020100), lanes, 0x04040404));
   }
+  static Vector pick(const float* from, Index bytes) {
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), bytes));
+  }
+  static Vector pick(const float* from, const int32_t* index) { return pick(from, load_index(index)); }
   static Vector add(Vector a, Vector b) { return vaddq_f32(a, b); }
   static Vector multiply_add(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
   template <class T>

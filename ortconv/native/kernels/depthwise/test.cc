@@ -1,5 +1,6 @@
 // Every depthwise kernel this CPU has, in every type it stores: all row counts and lengths, with and without picks,
-// patterns and rows without weights, against a naive sum. Numbers are small integers, so every sum is exact.
+// patterns, rows without weights and complete boxes of taps, against a naive sum. Numbers are small integers, so every
+// sum is exact.
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -17,7 +18,7 @@ int failures = 0, checked = 0;
 
 struct Shape {
   int64_t positions, src_rows, dst_rows, steps, patterns, n;
-  bool picks, stream;
+  bool picks, complete, stream;
 };
 
 template <class T>
@@ -27,20 +28,25 @@ void check(const DepthwiseKernel& kernel, const Shape& s, int64_t lanes) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int64_t stride = s.picks ? lanes / 2 : lanes, vectors = (s.n + lanes - 1) / lanes;
   const int64_t count = s.steps * s.patterns, length = (vectors + 2) * stride + 2 * lanes + 9;
-  std::vector<Cell> src(s.src_rows * s.positions * length), weights(s.src_rows * s.dst_rows * count * lanes);
+  std::vector<Cell> src((s.src_rows * s.positions + s.src_rows) * length),
+      weights(s.src_rows * s.dst_rows * count * lanes);
   for (Cell& x : src) x = static_cast<Cell>(draw(-4, 4));
   for (Cell& x : weights) x = static_cast<Cell>(draw(-4, 4));
   std::vector<int64_t> offset(count);
   std::vector<int32_t> index(count * lanes);
   for (int64_t& x : offset) x = draw(0, 8);
-  for (int32_t& x : index) x = draw(-1, static_cast<int>(lanes) - 1);
+  for (size_t i = 0; i < index.size(); ++i) {
+    const bool repeats = s.complete && i >= static_cast<size_t>(s.patterns * lanes);
+    index[i] = repeats ? index[i - s.patterns * lanes] : draw(s.complete ? 0 : -1, static_cast<int>(lanes) - 1);
+  }
   std::vector<const Cell*> src_rows, taps(s.src_rows * s.dst_rows);
   std::vector<const Cell* const*> rows;
   for (int64_t r = 0; r < s.src_rows; ++r) {
-    src_rows.push_back(src.data() + r * s.positions * length);
+    // Positions of a complete box share rows.
+    src_rows.push_back(src.data() + (s.complete ? s.src_rows - 1 - r : r * s.positions) * length);
     for (int64_t c = 0; c < s.dst_rows; ++c) {
       const int64_t at = r * s.dst_rows + c;
-      taps[at] = draw(0, 4) == 0 ? nullptr : weights.data() + at * count * lanes;
+      taps[at] = !s.complete && draw(0, 4) == 0 ? nullptr : weights.data() + at * count * lanes;
     }
     rows.push_back(taps.data() + r * s.dst_rows);
   }
@@ -55,7 +61,7 @@ void check(const DepthwiseKernel& kernel, const Shape& s, int64_t lanes) {
   for (int64_t c = 0; c < s.dst_rows; ++c) dst_rows.push_back(dst + c * pitch);
   kernel.run(DepthwiseArgs<T>{s.positions, length, s.dst_rows * pitch, s.src_rows, src_rows.data(), rows.data(),
                               s.steps, s.patterns, stride, offset.data(), s.picks ? index.data() : nullptr, s.dst_rows,
-                              dst_rows.data(), s.n, bias, s.stream});
+                              dst_rows.data(), s.n, bias, s.complete, s.stream});
   ++checked;
   for (int64_t p = 0; p < s.positions; ++p) {
     for (int64_t c = 0; c < s.dst_rows; ++c) {
@@ -80,11 +86,12 @@ void check(const DepthwiseKernel& kernel, const Shape& s, int64_t lanes) {
         }
         if (static_cast<double>(widen(dst[(p * s.dst_rows + c) * pitch + i])) != want) {
           ++failures;
-          std::printf("FAIL %s: %ld bytes, positions %ld src rows %ld dst rows %ld steps %ld patterns %ld n %ld%s%s\n",
-                      kernel.name, static_cast<long>(sizeof(T)), static_cast<long>(s.positions),
-                      static_cast<long>(s.src_rows), static_cast<long>(s.dst_rows), static_cast<long>(s.steps),
-                      static_cast<long>(s.patterns), static_cast<long>(s.n), s.picks ? " picks" : "",
-                      s.stream ? " stream" : "");
+          std::printf(
+              "FAIL %s: %ld bytes, positions %ld src rows %ld dst rows %ld steps %ld patterns %ld n %ld%s%s%s\n",
+              kernel.name, static_cast<long>(sizeof(T)), static_cast<long>(s.positions), static_cast<long>(s.src_rows),
+              static_cast<long>(s.dst_rows), static_cast<long>(s.steps), static_cast<long>(s.patterns),
+              static_cast<long>(s.n), s.picks ? " picks" : "", s.complete ? " complete" : "",
+              s.stream ? " stream" : "");
           return;
         }
       }
@@ -104,7 +111,8 @@ void picks_nothing_else(const DepthwiseKernel& kernel) {
   const float* const* rows[] = {taps};
   const int64_t offset = 0;
   float* to = dst.data();
-  kernel.run(DepthwiseArgs<float>{1, 0, 0, 1, &row, rows, 1, 1, lanes, &offset, index.data(), 1, &to, lanes, 0, false});
+  kernel.run(
+      DepthwiseArgs<float>{1, 0, 0, 1, &row, rows, 1, 1, lanes, &offset, index.data(), 1, &to, lanes, 0, false, false});
   ++checked;
   for (int64_t l = 0; l < lanes; ++l) {
     if (dst[l] == (l == 0 ? 10.0f : 0.0f)) continue;
@@ -114,18 +122,25 @@ void picks_nothing_else(const DepthwiseKernel& kernel) {
   }
 }
 
+void check_types(const DepthwiseKernel& kernel, const Shape& s) {
+  check<float>(kernel, s, kernel.lanes_f32);
+  check<Float16>(kernel, s, kernel.lanes_f32);
+  check<Bfloat16>(kernel, s, kernel.lanes_f32);
+  check<double>(kernel, s, kernel.lanes_f64);
+}
+
 void check_all(const DepthwiseKernel& kernel) {
   for (const int64_t dst_rows : {1, 2, 3, 4, 8}) {
     for (const int64_t n : {1, 2, 5, 8, 15, 16, 17, 40, 64, 96, 133, 160, 272}) {
       for (const int64_t patterns : {1, 3}) {
         for (const bool picks : {false, true}) {
           if (!picks && patterns > 1) continue;
+          const bool stream = n % 64 == 0;
           for (const int64_t src_rows : {0, 1, 3}) {
-            const Shape s{1 + n % 7, src_rows, dst_rows, 1 + n % 2, patterns, n, picks, n % 64 == 0};
-            check<float>(kernel, s, kernel.lanes_f32);
-            check<Float16>(kernel, s, kernel.lanes_f32);
-            check<Bfloat16>(kernel, s, kernel.lanes_f32);
-            check<double>(kernel, s, kernel.lanes_f64);
+            check_types(kernel, {1 + n % 7, src_rows, dst_rows, 1 + n % 2, patterns, n, picks, false, stream});
+          }
+          for (const int64_t box : {1, 2, 3}) {
+            check_types(kernel, {1 + n % 15, box, dst_rows, box, patterns, n, picks, true, stream});
           }
         }
       }
