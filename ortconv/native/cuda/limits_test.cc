@@ -1,6 +1,7 @@
 // Plans for devices as they are sold, which need not be carried out: limits, and the list of programs.
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -45,28 +46,63 @@ std::vector<Case> benchmark_cases() {
 const Device kSoldDevices[] = {
     {75, 40, 64 << 10}, {80, 108, 163 << 10}, {90, 132, 227 << 10}, {100, 148, 227 << 10}, {120, 170, 99 << 10}};
 
-// tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes ask for, after the devices
-// that do; the Python tests compile them with NVRTC. ORTCONV_CUDA_PROGRAMS=<file> writes it anew.
+// Problems of any kind, with the channels and sizes of networks.
+std::vector<Case> drawn_cases(int count) {
+  CaseMaker maker(41);
+  std::vector<Case> cases;
+  while (static_cast<int>(cases.size()) < count) {
+    Case c = maker.make(static_cast<int>(maker.draw(1, 4)));
+    ConvAttributes& a = c.attributes;
+    const int64_t many[] = {1, 3, 8, 16, 21, 32, 64, 100, 128, 256, 512, 1024};
+    const int64_t in = many[maker.draw(0, 11)], out = many[maker.draw(0, 11)], size = maker.draw(1, 100);
+    const bool depthwise = maker.draw(0, 4) == 0;
+    a.group = depthwise ? in : 1;
+    c.x[a.x_perm[1]] = in;
+    for (int axis = 0; axis < a.ndims(); ++axis) c.x[a.x_perm[2 + axis]] = size;
+    c.w[a.w_perm[0]] = a.transposed() ? in : depthwise ? in : out;
+    c.w[a.w_perm[1]] = depthwise ? 1 : a.transposed() ? out : in;
+    try {
+      c.problem(DataType::kFloat);
+    } catch (const Error&) {
+      continue;  // refused sizes
+    }
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+using Programs = std::map<std::string, std::set<int>>;  // and the devices that are asked for them
+
+void collect(const Case& c, const Device& device, DataType dtype, bool tf32, Programs* programs) {
+  const ConvProblem p = c.problem(dtype);
+  for (const Launch& launch : plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias).launches) {
+    expect_within_limits(launch, device, c.describe());
+    std::string program = launch.program.source;
+    for (const std::string& option : launch.program.options) program += ' ' + option;
+    (*programs)[program].insert(device.sm);
+  }
+}
+
+// tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes and some problems of other
+// kinds ask for, after the devices that do; the Python tests compile them with NVRTC. ORTCONV_CUDA_PROGRAMS=<file>
+// writes it anew.
 TEST(programs_are_listed) {
-  std::map<std::string, std::set<int>> programs;
+  Programs programs;
   for (Case c : benchmark_cases()) {
     for (const bool channels_last : {false, true}) {
       if (channels_last) make_channels_last(&c);
       for (const Device& device : kSoldDevices) {
         for (const DataType dtype : kTypes) {
-          for (const bool tf32 : {false, true}) {
-            const ConvProblem p = c.problem(dtype);
-            const Plan plan = plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias);
-            for (const Launch& launch : plan.launches) {
-              expect_within_limits(launch, device, c.describe());
-              std::string program = launch.program.source;
-              for (const std::string& option : launch.program.options) program += ' ' + option;
-              programs[program].insert(device.sm);
-            }
-          }
+          for (const bool tf32 : {false, true}) collect(c, device, dtype, tf32, &programs);
         }
       }
     }
+  }
+  size_t number = 0;
+  for (const Case& c : drawn_cases(120)) {
+    const Device& device = kSoldDevices[number % std::size(kSoldDevices)];
+    collect(c, device, kTypes[number % std::size(kTypes)], number % 2 == 0, &programs);
+    ++number;
   }
   std::set<std::string> lines;
   for (const auto& [program, sms] : programs) {

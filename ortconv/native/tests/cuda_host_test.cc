@@ -375,6 +375,25 @@ TEST(processes_and_threads_share_a_folder) {
   EXPECT(files_in(folder).size() == 3, "no temporary files are left: ", files_in(folder).size());
 }
 
+// The file that ORTCONV_TEST_NVRTC names: what the fake one cannot tell.
+TEST(a_real_compiler) {
+  const char* const file = std::getenv("ORTCONV_TEST_NVRTC");
+  if (file == nullptr) {
+    std::printf("     a_real_compiler: not tested, ORTCONV_TEST_NVRTC names none\n");
+    return;
+  }
+  const std::string text = in_child([file] {
+    setenv("ORTCONV_NVRTC", file, 1);
+    const Nvrtc& nvrtc = Nvrtc::get(1000000);  // any release will do
+    std::string found;
+    for (const int sm : {75, 80, 90, 100, 120}) {
+      found += has(nvrtc.compile(kProgram, source_of(kProgram), nvrtc.target_for(sm)), "direct") ? '1' : '0';
+    }
+    return found;
+  });
+  EXPECT(text == "11111", text);
+}
+
 TEST(shared_memory_is_asked_for_once) {
   const std::string text = in_child([] {
     setenv("ORTCONV_CUDA_CACHE", "off", 1);
