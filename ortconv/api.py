@@ -216,8 +216,20 @@ def _complete_outputs(model: ir.Model, path: str) -> None:
     """Infers the shape of an output where the source leaves even the rank open, which ONNX does not allow.
 
     Raises:
-        ConversionErrors: The rank is known at run time only.
+        ConversionErrors: The rank is known at run time only, or that of an input is.
     """
+    open_inputs = [
+        ShapeError(
+            f"input {value.name}",
+            None,
+            "the rank is known at run time only; ONNX inputs have a fixed rank.",
+            hint="OpenVINO's Model.reshape can give it one.",
+        )
+        for value in model.graph.inputs
+        if value.shape is None
+    ]
+    if open_inputs:
+        raise ConversionErrors(f"{path}: {len(open_inputs)} inputs refused", open_inputs)
     if all(value.shape is not None for value in model.graph.outputs):
         return
     register_schemas()

@@ -57,6 +57,8 @@ def _gather(
     outside = _outside(b, data, indices, axes[0], counts_back)
     if outside is None:
         return _gathered(b, data, indices, axes[0], batch_dims)
+    if data.shape is not None and data.shape[axes[0]] == 0:
+        raise ShapeError("data", data.shape, f"axis {axes[0]} has no elements, of which some are gathered.")
     # OpenVINO fills in zeros there, which ONNX cannot.
     known = b.array(indices)
     assert known is not None
