@@ -68,7 +68,10 @@ def fold(
     size = sum(tensor.nbytes for tensor in inputs if tensor is not None)
     if op_type in _MOVES and size > _SMALL:
         return _lazy(op_type, function, inputs, attributes)
-    return None if size > _LARGE else _evaluated(op_type, inputs, attributes, outputs, max(size, _SMALL))
+    if size > _LARGE:
+        return None
+    grown = 2 * size if op_type == "Cast" and types <= _HALVES else size  # Halves become floats, whatever their size.
+    return _evaluated(op_type, inputs, attributes, outputs, max(grown, _SMALL))
 
 
 def _evaluated(

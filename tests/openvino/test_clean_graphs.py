@@ -74,6 +74,14 @@ def test_weights_of_half_precision_leave_no_casts(tmp_path: pathlib.Path) -> Non
     assert_close(actual[0], expected[0], 16)
 
 
+@pytest.mark.parametrize("channels", [16, 384, 1024])
+def test_grouped_weights_of_half_precision_leave_none_either(channels: int, tmp_path: pathlib.Path) -> None:
+    x, kernel = opset1.parameter([1, channels, 5, 5], F32), weights(channels, 1, 1, 7, 7)
+    y = opset1.group_convolution(x, kernel, [1, 1], [3, 3], [3, 3], [1, 1])
+    openvino.save_model(openvino.Model([y], [x]), tmp_path / "model.xml", compress_to_fp16=True)
+    assert ops(conversion(tmp_path / "model.xml")) == {"Conv": 1}
+
+
 def test_same_file_gives_the_same_bytes(tmp_path: pathlib.Path) -> None:
     openvino.save_model(resnet(), tmp_path / "model.xml")
     for name in ("first", "second"):
