@@ -3,38 +3,70 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["fuse_biases"]
+__all__ = ["Reshaped", "fuse_biases", "take_place"]
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
 
-def fuse_biases(graph: ir.Graph, note: Callable[[ir.Node, str], None]) -> None:
+class Reshaped:
+    """The constants of a graph in other shapes, each made once."""
+
+    def __init__(self, graph: ir.Graph, unique: Callable[[str], str]) -> None:
+        """Takes the graph, and what gives a name of its own to a constant that is kept beside the one it is made of."""
+        self._graph, self._unique = graph, unique
+        self._made: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
+
+    def get(self, constant: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """Returns a constant in another shape: under its own name where nothing else uses it."""
+        assert constant.const_value is not None
+        if tuple(constant.const_value.shape.numpy()) == tuple(shape):
+            return constant
+        key = constant, tuple(shape)
+        if key not in self._made:
+            self._made[key] = self._make(constant, constant.const_value, shape)
+        return self._made[key]
+
+    def _make(self, constant: ir.Value, tensor: ir.TensorProtocol, shape: Sequence[int]) -> ir.Value:
+        name = str(constant.name)
+        if len(constant.uses()) > 1:
+            name = self._unique(name)
+        else:
+            self._graph.initializers.pop(name)
+            constant.name = None
+        made = ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype)
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(shape), const_value=made)
+        self._graph.initializers.add(value)
+        return value
+
+
+def fuse_biases(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
     """Makes the bias of a Conv, ConvTranspose, Gemm or MatMul of what is added to it and to it alone.
 
     ONNX Runtime does the same when it loads a model, so that the numbers do not change.
 
     Args:
         graph: The graph; bodies of its nodes are included.
+        constants: Its constants in other shapes.
         note: Told of each Add that goes, and why.
     """
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if (node.domain, node.op_type) != ("", "Add") or len(node.inputs) != 2:
             continue
         for data, bias in (node.inputs, reversed(node.inputs)):
-            fused = None if data is None or bias is None else _fuse(graph, data, bias)
+            fused = None if data is None or bias is None else _fuse(constants, data, bias)
             if fused is not None:
                 note(node, f"is the bias of {fused.op_type} {fused.name!r}")
-                _replace(node, fused)
+                take_place(node, fused)
                 break
 
 
-def _fuse(graph: ir.Graph, data: ir.Value, bias: ir.Value) -> ir.Node | None:
+def _fuse(constants: Reshaped, data: ir.Value, bias: ir.Value) -> ir.Node | None:
     """Returns the node that computes `data`, with the bias in it, or None where that cannot be."""
     node, tensor = data.producer(), bias.const_value
     if node is None or node.domain or tensor is None or len(node.inputs) != 2 or node.inputs[1] is None:
@@ -55,7 +87,7 @@ def _fuse(graph: ir.Graph, data: ir.Value, bias: ir.Value) -> ir.Node | None:
     if node.op_type == "MatMul":
         node.op_type = "Gemm"
     node.resize_inputs(3)
-    node.replace_input_with(2, bias if len(shape) == 1 else _vector(graph, bias, channels))
+    node.replace_input_with(2, constants.get(bias, [channels]))
     return node
 
 
@@ -72,27 +104,8 @@ def _is_gemm(node: ir.Node) -> bool:
     return first.dtype in _GEMM_TYPES and bool(sizes) and sizes[0] > 0
 
 
-def _vector(graph: ir.Graph, bias: ir.Value, size: int) -> ir.Value:
-    """Returns a bias without its axes of size 1, as an initializer of the same name where no other node uses it."""
-    assert bias.const_value is not None
-    assert bias.name is not None
-    name = bias.name
-    while name in graph.initializers and len(bias.uses()) > 1:
-        name = f"{name}_bias"
-    if name in graph.initializers and name != bias.name:
-        return graph.initializers[name]
-    array = np.reshape(bias.const_value.numpy(), [size])
-    value = ir.Value(name=name, const_value=ir.Tensor(array, dtype=bias.const_value.dtype))
-    value.type, value.shape = ir.TensorType(bias.const_value.dtype), ir.Shape([size])
-    if name == bias.name:
-        graph.initializers.pop(name)
-        bias.name = None
-    graph.initializers.add(value)
-    return value
-
-
-def _replace(node: ir.Node, by: ir.Node) -> None:
-    """Puts the output of one node in the place of another's, name and all."""
+def take_place(node: ir.Node, by: ir.Node) -> None:
+    """Removes a node and puts the output of another in the place of its own, name and all."""
     old, new = node.outputs[0], by.outputs[0]
     graph = node.graph
     assert graph is not None

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Options, Step
 from ortconv.collection import gather_constants, reachable
 from ortconv.errors import ConversionError, ConversionErrors, ShapeError
-from ortconv.fusion import fuse_biases
+from ortconv.fusion import Reshaped, fuse_biases
+from ortconv.norm_fusion import fuse_norms
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
 from ortconv.source import SourceGraph, SourceNode, SourceValue
@@ -70,7 +71,9 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         name=source.name or "graph",
     )
     makers = {node: step for step in builder.steps for node in step.nodes}
-    fuse_biases(graph, lambda node, why: makers[node].notes.append(why))
+    constants = Reshaped(graph, builder.unique)
+    for fuse in (fuse_biases, fuse_norms):
+        fuse(graph, constants, lambda node, why: makers[node].notes.append(why))
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
     return Lowered(graph, tuple(builder.steps))
