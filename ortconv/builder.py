@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ortconv.errors import NodeRef
 from ortconv.folding import fold
+from ortconv.four_bits import require_kernels
 from ortconv.simplification import simplified
 from ortconv.sizes import Sizes, of_constant, of_shape, propagate
 from ortconv.source import SourceGraph, SourceNode, SourceValue
@@ -197,6 +198,9 @@ class Builder:
 
         Returns:
             The output, or a tuple of them when `outputs` is given.
+
+        Raises:
+            UnsupportedTypeError: It takes integers of 4 bits that are no constants, and ONNX Runtime has no kernel.
         """
         present = list(inputs)
         while present and present[-1] is None:
@@ -215,6 +219,7 @@ class Builder:
                     return simpler
                 op_type, present, attributes = simpler
         if results is None:
+            require_kernels(op_type, present)
             results = self._emit(op_type, present, attributes, outputs or 1, domain)
             self._sizes.update(zip(results, sizes or (), strict=False))
         return results[0] if outputs is None else tuple(results)

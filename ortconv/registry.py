@@ -137,6 +137,7 @@ class Registry:
         self.coerce = coerce
         self._lowerings: dict[str, dict[int, Lowering]] = {}
         self._refusals: dict[str, Refusal] = {}
+        self._spellings: dict[str, str] = {}
 
     def lowering(
         self, *op_types: str, since: int = 1, until: int | None = None, how: How | None = None
@@ -156,6 +157,7 @@ class Registry:
 
         def register(function: _F) -> _F:
             for op_type in op_types:
+                self._spellings[op_type.lower()] = op_type
                 versions = self._lowerings.setdefault(op_type, {})
                 if any(since <= other.until and other.since <= last for other in versions.values()):
                     raise ValueError(f"{op_type} versions {since} to {last} are registered twice")
@@ -169,12 +171,17 @@ class Registry:
         for op_type in op_types:
             if op_type in self._refusals:
                 raise ValueError(f"{op_type} is refused twice")
+            self._spellings[op_type.lower()] = op_type
             self._refusals[op_type] = Refusal(op_type, reason)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """What is refused with a reason, by op type."""
         return tuple(refusal for _, refusal in sorted(self._refusals.items()))
+
+    def spelled(self, op_type: str) -> str:
+        """Returns an op type in the case of letters that it is registered in, for formats that leave that open."""
+        return self._spellings.get(op_type.lower(), op_type)
 
     def lookup(self, op_type: str, version: int) -> Lowering:
         """Returns the lowering that covers a version of an op.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ortconv.converters.openvino.markup import Element
 from ortconv.converters.openvino.naming import split_names
+from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_dim
 from ortconv.errors import ModelFormatError, NodeRef, shown
 from ortconv.source import Dim
@@ -66,7 +67,7 @@ class Layer:
     Attributes:
         id: Unique in its model.
         name: The friendly name, which is not unique.
-        type: The op type as the file spells it.
+        type: The op type as the specification spells it.
         version: The opset that introduced it, as the file spells it.
         element: Its XML element.
         inputs: In the op's order.
@@ -157,7 +158,7 @@ def _read_layer(element: Element) -> Layer:
     return Layer(
         id=element.integer("id"),
         name=element.required("name"),
-        type=element.required("type"),
+        type=REGISTRY.spelled(element.required("type")),  # OpenVINO reads ops in any case of letters
         version=element.required("version"),
         element=element,
         inputs=_read_ports(element.child("input")),

@@ -46,7 +46,6 @@ _BOUND = 128
 """In units of the last place of the largest value: whole formulas are compared, not single roundings."""
 
 _RANDOM = "draws random numbers"
-_HALVES = "OpenVINO's CPU plugin begins a maximum with the lowest finite number of f32, which 16 bits do not hold"
 _TIES = "OpenVINO's CPU plugin gives the indices of equal values in an order of its own"
 _KNOWN: dict[str, str] = {
     **dict.fromkeys(
@@ -60,17 +59,7 @@ _KNOWN: dict[str, str] = {
         ),
         _RANDOM,
     ),
-    **dict.fromkeys(
-        (
-            "test_attention_24_qk_matmul_output_mode3_softmax_precision_expanded",
-            "test_attention_4d_causal_padded_kv_bf16_expanded",
-        ),
-        _HALVES,
-    ),
     **dict.fromkeys(("test_top_k_same_values", "test_top_k_same_values_2d", "test_top_k_same_values_largest"), _TIES),
-    **dict.fromkeys(
-        ("test_quantizelinear_int4", "test_quantizelinear_uint4"), "ONNX Runtime has no kernel of Reshape for 4 bits"
-    ),
     "test_tile": "OpenVINO's CPU plugin reads other memory",
 }
 """Tests on which OpenVINO's CPU plugin is no reference, and why."""

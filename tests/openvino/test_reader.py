@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -330,3 +331,14 @@ def test_reading_a_file_does_not_import_openvino(tmp_path: pathlib.Path) -> None
 def test_reading_twice_gives_the_same_graph(tmp_path: pathlib.Path) -> None:
     path = save(mixed_network(), tmp_path)
     assert summary(FRONTEND.read(path, {})) == summary(FRONTEND.read(str(path), {}))
+
+
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.swapcase])
+def test_op_types_in_any_case_of_letters(case: Callable[[str], str], tmp_path: pathlib.Path) -> None:
+    """OpenVINO's reader takes them, but for constants, and drops inputs and outputs."""
+    path = save(mixed_network(), tmp_path)
+    expected = summary(FRONTEND.read(path, {}))
+    types = re.compile(r'(?<= type=")(?!Const|Parameter|Result)\w+(?=" version)')
+    path.write_text(types.sub(lambda match: case(match[0]), path.read_text()))
+    assert ov.Core().read_model(path).inputs
+    assert summary(FRONTEND.read(path, {})) == expected

@@ -15,7 +15,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.constants import known_ints
 from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import UnsupportedAttributeError
 
 _I32 = ir.DataType.INT32
 
@@ -184,14 +184,17 @@ def lstm_cell_1(
     input_forget: bool = False,
     weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "fico",
 ) -> tuple[ir.Value, ...]:
-    """LSTM of one step; peepholes must be zero, as OpenVINO's CPU plugin has none."""
-    if input_forget:
-        raise UnsupportedAttributeError("input_forget", True, "false; OpenVINO's CPU plugin has no other")
+    """LSTM of one step, without peepholes, with forget gates of their own, and with the gates in OpenVINO's order."""
     array = None if peepholes is None else b.array(peepholes)
-    if peepholes is not None and (array is None or array.any()):
-        raise ShapeError("peepholes", peepholes.shape, "only zeros are supported; OpenVINO's CPU plugin has no others.")
+    for what, present in (
+        ("peepholes", peepholes is not None and (array is None or array.any())),
+        ("input_forget", input_forget),
+        ("weights_format", weights_format != _FICO),
+    ):
+        if present:
+            b.warn(f"OpenVINO's CPU plugin is followed: it ignores {what}")
     attributes = _Attributes(hidden_size, activations, clip).onnx(3)
-    weights = [None if value is None else _lstm_gates(b, value, 0, weights_format) for value in (w, r, bias)]
+    weights = [None if value is None else _lstm_gates(b, value, 0, _FICO) for value in (w, r, bias)]
     return _cell(b, "LSTM", x, weights, [initial_hidden_state, initial_cell_state], attributes)
 
 

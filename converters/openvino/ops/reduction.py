@@ -6,6 +6,8 @@ which is exact, and those of 64 bits without Reduce ops.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
@@ -24,9 +26,10 @@ from ortconv.converters.openvino.ops.types import (
 )
 from ortconv.converters.openvino.registry import REGISTRY
 
+_HALVES = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 2.0**128 - 2.0**120}
+"""The floats of 16 bits, and the largest finite one of each."""
 _I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
 _INT64_MAX = 2**63 - 1
-_WIDE_FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 _BEGINNINGS = {"ReduceMax": np.finfo(np.float32).min, "ReduceMin": np.finfo(np.float32).max}
 """Where OpenVINO's CPU plugin begins: infinities of the other end, and nothing at all, become these. A minimum along
 axes that are known at run time only begins with infinity."""
@@ -47,14 +50,10 @@ def _register(
             result = _extreme_u64(b, onnx_op, data, axes, keep_dims)
         else:
             result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
-            if data.dtype in _WIDE_FLOATS and (
+            if data.dtype in FLOATS and (
                 onnx_op == "ReduceMax" or (onnx_op == "ReduceMin" and b.array(axes) is not None)
             ):
-                b.note(
-                    "infinities of the other end alone, or nothing, give the largest finite magnitude, as in OpenVINO"
-                )
-                bound = b.constant(np.asarray(_BEGINNINGS[onnx_op]).astype(dtype_of(data).numpy()))
-                result = b.op(onnx_op.removeprefix("Reduce"), b.typed(result, data.dtype, None), bound)
+                result = _from_beginning(b, onnx_op, b.typed(result, data.dtype, None))
         return result if keep_dims or b.array(axes) is not None else with_axes(b, result, data, axes, -1)
 
     lower.__doc__ = f"{onnx_op}; Identity for an empty list of axes."
@@ -68,6 +67,20 @@ def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bo
         # Axes counted from the end drop nothing in ONNX Runtime where there are no elements.
         along = b.constant(list(normalized(known, len(x.shape), "axes")))
     return b.typed(b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1), x.dtype, None)
+
+
+def _from_beginning(b: Builder, onnx_op: str, result: ir.Value) -> ir.Value:
+    """Emits a comparison with where OpenVINO's CPU plugin begins.
+
+    It has f32 inside a model, whatever the type; of 16 bits, which do not hold that number, it returns infinities.
+    """
+    own = dtype_of(result)
+    if own in _HALVES and b.node.outputs[0] in b.returned:
+        return result
+    b.note("infinities of the other end alone, or nothing, give the largest finite magnitude, as in OpenVINO")
+    bound = float(_BEGINNINGS[onnx_op])
+    bound = math.copysign(_HALVES.get(own, bound), bound)
+    return apply(b, onnx_op.removeprefix("Reduce"), result, b.constant(np.asarray(bound).astype(own.numpy())))
 
 
 def _extreme_u64(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:

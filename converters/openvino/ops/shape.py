@@ -10,6 +10,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.ops.running_axes import permuted
+from ortconv.converters.openvino.ops.types import in_bytes
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
 
@@ -20,10 +21,12 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     sizes = b.sizes(shape) or ()
     if sizes.count(None) == 1 and all(size is None or size > 0 for size in sizes):
         # Reshape finds the one size that is open itself.
-        return b.op("Reshape", data, b.constant([-1 if size is None else size for size in sizes]))
+        wanted = b.constant([-1 if size is None else size for size in sizes])
+        return in_bytes(b, lambda x: b.op("Reshape", x, wanted), data)
     target = known_ints(b, shape)
     literal_zeros = not special_zero and (target is None or 0 in target)
-    return b.op("Reshape", data, int64_vector(b, shape), allowzero=1 if literal_zeros else None)
+    allowzero = 1 if literal_zeros else None
+    return in_bytes(b, lambda x: b.op("Reshape", x, int64_vector(b, shape), allowzero=allowzero), data)
 
 
 @REGISTRY.lowering("Squeeze", how="exact")

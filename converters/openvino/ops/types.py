@@ -27,6 +27,7 @@ __all__ = [
     "dtype_of",
     "exponential",
     "in_32_bits",
+    "in_bytes",
     "in_single",
     "is_static",
     "name",
@@ -123,6 +124,7 @@ _HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
 }
 """The types that hold every value of a type, narrowest first."""
 
+_BYTES: Mapping[ir.DataType, ir.DataType] = {ir.DataType.INT4: _I8, ir.DataType.UINT4: _U8}
 _SAME_BITS: Mapping[ir.DataType, ir.DataType] = {_U64: _I64, _I64: _U64}
 
 
@@ -225,6 +227,15 @@ def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Val
     if own not in (_I64, _U64):
         return formula(data)
     return b.cast(b.typed(formula(b.cast(data, _I32)), _I32, None), own)
+
+
+def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
+    """Emits a formula that moves data; of integers of 4 bits, where they are no constants, in 8."""
+    own = dtype_of(data)
+    if own not in _BYTES or data.const_value is not None:
+        return formula(data)
+    moved = formula(b.cast(data, _BYTES[own]))
+    return b.cast(b.typed(moved, _BYTES[own], None), own)
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

@@ -11,8 +11,10 @@ import pytest
 from openvino import opset1
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, check, check_row, model_of, numbers
+from ortconv.errors import UnsupportedTypeError
+from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers
 
+F32 = np.float32
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 with np.errstate(over="ignore", invalid="ignore"):
     SINGLES = np.concatenate(
@@ -58,6 +60,15 @@ ROWS += [
     Row(f"f64 beyond the bounds of {element}", to(element), [[np.array([1e30, -1e30, 300, -300, 3e9, -3e9, 1.9])]])
     for element in ("i8", "u8", "i16", "u16", "i32", "i4", "u4")
 ]
+ROWS += [
+    Row(
+        f"{element} in another shape",
+        lambda x, e=element: opset1.reshape(opset1.convert(x, e), np.array([2, -1]), False),
+        [[np.arange(8, dtype=F32).reshape(4, 2)]],
+        0,
+    )
+    for element in ("i4", "u4")
+]
 FRACTIONS = np.array([-3e9, -200, -3.7, -1, -0.5, 0.5, 3.7, 127.9, 128, 255.5, 256, 300, 7e4, 3e9])
 ROWS += [
     Row(f"{kind} to {element}, of dynamic sizes too", to(element), [[data], [data[:5]]], 0)
@@ -70,6 +81,14 @@ ROWS += [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+def test_what_4_bits_lack_is_refused() -> None:
+    def build(x: openvino.Node) -> openvino.Node:
+        nibbles = opset1.convert(x, "i4")
+        return opset1.concat([nibbles, nibbles], 0)
+
+    assert_refused(Refusal("4 bits", build, [numbers(4)], UnsupportedTypeError, {"dtype": "i4"}))
 
 
 def test_infinities_inside_a_model_stay() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,11 +16,14 @@ from ortconv.errors import UnsupportedAttributeError
 from tests.openvino.live import (
     Refusal,
     Row,
+    assert_close,
     assert_refused,
     check,
     check_row,
     model_of,
     numbers,
+    run_onnx,
+    run_openvino,
 )
 
 BATCH, INPUT, HIDDEN = 2, 3, 5
@@ -224,3 +229,38 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+PEEPHOLES = (
+    '<layer id="90" name="p" type="Const" version="opset1">'
+    f'<data element_type="f32" shape="{3 * HIDDEN}" offset="0" size="{12 * HIDDEN}"/>'
+    f'<output><port id="0" precision="FP32"><dim>{3 * HIDDEN}</dim></port></output></layer>'
+)
+
+
+@pytest.mark.parametrize(
+    "attribute", ["", *(f'weights_format="{order}"' for order in ("fico", "icof", "iofc")), 'input_forget="true"']
+)
+@pytest.mark.parametrize("peepholes", [False, True])
+def test_lstm_cell_1(attribute: str, peepholes: bool, tmp_path: pathlib.Path) -> None:
+    """What it has beyond LSTMCell-4, OpenVINO's CPU plugin ignores."""
+    feed = [numbers(BATCH, INPUT), *states("lstm", BATCH)]
+    path = tmp_path / "cell.xml"
+    openvino.save_model(model_of(cell("lstm"), [feed]), path, compress_to_fp16=False)
+    text = path.read_text()
+    text = re.sub(r'(<layer id="(\d+)"[^>]*)"LSTMCell" version="opset4"', r'\1"LSTMCell" version="opset1"', text)
+    text = re.sub(r'(<data hidden_size="\d+")', rf"\1 {attribute}", text)
+    if peepholes:
+        number = re.search(r'<layer id="(\d+)"[^>]*"LSTMCell"', text)[1]
+        port = f'<port id="60" precision="FP32"><dim>{3 * HIDDEN}</dim></port>'
+        text = re.sub(r'("LSTMCell".*?)(</input>)', rf"\1{port}\2", text, count=1, flags=re.DOTALL)
+        text = re.sub(r'(<layer id="\d+"[^>]*"LSTMCell")', rf"{PEEPHOLES}\1", text)
+        edge = f'<edge from-layer="90" from-port="0" to-layer="{number}" to-port="60"/>'
+        text = text.replace("</edges>", f"{edge}</edges>")
+    path.write_text(text)
+    ours = conversion(path)
+    ignored = (attribute not in ("", 'weights_format="fico"')) + peepholes
+    assert len([text for text in ours.warnings if "ignores" in text]) == ignored
+    (actual,), (expected,) = run_onnx(ours, [feed]), run_openvino(openvino.Core().read_model(path), [feed])
+    for mine, other in zip(actual, expected, strict=True):
+        assert_close(mine, other, 16)

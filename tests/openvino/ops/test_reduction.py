@@ -53,6 +53,16 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"reduce_{end} of infinities {dtype} inside a model",
+        lambda x, op=op: opset1.subtract(x, op(x, np.array([1]), True)),
+        [[np.array([[number, number], [1, number]], dtype)]],
+        0,
+    )
+    for end, op, number in (("max", opset1.reduce_max, -np.inf), ("min", opset1.reduce_min, np.inf))
+    for dtype in ("float16", "float32")
+]
+ROWS += [
+    Row(
         "reduce_sum along axes of the run",
         lambda x, a: opset1.reduce_sum(x, a, True),
         [[numbers(2, 3, 4), axes(0, 2)]],
