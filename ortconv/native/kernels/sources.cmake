@@ -27,6 +27,10 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/depthwise.cc
   kernels/conv_transpose/depthwise_layout.cc
   kernels/conv_transpose/driver.cc
+  kernels/subpixel/kernel.cc
+  kernels/subpixel/plan.cc
+  kernels/subpixel/layout.cc
+  kernels/subpixel/driver.cc
   kernels/winograd/filter.cc
   kernels/winograd/choice.cc
   kernels/winograd/plan.cc
@@ -53,6 +57,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/transpose/transpose_avx512.cc
   kernels/widen/widen_avx512.cc
   kernels/parts/parts_split_avx512.cc
+  kernels/subpixel/kernel_avx512.cc
   kernels/winograd/transform_avx512.cc)
 set(ORTCONV_KERNEL_SOURCES_AMX
   kernels/parts/parts_gemm_amx.cc)

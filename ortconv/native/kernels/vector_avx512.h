@@ -56,6 +56,14 @@ inline __m512 widened(Bfloat16, __m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
+// Of the lanes only; zeros in the others.
+inline __m512 load_widened(__mmask16 lanes, const float* in) { return load(lanes, in); }
+inline __m512d load_widened(__mmask8 lanes, const double* in) { return load(lanes, in); }
+template <class T>
+__m512 load_widened(__mmask16 lanes, const T* in) {
+  return widened(T(), _mm256_maskz_loadu_epi16(lanes, in));
+}
+
 inline void store(float* out, __m512 v) { _mm512_storeu_ps(out, v); }
 inline void store(double* out, __m512d v) { _mm512_storeu_pd(out, v); }
 template <class T>

@@ -27,20 +27,25 @@ bool is_floating_point(DataType dtype) {
 
 }  // namespace
 
-FastConvolution::FastConvolution(DataType dtype, kernels::Op op, const ArchFlags& arch)
-    : dtype_(dtype), op_(op), arch_(arch) {}
+FastConvolution::FastConvolution(DataType dtype, kernels::Op op, Weights lifetime, const ArchFlags& arch)
+    : dtype_(dtype), op_(op), lifetime_(lifetime), arch_(arch) {}
 
 std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::Op op, const ConvProblem& problem,
                                                        const void* wei, Weights lifetime, const ArchFlags& arch) {
   if (!is_floating_point(dtype) || !is_compact(problem)) return nullptr;
   const bool constant = lifetime == Weights::kConstant;
-  std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, arch));
+  std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, lifetime, arch));
   if (constant && dtype == DataType::kFloat) {
     fast->ways_ = kernels::winograd::make_ways(op, problem, arch);
     if (fast->ways_ != nullptr) {
       if (kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch)) return fast;
       fast->ways_.reset();
     }
+  }
+  if (op == kernels::Op::kConvTranspose && kernels::subpixel::takes(problem, dtype, arch)) {
+    if (!kernels::all_finite(op, problem, dtype, wei)) return nullptr;
+    fast->may_be_subpixel_ = true;
+    return fast;
   }
   // The plan looks at the weights that it packs.
   if (!constant && !kernels::all_finite(op, problem, dtype, wei)) return nullptr;
@@ -49,10 +54,21 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
 }
 
 const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
-  if (ways_ != nullptr) {
-    std::call_once(direct_.packed, [&] { direct_.plan = kernels::make_plan(op_, problem, dtype_, wei, arch_); });
+  if (ways_ != nullptr || may_be_subpixel_) {
+    std::call_once(direct_.packed, [&] {
+      direct_.plan = kernels::make_plan(op_, problem, dtype_, lifetime_ == Weights::kConstant ? wei : nullptr, arch_);
+    });
   }
   return *direct_.plan;
+}
+
+const kernels::subpixel::Plan* FastConvolution::subpixel(const ConvProblem& problem, const void* wei) const {
+  if (!may_be_subpixel_ || !kernels::subpixel::suits(problem)) return nullptr;
+  std::call_once(subpixel_.packed, [&] {
+    subpixel_.plan =
+        kernels::subpixel::make_plan(problem, dtype_, lifetime_ == Weights::kConstant ? wei : nullptr, arch_);
+  });
+  return subpixel_.plan.get();
 }
 
 const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& problem, const void* wei) const {
@@ -67,11 +83,16 @@ const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& prob
 
 size_t FastConvolution::scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
   if (const auto* plan = filtered(problem, wei)) return kernels::winograd::scratch_bytes(*plan, problem, threads);
+  if (const auto* plan = subpixel(problem, wei)) return kernels::subpixel::scratch_bytes(*plan, problem, threads);
   return kernels::scratch_bytes(direct(problem, wei), problem, threads);
 }
 
 void FastConvolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
                           void* scratch, const Parallel& parallel) const {
+  if (const auto* plan = subpixel(problem, wei)) {
+    kernels::subpixel::run(*plan, problem, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
   const auto* plan = filtered(problem, wei);
   if (plan == nullptr) {
     kernels::run(direct(problem, wei), problem, src, wei, bias, dst, scratch, parallel);

@@ -8,6 +8,7 @@
 #include "base/arch.h"
 #include "base/dtype.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/subpixel/subpixel.h"
 #include "kernels/winograd/winograd.h"
 #include "ops/problem.h"
 
@@ -42,19 +43,27 @@ class FastConvolution {
     std::once_flag packed;
     kernels::winograd::PlanPtr plan;
   };
+  struct Subpixel {
+    std::once_flag packed;
+    kernels::subpixel::PlanPtr plan;
+  };
 
-  FastConvolution(DataType dtype, kernels::Op op, const ArchFlags& arch);
+  FastConvolution(DataType dtype, kernels::Op op, Weights lifetime, const ArchFlags& arch);
 
   const kernels::Plan& direct(const ConvProblem& problem, const void* wei) const;
   // Null where the run is better computed directly.
   const kernels::winograd::Plan* filtered(const ConvProblem& problem, const void* wei) const;
+  const kernels::subpixel::Plan* subpixel(const ConvProblem& problem, const void* wei) const;
 
   const DataType dtype_;
   const kernels::Op op_;
+  const Weights lifetime_;
   const ArchFlags arch_;
   kernels::winograd::WaysPtr ways_;  // null where no run is computed by minimal filtering
+  bool may_be_subpixel_ = false;     // whether some runs may be sub-pixel convolutions
   mutable Direct direct_;
   mutable Filtered filtered_[2];  // one of each kernels::winograd::Windows
+  mutable Subpixel subpixel_;
 };
 
 }  // namespace ortconv

@@ -75,7 +75,7 @@ DepthwiseLayout::DepthwiseLayout(const Plan& plan, const ConvProblem& p, int thr
   }
   num_items = p.mb * p.oc * num_blocks;
   num_slices = std::min<int64_t>(std::max(threads, 1), num_items);
-  store = store_of(plan, p, kStreamBytes);
+  store = store_of(plan.element_bytes, p, kStreamBytes);
 
   slice_rows = 0;
   slice_weight_rows = slice_rows + align64(most_rows * sizeof(void*));

@@ -120,9 +120,9 @@ int64_t floor_div(int64_t a, int64_t b) {
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-Store store_of(const Plan& plan, const ConvProblem& problem, int64_t most_cached) {
-  int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(plan.element_bytes);
-  for (int a = 0; a < plan.ndims; ++a) dst_bytes *= problem.dst_size[a];
+Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached) {
+  int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(element_bytes);
+  for (int a = 0; a < problem.ndims; ++a) dst_bytes *= problem.dst_size[a];
   return dst_bytes > most_cached ? Store::kStream : Store::kCached;
 }
 
@@ -235,7 +235,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   part_stride = planes * plane_size * kPartChannels;
 
-  store = store_of(plan, problem, kStreamBytes);
+  store = store_of(plan.element_bytes, problem, kStreamBytes);
 
   // Tiles: wide, since long runs of dst are cheaper to write, but their sums should stay in L1.
   const int64_t unit_rows = plan.units.front().num_classes;

@@ -69,7 +69,7 @@ struct Geometry {
 };
 
 // Whether dst should go past the caches, which are to hold at most so many bytes of it.
-Store store_of(const Plan& plan, const ConvProblem& problem, int64_t most_cached);
+Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached);
 
 // Phase and shift of class r of a transposed convolution.
 int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/interleave/interleave.h"
+#include "kernels/interleave/shuffle_avx512.h"
 #include "kernels/unroll.h"
 #include "kernels/vector_avx512.h"
 
@@ -17,43 +18,6 @@ namespace {
 
 using avx512::kLanes;
 
-// Of every output vector v: lane l is element (L v + l) / P of phase (L v + l) % P.
-template <int P, int L>
-struct Shuffle {
-  using Index = std::conditional_t<L == 16, int32_t, int64_t>;
-  using Mask = std::conditional_t<L == 16, __mmask16, __mmask8>;
-  alignas(64) Index index[P][L];
-  Mask phase[P][P];  // [v][p]: the lanes of vector v that phase p fills
-
-  constexpr Shuffle() : index{}, phase{} {
-    for (int v = 0; v < P; ++v) {
-      for (int l = 0; l < L; ++l) {
-        index[v][l] = (L * v + l) / P;
-        phase[v][(L * v + l) % P] |= static_cast<Mask>(1u << l);
-      }
-    }
-  }
-};
-
-__m512 permute(__m512 otherwise, __mmask16 lanes, __m512i index, __m512 v) {
-  return _mm512_mask_permutexvar_ps(otherwise, lanes, index, v);
-}
-__m512d permute(__m512d otherwise, __mmask8 lanes, __m512i index, __m512d v) {
-  return _mm512_mask_permutexvar_pd(otherwise, lanes, index, v);
-}
-
-// Output vector v of the L elements in `row`.
-template <int P, int L, class Vector>
-Vector shuffle(const Vector* row, int v) {
-  if constexpr (P == 1) return row[0];
-  static constexpr Shuffle<P, L> kShuffle;
-  const __m512i index = _mm512_load_si512(kShuffle.index[v]);
-  Vector out = permute(Vector{}, kShuffle.phase[v][0], index, row[0]);
-  ORTCONV_UNROLL
-  for (int p = 1; p < P; ++p) out = permute(out, kShuffle.phase[v][p], index, row[p]);
-  return out;
-}
-
 // Elements [i, i + n), n <= kLanes, of every phase, to dst.
 template <int P, class T>
 void store_masked(const Sum<T>* const* src, int64_t i, int64_t n, Sum<T> bias, T* dst) {
@@ -63,13 +27,14 @@ void store_masked(const Sum<T>* const* src, int64_t i, int64_t n, Sum<T> bias, T
   for (int p = 0; p < P; ++p) {
     row[p] = avx512::add(avx512::load(avx512::first<T>(n), src[p] + i), avx512::broadcast(bias));
   }
+  avx512::shuffle<P, kWidth>(row);
   ORTCONV_UNROLL
   for (int v = 0; v < P; ++v) {
     const int64_t room = n * P - kWidth * v;
     if (room >= kWidth) {
-      avx512::store(dst + kWidth * v, shuffle<P, kWidth>(row, v));
+      avx512::store(dst + kWidth * v, row[v]);
     } else if (room > 0) {
-      avx512::store(avx512::first<T>(room), dst + kWidth * v, shuffle<P, kWidth>(row, v));
+      avx512::store(avx512::first<T>(room), dst + kWidth * v, row[v]);
     }
   }
 }
@@ -93,11 +58,9 @@ struct Heads {
 // Output vectors of the elements [i, i + kWidth) of every phase.
 template <int P, class T, class Vector>
 void shuffled(const Sum<T>* const* src, int64_t i, Vector add, Vector* out) {
-  Vector row[P];
   ORTCONV_UNROLL
-  for (int p = 0; p < P; ++p) row[p] = avx512::add(avx512::load(src[p] + i), add);
-  ORTCONV_UNROLL
-  for (int v = 0; v < P; ++v) out[v] = shuffle<P, kLanes<T>>(row, v);
+  for (int p = 0; p < P; ++p) out[p] = avx512::add(avx512::load(src[p] + i), add);
+  avx512::shuffle<P, kLanes<T>>(out);
 }
 
 template <int P, class T>

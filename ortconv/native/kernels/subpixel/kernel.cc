@@ -1,0 +1,31 @@
+#include "kernels/subpixel/kernel.h"
+
+namespace ortconv::kernels::subpixel {
+
+#define SUBPIXEL_KERNEL(flag, name, bytes) \
+  int64_t groups_##name(int64_t phases);   \
+  void fence_##name();                     \
+  template <class T>                       \
+  void gemm_##name(const GemmArgs<T>&);    \
+  template <class T>                       \
+  void pack_##name(const PackArgs<T>&);
+#include "kernels/subpixel/kernels.inc"
+#undef SUBPIXEL_KERNEL
+
+const Kernel* get_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define SUBPIXEL_KERNEL(flag, name, bytes)                                          \
+  static constexpr Kernel name = {#name,                                            \
+                                  bytes,                                            \
+                                  groups_##name,                                    \
+                                  {{gemm_##name<float>, pack_##name<float>},        \
+                                   {gemm_##name<double>, pack_##name<double>},      \
+                                   {gemm_##name<Float16>, pack_##name<Float16>},    \
+                                   {gemm_##name<Bfloat16>, pack_##name<Bfloat16>}}, \
+                                  fence_##name};                                    \
+  if (flag) return &name;
+#include "kernels/subpixel/kernels.inc"
+#undef SUBPIXEL_KERNEL
+  return nullptr;
+}
+
+}  // namespace ortconv::kernels::subpixel

@@ -1,0 +1,105 @@
+#include "kernels/subpixel/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/gemm/pieces.h"
+
+namespace ortconv::kernels::subpixel {
+namespace {
+
+// With fewer dst channels a run reads more than it multiplies, and src is better read where it is; with fewer src
+// channels there is little to multiply.
+constexpr int64_t kLeastChannels = 8, kLeastDepth = 2;
+// Src positions of a run that fill the register tile.
+constexpr int64_t kLeastPositions = 16;
+
+int64_t choose_piece(int64_t channels, DataType dtype) {
+  // A sum of floats is far more exact than an element of 16 bits.
+  if (dtype == DataType::kFloat16 || dtype == DataType::kBfloat16) return std::numeric_limits<int64_t>::max();
+  return piece_length(channels, 1);
+}
+
+template <class T>
+void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t group, int64_t panel, Sum<T>* packed) {
+  const int64_t begin = plan.panels.begin(panel), count = plan.panels.begin(panel + 1) - begin;
+  const int last = p.ndims - 1;
+  Sum<T>* out = packed + (group * plan.groups() + begin) * plan.phases * plan.ic;
+  wei += group * plan.ic * p.wei_0;
+  for (int64_t i = 0; i < count; ++i) {
+    const T* in = wei + (begin + i) / plan.outer * p.wei_1;
+    for (int64_t a = last - 1, rest = (begin + i) % plan.outer; a >= 0; --a) {
+      in += rest % p.ker[a] * p.wei_x[a];
+      rest /= p.ker[a];
+    }
+    for (int64_t c = 0; c < plan.ic; ++c) {
+      Sum<T>* row = out + (c * count + i) * plan.phases;
+      for (int64_t r = 0; r < plan.phases; ++r) row[r] = widen(in[c * p.wei_0 + r * p.wei_x[last]]);
+    }
+  }
+}
+
+}  // namespace
+
+bool takes(const ConvProblem& p, DataType dtype, const ArchFlags& arch) {
+  const Kernel* kernel = get_kernel(arch);
+  if (kernel == nullptr || p.oc / p.g < kLeastChannels || p.ic / p.g < kLeastDepth) return false;
+  // Products of bf16 numbers, or of parts, are faster where the CPU has them.
+  if (arch.amx_bf16 || (dtype == DataType::kBfloat16 && arch.avx512_bf16)) return false;
+  int64_t taps = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    if (p.ker[a] != p.stride[a] || p.dilation[a] != 1) return false;
+    taps *= p.ker[a];
+    if (taps > kMaxTaps) return false;
+  }
+  return kernel->groups(p.ker[p.ndims - 1]) > 0;
+}
+
+bool suits(const ConvProblem& p) {
+  const int last = p.ndims - 1;
+  int64_t positions = p.mb;
+  for (int a = 0; a < p.ndims; ++a) {
+    if (p.pad[a] != 0 || p.dst_size[a] != p.src_size[a] * p.stride[a]) return false;
+    positions *= p.src_size[a];
+  }
+  return positions >= kLeastPositions && p.src_x[last] == 1 && p.dst_x[last] == 1;
+}
+
+Plan::Plan(const ConvProblem& p, DataType dtype, const Kernel* kernel)
+    : dtype(dtype),
+      element_bytes(with_float_type(dtype, [](auto zero) { return sizeof(zero); })),
+      cell_bytes(with_float_type(dtype, [](auto zero) { return sizeof(Sum<decltype(zero)>); })),
+      g(p.g),
+      ic(p.ic / p.g),
+      oc(p.oc / p.g),
+      outer([&] {
+        int64_t classes = 1;
+        for (int a = 0; a < p.ndims - 1; ++a) classes *= p.ker[a];
+        return classes;
+      }()),
+      phases(p.ker[p.ndims - 1]),
+      piece(choose_piece(ic, dtype)),
+      panels(oc * outer, kernel->groups(phases)),
+      kernel(kernel) {}
+
+void PlanDeleter::operator()(const Plan* plan) const { delete plan; }
+
+PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
+  auto plan = std::make_unique<Plan>(p, dtype, get_kernel(arch));
+  if (wei_const != nullptr) {
+    plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * plan->cell_bytes);
+    for (int64_t g = 0; g < plan->g; ++g) {
+      for (int64_t i = 0; i < plan->panels.count; ++i) pack_weights(*plan, p, wei_const, g, i, plan->packed.as<void>());
+    }
+  }
+  return PlanPtr(plan.release());
+}
+
+void pack_weights(const Plan& plan, const ConvProblem& p, const void* wei, int64_t group, int64_t panel, void* packed) {
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    pack(plan, p, static_cast<const T*>(wei), group, panel, static_cast<Sum<T>*>(packed));
+  });
+}
+
+}  // namespace ortconv::kernels::subpixel
