@@ -22,7 +22,7 @@ ORDER = (
     {"attributes", "errors", "folding", "lowest_opset", "progress", "writing"},
     {"cuda", "opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
-    {"source", "onednn", "pyops", "collection", "fusion", "simplification", "sizes"},
+    {"source", "onednn", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "norm_fusion", "pyops_rewrite", "registry"},
     {"session", "lowering"},
     {"execution", "frontend"},
@@ -53,6 +53,7 @@ CONVERSION_SIDE = {
 CONVERSION_SIDE |= {
     "collection",
     "folding",
+    "four_bits",
     "fusion",
     "lowest_opset",
     "norm_fusion",
