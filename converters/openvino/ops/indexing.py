@@ -238,6 +238,8 @@ def strided_slice(
         value = b.op("Squeeze", value, b.constant(steps.shrunk))
     if steps.created:
         value = b.op("Unsqueeze", value, b.constant(steps.created))
+    if steps.created and steps.shrunk:
+        b.warn("the page is followed; OpenVINO's CPU plugin may give other numbers where axes come and go")
     running = known_ints(b, begin) is None or known_ints(b, end) is None
     if running and any(new[ellipsis.index(True) :] if any(ellipsis) else ()):
         b.warn("a new axis behind the ellipsis is where the page has it; OpenVINO's CPU plugin misplaces it")

@@ -382,9 +382,14 @@ def test_strided_slices_that_openvino_computes_wrongly() -> None:
             feed[0][1:3, 1:3, 0:2],
         ),
         (strided((1,), (3,), (1,), begin=[0, 1, 1, 1], end=[0, 1, 1], new_axis=[0, 1]), feed[0][1:3]),
+        (
+            strided((0, -1), (0, 0), (1, 1), begin=[1, 0], end=[1, 0], new_axis=[1], shrink_axis=[0, 1]),
+            feed[0][np.newaxis, -1],
+        ),
     ):
         converted = conversion(model_of(build, [feed]))
         assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
+        assert any("axes come and go" in text for text in converted.warnings) == (expected.shape == (1, 6, 4))
 
 
 @pytest.mark.parametrize("size", [3, -1])
