@@ -92,7 +92,7 @@ def broadcast(
             raise ConversionError(f"input axes_mapping is missing; mode {mode} requires it.")
         rank = length_of(target_shape, "target_shape")
         known = known_ints(b, axes_mapping)
-        if known is None and length_of(axes_mapping, "axes_mapping") == 1:
+        if known is None:  # taken to ascend, as the page demands
             ones = b.constant([1] * rank)
             sizes = b.op("ScatterElements", ones, int64_vector(b, axes_mapping), b.op("Shape", data), axis=0)
             placed = b.typed(b.op("Reshape", data, sizes), data.dtype, [None] * rank)

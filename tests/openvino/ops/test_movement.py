@@ -116,6 +116,11 @@ MOVEMENT = [
         lambda x, shape, axis: opset3.broadcast(x, shape, axis, "explicit"),
         [[numbers(3), ints(2, 3, 4), ints(1)], [numbers(3), ints(3, 4, 2), ints(0)]],
     ),
+    Row(
+        "broadcast-3 explicit by several axes of the run",
+        lambda x, shape, axes: opset3.broadcast(x, shape, axes, "explicit"),
+        [[numbers(3, 2), ints(3, 4, 2), ints(0, 2)], [numbers(3, 2), ints(5, 3, 2), ints(1, 2)]],
+    ),
     Row("broadcast-1 explicit", lambda x: opset1.broadcast(x, ints(2, 3, 4), ints(1), "EXPLICIT"), [[numbers(3)]]),
     Row("broadcast-3 numpy of the run", opset3.broadcast, [[numbers(1, 3), ints(4, n, 3)] for n in (2, 5)]),
     Row(
