@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.errors import NodeRef
+from ortconv.errors import ConversionError, NodeRef
 from ortconv.folding import fold
 from ortconv.four_bits import require_kernels
 from ortconv.simplification import simplified
@@ -60,12 +60,14 @@ class Step:
         nodes: The nodes emitted for it, in order.
         notes: Why, and with which resolved numbers, in words.
         warnings: Where the source's page and its library differ.
+        error: Why it is refused, if it is.
     """
 
     ref: NodeRef
     nodes: list[ir.Node] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
+    error: ConversionError | None = None
 
 
 class Body:

@@ -171,7 +171,13 @@ class ShapeError(ConversionError):
 
 
 class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):  # noqa: N818 - a group, named like one
-    """All the nodes of one source that were refused; caught by either base."""
+    """All the nodes of one source that were refused; caught by either base.
+
+    Attributes:
+        steps: What became of each node of the source, the others included, where that is known: `builder.Step`.
+    """
+
+    steps: tuple[object, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.exceptions)

@@ -57,9 +57,11 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     values = _Values(source, builder)
     driver.run(source, values, progress)
     if driver.errors:
-        raise ConversionErrors(
+        refused = ConversionErrors(
             f"{source.path}: {len(driver.errors)} of {len(builder.steps)} nodes refused", driver.errors
         )
+        refused.steps = tuple(builder.steps)
+        raise refused
     outputs = values.outputs()
     nodes = reachable(builder.nodes, outputs)
     graph = ir.Graph(
@@ -98,6 +100,7 @@ class _Driver:
             except ConversionError as error:
                 error.node = error.node or node.ref
                 self.errors.append(error)
+                step.error = error
                 values.define(node, [values.declared(output) for output in node.outputs], step)
 
     def inline(self, body: SourceGraph, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:

@@ -376,10 +376,16 @@ class TestExplain:
         result = run_cli("explain", write(upsampling(), pathlib.Path("up.json")), "--target", "plugin")
         assert "org.ortconv ConvTranspose" in result.stdout
 
-    def test_refused_nodes_are_rows(self) -> None:
+    def test_refused_nodes_are_rows_among_the_others(self) -> None:
         result = run_cli("explain", write(refused(), pathlib.Path("refused.json")))
         assert result.exit_code == 1
-        assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["Wildcard", "Wildcard"]
+        rows = [re.split(r"  +", line) for line in result.stdout.splitlines()[1:]]
+        assert [(row[0].split()[0], row[1]) for row in rows] == [
+            ("Wildcard", "refused"),
+            ("Wildcard", "refused"),
+            ("ReLU", "Relu"),
+        ]
+        assert all(len(row) == 3 for row in rows if row[1] == "refused")
         assert result.stderr == "error: refused.json: 2 of 3 nodes refused.\n"
 
 

@@ -16,6 +16,8 @@ from ortconv.opset import DOMAIN
 
 __all__ = ["command"]
 
+_Row = tuple[output.Cell, output.Cell, output.Cell]
+
 
 @click.command("explain", epilog="Example: ortconv explain network.xml --semantics runtime")
 @click.argument("source", type=options.SOURCE)
@@ -36,14 +38,11 @@ def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_
     try:
         done = api.conversion(source, semantics=semantics, target=target, tensors=tensors)
     except ConversionErrors as errors:
-        output.table(
-            ("node", "becomes", "why"),
-            [
-                (_node(error.node), Text("refused", "red"), output.plain(error.problem))
-                for error in errors.exceptions
-                if isinstance(error, ConversionError) and error.node
-            ],
-        )
+        steps = [step for step in errors.steps if isinstance(step, Step)]
+        told = [step.error for step in steps]
+        rows = [_row(step) for step in steps]
+        rows += [_refused(error) for error in errors.exceptions if error not in told]
+        output.table(("node", "becomes", "why"), rows)
         raise click.exceptions.Exit(output.failure(OrtconvError(f"{errors.message}."))) from errors
     output.table(("node", "becomes", "why"), [_row(step) for step in done.steps])
     for text in done.notes:
@@ -56,7 +55,15 @@ def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_
     )
 
 
-def _row(step: Step) -> tuple[output.Cell, output.Cell, output.Cell]:
+def _refused(error: Exception) -> _Row:
+    problem = error.problem if isinstance(error, ConversionError) else str(error)
+    ref = error.node if isinstance(error, ConversionError) else None
+    return Text() if ref is None else _node(ref), Text("refused", "red"), output.plain(problem)
+
+
+def _row(step: Step) -> _Row:
+    if step.error is not None:
+        return _refused(step.error)
     why = Text("; ".join(map(output.plain, step.notes)))
     for text in step.warnings:
         why.append("; " if why else "")
