@@ -16,7 +16,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
-from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.opset import ACCUMULATION, DOMAIN, even_pads
 
 __all__ = ["Layout", "conv", "conv_transpose", "conv_transpose_to_shape", "inverse", "merge_axes", "sizes", "transpose"]
 
@@ -141,8 +141,7 @@ def conv_transpose(
             bias,
             domain=DOMAIN,
             **_window_attributes(x, window, layout),
-            pads=begin + tuple(max(pad, 0) for pad in end),
-            output_padding=grow,
+            **even_pads(begin, end, (0,) * window.rank),
         )
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(

@@ -25,6 +25,7 @@ __all__ = [
     "OPS",
     "VERSION",
     "Op",
+    "even_pads",
     "needs_plugin",
     "register_schemas",
 ]
@@ -111,7 +112,12 @@ CONV_TRANSPOSE = Op(
     (
         *_GRID,
         ("pads", _Type.INTS, "Begin paddings of all spatial axes, then end paddings; none negative."),
-        ("output_padding", _Type.INTS, "Positions added at the end of each spatial axis; not limited by the stride."),
+        (
+            "output_padding",
+            _Type.INTS,
+            "Positions added at the end of each spatial axis, not limited by the stride; a negative number takes "
+            "positions off.",
+        ),
         *_LAYOUT,
     ),
     "Transposed convolution: Y = F - begin - end + output_padding, for every element type. Positions that no kernel "
@@ -152,6 +158,16 @@ CONV = Op(
     "Convolution (cross-correlation), for every element type.",
 )
 OPS: tuple[Op, ...] = (CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, CONV)
+
+
+def even_pads(begin: Sequence[int], end: Sequence[int], output_padding: Sequence[int]) -> dict[str, Any]:
+    """Returns attributes of a `CONV_TRANSPOSE` that crop so and pad so, whose end paddings are the begin paddings.
+
+    ONNX Runtime's CUDA provider leaves a node of another kind to the CPU: it takes any ConvTranspose for ONNX's,
+    whatever its domain.
+    """
+    extra = tuple(first - last + more for first, last, more in zip(begin, end, output_padding, strict=True))
+    return {"pads": (*begin, *begin), "output_padding": extra}
 
 
 def needs_plugin(model: onnx.ModelProto) -> bool:
@@ -226,10 +242,11 @@ class _Node:
             raise self.fail(f"attribute {name} is missing")
         return onnx.helper.get_attribute_value(found)
 
-    def ints(self, name: str, count: int, least: int) -> list[int]:
+    def ints(self, name: str, count: int, least: int | None = None) -> list[int]:
         values = list(self.attribute(name))
-        if len(values) != count or any(value < least for value in values):
-            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: {count} integers >= {least}")
+        if len(values) != count or (least is not None and any(value < least for value in values)):
+            bound = "" if least is None else f" >= {least}"
+            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: {count} integers{bound}")
         return values
 
     def perm(self, name: str, rank: int) -> list[int]:
@@ -337,7 +354,7 @@ def _differ(a: _Dim, b: _Dim) -> bool:
 def _conv_transpose_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
     count = len(x)
     strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
-    pads, extra = node.ints("pads", 2 * count, 0), node.ints("output_padding", count, 0)
+    pads, extra = node.ints("pads", 2 * count, 0), node.ints("output_padding", count)
     result: list[_Dim] = []
     for axis in range(count):
         size, taps = x[axis], kernel[axis]

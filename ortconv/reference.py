@@ -72,7 +72,7 @@ def conv_transpose(
         strides: s per spatial axis, >= 1.
         dilations: d per spatial axis, >= 1.
         pads: All begins, then all ends, >= 0.
-        output_padding: Positions added at the end per spatial axis, >= 0.
+        output_padding: Positions added at the end per spatial axis; a negative number takes positions off.
         group: Divides C.
         x_perm: Permutation of all axes.
         w_perm: Permutation of all axes.
@@ -89,7 +89,7 @@ def conv_transpose(
     """
     task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
-    extra = task.ints("output_padding", output_padding, task.axes, 0)
+    extra = task.ints("output_padding", output_padding, task.axes)
     sizes = [full - b - e + o for full, b, e, o in zip(task.full(), begin, end, extra, strict=True)]
     if min(sizes) < 0:
         raise ValueError(f"Y would have the spatial sizes {sizes}; the padding leaves less than nothing")
@@ -269,9 +269,10 @@ class _Task:
             raise ValueError(f"B has shape {list(bias.shape)}; allowed: [{self.m}]")
         self.bias = None if bias is None else bias.astype(self.sums)
 
-    def ints(self, name: str, values: Sequence[int], count: int, least: int) -> list[int]:
-        if len(values) != count or any(value < least for value in values):
-            raise ValueError(f"{name} = {list(values)}; allowed: {count} integers >= {least}")
+    def ints(self, name: str, values: Sequence[int], count: int, least: int | None = None) -> list[int]:
+        if len(values) != count or (least is not None and any(value < least for value in values)):
+            bound = "" if least is None else f" >= {least}"
+            raise ValueError(f"{name} = {list(values)}; allowed: {count} integers{bound}")
         return [operator.index(value) for value in values]
 
     def _perm(self, name: str, values: Sequence[int]) -> list[int]:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv import functions
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, Op, register_schemas
+import ortconv
+from ortconv import functions, onednn, reference
+from ortconv.opset import (
+    ACCUMULATION,
+    CONV,
+    CONV_TRANSPOSE,
+    CONV_TRANSPOSE_TO_SHAPE,
+    DOMAIN,
+    OPS,
+    Op,
+    even_pads,
+    register_schemas,
+)
 
 LAYOUT = {"x_perm": [0, 1, 2, 3], "w_perm": [0, 1, 2, 3], "y_perm": [0, 1, 2, 3], "accumulation_type": 1}
 GRID = {"strides": [2, 2], "dilations": [1, 1], "group": 1}
@@ -99,6 +111,7 @@ def test_every_declared_type_passes_with_its_accumulation_type(dtype: int) -> No
     [
         pytest.param(model(CONV_TRANSPOSE), [1, 3, 10, 12], id="transposed"),
         pytest.param(model(CONV_TRANSPOSE, output_padding=[5, 0]), [1, 3, 15, 12], id="large output padding"),
+        pytest.param(model(CONV_TRANSPOSE, output_padding=[-4, 0]), [1, 3, 6, 12], id="negative output padding"),
         pytest.param(model(CONV_TRANSPOSE, pads=[11, 0, 0, 0]), [1, 3, 0, 13], id="nothing left"),
         pytest.param(model(CONV_TRANSPOSE, ["N", 4, 5, None]), ["N", 3, 10, None], id="symbolic"),
         pytest.param(model(CONV_TRANSPOSE, [1, 5, 6, 4], **NHWC), [1, 10, 12, 3], id="channels last"),
@@ -171,3 +184,29 @@ def test_bodies_are_standard_onnx_of_the_models_own_opset(op: Op, opset: int) ->
             assert {node.domain for node in function} == {""}
             assert [value.name for value in function.inputs] == list(op.inputs)
             assert all(onnx.defs.has(node.op_type, opset, "") for node in function)
+
+
+@pytest.mark.parametrize(("begin", "end", "extra"), [((0, 1), (1, 0), (0, 0)), ((2, 0), (0, 3), (4, 1))])
+def test_even_pads_mean_the_same(begin: tuple[int, int], end: tuple[int, int], extra: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(-9, 9, (1, 2, 4, 3)), rng.integers(-9, 9, (2, 3, 3, 2))
+    attributes = {**GRID, **{name: range(4) for name in ("x_perm", "w_perm", "y_perm")}}
+    changed = even_pads(begin, end, extra)
+    assert changed["pads"] == begin + begin
+    given = reference.conv_transpose(x, w, pads=begin + end, output_padding=extra, **attributes)
+    np.testing.assert_array_equal(reference.conv_transpose(x, w, **changed, **attributes), given)
+
+
+@pytest.mark.parametrize(("pads_begin", "pads_end"), [([0, 1], [1, 0]), ([2, 0], [0, 1])])
+def test_converters_write_even_pads(pads_begin: list[int], pads_end: list[int]) -> None:
+    """ONNX Runtime's CUDA provider leaves others to the CPU."""
+    source = onednn.Graph("uneven")
+    x, w = source.tensor("x", "f32", [1, 4, 4, 3]), source.tensor("w", "f32", [3, 3, 2, 3], constant=True)
+    grid = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": pads_begin, "pads_end": pads_end}
+    source.op("ConvTranspose", [x, w], **grid)
+    tensors = {"w": np.ones((3, 3, 2, 3), np.float32)}
+    (node,) = ortconv.convert(source, target="plugin", tensors=tensors).graph.node
+    found = {each.name: list(helper.get_attribute_value(each)) for each in node.attribute if each.ints}
+    assert (node.domain, node.op_type) == (DOMAIN, "ConvTranspose")
+    assert found["pads"] == pads_begin * 2
+    assert found["output_padding"] == [a - b for a, b in zip(pads_begin, pads_end, strict=True)]

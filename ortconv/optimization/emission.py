@@ -10,7 +10,15 @@ import onnx_ir as ir
 import onnx_ir.convenience
 
 from ortconv.errors import ModelFormatError
-from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, NO_ACTIVATION
+from ortconv.opset import (
+    ACCUMULATION,
+    ACTIVATION,
+    CONV_TRANSPOSE,
+    CONV_TRANSPOSE_TO_SHAPE,
+    DOMAIN,
+    NO_ACTIVATION,
+    even_pads,
+)
 from ortconv.optimization.site import Ints, Site
 from ortconv.optimization.values import Array, Sizes, element_type, permuted
 
@@ -47,7 +55,6 @@ class Emitter:
             "strides": site.strides,
             "dilations": site.dilations,
             "group": site.group,
-            "output_padding": site.output_padding,
             "x_perm": site.x_perm,
             "w_perm": site.w_perm,
             "y_perm": site.y_perm,
@@ -57,9 +64,9 @@ class Emitter:
             attributes[ACTIVATION] = site.activation
         op = CONV_TRANSPOSE if site.output_shape is None else CONV_TRANSPOSE_TO_SHAPE
         if site.output_shape is None:
-            attributes["pads"] = site.begin + site.end
+            attributes |= even_pads(site.begin, site.end, site.output_padding)
         else:
-            attributes |= {"pads_begin": site.begin, "auto_pad": site.rule}
+            attributes |= {"pads_begin": site.begin, "auto_pad": site.rule, "output_padding": site.output_padding}
             inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
         bias = self._constant(site.node, "bias", site.bias) if isinstance(site.bias, np.ndarray) else site.bias
         node = ir.node(

@@ -54,6 +54,14 @@ def options(**entries: str) -> onnxruntime.SessionOptions:
     return made
 
 
+def only_here() -> onnxruntime.SessionOptions:
+    """Returns options with which a session fails that would leave a node to another provider."""
+    made = options()
+    if not EMULATED:
+        made.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    return made
+
+
 def session(
     model: onnx.ModelProto | bytes, session_options: onnxruntime.SessionOptions | None = None, **provider_options: Any
 ) -> ortconv.InferenceSession:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ortconv.opset import even_pads
 from tests import oracle
 from tests.plugin.conftest import Case
 
@@ -55,7 +56,7 @@ def draw(seed: int, dtype: np.dtype[Any], most_channels: int = 70) -> Problem:
         at |= {"auto_pad": "NOTSET", "pads": [*begin, *end]}
     elif op == "ConvTranspose":
         size = [f - b - c + o for f, b, c, o in zip(full, begin, end, extra, strict=True)]
-        at |= {"pads": [*begin, *end], "output_padding": extra}
+        at |= even_pads(begin, end, extra)
         if min(size) < 0:
             return draw(seed + 1_000_003, dtype, most_channels)
     else:

@@ -32,7 +32,9 @@ FLOAT = np.dtype(np.float32)
 
 def large(make_case: Callable[..., Any]) -> Case:
     """A node whose weights are worth packing."""
-    case: Case = make_case("ConvTranspose", (2, 32, 9, 8), (32, 24, 3, 4), strides=[2, 2], pads=[1, 1, 0, 1])
+    case: Case = make_case(
+        "ConvTranspose", (2, 32, 9, 8), (32, 24, 3, 4), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]
+    )
     return case
 
 
@@ -40,7 +42,7 @@ def reference(case: Case, feeds: dict[str, np.ndarray], w: np.ndarray) -> np.nda
     at = case.attributes
     extents = [(k - 1) * d + 1 for k, d in zip(case.w[2:], at["dilations"], strict=True)]
     full = [s * (x - 1) + e for s, x, e in zip(at["strides"], feeds["X"].shape[2:], extents, strict=True)]
-    size = [f - at["pads"][i] - at["pads"][i + len(full)] for i, f in enumerate(full)]
+    size = [f - at["pads"][i] - at["pads"][i + len(full)] + at["output_padding"][i] for i, f in enumerate(full)]
     return oracle.transposed(
         feeds["X"],
         w,

@@ -135,6 +135,9 @@ CASES: dict[str, Case] = {
     "transposed_output_padding_beyond_stride": _case(
         "ConvTranspose", (1, 2, 3, 2), (2, 2, 1, 2), strides=[2, 3], output_padding=[5, 9]
     ),
+    "transposed_output_padding_takes_off": _case(
+        "ConvTranspose", (1, 2, 3, 2), (2, 2, 3, 2), strides=[2, 3], pads=[1, 0, 1, 0], output_padding=[-2, -1]
+    ),
     "transposed_kernel_smaller_than_stride": _case("ConvTranspose", (1, 2, 3), (2, 2, 2), strides=[5], pads=[1, 1]),
     "transposed_pads_leave_nothing": _case("ConvTranspose", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
     "transposed_empty_batch": _case("ConvTranspose", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),

@@ -11,13 +11,14 @@ namespace ortconv {
 namespace {
 
 constexpr const char* kLimit = "2^61 - 1";
+constexpr const char* kNegativeLimit = "-(2^61 - 1)";
 
 void check_ints(const char* name, const std::vector<int64_t>& values, size_t count, int64_t least) {
   const bool in_range =
       std::all_of(values.begin(), values.end(), [least](int64_t v) { return v >= least && v <= kMaxExtent; });
   if (values.size() == count && in_range) return;
-  fail("attribute ", name, "=", to_string(values), " is not valid; allowed: ", count, " ints from ", least, " to ",
-       kLimit, ".");
+  fail("attribute ", name, "=", to_string(values), " is not valid; allowed: ", count, " ints from ",
+       least < 0 ? kNegativeLimit : std::to_string(least), " to ", kLimit, ".");
 }
 
 void check_permutation(const char* name, const std::vector<int64_t>& values, size_t rank) {
@@ -183,7 +184,10 @@ void check_attributes(const ConvAttributes& a, DataType dtype) {
   check_permutation("w_perm", a.w_perm, ndims + 2);
   check_permutation("y_perm", a.y_perm, ndims + 2);
   check_ints(a.pads_name(), a.pads, a.op == ConvOp::kConvTransposeToShape ? ndims : 2 * ndims, 0);
-  if (a.transposed()) check_ints("output_padding", a.output_padding, ndims, 0);
+  if (a.transposed()) {
+    const int64_t least = a.op == ConvOp::kConvTranspose ? -kMaxExtent : 0;  // where it takes positions off the end
+    check_ints("output_padding", a.output_padding, ndims, least);
+  }
   if (a.group < 1 || a.group > kMaxExtent) {
     fail("attribute group=", a.group, " is not valid; allowed: 1 to ", kLimit, ".");
   }
