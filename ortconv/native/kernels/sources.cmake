@@ -23,6 +23,8 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
   kernels/conv_transpose/scatter.cc
+  kernels/conv_transpose/tiles.cc
+  kernels/conv_transpose/tapwise.cc
   kernels/conv_transpose/columns.cc
   kernels/conv_transpose/depthwise.cc
   kernels/conv_transpose/depthwise_layout.cc

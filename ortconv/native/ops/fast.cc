@@ -35,31 +35,37 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
   if (!is_floating_point(dtype) || !is_compact(problem)) return nullptr;
   const bool constant = lifetime == Weights::kConstant;
   std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, lifetime, arch));
-  if (constant && dtype == DataType::kFloat) {
-    fast->ways_ = kernels::winograd::make_ways(op, problem, arch);
-    if (fast->ways_ != nullptr) {
-      if (kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch)) return fast;
+  if (constant) {
+    if (dtype == DataType::kFloat) fast->ways_ = kernels::winograd::make_ways(op, problem, arch);
+    if (fast->ways_ != nullptr &&
+        !kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch)) {
       fast->ways_.reset();
     }
+    fast->may_pack_taps_ = kernels::may_pack_taps(op, problem, dtype, wei, arch);
   }
-  if (op == kernels::Op::kConvTranspose && kernels::subpixel::takes(problem, dtype, arch)) {
+  if (fast->ways_ == nullptr && op == kernels::Op::kConvTranspose && kernels::subpixel::takes(problem, dtype, arch)) {
     if (!kernels::all_finite(op, problem, dtype, wei)) return nullptr;
     fast->may_be_subpixel_ = true;
-    return fast;
   }
+  if (fast->packs_later()) return fast;
   // The plan looks at the weights that it packs.
   if (!constant && !kernels::all_finite(op, problem, dtype, wei)) return nullptr;
-  fast->direct_.plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
-  return fast->direct_.plan == nullptr ? nullptr : std::move(fast);
+  Direct& direct = fast->direct_[static_cast<int>(kernels::Packing::kPhases)];
+  direct.plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
+  return direct.plan == nullptr ? nullptr : std::move(fast);
 }
 
 const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
-  if (ways_ != nullptr || may_be_subpixel_) {
-    std::call_once(direct_.packed, [&] {
-      direct_.plan = kernels::make_plan(op_, problem, dtype_, lifetime_ == Weights::kConstant ? wei : nullptr, arch_);
+  const bool taps = may_pack_taps_ && kernels::prefers_taps(problem, dtype_);
+  const kernels::Packing packing = taps ? kernels::Packing::kTaps : kernels::Packing::kPhases;
+  Direct& direct = direct_[static_cast<int>(packing)];
+  if (packs_later()) {
+    std::call_once(direct.packed, [&] {
+      const void* constant = lifetime_ == Weights::kConstant ? wei : nullptr;
+      direct.plan = kernels::make_plan(op_, problem, dtype_, constant, arch_, packing);
     });
   }
-  return *direct_.plan;
+  return *direct.plan;
 }
 
 const kernels::subpixel::Plan* FastConvolution::subpixel(const ConvProblem& problem, const void* wei) const {

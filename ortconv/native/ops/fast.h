@@ -50,6 +50,7 @@ class FastConvolution {
 
   FastConvolution(DataType dtype, kernels::Op op, Weights lifetime, const ArchFlags& arch);
 
+  bool packs_later() const { return ways_ != nullptr || may_pack_taps_ || may_be_subpixel_; }
   const kernels::Plan& direct(const ConvProblem& problem, const void* wei) const;
   // Null where the run is better computed directly.
   const kernels::winograd::Plan* filtered(const ConvProblem& problem, const void* wei) const;
@@ -61,8 +62,9 @@ class FastConvolution {
   const ArchFlags arch_;
   kernels::winograd::WaysPtr ways_;  // null where no run is computed by minimal filtering
   bool may_be_subpixel_ = false;     // whether some runs may be sub-pixel convolutions
-  mutable Direct direct_;
-  mutable Filtered filtered_[2];  // one of each kernels::winograd::Windows
+  bool may_pack_taps_ = false;       // whether some runs may be computed tap by tap
+  mutable Direct direct_[2];         // one of each kernels::Packing
+  mutable Filtered filtered_[2];     // one of each kernels::winograd::Windows
   mutable Subpixel subpixel_;
 };
 

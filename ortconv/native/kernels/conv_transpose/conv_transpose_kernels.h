@@ -22,11 +22,22 @@ struct PlanDeleter {
 };
 using PlanPtr = std::unique_ptr<Plan, PlanDeleter>;
 
+// How weights are packed: for the phases of dst, or tap by tap for small images, whose phases would spend many products
+// on the zeros around them (see tapwise.h).
+enum class Packing { kPhases, kTaps };
+
+// Whether constant weights of a problem that make_plan() takes are ever better packed tap by tap, and whether they are
+// for a run. Neither src nor dst is empty.
+bool may_pack_taps(Op op, const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);
+bool prefers_taps(const ConvProblem& full, DataType dtype);
+
 // Plans one node of a floating-point type. static_part needs g, ic, oc, ker, stride, dilation and the weight strides;
-// sizes, pads and the other strides may still be zero. wei_const is null when the weights change from run to run.
-// Null when this family does not take the problem: more phases or taps than kMaxTaps, or weights that are not finite
-// (taps outside src are computed, on zeros). With run-time weights the caller has to see to the latter.
-PlanPtr make_plan(Op op, const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);
+// sizes, pads and the other strides may still be zero. wei_const is null when the weights change from run to run, and
+// must not be where they are packed tap by tap. Null when this family does not take the problem: more phases or taps
+// than kMaxTaps, or weights that are not finite (taps outside src are computed, on zeros). With run-time weights the
+// caller has to see to the latter.
+PlanPtr make_plan(Op op, const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch,
+                  Packing packing = Packing::kPhases);
 constexpr int64_t kMaxTaps = 4096;
 
 // Whether there is neither an infinity nor a NaN among the weights.

@@ -8,6 +8,7 @@
 #include "kernels/conv_transpose/depthwise.h"
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/stages.h"
+#include "kernels/conv_transpose/tapwise.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -55,16 +56,6 @@ void fill_tap_offsets(const Run& run) {
   }
 }
 
-void fill_phases(const Run& run) {
-  int64_t* out = run.shared<int64_t>(run.geometry.phases);
-  for (int a = 0; a < run.plan.ndims; ++a) {
-    const AxisPlan& axis = run.plan.axis[a];
-    for (int64_t r = 0; r < axis.dst_step; ++r) {
-      *out++ = phase_of(axis, run.geometry.axis[a], run.problem.pad[a], r);
-    }
-  }
-}
-
 Block block_at(const Run& run, int64_t index) {
   const Geometry& geo = run.geometry;
   Block block{};
@@ -86,38 +77,6 @@ int64_t flat_end(const Run& run, const Block& block) {
   int64_t last_cell = (block.batch_count - 1) * axis[0].grid * axis[0].grid_stride;
   for (int a = 0; a < run.plan.ndims; ++a) last_cell += (block.count[a] - 1) * axis[a].grid_stride;
   return last_cell + 1;
-}
-
-// The runs of wanted positions among the cells [begin, end) of the grid.
-int64_t list_segments(const Run& run, const Block& block, int64_t begin, int64_t end, Segment* segments) {
-  const int last = run.plan.ndims - 1;
-  const AxisFrame* axis = run.geometry.axis;
-  const int64_t width = axis[last].grid;
-  const int64_t row = begin / width;
-  int64_t at[kMaxSpatial], image = row;  // where in the block the row is
-  for (int a = last - 1; a >= 0; --a) {
-    at[a] = image % axis[a].grid;
-    image /= axis[a].grid;
-  }
-  int64_t count = 0;
-  for (int64_t row_begin = row * width; row_begin < end && image < block.batch_count; row_begin += width) {
-    bool wanted = true;
-    for (int a = 0; a < last; ++a) wanted &= at[a] < block.count[a];
-    const int64_t from = std::max(begin - row_begin, int64_t{0});
-    const int64_t to = std::min(end - row_begin, block.count[last]);
-    if (wanted && from < to) {
-      Segment& seg = segments[count++];
-      seg.column = row_begin + from - begin;
-      seg.length = to - from;
-      seg.batch = block.batch_begin + image;
-      for (int a = 0; a < last; ++a) seg.position[a] = block.begin[a] + at[a];
-      seg.position[last] = block.begin[last] + from;
-    }
-    int a = last - 1;
-    while (a >= 0 && ++at[a] == axis[a].grid) at[a--] = 0;
-    if (a < 0) ++image;
-  }
-  return count;
 }
 
 // Whether a copy of src would be used once only, as the rows of dst of all classes are summed in one call.
@@ -210,19 +169,6 @@ bool src_suits_parts(const Run& run) {
   return largest == 0 || (largest >= kSmallestLargest && largest <= kLargest);
 }
 
-// Adds the bias to the sums of dst channels [oc_begin, oc_begin + oc_count), and applies the activation.
-template <class T>
-void activate_tile(const Run& run, const Unit& unit, int64_t oc_begin, int64_t oc_count, int64_t columns,
-                   Sum<T>* tile) {
-  const int64_t pitch = run.geometry.columns;
-  const auto* bias = static_cast<const float*>(run.bias);
-  for (int64_t oc = oc_begin; oc < oc_begin + oc_count; ++oc) {
-    for (int64_t cls = 0; cls < unit.num_classes; ++cls, tile += pitch) {
-      run.plan.activate->run<T>(run.problem.activation, bias == nullptr ? 0.0f : bias[oc], columns, tile);
-    }
-  }
-}
-
 // The work items [begin, end), whose order is group, block of positions, range of dst channels.
 template <class T>
 void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
@@ -238,7 +184,6 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
                          reinterpret_cast<const Cell**>(slice + geo.slice_rows)};
   const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                                     reinterpret_cast<Cell*>(slice + geo.slice_lines)};
-  const bool activates = !run.problem.activation.is_identity();
   const bool once = uses_src_once(plan);
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
@@ -263,7 +208,7 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
     const int64_t cells = flat_end(run, block);
     for (int64_t cell = 0; cell < cells; cell += geo.columns) {
       const int64_t width = std::min(geo.columns, cells - cell);
-      const int64_t num_segments = list_segments(run, block, cell, cell + width, segments);
+      const int64_t num_segments = list_segments(plan, geo, block, cell, cell + width, segments);
       if (num_segments == 0) continue;
       const int64_t columns = (width + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
       for (const Unit& unit : plan.units) {
@@ -285,11 +230,8 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
           }
           const int64_t oc_count = plan.block_begin(b_end) - plan.block_begin(b);
           const int64_t oc = block.group * plan.oc + plan.block_begin(b);
-          if constexpr (!std::is_same_v<T, double>) {  // which have no activation
-            if (activates) activate_tile<T>(run, unit, oc, oc_count, width, tile);
-          }
-          scatter(stage, unit, segments, num_segments, tile, oc, oc_count,
-                  activates ? nullptr : static_cast<const Cell*>(run.bias), static_cast<T*>(run.dst));
+          write_tile(stage, unit, segments, num_segments, width, tile, oc, oc_count, static_cast<const Cell*>(run.bias),
+                     static_cast<T*>(run.dst));
         }
       }
     }
@@ -297,19 +239,9 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   if (geo.store == Store::kStream) plan.interleave->fence();
 }
 
-// The bias as sums; a copy in the scratch where it is stored in 16 bits.
-template <class T>
-const void* widened_bias(const Run& run) {
-  if (run.bias == nullptr || std::is_same_v<T, Sum<T>>) return run.bias;
-  Sum<T>* out = run.shared<Sum<T>>(run.geometry.bias);
-  const T* in = static_cast<const T*>(run.bias);
-  for (int64_t i = 0; i < run.problem.oc; ++i) out[i] = widen(in[i]);
-  return out;
-}
-
 template <class T>
 void run_slices(Run& run, const Parallel& parallel) {
-  run.bias = widened_bias<T>(run);
+  run.bias = widened_bias(static_cast<const T*>(run.bias), run.problem.oc, run.shared<Sum<T>>(run.geometry.bias));
   parallel.run(
       parallel.context, run.num_slices,
       [](void* arg, int64_t i) {
@@ -325,6 +257,7 @@ void run_slices(Run& run, const Parallel& parallel) {
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   threads = std::max(threads, 1);
+  if (plan.packing == Packing::kTaps) return tapwise_scratch_bytes(plan, full, threads);
   if (prefers_depthwise(plan, full)) return depthwise_scratch_bytes(plan, full, threads);
   if (plan.parts != nullptr) {
     return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
@@ -335,6 +268,10 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
+  if (plan.packing == Packing::kTaps) {
+    run_tapwise(plan, full, src, bias, dst, scratch, parallel);
+    return;
+  }
   if (prefers_depthwise(plan, full)) {
     run_depthwise(plan, full, src, wei, bias, dst, scratch, parallel);
     return;
@@ -347,7 +284,7 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), 0};
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
-  fill_phases(run);
+  fill_phases(plan, run.geometry, full, run.shared<int64_t>(run.geometry.phases));
   new (run.shared<Magnitude>(run.geometry.largest)) Magnitude(0);
   if (plan.packed.empty() && plan.parts == nullptr) {
     parallel.run(

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/conv_transpose/parts_stages.h"
+#include "kernels/conv_transpose/tapwise.h"
 #include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels {
@@ -168,7 +169,8 @@ void pack_plain(const Plan& plan, const T* wei, int64_t group_index, int64_t blo
 
 void PlanDeleter::operator()(Plan* plan) const { delete plan; }
 
-PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
+PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch,
+                  Packing packing) {
   int64_t taps = 1, classes = 1;
   for (int a = 0; a < p.ndims; ++a) {
     taps *= p.ker[a];
@@ -179,6 +181,7 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
   if (wei_const != nullptr && !all_finite(op, p, dtype, wei_const)) return nullptr;
   PlanPtr plan(new Plan{});
   plan->op = op;
+  plan->packing = packing;
   plan->dtype = dtype;
   with_float_type(dtype, [&](auto zero) {
     plan->element_bytes = sizeof(zero);
@@ -203,21 +206,28 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
   plan->depthwise = &get_depthwise_kernel(arch);
   plan->wei_0 = p.wei_0;
   plan->wei_1 = p.wei_1;
-  plan->merged = plan->oc < kMergeBelow && classes > 1;
+  std::copy_n(p.wei_x, p.ndims, plan->wei_x);
+  plan->merged = packing == Packing::kPhases && plan->oc < kMergeBelow && classes > 1;
   for (int a = 0; a < p.ndims; ++a) {
     plan->axis[a] = plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], plan->merged);
   }
   plan_groups(*plan, p.wei_x);
   plan->row_granule = 1;
-  if (wei_const != nullptr && parts_pay(*plan, arch, wei_const)) {
+  if (packing == Packing::kPhases && wei_const != nullptr && parts_pay(*plan, arch, wei_const)) {
     plan->parts = get_parts_kernel(arch);
     plan->mr = kMaxPartRows;
     plan->row_granule = kPartRows;
     plan->in_floats = make_plan(op, p, dtype, nullptr, arch);
   }
   plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->mr - 1) / plan->mr;
-  plan->k_chunk = choose_k_chunk(*plan);
   plan->piece = choose_piece(*plan);
+  if (packing == Packing::kTaps) {
+    plan->k_chunk = tapwise_chunk(*plan);
+    plan->packed = Buffer(tapwise_packed_size(*plan) * plan->cell_bytes);
+    for (int64_t g = 0; g < plan->g; ++g) pack_tapwise(*plan, wei_const, g, plan->packed.as<void>());
+    return plan;
+  }
+  plan->k_chunk = choose_k_chunk(*plan);
   if (wei_const != nullptr) {
     plan->packed = Buffer(plan->parts != nullptr ? parts_packed_size(*plan) * sizeof(uint16_t)
                                                  : plan->packed_size() * plan->cell_bytes);

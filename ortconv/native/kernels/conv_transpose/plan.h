@@ -88,6 +88,7 @@ class Buffer {
 
 struct Plan {
   Op op;
+  Packing packing;
   DataType dtype;                    // of src, weights, bias and dst
   size_t element_bytes, cell_bytes;  // of them; of an element of the GEMM's operands and sums
   int ndims;
@@ -120,7 +121,7 @@ struct Plan {
   const ActivateKernel* activate;
   const DepthwiseKernel* depthwise;
 
-  int64_t wei_0, wei_1;
+  int64_t wei_0, wei_1, wei_x[kMaxSpatial];
   bool may_use_columns = true, may_use_depthwise = true;  // tests pin them
   Buffer packed;                                          // in parts or not; empty when the weights are not constant
   PlanPtr in_floats;  // of a plan with parts: what it does with a src that they do not suit

@@ -1,4 +1,4 @@
-// Shared by the driver and its gather and scatter stages.
+// Shared by the driver and its stages, from the copy of src to the tiles of dst.
 #pragma once
 
 #include "kernels/conv_transpose/geometry.h"
@@ -39,7 +39,7 @@ struct Scatter {
   const Plan& plan;
   const Geometry& geometry;
   const ConvProblem& problem;
-  const int64_t* phases;  // phase of each class of each axis, one axis after the other
+  const int64_t* phases;  // filled by fill_phases
   const Sum<T>** rows;    // room for one pointer per phase of the last axis
 };
 
@@ -49,5 +49,21 @@ struct Scatter {
 template <class T>
 void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int64_t num_segments, const Sum<T>* tile,
              int64_t oc_begin, int64_t oc_count, const Sum<T>* bias, T* dst);
+
+// Phase of each class of each axis, one axis after the other.
+void fill_phases(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, int64_t* phases);
+
+// The runs of wanted positions among the cells [begin, end) of the grid of a block.
+int64_t list_segments(const Plan& plan, const Geometry& geometry, const Block& block, int64_t begin, int64_t end,
+                      Segment* segments);
+
+// The bias as sums; a copy in `room` where it is stored in 16 bits.
+template <class T>
+const Sum<T>* widened_bias(const T* bias, int64_t count, Sum<T>* room);
+
+// As scatter(), activated, for a tile of so many columns, which is left changed.
+template <class T>
+void write_tile(const Scatter<T>& s, const Unit& unit, const Segment* segments, int64_t num_segments, int64_t columns,
+                Sum<T>* tile, int64_t oc_begin, int64_t oc_count, const Sum<T>* bias, T* dst);
 
 }  // namespace ortconv::kernels

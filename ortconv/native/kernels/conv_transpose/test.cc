@@ -25,7 +25,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0;
+int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0, by_tap = 0;
 
 struct Shape {
   Op op = Op::kConvTranspose;
@@ -200,21 +200,31 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
   for (int a = 0; a < kMaxSpatial; ++a) {
     part.src_size[a] = part.dst_size[a] = part.pad[a] = part.src_x[a] = part.dst_x[a] = 0;
   }
-  const PlanPtr plan = make_plan(s.op, part, dtype, s.constant ? wei.data() : nullptr, arch);
-  if (plan == nullptr) {
+  const auto is_empty = [](int64_t size) { return size == 0; };
+  const bool empty = p.mb == 0 || std::any_of(p.src_size, p.src_size + p.ndims, is_empty) ||
+                     std::any_of(p.dst_size, p.dst_size + p.ndims, is_empty);
+  const PlanPtr phases = make_plan(s.op, part, dtype, s.constant ? wei.data() : nullptr, arch);
+  const bool may_tap = s.op == Op::kConvTranspose && s.constant && !empty;
+  const PlanPtr tapwise = may_tap ? make_plan(s.op, part, dtype, wei.data(), arch, Packing::kTaps) : nullptr;
+  if (phases == nullptr || (may_tap && tapwise == nullptr)) {
     std::printf("FAIL %s [%s]: no plan\n", s.describe().c_str(), isa);
     ++failures;
     return;
   }
   std::vector<T> first;
   struct Way {
+    Plan* plan;
     int threads;
     bool may_use_others;
   };
-  std::vector<Way> ways = {{1, true}, {3, true}};
-  if (prefers_columns(*plan, p) || prefers_depthwise(*plan, p)) ways.insert(ways.end(), {{1, false}, {3, false}});
-  for (const auto [threads, may_use_others] : ways) {
+  std::vector<Way> ways = {{phases.get(), 1, true}, {phases.get(), 3, true}};
+  if (prefers_columns(*phases, p) || prefers_depthwise(*phases, p)) {
+    ways.insert(ways.end(), {{phases.get(), 1, false}, {phases.get(), 3, false}});
+  }
+  if (may_tap) ways.insert(ways.end(), {{tapwise.get(), 1, false}, {tapwise.get(), 3, false}});
+  for (const auto [plan, threads, may_use_others] : ways) {
     allow_others(*plan, may_use_others);
+    by_tap += plan->packing == Packing::kTaps;
     by_channel += prefers_depthwise(*plan, p);
     in_columns += !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
     in_parts += plan->parts != nullptr;
@@ -249,7 +259,8 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     }
     if (bad != -1) {
       ++failures;
-      std::printf("FAIL %s [%s, type %d, %d threads]: ", s.describe().c_str(), isa, static_cast<int>(dtype), threads);
+      std::printf("FAIL %s [%s, type %d, %d threads%s]: ", s.describe().c_str(), isa, static_cast<int>(dtype), threads,
+                  plan->packing == Packing::kTaps ? ", tap by tap" : "");
       if (bad == -2) std::printf("wrote outside dst\n");
       if (bad == -3) std::printf("differs from one thread\n");
       if (bad >= 0)
@@ -303,6 +314,11 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {2, 1}, {4, 4}, {2, 1}, {1, 1}, {1, 0}, {1, 0}, 5, 2, 90, 34, true, true});
   list.push_back(
       {Op::kConvTranspose, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1, 1, 64, 5, false, false, false});
+  // small images: several blocks and chunks, blocks of images, panels along the batch, taps that all miss dst
+  list.push_back({Op::kConvTranspose, {7, 19}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 300, 70});
+  list.push_back({Op::kConvTranspose, {16, 16}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, {0, 0}, 6, 2, 130, 36});
+  list.push_back({Op::kConvTranspose, {4, 2}, {5, 5}, {2, 3}, {1, 1}, {9, 0}, {0, -7}, 11, 1, 64, 32, true, true});
+  list.push_back({Op::kConvTranspose, {3, 4, 5}, {3, 3, 3}, {2, 1, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 0}, 3, 1, 80, 40});
   // blocks of dst channels of which the first are larger than an even share, where rows come in whole tiles
   list.push_back({Op::kConvTranspose, {4, 3}, {4, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 2}, 12, 1, 270, 50});
   list.push_back({Op::kConvTranspose, {9, 8}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 2, 1, 270, 50});
@@ -465,15 +481,15 @@ int main(int argc, char** argv) {
       std::printf("FAIL: no shape was computed in parts\n");
     }
   }
-  if (in_columns == 0 || by_channel == 0) {
+  if (in_columns == 0 || by_channel == 0 || by_tap == 0) {
     ++failures;
-    std::printf("FAIL: no shape took the columns, or none was computed channel by channel\n");
+    std::printf("FAIL: no shape took the columns, or none was computed channel by channel, or none tap by tap\n");
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
   if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
-  std::printf("%d runs, %d of them in columns, %d in parts, %d channel by channel, %d failures\n", checked, in_columns,
-              in_parts, by_channel, failures);
+  std::printf("%d runs, %d of them in columns, %d in parts, %d channel by channel, %d tap by tap, %d failures\n",
+              checked, in_columns, in_parts, by_channel, by_tap, failures);
   return failures == 0 ? 0 : 1;
 }

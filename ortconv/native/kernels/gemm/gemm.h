@@ -16,7 +16,7 @@ namespace ortconv::kernels {
 
 // c[r][n] (+)= sum over tap, k of a[tap][k][r] * b[tap_offset[tap] + k * ldb + n]   for r < rows, n < cols.
 //
-// rows: 1..mr of the kernel; a is packed contiguously [taps][k][rows].
+// rows: 1..mr of the kernel; a is packed [taps][k][lda], of which the first rows are used.
 // cols: a positive multiple of kGemmColumns; b is readable that far in every row. b and c need no alignment.
 // piece: that many products are summed one after the other, then added to the sum of those before them, which is in c:
 // the error of a sum in pieces is smaller (see pieces.h).
@@ -33,8 +33,11 @@ struct BasicGemmArgs {
   Sum<T>* const* c;  // one pointer per row
   int64_t piece;     // at least 1
   bool accumulate;
-  // Hints, which kernels may ignore: a is likely in no cache; so is b, which is read once.
+  // Hints, which kernels may ignore: a is likely in no cache; so is b, which is read once; and memory that calls soon
+  // to come read, in cache lines, of which this one may ask for as many as it has products in a sum.
   bool far_a = false, far_b = false;
+  const void* next = nullptr;
+  int64_t lda = rows;
 };
 template <class T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T>&);

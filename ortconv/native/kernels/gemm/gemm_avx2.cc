@@ -22,7 +22,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
-  const int64_t ldb = g.ldb;
+  const int64_t lda = g.lda, ldb = g.ldb;
   bool accumulate = g.accumulate;
   int64_t tap_left = g.k;
   for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
@@ -30,7 +30,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = zero;
     // One loop over taps and k: a nest would move the sums between registers at every tap.
-    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
       const Vector b0 = avx2::load(b);
       const Vector b1 = avx2::load(b + kLanes<T>);
       b += ldb;

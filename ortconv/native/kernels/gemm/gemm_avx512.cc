@@ -16,8 +16,8 @@ using avx512::kLanes;
 // How far ahead of its use an A that no cache holds is asked for, in bytes.
 constexpr int64_t kAhead = 2048;
 
-// Which operand is likely in no cache.
-enum class Far { kNone, kA, kB };
+// What is likely in no cache: nothing, an operand, or what is read next. The last of these takes any lda.
+enum class Far { kNone, kA, kB, kNext };
 
 // R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers.
 template <int R, int V, Far kFar, class T>
@@ -26,7 +26,8 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
-  const int64_t ldb = g.ldb;
+  const int64_t lda = kFar == Far::kNext ? g.lda : R, ldb = g.ldb;
+  [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
   bool accumulate = g.accumulate;
   int64_t tap_left = g.k;
   for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
@@ -39,7 +40,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       }
     }
     // One loop over taps and k: a nest would move the sums between registers at every tap.
-    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
       Vector bv[V];
       ORTCONV_UNROLL
       for (int v = 0; v < V; ++v) bv[v] = avx512::load(b + kLanes<T> * v);
@@ -50,6 +51,10 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       b += ldb;
       for (size_t line = 0; kFar == Far::kA && line < R * sizeof(T); line += 64) {
         _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead + line, _MM_HINT_T0);
+      }
+      if constexpr (kFar == Far::kNext) {
+        _mm_prefetch(next, _MM_HINT_T1);
+        next += 64;
       }
       ORTCONV_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -95,7 +100,9 @@ void any_rows(const BasicGemmArgs<T>& g) {
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  if (g.far_b) {
+  if (g.next != nullptr || g.lda != g.rows) {
+    any_rows<Far::kNext>(g);
+  } else if (g.far_b) {
     any_rows<Far::kB>(g);
   } else if (g.far_a) {
     any_rows<Far::kA>(g);

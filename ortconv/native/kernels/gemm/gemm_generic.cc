@@ -19,7 +19,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
     for (int r = 0; r < R; ++r) {
       for (int64_t n = 0; n < kTile; ++n) acc[r][n] = T();
     }
-    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += g.lda) {
       for (int r = 0; r < R; ++r) {
         for (int64_t n = 0; n < kTile; ++n) acc[r][n] += a[r] * b[n];
       }

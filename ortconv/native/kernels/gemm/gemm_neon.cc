@@ -18,7 +18,7 @@ void tile(const GemmArgs& g, int64_t n0) {
   const float* a = g.a;
   const int64_t* tap = g.tap_offset;
   const float* b = g.b + *tap + n0;
-  const int64_t ldb = g.ldb;
+  const int64_t lda = g.lda, ldb = g.ldb;
   bool accumulate = g.accumulate;
   int64_t tap_left = g.k;
   for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
@@ -28,7 +28,7 @@ void tile(const GemmArgs& g, int64_t n0) {
       acc[r][0] = acc[r][1] = vdupq_n_f32(0);
     }
     // One loop over taps and k: a nest would move the sums between registers at every tap.
-    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += R) {
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
       const float32x4_t b0 = vld1q_f32(b), b1 = vld1q_f32(b + 4);
       b += ldb;
       ORTCONV_UNROLL

@@ -17,19 +17,22 @@ int failures = 0, checked = 0;
 
 template <class T>
 void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t taps, int64_t k, bool accumulate) {
-  const int64_t ldb = cols + 7;
+  const int64_t lda = rows + taps - 1, ldb = cols + 7;
   std::mt19937 random(1);
   std::uniform_real_distribution<T> uniform(-1, 1);
   std::vector<int64_t> offsets(taps);
   for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
-  std::vector<T> a(taps * k * rows), b(k * ldb), c(rows * cols);
+  std::vector<T> a(taps * k * lda), b(k * ldb), c(rows * cols);
   for (std::vector<T>* v : {&a, &b, &c}) {
     for (T& x : *v) x = uniform(random);
   }
   const std::vector<T> before = c;
   std::vector<T*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
-  kernel.run({rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate});
+  BasicGemmArgs<T> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
+  args.lda = lda;
+  args.next = accumulate ? a.data() : nullptr;
+  kernel.run(args);
   ++checked;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < cols; ++n) {
@@ -38,7 +41,7 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
       for (int64_t tap = 0; tap < taps; ++tap) {
         for (int64_t i = 0; i < k; ++i) {
           const long double product =
-              static_cast<long double>(a[(tap * k + i) * rows + r]) * b[offsets[tap] + i * ldb + n];
+              static_cast<long double>(a[(tap * k + i) * lda + r]) * b[offsets[tap] + i * ldb + n];
           want += product;
           magnitude += std::fabs(product);
         }
