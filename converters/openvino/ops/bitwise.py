@@ -54,6 +54,7 @@ def bitwise_left_shift(
     auto_broadcast_auto_broadcast_axis: int = -1,
 ) -> ir.Value:
     """BitShift of the bits as an unsigned integer."""
+    _warn_of_pdpd(b, a, c, auto_broadcast)
     x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     return _shift(b, x, y, "LEFT")
 
@@ -69,6 +70,7 @@ def bitwise_right_shift(
     auto_broadcast_auto_broadcast_axis: int = -1,
 ) -> ir.Value:
     """BitShift; of negative numbers between two BitwiseNots, so that the sign stays."""
+    _warn_of_pdpd(b, a, c, auto_broadcast)
     x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     if x.dtype in UNSIGNED:
         return _shift(b, x, y, "RIGHT")
@@ -78,6 +80,11 @@ def bitwise_right_shift(
     ones = b.cast(b.typed(b.op("Neg", b.cast(b.typed(negative, _BOOL, None), dtype_of(wide))), wide.dtype, None), dtype)
     flipped = b.typed(b.op("BitwiseXor", x, ones), dtype, None)
     return b.op("BitwiseXor", _shift(b, flipped, y, "RIGHT"), ones)
+
+
+def _warn_of_pdpd(b: Builder, left: ir.Value, right: ir.Value, auto_broadcast: AutoBroadcast) -> None:
+    if auto_broadcast == "pdpd" and left.shape != right.shape:
+        b.warn("the page is followed: where pdpd broadcasts, OpenVINO's CPU plugin shifts by other numbers")
 
 
 def _shift(b: Builder, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:

@@ -97,6 +97,8 @@ def unique(
     """Unique; of all elements without an axis."""
     own = dtype_of(data)
     along = None if axis is None else axis_of(b, axis, rank_of(data, "data"))
+    if along is not None and not sorted and own.bitwidth == 8:
+        b.warn("the page is followed: of unsorted slices of 8 bits OpenVINO's CPU plugin gives indices of other memory")
     x = b.cast(data, type_for(own, ("Unique",)))
     values, first, inverse, counts = b.op("Unique", x, outputs=4, axis=along, sorted=int(sorted))
     b.typed(values, x.dtype, None)

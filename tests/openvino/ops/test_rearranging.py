@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset2, opset3, opset7, opset13, opset15
 from openvino.utils.node_factory import NodeFactory
 from openvino.utils.types import as_nodes
 
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from ortconv.api import conversion
+from tests.openvino.live import Refusal, Row, assert_refused, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
 
@@ -189,3 +193,14 @@ REFUSALS = []
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+@pytest.mark.parametrize("op", [opset15.bitwise_left_shift, opset15.bitwise_right_shift])
+def test_shifts_that_pdpd_broadcasts(op: Callable[..., openvino.Node]) -> None:
+    data, shift = np.arange(24, dtype=np.int32).reshape(2, 3, 4), np.array([[0, 1, 2], [3, 1, 0]], np.int32)
+    converted = conversion(model_of(lambda x, y: op(x, y, "PDPD"), [[data, shift]]))
+    (warning,) = converted.warnings
+    assert "other numbers" in warning
+    by = shift[:, :, None]
+    expected = data << by if op is opset15.bitwise_left_shift else data >> by
+    np.testing.assert_array_equal(run_onnx(converted, [[data, shift]])[0][0], expected)

@@ -10,7 +10,8 @@ import openvino
 import pytest
 from openvino import opset1, opset3, opset10, opset11, opset15, opset16
 
-from tests.openvino.live import Row, check_row, numbers
+from ortconv.api import conversion
+from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
 TOP: dict[str, Callable[..., openvino.Node]] = {"1": opset1.topk, "3": opset3.topk, "11": opset11.topk}
@@ -190,3 +191,13 @@ HOT.append(
 @pytest.mark.parametrize("row", TOP_K + UNIQUE + NON_ZERO + SEARCH + SUMS + HOT, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+def test_unsorted_slices_of_8_bits_are_warned_about() -> None:
+    feed = [np.array([[1, 2, 1], [0, 5, 0], [1, 2, 1]], np.uint8)]
+    converted = conversion(model_of(lambda x: list(opset10.unique(x, 0, False).outputs()), [feed]))
+    (warning,) = converted.warnings
+    assert "other memory" in warning
+    values, first, inverse, counts = run_onnx(converted, [feed])[0]
+    for actual, expected in ((values, feed[0][:2]), (first, [0, 1]), (inverse, [0, 1, 0]), (counts, [2, 1])):
+        np.testing.assert_array_equal(actual, expected)
