@@ -11,10 +11,13 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import UnsupportedTypeError
+from ortconv.errors import ShapeError, UnsupportedTypeError
 
 _ONES_WITHOUT_AXES = (2, 3, 4)
 """Ranks for which OpenVINO's CPU plugin has NormalizeL2 without axes give what its page says."""
+
+_MOST_WITHOUT_AXES = 5
+"""The largest for which it squares every element."""
 
 _MVN_RANK = 3
 """The least for which OpenVINO's CPU plugin has a kernel."""
@@ -132,9 +135,14 @@ def normalize_l2(
 
 
 def _keeps_eps(b: Builder, data: ir.Value) -> bool:
-    """Tells whether data without axes to normalize along is divided by the root of its square and eps."""
+    """Tells whether data without axes to normalize along is divided by the root of its square and eps.
+
+    Of more axes, OpenVINO's CPU plugin squares some elements and leaves others out.
+    """
     if rank_of(data, "data") in _ONES_WITHOUT_AXES:
         return False
+    if rank_of(data, "data") > _MOST_WITHOUT_AXES:
+        raise ShapeError("data", data.shape, f"where axes is empty, its rank must be at most {_MOST_WITHOUT_AXES}.")
     b.warn("axes is empty: OpenVINO's CPU plugin is followed: it adds eps for data of this rank; the page does not")
     return True
 

@@ -8,7 +8,7 @@ import pytest
 from openvino import opset1, opset2, opset5, opset6, opset12
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 from tests.openvino.live import (
     Refusal,
     Row,
@@ -261,6 +261,18 @@ def test_mvn_does_not_normalise_over_the_batch() -> None:
 def test_mvn_of_8_bits(dtype: type, shape: tuple[int, ...], along: tuple[int, ...]) -> None:
     feed = [numbers(*shape, dtype=dtype, low=-100, high=200)]
     check(model_of(lambda x: opset6.mvn(x, axes(*along), True, 1e-5, "inside_sqrt"), [feed]), feed)
+
+
+def test_normalize_l2_of_six_axes_along_none_is_refused() -> None:
+    """OpenVINO's CPU plugin squares some elements and leaves others out."""
+    refusal = Refusal(
+        "along no axis of six",
+        lambda x: normalize_l2(x, axes(), 5, "add"),
+        [numbers(2, 1, 2, 1, 2, 2)],
+        ShapeError,
+        {"input": "data"},
+    )
+    assert_refused(refusal)
 
 
 def test_mvn_of_8_bits_along_other_axes_is_refused() -> None:
