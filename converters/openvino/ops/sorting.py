@@ -42,6 +42,7 @@ def top_k(
     index_element_type: IndexType = "i32",
 ) -> tuple[ir.Value, ...]:
     """TopK; sorted by index by a second one."""
+    _warn_of_ties(b, data)
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
 
@@ -59,7 +60,16 @@ def top_k_11(
     stable: bool = False,
 ) -> tuple[ir.Value, ...]:
     """TopK, which is stable; sorted by index by a second one."""
+    if not stable:
+        _warn_of_ties(b, data)
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
+
+
+def _warn_of_ties(b: Builder, data: ir.Value) -> None:
+    if data.dtype in INTEGERS:
+        b.warn(
+            "of equal integers the first ones are taken; the page leaves that open, OpenVINO's CPU plugin may differ"
+        )
 
 
 def _top_k(

@@ -193,6 +193,16 @@ def test_matches_openvino(row: Row) -> None:
     check_row(row)
 
 
+def test_equal_integers_are_warned_about() -> None:
+    feed = [np.array([[3, 1, 3, 3]], I32)]
+    built = {stable: lambda x, s=stable: opset11.topk(x, 2, 1, "max", "value", stable=s) for stable in (False, True)}
+    loose, stable = (conversion(model_of(lambda x, f=f: list(f(x).outputs()), [feed])) for f in built.values())
+    assert "equal integers" in loose.warnings[0]
+    assert not stable.warnings
+    for each in (loose, stable):
+        np.testing.assert_array_equal(run_onnx(each, [feed])[0][1], [[0, 2]])
+
+
 def test_unsorted_slices_of_8_bits_are_warned_about() -> None:
     feed = [np.array([[1, 2, 1], [0, 5, 0], [1, 2, 1]], np.uint8)]
     converted = conversion(model_of(lambda x: list(opset10.unique(x, 0, False).outputs()), [feed]))
