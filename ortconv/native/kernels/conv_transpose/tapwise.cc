@@ -5,6 +5,7 @@
 #include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/stages.h"
+#include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -107,12 +108,26 @@ struct Layout {
   }
 };
 
+// Products that are summed one after the other: few where src is so small that no position meets all taps of a class,
+// as these sums are shorter than the plan assumes.
+int64_t piece_of(const Plan& plan, const ConvProblem& p) {
+  int64_t products = plan.ic;
+  bool meets_all = true;
+  for (int a = 0; a < plan.ndims; ++a) {
+    const int64_t taps = ceil_div(p.ker[a], p.stride[a]);
+    meets_all &= p.src_size[a] >= taps;
+    products *= std::min(p.src_size[a], taps);
+  }
+  return meets_all || plan.element_bytes < sizeof(float) ? plan.piece : std::min(plan.piece, best_piece(products));
+}
+
 template <class T>
 struct Run {
   const Plan& plan;
   const ConvProblem& problem;
   const Layout layout;
   const Blocks blocks;
+  const int64_t piece;
   const T* src;
   const Sum<T>* bias;
   T* dst;
@@ -219,7 +234,7 @@ void multiply_tap(const Run<T>& run, const Piece& piece, int64_t tap, int64_t de
       Sum<T>* c[kMaxRows];
       for (int64_t row = begin; row < end; ++row) c[row - begin] = sums + (at + row * row_step) * piece.count;
       BasicGemmArgs<Sum<T>> args{end - begin, piece.count, 1,   depth, a + panel_begin * depth + begin - panel_begin,
-                                 b,           &no_offset,  ldb, c,     plan.piece,
+                                 b,           &no_offset,  ldb, c,     run.piece,
                                  true};
       args.lda = panel_end - panel_begin;
       if (next < next_end) {
@@ -400,8 +415,8 @@ void run_tapwise(const Plan& plan, const ConvProblem& problem, const void* src, 
     fill_phases(plan, layout.geometry, problem, reinterpret_cast<int64_t*>(bytes + layout.phases));
     const Sum<T>* sum_bias =
         widened_bias(static_cast<const T*>(bias), problem.oc, reinterpret_cast<Sum<T>*>(bytes + layout.bias));
-    run_typed(Run<T>{plan, problem, layout, Blocks(plan), static_cast<const T*>(src), sum_bias, static_cast<T*>(dst),
-                     bytes, 0},
+    run_typed(Run<T>{plan, problem, layout, Blocks(plan), piece_of(plan, problem), static_cast<const T*>(src), sum_bias,
+                     static_cast<T*>(dst), bytes, 0},
               parallel);
   });
 }
