@@ -13,6 +13,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import UnsupportedAttributeError
 
 __all__ = ["averages"]
 
@@ -80,6 +81,7 @@ def roi_align_rotated(
 ) -> ir.Value:
     """The mean of elements gathered around the points of turned boxes."""
     require(data, "data", FLOATS)
+    _require_points(sampling_ratio)
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         centre_x, centre_y, width, height, angle = _columns(b, boxes, 5)
@@ -120,6 +122,7 @@ def _roi_align(
     aligned: AlignedMode,
 ) -> ir.Value:
     require(data, "data", FLOATS)
+    _require_points(ratio)
     shift = 0.0 if aligned == "asymmetric" else -0.5
 
     def boxes_of(boxes: ir.Value) -> ir.Value:
@@ -150,6 +153,12 @@ def _roi_align(
         return _pooled(b, x, batch_indices, _grid(b, *axes), mode)
 
     return in_single(b, average if mode == "avg" and b.options.opset <= _LAST_OPSET else composed, data, rois)
+
+
+def _require_points(ratio: int) -> None:
+    if ratio < 0:
+        hint = "OpenVINO's CPU plugin takes it for no points at all; 0 is the number that fits the box."
+        raise UnsupportedAttributeError("sampling_ratio", ratio, "0 or a positive number", hint=hint)
 
 
 def averages(

@@ -277,6 +277,19 @@ def test_newest_opset_without_a_kernel(build: Any, feed: list[np.ndarray]) -> No
 
 
 REFUSALS = [
+    *(
+        Refusal(
+            f"{name} of a negative number of points",
+            lambda x, r, i, f=build: f(x, r, i, 2, 3, -1),
+            [numbers(2, 3, 8, 9), numbers(len(OWNERS), size), OWNERS],
+            UnsupportedAttributeError,
+            {"attribute": "sampling_ratio", "value": -1, "allowed": "0 or a positive number"},
+        )
+        for name, size, build in (
+            ("roi_align", 4, lambda *given: opset9.roi_align(*given, 1.0, "avg", "asymmetric")),
+            ("roi_align_rotated", 5, lambda *given: opset15.roi_align_rotated(*given, 1.0, True)),
+        )
+    ),
     Refusal(
         "regions that do not make the channels",
         lambda x: opset1.region_yolo(x, 4, 5, 3, True, [0, 1, 2], 1, 3, [1.0]),
