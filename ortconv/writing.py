@@ -20,8 +20,8 @@ def whole(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     and the file that it points to is replaced.
 
     Raises:
-        OSError: Nothing can be written there, or `path` is something other than a file: a folder, or a device, which
-            replacing would destroy. The error names `path`.
+        OSError: Nothing can be written there, or not all of it, or `path` is something other than a file: a folder, or
+            a device, which replacing would destroy. The error names `path`.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(errno.EINVAL, "is not a regular file and is not replaced", os.fspath(path))
@@ -32,7 +32,12 @@ def whole(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
     with folder:
         temporary = pathlib.Path(folder.name) / target.name
-        yield temporary
+        try:
+            yield temporary
+        except OSError as error:
+            if error.strerror and error.filename in (None, os.fspath(temporary)):
+                raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            raise
         for file in pathlib.Path(folder.name).iterdir():
             if file != temporary:
                 os.replace(file, target.parent / file.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import warnings
@@ -194,6 +195,16 @@ class TestSaving:
             ortconv.conversion(SOURCES / "upsample_picture.xml").save(path)
         assert path.read_bytes() == b"old"
         assert list(tmp_path.iterdir()) == [path]
+
+    def test_error_on_the_way_names_the_file(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def write(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("ortconv.serialization.write", write)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            ortconv.conversion(SOURCES / "upsample_picture.xml").save(tmp_path / "model.onnx")
+        assert caught.value.filename == str(tmp_path / "model.onnx")
+        assert not list(tmp_path.iterdir())
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
     def test_what_is_no_file_is_not_replaced(self, tmp_path: pathlib.Path) -> None:
