@@ -1,8 +1,5 @@
 #include "kernels/subpixel/plan.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels::subpixel {
@@ -11,12 +8,15 @@ namespace {
 // With fewer dst channels a run reads more than it multiplies, and src is better read where it is; with fewer src
 // channels there is little to multiply.
 constexpr int64_t kLeastChannels = 8, kLeastDepth = 2;
+// With more src channels than this so few panels of doubles make a block that reading the weights takes the time.
+constexpr int64_t kMostDepthOfDoubles = 256;
 // Src positions of a run that fill the register tile.
 constexpr int64_t kLeastPositions = 16;
 
 int64_t choose_piece(int64_t channels, DataType dtype) {
-  // A sum of floats is far more exact than an element of 16 bits.
-  if (dtype == DataType::kFloat16 || dtype == DataType::kBfloat16) return std::numeric_limits<int64_t>::max();
+  // A sum of floats is far more exact than an element of 16 bits, unless it is very long.
+  constexpr int64_t kLongest = 256;
+  if (dtype == DataType::kFloat16 || dtype == DataType::kBfloat16) return kLongest;
   return piece_length(channels, 1);
 }
 
@@ -44,6 +44,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t group, i
 bool takes(const ConvProblem& p, DataType dtype, const ArchFlags& arch) {
   const Kernel* kernel = get_kernel(arch);
   if (kernel == nullptr || p.oc / p.g < kLeastChannels || p.ic / p.g < kLeastDepth) return false;
+  if (dtype == DataType::kDouble && p.ic / p.g > kMostDepthOfDoubles) return false;
   // Products of bf16 numbers, or of parts, are faster where the CPU has them.
   if (arch.amx_bf16 || (dtype == DataType::kBfloat16 && arch.avx512_bf16)) return false;
   int64_t taps = 1;

@@ -266,7 +266,8 @@ int main() {
     check<float>(s, DataType::kFloat, arch);
     const DataType other = kOthers[count++ % std::size(kOthers)];
     Shape typed = s;
-    typed.activated = s.activated && other != DataType::kDouble;  // which has no activation
+    typed.activated = s.activated && other != DataType::kDouble;   // which has no activation
+    if (other == DataType::kDouble && s.ic / s.g > 256) continue;  // which is left to others
     with_float_type(other, [&](auto zero) { check<decltype(zero)>(typed, other, arch); });
   }
   std::printf("%d runs, %d failures\n", checked, failures);
