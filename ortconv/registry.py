@@ -183,6 +183,15 @@ class Registry:
         """Returns an op type in the case of letters that it is registered in, for formats that leave that open."""
         return self._spellings.get(op_type.lower(), op_type)
 
+    def newest(self, op_type: str, version: int) -> int:
+        """Returns the newest version that has a lowering, up to the given one, for formats that name a set of ops.
+
+        A set holds the form of an op that the set itself or an earlier one introduced. Where no lowering covers that,
+        the version is returned as it is.
+        """
+        older = [lowering.until for since, lowering in self._lowerings.get(op_type, {}).items() if since <= version]
+        return min(version, max(older)) if older and op_type not in self._refusals else version
+
     def lookup(self, op_type: str, version: int) -> Lowering:
         """Returns the lowering that covers a version of an op.
 

@@ -26,6 +26,8 @@ _HINTS = frozenset({"PrimitivesPriority", "alt_width"})
 
 _OPSET = re.compile(r"opset([1-9][0-9]{0,2})", re.ASCII)
 
+_LAST_OPSET = 17
+
 _LATE_IN_OPSET1 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 """Files write opset1 for these, which opset2 introduced."""
 
@@ -68,7 +70,7 @@ class Layer:
         id: Unique in its model.
         name: The friendly name, which is not unique.
         type: The op type as the specification spells it.
-        version: The opset that introduced it, as the file spells it.
+        version: An opset that has it, as the file spells it.
         element: Its XML element.
         inputs: In the op's order.
         outputs: In the op's order.
@@ -86,11 +88,15 @@ class Layer:
 
     @property
     def opset(self) -> int:
-        """The version as a number; 0 for what belongs to no opset of OpenVINO's own."""
+        """The opset that introduced this form of the op, as a number; 0 for what is in no opset of OpenVINO's own.
+
+        A file may name any later opset that has it.
+        """
         match = _OPSET.fullmatch(self.version)
         if match is None:
             return _INTRODUCED.get(self.type, 0) if self.version in _FORMER_EXTENSIONS else 0
-        return 2 if match[1] == "1" and self.type in _LATE_IN_OPSET1 else int(match[1])
+        opset = 2 if match[1] == "1" and self.type in _LATE_IN_OPSET1 else int(match[1])
+        return REGISTRY.newest(self.type, opset) if opset <= _LAST_OPSET else opset
 
     def ref(self, file: str) -> NodeRef:
         """Returns where the layer stands, for messages about its conversion."""

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import openvino
 import pytest
 
 from ortconv.converters.openvino import FRONTEND
 from ortconv.converters.openvino.naming import join_names, split_names, unique_names
 from ortconv.converters.openvino.reader import NAMES_KEY, SHAPE_KEY
+from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.shapes import parse_dim, parse_shape
 
 F16 = 'precision="FP16"'
@@ -103,6 +105,14 @@ def test_absent_inputs_in_the_middle_are_none_and_at_the_end_dropped(write_ir: A
         ("Proposal", "experimental", 4),
         ("ExperimentalDetectronTopKROIs", "extension", 6),
         ("Add", "experimental", 0),
+        ("Add", "opset16", 1),
+        ("Gather", "opset2", 1),
+        ("Gather", "opset16", 8),
+        ("NonMaxSuppression", "opset4", 4),
+        ("NonMaxSuppression", "opset8", 5),
+        ("Gather", "opset18", 18),
+        ("GRUCell", "opset2", 2),
+        ("RMS", "opset16", 16),
     ],
 )
 def test_opset_names_become_numbers(write_ir: Any, type: str, opset: str, version: int) -> None:
@@ -115,6 +125,39 @@ def test_opset_names_become_numbers(write_ir: Any, type: str, opset: str, versio
     )
     (node,) = FRONTEND.read(path, {}).nodes
     assert (node.version, node.ref.version) == (version, opset)
+
+
+@pytest.mark.parametrize("opset", range(1, 17))
+@pytest.mark.parametrize(
+    ("type", "data"),
+    [
+        ("Gelu", ""),
+        ("ReLU", ""),
+        ("SoftMax", 'axis="0"'),
+        ("MVN", 'across_channels="false" normalize_variance="true" eps="1e-5" eps_mode="inside_sqrt"'),
+    ],
+)
+def test_an_opset_has_the_forms_of_earlier_ones(write_ir: Any, type: str, data: str, opset: int) -> None:
+    path = write_ir(
+        [
+            write_ir.layer(0, "Parameter", data='element_type="f32" shape="2,3,4"', outputs=[(0, F32, "2,3,4")]),
+            write_ir.layer(
+                1, type, data=data, inputs=[(0, F32, "2,3,4")], outputs=[(1, F32, "2,3,4")], opset=f"opset{opset}"
+            ),
+            write_ir.layer(2, "Result", inputs=[(0, F32, "2,3,4")]),
+        ],
+        [write_ir.edge(0, 0, 1, 0), write_ir.edge(1, 1, 2, 0)],
+    )
+    (node,) = FRONTEND.read(path, {}).nodes
+    try:
+        (layer,) = (
+            each for each in openvino.Core().read_model(path).get_ops() if each.get_friendly_name() == node.ref.name
+        )
+    except RuntimeError:  # no such op yet, or a form of other inputs
+        assert (type, node.version) in (("Gelu", 1), ("MVN", 6))
+    else:
+        theirs = int(layer.get_type_info().version_id.removeprefix("opset"))
+        assert REGISTRY.lookup(type, node.version) is REGISTRY.lookup(type, theirs)
 
 
 def test_hints_are_not_attributes(write_ir: Any) -> None:
