@@ -36,9 +36,8 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
   const bool constant = lifetime == Weights::kConstant;
   std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, lifetime, arch));
   if (constant) {
-    if (dtype == DataType::kFloat) fast->ways_ = kernels::winograd::make_ways(op, problem, arch);
-    if (fast->ways_ != nullptr &&
-        !kernels::winograd::takes_weights(op, problem, static_cast<const float*>(wei), arch)) {
+    fast->ways_ = kernels::winograd::make_ways(op, problem, dtype, arch);
+    if (fast->ways_ != nullptr && !kernels::winograd::takes_weights(op, problem, dtype, wei, arch)) {
       fast->ways_.reset();
     }
     fast->may_pack_taps_ = kernels::may_pack_taps(op, problem, dtype, wei, arch);
@@ -81,9 +80,8 @@ const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& prob
   kernels::winograd::Windows windows;
   if (ways_ == nullptr || !kernels::winograd::choose(*ways_, problem, &windows)) return nullptr;
   Filtered& filtered = filtered_[static_cast<int>(windows)];
-  std::call_once(filtered.packed, [&] {
-    filtered.plan = kernels::winograd::make_plan(op_, problem, windows, static_cast<const float*>(wei), arch_);
-  });
+  std::call_once(filtered.packed,
+                 [&] { filtered.plan = kernels::winograd::make_plan(op_, problem, windows, dtype_, wei, arch_); });
   return filtered.plan.get();
 }
 
@@ -104,10 +102,7 @@ void FastConvolution::run(const ConvProblem& problem, const void* src, const voi
     kernels::run(direct(problem, wei), problem, src, wei, bias, dst, scratch, parallel);
     return;
   }
-  if (kernels::winograd::run(*plan, problem, static_cast<const float*>(src), static_cast<const float*>(bias),
-                             static_cast<float*>(dst), scratch, parallel)) {
-    return;
-  }
+  if (kernels::winograd::run(*plan, problem, src, bias, dst, scratch, parallel)) return;
   // A src of infinities, NaN or huge numbers: rare enough to have its scratch allocated.
   const kernels::Plan& exact = direct(problem, wei);
   const kernels::Buffer more(kernels::scratch_bytes(exact, problem, parallel.threads));

@@ -196,10 +196,11 @@ TEST(minimal_filtering_knows_its_error) {
       for (const auto windows : {winograd::Windows::kShared, winograd::Windows::kSeparate}) {
         const Example& e = examples()[i];
         winograd::Plan sizes{};
-        if (!winograd::plan_sizes(kLayers[i].op, e.p, windows, arch, &sizes)) continue;
+        if (!winograd::plan_sizes(kLayers[i].op, e.p, windows, DataType::kFloat, arch, &sizes)) continue;
         ++(sizes.exact_enough ? taken : refused);
         if (!sizes.exact_enough) continue;
-        const winograd::PlanPtr plan = winograd::make_plan(kLayers[i].op, e.p, windows, e.wei.data(), arch);
+        const winograd::PlanPtr plan =
+            winograd::make_plan(kLayers[i].op, e.p, windows, DataType::kFloat, e.wei.data(), arch);
         const std::vector<float> got =
             run_with(winograd::scratch_bytes(*plan, e.p, 1), e, [&](float* dst, void* scratch) {
               EXPECT(winograd::run(*plan, e.p, e.src.data(), nullptr, dst, scratch, serial()), kLayers[i].name);

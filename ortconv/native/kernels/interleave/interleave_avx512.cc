@@ -6,6 +6,7 @@
 
 #include "kernels/interleave/interleave.h"
 #include "kernels/interleave/shuffle_avx512.h"
+#include "kernels/transpose16_avx512.h"
 #include "kernels/unroll.h"
 #include "kernels/vector_avx512.h"
 
@@ -110,6 +111,45 @@ void channels(const InterleaveArgs<T>& args) {
   }
 }
 
+// 16 elements of each of 16 phases at a time. A row of dst that is shorter than a vector is written from the left to
+// the right, so that what a vector holds beyond it is overwritten by the next one.
+template <class T>
+void many_phases(const InterleaveArgs<T>& args) {
+  constexpr int64_t kTile = 16;
+  const int64_t phases = args.phases, end = args.n * phases;
+  const __mmask16 loaded = avx512::first<T>(std::min(phases, kTile));
+  for (int64_t c = 0; c < args.channels; ++c) {
+    const __m512 bias = avx512::broadcast(args.bias_of(c));
+    T* dst = args.dst + c * args.dst_stride;
+    for (int64_t i = 0; i < args.n; i += kTile) {
+      const int64_t count = std::min(kTile, args.n - i);
+      const __mmask16 inside = avx512::first<T>(count);
+      for (int64_t p = 0; p < phases; p += kTile) {
+        const int64_t first = std::clamp<int64_t>(phases - kTile, 0, p);  // again what the last tile lacks
+        __m512 v[kTile];
+        ORTCONV_UNROLL
+        for (int k = 0; k < kTile; ++k) {
+          v[k] = _mm512_setzero_ps();
+          if (loaded >> k & 1) {
+            v[k] = avx512::add(avx512::load(inside, args.src[first + k] + c * args.src_stride + i), bias);
+          }
+        }
+        avx512::transpose16(v);
+        ORTCONV_UNROLL
+        for (int k = 0; k < kTile; ++k) {
+          if (k >= count) break;
+          const int64_t at = (i + k) * phases + first;
+          if (at + kTile <= end) {
+            avx512::store(dst + at, v[k]);
+          } else {
+            avx512::store(avx512::first<T>(end - at), dst + at, v[k]);
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -132,7 +172,11 @@ void interleave_avx512(const InterleaveArgs<T>& args) {
     case 8:
       return channels<8>(args);
     default:
-      return interleave_generic(args);
+      if constexpr (std::is_same_v<T, double>) {
+        return interleave_generic(args);
+      } else {
+        return many_phases(args);
+      }
   }
 }
 

@@ -24,7 +24,7 @@ void check(const InterleaveKernel& kernel, int64_t phases, int64_t n, int64_t mi
   for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<Sum<T>>(i % 251);
   std::vector<const Sum<T>*> rows;
   for (int64_t p = 0; p < phases; ++p) rows.push_back(src.data() + p * (n + 1));
-  alignas(64) static T memory[4096];
+  alignas(64) static T memory[6000];
   for (T& x : memory) x = guard;
   T* dst = memory + 32 + misalignment;
   kernel.to<T>()({rows.data(), src_stride, kChannels, n, phases, bias, dst, dst_stride, store});
@@ -79,7 +79,7 @@ int main() {
     const InterleaveKernel& kernel = get_interleave_kernel(arch);
     if (&kernel == seen) continue;
     seen = &kernel;
-    for (int64_t phases = 1; phases <= 17; ++phases) {
+    for (const int64_t phases : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 16, 17, 24, 35}) {
       for (int64_t n = 0; n <= 70; ++n) {
         for (const int64_t misalignment : {0, 1, 2, 4, 7, 8, 15}) {
           for (const Store store : {Store::kCached, Store::kStream}) {

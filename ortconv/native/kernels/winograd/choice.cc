@@ -12,10 +12,12 @@ namespace ortconv::kernels::winograd {
 namespace {
 
 constexpr double kNearFloats = 1 << 18;  // weights of this size stay in L2
+constexpr double kFarFloats = 8 << 20;   // those of more have to come from memory, which takes
+constexpr double kFarCost = 1.8;         // so many times as long
 
 // Nanoseconds of what Work counts, fitted to measurements of 36 shapes; only their ratios matter.
 constexpr double kProduct = 0.18, kSource = 1.6, kSplit = 12.8, kResult = 0.75, kStore = 3.5, kWeight = 0.96;
-constexpr double kDirectProduct = 0.20, kDirectTile = 7.7, kDirectStore = 4.0, kDirectWeight = 0.65;
+constexpr double kDirectProduct = 0.20, kDirectTile = 0.32, kDirectStore = 4.0, kDirectWeight = 0.65;
 // The estimate is worth a tenth; and what it chooses has to be worth its memory.
 constexpr double kLeastGain = 1.1;
 
@@ -29,12 +31,13 @@ double direct_cost(const Work& w) {
          w.direct_weights * kDirectWeight;
 }
 
-// Products of tiles per 16 positions where the direct way multiplies numbers in parts (see kernels/parts), or as much
-// as never pays.
+// The cost of tiles per 16 positions, as the kernel counts it, where the direct way multiplies numbers in parts (see
+// kernels/parts), or as much as never pays.
 double tiles_of(const Plan& plan, const ArchFlags& arch) {
   const PartsKernel* kernel = get_parts_kernel(arch);
-  if (kernel == nullptr || kernel->most_parts < kNumParts<float>) return HUGE_VAL;
-  constexpr double kProducts = 6, kSums = 4.6;  // of parts for one product of floats; of sums, in products
+  const int64_t parts = with_element_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
+  if (kernel == nullptr || kernel->most_parts < parts) return HUGE_VAL;
+  constexpr double kProducts[] = {1, 4, 6}, kSums = 110;  // of parts for one product of numbers; the cost of sums
   const double blocks = static_cast<double>((plan.ic + kPartChannels - 1) / kPartChannels);
   const double row_tiles = static_cast<double>((plan.oc + kPartRows - 1) / kPartRows);
   double taps = 1, classes = 1;
@@ -42,13 +45,17 @@ double tiles_of(const Plan& plan, const ArchFlags& arch) {
     taps *= static_cast<double>(plan.axis[a].ker);
     classes *= static_cast<double>(plan.axis[a].num_classes());
   }
-  return static_cast<double>(plan.g) * row_tiles * (kProducts * taps * blocks + kSums * classes);
+  return static_cast<double>(plan.g) * row_tiles *
+         (kProducts[parts - 1] * kernel->product_cost * taps * blocks + kSums * classes);
 }
 
 double vectors(double floats) { return static_cast<double>((static_cast<int64_t>(floats) + kLanes - 1) / kLanes); }
 
 // Floats read from beyond L2 when weights of this size are read so many times.
-double far(double floats, double passes) { return floats > kNearFloats ? floats * passes / kLanes : 0; }
+double far(double floats, double passes) {
+  if (floats <= kNearFloats) return 0;
+  return floats * passes / kLanes * (floats > kFarFloats ? kFarCost : 1);
+}
 
 // Whether an axis has classes of one tap beside those of more: so much more src to transform that it never paid.
 bool mixes(const Plan& plan) {
@@ -109,14 +116,14 @@ struct Ways {
 
 void WaysDeleter::operator()(const Ways* ways) const { delete ways; }
 
-WaysPtr make_ways(Op op, const ConvProblem& static_part, const ArchFlags& arch) {
+WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const ArchFlags& arch) {
   if (arch.winograd == Winograd::kNever) return nullptr;
   // One channel of src for all that its transform costs.
   if (arch.winograd == Winograd::kWhereFaster && static_part.ic == static_part.g) return nullptr;
   std::unique_ptr<Ways> ways(new Ways{arch, {}});
   for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
     Ways::Way way{windows, {}};
-    if (!plan_sizes(op, static_part, windows, arch, &way.sizes)) continue;
+    if (!plan_sizes(op, static_part, windows, dtype, arch, &way.sizes)) continue;
     if (arch.winograd == Winograd::kWhereFaster && (!way.sizes.exact_enough || mixes(way.sizes))) continue;
     ways->ways.push_back(std::move(way));
   }

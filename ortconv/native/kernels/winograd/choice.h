@@ -14,7 +14,7 @@ struct Work {
   double stores = 0;           // of rows of dst, either way
   double weights = 0;          // read from beyond L2
   double direct_products = 0;  // of the direct way
-  double direct_tiles = 0;     // or multiplied in parts, tile by tile
+  double direct_tiles = 0;     // or multiplied in parts, tile by tile: what these cost
   double direct_weights = 0;
 };
 

@@ -13,19 +13,18 @@ constexpr int64_t kDepth = 32;
 // Weights, in floats, that a run finds in no cache of a core's own.
 constexpr int64_t kFarWeights = 1 << 19;
 
-Block block_at(const Run& run, int64_t index) {
-  const Geometry& geo = run.geometry;
+Block block_at(const Plan& plan, const Geometry& geo, const ConvProblem& p, int64_t index) {
   Block block{};
   block.tiles = 1;
-  for (int a = run.plan.ndims - 1; a >= 0; --a) {
+  for (int a = plan.ndims - 1; a >= 0; --a) {
     const AxisFrame& f = geo.axis[a];
     block.begin[a] = index % f.num_blocks * f.block;
     block.count[a] = std::min(f.block, f.tiles - block.begin[a]);
-    block.tiles *= block.count[a] * run.plan.axis[a].dilation;
+    block.tiles *= block.count[a] * plan.axis[a].dilation;
     index /= f.num_blocks;
   }
   block.batch_begin = index % geo.num_batch_blocks * geo.batch_block;
-  block.batch_count = std::min(geo.batch_block, run.problem.mb - block.batch_begin);
+  block.batch_count = std::min(geo.batch_block, p.mb - block.batch_begin);
   block.tiles *= block.batch_count;
   block.group = index / geo.num_batch_blocks;
   return block;
@@ -33,10 +32,8 @@ Block block_at(const Run& run, int64_t index) {
 
 // Products of a block of dst channels, with their packed weights: [family][point][row][column]. Returns the weights of
 // the next unit.
-const float* multiply(const Run& run, const Unit& unit, const float* weights, int64_t oc_count, int64_t tiles,
-                      char* slice) {
-  const Plan& plan = run.plan;
-  const Geometry& geo = run.geometry;
+const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, const float* weights, int64_t oc_count,
+                      int64_t tiles, char* slice) {
   const float* source = reinterpret_cast<const float*>(slice);
   float* products = reinterpret_cast<float*>(slice + geo.products);
   const int64_t columns = (tiles + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
@@ -66,24 +63,25 @@ const float* multiply(const Run& run, const Unit& unit, const float* weights, in
 
 // The work items [begin, end), whose order is group, block of tiles, range of dst channels. Returns the bits of the
 // largest magnitude in src.
-uint32_t run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
+template <class T>
+uint32_t run_items(const Run<T>& run, char* slice, int64_t begin, int64_t end) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   uint32_t largest = 0;
   for (int64_t item = begin; item < end; ++item) {
-    const Block block = block_at(run, item / geo.items_per_block);
+    const Block block = block_at(plan, geo, run.problem, item / geo.items_per_block);
     const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
     const int64_t last = std::min(first + geo.blocks_per_item, plan.num_blocks);
     int64_t weights_before = 0;  // of earlier units, per row of the block
     for (const Unit& unit : plan.units) {
       largest = std::max(largest, transform_source(run, unit, block, slice));
-      list_rows(run, unit, block, slice);
+      list_rows(plan, geo, run.problem, unit, block, slice);
       int64_t unit_weights = 0;
       for (const Family& family : unit.families) unit_weights += family.weights * family.num_classes;
       for (int64_t b = first; b < last; ++b) {
         const int64_t oc_begin = plan.block_begin(b), oc_count = plan.block_begin(b + 1) - oc_begin;
         const float* weights = plan.packed_block(block.group, b) + weights_before * oc_count * plan.ic;
-        multiply(run, unit, weights, oc_count, block.tiles, slice);
+        multiply(plan, geo, unit, weights, oc_count, block.tiles, slice);
         write_results(run, unit, block, oc_begin, oc_count, slice);
       }
       weights_before += unit_weights;
@@ -93,29 +91,22 @@ uint32_t run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   return largest;
 }
 
+template <class T>
 struct Task {
-  const Run& run;
+  const Run<T>& run;
   char* scratch;
   int64_t num_slices;
   std::atomic<bool> tame{true};
 };
 
-}  // namespace
-
-size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
-  threads = std::max(threads, 1);
-  return static_cast<size_t>(threads) * Geometry(plan, full, threads).slice_size;
-}
-
-bool run(const Plan& plan, const ConvProblem& full, const float* src, const float* bias, float* dst, void* scratch,
-         const Parallel& parallel) {
+template <class T>
+bool run_typed(const Run<T>& run, void* scratch, const Parallel& parallel) {
   const int threads = std::max(parallel.threads, 1);
-  const Run run{plan, full, Geometry(plan, full, threads), src, bias, dst};
-  Task task{run, static_cast<char*>(scratch), std::min<int64_t>(threads, run.geometry.num_items)};
+  Task<T> task{run, static_cast<char*>(scratch), std::min<int64_t>(threads, run.geometry.num_items)};
   parallel.run(
       parallel.context, task.num_slices,
       [](void* arg, int64_t i) {
-        Task& t = *static_cast<Task*>(arg);
+        Task<T>& t = *static_cast<Task<T>*>(arg);
         const int64_t items = t.run.geometry.num_items;
         const uint32_t largest = run_items(t.run, t.scratch + i * t.run.geometry.slice_size, items * i / t.num_slices,
                                            items * (i + 1) / t.num_slices);
@@ -125,6 +116,24 @@ bool run(const Plan& plan, const ConvProblem& full, const float* src, const floa
       },
       &task);
   return task.tame;
+}
+
+}  // namespace
+
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
+  threads = std::max(threads, 1);
+  return static_cast<size_t>(threads) * Geometry(plan, full, threads).slice_size;
+}
+
+bool run(const Plan& plan, const ConvProblem& full, const void* src, const void* bias, void* dst, void* scratch,
+         const Parallel& parallel) {
+  const Geometry geometry(plan, full, std::max(parallel.threads, 1));
+  return with_element_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return run_typed(
+        Run<T>{plan, full, geometry, static_cast<const T*>(src), static_cast<const T*>(bias), static_cast<T*>(dst)},
+        scratch, parallel);
+  });
 }
 
 }  // namespace ortconv::kernels::winograd

@@ -105,9 +105,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   // An odd number of cache lines spreads the rows over the sets of L1.
   if (columns % (2 * kGemmColumns) == 0) columns += kGemmColumns;
 
-  int64_t dst_bytes = p.mb * p.oc * 4;
-  for (int a = 0; a <= last; ++a) dst_bytes *= p.dst_size[a];
-  store = dst_bytes > kStreamBytes ? Store::kStream : Store::kCached;
+  store = store_of(size_of(plan.dtype), p, kStreamBytes);
 
   // Enough items to balance, each of which transforms its src again.
   const int64_t wanted = threads > 1 ? 2 * threads : 1;
@@ -136,7 +134,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     row *= axis[a].block;
     outer_classes *= plan.axis[a].num_classes();
   }
-  line = room((axis[last].block * plan.axis[last].step + plan.axis[last].window) * kFloat);
+  const int64_t line_bytes = (axis[last].block * plan.axis[last].step + plan.axis[last].window) * kFloat;
+  line = room(line_bytes);
+  widened = room(plan.dtype == DataType::kFloat ? 0 : line_bytes * plan.axis[last].dilation);
   const int64_t phases = plan.axis[last].step * plan.axis[last].num_classes();
   results = room(2 * plan.most_points * kMaxStep * columns * kFloat);
   planes = room((outer_steps * phases * columns + kLanes) * kFloat);

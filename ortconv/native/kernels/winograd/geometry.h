@@ -34,7 +34,7 @@ struct Geometry {
   Store store;
 
   // Byte offsets into a thread's slice of the scratch, which begins with the transformed src.
-  size_t products, results, planes, phase_rows, dst_rows, dst_row_counts, line, slice_size;
+  size_t products, results, planes, phase_rows, dst_rows, dst_row_counts, line, widened, slice_size;
   size_t inner[kMaxAxes];
 
   Geometry(const Plan& plan, const ConvProblem& problem, int threads);

@@ -54,9 +54,8 @@ int64_t tap_offsets(const Plan& plan, const Unit& unit, const Family& family, in
   return taps;
 }
 
-}  // namespace
-
-void pack_weights(const ConvProblem& p, const float* wei, Plan* plan) {
+template <class T>
+void pack(const ConvProblem& p, const T* wei, Plan* plan) {
   const bool transposed = plan->op == Op::kConvTranspose;
   const int64_t ic = plan->ic;
   const int64_t oc_stride = transposed ? p.wei_1 : p.wei_0, ic_stride = transposed ? p.wei_0 : p.wei_1;
@@ -73,11 +72,11 @@ void pack_weights(const ConvProblem& p, const float* wei, Plan* plan) {
             for (int64_t row = begin; row < begin + rows; ++row) {
               int64_t offsets[kMostTaps];
               const int64_t taps = tap_offsets(*plan, unit, family, row % family.num_classes, p.wei_x, offsets);
-              const float* in = wei + (oc_begin + row / family.num_classes) * oc_stride;
+              const T* in = wei + (oc_begin + row / family.num_classes) * oc_stride;
               float* to = out + begin * ic + row - begin;
               for (int64_t c = 0; c < ic; ++c, in += ic_stride, to += rows) {
                 double values[kMostWeights];
-                for (int64_t t = 0; t < taps; ++t) values[t] = in[offsets[t]];
+                for (int64_t t = 0; t < taps; ++t) values[t] = widen(in[offsets[t]]);
                 transform_weights(*plan, unit, family, values);
                 for (int64_t w = 0; w < family.weights; ++w) to[w * panels.rows * ic] = static_cast<float>(values[w]);
               }
@@ -88,6 +87,12 @@ void pack_weights(const ConvProblem& p, const float* wei, Plan* plan) {
       }
     }
   }
+}
+
+}  // namespace
+
+void pack_weights(const ConvProblem& p, const void* wei, Plan* plan) {
+  with_element_type(plan->dtype, [&](auto zero) { pack(p, static_cast<const decltype(zero)*>(wei), plan); });
 }
 
 }  // namespace ortconv::kernels::winograd

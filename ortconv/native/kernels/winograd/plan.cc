@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/gemm/pieces.h"
 
@@ -117,6 +118,11 @@ void plan_families(const Plan& plan, Unit& unit) {
 // sums apart again, which multiplies the (squared) error of these, and round themselves: as measured, and a little more
 // than the coefficients of the filters say.
 void plan_pieces(Plan& plan) {
+  if (plan.dtype != DataType::kFloat) {  // far more exact than an element of 16 bits
+    plan.piece = std::numeric_limits<int64_t>::max();
+    plan.exact_enough = true;
+    return;
+  }
   constexpr double kShared = 1.6, kSeparate = 2, kRounding = 16;  // per axis
   double growth = 1, rounding = 0;
   int64_t taps = 1;
@@ -133,13 +139,18 @@ void plan_pieces(Plan& plan) {
   if (!plan.exact_enough) plan.piece = best_piece(products);
 }
 
+bool takes_type(DataType dtype) {
+  return dtype == DataType::kFloat || dtype == DataType::kFloat16 || dtype == DataType::kBfloat16;
+}
+
 }  // namespace
 
 void PlanDeleter::operator()(const Plan* plan) const { delete plan; }
 
-bool plan_sizes(Op op, const ConvProblem& p, Windows windows, const ArchFlags& arch, Plan* plan) {
-  if (p.ndims > kMaxAxes) return false;
+bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, const ArchFlags& arch, Plan* plan) {
+  if (p.ndims > kMaxAxes || !takes_type(dtype)) return false;
   plan->op = op;
+  plan->dtype = dtype;
   plan->ndims = p.ndims;
   plan->g = p.g, plan->ic = p.ic / p.g, plan->oc = p.oc / p.g;
   bool any = false, separate = false;
@@ -170,25 +181,30 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, const ArchFlags& a
   plan->gemm = &get_gemm_kernel(arch);
   plan->interleave = &get_interleave_kernel(arch);
   plan->activate = &get_activate_kernel(arch);
+  plan->widen = &get_widen_kernel(arch);
   plan->transform = &get_transform_kernels(arch);
   return true;
 }
 
-bool takes_weights(Op op, const ConvProblem& p, const float* wei, const ArchFlags& arch) {
+bool takes_weights(Op op, const ConvProblem& p, DataType dtype, const void* wei, const ArchFlags& arch) {
   Plan plan{};
-  if (!plan_sizes(op, p, Windows::kShared, arch, &plan)) return false;
+  if (!plan_sizes(op, p, Windows::kShared, dtype, arch, &plan)) return false;
   int64_t taps = 1;
   for (int a = 0; a < p.ndims; ++a) {
     taps *= p.ker[a];
     if (taps > kernels::kMaxTaps) return false;  // the direct way has to take what this one leaves
   }
   const int64_t count = plan.g * plan.ic * plan.oc * taps;
-  return std::all_of(wei, wei + count, [](float w) { return std::fabs(w) <= kMaxMagnitude; });
+  return with_element_type(dtype, [&](auto zero) {
+    const auto* typed = static_cast<const decltype(zero)*>(wei);
+    return std::all_of(typed, typed + count, [](auto w) { return std::fabs(widen(w)) <= kMaxMagnitude; });
+  });
 }
 
-PlanPtr make_plan(Op op, const ConvProblem& p, Windows windows, const float* wei, const ArchFlags& arch) {
+PlanPtr make_plan(Op op, const ConvProblem& p, Windows windows, DataType dtype, const void* wei,
+                  const ArchFlags& arch) {
   std::unique_ptr<Plan> plan(new Plan{});
-  if (!plan_sizes(op, p, windows, arch, plan.get())) return nullptr;
+  if (!plan_sizes(op, p, windows, dtype, arch, plan.get())) return nullptr;
   pack_weights(p, wei, plan.get());
   return PlanPtr(plan.release());
 }

@@ -13,6 +13,7 @@
 #include "kernels/activate/activate.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
+#include "kernels/widen/widen.h"
 #include "kernels/winograd/filter.h"
 #include "kernels/winograd/transform.h"
 #include "kernels/winograd/winograd.h"
@@ -61,6 +62,7 @@ struct Unit {
 
 struct Plan {
   Op op;
+  DataType dtype;  // of the tensors
   int ndims;
   int64_t g, ic, oc;  // channels per group
   AxisPlan axis[kMaxAxes];
@@ -77,6 +79,7 @@ struct Plan {
   const GemmKernel* gemm;
   const InterleaveKernel* interleave;
   const ActivateKernel* activate;
+  const WidenKernel* widen;
   const TransformKernels* transform;
 
   // [group][block][unit][family][weight][panel][src channel][row]; rows: for each dst channel the classes.
@@ -86,10 +89,24 @@ struct Plan {
   }
 };
 
+// Calls fn(T()) with the type that holds an element of a tensor.
+template <class Fn>
+auto with_element_type(DataType dtype, Fn&& fn) {
+  switch (dtype) {
+    case DataType::kFloat16:
+      return fn(Float16());
+    case DataType::kBfloat16:
+      return fn(Bfloat16());
+    default:
+      return fn(float());
+  }
+}
+
 // Everything but the weights; false where that is no problem for this family.
-bool plan_sizes(Op op, const ConvProblem& static_part, Windows windows, const ArchFlags& arch, Plan* plan);
+bool plan_sizes(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const ArchFlags& arch,
+                Plan* plan);
 
 // Fills in the packed weights.
-void pack_weights(const ConvProblem& static_part, const float* wei, Plan* plan);
+void pack_weights(const ConvProblem& static_part, const void* wei, Plan* plan);
 
 }  // namespace ortconv::kernels::winograd

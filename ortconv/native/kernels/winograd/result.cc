@@ -8,12 +8,12 @@ namespace {
 constexpr float kNoBias = -0.0f;  // adding it changes nothing, zeros included
 
 // A' on every axis: points that lie in_stride apart become planes: [outer step][last step, plane_stride apart][tile].
-void transform_result(const Run& run, const Unit& unit, const Family& family, const float* in, int64_t in_stride,
-                      int64_t tiles, char* slice, float* out, int64_t outer_stride, int64_t plane_stride) {
-  const Plan& plan = run.plan;
+void transform_result(const Plan& plan, const Geometry& geo, const Unit& unit, const Family& family, const float* in,
+                      int64_t in_stride, int64_t tiles, char* slice, float* out, int64_t outer_stride,
+                      int64_t plane_stride) {
   const int last = plan.ndims - 1;
-  const int64_t columns = run.geometry.columns;
-  float* buffer = reinterpret_cast<float*>(slice + run.geometry.results);
+  const int64_t columns = geo.columns;
+  float* buffer = reinterpret_cast<float*>(slice + geo.results);
   int64_t done = 1, left = family.points;
   for (int a = 0; a < last; ++a) {
     const int64_t step = plan.axis[a].step, points = points_of(unit.outer[a].filter, step);
@@ -36,10 +36,11 @@ void transform_result(const Run& run, const Unit& unit, const Family& family, co
 }
 
 // One row of dst: element phases * i + r is rows[r][i] + bias, for the elements [begin, end). Leaves `rows` changed.
-void write_row(InterleaveFn<float> interleave, const float** rows, int64_t phases, int64_t begin, int64_t end,
-               float bias, float* dst, Store store) {
+template <class T>
+void write_row(InterleaveFn<T> interleave, const float** rows, int64_t phases, int64_t begin, int64_t end, float bias,
+               T* dst, Store store) {
   const int64_t first = begin > 0 ? 1 : 0, whole = std::max<int64_t>(end / phases - first, 0);
-  for (int64_t r = begin; first > 0 && r < std::min(end, phases); ++r) dst[r] = rows[r][0] + bias;
+  for (int64_t r = begin; first > 0 && r < std::min(end, phases); ++r) round_to(dst + r, rows[r][0] + bias);
   if (end <= first * phases) return;
   if (first > 0) {
     for (int64_t r = 0; r < phases; ++r) ++rows[r];
@@ -47,11 +48,12 @@ void write_row(InterleaveFn<float> interleave, const float** rows, int64_t phase
   }
   if (whole > 0) interleave({rows, 0, 1, whole, phases, &bias, dst, 0, store});
   const int64_t tail = end - (first + whole) * phases;
-  for (int64_t r = 0; r < tail; ++r) dst[whole * phases + r] = rows[r][whole] + bias;
+  for (int64_t r = 0; r < tail; ++r) round_to(dst + whole * phases + r, rows[r][whole] + bias);
 }
 
 // Planes: [outer step][step of the last axis][class of the last axis][column].
-void write_rows(const Run& run, const Block& block, const DstRow* list, int64_t count, int64_t oc, float bias,
+template <class T>
+void write_rows(const Run<T>& run, const Block& block, const DstRow* list, int64_t count, int64_t oc, float bias,
                 char* slice) {
   const Plan& plan = run.plan;
   const int last = plan.ndims - 1;
@@ -63,9 +65,9 @@ void write_rows(const Run& run, const Block& block, const DstRow* list, int64_t 
   const int64_t begin = std::max<int64_t>(0, -x0);
   const int64_t end = std::min(tiles * all_phases, run.problem.dst_size[last] - x0);
   if (begin >= end) return;
-  float* dst = run.dst + oc * run.problem.dst_c + x0;
+  T* dst = run.dst + oc * run.problem.dst_c + x0;
   const bool special = x.dilation == 1 && phases <= kMaxPhases && run.geometry.store == Store::kCached;
-  const auto interleave = special ? plan.transform->interleave[phases] : nullptr;
+  const auto interleave = special ? plan.transform->interleave_to<T>()[phases] : nullptr;
   if (interleave != nullptr) {
     for (const DstRow* row = list; row != list + count; ++row) {
       interleave(planes + row->plane, columns, tiles, begin, end, bias, dst + row->offset);
@@ -82,16 +84,15 @@ void write_rows(const Run& run, const Block& block, const DstRow* list, int64_t 
         }
       }
     }
-    write_row(plan.interleave->to<float>(), rows, all_phases, begin, end, bias, dst + row->offset, run.geometry.store);
+    write_row(plan.interleave->template to<T>(), rows, all_phases, begin, end, bias, dst + row->offset,
+              run.geometry.store);
   }
 }
 
 }  // namespace
 
-void list_rows(const Run& run, const Unit& unit, const Block& block, char* slice) {
-  const Plan& plan = run.plan;
-  const Geometry& geo = run.geometry;
-  const ConvProblem& p = run.problem;
+void list_rows(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Unit& unit, const Block& block,
+               char* slice) {
   const int last = plan.ndims - 1;
   DstRow* rows = reinterpret_cast<DstRow*>(slice + geo.dst_rows);
   int64_t* counts = reinterpret_cast<int64_t*>(slice + geo.dst_row_counts);
@@ -126,7 +127,8 @@ void list_rows(const Run& run, const Unit& unit, const Block& block, char* slice
   }
 }
 
-void write_results(const Run& run, const Unit& unit, const Block& block, int64_t oc_begin, int64_t oc_count,
+template <class T>
+void write_results(const Run<T>& run, const Unit& unit, const Block& block, int64_t oc_begin, int64_t oc_count,
                    char* slice) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
@@ -146,24 +148,30 @@ void write_results(const Run& run, const Unit& unit, const Block& block, int64_t
   const int64_t num_planes = geo.outer_steps * axis.step * row_classes;
   for (int64_t oc = 0; oc < oc_count; ++oc) {
     const int64_t channel = block.group * plan.oc + oc_begin + oc;
-    const float bias = run.bias == nullptr ? kNoBias : run.bias[channel];
+    const float bias = run.bias == nullptr ? kNoBias : widen(run.bias[channel]);
     const DstRow* list = rows;
     for (int64_t outer = 0; outer < unit.num_outer; ++outer) {
       for (int64_t r = 0; r < row_classes; ++r) {
         const Family& family = unit.families[unit.family_of[r]];
         const int64_t cls = outer * static_cast<int64_t>(family.last_classes.size()) + unit.index_in_family[r];
         const float* in = family_products[unit.family_of[r]] + (oc * family.num_classes + cls) * columns;
-        transform_result(run, unit, family, in, oc_count * family.num_classes * columns, block.tiles, slice,
+        transform_result(plan, geo, unit, family, in, oc_count * family.num_classes * columns, block.tiles, slice,
                          planes + phase_of(axis, geo.axis[last], r) * columns, axis.step * row_classes * columns,
                          row_classes * columns);
       }
       if (activates) {
-        plan.activate->run<float>(run.problem.activation, bias, num_planes * columns, planes);
+        plan.activate->template run<T>(run.problem.activation, bias, num_planes * columns, planes);
       }
       write_rows(run, block, list, counts[outer], channel, activates ? kNoBias : bias, slice);
       list += counts[outer];
     }
   }
 }
+
+#define INSTANTIATE(T) template void write_results(const Run<T>&, const Unit&, const Block&, int64_t, int64_t, char*)
+INSTANTIATE(float);
+INSTANTIATE(Float16);
+INSTANTIATE(Bfloat16);
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels::winograd

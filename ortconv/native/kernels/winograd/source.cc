@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/conv_transpose/geometry.h"
 #include "kernels/winograd/stages.h"
@@ -21,19 +22,24 @@ struct SourceAxis {
 };
 
 // The windows of one piece and channel.
+template <class T>
 class Source {
  public:
-  Source(const Run& run, const Unit& unit, const Block& block, char* slice);
+  Source(const Run<T>& run, const Unit& unit, const Block& block, char* slice);
 
   int64_t residue[kMaxAxes] = {};  // of the axes before the last
   uint32_t largest = 0;
 
   // Points of the axes from a on, at one src position of those before: out[point * stride + tile]. `from` is null
   // outside src.
-  void transform(int a, const float* from, float* out, int64_t stride);
+  void transform(int a, const T* from, float* out, int64_t stride);
 
  private:
-  void transform_last(const float* from, float* out, int64_t stride);
+  void transform_last(const T* from, float* out, int64_t stride);
+  // A row of src, readable where it is inside src, from position x to the end of the windows.
+  const float* widened(const T* from, int64_t x);
+  // The points of `tiles` tiles whose windows begin with element 0 of the row; elements outside [begin, end) are zero.
+  void split(const float* row, int64_t begin, int64_t end, int64_t tiles, float* out, int64_t stride);
 
   const Plan& plan_;
   const ConvProblem& problem_;
@@ -45,16 +51,19 @@ class Source {
   Cut cuts_[kMaxFamilies];
   int64_t num_cuts_;
   float* line_;
+  float* widened_;
 };
 
-Source::Source(const Run& run, const Unit& unit, const Block& block, char* slice)
+template <class T>
+Source<T>::Source(const Run<T>& run, const Unit& unit, const Block& block, char* slice)
     : plan_(run.plan),
       problem_(run.problem),
       unit_(unit),
       block_(block),
       last_(run.plan.ndims - 1),
       num_cuts_(static_cast<int64_t>(unit.families.size())),
-      line_(reinterpret_cast<float*>(slice + run.geometry.line)) {
+      line_(reinterpret_cast<float*>(slice + run.geometry.line)),
+      widened_(reinterpret_cast<float*>(slice + run.geometry.widened)) {
   const Geometry& geo = run.geometry;
   for (int64_t f = 0; f < num_cuts_; ++f) {
     const Family& family = unit.families[f];
@@ -81,7 +90,8 @@ Source::Source(const Run& run, const Unit& unit, const Block& block, char* slice
   }
 }
 
-void Source::transform(int a, const float* from, float* out, int64_t stride) {
+template <class T>
+void Source<T>::transform(int a, const T* from, float* out, int64_t stride) {
   if (a == last_ || a == kMaxAxes - 1) return transform_last(from, out, stride);
   const SourceAxis& s = axis_[a];
   const AxisPlan& axis = plan_.axis[a];
@@ -103,7 +113,8 @@ void Source::transform(int a, const float* from, float* out, int64_t stride) {
   }
 }
 
-void Source::transform_last(const float* from, float* out, int64_t stride) {
+template <class T>
+void Source<T>::transform_last(const T* from, float* out, int64_t stride) {
   const AxisPlan& axis = plan_.axis[last_];
   const int64_t tiles = block_.count[last_], size = problem_.src_size[last_];
   if (from == nullptr) {
@@ -112,31 +123,47 @@ void Source::transform_last(const float* from, float* out, int64_t stride) {
     return;
   }
   int64_t x = axis_[last_].begin;
-  if (axis.dilation == 1) {
-    largest = std::max(largest,
-                       plan_.transform->split(cuts_, num_cuts_, axis.step, from + x, -x, size - x, tiles, out, stride));
-    return;
-  }
+  const float* row = widened(from, x);  // its element x is the first one of the windows
+  if (axis.dilation == 1) return split(row + x, -x, std::min(size - x, axis_[last_].rows), tiles, out, stride);
   for (int64_t v = 0; v < axis.dilation; ++v, ++x, out += tiles) {
     // Element i of the row is src[x + dilation * i].
     const int64_t begin = ceil_div(std::max<int64_t>(-x, 0), axis.dilation);
     const int64_t end = std::min(floor_div(size - 1 - x, axis.dilation) + 1, axis_[last_].rows);
-    for (int64_t i = begin; i < end; ++i) line_[i] = from[x + i * axis.dilation];
-    largest =
-        std::max(largest, plan_.transform->split(cuts_, num_cuts_, axis.step, line_, begin, end, tiles, out, stride));
+    for (int64_t i = begin; i < end; ++i) line_[i] = row[x + i * axis.dilation];
+    split(line_, begin, end, tiles, out, stride);
   }
+}
+
+template <class T>
+const float* Source<T>::widened(const T* from, int64_t x) {
+  if constexpr (std::is_same_v<T, float>) {
+    return from;
+  } else {
+    const SourceAxis& s = axis_[last_];
+    const int64_t begin = std::max<int64_t>(x, 0);
+    const int64_t end = std::min(x + s.rows * plan_.axis[last_].dilation, problem_.src_size[last_]);
+    if (begin < end) plan_.widen->run(from + begin, end - begin, widened_ + begin - x);
+    return widened_ - x;
+  }
+}
+
+template <class T>
+void Source<T>::split(const float* row, int64_t begin, int64_t end, int64_t tiles, float* out, int64_t stride) {
+  const int64_t step = plan_.axis[last_].step;
+  largest = std::max(largest, plan_.transform->split(cuts_, num_cuts_, step, row, begin, end, tiles, out, stride));
 }
 
 }  // namespace
 
-uint32_t transform_source(const Run& run, const Unit& unit, const Block& block, char* slice) {
+template <class T>
+uint32_t transform_source(const Run<T>& run, const Unit& unit, const Block& block, char* slice) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   const ConvProblem& p = run.problem;
   float* out = reinterpret_cast<float*>(slice);
-  Source source(run, unit, block, slice);
+  Source<T> source(run, unit, block, slice);
   const int64_t piece_tiles = block.tiles / (block.batch_count * geo.pieces);
-  const float* from = run.src + block.batch_begin * p.src_n + block.group * plan.ic * p.src_c;
+  const T* from = run.src + block.batch_begin * p.src_n + block.group * plan.ic * p.src_c;
   // What is written beyond a piece is overwritten by the next piece, channel or point.
   for (int64_t c = 0; c < plan.ic; ++c, from += p.src_c) {
     float* to = out + c * geo.columns;
@@ -152,5 +179,11 @@ uint32_t transform_source(const Run& run, const Unit& unit, const Block& block, 
   }
   return source.largest;
 }
+
+#define INSTANTIATE(T) template uint32_t transform_source(const Run<T>&, const Unit&, const Block&, char*)
+INSTANTIATE(float);
+INSTANTIATE(Float16);
+INSTANTIATE(Bfloat16);
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels::winograd

@@ -12,13 +12,14 @@ struct Block {
   int64_t tiles;                             // all together
 };
 
+template <class T>
 struct Run {
   const Plan& plan;
   const ConvProblem& problem;
   const Geometry geometry;
-  const float* src;
-  const float* bias;
-  float* dst;
+  const T* src;
+  const T* bias;
+  T* dst;
 };
 
 // A row of dst, as seen from the planes of the results.
@@ -29,14 +30,17 @@ struct DstRow {
 
 // Transforms the src of a block for a unit, to the beginning of the slice: [point][src channel][column]. Returns the
 // bits of the largest magnitude that was read.
-uint32_t transform_source(const Run& run, const Unit& unit, const Block& block, char* slice);
+template <class T>
+uint32_t transform_source(const Run<T>& run, const Unit& unit, const Block& block, char* slice);
 
 // Lists the rows inside dst of every outer class of the unit, one class after the other: Geometry::dst_rows, and
 // dst_row_counts of each.
-void list_rows(const Run& run, const Unit& unit, const Block& block, char* slice);
+void list_rows(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, const Unit& unit,
+               const Block& block, char* slice);
 
 // Transforms the products of one block of dst channels, [family][point][dst channel][class][column], and writes dst.
-void write_results(const Run& run, const Unit& unit, const Block& block, int64_t oc_begin, int64_t oc_count,
+template <class T>
+void write_results(const Run<T>& run, const Unit& unit, const Block& block, int64_t oc_begin, int64_t oc_count,
                    char* slice);
 
 }  // namespace ortconv::kernels::winograd

@@ -15,7 +15,7 @@
 
 #include "base/arch.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
-#include "kernels/winograd/winograd.h"
+#include "kernels/winograd/plan.h"
 
 using namespace ortconv;
 using namespace ortconv::kernels;
@@ -94,19 +94,47 @@ void each(const std::vector<int64_t>& box, const std::function<void(const std::v
   }
 }
 
+constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
+
+float rounded(DataType dtype, float value) {
+  return winograd::with_element_type(dtype, [&](auto element) {
+    round_to(&element, value);
+    return widen(element);
+  });
+}
+
+// Half of the distance between numbers of the type, relative to them, and at least.
+double relative_rounding(DataType dtype) {
+  return dtype == DataType::kFloat ? 0 : dtype == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+double least_rounding(DataType dtype) { return dtype == DataType::kFloat16 ? 0x1p-25 : 0; }
+
+// A tensor as it is stored.
+std::vector<char> stored(DataType dtype, const std::vector<float>& values) {
+  std::vector<char> bytes(values.size() * size_of(dtype));
+  winograd::with_element_type(dtype, [&](auto zero) {
+    auto* out = reinterpret_cast<decltype(zero)*>(bytes.data());
+    for (const float value : values) round_to(out++, value);
+  });
+  return bytes;
+}
+
 // A problem with inputs and what must come out of it.
 struct Example {
   const Shape& shape;
+  const DataType dtype;
   const ConvProblem p;
-  std::vector<float> src, wei, bias;
+  std::vector<float> src, wei, bias;  // numbers of the type
   std::vector<double> want, weights;  // weights: the sum of their magnitudes
 
   template <class Next>
-  Example(const Shape& s, Next next) : shape(s), p(problem_of(s)) {
+  Example(const Shape& s, DataType dtype, Next next) : shape(s), dtype(dtype), p(problem_of(s)) {
     int64_t taps = 1;
     for (const int64_t k : s.ker) taps *= k;
     src.resize(p.mb * p.src_n), wei.resize(s.ic * s.oc / s.g * taps), bias.resize(s.bias ? s.oc : 0);
-    for (std::vector<float>* v : {&src, &wei, &bias}) std::generate(v->begin(), v->end(), next);
+    for (std::vector<float>* v : {&src, &wei, &bias}) {
+      std::generate(v->begin(), v->end(), [&] { return rounded(dtype, next()); });
+    }
     want.resize(p.mb * p.dst_n), weights.resize(want.size());
     sum();
   }
@@ -138,7 +166,6 @@ struct Example {
   }
 
   double bias_at(int64_t i) const { return bias.empty() ? 0.0 : bias[i % p.dst_n / p.dst_c]; }
-  const float* bias_data() const { return bias.empty() ? nullptr : bias.data(); }
 };
 
 void fail(const Example& example, const char* isa, const std::string& what) {
@@ -148,9 +175,15 @@ void fail(const Example& example, const char* isa, const std::string& what) {
 
 std::vector<float> filtered(const Example& e, const winograd::Plan& plan, int threads, bool* tame) {
   std::vector<float> dst(e.want.size(), std::numeric_limits<float>::quiet_NaN());
+  std::vector<char> out = stored(e.dtype, dst);
+  const std::vector<char> src = stored(e.dtype, e.src), bias = stored(e.dtype, e.bias);
   Aligned scratch(winograd::scratch_bytes(plan, e.p, threads));
-  *tame = winograd::run(plan, e.p, e.src.data(), e.bias_data(), dst.data(), scratch.data,
+  *tame = winograd::run(plan, e.p, src.data(), bias.empty() ? nullptr : bias.data(), out.data(), scratch.data,
                         {nullptr, threads == 1 ? serial : threaded, threads});
+  winograd::with_element_type(e.dtype, [&](auto zero) {
+    const auto* in = reinterpret_cast<const decltype(zero)*>(out.data());
+    for (float& value : dst) value = widen(*in++);
+  });
   return dst;
 }
 
@@ -164,10 +197,11 @@ void check(const Example& e, const ArchFlags& arch, const char* isa, bool exact)
   for (const float x : e.src) largest = std::max(largest, std::fabs(x));
   double terms = static_cast<double>(e.shape.ic / e.shape.g) + 2;
   for (const int64_t k : e.shape.ker) terms *= static_cast<double>(k);
-  if (!winograd::takes_weights(e.shape.op, part, e.wei.data(), arch)) return fail(e, isa, "not taken");
+  const std::vector<char> wei = stored(e.dtype, e.wei);
+  if (!winograd::takes_weights(e.shape.op, part, e.dtype, wei.data(), arch)) return fail(e, isa, "not taken");
   int plans = 0;
   for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
-    const winograd::PlanPtr plan = winograd::make_plan(e.shape.op, part, windows, e.wei.data(), arch);
+    const winograd::PlanPtr plan = winograd::make_plan(e.shape.op, part, windows, e.dtype, wei.data(), arch);
     if (plan == nullptr) continue;
     ++plans;
     separate += windows == Windows::kSeparate;
@@ -180,11 +214,13 @@ void check(const Example& e, const ArchFlags& arch, const char* isa, bool exact)
       return fail(e, isa, "three threads differ from one");
     }
     for (size_t i = 0; i < dst.size(); ++i) {
-      const double bias = e.bias_at(static_cast<int64_t>(i)), want = e.want[i] + bias;
+      const double bias = e.bias_at(static_cast<int64_t>(i)), sum = e.want[i] + bias;
+      const double want = exact ? rounded(e.dtype, static_cast<float>(sum)) : sum;
       const double bound =
           exact ? 0 : std::numeric_limits<float>::epsilon() * terms * (largest * e.weights[i] + std::fabs(bias));
       // Windows reach beyond the terms of an element, whose weights count as well.
-      const double slack = exact ? 0 : 1e-4 * largest;
+      const double slack =
+          exact ? 0 : 1e-4 * largest + relative_rounding(e.dtype) * std::fabs(want) + least_rounding(e.dtype);
       if (!(std::fabs(dst[i] - want) <= bound + slack)) {
         return fail(e, isa,
                     "dst[" + std::to_string(i) + "] = " + std::to_string(dst[i]) + ", want " + std::to_string(want));
@@ -265,26 +301,30 @@ void any_sizes() {
   std::mt19937 random(1);
   const auto uniform = [&] { return std::uniform_real_distribution<float>(-1, 1)(random); };
   const auto integer = [&] { return static_cast<float>(static_cast<int>(random() % 9) - 4); };
-  for (const Shape& s : shapes()) {
-    const Example example(s, uniform), of_integers(s, integer);
-    on_every_isa([&](const ArchFlags& arch, const char* isa) {
-      check(example, arch, isa, false);
-      check(of_integers, arch, isa, true);  // small integers, and quarters of them, are exact
-    });
+  const std::vector<Shape> all = shapes();
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const DataType dtype : {DataType::kFloat, kTypes[1 + i % 2]}) {
+      const Example example(all[i], dtype, uniform), of_integers(all[i], dtype, integer);
+      on_every_isa([&](const ArchFlags& arch, const char* isa) {
+        check(example, arch, isa, false);
+        check(of_integers, arch, isa, true);  // small integers, and quarters of them, are exact
+      });
+    }
   }
   if (separate == 0) ++failures, std::printf("FAIL: no shape had separate windows\n");
 }
 
 // What would reach outputs of other elements is refused, wherever it is; and zeros beside it are not.
-void refuses_what_is_not_tame() {
+void refuses_what_is_not_tame(DataType dtype) {
   const Shape s{Op::kConvTranspose, {9, 37}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 3, 2};
   std::mt19937 random(7);
-  Example example(s, [&] { return std::uniform_real_distribution<float>(-1, 1)(random); });
+  Example example(s, dtype, [&] { return std::uniform_real_distribution<float>(-1, 1)(random); });
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float wild[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), -1e30f};
   on_every_isa([&](const ArchFlags& arch, const char* isa) {
     for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
-      const winograd::PlanPtr plan = winograd::make_plan(s.op, example.p, windows, example.wei.data(), arch);
+      const std::vector<char> wei = stored(dtype, example.wei);
+      const winograd::PlanPtr plan = winograd::make_plan(s.op, example.p, windows, dtype, wei.data(), arch);
       for (size_t i = 0; i < example.src.size(); i += 5) {
         const float value = example.src[i];
         example.src[i] = wild[i % 4];
@@ -298,7 +338,7 @@ void refuses_what_is_not_tame() {
     for (const float value : wild) {
       std::vector<float> wei = example.wei;
       wei[11] = value;
-      if (winograd::takes_weights(s.op, example.p, wei.data(), arch)) {
+      if (winograd::takes_weights(s.op, example.p, dtype, stored(dtype, wei).data(), arch)) {
         fail(example, isa, "took a weight of " + std::to_string(value));
       }
     }
@@ -313,8 +353,8 @@ void chooses() {
   const Shape shallow{Op::kConvTranspose, {56, 56}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 2, 2};
   ConvProblem nxc = problem_of(deep);
   nxc.src_c = 1, nxc.src_x[1] = 128, nxc.src_x[0] = 128 * 56;
-  const auto chosen = [&](const Shape& shape, const ConvProblem& p) {
-    const winograd::WaysPtr ways = winograd::make_ways(shape.op, problem_of(shape), arch);
+  const auto chosen = [&](const Shape& shape, const ConvProblem& p, DataType dtype = DataType::kFloat) {
+    const winograd::WaysPtr ways = winograd::make_ways(shape.op, problem_of(shape), dtype, arch);
     Windows windows;
     return ways != nullptr && winograd::choose(*ways, p, &windows);
   };
@@ -323,8 +363,16 @@ void chooses() {
     if (!condition) ++failures, std::printf("FAIL: %s\n", what);
   };
   expect(chosen(deep, problem_of(deep)), "k3s1 128>128 is not chosen");
+  expect(chosen(deep, problem_of(deep), DataType::kFloat16), "k3s1 128>128 of float16 is not chosen");
+  expect(chosen(deep, problem_of(deep), DataType::kBfloat16), "k3s1 128>128 of bfloat16 is not chosen");
+  expect(!chosen(deep, problem_of(deep), DataType::kDouble), "doubles are chosen");
   expect(!chosen(shallow, problem_of(shallow)), "two channels are chosen");
   expect(!chosen(deep, nxc), "channels last is chosen");
+  if (ArchFlags::host().avx512_bf16) {
+    arch.avx512_bf16 = true;
+    expect(!chosen(deep, problem_of(deep), DataType::kBfloat16), "chosen though dot products are faster");
+    expect(chosen(deep, problem_of(deep), DataType::kFloat16), "k3s1 128>128 of float16 is not chosen beside them");
+  }
   arch.winograd = Winograd::kAlways;
   expect(chosen(shallow, problem_of(shallow)), "two channels are not chosen always");
   arch.winograd = Winograd::kNever;
@@ -335,7 +383,7 @@ void chooses() {
 
 int main() {
   any_sizes();
-  refuses_what_is_not_tame();
+  for (const DataType dtype : kTypes) refuses_what_is_not_tame(dtype);
   chooses();
   if (!ArchFlags::host().avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!ArchFlags::host().avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");

@@ -3,9 +3,12 @@
 // A new kernel set supplies the functions in a file named after its ISA and one row in kernels.inc.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <tuple>
 
 #include "base/arch.h"
+#include "base/float16.h"
 #include "kernels/winograd/filter.h"
 
 namespace ortconv::kernels::winograd {
@@ -20,6 +23,11 @@ struct Cut {
   Filter filter;
   int64_t skip;
 };
+
+// dst[i * phases + p] = src[p * src_stride + i] + bias, rounded to T, where that index is in [begin, end), 0 <= i < n.
+template <class T>
+using InterleavePlanesFn = void (*)(const float* src, int64_t src_stride, int64_t n, int64_t begin, int64_t end,
+                                    float bias, T* dst);
 
 struct TransformKernels {
   const char* name;
@@ -38,10 +46,15 @@ struct TransformKernels {
   void (*result)(Filter filter, int64_t step, const float* in, int64_t in_stride, int64_t count, float* out,
                  int64_t out_stride);
 
-  // dst[i * phases + p] = src[p * src_stride + i] + bias where that index is in [begin, end), 0 <= i < n.
-  // Null for the `phases` that it is not made for.
-  void (*interleave[kMaxPhases + 1])(const float* src, int64_t src_stride, int64_t n, int64_t begin, int64_t end,
-                                     float bias, float* dst);
+  // [phases]; null for those that it is not made for.
+  template <class T>
+  using Interleaves = std::array<InterleavePlanesFn<T>, kMaxPhases + 1>;
+  std::tuple<Interleaves<float>, Interleaves<Float16>, Interleaves<Bfloat16>> interleave;
+
+  template <class T>
+  const Interleaves<T>& interleave_to() const {
+    return std::get<Interleaves<T>>(interleave);
+  }
 };
 
 // Sums and differences of such elements, times such weights, do not overflow.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/unroll.h"
+#include "kernels/vector_avx512.h"
 #include "kernels/winograd/transform_loops.h"
 
 namespace ortconv::kernels::winograd {
@@ -124,8 +125,8 @@ struct Pairs {
   }
 };
 
-template <int H>
-void interleave(const float* src, int64_t src_stride, int64_t n, int64_t begin, int64_t end, float bias, float* dst) {
+template <int H, class T>
+void interleave(const float* src, int64_t src_stride, int64_t n, int64_t begin, int64_t end, float bias, T* dst) {
   static constexpr Pairs<H> kPairs;
   const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
@@ -150,25 +151,28 @@ void interleave(const float* src, int64_t src_stride, int64_t n, int64_t begin, 
         if constexpr (H > 2) out = _mm512_mask_permutexvar_pd(out, kPairs.third[v % H], index, pair[2]);
       }
       if (first >= begin && first + kLanes <= end) {
-        _mm512_storeu_ps(dst + first, _mm512_castpd_ps(out));
+        avx512::store(dst + first, _mm512_castpd_ps(out));
       } else {
         const int64_t from = std::clamp<int64_t>(begin - first, 0, kLanes);
         const int64_t to = std::clamp<int64_t>(end - first, from, kLanes);
-        _mm512_mask_storeu_ps(dst + first, static_cast<__mmask16>((1u << to) - (1u << from)), _mm512_castpd_ps(out));
+        avx512::store(static_cast<__mmask16>((1u << to) - (1u << from)), dst + first, _mm512_castpd_ps(out));
       }
     }
   }
 }
 
+template <class T>
+constexpr TransformKernels::Interleaves<T> kInterleaves = {nullptr,          nullptr, interleave<1, T>, nullptr,
+                                                           interleave<2, T>, nullptr, interleave<3, T>};
+
 }  // namespace
 
 extern const TransformKernels kTransforms_avx512;
-const TransformKernels kTransforms_avx512 = {
-    "winograd_avx512",
-    split,
-    source_loops,
-    result_loops,
-    {nullptr, nullptr, interleave<1>, nullptr, interleave<2>, nullptr, interleave<3>}};
+const TransformKernels kTransforms_avx512 = {"winograd_avx512",
+                                             split,
+                                             source_loops,
+                                             result_loops,
+                                             {kInterleaves<float>, kInterleaves<Float16>, kInterleaves<Bfloat16>}};
 
 }  // namespace ortconv::kernels::winograd
 

@@ -1,4 +1,5 @@
-// Transposed and ordinary f32 convolutions by minimal filtering (Winograd, Toom, Cook): fewer products than taps.
+// Transposed and ordinary convolutions by minimal filtering (Winograd, Toom, Cook): fewer products than taps. Tensors
+// are of float or of 16 bits, which are transformed, multiplied and summed as floats and rounded once.
 //
 // Where a class of outputs (see conv_transpose/plan.h) has two or three taps on an axis, windows of four inputs give
 // three or two outputs with four products instead of six. The filters nest over the axes: 2.25 times fewer products in
@@ -14,6 +15,7 @@
 #include <memory>
 
 #include "base/arch.h"
+#include "base/dtype.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "ops/problem.h"
 
@@ -24,8 +26,8 @@ namespace ortconv::kernels::winograd {
 // images, where reading the weights is what takes the time. Only for kernels of twice the stride.
 enum class Windows { kShared, kSeparate };
 
-// Whether this family takes weights of these sizes and values at all.
-bool takes_weights(Op op, const ConvProblem& static_part, const float* wei, const ArchFlags& arch);
+// Whether this family takes weights of this type, these sizes and values at all.
+bool takes_weights(Op op, const ConvProblem& static_part, DataType dtype, const void* wei, const ArchFlags& arch);
 
 // The ways to compute a node, which do not depend on the sizes of a run. Immutable, like a plan.
 struct Ways;
@@ -35,7 +37,7 @@ struct WaysDeleter {
 using WaysPtr = std::unique_ptr<const Ways, WaysDeleter>;
 
 // Null where no run would be computed by minimal filtering.
-WaysPtr make_ways(Op op, const ConvProblem& static_part, const ArchFlags& arch);
+WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 
 // Whether it is the way to compute a run, and how; the weights are ones that it takes.
 bool choose(const Ways& ways, const ConvProblem& full, Windows* windows);
@@ -47,14 +49,15 @@ struct PlanDeleter {
 };
 using PlanPtr = std::unique_ptr<const Plan, PlanDeleter>;
 
-PlanPtr make_plan(Op op, const ConvProblem& static_part, Windows windows, const float* wei, const ArchFlags& arch);
+PlanPtr make_plan(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const void* wei,
+                  const ArchFlags& arch);
 
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
 // Computes dst, activated; bias may be null. False when src holds an infinity, a NaN or a huge element, which would
 // reach outputs that are none of its own: dst is undefined then. The result does not depend on the number of threads.
-bool run(const Plan& plan, const ConvProblem& full, const float* src, const float* bias, float* dst, void* scratch,
+bool run(const Plan& plan, const ConvProblem& full, const void* src, const void* bias, void* dst, void* scratch,
          const Parallel& parallel);
 
 }  // namespace ortconv::kernels::winograd
