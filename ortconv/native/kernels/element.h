@@ -1,6 +1,8 @@
 // Element types as the kernels see them. A tensor stores T; the kernels sum in Sum<T> and round once, while storing.
 #pragma once
 
+#include <cstdint>
+
 #include "base/dtype.h"
 #include "base/float16.h"
 
@@ -26,6 +28,24 @@ inline void round_to(float* out, float sum) { *out = sum; }
 inline void round_to(double* out, double sum) { *out = sum; }
 inline void round_to(Float16* out, float sum) { *out = to_float16(sum); }
 inline void round_to(Bfloat16* out, float sum) { *out = to_bfloat16(sum); }
+
+// Two neighbouring channels of bf16 numbers, an operand where the CPU adds up the products of such pairs.
+struct BfloatPair {
+  Bfloat16 first, second;
+};
+static_assert(sizeof(BfloatPair) == 4);
+
+// Channels of one operand of a product.
+template <class Operand>
+constexpr int64_t kChannels = 1;
+template <>
+inline constexpr int64_t kChannels<BfloatPair> = 2;
+
+// Operands of so many channels: rows of B.
+template <class Operand>
+constexpr int64_t depth_of(int64_t channels) {
+  return (channels + kChannels<Operand> - 1) / kChannels<Operand>;
+}
 
 // Calls fn(T()) with the type that holds an element; only for the floating-point types.
 template <class Fn>

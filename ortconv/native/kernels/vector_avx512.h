@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/element.h"
@@ -33,6 +34,17 @@ inline __m512 add(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
 inline __m512d add(__m512d a, __m512d b) { return _mm512_add_pd(a, b); }
 inline __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 inline __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
+#if defined(__AVX512BF16__)
+// Takes numbers and sums below 2^-126 for zero, whatever the thread's flush modes.
+inline __m512bh load(const BfloatPair* in) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(in)); }
+inline __m512bh broadcast(BfloatPair value) {
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(bits));
+}
+inline __m512 multiply_add(__m512bh a, __m512bh b, __m512 c) { return _mm512_dpbf16_ps(c, a, b); }
+#endif
+
 template <class T>
 auto zero() {
   return broadcast(Sum<T>());
@@ -40,15 +52,31 @@ auto zero() {
 
 // To nearest even, subnormals included, whatever the thread's flush modes; NaN stays NaN.
 inline __m256i rounded(Float16, __m512 v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-inline __m256i rounded(Bfloat16, __m512 v) {
+// Here the upper halves of the lanes are the result.
+inline __m512i rounded_in_place(__m512 v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i nearest = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
   const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  const __m512i result = _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x00400000));  // NaN: quiet
-  const __m512i upper_halves = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,       //
+  return _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x00400000));  // NaN: quiet
+}
+inline __m256i rounded(Bfloat16, __m512 v) {
+  const __m512i upper_halves = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  //
                                                 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, result));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, rounded_in_place(v)));
+}
+
+// Two vectors, one after the other.
+template <class T>
+__m512i rounded(T, __m512 low, __m512 high) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(rounded(T(), low)), rounded(T(), high), 1);
+}
+
+// As pairs of bf16 numbers.
+inline __m512 rounded_pairs(__m512 first, __m512 second) {
+  constexpr __mmask32 kOdd = 0xaaaaaaaa;
+  const __m512i low = _mm512_srli_epi32(rounded_in_place(first), 16);
+  return _mm512_castsi512_ps(_mm512_mask_blend_epi16(kOdd, low, rounded_in_place(second)));
 }
 
 inline __m512 widened(Float16, __m256i bits) { return _mm512_cvtph_ps(bits); }
@@ -78,13 +106,32 @@ void store(__mmask16 lanes, T* out, __m512 v) {
   _mm256_mask_storeu_epi16(out, lanes, rounded(T(), v));
 }
 
+// 64 bytes of elements.
+inline __m512 load_line(const float* in) { return _mm512_loadu_ps(in); }
+inline __m512d load_line(const double* in) { return _mm512_loadu_pd(in); }
+template <class T>
+__m512i load_line(const T* in) {
+  return _mm512_loadu_si512(in);
+}
+template <class T>
+void store(T* out, __m512i line) {
+  _mm512_storeu_si512(out, line);
+}
+template <class T>
+void store(__mmask32 lanes, T* out, __m512i line) {
+  _mm512_mask_storeu_epi16(out, lanes, line);
+}
+
 // A whole cache line, past the caches.
 inline void stream(float* out, const __m512* v) { _mm512_stream_ps(out, v[0]); }
 inline void stream(double* out, const __m512d* v) { _mm512_stream_pd(out, v[0]); }
 template <class T>
+void stream(T* out, const __m512i* line) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(out), *line);
+}
+template <class T>
 void stream(T* out, const __m512* v) {
-  const __m512i low = _mm512_castsi256_si512(rounded(T(), v[0]));
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(out), _mm512_inserti64x4(low, rounded(T(), v[1]), 1));
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(out), rounded(T(), v[0], v[1]));
 }
 
 }  // namespace ortconv::kernels::avx512

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <new>
 #include <type_traits>
 
@@ -9,6 +7,7 @@
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/stages.h"
 #include "kernels/conv_transpose/tapwise.h"
+#include "kernels/parts/magnitude.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -151,24 +150,6 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   }
 }
 
-using Magnitude = std::atomic<uint32_t>;
-
-// Notes the bits of a magnitude that src has.
-void see_magnitude(const Run& run, uint32_t bits) {
-  Magnitude& largest = *run.shared<Magnitude>(run.geometry.largest);
-  uint32_t known = largest.load(std::memory_order_relaxed);
-  while (known < bits && !largest.compare_exchange_weak(known, bits, std::memory_order_relaxed)) {
-  }
-}
-
-// Whether numbers in parts stand for src well enough, after the run.
-bool src_suits_parts(const Run& run) {
-  const uint32_t bits = run.shared<Magnitude>(run.geometry.largest)->load(std::memory_order_relaxed);
-  float largest;
-  std::memcpy(&largest, &bits, sizeof(largest));
-  return largest == 0 || (largest >= kSmallestLargest && largest <= kLargest);
-}
-
 // The work items [begin, end), whose order is group, block of positions, range of dst channels.
 template <class T>
 void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
@@ -196,8 +177,9 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
       listed = index % blocks_per_group;
       if constexpr (kNumParts<T> > 0) {
         if (in_parts) {
-          see_magnitude(run, gather_parts(plan, geo, run.problem, block, static_cast<const T*>(run.src),
-                                          buffers.sources, parts_grid));
+          run.shared<Magnitude>(geo.largest)
+              ->see(gather_parts(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers.sources,
+                                 parts_grid));
         }
       }
       if (!in_parts) gather(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers, grid);
@@ -285,7 +267,7 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
   fill_phases(plan, run.geometry, full, run.shared<int64_t>(run.geometry.phases));
-  new (run.shared<Magnitude>(run.geometry.largest)) Magnitude(0);
+  auto* largest = new (run.shared<void>(run.geometry.largest)) Magnitude;
   if (plan.packed.empty() && plan.parts == nullptr) {
     parallel.run(
         parallel.context, plan.g * plan.num_blocks,
@@ -297,7 +279,7 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   }
   run.num_slices = std::min<int64_t>(threads, run.geometry.num_items);
   with_float_type(plan.dtype, [&](auto zero) { run_slices<decltype(zero)>(run, parallel); });
-  if (plan.parts != nullptr && !src_suits_parts(run)) {
+  if (plan.parts != nullptr && !largest->suits_parts()) {
     kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
   }
 }

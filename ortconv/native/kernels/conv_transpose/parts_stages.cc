@@ -1,7 +1,6 @@
 #include "kernels/conv_transpose/parts_stages.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace ortconv::kernels {
 namespace {
@@ -29,17 +28,6 @@ bool parts_are_faster(const Plan& plan, const PartsKernel& kernel) {
     in_floats += rows / kPartRows * kFloatCost * depth * static_cast<double>(plan.ic);
   }
   return in_parts < in_floats;
-}
-
-// Whether all of the weights together are of a magnitude that parts stand for well enough.
-bool parts_suit(const Plan& plan, const void* wei) {
-  const int64_t count = plan.g * plan.oc * plan.ic * plan.num_taps;
-  return with_float_type(plan.dtype, [&](auto zero) {
-    const auto* typed = static_cast<const decltype(zero)*>(wei);
-    double largest = 0;
-    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(static_cast<double>(widen(typed[i]))));
-    return largest >= kSmallestLargest && largest <= kLargest;
-  });
 }
 
 // Calls of the GEMM, which are made several at a time.
@@ -72,7 +60,7 @@ bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei) {
   plan.num_parts = with_float_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
   const PartsKernel* kernel = get_parts_kernel(arch);
   return kernel != nullptr && plan.num_parts > 0 && plan.num_parts <= kernel->most_parts &&
-         parts_are_faster(plan, *kernel) && parts_suit(plan, wei);
+         parts_are_faster(plan, *kernel) && parts_suit(plan.dtype, wei, plan.g * plan.oc * plan.ic * plan.num_taps);
 }
 
 int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block, const GemmGroup& gemm_group) {

@@ -1,5 +1,10 @@
 #include "kernels/parts/parts.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/element.h"
+
 namespace ortconv::kernels {
 
 #define PARTS_KERNEL(flag, name, most_parts, product_cost, gemm, split) \
@@ -17,6 +22,15 @@ const PartsKernel* get_parts_kernel([[maybe_unused]] const ArchFlags& arch) {
 #include "kernels/parts/kernels.inc"
 #undef PARTS_KERNEL
   return nullptr;
+}
+
+bool parts_suit(DataType dtype, const void* numbers, int64_t count) {
+  return with_float_type(dtype, [&](auto zero) {
+    const auto* typed = static_cast<const decltype(zero)*>(numbers);
+    double largest = 0;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(static_cast<double>(widen(typed[i]))));
+    return largest >= kSmallestLargest && largest <= kLargest;
+  });
 }
 
 void split_number(float value, int64_t count, uint16_t* parts) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/arch.h"
+#include "base/dtype.h"
 #include "base/float16.h"
 
 namespace ortconv::kernels {
@@ -90,6 +91,9 @@ struct PartsKernel {
 
 // Null where the CPU has nothing of the kind.
 const PartsKernel* get_parts_kernel(const ArchFlags& arch);
+
+// Whether all of these numbers together are of a magnitude that parts stand for well enough.
+bool parts_suit(DataType dtype, const void* numbers, int64_t count);
 
 // The first `count` parts of a finite number, as bf16 bits.
 void split_number(float value, int64_t count, uint16_t* parts);

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <new>
+#include <type_traits>
 #include <utility>
 
+#include "kernels/parts/magnitude.h"
 #include "kernels/subpixel/layout.h"
 
 namespace ortconv::kernels::subpixel {
@@ -19,6 +22,7 @@ struct Job {
 
   // A panel of weights times a block of columns is a work item; their order is group, block, panel.
   int64_t num_items() const { return plan.g * layout.num_blocks * plan.panels.count; }
+  Magnitude* largest() const { return reinterpret_cast<Magnitude*>(scratch + layout.largest); }
 };
 
 // Where each group of dst begins, and its bias.
@@ -41,18 +45,27 @@ void fill_groups(const Job& job) {
   }
 }
 
-// Whether the vectors of dst that are written whole lie on lines of their own.
+// Whether the lines of dst that are written whole are cache lines.
 template <class T>
 bool has_whole_lines(const Job& job) {
   constexpr int64_t kLine = 64 / sizeof(T);
   const ConvProblem& p = job.problem;
   int64_t odd = static_cast<int64_t>(reinterpret_cast<uintptr_t>(job.dst) / sizeof(T)) | p.dst_n | p.dst_c;
   for (int a = 0; a < p.ndims; ++a) odd |= a < p.ndims - 1 ? p.dst_x[a] : p.dst_size[a];
-  return job.layout.lanes == kLine && odd % kLine == 0;
+  return job.layout.line == kLine && odd % kLine == 0;
+}
+
+template <class T, class Operand>
+const Functions<T, Operand>& functions_of(const Plan& plan) {
+  if constexpr (std::is_same_v<Operand, BfloatPair>) {
+    return *plan.pairs;
+  } else {
+    return plan.kernel->to<T>();
+  }
 }
 
 // One thread's part of a run.
-template <class T>
+template <class T, class Operand>
 class Worker {
  public:
   Worker(const Job& job, char* slice);
@@ -62,35 +75,35 @@ class Worker {
   struct Packed {
     Block block;
     const T* src;
-    Sum<T>* cells;
+    Operand* cells;
   };
 
   void list(int64_t item, Packed* packed) const;
-  void pack(const Packed& packed, int64_t begin, int64_t end, int64_t ahead) const;
+  uint32_t pack(const Packed& packed, int64_t begin, int64_t end, int64_t ahead) const;
   void multiply(const Packed& packed, int64_t group, int64_t row_panel) const;
 
   const Job& job_;
   const Plan& plan_;
   const Layout& layout_;
-  const Functions<T>& functions_;
+  const Functions<T, Operand>& functions_;
   const Pieces whole_;  // what panels of whole pieces are
   const Activation* activation_;
-  const Sum<T>* weights_;
+  const Operand* weights_;
   Packed blocks_[2];
 };
 
-template <class T>
-Worker<T>::Worker(const Job& job, char* slice)
+template <class T, class Operand>
+Worker<T, Operand>::Worker(const Job& job, char* slice)
     : job_(job),
       plan_(job.plan),
       layout_(job.layout),
-      functions_(job.plan.kernel->to<T>()),
+      functions_(functions_of<T, Operand>(job.plan)),
       whole_(job.layout.stream && has_whole_lines<T>(job) ? Pieces::kWholeLines : Pieces::kWhole),
       activation_(job.problem.activation.is_identity() ? nullptr : &job.problem.activation),
-      weights_(plan_.packed.empty() ? reinterpret_cast<const Sum<T>*>(job.scratch + layout_.packed)
-                                    : plan_.packed.template as<const Sum<T>>()) {
+      weights_(plan_.packed.empty() ? reinterpret_cast<const Operand*>(job.scratch + layout_.packed)
+                                    : plan_.packed.template as<const Operand>()) {
   for (int i = 0; i < 2; ++i) {
-    blocks_[i].cells = reinterpret_cast<Sum<T>*>(slice + i * layout_.cells_size);
+    blocks_[i].cells = reinterpret_cast<Operand*>(slice + i * layout_.cells_size);
     blocks_[i].block.panels = reinterpret_cast<Panel*>(slice + layout_.slice_panels + i * layout_.panels_size);
     blocks_[i].block.runs = reinterpret_cast<Run*>(slice + layout_.slice_runs + i * layout_.runs_size);
     blocks_[i].block.pieces = reinterpret_cast<Piece*>(slice + layout_.slice_pieces + i * layout_.pieces_size);
@@ -98,58 +111,60 @@ Worker<T>::Worker(const Job& job, char* slice)
 }
 
 // The block that the item multiplies.
-template <class T>
-void Worker<T>::list(int64_t item, Packed* packed) const {
+template <class T, class Operand>
+void Worker<T, Operand>::list(int64_t item, Packed* packed) const {
   const int64_t block = item / plan_.panels.count, group = block / layout_.num_blocks;
   packed->src = static_cast<const T*>(job_.src) + group * plan_.ic * job_.problem.src_c;
   list_block(plan_, layout_, job_.problem, block % layout_.num_blocks, &packed->block);
 }
 
-// Of the channels [begin, end); asks for those `ahead` of them.
-template <class T>
-void Worker<T>::pack(const Packed& packed, int64_t begin, int64_t end, int64_t ahead) const {
-  const int64_t stride = job_.problem.src_c;
-  functions_.pack({packed.src + begin * stride, end - begin, stride, ahead, packed.block.runs, packed.block.runs_end,
-                   packed.cells + begin * layout_.panel_columns, layout_.panel_columns});
+// Of the operands [begin, end); asks for those `ahead` of them. Returns what the kernel does.
+template <class T, class Operand>
+uint32_t Worker<T, Operand>::pack(const Packed& packed, int64_t begin, int64_t end, int64_t ahead) const {
+  constexpr int64_t kEach = kChannels<Operand>;
+  const int64_t stride = job_.problem.src_c, first = begin * kEach, last = std::min(end * kEach, plan_.ic);
+  return functions_.pack({packed.src + first * stride, last - first, stride, ahead * kEach, packed.block.runs,
+                          packed.block.runs_end, packed.cells + begin * layout_.panel_columns, layout_.panel_columns});
 }
 
-template <class T>
-void Worker<T>::multiply(const Packed& packed, int64_t group, int64_t row_panel) const {
+template <class T, class Operand>
+void Worker<T, Operand>::multiply(const Packed& packed, int64_t group, int64_t row_panel) const {
   const int64_t begin = plan_.panels.begin(row_panel), count = plan_.panels.begin(row_panel + 1) - begin;
   const int64_t first = group * plan_.groups() + begin;
   const int64_t* offset = reinterpret_cast<const int64_t*>(job_.scratch) + first;
   const Sum<T>* bias = reinterpret_cast<const Sum<T>*>(job_.scratch + layout_.bias) + first;
-  const Sum<T>* weights = weights_ + first * plan_.phases * plan_.ic;
+  const Operand* weights = weights_ + first * plan_.phases * plan_.depth;
   for (int64_t i = 0; i < packed.block.num_panels; ++i) {
     const Panel& panel = packed.block.panels[i];
-    functions_.gemm({plan_.phases, count, panel.columns, plan_.ic, plan_.piece, weights,
-                     packed.cells + i * layout_.panel_columns * plan_.ic, static_cast<T*>(job_.dst), offset, bias,
+    functions_.gemm({plan_.phases, count, panel.columns, plan_.depth, plan_.piece, weights,
+                     packed.cells + i * layout_.panel_columns * plan_.depth, static_cast<T*>(job_.dst), offset, bias,
                      activation_, packed.block.pieces + i * layout_.panel_pieces, panel.whole ? whole_ : Pieces::kAny});
   }
 }
 
-template <class T>
-void Worker<T>::run(int64_t begin, int64_t end) const {
+template <class T, class Operand>
+void Worker<T, Operand>::run(int64_t begin, int64_t end) const {
   const int64_t row_panels = plan_.panels.count;
   Packed present = blocks_[0], next = blocks_[1];
   list(begin, &present);
-  pack(present, 0, plan_.ic, 0);
+  uint32_t largest = pack(present, 0, plan_.depth, 0);
   for (int64_t item = begin, stop; item < end; item = stop, std::swap(present, next)) {
     stop = std::min((item / row_panels + 1) * row_panels, end);
     const int64_t group = item / row_panels / layout_.num_blocks;
     // The next block is packed bit by bit; what has been asked for arrives while the present one is multiplied.
-    const int64_t channels = stop < end ? plan_.ic : 0;
-    const auto share = [=](int64_t i) { return channels * (i - item) / (stop - item); };
-    if (channels > 0) list(stop, &next);
+    const int64_t depth = stop < end ? plan_.depth : 0;
+    const auto share = [=](int64_t i) { return depth * (i - item) / (stop - item); };
+    if (depth > 0) list(stop, &next);
     for (int64_t i = item; i < stop; ++i) {
       multiply(present, group, i % row_panels);
-      if (channels > 0) pack(next, share(i), share(i + 1), share(item + 1));
+      if (depth > 0) largest = std::max(largest, pack(next, share(i), share(i + 1), share(item + 1)));
     }
   }
   if (whole_ == Pieces::kWholeLines) plan_.kernel->fence();
+  job_.largest()->see(largest);
 }
 
-template <class T>
+template <class T, class Operand>
 void run_slices(Job& job, const Parallel& parallel) {
   fill_groups<T>(job);
   parallel.run(
@@ -157,7 +172,7 @@ void run_slices(Job& job, const Parallel& parallel) {
       [](void* arg, int64_t i) {
         const Job& j = *static_cast<const Job*>(arg);
         const int64_t items = j.num_items();
-        Worker<T>(j, j.scratch + j.layout.slices + i * j.layout.slice_size)
+        Worker<T, Operand>(j, j.scratch + j.layout.slices + i * j.layout.slice_size)
             .run(items * i / j.num_slices, items * (i + 1) / j.num_slices);
       },
       &job);
@@ -166,7 +181,8 @@ void run_slices(Job& job, const Parallel& parallel) {
 }  // namespace
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
-  return Layout(plan, full, std::max(threads, 1)).total;
+  const size_t bytes = Layout(plan, full, std::max(threads, 1)).total;
+  return plan.in_floats == nullptr ? bytes : std::max(bytes, scratch_bytes(*plan.in_floats, full, threads));
 }
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
@@ -184,7 +200,11 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
         },
         &job);
   }
-  with_float_type(plan.dtype, [&](auto zero) { run_slices<decltype(zero)>(job, parallel); });
+  auto* largest = new (job.scratch + job.layout.largest) Magnitude;
+  plan.with_types([&](auto element, auto operand) { run_slices<decltype(element), decltype(operand)>(job, parallel); });
+  if (plan.in_floats != nullptr && !largest->suits_parts()) {
+    run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+  }
 }
 
 }  // namespace ortconv::kernels::subpixel

@@ -2,14 +2,19 @@
 
 namespace ortconv::kernels::subpixel {
 
-#define SUBPIXEL_KERNEL(flag, name, bytes) \
-  int64_t groups_##name(int64_t phases);   \
-  void fence_##name();                     \
-  template <class T>                       \
-  void gemm_##name(const GemmArgs<T>&);    \
-  template <class T>                       \
-  void pack_##name(const PackArgs<T>&);
+#define SUBPIXEL_KERNEL(flag, name, bytes)      \
+  int64_t groups_##name(int64_t phases);        \
+  void fence_##name();                          \
+  template <class T>                            \
+  void gemm_##name(const GemmArgs<T, Sum<T>>&); \
+  template <class T>                            \
+  uint32_t pack_##name(const PackArgs<T, Sum<T>>&);
 #include "kernels/subpixel/kernels.inc"
+#undef SUBPIXEL_KERNEL
+#define SUBPIXEL_KERNEL(flag, name)                        \
+  void gemm_##name(const GemmArgs<Bfloat16, BfloatPair>&); \
+  uint32_t pack_##name(const PackArgs<Bfloat16, BfloatPair>&);
+#include "kernels/subpixel/kernels_pairs.inc"
 #undef SUBPIXEL_KERNEL
 
 const Kernel* get_kernel([[maybe_unused]] const ArchFlags& arch) {
@@ -24,6 +29,15 @@ const Kernel* get_kernel([[maybe_unused]] const ArchFlags& arch) {
                                   fence_##name};                                    \
   if (flag) return &name;
 #include "kernels/subpixel/kernels.inc"
+#undef SUBPIXEL_KERNEL
+  return nullptr;
+}
+
+const PairFunctions* get_pair_functions([[maybe_unused]] const ArchFlags& arch) {
+#define SUBPIXEL_KERNEL(flag, name)                                 \
+  static constexpr PairFunctions name = {gemm_##name, pack_##name}; \
+  if (flag) return &name;
+#include "kernels/subpixel/kernels_pairs.inc"
 #undef SUBPIXEL_KERNEL
   return nullptr;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/conv_transpose/geometry.h"
+#include "kernels/parts/magnitude.h"
 
 namespace ortconv::kernels::subpixel {
 namespace {
@@ -17,7 +18,7 @@ size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size
 Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, int64_t begin, int64_t end, int64_t cells,
                 Run* const first, Piece* pieces, Panel* panel) {
   const int last = p.ndims - 1;
-  const int64_t lanes = layout.lanes;
+  const int64_t line = layout.line;
   int64_t at[kMaxSpatial], image = begin;
   for (int a = last; a >= 0; --a) {
     at[a] = image % p.src_size[a];
@@ -40,10 +41,10 @@ Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, in
     }
     column += length;
     for (const int64_t row_end = column * plan.phases; element < row_end;) {
-      const int64_t lane = element % lanes, count = std::min(lanes - lane, row_end - element);
-      const bool is_last = lane + count == lanes;
-      *pieces++ = {dst - lane, static_cast<uint16_t>(((1u << count) - 1) << lane), is_last};
-      panel->whole &= count == lanes;
+      const int64_t at_line = element % line, count = std::min(line - at_line, row_end - element);
+      const bool is_last = at_line + count == line;
+      *pieces++ = {dst - at_line, static_cast<uint32_t>(((uint64_t{1} << count) - 1) << at_line), is_last};
+      panel->whole &= count == line;
       element += count;
       dst += count;
     }
@@ -52,9 +53,10 @@ Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, in
     while (a >= 0 && ++at[a] == p.src_size[a]) at[a--] = 0;
     if (a < 0) ++image;
   }
-  // The lanes of the last tile that hold no column.
-  const int64_t computed = ceil_div(end - begin, lanes) * lanes * plan.phases;
-  for (; element < computed; element += lanes - element % lanes) {
+  // What is computed in vain after the last column.
+  const int64_t vectors = ceil_div(end - begin, layout.lanes) * plan.phases;
+  const int64_t computed = ceil_div(vectors * layout.lanes, line) * line;
+  for (; element < computed; element += line - element % line) {
     *pieces++ = {0, 0, true};
     panel->whole = false;
   }
@@ -66,10 +68,11 @@ Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, in
 Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) {
   const auto cell_bytes = static_cast<int64_t>(plan.cell_bytes);
   lanes = plan.kernel->bytes / cell_bytes;
+  line = plan.kernel->bytes / static_cast<int64_t>(plan.element_bytes);
   panel_columns = kVectors * lanes;
   positions = p.mb;
   for (int a = 0; a < p.ndims; ++a) positions *= p.src_size[a];
-  const int64_t num_panels = ceil_div(positions, panel_columns), panel_bytes = plan.ic * panel_columns * cell_bytes;
+  const int64_t num_panels = ceil_div(positions, panel_columns), panel_bytes = plan.depth * panel_columns * cell_bytes;
   num_blocks = ceil_div(num_panels, std::clamp<int64_t>(kBlockBytes / panel_bytes, 1, num_panels));
   block_panels = ceil_div(num_panels, num_blocks);
   num_blocks = ceil_div(num_panels, block_panels);
@@ -78,7 +81,8 @@ Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t rows = (panel_columns - 1) / p.src_size[p.ndims - 1] + 2;  // of src that have a part in a panel
   panel_pieces = rows + kVectors * plan.phases;
   bias = align64(plan.g * plan.groups() * static_cast<int64_t>(sizeof(int64_t)));
-  packed = bias + align64(plan.g * plan.groups() * cell_bytes);
+  largest = bias + align64(plan.g * plan.groups() * cell_bytes);
+  packed = largest + align64(sizeof(Magnitude));
   slices = packed + (plan.packed.empty() ? align64(plan.packed_size() * cell_bytes) : 0);
   cells_size = align64(block_panels * panel_bytes);
   panels_size = align64(block_panels * static_cast<int64_t>(sizeof(Panel)));
@@ -99,7 +103,7 @@ void list_block(const Plan& plan, const Layout& layout, const ConvProblem& p, in
   for (int64_t i = 0; i < block->num_panels; ++i) {
     const int64_t column = begin + i * layout.panel_columns;
     block->runs_end = list_panel(plan, layout, p, column, std::min(column + layout.panel_columns, end),
-                                 i * layout.panel_columns * plan.ic, block->runs_end,
+                                 i * layout.panel_columns * plan.depth, block->runs_end,
                                  block->pieces + i * layout.panel_pieces, block->panels + i);
   }
 }

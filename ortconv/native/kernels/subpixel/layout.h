@@ -14,12 +14,14 @@ namespace ortconv::kernels::subpixel {
 
 struct Layout {
   int64_t lanes;  // of a vector of sums
+  int64_t line;   // elements of a line of dst
   int64_t positions, panel_columns;
   int64_t block_panels, num_blocks;
   int64_t panel_pieces;  // most pieces of dst of one panel
   bool stream;           // past the caches, where the lines of dst are whole vectors
-  // Byte offsets into the scratch: where each group of dst begins, its bias, packed weights, one slice per thread.
-  size_t bias, packed, slices, slice_size, total;
+  // Byte offsets into the scratch: where each group of dst begins, its bias, what is known of the magnitude of src,
+  // packed weights, one slice per thread.
+  size_t bias, largest, packed, slices, slice_size, total;
   // Inside a slice, of two blocks each: packed columns, then what is listed of them.
   size_t cells_size, slice_panels, panels_size, slice_runs, runs_size, slice_pieces, pieces_size;
 

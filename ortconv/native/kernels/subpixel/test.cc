@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/element.h"
+#include "kernels/subpixel/plan.h"
 #include "kernels/subpixel/subpixel.h"
 
 using namespace ortconv;
@@ -250,20 +251,76 @@ void check_choice(const ArchFlags& arch) {
   expect(!subpixel::takes(problem_of(good), DataType::kFloat, ArchFlags{}), "takes what there is no kernel for");
 }
 
+// Numbers that dot products of pairs do not stand for give what floats give.
+void keeps_what_pairs_cannot_hold(const ArchFlags& dots, const ArchFlags& floats) {
+  const Shape shape{{9, 11}, {2, 2}, 2, 1, 35, 12};
+  const Example<Bfloat16> example(shape);
+  const ConvProblem& p = example.p;
+  const auto result = [&](const ArchFlags& arch, const std::vector<Bfloat16>& src, const std::vector<Bfloat16>& wei) {
+    const subpixel::PlanPtr plan = subpixel::make_plan(p, DataType::kBfloat16, wei.data(), arch);
+    std::vector<char> scratch(subpixel::scratch_bytes(*plan, p, 1) + 64, '\xff');
+    char* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+    std::vector<Bfloat16> dst(static_cast<size_t>(p.mb * p.dst_n));
+    subpixel::run(*plan, p, src.data(), wei.data(), nullptr, dst.data(), aligned, {nullptr, serial, 1});
+    std::vector<uint16_t> bits;
+    for (const Bfloat16 x : dst) bits.push_back(x.bits);
+    return bits;
+  };
+  const auto expect_same = [&](const std::vector<Bfloat16>& src, const std::vector<Bfloat16>& wei, const char* what,
+                               double value) {
+    ++checked;
+    if (result(dots, src, wei) == result(floats, src, wei)) return;
+    ++failures;
+    std::printf("FAIL: not what floats give where %s %g\n", what, value);
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float special : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1p127f}) {
+    std::vector<Bfloat16> src = example.src;
+    src[src.size() - 2] = to_bfloat16(special);
+    expect_same(src, example.wei, "a number of src is", special);
+  }
+  const auto scaled = [](std::vector<Bfloat16> values, float scale) {
+    for (Bfloat16& x : values) x = to_bfloat16(to_float(x) * scale);
+    return values;
+  };
+  for (const float scale : {0x1p100f, 0x1p-60f, 0x1p-120f, 0x1p-132f}) {
+    expect_same(scaled(example.src, scale), example.wei, "src is scaled by", scale);
+    expect_same(example.src, scaled(example.wei, scale), "the weights are scaled by", scale);
+  }
+  for (const uint16_t bits : result(dots, std::vector<Bfloat16>(example.src.size()), example.wei)) {
+    if (bits == 0) continue;
+    ++failures;
+    std::printf("FAIL: zeros give another value than zero\n");
+    break;
+  }
+  if (subpixel::make_plan(p, DataType::kBfloat16, example.wei.data(), dots)->pairs == nullptr) {
+    ++failures;
+    std::printf("FAIL: no dot products\n");
+  }
+}
+
 }  // namespace
 
 int main() {
   ArchFlags arch = ArchFlags::host();
-  arch.amx_bf16 = arch.avx512_bf16 = false;  // which would take other ways
   if (!arch.avx512) {
     std::printf("SKIP avx512: this CPU lacks AVX-512\n");
     return 0;
   }
+  arch.amx_bf16 = arch.slow_bf16_dots = false;  // which would take other ways
+  const ArchFlags dots = arch;
+  arch.avx512_bf16 = false;
   check_choice(arch);
+  if (dots.avx512_bf16) {
+    keeps_what_pairs_cannot_hold(dots, arch);
+  } else {
+    std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
+  }
   size_t count = 0;
   constexpr DataType kOthers[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kDouble};
   for (const Shape& s : shapes()) {
     check<float>(s, DataType::kFloat, arch);
+    if (dots.avx512_bf16) check<Bfloat16>(s, DataType::kBfloat16, dots);
     const DataType other = kOthers[count++ % std::size(kOthers)];
     Shape typed = s;
     typed.activated = s.activated && other != DataType::kDouble;   // which has no activation
