@@ -1,14 +1,9 @@
-"""Vectors that the real OpenVINO and oneDNN libraries produced, where a folder with them is at hand.
-
-Looked for in $ORTCONV_VECTORS, then in ``../shared/vectors`` beside the repository.
-"""
+"""Vectors that the real OpenVINO and oneDNN libraries produced, where a folder with them is at hand."""
 
 from __future__ import annotations
 
 import functools
 import json
-import os
-import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,10 +14,9 @@ import pytest
 import ortconv
 from ortconv import onednn
 from tests.running import EXACT, WAYS, Bound, assert_matches, rounding_bound, run
+from tests.shared import SHARED
 
-FOLDER = pathlib.Path(
-    os.environ.get("ORTCONV_VECTORS", pathlib.Path(__file__).parents[2].parent / "shared" / "vectors")
-)
+FOLDER = SHARED / "vectors"
 MANIFEST = FOLDER / "manifest.json"
 TARGETS: tuple[ortconv.Target, ...] = ("auto", "onnx", "plugin")
 NO_VECTORS = pytest.param({}, id="none", marks=pytest.mark.skip(reason=f"no conformance vectors at {FOLDER}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import warnings
 
@@ -17,13 +16,15 @@ from tests.onednn_graph.agreement import EPSILON, NAMES
 from tests.onednn_graph.data import feeds
 from tests.onednn_graph.references.interpreter import Program, load
 from tests.running import run
+from tests.shared import SHARED
 
-SHARED = pathlib.Path(os.environ.get("ORTCONV_SHARED", pathlib.Path(__file__).parents[2].parent / "shared"))
 FOLDER = SHARED / "onednn_graphs"
 FILES = sorted(FOLDER.rglob("*.json"))
 
 LARGE = 1 << 22
 """Graphs with more elements than this in one tensor are only run in the sweep."""
+
+ABSENT = f"needs oneDNN's sample graphs in {FOLDER} (ORTCONV_SHARED names another place)"
 
 SUMMED = 1e-5
 """Sums in float32, relative to the largest element of a result."""
@@ -36,8 +37,7 @@ def size(program: Program) -> int:
 
 def cases() -> list[object]:
     if not FILES:
-        reason = f"needs oneDNN's sample graphs in {FOLDER} (ORTCONV_SHARED names another place)"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+        return [pytest.param(None, marks=pytest.mark.skip(reason=ABSENT))]
     marks = {path: [pytest.mark.sweep] if size(load(path)) > LARGE else [] for path in FILES}
     return [pytest.param(path, id=str(path.relative_to(FOLDER)), marks=marks[path]) for path in FILES]
 
@@ -62,6 +62,13 @@ def test_a_graph_converts_runs_and_agrees(path: pathlib.Path) -> None:
     for identity in program.outputs:
         compare(by_name[f"tensor_{identity}"], expected[identity], coarsest, f"tensor_{identity}")
         compare(shipped[f"tensor_{identity}"], expected[identity], coarsest, f"tensor_{identity} in `ortconv verify`")
+
+
+@pytest.mark.skipif(not FILES, reason=ABSENT)
+def test_a_graph_too_large_to_run_here_converts() -> None:
+    for path in FILES:
+        if size(load(path)) > LARGE:
+            ortconv.conversion(path)
 
 
 def compare(found: np.ndarray, expected: np.ndarray, coarsest: float, what: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from ortconv.errors import (
     UnsupportedTypeError,
 )
 from tests.running import run
+from tests.shared import SHARED
 
 WINDOW = {"strides": "2", "pads_begin": "0", "pads_end": "0", "dilations": "1"}
 PRECISION = {"FP32": "f32", "FP64": "f64", "I64": "i64", "I32": "i32", "BOOL": "boolean", "I8": "i8"}
@@ -292,9 +292,7 @@ def test_type_that_the_plugin_computes_in_float_is_stated_once(source: Sources, 
     assert "float" in text
 
 
-RECORDED = pathlib.Path(
-    os.environ.get("ORTCONV_VECTORS", pathlib.Path(__file__).parents[3].parent / "shared" / "vectors")
-) / "error_cases.json"  # fmt: skip
+RECORDED = SHARED / "vectors" / "error_cases.json"
 
 
 @pytest.mark.skipif(not RECORDED.is_file(), reason=f"no recorded error cases at {RECORDED}")
