@@ -259,6 +259,19 @@ struct Weights {
   }
 };
 
+// The columns of a panel of rows.
+template <class Cell>
+void multiply(const Plan& plan, int64_t rows, int64_t columns, const Cell* a, const Cell* b, int64_t ldb,
+              Cell* const* c) {
+  const Pieces pieces = best_pieces(plan.ic);
+  const int64_t no_offset = 0;
+  for (int64_t k = 0; k < plan.ic; k += pieces.call) {
+    const int64_t count = std::min(pieces.call, plan.ic - k);
+    plan.gemm_kernel<Cell>().run(
+        {rows, columns, 1, count, a + k * rows, b + k * ldb, &no_offset, ldb, c, pieces.piece, k > 0});
+  }
+}
+
 template <class T>
 void run_item(const Run<T>& run, char* slice, int64_t item) {
   using Cell = Sum<T>;
@@ -285,16 +298,14 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
   }
   fill_bias(p, sums, run.bias == nullptr ? nullptr : run.bias + oc_begin, oc_count);
   const Cell* a = packed_src(run, group);
-  const BasicGemmKernel<Cell>& gemm = plan.gemm_kernel<Cell>();
-  const int64_t no_offset = 0, piece = best_piece(plan.ic);
   for (int64_t panel = 0; panel < layout.panels.count; ++panel) {
     const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
     Cell* c[kMaxRows];
     for (int64_t r = 0; r < rows; ++r) c[r] = buffer + r * pitch;
-    if (wei.whole > 0) gemm.run({rows, wei.whole, 1, plan.ic, a, wei.whole_data, &no_offset, p.wei_0, c, piece, false});
+    if (wei.whole > 0) multiply(plan, rows, wei.whole, a, wei.whole_data, p.wei_0, c);
     if (wei.padded > 0) {
       for (int64_t r = 0; r < rows; ++r) c[r] += wei.whole;
-      gemm.run({rows, wei.padded, 1, plan.ic, a, wei.padded_data, &no_offset, wei.padded, c, piece, false});
+      multiply(plan, rows, wei.padded, a, wei.padded_data, wei.padded, c);
     }
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t count = list_tap_rows(plan, p, Position(plan, p, begin + r), sums, tap_rows);

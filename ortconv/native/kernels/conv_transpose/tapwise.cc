@@ -108,9 +108,9 @@ struct Layout {
   }
 };
 
-// Products that are summed one after the other: few where src is so small that no position meets all taps of a class,
-// as these sums are shorter than the plan assumes.
-int64_t piece_of(const Plan& plan, const ConvProblem& p) {
+// How products are summed. Where src is so small that no position meets all taps of a class, sums are shorter than the
+// plan assumes.
+Pieces pieces_of(const Plan& plan, const ConvProblem& p) {
   int64_t products = plan.ic;
   bool meets_all = true;
   for (int a = 0; a < plan.ndims; ++a) {
@@ -118,7 +118,9 @@ int64_t piece_of(const Plan& plan, const ConvProblem& p) {
     meets_all &= p.src_size[a] >= taps;
     products *= std::min(p.src_size[a], taps);
   }
-  return meets_all || plan.element_bytes < sizeof(float) ? plan.piece : std::min(plan.piece, best_piece(products));
+  if (meets_all || plan.element_bytes < sizeof(float)) return {plan.piece, plan.k_chunk};
+  const Pieces best = best_pieces(products);
+  return {std::min(plan.piece, best.piece), best.call};
 }
 
 template <class T>
@@ -127,7 +129,7 @@ struct Run {
   const ConvProblem& problem;
   const Layout layout;
   const Blocks blocks;
-  const int64_t piece;
+  const Pieces pieces;
   const T* src;
   const Sum<T>* bias;
   T* dst;
@@ -233,15 +235,20 @@ void multiply_tap(const Run<T>& run, const Piece& piece, int64_t tap, int64_t de
       if (begin >= end) continue;
       Sum<T>* c[kMaxRows];
       for (int64_t row = begin; row < end; ++row) c[row - begin] = sums + (at + row * row_step) * piece.count;
-      BasicGemmArgs<Sum<T>> args{end - begin, piece.count, 1,   depth, a + panel_begin * depth + begin - panel_begin,
-                                 b,           &no_offset,  ldb, c,     run.piece,
-                                 true};
-      args.lda = panel_end - panel_begin;
-      if (next < next_end) {
-        args.next = next;
-        next += depth * line_cells;
+      const int64_t panel_rows = panel_end - panel_begin;
+      const Sum<T>* from = a + panel_begin * depth + begin - panel_begin;
+      for (int64_t k = 0; k < depth; k += run.pieces.call) {
+        const int64_t count = std::min(run.pieces.call, depth - k);
+        BasicGemmArgs<Sum<T>> args{end - begin, piece.count, 1,   count, from + k * panel_rows,
+                                   b + k * ldb, &no_offset,  ldb, c,     run.pieces.piece,
+                                   true};
+        args.lda = panel_rows;
+        if (next < next_end) {
+          args.next = next;
+          next += count * line_cells;
+        }
+        gemm.run(args);
       }
-      gemm.run(args);
     }
   }
 }
@@ -415,8 +422,8 @@ void run_tapwise(const Plan& plan, const ConvProblem& problem, const void* src, 
     fill_phases(plan, layout.geometry, problem, reinterpret_cast<int64_t*>(bytes + layout.phases));
     const Sum<T>* sum_bias =
         widened_bias(static_cast<const T*>(bias), problem.oc, reinterpret_cast<Sum<T>*>(bytes + layout.bias));
-    run_typed(Run<T>{plan, problem, layout, Blocks(plan), piece_of(plan, problem), static_cast<const T*>(src), sum_bias,
-                     static_cast<T*>(dst), bytes, 0},
+    run_typed(Run<T>{plan, problem, layout, Blocks(plan), pieces_of(plan, problem), static_cast<const T*>(src),
+                     sum_bias, static_cast<T*>(dst), bytes, 0},
               parallel);
   });
 }

@@ -18,9 +18,9 @@ namespace ortconv::kernels {
 //
 // rows: 1..mr of the kernel; a is packed [taps][k][lda], of which the first rows are used.
 // cols: a positive multiple of kGemmColumns; b is readable that far in every row. b and c need no alignment.
-// piece: that many products are summed one after the other, then added to the sum of those before them, which is in c:
+// piece: that many products are summed one after the other, then added to the sum of those before them in this call:
 // the error of a sum in pieces is smaller (see pieces.h).
-// accumulate: add the first piece to what c holds, too; otherwise c is overwritten.
+// accumulate: add the sum of the call to what c holds; otherwise c is overwritten.
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
 template <class T>
 struct BasicGemmArgs {

@@ -23,10 +23,11 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
   const int64_t lda = g.lda, ldb = g.ldb;
-  bool accumulate = g.accumulate;
+  alignas(32) Sum<T> sums[R][2 * kLanes<T>];  // of the pieces before the present one
+  Vector acc[R][2];
   int64_t tap_left = g.k;
-  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
-    Vector acc[R][2];
+  for (int64_t left = g.taps * g.k; left > 0;) {
+    const bool first = left == g.taps * g.k;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = zero;
     // One loop over taps and k: a nest would move the sums between registers at every tap.
@@ -45,12 +46,25 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
         tap_left = g.k;
       }
     }
+    if (!first) {
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        acc[r][0] = avx2::add(acc[r][0], avx2::load(sums[r]));
+        acc[r][1] = avx2::add(acc[r][1], avx2::load(sums[r] + kLanes<T>));
+      }
+    }
+    if (left == 0) break;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
-      Sum<T>* c = g.c[r] + n0;
-      avx2::store(c, accumulate ? avx2::add(acc[r][0], avx2::load(c)) : acc[r][0]);
-      avx2::store(c + kLanes<T>, accumulate ? avx2::add(acc[r][1], avx2::load(c + kLanes<T>)) : acc[r][1]);
+      avx2::store(sums[r], acc[r][0]);
+      avx2::store(sums[r] + kLanes<T>, acc[r][1]);
     }
+  }
+  ORTCONV_UNROLL
+  for (int r = 0; r < R; ++r) {
+    Sum<T>* c = g.c[r] + n0;
+    avx2::store(c, g.accumulate ? avx2::add(acc[r][0], avx2::load(c)) : acc[r][0]);
+    avx2::store(c + kLanes<T>, g.accumulate ? avx2::add(acc[r][1], avx2::load(c + kLanes<T>)) : acc[r][1]);
   }
 }
 

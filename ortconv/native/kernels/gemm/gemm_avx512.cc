@@ -19,19 +19,23 @@ constexpr int64_t kAhead = 2048;
 // What is likely in no cache: nothing, an operand, or what is read next. The last of these takes any lda.
 enum class Far { kNone, kA, kB, kNext };
 
-// R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers.
+constexpr int kMostVectors = 28;  // of accumulators
+
+// R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers. `sums` has room for the
+// former; an array of the function's own would be taken apart and copied to and fro.
 template <int R, int V, Far kFar, class T>
-void tile(const BasicGemmArgs<T>& g, int64_t n0) {
+void tile(const BasicGemmArgs<T>& g, int64_t n0, Sum<T>* sums) {
+  static_assert(R * V <= kMostVectors);
   using Vector = decltype(avx512::zero<T>());
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
   const int64_t lda = kFar == Far::kNext ? g.lda : R, ldb = g.ldb;
   [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
-  bool accumulate = g.accumulate;
+  Vector acc[R][V];
   int64_t tap_left = g.k;
-  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
-    Vector acc[R][V];
+  for (int64_t left = g.taps * g.k;;) {
+    const bool first = left == g.taps * g.k;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
       ORTCONV_UNROLL
@@ -67,35 +71,53 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
         tap_left = g.k;
       }
     }
+    if (!first) {
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        ORTCONV_UNROLL
+        for (int v = 0; v < V; ++v) acc[r][v] = avx512::add(acc[r][v], avx512::load(sums + (r * V + v) * kLanes<T>));
+      }
+    }
+    if (left == 0) break;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
       ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) {
-        Sum<T>* c = g.c[r] + n0 + kLanes<T> * v;
-        avx512::store(c, accumulate ? avx512::add(acc[r][v], avx512::load(c)) : acc[r][v]);
-      }
+      for (int v = 0; v < V; ++v) avx512::store(sums + (r * V + v) * kLanes<T>, acc[r][v]);
     }
+  }
+  if (g.accumulate) {
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) acc[r][v] = avx512::add(acc[r][v], avx512::load(g.c[r] + n0 + kLanes<T> * v));
+    }
+  }
+  ORTCONV_UNROLL
+  for (int r = 0; r < R; ++r) {
+    ORTCONV_UNROLL
+    for (int v = 0; v < V; ++v) avx512::store(g.c[r] + n0 + kLanes<T> * v, acc[r][v]);
   }
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
 template <int R, Far kFar, class T>
-void rows(const BasicGemmArgs<T>& g) {
+void rows(const BasicGemmArgs<T>& g, Sum<T>* sums) {
   constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
-  constexpr void (*kTail[])(const BasicGemmArgs<T>&, int64_t) = {tile<R, 1, kFar, T>, tile<R, 2, kFar, T>,
-                                                                 tile<R, std::min(3, kVectors), kFar, T>};
+  constexpr void (*kTail[])(const BasicGemmArgs<T>&, int64_t, Sum<T>*) = {tile<R, 1, kFar, T>, tile<R, 2, kFar, T>,
+                                                                          tile<R, std::min(3, kVectors), kFar, T>};
   int64_t n = 0;
-  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n);
-  if (n < g.cols) kTail[(g.cols - n) / kLanes<T> - 1](g, n);
+  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n, sums);
+  if (n < g.cols) kTail[(g.cols - n) / kLanes<T> - 1](g, n, sums);
 }
 
 template <Far kFar, class T>
 void any_rows(const BasicGemmArgs<T>& g) {
-  constexpr BasicGemmFn<T> kRows[] = {rows<1, kFar, T>,  rows<2, kFar, T>,  rows<3, kFar, T>,  rows<4, kFar, T>,
-                                      rows<5, kFar, T>,  rows<6, kFar, T>,  rows<7, kFar, T>,  rows<8, kFar, T>,
-                                      rows<9, kFar, T>,  rows<10, kFar, T>, rows<11, kFar, T>, rows<12, kFar, T>,
-                                      rows<13, kFar, T>, rows<14, kFar, T>};
-  kRows[g.rows - 1](g);
+  constexpr void (*kRows[])(const BasicGemmArgs<T>&, Sum<T>*) = {
+      rows<1, kFar, T>,  rows<2, kFar, T>,  rows<3, kFar, T>,  rows<4, kFar, T>, rows<5, kFar, T>,
+      rows<6, kFar, T>,  rows<7, kFar, T>,  rows<8, kFar, T>,  rows<9, kFar, T>, rows<10, kFar, T>,
+      rows<11, kFar, T>, rows<12, kFar, T>, rows<13, kFar, T>, rows<14, kFar, T>};
+  alignas(64) Sum<T> sums[kMostVectors * kLanes<T>];
+  kRows[g.rows - 1](g, sums);
 }
 
 template <class T>

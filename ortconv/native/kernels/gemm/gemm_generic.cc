@@ -12,9 +12,9 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const T* b = g.b + *tap + n0;
-  bool accumulate = g.accumulate;
+  T sums[R][kTile] = {};  // of the pieces so far
   int64_t tap_left = g.k;
-  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
+  for (int64_t left = g.taps * g.k; left > 0;) {
     T acc[R][kTile];
     for (int r = 0; r < R; ++r) {
       for (int64_t n = 0; n < kTile; ++n) acc[r][n] = T();
@@ -30,8 +30,11 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       }
     }
     for (int r = 0; r < R; ++r) {
-      for (int64_t n = 0; n < kTile; ++n) g.c[r][n0 + n] = accumulate ? g.c[r][n0 + n] + acc[r][n] : acc[r][n];
+      for (int64_t n = 0; n < kTile; ++n) sums[r][n] += acc[r][n];
     }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int64_t n = 0; n < kTile; ++n) g.c[r][n0 + n] = g.accumulate ? g.c[r][n0 + n] + sums[r][n] : sums[r][n];
   }
 }
 

@@ -19,10 +19,11 @@ void tile(const GemmArgs& g, int64_t n0) {
   const int64_t* tap = g.tap_offset;
   const float* b = g.b + *tap + n0;
   const int64_t lda = g.lda, ldb = g.ldb;
-  bool accumulate = g.accumulate;
+  float sums[R][kTile];  // of the pieces before the present one
+  float32x4_t acc[R][2];
   int64_t tap_left = g.k;
-  for (int64_t left = g.taps * g.k; left > 0; accumulate = true) {
-    float32x4_t acc[R][2];
+  for (int64_t left = g.taps * g.k; left > 0;) {
+    const bool first = left == g.taps * g.k;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
       acc[r][0] = acc[r][1] = vdupq_n_f32(0);
@@ -53,12 +54,25 @@ void tile(const GemmArgs& g, int64_t n0) {
         tap_left = g.k;
       }
     }
+    if (!first) {
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        acc[r][0] = vaddq_f32(acc[r][0], vld1q_f32(sums[r]));
+        acc[r][1] = vaddq_f32(acc[r][1], vld1q_f32(sums[r] + 4));
+      }
+    }
+    if (left == 0) break;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
-      float* c = g.c[r] + n0;
-      vst1q_f32(c, accumulate ? vaddq_f32(acc[r][0], vld1q_f32(c)) : acc[r][0]);
-      vst1q_f32(c + 4, accumulate ? vaddq_f32(acc[r][1], vld1q_f32(c + 4)) : acc[r][1]);
+      vst1q_f32(sums[r], acc[r][0]);
+      vst1q_f32(sums[r] + 4, acc[r][1]);
     }
+  }
+  ORTCONV_UNROLL
+  for (int r = 0; r < R; ++r) {
+    float* c = g.c[r] + n0;
+    vst1q_f32(c, g.accumulate ? vaddq_f32(acc[r][0], vld1q_f32(c)) : acc[r][0]);
+    vst1q_f32(c + 4, g.accumulate ? vaddq_f32(acc[r][1], vld1q_f32(c + 4)) : acc[r][1]);
   }
 }
 

@@ -42,6 +42,20 @@ inline int64_t best_piece(int64_t products) {
   return piece;
 }
 
+// Those that calls of the GEMM add up, and how many products a call takes: the sums of the calls are added as well, so
+// that three short chains take the place of two. For sums so short that a call more costs less than what it gains.
+struct Pieces {
+  int64_t piece, call;
+};
+inline Pieces best_pieces(int64_t products) {
+  constexpr int64_t kPerCall = 3;  // pieces, at least
+  const auto even = [](int64_t n, int64_t count) { return (n + count - 1) / count; };
+  int64_t piece = 4;
+  while (piece < 128 && piece * piece < products) piece += 4;
+  const int64_t call = std::max(even(products, std::max<int64_t>(1, products / (kPerCall * piece))), piece);
+  return {even(call, even(call, piece)), call};
+}
+
 // Those of an ordinary sum. A tenth below the measure, which is an expectation; a single chain can only be as good.
 inline int64_t piece_length(int64_t channels, int64_t taps) {
   const int64_t products = std::max<int64_t>(channels * taps, 1);

@@ -60,33 +60,35 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   }
 }
 
-// A sum in pieces is what calls of one piece each give.
+// A sum in pieces is what calls of one piece each give, added to what C holds when it is complete.
 template <class T>
-void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols) {
+void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bool accumulate) {
   constexpr int64_t kDepth = 33, kPiece = 5;
   std::mt19937 random(2);
   std::uniform_real_distribution<T> uniform(-1, 1);
-  std::vector<T> a(kDepth * rows), b(kDepth * cols), c[2];
-  for (std::vector<T>* v : {&a, &b}) {
+  std::vector<T> a(kDepth * rows), b(kDepth * cols), c(rows * cols), sums(rows * cols);
+  for (std::vector<T>* v : {&a, &b, &c}) {
     for (T& x : *v) x = uniform(random);
   }
-  std::vector<T*> c_rows[2];
-  for (int way = 0; way < 2; ++way) {
-    c[way].resize(rows * cols);
-    for (int64_t r = 0; r < rows; ++r) c_rows[way].push_back(c[way].data() + r * cols);
+  const std::vector<T> before = c;
+  std::vector<T*> c_rows, sum_rows;
+  for (int64_t r = 0; r < rows; ++r) {
+    c_rows.push_back(c.data() + r * cols);
+    sum_rows.push_back(sums.data() + r * cols);
   }
   const int64_t no_offset = 0;
-  kernel.run({rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, cols, c_rows[0].data(), kPiece, false});
+  kernel.run({rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, cols, c_rows.data(), kPiece, accumulate});
   for (int64_t k = 0; k < kDepth; k += kPiece) {
     const int64_t depth = std::min(kPiece, kDepth - k);
-    kernel.run({rows, cols, 1, depth, a.data() + k * rows, b.data() + k * cols, &no_offset, cols, c_rows[1].data(),
+    kernel.run({rows, cols, 1, depth, a.data() + k * rows, b.data() + k * cols, &no_offset, cols, sum_rows.data(),
                 kDepth, k > 0});
   }
+  for (size_t i = 0; i < sums.size() && accumulate; ++i) sums[i] = before[i] + sums[i];
   ++checked;
-  if (c[0] != c[1]) {
+  if (c != sums) {
     ++failures;
-    std::printf("FAIL %s rows %ld cols %ld: other pieces\n", kernel.name, static_cast<long>(rows),
-                static_cast<long>(cols));
+    std::printf("FAIL %s rows %ld cols %ld %s: other pieces\n", kernel.name, static_cast<long>(rows),
+                static_cast<long>(cols), accumulate ? "accumulate" : "overwrite");
   }
 }
 
@@ -99,7 +101,7 @@ void check_all(const BasicGemmKernel<T>& kernel) {
           for (const bool accumulate : {false, true}) check(kernel, rows, cols, taps, k, accumulate);
         }
       }
-      check_pieces(kernel, rows, cols);
+      for (const bool accumulate : {false, true}) check_pieces(kernel, rows, cols, accumulate);
     }
   }
   std::printf("%s\n", kernel.name);
