@@ -14,7 +14,7 @@ from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, req
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
-_KERNELS = ("Add", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
+_KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
 
 
 @REGISTRY.lowering("FakeQuantize")
@@ -31,7 +31,11 @@ def fake_quantize(
     auto_broadcast: AutoBroadcast = "numpy",
     auto_broadcast_auto_broadcast_axis: int = -1,
 ) -> ir.Value:
-    """The page's formula in single ops, with Round to even; bounds may differ per element."""
+    """The page's formula in single ops, with Round to even; bounds may differ per element.
+
+    Of constant bounds it becomes two linear functions around the Round, with the numbers that OpenVINO's CPU plugin
+    makes of the bounds: what lies between two levels is then rounded to the same one.
+    """
     require(data, "data", FLOATS)
     if levels < 2:
         raise UnsupportedAttributeError("levels", levels, "an integer of at least 2")
@@ -42,6 +46,11 @@ def fake_quantize(
     ]
 
     def formula(x: ir.Value, low: ir.Value, high: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
+        is_static = data.shape is not None and data.shape.is_static()
+        lines = _lines(levels, *(b.array(bound) for bound in (low, high, first, last)), is_static=is_static)
+        if lines is not None:
+            within = _clipped(b, x, low, high)
+            return _linear(b, b.op("Round", _linear(b, within, *lines[0])), *lines[1])
         steps = scalar(b, levels - 1, x)
         place = b.op("Div", b.op("Sub", x, low), b.op("Sub", high, low))
         step = b.op("Round", b.op("Mul", place, steps))
@@ -51,6 +60,61 @@ def fake_quantize(
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
     return compute(b, formula, data, *bounds, kernels=_KERNELS)
+
+
+_Line = tuple[np.ndarray, np.ndarray]
+"""A factor and what is added to the product."""
+
+
+def _lines(
+    levels: int,
+    low: np.ndarray | None,
+    high: np.ndarray | None,
+    first: np.ndarray | None,
+    last: np.ndarray | None,
+    *,
+    is_static: bool,
+) -> tuple[_Line, _Line] | None:
+    """Returns what takes data to the number of its level, and that number to the result.
+
+    Args:
+        levels: How many levels there are.
+        low: Lower bound of the data.
+        high: Upper bound of the data.
+        first: Result of the lowest level.
+        last: Result of the highest.
+        is_static: All sizes of the data are known; the plugin computes in another order where they are not.
+
+    Returns:
+        None where a bound is not known, or where a range is empty, turned round or too large.
+    """
+    if low is None or high is None or first is None or last is None or (low >= high).any():
+        return None
+    steps = low.dtype.type(levels - 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = np.asarray(steps / (high - low))
+        forth = factor, np.asarray(-low * factor if is_static else -low * steps / (high - low))
+        back = np.asarray((last - first) / steps), np.asarray(first)
+    finite = all(np.isfinite(numbers).all() for numbers in (*forth, *back))
+    return (forth, back) if finite and factor.all() else None
+
+
+def _clipped(b: Builder, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    bounds = [_constant(b, x, array) for bound in (low, high) if (array := b.array(bound)) is not None]
+    if all(bound.shape == () for bound in bounds):
+        return b.op("Clip", x, *bounds)
+    return b.op("Min", b.op("Max", x, bounds[0]), bounds[1])
+
+
+def _linear(b: Builder, x: ir.Value, factor: np.ndarray, shift: np.ndarray) -> ir.Value:
+    product = x if (factor == 1).all() else b.op("Mul", x, _constant(b, x, factor))
+    return b.op("Add", product, _constant(b, x, shift)) if shift.any() else product
+
+
+def _constant(b: Builder, x: ir.Value, numbers: np.ndarray) -> ir.Value:
+    """Returns a constant that is broadcast onto x, as a scalar where it is one number."""
+    scalar_does = numbers.size == 1 and x.shape is not None and numbers.ndim <= len(x.shape)
+    return b.constant(numbers.reshape(()) if scalar_does else numbers)
 
 
 def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:

@@ -229,6 +229,20 @@ def test_lrn_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
 
 
+@pytest.mark.parametrize(
+    ("levels", "bounds"),
+    [(256, (-1.3, 1.3)), (256, (0, 2.9361947)), (255, (-1.1, 2.2)), (4096, (-1.2, 1.1)), (256, (1.2, 3.1))],
+)
+def test_fake_quantize_between_levels(levels: int, bounds: tuple[float, float]) -> None:
+    """Which of two levels is the nearest hangs on the last bit of data that lie in the middle."""
+    low, high = bounds
+    middles = np.linspace(low, high, levels)[:255].astype(F32) + F32((high - low) / (levels - 1) / 2)
+    feed = [np.stack([np.nextafter(middles, F32(towards)) for towards in (-10, 10)])[None]]
+    converted = check(model_of(fake_quantize(levels, low, high, low, high), [feed]), feed)
+    emitted = [node.op_type for node in converted.model.graph]
+    assert emitted == (["Clip", "Mul", "Add", "Round", "Mul", "Add"] if low else ["Clip", "Mul", "Round", "Mul"])
+
+
 def test_fake_quantize_with_equal_bounds() -> None:
     """The page allows them for two levels; OpenVINO's CPU plugin makes NaN of them."""
     feed = [np.array([-1, 0.5, 0.50001, 3], F32)]
