@@ -135,21 +135,36 @@ def retyped(b: Builder, value: ir.Value, to: ir.DataType) -> ir.Value | None:
         return None
     weights = _Compressed.of(value)
     if weights is None:
-        return _scaled_codes(b, value)
+        return _scaled(b, value)
     return dataclasses.replace(weights, scale=weights.scale.astype(np.float32)).emit(b)
 
 
-def _scaled_codes(b: Builder, value: ir.Value) -> ir.Value | None:
-    """Returns a product of f16 scales and numbers that a Gather looks up as f32, or None."""
+def _scaled(b: Builder, value: ir.Value) -> ir.Value | None:
+    """Returns a product of f16 scales and constants of few bits as f32, or None."""
     node = value.producer()
     if node is None or (node.domain, node.op_type) != ("", "Mul"):
         return None
     for numbers, scale in (node.inputs, node.inputs[::-1]):
-        single, scales = _made_by(numbers, "Cast"), b.array(scale)
-        codes = _made_by(_made_by(single, "Gather", 1), "Cast")
-        if scales is not None and single is not None and codes is not None and codes.const_value is not None:
+        scales, single = b.array(scale), None if numbers is None else _single(b, numbers)
+        if scales is not None and single is not None:
             return b.typed(b.op("Mul", single, b.constant(scales.astype(np.float32))), single.dtype, value.shape)
     return None
+
+
+def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
+    """Returns as f32 what constants stand for: numbers that a Gather looks up, or integers less zero points."""
+    looked_up = _made_by(numbers, "Cast")
+    codes = _made_by(_made_by(looked_up, "Gather", 1), "Cast")
+    if looked_up is not None and codes is not None and codes.const_value is not None:
+        return looked_up
+    found = _integers(b, numbers)
+    if found is None:
+        return None
+    data, points = found
+    integers = b.cast(data, ir.DataType.FLOAT)
+    if points is None:
+        return integers
+    return b.typed(b.op("Sub", integers, b.constant(points.astype(np.float32))), integers.dtype, numbers.shape)
 
 
 def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value | None:

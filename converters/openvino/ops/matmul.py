@@ -17,6 +17,9 @@ _GROUPED = 3
 _MOST_GROUPS = 4096
 """There is a node for each group."""
 
+_TRANSPOSED = "transposed by a MatMul"
+"""Key in the metadata of constants."""
+
 _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
 
 
@@ -25,6 +28,7 @@ def matmul(
     b: Builder, a: ir.Value, c: ir.Value, /, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are."""
+    _warn_of_shared_squares(b, c, transpose_b)
     if (transpose_a or transpose_b) and _is_gemm(a, c, transpose_a, transpose_b):
         return b.op("Gemm", a, c, transA=1 if transpose_a else None, transB=1 if transpose_b else None)
     if _is_vector(c) and (transpose_a or _is_moved(a)):
@@ -34,6 +38,23 @@ def matmul(
     if right is None:
         right = _transposed(b, c, "b") if transpose_b else c
     return apply(b, "MatMul", left, right, modular=True)
+
+
+def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> None:
+    """Warns of a square constant that another MatMul has the other way: OpenVINO's CPU plugin keeps one for both."""
+    sizes = None if weights.shape is None else list(weights.shape)
+    if sizes is None or len(sizes) < 2 or sizes[-1] != sizes[-2] or any(size != 1 for size in sizes[:-2]):
+        return
+    node = weights.producer()
+    if weights.const_value is None and (
+        node is None or any(each is None or each.const_value is None for each in node.inputs)
+    ):
+        return
+    if weights.meta.setdefault(_TRANSPOSED, transposed) != transposed:
+        b.warn(
+            "the page is followed: where MatMuls share a square constant that only some of them transpose, "
+            "OpenVINO's CPU plugin computes others wrongly"
+        )
 
 
 def _is_vector(value: ir.Value) -> bool:

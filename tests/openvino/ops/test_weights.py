@@ -11,7 +11,7 @@ from openvino import opset1, opset8
 
 from ortconv.api import Conversion, conversion
 from ortconv.errors import ConversionErrors, UnsupportedTypeError
-from tests.openvino.live import check, model_of, numbers
+from tests.openvino.live import check, model_of, numbers, run_onnx
 
 ROWS_AND_COLUMNS = (6, 8)
 
@@ -184,6 +184,18 @@ def test_points_that_are_not_whole_stay_a_subtraction() -> None:
     assert "DequantizeLinear" not in nodes(converted)
 
 
+@pytest.mark.parametrize("element", TYPES)
+def test_points_of_f16_that_are_not_whole_are_subtracted_in_f32(element: str) -> None:
+    def build(x: Any) -> Any:
+        integers = constant(TYPES[element], 6, 8, low=0, high=7)
+        shifted = opset1.subtract(opset1.convert(integers, "f16"), np.float16(0.3))
+        scaled = opset1.multiply(shifted, np.abs(numbers(6, 1, dtype=np.float16)))
+        return opset1.add(x, opset1.convert(opset1.reshape(scaled, np.array([8, 6]), False), "f32"))
+
+    converted = check(model_of(build, [[numbers(8, 6)]]), [numbers(8, 6)], bound=1)
+    assert "f16" not in stored(converted)
+
+
 def test_four_bit_weights_become_eight_bit_ones_before_opset_21() -> None:
     source = model(TYPES["u4"], "f32", zero_point=True, grouped=False)
     converted = check(source, *FEEDS, bound=32, opset=19)
@@ -280,3 +292,25 @@ def test_coded_constants_of_4_bits_need_opset_21() -> None:
     with pytest.raises(ConversionErrors) as caught:
         conversion(model, opset=19)
     assert "need opset 21" in str(caught.value.exceptions[0])
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_square_that_two_products_share_is_warned_about(element: str, first: bool) -> None:
+    square = np.arange(36).reshape(6, 6) % 7 - 3
+    scales = np.array([[1], [2], [4], [0.5], [0.25], [8]], np.float32)
+
+    def build(x: Any, ways: tuple[bool, ...]) -> Any:
+        whole = opset1.constant(square.astype({"f32": np.float32, "f16": np.float16, "i8": np.int8}[element]))
+        weights = whole if element == "f32" else opset1.convert(whole, "f32")
+        weights = opset1.multiply(weights, scales) if element == "i8" else weights
+        return [opset1.matmul(x, weights, False, way) for way in ways]
+
+    feed = [numbers(3, 6).round()]
+    converted = conversion(model_of(lambda x: build(x, (first, not first)), [feed]))
+    (warning,) = converted.warnings
+    assert "square constant" in warning
+    matrix = square * scales if element == "i8" else square
+    for way, result in zip((first, not first), run_onnx(converted, [feed])[0], strict=True):
+        np.testing.assert_array_equal(result, feed[0] @ (matrix.T if way else matrix))
+    assert not conversion(model_of(lambda x: build(x, (first, first)), [feed])).warnings
