@@ -107,8 +107,8 @@ def unique(
     """Unique; of all elements without an axis."""
     own = dtype_of(data)
     along = None if axis is None else axis_of(b, axis, rank_of(data, "data"))
-    if along is not None and not sorted and own.bitwidth == 8:
-        b.warn("the page is followed: of unsorted slices of 8 bits OpenVINO's CPU plugin gives indices of other memory")
+    if along is not None:
+        _warn_of_slices(b, data, along, sorted)
     x = b.cast(data, type_for(own, ("Unique",)))
     values, first, inverse, counts = b.op("Unique", x, outputs=4, axis=along, sorted=int(sorted))
     b.typed(values, x.dtype, None)
@@ -116,6 +116,15 @@ def unique(
         b.typed(result, _I64, None)
     index, count = _INDEX_TYPES[index_element_type], _INDEX_TYPES[count_element_type]
     return b.cast(values, own), b.cast(first, index), b.cast(inverse, index), b.cast(counts, count)
+
+
+def _warn_of_slices(b: Builder, data: ir.Value, axis: int, sorted: bool) -> None:
+    """Warns of slices that OpenVINO's CPU plugin takes from where they are not."""
+    assert data.shape is not None
+    if any(size != 1 for size in data.shape[:axis]):
+        b.warn("the page is followed: along an axis behind others OpenVINO's CPU plugin may keep slices that are equal")
+    if dtype_of(data).bitwidth == 8 and not (sorted and rank_of(data, "data") == 1):
+        b.warn("the page is followed: of slices of 8 bits OpenVINO's CPU plugin gives indices of other memory")
 
 
 @REGISTRY.lowering("NonZero", since=3, how="exact")

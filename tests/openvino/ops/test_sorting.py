@@ -211,3 +211,16 @@ def test_unsorted_slices_of_8_bits_are_warned_about() -> None:
     values, first, inverse, counts = run_onnx(converted, [feed])[0]
     for actual, expected in ((values, feed[0][:2]), (first, [0, 1]), (inverse, [0, 1, 0]), (counts, [2, 1])):
         np.testing.assert_array_equal(actual, expected)
+
+
+def test_slices_along_an_axis_behind_others_are_warned_about() -> None:
+    feed = [np.array([[2, 2, 2, 2, 2, 2, 2, 2], [1, 1, 1, 2, 2, 1, 2, 2]], np.float32)]
+    converted = conversion(model_of(lambda x: list(opset10.unique(x, 1).outputs()), [feed]))
+    (warning,) = converted.warnings
+    assert "slices that are equal" in warning
+    values, first, inverse, counts = run_onnx(converted, [feed])[0]
+    expected = [[2, 2], [1, 2]], [0, 3], [0, 0, 0, 1, 1, 0, 1, 1], [4, 4]
+    for actual, wanted in zip((values, first, inverse, counts), expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted)
+    first_axis = conversion(model_of(lambda x: list(opset10.unique(x, 0).outputs()), [feed]))
+    assert not first_axis.warnings
