@@ -22,6 +22,7 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
+    is_static,
     require,
     rounded,
     scalar,
@@ -254,7 +255,15 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
     dtype = dtype_of(data)
     if dtype in INTEGERS:
         info = np.iinfo(dtype.numpy())
-        low, high = (_into(bound, info.min, info.max) for bound in (_ceil(min), _floor(max)))
+        inner = _ceil(min), _floor(max)
+        if dtype.bitwidth == 8 and is_static(data):
+            whole = _truncated(min), _truncated(max)
+            if whole != inner:
+                b.warn(
+                    "OpenVINO's CPU plugin is followed: in static sizes of 8 bits the fractions of the bounds are cut"
+                )
+            inner = whole
+        low, high = (_into(bound, info.min, info.max) for bound in inner)
         if low > high:
             raise UnsupportedAttributeError("min", min, f"an integer of {dtype} lies between it and max, {max}")
         bounds = [b.constant(np.array(bound, dtype.numpy())) for bound in (low, high)]
@@ -272,6 +281,10 @@ def _floor(bound: float) -> float:
     return bound if math.isinf(bound) else math.floor(bound)
 
 
+def _truncated(bound: float) -> float:
+    return bound if math.isinf(bound) else math.trunc(bound)
+
+
 def _into(bound: float, low: int, high: int) -> int:
     return low if bound < low else high if bound > high else int(bound)
 
@@ -279,10 +292,17 @@ def _into(bound: float, low: int, high: int) -> int:
 def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole: str) -> None:
     def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
         require(data, "data", (*FLOATS, *INTEGERS))
+
+        def formula(x: ir.Value) -> ir.Value:
+            if data.shape is None or len(data.shape):
+                return b.op(onnx_op, x, axis=axis)
+            only = b.constant([0])  # the page has an axis of one element in a scalar
+            return b.op("Squeeze", b.op(onnx_op, b.op("Unsqueeze", x, only), axis=0), only)
+
         if whole == "truncated" and data.dtype in INTEGERS:
             b.warn("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
-            return truncated(b, b.op(onnx_op, b.cast(data, ir.DataType.FLOAT), axis=axis), dtype_of(data))
-        return rounded(b, lambda x: b.op(onnx_op, x, axis=axis), data, kernels=(onnx_op,))
+            return truncated(b, formula(b.cast(data, ir.DataType.FLOAT)), dtype_of(data))
+        return rounded(b, formula, data, kernels=(onnx_op,))
 
     lower.__doc__ = f"{onnx_op}."
     REGISTRY.lowering(op_type, since=since, until=until)(lower)

@@ -91,6 +91,25 @@ ROWS += [
     )
     for dtype in ("int8", "uint8", "int16")
 ]
+ROWS += [
+    Row(
+        f"clamp {dtype} with a fraction of {low} and {high}",
+        lambda x, low=low, high=high: opset1.clamp(x, low, high),
+        [[numbers(n, dtype=dtype)] for n in (20, 30)],
+    )
+    for dtype in ("int8", "uint8", "int16", "int32")
+    for low, high in ((1.5, 3.5), (0.5, 2.7), (-3.5, -0.5))
+    if dtype != "uint8" or low > 0
+]
+ROWS += [
+    Row(f"{name} of a scalar {dtype}", build, [[np.array(value, dtype)]])
+    for name, build in {
+        "softmax-1": lambda x: opset1.softmax(x, 0),
+        "softmax-8": lambda x: opset8.softmax(x, -1),
+        "log_softmax": lambda x: opset5.log_softmax(x, 0),
+    }.items()
+    for dtype, value in (("float32", -3.5), ("float16", 2), ("int32", 3))
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
