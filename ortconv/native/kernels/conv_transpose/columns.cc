@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/gemm/pieces.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -75,7 +76,6 @@ struct Run {
   const T* bias;
   T* dst;
   char* scratch;
-  int64_t num_slices;
 };
 
 // Where some dst channels of all images are summed, with the strides of their axes: dst, or a copy.
@@ -321,21 +321,24 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
 
 template <class T>
 void run_typed(Run<T> run, const Parallel& parallel) {
-  run.num_slices = std::min<int64_t>(std::max(parallel.threads, 1), run.plan.g * run.layout.items_per_group);
+  const int64_t items = run.plan.g * run.layout.items_per_group;
+  const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
   parallel.run(
       parallel.context, run.plan.g, [](void* arg, int64_t group) { pack_src(*static_cast<const Run<T>*>(arg), group); },
       &run);
+  struct Task {
+    const Run<T>& run;
+    Ranges ranges;
+  } task{run, {items, 1, 1, slices}};
   parallel.run(
-      parallel.context, run.num_slices,
+      parallel.context, slices,
       [](void* arg, int64_t i) {
-        const Run<T>& r = *static_cast<const Run<T>*>(arg);
-        const int64_t items = r.plan.g * r.layout.items_per_group;
-        char* slice = r.scratch + r.layout.slices + i * r.layout.slice_size;
-        for (int64_t item = items * i / r.num_slices; item < items * (i + 1) / r.num_slices; ++item) {
-          run_item(r, slice, item);
-        }
+        Task& t = *static_cast<Task*>(arg);
+        char* slice = t.run.scratch + t.run.layout.slices + i * t.run.layout.slice_size;
+        int64_t item = 0, end = 0;
+        for (; item < end || t.ranges.take(&item, &end); ++item) run_item(t.run, slice, item);
       },
-      &run);
+      &task);
 }
 
 }  // namespace
@@ -367,7 +370,7 @@ void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, 
     using T = decltype(zero);
     run_typed(Run<T>{plan, problem, Layout(plan, problem, std::max(parallel.threads, 1)), static_cast<const T*>(src),
                      static_cast<const T*>(wei), static_cast<const T*>(bias), static_cast<T*>(dst),
-                     static_cast<char*>(scratch), 0},
+                     static_cast<char*>(scratch)},
               parallel);
   });
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/depthwise_layout.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -374,16 +375,21 @@ void run_depthwise(const Plan& plan, const ConvProblem& problem, const void* src
                static_cast<const T*>(bias),
                static_cast<T*>(dst),
                static_cast<char*>(scratch)};
+    const DepthwiseLayout& layout = run.layout;
+    struct Task {
+      const Run<T>& run;
+      Ranges ranges;
+    } task{run, {layout.num_items, problem.mb * layout.num_blocks, 1, layout.num_slices}};
     parallel.run(
-        parallel.context, run.layout.num_slices,
+        parallel.context, layout.num_slices,
         [](void* arg, int64_t i) {
-          const Run<T>& r = *static_cast<const Run<T>*>(arg);
-          const DepthwiseLayout& layout = r.layout;
-          Worker<T>(r, r.scratch + i * static_cast<int64_t>(layout.slice_size))
-              .run_items(layout.num_items * i / layout.num_slices, layout.num_items * (i + 1) / layout.num_slices);
-          if (layout.store == Store::kStream) r.plan.interleave->fence();
+          Task& t = *static_cast<Task*>(arg);
+          const Run<T>& r = t.run;
+          Worker<T> worker(r, r.scratch + i * static_cast<int64_t>(r.layout.slice_size));
+          for (int64_t begin, end; t.ranges.take(&begin, &end);) worker.run_items(begin, end);
+          if (r.layout.store == Store::kStream) r.plan.interleave->fence();
         },
-        &run);
+        &task);
   });
 }
 

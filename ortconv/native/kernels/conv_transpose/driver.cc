@@ -8,6 +8,7 @@
 #include "kernels/conv_transpose/stages.h"
 #include "kernels/conv_transpose/tapwise.h"
 #include "kernels/parts/magnitude.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -150,9 +151,9 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   }
 }
 
-// The work items [begin, end), whose order is group, block of positions, range of dst channels.
+// Work items, whose order is group, block of positions, range of dst channels, for as long as there are any.
 template <class T>
-void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
+void run_items(const Run& run, char* slice, Ranges& ranges) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   using Cell = Sum<T>;
@@ -168,7 +169,8 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
   const bool once = uses_src_once(plan);
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
-  for (int64_t item = begin; item < end; ++item) {
+  int64_t item = 0, end = 0;
+  for (; item < end || ranges.take(&item, &end); ++item) {
     const int64_t index = item / geo.items_per_block;
     const Block block = block_at(run, index);
     const T* src = once ? src_in_place<T>(run, block) : nullptr;
@@ -224,15 +226,17 @@ void run_items(const Run& run, char* slice, int64_t begin, int64_t end) {
 template <class T>
 void run_slices(Run& run, const Parallel& parallel) {
   run.bias = widened_bias(static_cast<const T*>(run.bias), run.problem.oc, run.shared<Sum<T>>(run.geometry.bias));
+  struct Task {
+    const Run& run;
+    Ranges ranges;
+  } task{run, {run.geometry.num_items, run.geometry.items_per_block, 1, run.num_slices}};
   parallel.run(
       parallel.context, run.num_slices,
       [](void* arg, int64_t i) {
-        const Run& r = *static_cast<const Run*>(arg);
-        const int64_t items = r.geometry.num_items;
-        run_items<T>(r, r.scratch + r.geometry.slices + i * r.geometry.slice_size, items * i / r.num_slices,
-                     items * (i + 1) / r.num_slices);
+        Task& t = *static_cast<Task*>(arg);
+        run_items<T>(t.run, t.run.scratch + t.run.geometry.slices + i * t.run.geometry.slice_size, t.ranges);
       },
-      &run);
+      &task);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/stages.h"
 #include "kernels/gemm/pieces.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -36,6 +37,12 @@ struct Blocks {
       : vectors(ceil_div(plan.oc, kGemmColumns)), count(ceil_div(vectors * kGemmColumns, kBlockColumns)) {}
   int64_t columns() const { return vectors * kGemmColumns; }
   int64_t begin(int64_t block) const { return even_begin(vectors, block, count, 1) * kGemmColumns; }
+  // Of a vector, the one with which its block begins.
+  int64_t start_of(int64_t vector) const {
+    int64_t block = vector * count / vectors;
+    while (begin(block + 1) <= vector * kGemmColumns) ++block;
+    return begin(block) / kGemmColumns;
+  }
 };
 
 // What is computed at a time: some images, and columns [begin, begin + count) of a group, of one block.
@@ -148,6 +155,7 @@ struct Run {
   int64_t line_length(const Images& some) const {
     return layout.along_batch ? some.count : problem.src_size[plan.ndims - 1];
   }
+  int64_t lines(const Images& some) const { return some.count * layout.positions / line_length(some); }
   int64_t line_step() const { return layout.along_batch ? problem.src_n : problem.src_x[plan.ndims - 1]; }
 
   Line line(const Images& some, int64_t index) const {
@@ -164,26 +172,24 @@ struct Run {
   }
 };
 
+// Packs one line of src, all chunks.
 template <class T>
-void pack_src(const Run<T>& run, int64_t group, const Images& some) {
+void pack_src(const Run<T>& run, int64_t group, const Images& some, int64_t index) {
   const Plan& plan = run.plan;
-  const int64_t length = run.line_length(some), lines = some.count * run.layout.positions / length;
-  const int64_t step = run.line_step(), src_c = run.problem.src_c;
+  const int64_t length = run.line_length(some), step = run.line_step(), src_c = run.problem.src_c;
   const Panels panels(length, std::min(plan.mr, kPanelRows));
-  Sum<T>* out = run.packed_src(group, some);
+  const T* line = run.src + group * plan.ic * src_c + run.line(some, index).src;
   for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
     const int64_t c1 = std::min(c0 + plan.k_chunk, plan.ic);
-    for (int64_t i = 0; i < lines; ++i) {
-      const T* line = run.src + group * plan.ic * src_c + run.line(some, i).src;
-      for (int64_t panel = 0; panel < panels.count; ++panel) {
-        const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
-        const T* in = line + begin * step + c0 * src_c;
-        for (int64_t c = c0; c < c1; ++c, in += src_c, out += rows) {
-          if (step == 1) {
-            load_cells(*plan.widen, in, rows, out);
-          } else {
-            for (int64_t row = 0; row < rows; ++row) out[row] = widen(in[row * step]);
-          }
+    Sum<T>* out = run.packed_src(group, some) + length * (run.lines(some) * c0 + index * (c1 - c0));
+    for (int64_t panel = 0; panel < panels.count; ++panel) {
+      const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+      const T* in = line + begin * step + c0 * src_c;
+      for (int64_t c = c0; c < c1; ++c, in += src_c, out += rows) {
+        if (step == 1) {
+          load_cells(*plan.widen, in, rows, out);
+        } else {
+          for (int64_t row = 0; row < rows; ++row) out[row] = widen(in[row * step]);
         }
       }
     }
@@ -199,7 +205,7 @@ void multiply_tap(const Run<T>& run, const Piece& piece, int64_t tap, int64_t de
   const int last = plan.ndims - 1;
   const Images& some = piece.images;
   const bool along_batch = run.layout.along_batch;
-  const int64_t length = run.line_length(some), lines = some.count * run.layout.positions / length;
+  const int64_t length = run.line_length(some), lines = run.lines(some);
   const int64_t ldb = run.blocks.begin(piece.block + 1) - run.blocks.begin(piece.block);
   const Panels panels(length, std::min(plan.mr, kPanelRows));
   const BasicGemmKernel<Sum<T>>& gemm = plan.template gemm_kernel<Sum<T>>();
@@ -323,24 +329,34 @@ void run_vectors(const Run<T>& run, char* slice, int64_t begin, int64_t end) {
 
 template <class T>
 void run_typed(Run<T> run, const Parallel& parallel) {
-  const int64_t outer = run.plan.g * run.layout.num_blocks;
-  run.num_slices = std::min<int64_t>(std::max(parallel.threads, 1), outer * run.blocks.vectors);
+  const int64_t outer = run.plan.g * run.layout.num_blocks, vectors = outer * run.blocks.vectors;
+  run.num_slices = std::min<int64_t>(std::max(parallel.threads, 1), vectors);
   parallel.run(
-      parallel.context, outer,
+      parallel.context, outer * run.lines(run.images(0)),
       [](void* arg, int64_t i) {
         const Run<T>& r = *static_cast<const Run<T>*>(arg);
-        pack_src(r, i % r.plan.g, r.images(i / r.plan.g));
+        const int64_t lines = r.lines(r.images(0)), index = i / lines;
+        const Images some = r.images(index / r.plan.g);  // the last have fewer lines
+        if (i % lines < r.lines(some)) pack_src(r, index % r.plan.g, some, i % lines);
       },
       &run);
+  struct Task {
+    const Run<T>& run;
+    Ranges ranges;
+  } task{run, {vectors, 1, kBlockColumns / kGemmColumns / 2 + 1, run.num_slices}};
   parallel.run(
       parallel.context, run.num_slices,
       [](void* arg, int64_t i) {
-        const Run<T>& r = *static_cast<const Run<T>*>(arg);
-        const int64_t vectors = r.plan.g * r.layout.num_blocks * r.blocks.vectors;
-        run_vectors(r, r.scratch + r.layout.slices + i * r.layout.slice_size, vectors * i / r.num_slices,
-                    vectors * (i + 1) / r.num_slices);
+        Task& t = *static_cast<Task*>(arg);
+        const Run<T>& r = t.run;
+        const auto start_of = [&r](int64_t vector) {
+          const int64_t rest = vector % r.blocks.vectors;
+          return vector - rest + r.blocks.start_of(rest);
+        };
+        char* slice = r.scratch + r.layout.slices + i * r.layout.slice_size;
+        for (int64_t begin, end; t.ranges.take(&begin, &end, start_of);) run_vectors(r, slice, begin, end);
       },
-      &run);
+      &task);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "kernels/parts/magnitude.h"
 #include "kernels/subpixel/layout.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels::subpixel {
 namespace {
@@ -167,15 +168,20 @@ void Worker<T, Operand>::run(int64_t begin, int64_t end) const {
 template <class T, class Operand>
 void run_slices(Job& job, const Parallel& parallel) {
   fill_groups<T>(job);
+  // Items of one block of columns share what is packed: a quarter of them is worth that.
+  const int64_t block_items = job.plan.panels.count;
+  struct Task {
+    const Job& job;
+    Ranges ranges;
+  } task{job, {job.num_items(), block_items, (block_items + 3) / 4, job.num_slices}};
   parallel.run(
       parallel.context, job.num_slices,
       [](void* arg, int64_t i) {
-        const Job& j = *static_cast<const Job*>(arg);
-        const int64_t items = j.num_items();
-        Worker<T, Operand>(j, j.scratch + j.layout.slices + i * j.layout.slice_size)
-            .run(items * i / j.num_slices, items * (i + 1) / j.num_slices);
+        Task& t = *static_cast<Task*>(arg);
+        const Worker<T, Operand> worker(t.job, t.job.scratch + t.job.layout.slices + i * t.job.layout.slice_size);
+        for (int64_t begin, end; t.ranges.take(&begin, &end);) worker.run(begin, end);
       },
-      &job);
+      &task);
 }
 
 }  // namespace

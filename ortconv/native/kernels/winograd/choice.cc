@@ -68,7 +68,7 @@ bool mixes(const Plan& plan) {
 }  // namespace
 
 Work work_of(const Plan& plan, const ConvProblem& p, const ArchFlags& arch) {
-  const Geometry geo(plan, p, 1);
+  const Geometry geo(plan, p);
   const int last = plan.ndims - 1;
   const double ic = static_cast<double>(plan.ic * plan.g), oc = static_cast<double>(plan.oc);
   const double columns = static_cast<double>(geo.all_columns) / kLanes;

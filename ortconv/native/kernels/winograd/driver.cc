@@ -4,6 +4,7 @@
 
 #include "kernels/conv_transpose/plan.h"
 #include "kernels/winograd/stages.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels::winograd {
 namespace {
@@ -61,17 +62,18 @@ const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, c
   return weights;
 }
 
-// The work items [begin, end), whose order is group, block of tiles, range of dst channels. Returns the bits of the
+// The work items [begin, end), whose order is group, block of tiles, block of dst channels. Returns the bits of the
 // largest magnitude in src.
 template <class T>
 uint32_t run_items(const Run<T>& run, char* slice, int64_t begin, int64_t end) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   uint32_t largest = 0;
-  for (int64_t item = begin; item < end; ++item) {
-    const Block block = block_at(plan, geo, run.problem, item / geo.items_per_block);
-    const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
-    const int64_t last = std::min(first + geo.blocks_per_item, plan.num_blocks);
+  for (int64_t item = begin, stop; item < end; item = stop) {
+    const Block block = block_at(plan, geo, run.problem, item / plan.num_blocks);
+    const int64_t first = item % plan.num_blocks;
+    stop = std::min(item - first + plan.num_blocks, end);
+    const int64_t last = first + stop - item;
     int64_t weights_before = 0;  // of earlier units, per row of the block
     for (const Unit& unit : plan.units) {
       largest = std::max(largest, transform_source(run, unit, block, slice));
@@ -95,21 +97,24 @@ template <class T>
 struct Task {
   const Run<T>& run;
   char* scratch;
-  int64_t num_slices;
+  Ranges ranges;
   std::atomic<bool> tame{true};
 };
 
 template <class T>
 bool run_typed(const Run<T>& run, void* scratch, const Parallel& parallel) {
-  const int threads = std::max(parallel.threads, 1);
-  Task<T> task{run, static_cast<char*>(scratch), std::min<int64_t>(threads, run.geometry.num_items)};
+  const int64_t items = run.geometry.num_items, blocks = run.plan.num_blocks;
+  const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
+  // Items of one block of tiles share its transformed src: a quarter of them is worth that.
+  Task<T> task{run, static_cast<char*>(scratch), {items, blocks, (blocks + 3) / 4, slices}};
   parallel.run(
-      parallel.context, task.num_slices,
+      parallel.context, slices,
       [](void* arg, int64_t i) {
         Task<T>& t = *static_cast<Task<T>*>(arg);
-        const int64_t items = t.run.geometry.num_items;
-        const uint32_t largest = run_items(t.run, t.scratch + i * t.run.geometry.slice_size, items * i / t.num_slices,
-                                           items * (i + 1) / t.num_slices);
+        uint32_t largest = 0;
+        for (int64_t begin, end; t.ranges.take(&begin, &end);) {
+          largest = std::max(largest, run_items(t.run, t.scratch + i * t.run.geometry.slice_size, begin, end));
+        }
         float magnitude;
         std::memcpy(&magnitude, &largest, sizeof magnitude);
         if (!(magnitude <= kMaxMagnitude)) t.tame = false;
@@ -121,13 +126,12 @@ bool run_typed(const Run<T>& run, void* scratch, const Parallel& parallel) {
 }  // namespace
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
-  threads = std::max(threads, 1);
-  return static_cast<size_t>(threads) * Geometry(plan, full, threads).slice_size;
+  return static_cast<size_t>(std::max(threads, 1)) * Geometry(plan, full).slice_size;
 }
 
 bool run(const Plan& plan, const ConvProblem& full, const void* src, const void* bias, void* dst, void* scratch,
          const Parallel& parallel) {
-  const Geometry geometry(plan, full, std::max(parallel.threads, 1));
+  const Geometry geometry(plan, full);
   return with_element_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     return run_typed(

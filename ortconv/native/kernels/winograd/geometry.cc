@@ -67,7 +67,7 @@ int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t r) {
   return r - frame.pad + ceil_div(frame.pad - r, axis.stride) * axis.stride;
 }
 
-Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
+Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   const int last = plan.ndims - 1;
   int64_t image = 1;
   pieces = outer_steps = 1;
@@ -107,14 +107,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
 
   store = store_of(size_of(plan.dtype), p, kStreamBytes);
 
-  // Enough items to balance, each of which transforms its src again.
-  const int64_t wanted = threads > 1 ? 2 * threads : 1;
-  blocks_per_item = plan.num_blocks;
-  while (blocks_per_item > 1 && plan.g * num_position_blocks * ceil_div(plan.num_blocks, blocks_per_item) < wanted) {
-    blocks_per_item = ceil_div(blocks_per_item, 2);
-  }
-  items_per_block = ceil_div(plan.num_blocks, blocks_per_item);
-  num_items = plan.g * num_position_blocks * items_per_block;
+  num_items = plan.g * num_position_blocks * plan.num_blocks;
 
   slice_size = 0;
   const auto room = [&](int64_t bytes) {

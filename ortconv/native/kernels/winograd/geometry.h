@@ -30,14 +30,14 @@ struct Geometry {
   int64_t tiles;        // of the largest block
   int64_t columns;      // its tiles, and skew
   int64_t all_columns;  // of all blocks, as the microkernels round them
-  int64_t blocks_per_item, items_per_block, num_items;
+  int64_t num_items;    // blocks of tiles, and of dst channels in each
   Store store;
 
   // Byte offsets into a thread's slice of the scratch, which begins with the transformed src.
   size_t products, results, planes, phase_rows, dst_rows, dst_row_counts, line, widened, slice_size;
   size_t inner[kMaxAxes];
 
-  Geometry(const Plan& plan, const ConvProblem& problem, int threads);
+  Geometry(const Plan& plan, const ConvProblem& problem);
 
   // Floats of the transformed src of one point.
   int64_t point_stride(const Plan& plan) const { return plan.ic * columns + kLanes; }
