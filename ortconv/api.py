@@ -33,6 +33,10 @@ DEFAULT_OPSET = 21
 """What a model is made for unless an opset is asked for: the newest without anything that an ONNX Runtime from 1.24 on
 does not load. A model whose nodes are the same in an older one says that one."""
 
+_BEFORE_DILATED_MEANS = 18
+"""An older opset still, for models that have AveragePool: ONNX Runtime computes the one of newer opsets, which may be
+dilated, up to seven times slower."""
+
 _IR_VERSION = 10
 
 
@@ -136,7 +140,9 @@ def _converted(
     graph = frontend.read(source, given)
     lowered = lower(graph, frontend.registry, options, progress)
     if lowest:
-        chosen = lowest_opset(lowered.graph, OPSETS.start, DEFAULT_OPSET)
+        has_means = any(node.op_type == "AveragePool" for node in ir.traversal.RecursiveGraphIterator(lowered.graph))
+        oldest = _BEFORE_DILATED_MEANS if has_means else OPSETS.start
+        chosen = lowest_opset(lowered.graph, oldest, DEFAULT_OPSET)
         options = dataclasses.replace(options, opset=chosen)
         lowered.graph.opset_imports[""] = chosen
     model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
@@ -188,7 +194,8 @@ def convert(
         target: "auto" emits standard ONNX nodes where they are exact and ONNX Runtime's CPU provider runs them, and
             nodes of the domain ``org.ortconv`` with function bodies otherwise; "onnx" emits standard nodes only;
             "plugin" emits our nodes wherever they apply.
-        opset: Version of the ai.onnx opset to emit, 19 to 25; by default the oldest from 19 to 21 that has the nodes.
+        opset: Version of the ai.onnx opset to emit, 19 to 25; by default the oldest from 19 to 21 that has the
+            nodes, or 18 where AveragePool is one of them.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
         random_constants: Seed of random data for the constants that `tensors` lacks; by default they are inputs.
 

@@ -10,13 +10,19 @@ import onnx_ir as ir
 __all__ = ["lowest_opset"]
 
 _MORE_TYPES = {
+    19: frozenset(
+        {"Cast", "CastLike", "Constant", "Equal", "Identity", "If", "Loop", "Pad", "Reshape", "Scan", "Shape", "Size"}
+    ),
     20: frozenset({"ConstantOfShape", "IsNaN", "ReduceMax", "ReduceMin"}),
     21: frozenset(
         {"Cast", "CastLike", "Constant", "ConstantOfShape", "Flatten", "Identity", "If", "Loop", "Pad", "Reshape"}
         | {"Scan", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
     ),
 }
-"""Ops that an opset gave more element types, and changed in no other way."""
+"""Ops that an opset gave more element types; what else it gave them are attributes, and values of `_NEW_VALUES`."""
+
+_NEW_VALUES = {("Pad", "mode", 19): "wrap", ("AveragePool", "ceil_mode", 19): 1}
+"""Values of an attribute that came with an opset, or have another meaning since."""
 
 _OLD_TYPES = frozenset(
     {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}
@@ -42,9 +48,21 @@ def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
 
 def _introduced(node: ir.Node, first: int, last: int) -> int:
     since = _since(node.op_type, last)
-    while since > first and node.op_type in _MORE_TYPES.get(since, ()) and _has_old_types(node):
+    while since > first and _is_older(node, since):
         since = _since(node.op_type, since - 1)
     return since
+
+
+def _is_older(node: ir.Node, since: int) -> bool:
+    """Whether a node means the same before the opset that changed its op."""
+    more_types = node.op_type in _MORE_TYPES.get(since, ()) and _has_old_types(node)
+    if not more_types and (node.op_type, since) != ("AveragePool", 19):
+        return False
+    older = onnx.defs.get_schema(node.op_type, since - 1).attributes
+    return all(
+        name in older and _NEW_VALUES.get((node.op_type, name, since)) != attribute.value
+        for name, attribute in node.attributes.items()
+    )
 
 
 @functools.cache

@@ -29,3 +29,26 @@ def test_lowest_opset(text: str, expected: int) -> None:
     assert lowest_opset(ir.from_proto(model).graph, 19, 21) == expected
     model.opset_import[0].version = expected
     onnx.checker.check_model(model, full_check=True)
+
+
+@pytest.mark.parametrize(
+    ("node", "output", "expected"),
+    [
+        ("AveragePool <kernel_shape = [2, 2]> (x)", "float[1, 2, 3, 3] y", 18),
+        ("AveragePool <kernel_shape = [2, 2], ceil_mode = 1> (x)", "float[1, 2, 3, 3] y", 19),
+        ("AveragePool <kernel_shape = [2, 2], dilations = [1, 1]> (x)", "float[1, 2, 3, 3] y", 19),
+        ('Pad <mode = "edge"> (x, p)', "float[a, b, c, d] y", 18),
+        ('Pad <mode = "wrap"> (x, p)', "float[a, b, c, d] y", 19),
+        ("Cast <to = 10> (x)", "float16[1, 2, 4, 4] y", 18),
+        ("Cast <to = 17> (x)", "float8e4m3fn[1, 2, 4, 4] y", 21),
+        ("Cast <to = 10, saturate = 1> (x)", "float16[1, 2, 4, 4] y", 19),
+        ("Gelu (x)", "float[1, 2, 4, 4] y", 20),
+    ],
+)
+def test_lowest_opset_from_18_on(node: str, output: str, expected: int) -> None:
+    graph = f"g (float[1, 2, 4, 4] x, int64[8] p) => ({output}) {{ y = {node} }}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {graph}')
+    onnx.checker.check_model(model, full_check=True)
+    assert lowest_opset(ir.from_proto(model).graph, 18, 21) == expected
+    model.opset_import[0].version = expected
+    onnx.checker.check_model(model, full_check=True)

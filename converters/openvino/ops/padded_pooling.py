@@ -52,7 +52,11 @@ class _Pool:
     auto_pad: str | None = None
 
     def attributes(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """Returns them; opsets before 19 have no dilations of AveragePool."""
+        attributes = dataclasses.asdict(self)
+        if set(self.dilations) == {1}:
+            del attributes["dilations"]
+        return attributes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from openvino import opset1, opset8, opset14, opset16
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, check_row, numbers, run_onnx, run_openvino
+from tests.openvino.live import Row, check, check_row, model_of, numbers, run_onnx, run_openvino
 
 
 def max_pool(
@@ -247,3 +247,13 @@ def test_padding_that_the_plugin_forgets_is_there_and_told(auto_pad: str) -> Non
     expected = run_openvino(static, [[data]])[0]
     for actual, wanted in zip(run_onnx(dynamic, [[data]])[0], expected, strict=True):
         np.testing.assert_array_equal(actual, wanted)
+
+
+def test_means_are_of_an_opset_that_onnx_runtime_is_fast_in() -> None:
+    feed = [numbers(1, 3, 4, 6, 6)]
+    plain = check(model_of(lambda x: opset1.avg_pool(x, [2] * 3, [0] * 3, [0] * 3, [2] * 3, True), [feed]), feed)
+    dilated = check(
+        model_of(lambda x: opset16.avg_pool(x, [1] * 3, [0] * 3, [0] * 3, [2] * 3, True, dilations=[2] * 3), [feed]),
+        feed,
+    )
+    assert [converted.model.graph.opset_imports[""] for converted in (plain, dilated)] == [18, 19]
