@@ -77,19 +77,30 @@ class Plan:
         """Emits the Pad."""
         return _padded(b, x, *self.pads, fill)
 
-    def marked(self, b: Builder, inside: ir.Value) -> ir.Value:
-        """Emits a Pad of ones that are inside, by zeros, and behind a window's extent by ones.
+    def marked(self, b: Builder, data: ir.Value, like: ir.Value) -> ir.Value:
+        """Emits what OpenVINO's CPU plugin counts of padded data: ones inside, zeros outside, and ones far behind.
 
-        OpenVINO's CPU plugin divides by how many elements of a window are inside. Where a window begins right behind
-        the data that is zero, and zero divided by it NaN; where it begins further behind it is negative.
+        It divides by how many elements of a window are inside, multiplied over the axes. Where a window begins right
+        behind the data that is zero, and zero divided by it NaN; where it begins further behind it is negative.
         """
         front, back = self.pads
-        pairs = zip(self.pool.kernel_shape, self.pool.dilations, strict=True)
-        extents = [(kernel - 1) * dilation + 1 for kernel, dilation in pairs]
-        behind = [_positive(b, calculate(b, "Sub", size, most)) for size, most in zip(back, extents, strict=True)]
-        near = [calculate(b, "Sub", size, rest) for size, rest in zip(back, behind, strict=True)]
-        marked = _padded(b, inside, front, near, scalar(b, 0, inside))
-        return _padded(b, marked, [0] * len(front), behind, scalar(b, 1, inside))
+        rank = len(front) + 2
+        product: ir.Value | None = None
+        for place, (before, behind) in enumerate(zip(front, back, strict=True)):
+            extent = (self.pool.kernel_shape[place] - 1) * self.pool.dilations[place] + 1
+            far = _positive(b, calculate(b, "Sub", behind, extent))
+            near = calculate(b, "Sub", behind, far)
+            counts: list[Size] = [before, size_of(b, data, place + 2), near, far]
+            runs = [
+                b.op("Expand", scalar(b, value, like), joined(b, [count]))
+                for value, count in zip((0, 1, 0, 1), counts, strict=True)
+            ]
+            column = b.typed(b.op("Concat", *runs, axis=0), like.dtype, [None])
+            others = [axis for axis in range(rank) if axis != place + 2]
+            spread = b.typed(b.op("Unsqueeze", column, b.constant(others)), like.dtype, None)
+            product = spread if product is None else b.op("Mul", product, spread)
+        assert product is not None
+        return b.typed(product, like.dtype, None)
 
 
 def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:

@@ -139,10 +139,7 @@ def avg_pool(
         values = plan.padded(b, x, scalar(b, 0, x))
         if counted:
             return mean(values)
-        sizes = b.op("Concat", b.constant([1, 1]), b.op("Shape", data, start=2), axis=0)
-        ones = b.typed(b.op("Expand", scalar(b, 1, x), sizes), x.dtype, None)
-        inside = plan.marked(b, ones)
-        return b.op("Div", total(values), b.op("Round", total(inside)))
+        return b.op("Div", total(values), b.op("Round", total(plan.marked(b, data, x))))
 
     return rounded(b, formula, data, kernels=("AveragePool", "Div", "Mul", "Pad", "Round"))
 

@@ -55,6 +55,23 @@ ROWS += [
     Row(f"max_pool {dtype}", max_pool(3, 2, 1, 1, "floor"), [[numbers(1, 2, n, 7, dtype=dtype)] for n in (7, 10)])
     for dtype in (np.int64, np.uint64)
 ]
+ROWS += [
+    Row(
+        f"avg_pool of windows beside the data along two axes, exclude {exclude}",
+        lambda x, e=exclude: opset14.avg_pool(x, [2, 3], [1, 1], [1, 1], [2, 2], e, "ceil", "explicit"),
+        [[numbers(2, 3, *sizes)] for sizes in ((7, 4), (7, 7))],
+        8,
+    )
+    for exclude in (True, False)
+]
+ROWS += [
+    Row(
+        "avg_pool of windows beside the data along two of three axes",
+        lambda x: opset14.avg_pool(x, [2, 3, 3], [1, 0, 0], [0, 0, 1], [2, 1, 2], True, "ceil", "explicit"),
+        [[numbers(2, 3, *sizes)] for sizes in ((4, 8, 7), (5, 9, 8))],
+        8,
+    )
+]
 UP = ((2, 2, 0, 0), (3, 2, 0, 0), (3, 2, 1, 0), (3, 2, 0, 1), (4, 2, 1, 1), (5, 3, 2, 2))
 ROWS += [
     Row(f"max_pool kernel {k} stride {s} pads {p} {q} {r}", max_pool(k, s, p, q, r), feeds(7, 10))
