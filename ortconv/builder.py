@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ortconv.errors import ConversionError, NodeRef
 from ortconv.folding import fold
-from ortconv.four_bits import require_kernels
+from ortconv.four_bits import FOUR_BITS, require_kernels
 from ortconv.simplification import simplified
 from ortconv.sizes import Sizes, of_constant, of_shape, propagate
 from ortconv.source import SourceGraph, SourceNode, SourceValue
@@ -227,8 +227,11 @@ class Builder:
         return results[0] if outputs is None else tuple(results)
 
     def copy(self, value: ir.Value) -> ir.Value:
-        """Emits an ``Identity``, where a value is needed under a second name."""
-        (copied,) = self._emit("Identity", [value], {}, 1, "")
+        """Emits an ``Identity``, where a value is needed under a second name; of 4 bits a ``Cast`` to its own type."""
+        if value.dtype is not None and value.dtype in FOUR_BITS:
+            (copied,) = self._emit("Cast", [value], {"to": int(value.dtype)}, 1, "")
+        else:
+            (copied,) = self._emit("Identity", [value], {}, 1, "")
         return self.typed(copied, value.dtype, value.shape)
 
     def _emit(

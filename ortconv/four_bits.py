@@ -8,9 +8,9 @@ import onnx_ir as ir
 
 from ortconv.errors import UnsupportedTypeError
 
-__all__ = ["require_kernels"]
+__all__ = ["FOUR_BITS", "require_kernels"]
 
-_FOUR_BITS = (ir.DataType.INT4, ir.DataType.UINT4)
+FOUR_BITS = (ir.DataType.INT4, ir.DataType.UINT4)
 _ON_4_BITS = frozenset({"Cast", "DequantizeLinear", "Shape", "Transpose"})
 _NO_KERNEL = "ONNX Runtime only casts, dequantizes and transposes 4 bits that are computed at run time."
 
@@ -22,6 +22,6 @@ def require_kernels(op_type: str, inputs: Sequence[ir.Value | None]) -> None:
         UnsupportedTypeError: It does not.
     """
     for value in inputs:
-        if value is not None and value.dtype in _FOUR_BITS and value.const_value is None and op_type not in _ON_4_BITS:
+        if value is not None and value.dtype in FOUR_BITS and value.const_value is None and op_type not in _ON_4_BITS:
             found = "i4" if value.dtype == ir.DataType.INT4 else "u4"
             raise UnsupportedTypeError("the input", found, ["types of 8 bits and more"], hint=_NO_KERNEL)

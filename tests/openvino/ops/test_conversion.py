@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1
+from openvino import opset1, opset16
 
 from ortconv.api import conversion
 from ortconv.errors import UnsupportedTypeError
@@ -68,6 +68,15 @@ ROWS += [
         0,
     )
     for element in ("i4", "u4")
+]
+ROWS += [
+    Row(f"{np.dtype(kind)} {how}", build, [[np.arange(8).reshape(4, 2).astype(kind)]], 0)
+    for kind in (ml_dtypes.int4, ml_dtypes.uint4)
+    for how, build in {
+        "returned as it is": lambda x: x,
+        "returned as it is and as f32": lambda x: [x, opset1.convert(x, "f32")],
+        "through an Identity": opset16.identity,
+    }.items()
 ]
 FRACTIONS = np.array([-3e9, -200, -3.7, -1, -0.5, 0.5, 3.7, 127.9, 128, 255.5, 256, 300, 7e4, 3e9])
 ROWS += [
