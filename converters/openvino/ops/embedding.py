@@ -102,11 +102,11 @@ def segment_max(
     own = dtype_of(data)
     inner = _F32 if own.bitwidth == 16 and own in FLOATS else own
     places = b.op("Unsqueeze", b.cast(segment_ids, _I64), b.constant([-1]))
-    if num_segments is None:
-        last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
-        count = b.op("Add", last, b.constant([1]))
-    else:
-        count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
+    last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
+    count = b.op("Add", last, b.constant([1]))
+    wanted = None if num_segments is None else b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
+    if wanted is not None:  # segments behind those that are wanted are left out below
+        count = b.op("Max", count, wanted)
     x = b.cast(data, inner)
     shape = b.op("Concat", count, b.op("Shape", data, start=1), axis=0)
     start = b.op("Expand", b.constant(np.asarray(own.min).astype(inner.numpy())), shape)
@@ -115,6 +115,8 @@ def segment_max(
         counts = _counts(b, places, count)
         empty = b.op("Equal", _behind(b, counts, rank_of(data, "data") - 1), b.constant(0))
         result = b.op("Where", empty, scalar(b, 0, x), result)
+    if wanted is not None:
+        result = b.op("Slice", result, b.constant([0]), wanted, b.constant([0]))
     return b.cast(b.typed(result, inner, None), own)
 
 

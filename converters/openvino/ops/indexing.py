@@ -12,7 +12,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import view_along
-from ortconv.converters.openvino.ops.types import SIGNED, compute, scalar
+from ortconv.converters.openvino.ops.types import SIGNED, compute, is_static, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
@@ -241,12 +241,21 @@ def strided_slice(
     if steps.created and steps.shrunk:
         b.warn("the page is followed; OpenVINO's CPU plugin may give other numbers where axes come and go")
     running = known_ints(b, begin) is None or known_ints(b, end) is None
+    if (running or known is None) and is_static(data) and _leaves_nothing_open(b):
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin reads other memory where bounds of the run leave no size open"
+        )
     if running and any(new[ellipsis.index(True) :] if any(ellipsis) else ()):
         b.warn("a new axis behind the ellipsis is where the page has it; OpenVINO's CPU plugin misplaces it")
         # So are the sizes that OpenVINO declares: names keep them away.
         rank = rank_of(data, "data") - len(steps.shrunk) + len(steps.created)
         value = b.typed(value, data.dtype, [b.unique("strided_slice") for _ in range(rank)])
     return value
+
+
+def _leaves_nothing_open(b: Builder) -> bool:
+    declared = b.node.outputs[0].shape
+    return declared is not None and all(isinstance(size, int) for size in declared)
 
 
 def _flags(mask: Ints, count: int) -> list[bool]:

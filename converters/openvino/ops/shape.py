@@ -18,6 +18,10 @@ from ortconv.errors import ConversionError, ShapeError
 @REGISTRY.lowering("Reshape")
 def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: bool) -> ir.Value:
     """Reshape; without special_zero a zero is a size (allowzero)."""
+    declared = b.node.outputs[0].shape or ()
+    whole = [size for size in declared if isinstance(size, int)]
+    if 0 in whole and len(whole) == len(declared):  # beside a zero, Reshape finds no size that is open
+        return in_bytes(b, lambda x: b.op("Reshape", x, b.constant(whole), allowzero=1), data)
     sizes = b.sizes(shape) or ()
     if sizes.count(None) == 1 and all(size is None or size > 0 for size in sizes):
         # Reshape finds the one size that is open itself.

@@ -88,7 +88,7 @@ ROWS += [
     )
     for dtype in ("float32", "int32")
     for fill in ("ZERO", "LOWEST")
-    for count in (None, 7)
+    for count in (None, 7, 2)
 ]
 
 

@@ -11,7 +11,17 @@ from openvino import opset1, opset3, opset4, opset7, opset8, opset12, opset13, o
 
 from ortconv.api import conversion
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
-from tests.openvino.live import Refusal, Row, assert_close, assert_refused, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import (
+    Refusal,
+    Row,
+    assert_close,
+    assert_refused,
+    check,
+    check_row,
+    model_of,
+    numbers,
+    run_onnx,
+)
 
 I32, I64 = np.int32, np.int64
 TYPES = (
@@ -48,6 +58,11 @@ SHAPE = [
         "reshape with a zero and a rest",
         lambda x: opset1.reshape(x, ints(0, -1), True),
         [[numbers(2, n, 4)] for n in (3, 5)],
+    ),
+    Row(
+        "reshape of nothing with a zero and a rest",
+        lambda x: opset1.reshape(x, ints(0, -1), True),
+        [[numbers(0, 3, 4)]],
     ),
     Row("reshape with a zero that is a size", lambda x: opset1.reshape(x, ints(0, 4), False), [[numbers(2, 0, 3)]]),
     Row(
@@ -395,6 +410,19 @@ def test_strided_slices_that_openvino_computes_wrongly() -> None:
         converted = conversion(model_of(build, [feed]))
         assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
         assert any("axes come and go" in text for text in converted.warnings) == (expected.shape == (1, 6, 4))
+
+
+def test_strided_slice_by_bounds_of_the_run_that_leave_no_size_open() -> None:
+    """OpenVINO's CPU plugin returns other memory, or crashes; data of dynamic sizes it slices."""
+    feed = [numbers(5), ints(2), ints(3)]
+
+    def build(x: object, begin: object, end: object) -> object:
+        return opset1.strided_slice(x, begin, end, ints(1), [0], [0], [], [1])
+
+    converted = conversion(model_of(build, [feed]))
+    assert_close(run_onnx(converted, [feed])[0][0], feed[0][2], 0)
+    assert any("reads other memory" in text for text in converted.warnings)
+    assert not check(model_of(build, [feed], [[-1], [1], [1]]), feed, bound=0).warnings
 
 
 @pytest.mark.parametrize("size", [3, -1])
