@@ -25,6 +25,9 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/scatter.cc
   kernels/conv_transpose/tiles.cc
   kernels/conv_transpose/tapwise.cc
+  kernels/conv_transpose/tapwise_choice.cc
+  kernels/conv_transpose/tapwise_layout.cc
+  kernels/conv_transpose/tapwise_weights.cc
   kernels/conv_transpose/columns.cc
   kernels/conv_transpose/depthwise.cc
   kernels/conv_transpose/depthwise_layout.cc
@@ -64,5 +67,6 @@ set(ORTCONV_KERNEL_SOURCES_AVX512
 set(ORTCONV_KERNEL_SOURCES_AMX
   kernels/parts/parts_gemm_amx.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512_BF16
+  kernels/gemm/gemm_avx512_bf16.cc
   kernels/parts/parts_gemm_avx512_bf16.cc
   kernels/subpixel/kernel_avx512_bf16.cc)

@@ -55,7 +55,7 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
 }
 
 const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
-  const bool taps = may_pack_taps_ && kernels::prefers_taps(problem, dtype_);
+  const bool taps = may_pack_taps_ && kernels::prefers_taps(problem, dtype_, arch_);
   const kernels::Packing packing = taps ? kernels::Packing::kTaps : kernels::Packing::kPhases;
   Direct& direct = direct_[static_cast<int>(packing)];
   if (packs_later()) {

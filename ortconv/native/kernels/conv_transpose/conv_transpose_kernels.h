@@ -29,7 +29,7 @@ enum class Packing { kPhases, kTaps };
 // Whether constant weights of a problem that make_plan() takes are ever better packed tap by tap, and whether they are
 // for a run. Neither src nor dst is empty.
 bool may_pack_taps(Op op, const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);
-bool prefers_taps(const ConvProblem& full, DataType dtype);
+bool prefers_taps(const ConvProblem& full, DataType dtype, const ArchFlags& arch);
 
 // Plans one node of a floating-point type. static_part needs g, ic, oc, ker, stride, dilation and the weight strides;
 // sizes, pads and the other strides may still be zero. wei_const is null when the weights change from run to run, and

@@ -243,7 +243,10 @@ void run_slices(Run& run, const Parallel& parallel) {
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   threads = std::max(threads, 1);
-  if (plan.packing == Packing::kTaps) return tapwise_scratch_bytes(plan, full, threads);
+  if (plan.packing == Packing::kTaps) {
+    const size_t bytes = tapwise_scratch_bytes(plan, full, threads);
+    return plan.in_floats == nullptr ? bytes : std::max(bytes, scratch_bytes(*plan.in_floats, full, threads));
+  }
   if (prefers_depthwise(plan, full)) return depthwise_scratch_bytes(plan, full, threads);
   if (plan.parts != nullptr) {
     return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
@@ -255,7 +258,9 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
   if (plan.packing == Packing::kTaps) {
-    run_tapwise(plan, full, src, bias, dst, scratch, parallel);
+    if (!run_tapwise(plan, full, src, bias, dst, scratch, parallel)) {
+      kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+    }
     return;
   }
   if (prefers_depthwise(plan, full)) {

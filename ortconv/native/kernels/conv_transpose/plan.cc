@@ -198,6 +198,11 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
   } else {
     plan->gemm = &get_gemm_kernel(arch);
   }
+  const auto* pairs = packing == Packing::kTaps ? tapwise_pairs_kernel(dtype, arch) : nullptr;
+  if (pairs != nullptr && parts_suit(dtype, wei_const, plan->g * plan->oc * plan->ic * taps)) {
+    plan->gemm = pairs;
+    plan->in_floats = make_plan(op, p, dtype, nullptr, arch);
+  }
   plan->mr = std::visit([](const auto* kernel) { return kernel->mr; }, plan->gemm);
   plan->interleave = &get_interleave_kernel(arch);
   plan->transpose = &get_transpose_kernel(arch);

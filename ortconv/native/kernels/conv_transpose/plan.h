@@ -90,7 +90,7 @@ struct Plan {
   Op op;
   Packing packing;
   DataType dtype;                    // of src, weights, bias and dst
-  size_t element_bytes, cell_bytes;  // of them; of an element of the GEMM's operands and sums
+  size_t element_bytes, cell_bytes;  // of them; of an operand of the GEMM or a sum
   int ndims;
   int64_t g, ic, oc;  // channels per group
   AxisPlan axis[kMaxSpatial];
@@ -108,11 +108,13 @@ struct Plan {
 
   int64_t mr;           // most rows of one call of the kernel that is used
   int64_t row_granule;  // its calls have a multiple of this many rows, but for the last
-  std::variant<const GemmKernel*, const BasicGemmKernel<double>*> gemm;
+  std::variant<const GemmKernel*, const BasicGemmKernel<double>*, const BasicGemmKernel<BfloatPair>*> gemm;
   template <class T>
   const BasicGemmKernel<T>& gemm_kernel() const {
     return **std::get_if<const BasicGemmKernel<T>*>(&gemm);
   }
+  // Whether operands are pairs of channels: of weights packed tap by tap only.
+  bool in_pairs() const { return std::holds_alternative<const BasicGemmKernel<BfloatPair>*>(gemm); }
   const PartsKernel* parts;  // null: `gemm` is used
   int64_t num_parts;
   const InterleaveKernel* interleave;
@@ -124,7 +126,7 @@ struct Plan {
   int64_t wei_0, wei_1, wei_x[kMaxSpatial];
   bool may_use_columns = true, may_use_depthwise = true;  // tests pin them
   Buffer packed;                                          // in parts or not; empty when the weights are not constant
-  PlanPtr in_floats;  // of a plan with parts: what it does with a src that they do not suit
+  PlanPtr in_floats;  // of a plan with parts or pairs: what it does with a src that they do not suit
 
   int64_t packed_size() const { return g * oc * ic * num_taps; }
   // Packed weights of one block of dst channels and one GEMM group, laid out [chunk][panel][tap][src channel][row].

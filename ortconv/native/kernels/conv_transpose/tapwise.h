@@ -7,6 +7,8 @@
 //     [class][image][position][dst channel],
 // are then transposed, a tile at a time, and written as those of the phases are. The weights are packed for it,
 //     [group][block of dst channels][chunk of src channels][tap][src channel][dst channel].
+//
+// The operands of bf16 numbers are pairs of src channels where the CPU has dot products of them.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +17,13 @@
 
 namespace ortconv::kernels {
 
+// For plans of these, if they may multiply in pairs; null: in no case.
+const BasicGemmKernel<BfloatPair>* tapwise_pairs_kernel(DataType dtype, const ArchFlags& arch);
+
 // Src channels of a chunk.
 int64_t tapwise_chunk(const Plan& plan);
 
-// Numbers of a plan's packed weights.
+// Operands of a plan's packed weights.
 int64_t tapwise_packed_size(const Plan& plan);
 
 // Packs the weights of one group.
@@ -26,8 +31,8 @@ void pack_tapwise(const Plan& plan, const void* wei, int64_t group, void* packed
 
 size_t tapwise_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
 
-// As run(), with weights packed for it.
-void run_tapwise(const Plan& plan, const ConvProblem& problem, const void* src, const void* bias, void* dst,
+// As run(), with weights packed for it; but returns whether its operands stand for src well enough.
+bool run_tapwise(const Plan& plan, const ConvProblem& problem, const void* src, const void* bias, void* dst,
                  void* scratch, const Parallel& parallel);
 
 }  // namespace ortconv::kernels

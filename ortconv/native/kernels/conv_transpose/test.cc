@@ -25,7 +25,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0, by_tap = 0;
+int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0, by_tap = 0, in_pairs = 0;
 
 struct Shape {
   Op op = Op::kConvTranspose;
@@ -228,6 +228,7 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     by_channel += prefers_depthwise(*plan, p);
     in_columns += !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
     in_parts += plan->parts != nullptr;
+    in_pairs += plan->in_pairs();
     T guard, nan;
     std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
     round_to(&guard, -12345.0f);
@@ -399,48 +400,53 @@ void refuses_what_it_cannot_do() {
   }
 }
 
-// A src that holds infinities, NaN, or nothing but the huge or the tiny gives what floats give.
-void keeps_what_parts_cannot_hold(const ArchFlags& arch) {
-  const Shape s{Op::kConvTranspose, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 90, 32};
-  Example<float> example(s);
+// A src that holds infinities, NaN, or nothing but the huge or the tiny gives what floats give, and so do weights of
+// the latter. Plans for `floats` have neither parts nor pairs, those for `arch` are to have either.
+template <class T>
+void keeps_what_parts_cannot_hold(DataType dtype, Packing packing, const ArchFlags& arch, const ArchFlags& floats) {
+  const Shape s{Op::kConvTranspose, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, 91, 32};
+  const Example<T> example(s);
   const ConvProblem& p = example.p;
-  ArchFlags floats = arch;
-  floats.amx_bf16 = false;
-  const PlanPtr plan = make_plan(s.op, p, DataType::kFloat, example.wei.data(), arch);
-  const PlanPtr reference = make_plan(s.op, p, DataType::kFloat, example.wei.data(), floats);
-  if (plan->parts == nullptr) {
+  const auto expect = [&](bool ok, const char* what, double value) {
+    ++checked;
+    if (ok) return;
     ++failures;
-    std::printf("FAIL: not computed in parts\n");
-    return;
-  }
-  const auto result = [&](const Plan& which, const std::vector<float>& src) {
-    std::vector<float> dst(example.want.size());
-    Aligned scratch(scratch_bytes(which, p, 1));
-    kernels::run(which, p, src.data(), example.wei.data(), nullptr, dst.data(), scratch.data, {nullptr, serial, 1});
+    std::printf("FAIL: %s %g [type %d, packing %d]\n", what, value, static_cast<int>(dtype), static_cast<int>(packing));
+  };
+  using Values = std::vector<T>;
+  const auto result = [&](const Plan& plan, const Values& src, const Values& wei) {
+    Values dst(example.want.size());
+    Aligned scratch(scratch_bytes(plan, p, 1));
+    kernels::run(plan, p, src.data(), wei.data(), nullptr, dst.data(), scratch.data, {nullptr, serial, 1});
     return dst;
   };
+  const auto expect_same = [&](const Values& src, const Values& wei, Packing reference, const char* what,
+                               double value) {
+    const PlanPtr plan = make_plan(s.op, p, dtype, wei.data(), arch, packing);
+    const PlanPtr in_floats = make_plan(s.op, p, dtype, wei.data(), floats, reference);
+    const Values got = result(*plan, src, wei), want = result(*in_floats, src, wei);
+    expect(std::memcmp(got.data(), want.data(), got.size() * sizeof(T)) == 0, what, value);
+  };
+  const auto scaled = [](Values values, float scale) {
+    for (T& x : values) round_to(&x, widen(x) * scale);
+    return values;
+  };
+  const PlanPtr plan = make_plan(s.op, p, dtype, example.wei.data(), arch, packing);
+  expect(plan->parts != nullptr || plan->in_pairs(), "neither parts nor pairs:", 0);
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-  std::vector<std::vector<float>> sources;
-  for (const float special : {kInf, -kInf, kNan, std::numeric_limits<float>::max()}) {
-    sources.push_back(example.src);
-    sources.back()[sources.back().size() - 2] = special;
-  }
-  for (const float scale : {0x1p100f, 0x1p-60f, 0x1p-120f, 0x1p-140f}) {
-    sources.push_back(example.src);
-    for (float& x : sources.back()) x *= scale;
-  }
-  for (const std::vector<float>& src : sources) {
-    ++checked;
-    const std::vector<float> got = result(*plan, src), want = result(*reference, src);
-    if (std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) != 0) {
-      ++failures;
-      std::printf("FAIL: not what floats give where src[0] is %g\n", src[0]);
+  for (const float special : {kInf, -kInf, kNan, 0x1p127f}) {
+    for (const int64_t channel : {p.ic - 1, p.ic - 2}) {  // the first of a pair, the second of another
+      Values src = example.src;
+      round_to(&src[p.src_n + channel * p.src_c + 5], special);
+      expect_same(src, example.wei, Packing::kPhases, "not what floats give where src holds", special);
     }
   }
-  const std::vector<float> zeros = result(*plan, std::vector<float>(example.src.size()));
-  if (std::any_of(zeros.begin(), zeros.end(), [](float y) { return y != 0; })) {
-    ++failures;
-    std::printf("FAIL: zeros give another value than zero\n");
+  for (const float scale : {0x1p100f, 0x1p-60f, 0x1p-120f, 0x1p-132f}) {
+    expect_same(scaled(example.src, scale), example.wei, Packing::kPhases, "not what floats give where src is", scale);
+    expect_same(example.src, scaled(example.wei, scale), packing, "not what floats give where weights are", scale);
+  }
+  for (const T y : result(*plan, Values(example.src.size()), example.wei)) {
+    if (widen(y) != 0) expect(false, "zeros give", widen(y));
   }
 }
 
@@ -474,8 +480,19 @@ int main(int argc, char** argv) {
       });
     }
   }
+  ArchFlags floats = host, dots = host;
+  floats.amx_bf16 = floats.avx512_bf16 = dots.amx_bf16 = dots.slow_bf16_dots = false;
+  if (host.avx512_bf16) {
+    for (const Packing packing : {Packing::kPhases, Packing::kTaps}) {
+      keeps_what_parts_cannot_hold<Bfloat16>(DataType::kBfloat16, packing, dots, floats);
+    }
+    if (in_pairs == 0) {
+      ++failures;
+      std::printf("FAIL: no shape was computed in pairs\n");
+    }
+  }
   if (host.amx_bf16) {
-    keeps_what_parts_cannot_hold(host);
+    keeps_what_parts_cannot_hold<float>(DataType::kFloat, Packing::kPhases, host, floats);
     if (in_parts == 0) {
       ++failures;
       std::printf("FAIL: no shape was computed in parts\n");
@@ -489,7 +506,8 @@ int main(int argc, char** argv) {
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
   if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
-  std::printf("%d runs, %d of them in columns, %d in parts, %d channel by channel, %d tap by tap, %d failures\n",
-              checked, in_columns, in_parts, by_channel, by_tap, failures);
+  std::printf(
+      "%d runs, %d of them in columns, %d in parts, %d channel by channel, %d tap by tap, %d in pairs, %d failures\n",
+      checked, in_columns, in_parts, by_channel, by_tap, in_pairs, failures);
   return failures == 0 ? 0 : 1;
 }

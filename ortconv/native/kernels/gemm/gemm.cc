@@ -12,6 +12,11 @@ namespace ortconv::kernels {
   static_assert(mr <= kMaxRows, "raise kMaxRows");
 #include "kernels/gemm/kernels_f64.inc"
 #undef GEMM_KERNEL
+#define GEMM_KERNEL(flag, name, mr, nr)        \
+  void name(const BasicGemmArgs<BfloatPair>&); \
+  static_assert(mr <= kMaxRows, "raise kMaxRows");
+#include "kernels/gemm/kernels_pairs.inc"
+#undef GEMM_KERNEL
 
 namespace {
 
@@ -41,5 +46,14 @@ const BasicGemmKernel<T>& best(const Entry<T>* entry, const ArchFlags& arch) {
 
 const GemmKernel& get_gemm_kernel(const ArchFlags& arch) { return best(kEntries, arch); }
 const BasicGemmKernel<double>& get_gemm_f64_kernel(const ArchFlags& arch) { return best(kEntriesF64, arch); }
+
+const BasicGemmKernel<BfloatPair>* get_gemm_pairs_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define GEMM_KERNEL(flag, name, mr, nr)                                          \
+  static constexpr BasicGemmKernel<BfloatPair> k_##name = {#name, mr, nr, name}; \
+  if (flag) return &k_##name;
+#include "kernels/gemm/kernels_pairs.inc"
+#undef GEMM_KERNEL
+  return nullptr;
+}
 
 }  // namespace ortconv::kernels

@@ -3,8 +3,8 @@
 // The B operand is never materialised per tap: row (tap, k) of B starts at b + tap_offset[tap] + k * ldb, so the
 // shifted copies that a convolution multiplies are views of one buffer.
 //
-// A new kernel supplies one function of type GemmFn in a file named after its ISA and one row in kernels.inc, or in
-// kernels_f64.inc.
+// A new kernel supplies one function of type BasicGemmFn in a file named after its ISA and one row in kernels.inc, in
+// kernels_f64.inc or, for pairs of bf16 numbers, in kernels_pairs.inc.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ namespace ortconv::kernels {
 // the error of a sum in pieces is smaller (see pieces.h).
 // accumulate: add the sum of the call to what c holds; otherwise c is overwritten.
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
+// T: float, double or BfloatPair.
 template <class T>
 struct BasicGemmArgs {
   int64_t rows, cols;
@@ -60,5 +61,9 @@ using GemmKernel = BasicGemmKernel<float>;
 // The best kernels for these flags; the portable ones when no others fit.
 const GemmKernel& get_gemm_kernel(const ArchFlags& arch);
 const BasicGemmKernel<double>& get_gemm_f64_kernel(const ArchFlags& arch);
+
+// Of pairs, which the products of two channels' numbers are the sum of; numbers below 2^-126 count as zero. Null where
+// they are not multiplied faster than their numbers in floats.
+const BasicGemmKernel<BfloatPair>* get_gemm_pairs_kernel(const ArchFlags& arch);
 
 }  // namespace ortconv::kernels

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
@@ -16,18 +17,42 @@ namespace {
 int failures = 0, checked = 0;
 
 template <class T>
+std::vector<T> random_operands(std::mt19937& random, int64_t count) {
+  std::uniform_real_distribution<Sum<T>> uniform(-1, 1);
+  std::vector<T> operands(count);
+  for (T& x : operands) {
+    if constexpr (std::is_same_v<T, BfloatPair>) {
+      x = {to_bfloat16(uniform(random)), to_bfloat16(uniform(random))};
+    } else {
+      x = uniform(random);
+    }
+  }
+  return operands;
+}
+
+// Adds the product of two operands to `sum`, and its magnitude.
+template <class T>
+void add_product(T a, T b, long double* sum, long double* magnitude) {
+  if constexpr (std::is_same_v<T, BfloatPair>) {
+    add_product(widen(a.first), widen(b.first), sum, magnitude);
+    add_product(widen(a.second), widen(b.second), sum, magnitude);
+  } else {
+    const long double product = static_cast<long double>(a) * b;
+    *sum += product;
+    *magnitude += std::fabs(product);
+  }
+}
+
+template <class T>
 void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t taps, int64_t k, bool accumulate) {
   const int64_t lda = rows + taps - 1, ldb = cols + 7;
   std::mt19937 random(1);
-  std::uniform_real_distribution<T> uniform(-1, 1);
   std::vector<int64_t> offsets(taps);
   for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
-  std::vector<T> a(taps * k * lda), b(k * ldb), c(rows * cols);
-  for (std::vector<T>* v : {&a, &b, &c}) {
-    for (T& x : *v) x = uniform(random);
-  }
-  const std::vector<T> before = c;
-  std::vector<T*> c_rows;
+  const std::vector<T> a = random_operands<T>(random, taps * k * lda), b = random_operands<T>(random, k * ldb);
+  std::vector<Sum<T>> c = random_operands<Sum<T>>(random, rows * cols);
+  const std::vector<Sum<T>> before = c;
+  std::vector<Sum<T>*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
   BasicGemmArgs<T> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
   args.lda = lda;
@@ -37,18 +62,15 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < cols; ++n) {
       const int64_t at = (rows - 1 - r) * cols + n;
-      long double want = accumulate ? before[at] : T(), magnitude = std::fabs(want);
+      long double want = accumulate ? before[at] : Sum<T>(), magnitude = std::fabs(want);
       for (int64_t tap = 0; tap < taps; ++tap) {
         for (int64_t i = 0; i < k; ++i) {
-          const long double product =
-              static_cast<long double>(a[(tap * k + i) * lda + r]) * b[offsets[tap] + i * ldb + n];
-          want += product;
-          magnitude += std::fabs(product);
+          add_product(a[(tap * k + i) * lda + r], b[offsets[tap] + i * ldb + n], &want, &magnitude);
         }
       }
       // One rounding per product and sum.
-      const long double bound =
-          2 * std::numeric_limits<T>::epsilon() * static_cast<long double>(taps * k + 1) * magnitude;
+      const long double bound = 2 * std::numeric_limits<Sum<T>>::epsilon() *
+                                static_cast<long double>(taps * k * kChannels<T> + 1) * magnitude;
       if (!(std::fabs(c[at] - want) <= bound)) {
         ++failures;
         std::printf("FAIL %s rows %ld cols %ld taps %ld k %ld %s\n", kernel.name, static_cast<long>(rows),
@@ -65,13 +87,10 @@ template <class T>
 void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bool accumulate) {
   constexpr int64_t kDepth = 33, kPiece = 5;
   std::mt19937 random(2);
-  std::uniform_real_distribution<T> uniform(-1, 1);
-  std::vector<T> a(kDepth * rows), b(kDepth * cols), c(rows * cols), sums(rows * cols);
-  for (std::vector<T>* v : {&a, &b, &c}) {
-    for (T& x : *v) x = uniform(random);
-  }
-  const std::vector<T> before = c;
-  std::vector<T*> c_rows, sum_rows;
+  const std::vector<T> a = random_operands<T>(random, kDepth * rows), b = random_operands<T>(random, kDepth * cols);
+  std::vector<Sum<T>> c = random_operands<Sum<T>>(random, rows * cols), sums(rows * cols);
+  const std::vector<Sum<T>> before = c;
+  std::vector<Sum<T>*> c_rows, sum_rows;
   for (int64_t r = 0; r < rows; ++r) {
     c_rows.push_back(c.data() + r * cols);
     sum_rows.push_back(sums.data() + r * cols);
@@ -122,6 +141,13 @@ int main() {
     const BasicGemmKernel<double>& f64 = get_gemm_f64_kernel(arch);
     if (&f64 != seen_f64) check_all(f64);
     seen_f64 = &f64;
+  }
+  ArchFlags dots = host;
+  dots.slow_bf16_dots = false;
+  if (const auto* pairs = get_gemm_pairs_kernel(dots)) {
+    check_all(*pairs);
+  } else {
+    std::printf("SKIP pairs: this CPU has no dot products of them\n");
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");

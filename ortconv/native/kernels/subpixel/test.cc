@@ -275,9 +275,11 @@ void keeps_what_pairs_cannot_hold(const ArchFlags& dots, const ArchFlags& floats
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float special : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1p127f}) {
-    std::vector<Bfloat16> src = example.src;
-    src[src.size() - 2] = to_bfloat16(special);
-    expect_same(src, example.wei, "a number of src is", special);
+    for (const int64_t channel : {p.ic - 1, p.ic - 2}) {  // the first of a pair, the second of another
+      std::vector<Bfloat16> src = example.src;
+      src[p.src_n + channel * p.src_c + 5] = to_bfloat16(special);
+      expect_same(src, example.wei, "a number of src is", special);
+    }
   }
   const auto scaled = [](std::vector<Bfloat16> values, float scale) {
     for (Bfloat16& x : values) x = to_bfloat16(to_float(x) * scale);

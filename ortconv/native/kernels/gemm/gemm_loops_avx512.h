@@ -1,0 +1,138 @@
+// The microkernel in AVX-512, for every kind of operand. Only for files named after it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/unroll.h"
+#include "kernels/vector_avx512.h"
+
+namespace ortconv::kernels {
+namespace {
+
+using avx512::kLanes;
+
+// How far ahead of its use an A that no cache holds is asked for, in bytes.
+constexpr int64_t kAhead = 2048;
+
+// What is likely in no cache: nothing, an operand, or what is read next. The last of these takes any lda.
+enum class Far { kNone, kA, kB, kNext };
+
+constexpr int kMostVectors = 28;  // of accumulators
+
+// R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers. `sums` has room for the
+// former; an array of the function's own would be taken apart and copied to and fro.
+template <int R, int V, Far kFar, class T>
+void tile(const BasicGemmArgs<T>& g, int64_t n0, Sum<T>* sums) {
+  static_assert(R * V <= kMostVectors);
+  using Vector = decltype(avx512::zero<T>());
+  const T* a = g.a;
+  const int64_t* tap = g.tap_offset;
+  const T* b = g.b + *tap + n0;
+  const int64_t lda = kFar == Far::kNext ? g.lda : R, ldb = g.ldb;
+  [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
+  Vector acc[R][V];
+  int64_t tap_left = g.k;
+  for (int64_t left = g.taps * g.k;;) {
+    const bool first = left == g.taps * g.k;
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) {
+        acc[r][v] = avx512::zero<T>();
+      }
+    }
+    // One loop over taps and k: a nest would move the sums between registers at every tap.
+    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
+      decltype(avx512::load(b)) bv[V];
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) bv[v] = avx512::load(b + kLanes<T> * v);
+      ORTCONV_UNROLL
+      for (int v = 0; v < V && kFar == Far::kB; ++v) {  // the columns after these
+        _mm_prefetch(reinterpret_cast<const char*>(b + kLanes<T> * (V + v)), _MM_HINT_T0);
+      }
+      b += ldb;
+      for (size_t line = 0; kFar == Far::kA && line < R * sizeof(T); line += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead + line, _MM_HINT_T0);
+      }
+      if constexpr (kFar == Far::kNext) {
+        _mm_prefetch(next, _MM_HINT_T1);
+        next += 64;
+      }
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const auto ar = avx512::broadcast(a[r]);
+        ORTCONV_UNROLL
+        for (int v = 0; v < V; ++v) acc[r][v] = avx512::multiply_add(ar, bv[v], acc[r][v]);
+      }
+      if (--tap_left == 0 && left > 1) {
+        b = g.b + *++tap + n0;
+        tap_left = g.k;
+      }
+    }
+    if (!first) {
+      ORTCONV_UNROLL
+      for (int r = 0; r < R; ++r) {
+        ORTCONV_UNROLL
+        for (int v = 0; v < V; ++v) acc[r][v] = avx512::add(acc[r][v], avx512::load(sums + (r * V + v) * kLanes<T>));
+      }
+    }
+    if (left == 0) break;
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) avx512::store(sums + (r * V + v) * kLanes<T>, acc[r][v]);
+    }
+  }
+  if (g.accumulate) {
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) acc[r][v] = avx512::add(acc[r][v], avx512::load(g.c[r] + n0 + kLanes<T> * v));
+    }
+  }
+  ORTCONV_UNROLL
+  for (int r = 0; r < R; ++r) {
+    ORTCONV_UNROLL
+    for (int v = 0; v < V; ++v) avx512::store(g.c[r] + n0 + kLanes<T> * v, acc[r][v]);
+  }
+}
+
+// Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
+template <int R, Far kFar, class T>
+void rows(const BasicGemmArgs<T>& g, Sum<T>* sums) {
+  constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
+  constexpr void (*kTail[])(const BasicGemmArgs<T>&, int64_t, Sum<T>*) = {tile<R, 1, kFar, T>, tile<R, 2, kFar, T>,
+                                                                          tile<R, std::min(3, kVectors), kFar, T>};
+  int64_t n = 0;
+  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n, sums);
+  if (n < g.cols) kTail[(g.cols - n) / kLanes<T> - 1](g, n, sums);
+}
+
+template <Far kFar, class T>
+void any_rows(const BasicGemmArgs<T>& g) {
+  constexpr void (*kRows[])(const BasicGemmArgs<T>&, Sum<T>*) = {
+      rows<1, kFar, T>,  rows<2, kFar, T>,  rows<3, kFar, T>,  rows<4, kFar, T>, rows<5, kFar, T>,
+      rows<6, kFar, T>,  rows<7, kFar, T>,  rows<8, kFar, T>,  rows<9, kFar, T>, rows<10, kFar, T>,
+      rows<11, kFar, T>, rows<12, kFar, T>, rows<13, kFar, T>, rows<14, kFar, T>};
+  alignas(64) Sum<T> sums[kMostVectors * kLanes<T>];
+  kRows[g.rows - 1](g, sums);
+}
+
+template <class T>
+void gemm(const BasicGemmArgs<T>& g) {
+  if (g.next != nullptr || g.lda != g.rows) {
+    any_rows<Far::kNext>(g);
+  } else if (g.far_b) {
+    any_rows<Far::kB>(g);
+  } else if (g.far_a) {
+    any_rows<Far::kA>(g);
+  } else {
+    any_rows<Far::kNone>(g);
+  }
+}
+
+}  // namespace
+}  // namespace ortconv::kernels
