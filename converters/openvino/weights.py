@@ -14,7 +14,10 @@ from ortconv.converters.openvino.precision import BITS, DTYPES
 from ortconv.errors import ModelFormatError
 from ortconv.folding import FILE
 
-__all__ = ["Weights"]
+__all__ = ["USES", "Weights"]
+
+USES = "ortconv.openvino.uses"
+"""Key in the metadata of constants: facts about their uses, in one dict for all constants that lie at one place."""
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -31,6 +34,7 @@ class Weights:
         self._path = path
         self._in_memory = in_memory
         self._bytes: _Bytes | None = None
+        self._uses: dict[int, dict[str, object]] = {}
 
     def tensor(self, precision: str, shape: Sequence[int], offset: int, size: int) -> ir.TensorProtocol:
         """Returns a constant.
@@ -58,6 +62,7 @@ class Weights:
         )
         if size and not self._in_memory:
             tensor.meta[FILE] = self._path, offset
+            tensor.meta[USES] = self._uses.setdefault(offset, {})
         return tensor
 
     def _slice(self, offset: int, size: int) -> _Bytes:

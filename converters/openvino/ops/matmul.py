@@ -10,6 +10,7 @@ from ortconv.converters.openvino.ops.compression import multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights import USES
 from ortconv.errors import ShapeError
 
 _GROUPED = 3
@@ -42,15 +43,15 @@ def matmul(
 
 def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> None:
     """Warns of a square constant that another MatMul has the other way: OpenVINO's CPU plugin keeps one for both."""
-    sizes = None if weights.shape is None else list(weights.shape)
-    if sizes is None or len(sizes) < 2 or sizes[-1] != sizes[-2] or any(size != 1 for size in sizes[:-2]):
+    sizes = () if weights.shape is None else tuple(weights.shape)
+    if len(sizes) < 2 or sizes[-1] != sizes[-2] or any(size != 1 for size in sizes[:-2]):
         return
     node = weights.producer()
-    if weights.const_value is None and (
-        node is None or any(each is None or each.const_value is None for each in node.inputs)
-    ):
+    origin = weights if node is None else node.inputs[0]
+    if origin is None or origin.const_value is None:
         return
-    if weights.meta.setdefault(_TRANSPOSED, transposed) != transposed:
+    uses = origin.const_value.meta.get(USES, origin.meta)
+    if uses.setdefault(_TRANSPOSED, transposed) != transposed:
         b.warn(
             "the page is followed: where MatMuls share a square constant that only some of them transpose, "
             "OpenVINO's CPU plugin computes others wrongly"

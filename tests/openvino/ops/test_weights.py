@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -314,3 +315,17 @@ def test_a_square_that_two_products_share_is_warned_about(element: str, first: b
     for way, result in zip((first, not first), run_onnx(converted, [feed])[0], strict=True):
         np.testing.assert_array_equal(result, feed[0] @ (matrix.T if way else matrix))
     assert not conversion(model_of(lambda x: build(x, (first, first)), [feed])).warnings
+
+
+def test_equal_squares_of_a_file_are_one(tmp_path: pathlib.Path) -> None:
+    """OpenVINO stores equal constants once, and its CPU plugin then takes them for one."""
+    square = (np.arange(36).reshape(6, 6) % 7 - 3).astype(np.float32)
+    data = opset1.parameter([3, 6], dtype=openvino.Type.f32)
+    products = [opset1.matmul(data, opset1.constant(square.copy()), False, way) for way in (False, True)]
+    path = tmp_path / "squares.xml"
+    openvino.save_model(openvino.Model([each.output(0) for each in products], [data]), path, compress_to_fp16=False)
+    converted = conversion(path)
+    assert any("square constant" in text for text in converted.warnings)
+    feed = [numbers(3, 6).round()]
+    for matrix, result in zip((square, square.T), run_onnx(converted, [feed])[0], strict=True):
+        np.testing.assert_array_equal(result, feed[0] @ matrix)
