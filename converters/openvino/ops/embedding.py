@@ -51,6 +51,7 @@ def embedding_bag_offsets_sum(
     /,
 ) -> ir.Value:
     """ScatterND of a Gather, adding."""
+    _warn_of_empty_bags(b, default_index, per_sample_weights)
     segments, count = _segments(b, indices, offsets)
     return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, "sum")
 
@@ -68,6 +69,7 @@ def embedding_bag_offsets(
     reduction: Reduction = "sum",
 ) -> ir.Value:
     """ScatterND of a Gather, adding; divided by the counts for mean."""
+    _warn_of_empty_bags(b, default_index, per_sample_weights)
     segments, count = _segments(b, indices, offsets)
     return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, reduction)
 
@@ -118,6 +120,13 @@ def segment_max(
     if wanted is not None:
         result = b.op("Slice", result, b.constant([0]), wanted, b.constant([0]))
     return b.cast(b.typed(result, inner, None), own)
+
+
+def _warn_of_empty_bags(b: Builder, default_index: ir.Value | None, weights: ir.Value | None) -> None:
+    if default_index is not None and weights is not None:
+        b.warn(
+            "the page is followed: where the last bag is empty OpenVINO's CPU plugin reads weights from other memory"
+        )
 
 
 def _packed(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, reduction: Reduction) -> ir.Value:

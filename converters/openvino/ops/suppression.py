@@ -97,6 +97,9 @@ def _suppress(
     most, overlap, least, sigma = limits
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     count = b.constant([0]) if most is None else int64_vector(b, most)
+    known = b.array(count)
+    if known is not None and known.item() == 0 and len(b.node.outputs) > 1:
+        b.warn("the page is followed: where no box may be selected OpenVINO's CPU plugin leaves valid_outputs unset")
     lowest = b.constant(np.zeros(1, np.float32)) if least is None else single(b, least)
     softness = None if sigma is None else b.array(sigma)
     if sigma is None or (softness is not None and not softness.any()):

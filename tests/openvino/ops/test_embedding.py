@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from openvino import opset3, opset15, opset16
+from openvino import opset1, opset3, opset15, opset16
 
-from tests.openvino.live import Row, check_row, numbers
+from ortconv.api import conversion
+from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
 
@@ -95,3 +96,18 @@ ROWS += [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+def test_weights_of_a_last_bag_that_is_empty_are_warned_about() -> None:
+    """OpenVINO's CPU plugin multiplies its row by what lies behind the weights, and may crash."""
+    table, weights = numbers(6, 2), np.array([10, 20, 30], np.float32)
+    feed = [table, ints(1, 5, 0), ints(0, 0, 3), weights]
+    for build in (
+        lambda t, i, o, w: opset3.embedding_bag_offsets_sum(t, i, o, opset1.constant(np.array(4)), w),
+        lambda t, i, o, w: opset15.embedding_bag_offsets(t, i, o, opset1.constant(np.array(4)), w),
+    ):
+        converted = conversion(model_of(build, [feed]))
+        (warning,) = converted.warnings
+        assert "last bag is empty" in warning
+        rows = [table[4], weights @ table[[1, 5, 0]], table[4]]
+        assert_close(run_onnx(converted, [feed])[0][0], np.stack(rows), 4)

@@ -9,7 +9,8 @@ import openvino
 import pytest
 from openvino import opset1, opset3, opset4, opset5, opset9
 
-from tests.openvino.live import Row, check_row, numbers
+from ortconv.api import conversion
+from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx
 
 VERSIONS: dict[str, Callable[..., openvino.Node]] = {
     "1": opset1.non_max_suppression,
@@ -118,3 +119,16 @@ ROWS += [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+@pytest.mark.parametrize("version", ["5", "9"])
+@pytest.mark.parametrize("most", [None, 0, 3])
+def test_selections_of_no_box_are_warned_about(version: str, most: int | None) -> None:
+    """OpenVINO's CPU plugin does not write how many boxes it has selected then."""
+    feed = [boxes(1, 4), scores(1, 2, 4)]
+    given = () if most is None else (np.array(most),)
+    converted = conversion(model_of(lambda x, s: list(VERSIONS[version](x, s, *given).outputs()), [feed]))
+    assert any("valid_outputs unset" in text for text in converted.warnings) == (not most)
+    chosen, _, count = run_onnx(converted, [feed])[0]
+    assert count.tolist() == [len(chosen)]
+    assert bool(len(chosen)) == bool(most)
