@@ -67,6 +67,8 @@ set(ORTCONV_KERNEL_SOURCES_AVX512
 set(ORTCONV_KERNEL_SOURCES_AMX
   kernels/parts/parts_gemm_amx.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512_BF16
+  kernels/depthwise/depthwise_avx512_bf16.cc
   kernels/gemm/gemm_avx512_bf16.cc
+  kernels/interleave/interleave_avx512_bf16.cc
   kernels/parts/parts_gemm_avx512_bf16.cc
   kernels/subpixel/kernel_avx512_bf16.cc)

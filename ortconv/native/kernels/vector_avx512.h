@@ -11,6 +11,9 @@
 #include "kernels/element.h"
 
 namespace ortconv::kernels::avx512 {
+#if defined(__AVX512BF16__)
+inline namespace with_bf16 {  // not the same code as in files for plain AVX-512
+#endif
 
 // Lanes that a vector of sums of T has, and a mask of the first n of them.
 template <class T>
@@ -50,6 +53,13 @@ auto zero() {
   return broadcast(Sum<T>());
 }
 
+#if defined(__AVX512BF16__)
+// Subnormals, which instructions that round to bf16 take for zero, and whether there are none.
+inline __mmask16 subnormals(__m512 v) { return _mm512_fpclass_ps_mask(v, 0x20); }
+inline bool are_none(__mmask16 lanes) { return __builtin_expect(lanes == 0, 1); }
+inline __m256i rounded_normal(__m512 v) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)); }
+#endif
+
 // To nearest even, subnormals included, whatever the thread's flush modes; NaN stays NaN.
 inline __m256i rounded(Float16, __m512 v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 // Here the upper halves of the lanes are the result.
@@ -61,6 +71,9 @@ inline __m512i rounded_in_place(__m512 v) {
   return _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x00400000));  // NaN: quiet
 }
 inline __m256i rounded(Bfloat16, __m512 v) {
+#if defined(__AVX512BF16__)
+  if (are_none(subnormals(v))) return rounded_normal(v);
+#endif
   const __m512i upper_halves = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  //
                                                 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
   return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, rounded_in_place(v)));
@@ -71,6 +84,15 @@ template <class T>
 __m512i rounded(T, __m512 low, __m512 high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(rounded(T(), low)), rounded(T(), high), 1);
 }
+
+#if defined(__AVX512BF16__)
+inline __m512i rounded(Bfloat16, __m512 low, __m512 high) {
+  if (are_none(subnormals(low) | subnormals(high))) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+  }
+  return _mm512_inserti64x4(_mm512_castsi256_si512(rounded(Bfloat16(), low)), rounded(Bfloat16(), high), 1);
+}
+#endif
 
 // As pairs of bf16 numbers.
 inline __m512 rounded_pairs(__m512 first, __m512 second) {
@@ -134,4 +156,7 @@ void stream(T* out, const __m512* v) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(out), rounded(T(), v[0], v[1]));
 }
 
+#if defined(__AVX512BF16__)
+}  // namespace with_bf16
+#endif
 }  // namespace ortconv::kernels::avx512

@@ -9,6 +9,9 @@
 #include "ops/activation.h"
 
 namespace ortconv::kernels::avx512 {
+#if defined(__AVX512BF16__)
+inline namespace with_bf16 {  // as in vector_avx512.h
+#endif
 
 // Of v rounded to T.
 template <class T>
@@ -20,4 +23,7 @@ __m512 activated(const Activation& activation, __m512 v) {
   return _mm512_min_ps(_mm512_set1_ps(activation.maximum), _mm512_max_ps(_mm512_set1_ps(activation.minimum), sloped));
 }
 
+#if defined(__AVX512BF16__)
+}  // namespace with_bf16
+#endif
 }  // namespace ortconv::kernels::avx512

@@ -15,6 +15,7 @@ struct Floats {
   using Vector = __m256;
   static constexpr int64_t kLanes = 8;
   static constexpr int kRegisters = 16;
+  using Normal = void;
 
   static Vector zero() { return _mm256_setzero_ps(); }
   static Vector broadcast(float value) { return avx2::broadcast(value); }
@@ -51,6 +52,7 @@ struct Doubles {
   using Vector = __m256d;
   static constexpr int64_t kLanes = 4;
   static constexpr int kRegisters = 16;
+  using Normal = void;
 
   static Vector zero() { return _mm256_setzero_pd(); }
   static Vector broadcast(double value) { return avx2::broadcast(value); }

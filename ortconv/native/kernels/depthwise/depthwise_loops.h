@@ -74,20 +74,30 @@ inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64
   for (int p = 0; p < P; ++p) {
     ORTCONV_UNROLL
     for (int c = 0; c < C; ++c) {
-      T* to = args.dst[c] + (position + p) * args.dst_step + v * V::kLanes;
       ORTCONV_UNROLL
-      for (int i = 0; i < N; ++i, to += patterns * V::kLanes) {
-        const auto sum = V::add(acc[p][c][i], bias);
-        if (i + 1 == N && ends) {
-          V::store_first(last, to, sum);
-        } else if (stream) {
-          V::stream(to, sum);
-        } else {
-          V::store(to, sum);
+      for (int i = 0; i < N; ++i) acc[p][c][i] = V::add(acc[p][c][i], bias);
+    }
+  }
+  write_sums<V, T>(acc, [&](auto isa) ORTCONV_ALWAYS_INLINE {
+    using Isa = decltype(isa);
+    ORTCONV_UNROLL
+    for (int p = 0; p < P; ++p) {
+      ORTCONV_UNROLL
+      for (int c = 0; c < C; ++c) {
+        T* to = args.dst[c] + (position + p) * args.dst_step + v * V::kLanes;
+        ORTCONV_UNROLL
+        for (int i = 0; i < N; ++i, to += patterns * V::kLanes) {
+          if (i + 1 == N && ends) {
+            Isa::store_first(last, to, acc[p][c][i]);
+          } else if (stream) {
+            Isa::stream(to, acc[p][c][i]);
+          } else {
+            Isa::store(to, acc[p][c][i]);
+          }
         }
       }
     }
-  }
+  });
 }
 
 // P positions from `position` on.

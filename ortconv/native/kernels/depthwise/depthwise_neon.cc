@@ -17,6 +17,7 @@ struct Floats {
   using Vector = float32x4_t;
   static constexpr int64_t kLanes = 4;
   static constexpr int kRegisters = 32;
+  using Normal = void;
 
   static Vector zero() { return vdupq_n_f32(0); }
   static Vector broadcast(float value) { return vdupq_n_f32(value); }

@@ -122,6 +122,25 @@ void picks_nothing_else(const DepthwiseKernel& kernel) {
   }
 }
 
+// Sums that instructions of bf16 take for zero are rounded like others.
+void rounds_subnormals(const DepthwiseKernel& kernel) {
+  const int64_t lanes = kernel.lanes_f32;
+  const std::vector<float> src(2 * lanes, 0x1.03p-130f);
+  const float weight = 1;
+  const float* row = src.data();
+  const float* taps[] = {&weight};
+  const float* const* rows[] = {taps};
+  const int64_t offset = 0;
+  std::vector<Bfloat16> dst(lanes);
+  Bfloat16* to = dst.data();
+  kernel.run(
+      DepthwiseArgs<Bfloat16>{1, 0, 0, 1, &row, rows, 1, 1, lanes, &offset, nullptr, 1, &to, lanes, 0, false, false});
+  ++checked;
+  if (widen(dst[0]) == 0x1p-130f && widen(dst[lanes - 1]) == 0x1p-130f) return;
+  ++failures;
+  std::printf("FAIL %s: %a becomes %a\n", kernel.name, src[0], widen(dst[0]));
+}
+
 void check_types(const DepthwiseKernel& kernel, const Shape& s) {
   check<float>(kernel, s, kernel.lanes_f32);
   check<Float16>(kernel, s, kernel.lanes_f32);
@@ -147,6 +166,7 @@ void check_all(const DepthwiseKernel& kernel) {
     }
   }
   picks_nothing_else(kernel);
+  rounds_subnormals(kernel);
   std::printf("%s\n", kernel.name);
 }
 
@@ -154,10 +174,11 @@ void check_all(const DepthwiseKernel& kernel) {
 
 int main() {
   const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
+  ArchFlags avx2, avx512;
+  avx2.avx2_fma = avx512.avx2_fma = host.avx2_fma;
+  avx512.avx512 = host.avx512;
   const DepthwiseKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
+  for (const ArchFlags& arch : {ArchFlags{}, avx2, avx512, host}) {
     const DepthwiseKernel& kernel = get_depthwise_kernel(arch);
     if (&kernel != seen) check_all(kernel);
     seen = &kernel;

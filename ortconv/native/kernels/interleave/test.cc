@@ -72,10 +72,11 @@ void check_rounding(const InterleaveKernel& kernel) {
 
 int main() {
   const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
+  ArchFlags avx2, avx512;
+  avx2.avx2_fma = avx512.avx2_fma = host.avx2_fma;
+  avx512.avx512 = host.avx512;
   const InterleaveKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
+  for (const ArchFlags& arch : {ArchFlags{}, avx2, avx512, host}) {
     const InterleaveKernel& kernel = get_interleave_kernel(arch);
     if (&kernel == seen) continue;
     seen = &kernel;
