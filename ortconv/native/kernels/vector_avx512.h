@@ -106,6 +106,11 @@ inline __m512 widened(Bfloat16, __m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
+template <class T>
+__m512 load_widened(const T* in) {
+  return widened(T(), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)));
+}
+
 // Of the lanes only; zeros in the others.
 inline __m512 load_widened(__mmask16 lanes, const float* in) { return load(lanes, in); }
 inline __m512d load_widened(__mmask8 lanes, const double* in) { return load(lanes, in); }

@@ -86,12 +86,14 @@ bool uses_src_once(const Plan& plan) {
 
 // The src of a block, if it can be read where it is in place of a copy: no zeros are needed around it, and its rows
 // follow each other as those of the copy would. The GEMM may read some cells more than there are positions.
+// With 16 bits, there has to be a microkernel that widens what it reads.
 template <class T>
 const T* src_in_place(const Run& run, const Block& block) {
   const Plan& plan = run.plan;
   const ConvProblem& p = run.problem;
   const int last = plan.ndims - 1;
-  if (!std::is_same_v<T, Sum<T>> || block.batch_count > 1 || p.src_x[last] != 1) return nullptr;
+  if (plan.gemm_kernel<Sum<T>>().template of<T>() == nullptr || block.batch_count > 1 || p.src_x[last] != 1)
+    return nullptr;
   int64_t begin = block.batch_begin * p.src_n + block.group * plan.ic * p.src_c, reach = 0;
   int64_t src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
   for (int a = 0; a <= last; ++a) {
@@ -113,13 +115,13 @@ constexpr int64_t kFarWeights = 2 << 20;
 
 // Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions; the channels of
 // `grid`, which is read `once` and then no more, are grid_stride apart.
-template <class Cell>
-void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const Cell* grid,
+template <class Cell, class Operand>
+void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const Operand* grid,
               int64_t grid_stride, bool once, int64_t columns, Cell* tile) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
-  const BasicGemmKernel<Cell>& gemm = plan.gemm_kernel<Cell>();
+  const auto gemm = plan.gemm_kernel<Cell>().template of<Operand>();
   const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
   const bool far_weights = plan.packed_size() * static_cast<int64_t>(plan.cell_bytes) > kFarWeights;
   if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, Cell());
@@ -142,8 +144,8 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
             if (group.num_taps == 0) std::fill_n(c[row], columns, Cell());
           }
           if (group.num_taps == 0) continue;
-          gemm.run({rows, columns, group.num_taps, chunk, a, grid + c0 * grid_stride, tap_offsets + group.taps_before,
-                    grid_stride, c, plan.piece, plan.merged || c0 > 0, far_weights, once});
+          gemm({rows, columns, group.num_taps, chunk, a, grid + c0 * grid_stride, tap_offsets + group.taps_before,
+                grid_stride, c, plan.piece, plan.merged || c0 > 0, far_weights, once});
           a += rows * group.num_taps * chunk;
         }
       }
@@ -205,12 +207,11 @@ void run_items(const Run& run, char* slice, Ranges& ranges) {
             }
           }
           if (!in_parts) {
-            const Cell* cells = grid;
-            int64_t stride = geo.channel_stride;
-            if constexpr (std::is_same_v<T, Cell>) {
-              if (src != nullptr) cells = src, stride = run.problem.src_c;
+            if (src != nullptr) {
+              multiply(run, unit, block.group, b, b_end, src + cell, run.problem.src_c, true, columns, tile);
+            } else {
+              multiply(run, unit, block.group, b, b_end, grid + cell, geo.channel_stride, false, columns, tile);
             }
-            multiply(run, unit, block.group, b, b_end, cells + cell, stride, src != nullptr, columns, tile);
           }
           const int64_t oc_count = plan.block_begin(b_end) - plan.block_begin(b);
           const int64_t oc = block.group * plan.oc + plan.block_begin(b);

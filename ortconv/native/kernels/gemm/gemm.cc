@@ -5,8 +5,13 @@ namespace ortconv::kernels {
 #define GEMM_KERNEL(flag, name, mr, nr) \
   void name(const GemmArgs&);           \
   static_assert(mr <= kMaxRows, "raise kMaxRows");
+#define GEMM_KERNEL_WIDENS(flag, name, mr, nr)     \
+  GEMM_KERNEL(flag, name, mr, nr)                  \
+  void name(const BasicGemmArgs<float, Float16>&); \
+  void name(const BasicGemmArgs<float, Bfloat16>&);
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
+#undef GEMM_KERNEL_WIDENS
 #define GEMM_KERNEL(flag, name, mr, nr)    \
   void name(const BasicGemmArgs<double>&); \
   static_assert(mr <= kMaxRows, "raise kMaxRows");
@@ -28,9 +33,12 @@ struct Entry {
 
 #define GEMM_KERNEL(flag, name, mr, nr) \
   {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name}},
+#define GEMM_KERNEL_WIDENS(flag, name, mr, nr) \
+  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name, name, name}},
 const Entry<float> kEntries[] = {
 #include "kernels/gemm/kernels.inc"
 };
+#undef GEMM_KERNEL_WIDENS
 const Entry<double> kEntriesF64[] = {
 #include "kernels/gemm/kernels_f64.inc"
 };

@@ -4,10 +4,12 @@
 // shifted copies that a convolution multiplies are views of one buffer.
 //
 // A new kernel supplies one function of type BasicGemmFn in a file named after its ISA and one row in kernels.inc, in
-// kernels_f64.inc or, for pairs of bf16 numbers, in kernels_pairs.inc.
+// kernels_f64.inc or, for pairs of bf16 numbers, in kernels_pairs.inc. One for floats may also supply functions for a B
+// of 16 bits, which is widened as it is read.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/arch.h"
 #include "kernels/element.h"
@@ -23,12 +25,12 @@ namespace ortconv::kernels {
 // accumulate: add the sum of the call to what c holds; otherwise c is overwritten.
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
 // T: float, double or BfloatPair.
-template <class T>
+template <class T, class B = T>
 struct BasicGemmArgs {
   int64_t rows, cols;
   int64_t taps, k;  // both at least 1
   const T* a;
-  const T* b;
+  const B* b;
   const int64_t* tap_offset;
   int64_t ldb;
   Sum<T>* const* c;  // one pointer per row
@@ -38,10 +40,10 @@ struct BasicGemmArgs {
   // to come read, in cache lines, of which this one may ask for as many as it has products in a sum.
   bool far_a = false, far_b = false;
   const void* next = nullptr;
-  int64_t lda = rows;
+  int64_t lda = rows;  // which it is where B is of 16 bits
 };
-template <class T>
-using BasicGemmFn = void (*)(const BasicGemmArgs<T>&);
+template <class T, class B = T>
+using BasicGemmFn = void (*)(const BasicGemmArgs<T, B>&);
 
 constexpr int64_t kGemmColumns = 16;
 constexpr int64_t kMaxRows = 16;  // no kernel has a larger mr
@@ -52,6 +54,20 @@ struct BasicGemmKernel {
   int64_t mr;  // most rows of one call
   int64_t nr;  // columns of the register tile at mr rows
   BasicGemmFn<T> run;
+  BasicGemmFn<T, Float16> run_f16 = nullptr;
+  BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
+
+  // The function for such a B; null where there is none.
+  template <class B>
+  BasicGemmFn<T, B> of() const {
+    if constexpr (std::is_same_v<B, Float16>) {
+      return run_f16;
+    } else if constexpr (std::is_same_v<B, Bfloat16>) {
+      return run_bf16;
+    } else {
+      return run;
+    }
+  }
 };
 
 using GemmArgs = BasicGemmArgs<float>;

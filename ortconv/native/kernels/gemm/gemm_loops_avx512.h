@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/unroll.h"
@@ -13,6 +14,16 @@ namespace ortconv::kernels {
 namespace {
 
 using avx512::kLanes;
+
+// A vector of B.
+template <class B>
+auto load_operand(const B* b) {
+  if constexpr (std::is_same_v<B, Float16> || std::is_same_v<B, Bfloat16>) {
+    return avx512::load_widened(b);
+  } else {
+    return avx512::load(b);
+  }
+}
 
 // How far ahead of its use an A that no cache holds is asked for, in bytes.
 constexpr int64_t kAhead = 2048;
@@ -24,13 +35,13 @@ constexpr int kMostVectors = 28;  // of accumulators
 
 // R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers. `sums` has room for the
 // former; an array of the function's own would be taken apart and copied to and fro.
-template <int R, int V, Far kFar, class T>
-void tile(const BasicGemmArgs<T>& g, int64_t n0, Sum<T>* sums) {
+template <int R, int V, Far kFar, class T, class B>
+void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
   static_assert(R * V <= kMostVectors);
   using Vector = decltype(avx512::zero<T>());
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
-  const T* b = g.b + *tap + n0;
+  const B* b = g.b + *tap + n0;
   const int64_t lda = kFar == Far::kNext ? g.lda : R, ldb = g.ldb;
   [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
   Vector acc[R][V];
@@ -46,9 +57,9 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0, Sum<T>* sums) {
     }
     // One loop over taps and k: a nest would move the sums between registers at every tap.
     for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
-      decltype(avx512::load(b)) bv[V];
+      decltype(load_operand(b)) bv[V];
       ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) bv[v] = avx512::load(b + kLanes<T> * v);
+      for (int v = 0; v < V; ++v) bv[v] = load_operand(b + kLanes<T> * v);
       ORTCONV_UNROLL
       for (int v = 0; v < V && kFar == Far::kB; ++v) {  // the columns after these
         _mm_prefetch(reinterpret_cast<const char*>(b + kLanes<T> * (V + v)), _MM_HINT_T0);
@@ -101,22 +112,22 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0, Sum<T>* sums) {
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
-template <int R, Far kFar, class T>
-void rows(const BasicGemmArgs<T>& g, Sum<T>* sums) {
+template <int R, Far kFar, class T, class B>
+void rows(const BasicGemmArgs<T, B>& g, Sum<T>* sums) {
   constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
-  constexpr void (*kTail[])(const BasicGemmArgs<T>&, int64_t, Sum<T>*) = {tile<R, 1, kFar, T>, tile<R, 2, kFar, T>,
-                                                                          tile<R, std::min(3, kVectors), kFar, T>};
+  constexpr void (*kTail[])(const BasicGemmArgs<T, B>&, int64_t, Sum<T>*) = {
+      tile<R, 1, kFar, T, B>, tile<R, 2, kFar, T, B>, tile<R, std::min(3, kVectors), kFar, T, B>};
   int64_t n = 0;
   for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n, sums);
   if (n < g.cols) kTail[(g.cols - n) / kLanes<T> - 1](g, n, sums);
 }
 
-template <Far kFar, class T>
-void any_rows(const BasicGemmArgs<T>& g) {
-  constexpr void (*kRows[])(const BasicGemmArgs<T>&, Sum<T>*) = {
-      rows<1, kFar, T>,  rows<2, kFar, T>,  rows<3, kFar, T>,  rows<4, kFar, T>, rows<5, kFar, T>,
-      rows<6, kFar, T>,  rows<7, kFar, T>,  rows<8, kFar, T>,  rows<9, kFar, T>, rows<10, kFar, T>,
-      rows<11, kFar, T>, rows<12, kFar, T>, rows<13, kFar, T>, rows<14, kFar, T>};
+template <Far kFar, class T, class B>
+void any_rows(const BasicGemmArgs<T, B>& g) {
+  constexpr void (*kRows[])(const BasicGemmArgs<T, B>&, Sum<T>*) = {
+      rows<1, kFar, T, B>,  rows<2, kFar, T, B>,  rows<3, kFar, T, B>,  rows<4, kFar, T, B>, rows<5, kFar, T, B>,
+      rows<6, kFar, T, B>,  rows<7, kFar, T, B>,  rows<8, kFar, T, B>,  rows<9, kFar, T, B>, rows<10, kFar, T, B>,
+      rows<11, kFar, T, B>, rows<12, kFar, T, B>, rows<13, kFar, T, B>, rows<14, kFar, T, B>};
   alignas(64) Sum<T> sums[kMostVectors * kLanes<T>];
   kRows[g.rows - 1](g, sums);
 }

@@ -24,40 +24,43 @@ std::vector<T> random_operands(std::mt19937& random, int64_t count) {
     if constexpr (std::is_same_v<T, BfloatPair>) {
       x = {to_bfloat16(uniform(random)), to_bfloat16(uniform(random))};
     } else {
-      x = uniform(random);
+      round_to(&x, uniform(random));
     }
   }
   return operands;
 }
 
 // Adds the product of two operands to `sum`, and its magnitude.
-template <class T>
-void add_product(T a, T b, long double* sum, long double* magnitude) {
+template <class T, class B>
+void add_product(T a, B b, long double* sum, long double* magnitude) {
   if constexpr (std::is_same_v<T, BfloatPair>) {
     add_product(widen(a.first), widen(b.first), sum, magnitude);
     add_product(widen(a.second), widen(b.second), sum, magnitude);
   } else {
-    const long double product = static_cast<long double>(a) * b;
+    const long double product = static_cast<long double>(a) * widen(b);
     *sum += product;
     *magnitude += std::fabs(product);
   }
 }
 
-template <class T>
+template <class B, class T>
 void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t taps, int64_t k, bool accumulate) {
-  const int64_t lda = rows + taps - 1, ldb = cols + 7;
+  if (kernel.template of<B>() == nullptr) return;
+  constexpr bool kWidens = !std::is_same_v<B, T>;
+  const int64_t lda = kWidens ? rows : rows + taps - 1, ldb = cols + 7;
   std::mt19937 random(1);
   std::vector<int64_t> offsets(taps);
   for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
-  const std::vector<T> a = random_operands<T>(random, taps * k * lda), b = random_operands<T>(random, k * ldb);
+  const std::vector<T> a = random_operands<T>(random, taps * k * lda);
+  const std::vector<B> b = random_operands<B>(random, k * ldb);
   std::vector<Sum<T>> c = random_operands<Sum<T>>(random, rows * cols);
   const std::vector<Sum<T>> before = c;
   std::vector<Sum<T>*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
-  BasicGemmArgs<T> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
+  BasicGemmArgs<T, B> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
   args.lda = lda;
-  args.next = accumulate ? a.data() : nullptr;
-  kernel.run(args);
+  args.next = accumulate && !kWidens ? a.data() : nullptr;
+  kernel.template of<B>()(args);
   ++checked;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t n = 0; n < cols; ++n) {
@@ -117,7 +120,13 @@ void check_all(const BasicGemmKernel<T>& kernel) {
     for (int64_t cols = kGemmColumns; cols <= 8 * kGemmColumns; cols += kGemmColumns) {
       for (const int64_t taps : {1, 3}) {
         for (const int64_t k : {1, 2, 33}) {
-          for (const bool accumulate : {false, true}) check(kernel, rows, cols, taps, k, accumulate);
+          for (const bool accumulate : {false, true}) {
+            check<T>(kernel, rows, cols, taps, k, accumulate);
+            if constexpr (std::is_same_v<T, float>) {
+              check<Float16>(kernel, rows, cols, taps, k, accumulate);
+              check<Bfloat16>(kernel, rows, cols, taps, k, accumulate);
+            }
+          }
         }
       }
       for (const bool accumulate : {false, true}) check_pieces(kernel, rows, cols, accumulate);
