@@ -18,7 +18,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.folding import FILE, ORIGIN
 
-__all__ = ["dequantized", "multiplied", "retyped", "transposed"]
+__all__ = ["dequantized", "multiplied", "reshaped", "retyped", "transposed"]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -93,6 +93,22 @@ class _Compressed:
             point=point,
             axis=None if self.axis is None else self.axis + 1,
         )
+
+    def reshaped(self, b: Builder, sizes: Sequence[int]) -> _Compressed | None:
+        """Returns the same in another shape, or None where one has no axis that the scales belong to."""
+        if self.block is not None:
+            return None
+        axis = None if self.axis is None else self._place(sizes)
+        if self.axis is not None and axis is None:
+            return None
+        return dataclasses.replace(self, data=self._moved(b, sizes, None), axis=axis)
+
+    def _place(self, sizes: Sequence[int]) -> int | None:
+        """Returns which axis of another shape the axis of the scales becomes, whole and alone; None for none."""
+        assert self.axis is not None
+        size, before = self.sizes[self.axis], math.prod(self.sizes[: self.axis])
+        places = (at for at, other in enumerate(sizes) if other == size and math.prod(sizes[:at]) == before)
+        return next(places, None)
 
     def _moved(self, b: Builder, sizes: Sequence[int], perm: Sequence[int] | None) -> ir.Value:
         assert self.data.const_value is not None
@@ -176,7 +192,19 @@ def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value |
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:
     """Returns compressed weights with other axes, or None."""
     weights = _Compressed.of(value)
-    return None if weights is None else weights.transposed(b, perm).emit(b)
+    if weights is None or sorted(perm) != list(range(len(weights.sizes))):
+        return None
+    return weights.transposed(b, perm).emit(b)
+
+
+def reshaped(b: Builder, value: ir.Value, sizes: Sequence[object]) -> ir.Value | None:
+    """Returns compressed weights in another shape, where its sizes are all known and a DequantizeLinear can have it."""
+    known = [size for size in sizes if isinstance(size, int) and size > 0]
+    weights = _Compressed.of(value) if len(known) == len(sizes) else None
+    if weights is None or math.prod(known) != math.prod(weights.sizes):
+        return None
+    moved = weights.reshaped(b, known)
+    return None if moved is None else moved.emit(b)
 
 
 def multiplied(b: Builder, value: ir.Value, *, transpose: bool) -> ir.Value | None:

@@ -23,6 +23,7 @@ from ortconv.converters.convolution import (
     merge_axes,
     sizes,
 )
+from ortconv.converters.openvino.ops.compression import reshaped
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
@@ -278,7 +279,9 @@ def _grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Valu
         raise ShapeError("filter", list(filter.shape), f"has {groups} groups; at least 1 is required.")
     if data.shape is not None and len(filter.shape) != len(data.shape) + 1:
         raise ShapeError("filter", list(filter.shape), f"rank {len(data.shape) + 1} is required beside the data's.")
-    return groups, merge_axes(b, filter)
+    first = groups * filter.shape[1] if isinstance(filter.shape[1], int) else None
+    merged = reshaped(b, filter, [first, *filter.shape[2:]])
+    return groups, merge_axes(b, filter) if merged is None else merged
 
 
 def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:

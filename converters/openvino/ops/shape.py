@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
+from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.compression import reshaped, transposed
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.ops.running_axes import permuted
 from ortconv.converters.openvino.ops.types import in_bytes
@@ -22,6 +24,9 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     whole = [size for size in declared if isinstance(size, int)]
     if 0 in whole and len(whole) == len(declared):  # beside a zero, Reshape finds no size that is open
         return in_bytes(b, lambda x: b.op("Reshape", x, b.constant(whole), allowzero=1), data)
+    moved = _weights(b, data, known_ints(b, shape), special_zero)
+    if moved is not None:
+        return moved
     sizes = b.sizes(shape) or ()
     if sizes.count(None) == 1 and all(size is None or size > 0 for size in sizes):
         # Reshape finds the one size that is open itself.
@@ -31,6 +36,19 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     literal_zeros = not special_zero and (target is None or 0 in target)
     allowzero = 1 if literal_zeros else None
     return in_bytes(b, lambda x: b.op("Reshape", x, int64_vector(b, shape), allowzero=allowzero), data)
+
+
+def _weights(b: Builder, data: ir.Value, target: Ints | None, special_zero: bool) -> ir.Value | None:
+    """Returns compressed weights in another shape, or None."""
+    if target is None or data.shape is None or target.count(-1) > 1:
+        return None
+    if special_zero and any(size == 0 and axis >= len(data.shape) for axis, size in enumerate(target)):
+        return None
+    sizes = [data.shape[axis] if size == 0 and special_zero else size for axis, size in enumerate(target)]
+    if -1 in sizes and data.shape.is_static():
+        rest = math.prod(size for size in sizes if isinstance(size, int) and size != -1)
+        sizes[sizes.index(-1)] = math.prod(data.shape.numpy()) // rest if rest else 0
+    return reshaped(b, data, sizes)
 
 
 @REGISTRY.lowering("Squeeze", how="exact")
@@ -62,6 +80,9 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
         raise ShapeError("data", sizes, f"allow_axis_skip: the sizes of axes {chosen} must be known.")
     # An axis whose size is known not to be 1 stays, as the page has it since 2024.3.
     ones = [axis for axis in chosen if not isinstance(sizes[axis], int) or sizes[axis] == 1]
+    moved = reshaped(b, data, [size for axis, size in enumerate(sizes) if axis not in ones])
+    if moved is not None:
+        return moved
     return b.op("Squeeze", data, b.constant(ones)) if ones else b.op("Identity", data)
 
 
@@ -75,7 +96,10 @@ def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
     rank = len(data.shape) + len(distinct)
     if len(set(normalized(distinct, rank, "axes"))) < len(distinct):
         raise ConversionError(f"input axes = {list(known)} has two names of one axis; allowed: one name each.")
-    return b.typed(b.op("Unsqueeze", data, b.constant(distinct)), data.dtype, [None] * rank)
+    inserted = normalized(distinct, rank, "axes")
+    kept = iter(data.shape)
+    moved = reshaped(b, data, [1 if axis in inserted else next(kept) for axis in range(rank)])
+    return b.typed(b.op("Unsqueeze", data, b.constant(distinct)), data.dtype, [None] * rank) if moved is None else moved
 
 
 @REGISTRY.lowering("Transpose")
@@ -83,7 +107,9 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
     """Transpose; an empty order reverses the axes. Gather from the flat data where the order is known at run time."""
     if b.array(order) is None:
         return permuted(b, data, order)
-    return b.op("Transpose", data, perm=constant_ints(b, order, "input_order") or None)
+    perm = constant_ints(b, order, "input_order")
+    weights = transposed(b, data, perm) if perm else None
+    return b.op("Transpose", data, perm=perm or None) if weights is None else weights
 
 
 @REGISTRY.lowering("ShapeOf")

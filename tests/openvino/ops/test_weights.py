@@ -329,3 +329,31 @@ def test_equal_squares_of_a_file_are_one(tmp_path: pathlib.Path) -> None:
     feed = [numbers(3, 6).round()]
     for matrix, result in zip((square, square.T), run_onnx(converted, [feed])[0], strict=True):
         np.testing.assert_array_equal(result, feed[0] @ matrix)
+
+
+def test_weights_of_a_depthwise_convolution_are_moved_before_they_are_dequantized() -> None:
+    """As TensorFlow Lite has them: channels last, with one scale each."""
+    kernel = opset1.convert(weights(openvino.Type.i8, low=-128, high=127, shape=(1, 3, 2, 6)), "f32")
+    kernel = opset1.multiply(kernel, opset1.constant(numbers(6, low=0.01, high=0.1)))
+    kernel = opset1.reshape(kernel, np.array([3, 2, 6]), False)
+    kernel = opset1.unsqueeze(kernel, np.array([3]))
+    kernel = opset1.transpose(kernel, np.array([2, 3, 0, 1]))
+    kernel = opset1.reshape(kernel, np.array([6, 1, 1, 3, 2]), False)
+
+    def build(x: openvino.Node) -> openvino.Node:
+        return opset1.group_convolution(x, kernel, [1, 1], [1, 0], [1, 0], [1, 1])
+
+    feeds = [[numbers(n, 6, 7, 5)] for n in (2, 3)]
+    converted = check(model_of(build, feeds), *feeds, bound=32)
+    assert nodes(converted) == ["DequantizeLinear", "Conv"]
+    assert stored(converted)["i8"] == [(6, 1, 3, 2)]
+
+
+def test_scales_of_an_axis_that_a_reshape_divides() -> None:
+    """No axis of the new shape has them, so that the weights are dequantized in the old one."""
+    value = opset1.convert(weights(openvino.Type.i8, low=-128, high=127, shape=(6, 8)), "f32")
+    value = opset1.multiply(value, opset1.constant(numbers(6, 1, low=0.01, high=0.1)))
+    value = opset1.transpose(opset1.reshape(value, np.array([2, 3, 8]), False), np.array([0, 2, 1]))
+    feed = [numbers(2, 4, 8)]
+    converted = check(model_of(lambda x: opset1.matmul(x, value, False, False), [feed]), feed, bound=32)
+    assert nodes(converted) == ["DequantizeLinear", "Reshape", "Transpose", "MatMul"]
