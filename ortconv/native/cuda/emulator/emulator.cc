@@ -1,6 +1,7 @@
 #include "cuda/emulator/emulator.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -222,10 +223,13 @@ void* load(const std::string& text, const std::vector<std::string>& options) {
   const std::string stem = std::string(ORTCONV_EMULATOR_FOLDER "/program_") + std::to_string(key);
   const std::string library = stem + ".so";
   if (!std::ifstream(library).good()) {
-    std::ofstream(stem + ".cc") << "#include \"cuda/emulator/device.h\"\n" << text;
-    command += " -shared -o " + library + ".new " + stem + ".cc";
+    // Under names of this process until it is whole: tests that run at the same time may want the same program.
+    const std::string own = stem + '_' + std::to_string(getpid());
+    std::ofstream(own + ".cc") << "#include \"cuda/emulator/device.h\"\n" << text;
+    command += " -shared -o " + own + ".so " + own + ".cc";
     if (std::system(command.c_str()) != 0) fail("does not compile: ", command);
-    if (std::rename((library + ".new").c_str(), library.c_str()) != 0) fail("cannot write ", library);
+    if (std::rename((own + ".so").c_str(), library.c_str()) != 0) fail("cannot write ", library);
+    std::remove((own + ".cc").c_str());
   }
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) fail(dlerror());
