@@ -124,7 +124,8 @@ WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const A
   for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
     Ways::Way way{windows, {}};
     if (!plan_sizes(op, static_part, windows, dtype, arch, &way.sizes)) continue;
-    if (arch.winograd == Winograd::kWhereFaster && (!way.sizes.exact_enough || mixes(way.sizes))) continue;
+    if (arch.winograd == Winograd::kWhereFaster && mixes(way.sizes)) continue;
+    if (arch.winograd == Winograd::kWhereFaster && dtype == DataType::kFloat && !way.sizes.exact_enough) continue;
     ways->ways.push_back(std::move(way));
   }
   return ways->ways.empty() ? nullptr : WaysPtr(ways.release());
@@ -139,6 +140,9 @@ bool choose(const Ways& ways, const ConvProblem& full, Windows* windows) {
     const Work work = work_of(sizes, full, ways.arch);
     const double time = cost(work);
     if (found && time >= least) continue;
+    // Only those of floats were measured on small images, where the direct way is faster than estimated.
+    const bool estimated = sizes.exact_enough || !prefers_taps(full, sizes.dtype, ways.arch);
+    if (ways.arch.winograd == Winograd::kWhereFaster && !estimated) continue;
     if (ways.arch.winograd == Winograd::kWhereFaster && time * kLeastGain > direct_cost(work)) continue;
     found = true;
     least = time;

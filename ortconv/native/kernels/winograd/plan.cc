@@ -118,11 +118,6 @@ void plan_families(const Plan& plan, Unit& unit) {
 // sums apart again, which multiplies the (squared) error of these, and round themselves: as measured, and a little more
 // than the coefficients of the filters say.
 void plan_pieces(Plan& plan) {
-  if (plan.dtype != DataType::kFloat) {  // far more exact than an element of 16 bits
-    plan.piece = std::numeric_limits<int64_t>::max();
-    plan.exact_enough = true;
-    return;
-  }
   constexpr double kShared = 1.6, kSeparate = 2, kRounding = 16;  // per axis
   double growth = 1, rounding = 0;
   int64_t taps = 1;
@@ -137,6 +132,8 @@ void plan_pieces(Plan& plan) {
   plan.piece = longest_piece(products, (usual_sum_error(plan.ic, taps) - rounding) / growth);
   plan.exact_enough = plan.piece > 0;
   if (!plan.exact_enough) plan.piece = best_piece(products);
+  // Any sum is far more exact than an element of 16 bits.
+  if (plan.dtype != DataType::kFloat) plan.piece = std::numeric_limits<int64_t>::max();
 }
 
 bool takes_type(DataType dtype) {

@@ -71,7 +71,7 @@ struct Plan {
   int64_t most_products;  // points times classes of all families of a unit
   int64_t num_weights;    // packed weights per pair of channels
   int64_t piece;          // products that are summed one after the other
-  bool exact_enough;      // whether the error is then no larger than that of an ordinary sum
+  bool exact_enough;      // whether the error of floats is then no larger than that of an ordinary sum
 
   int64_t num_blocks;  // of dst channels
   int64_t block_begin(int64_t block) const { return oc * block / num_blocks; }

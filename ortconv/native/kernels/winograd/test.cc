@@ -366,6 +366,8 @@ void chooses() {
   expect(chosen(deep, problem_of(deep), DataType::kFloat16), "k3s1 128>128 of float16 is not chosen");
   expect(chosen(deep, problem_of(deep), DataType::kBfloat16), "k3s1 128>128 of bfloat16 is not chosen");
   expect(!chosen(deep, problem_of(deep), DataType::kDouble), "doubles are chosen");
+  const Shape small{Op::kConvTranspose, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 512, 256};
+  expect(!chosen(small, problem_of(small), DataType::kFloat16), "k4s2 512>256 8x8 of float16 is chosen");
   expect(!chosen(shallow, problem_of(shallow)), "two channels are chosen");
   expect(!chosen(deep, nxc), "channels last is chosen");
   if (ArchFlags::host().avx512_bf16) {
