@@ -22,6 +22,7 @@ __all__ = ["dequantized", "multiplied", "reshaped", "retyped", "transposed"]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _BLOCKS_OPSET = 21
 """The first with 4-bit integers and blocks."""
 
@@ -168,11 +169,13 @@ def _scaled(b: Builder, value: ir.Value) -> ir.Value | None:
 
 
 def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
-    """Returns as f32 what constants stand for: numbers that a Gather looks up, or integers less zero points."""
+    """Returns as f32 what constants stand for: numbers of a table, floats of 8 bits, or integers less zero points."""
     looked_up = _made_by(numbers, "Cast")
     codes = _made_by(_made_by(looked_up, "Gather", 1), "Cast")
     if looked_up is not None and codes is not None and codes.const_value is not None:
         return looked_up
+    if looked_up is not None and looked_up.const_value is not None and looked_up.dtype in _FLOAT8:
+        return b.cast(looked_up, ir.DataType.FLOAT)
     found = _integers(b, numbers)
     if found is None:
         return None

@@ -357,3 +357,19 @@ def test_scales_of_an_axis_that_a_reshape_divides() -> None:
     feed = [numbers(2, 4, 8)]
     converted = check(model_of(lambda x: opset1.matmul(x, value, False, False), [feed]), feed, bound=32)
     assert nodes(converted) == ["DequantizeLinear", "Reshape", "Transpose", "MatMul"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("element", [openvino.Type.f8e4m3, openvino.Type.f8e5m2], ids=str)
+def test_floats_of_eight_bits_by_scales_of_sixteen_are_not_rounded_to_sixteen(
+    element: openvino.Type, grouped: bool
+) -> None:
+    shape, one_each = ((64, 2, 16), (64, 2, 1)) if grouped else ((64, 32), (64, 1))
+    kernel = np.arange(64 * 32) % 120  # codes of finite numbers
+    tensor = openvino.Tensor(kernel.astype(np.uint8), openvino.Shape(list(shape)), element)
+    scale = numbers(*one_each, low=0.01, high=0.1).astype(np.float16)
+    value = opset1.multiply(opset1.convert(openvino.op.Constant(tensor), "f16"), opset1.constant(scale))
+    if grouped:
+        value = opset1.reshape(value, np.array([64, 32]), False)
+    feeds = [[numbers(n, 32)] for n in (2, 3)]
+    check(model_of(lambda x: opset1.matmul(x, opset1.convert(value, "f32"), False, True), feeds), *feeds, bound=32)
