@@ -242,7 +242,7 @@ class TestConvert:
             (("a.json", "-o", "x.onnx", "--output-dir", "d"), "exclude each other"),
             (("a.json", "-o", "missing/x.onnx"), "the directory 'missing' does not exist"),
             (("p/a.json", "q/a.json", "--output-dir", "d"), "p/a.json, q/a.json: all would be written to a.onnx"),
-            (("a.json", "-o", "a.json"), "a.json would overwrite another file of this call"),
+            (("a.json", "-o", "a.json"), "a.json would overwrite a file that this call reads or writes"),
             (("a.xml", "-o", "a.bin"), "a.bin would overwrite"),
             (("a.json", "--tensors", "a.onnx"), "a.onnx would overwrite"),
             (("a.json", "--report", "a.onnx"), "a.onnx would overwrite"),

@@ -182,7 +182,7 @@ def _keep_apart(
     taken |= {_real(tensors_file)} if tensors_file else set()
     for path in [*targets, report_file] if report_file else targets:
         if _real(path) in taken:
-            raise click.UsageError(f"{path} would overwrite another file of this call; choose another output.")
+            raise click.UsageError(f"{path} would overwrite a file that this call reads or writes; choose another.")
         taken.add(_real(path))
 
 

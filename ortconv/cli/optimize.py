@@ -73,7 +73,7 @@ def _keep_apart(done: Optimization, target: pathlib.Path, report_file: pathlib.P
     for path in [*done.targets(target), *([str(report_file)] if report_file else [])]:
         real = os.path.realpath(path)
         if real in taken:
-            raise click.UsageError(f"{path} would overwrite another file of this call; choose another output.")
+            raise click.UsageError(f"{path} would overwrite a file that this call reads or writes; choose another.")
         taken.add(real)
 
 

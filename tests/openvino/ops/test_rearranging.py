@@ -12,7 +12,7 @@ from openvino.utils.node_factory import NodeFactory
 from openvino.utils.types import as_nodes
 
 from ortconv.api import conversion
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
 
@@ -185,14 +185,6 @@ EINSUMS = [
 @pytest.mark.parametrize("row", ROLLS + REVERSALS + BLOCKS + PATCHES + BITS + REVERSED + IMAGES + EINSUMS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
-
-
-REFUSALS = []
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_refused(refusal: Refusal) -> None:
-    assert_refused(refusal)
 
 
 @pytest.mark.parametrize("op", [opset15.bitwise_left_shift, opset15.bitwise_right_shift])
