@@ -25,13 +25,16 @@ from ortconv.converters.openvino.ops.types import (
     is_static,
     require,
     rounded,
+    saturated,
     scalar,
-    truncated,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
 _GELU_OPSET = 20
+
+_Formula = Callable[[Builder, ir.Value, int], ir.Value]
+"""Takes the data and an axis."""
 
 
 def _either(
@@ -289,24 +292,49 @@ def _into(bound: float, low: int, high: int) -> int:
     return low if bound < low else high if bound > high else int(bound)
 
 
-def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole: str) -> None:
+def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole: _Formula | None = None) -> None:
     def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
         require(data, "data", (*FLOATS, *INTEGERS))
-
-        def formula(x: ir.Value) -> ir.Value:
-            if data.shape is None or len(data.shape):
-                return b.op(onnx_op, x, axis=axis)
-            only = b.constant([0])  # the page has an axis of one element in a scalar
-            return b.op("Squeeze", b.op(onnx_op, b.op("Unsqueeze", x, only), axis=0), only)
-
-        if whole == "truncated" and data.dtype in INTEGERS:
-            b.warn("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
-            return truncated(b, formula(b.cast(data, ir.DataType.FLOAT)), dtype_of(data))
-        return rounded(b, formula, data, kernels=(onnx_op,))
+        if whole is not None and data.dtype in INTEGERS:
+            return _along_axis(b, data, axis, whole)
+        return rounded(
+            b,
+            lambda x: _along_axis(b, x, axis, lambda b, x, axis: b.op(onnx_op, x, axis=axis)),
+            data,
+            kernels=(onnx_op,),
+        )
 
     lower.__doc__ = f"{onnx_op}."
     REGISTRY.lowering(op_type, since=since, until=until)(lower)
 
 
-_register_softmax("SoftMax", "Softmax", 1, 8, "rounded")
-_register_softmax("LogSoftmax", "LogSoftmax", 5, 5, "truncated")
+def _along_axis(b: Builder, data: ir.Value, axis: int, formula: _Formula) -> ir.Value:
+    """Emits a formula along an axis; the pages have an axis of one element in a scalar."""
+    if data.shape is None or len(data.shape):
+        return formula(b, data, axis)
+    only = b.constant([0])
+    vector = b.typed(b.op("Unsqueeze", data, only), data.dtype, [1])
+    return b.op("Squeeze", formula(b, vector, 0), only)
+
+
+def _whole_log_softmax(b: Builder, data: ir.Value, axis: int) -> ir.Value:
+    """Emits x - max - round(log(how many are the largest)): all other exponentials are rounded to 0."""
+    dtype = dtype_of(data)
+    b.warn(
+        "integers: OpenVINO's CPU plugin is followed, which rounds after each step, so that the smaller entries do not "
+        "count in the sum; the page leaves it open. Beyond 2^24 the plugin's numbers may be others"
+    )
+    x = b.cast(data, ir.DataType.INT32)
+    axes = b.constant([axis])
+    largest = b.op("ReduceMax", x, axes, keepdims=1)
+    equal = b.op("Cast", b.op("Equal", x, largest), to=int(ir.DataType.FLOAT))
+    count = b.op("ReduceSum", equal, axes, keepdims=1)
+    if dtype == ir.DataType.INT8:
+        count = b.op("Min", count, b.constant(127, np.float32))  # the sum saturates
+    logarithm = b.op("Cast", b.op("Round", b.op("Log", count)), to=int(ir.DataType.INT32))
+    whole = b.typed(b.op("Sub", b.op("Sub", x, largest), logarithm), ir.DataType.INT32, data.shape)
+    return saturated(b, whole, dtype) if dtype.bitwidth == 8 else b.cast(whole, dtype)
+
+
+_register_softmax("SoftMax", "Softmax", 1, 8)
+_register_softmax("LogSoftmax", "LogSoftmax", 5, 5, _whole_log_softmax)

@@ -85,10 +85,27 @@ ROWS += [
     for dtype in INTEGERS
 ]
 
-LOGITS = np.array([[0, 1, 2, 3], [1, 1, 1, 1], [0, 0, 0, 3], [3, 2, 2, 0]])
 ROWS += [
-    Row(f"log_softmax {dtype} is truncated", lambda x: opset5.log_softmax(x, 1), [[LOGITS.astype(dtype)]])
-    for dtype in ("int8", "int32", "int64")
+    Row(
+        f"log_softmax {dtype} counts the largest along {axis}",
+        lambda x, axis=axis: opset5.log_softmax(x, axis),
+        [[np.random.default_rng(size).integers(0, 5, (2, 3, size)).astype(dtype)] for size in (4, 9, 40)],
+    )
+    for dtype in INTEGERS
+    for axis in (0, 1, -1)
+]
+ROWS += [
+    Row(f"log_softmax {dtype} of {count} that are equal", lambda x: opset5.log_softmax(x, 0), [[np.ones(count, dtype)]])
+    for dtype in ("int8", "uint8", "int16", "int32")
+    for count in (1, 2, 130, 300)
+]
+ROWS += [
+    Row(
+        f"log_softmax {dtype} of what is far apart",
+        lambda x: opset5.log_softmax(x, 0),
+        [[np.array([np.iinfo(dtype).max, np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1], dtype)]],
+    )
+    for dtype in ("int8", "uint8", "int16", "uint16")
 ]
 ROWS += [
     Row(
