@@ -8,6 +8,7 @@ say, a Pad in front of the pooling does: windows that hold padding only, and pad
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any, Literal
 
@@ -67,11 +68,23 @@ class Plan:
         pool: Attributes; without paddings where `obstacle` is set.
         obstacle: Why attributes alone cannot say it.
         pads: Paddings that a Pad has to make then: those in front, those behind.
+        asked: Those that the source asks for, without what rounding up adds.
     """
 
     pool: _Pool
     obstacle: ConversionError | None = None
     pads: tuple[list[Size], list[Size]] = ([], [])
+    asked: tuple[Size, ...] = ()
+
+    def asks_for_padding(self, b: Builder) -> bool | ir.Value:
+        """Tells whether the source asks for any padding: at once, or a bool scalar where that depends on sizes."""
+        if any(isinstance(size, int) and size > 0 for size in self.asked):
+            return True
+        unknown = [size for size in self.asked if not isinstance(size, int)]
+        if not unknown:
+            return False
+        most = b.op("ReduceMax", joined(b, unknown), keepdims=0)
+        return b.typed(b.op("Greater", most, b.constant(0)), ir.DataType.BOOL, [])
 
     def padded(self, b: Builder, x: ir.Value, fill: ir.Value) -> ir.Value:
         """Emits the Pad."""
@@ -186,8 +199,13 @@ def plan_pooling(
             pads.append(_pads(window, rounding, auto_pad, data))
     except ConversionError as obstacle:
         b.note(f"padded beforehand: {obstacle}")
-        resolved = [_computed(b, data, axis + 2, window, rounding, auto_pad) for axis, window in enumerate(windows)]
-        return Plan(pool, obstacle, ([begin for begin, _ in resolved], [end for _, end in resolved]))
+        sides = list(enumerate(windows, 2))
+        asked = [_asked(b, data, axis, window, auto_pad) for axis, window in sides]
+        ends = [
+            _rounded_end(b, size_of(b, data, axis), window, *pair, rounding)
+            for (axis, window), pair in zip(sides, asked, strict=True)
+        ]
+        return Plan(pool, obstacle, ([begin for begin, _ in asked], ends), tuple(itertools.chain(*asked)))
     if auto_pad != "explicit" or rounding != "floor":
         b.note(f"auto_pad {auto_pad}, rounding_type {rounding}: pads {pads}")
     return Plan(dataclasses.replace(pool, pads=tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)))
@@ -217,22 +235,23 @@ def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Valu
     return pads
 
 
-def _computed(
-    b: Builder, data: ir.Value, axis: int, window: _Windows, rounding: Rounding, auto_pad: AutoPad
-) -> tuple[Size, Size]:
-    """Returns the paddings along an axis of any size: enough behind for as many windows as there are."""
+def _asked(b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: AutoPad) -> tuple[Size, Size]:
+    """Returns the paddings along an axis of any size, without what rounding up adds."""
+    if not auto_pad.startswith("same"):
+        return window.begin, window.end
     size = size_of(b, data, axis)
-    begin: Size = window.begin
-    end: Size = window.end
-    if auto_pad.startswith("same"):
-        windows = calculate(b, "Div", calculate(b, "Add", size, window.stride - 1), window.stride)
-        reach = calculate(b, "Mul", calculate(b, "Sub", windows, 1), window.stride)
-        total = _positive(b, calculate(b, "Sub", calculate(b, "Add", reach, window.extent), size))
-        half = calculate(b, "Div", total, 2)
-        rest = calculate(b, "Sub", total, half)
-        begin, end = (half, rest) if auto_pad == "same_upper" else (rest, half)
+    windows = calculate(b, "Div", calculate(b, "Add", size, window.stride - 1), window.stride)
+    reach = calculate(b, "Mul", calculate(b, "Sub", windows, 1), window.stride)
+    total = _positive(b, calculate(b, "Sub", calculate(b, "Add", reach, window.extent), size))
+    half = calculate(b, "Div", total, 2)
+    rest = calculate(b, "Sub", total, half)
+    return (half, rest) if auto_pad == "same_upper" else (rest, half)
+
+
+def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Size, rounding: Rounding) -> Size:
+    """Returns the padding behind an axis of any size: enough for as many windows as there are."""
     if rounding == "floor":
-        return begin, end
+        return end
     covered = calculate(b, "Add", size, begin)
     free = calculate(b, "Sub", calculate(b, "Add", covered, end), window.extent)
     last = calculate(b, "Div", calculate(b, "Add", free, window.stride - 1), window.stride)
@@ -243,7 +262,7 @@ def _computed(
         else:
             last = b.op("Min", joined(b, [last]), joined(b, [inside]))
     needed = calculate(b, "Add", calculate(b, "Mul", last, window.stride), window.extent)
-    return begin, _positive(b, calculate(b, "Sub", needed, covered))
+    return _positive(b, calculate(b, "Sub", needed, covered))
 
 
 def _positive(b: Builder, size: Size) -> Size:

@@ -124,8 +124,10 @@ def avg_pool(
             kernels=("AveragePool",),
         )
 
-    if counted and auto_pad.startswith("same") and rounding_type != "floor":
-        raise plan.obstacle  # whether there are paddings to count depends on sizes
+    counts: bool | ir.Value = counted
+    if counted and auto_pad.startswith("same") and rounding_type == "ceil":
+        # Where no axis is padded, OpenVINO leaves out what rounding up adds.
+        counts = plan.asks_for_padding(b)
 
     def formula(x: ir.Value) -> ir.Value:
         def mean(x: ir.Value) -> ir.Value:
@@ -137,11 +139,12 @@ def avg_pool(
             return b.op("Round", whole) if data.dtype in INTEGERS else whole
 
         values = plan.padded(b, x, scalar(b, 0, x))
-        if counted:
+        if counts is True:
             return mean(values)
-        return b.op("Div", total(values), b.op("Round", total(plan.marked(b, data, x))))
+        quotient: ir.Value = b.op("Div", total(values), b.op("Round", total(plan.marked(b, data, x))))
+        return quotient if counts is False else b.op("Where", counts, mean(values), quotient)
 
-    return rounded(b, formula, data, kernels=("AveragePool", "Div", "Mul", "Pad", "Round"))
+    return rounded(b, formula, data, kernels=("AveragePool", "Div", "Mul", "Pad", "Round", "Where"))
 
 
 def _maximum(b: Builder, data: ir.Value, plan: Plan) -> ir.Value:

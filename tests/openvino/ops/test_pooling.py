@@ -182,9 +182,21 @@ ROWS += [
     Row(f"{op.__name__} {a}, {r}, kernel {k} stride {s}", op(k, s, 0, 0, r, *rest, a), feeds(7, 10), 8)
     for op, rest in ((max_pool, ()), (avg_pool, (False,)), (avg_pool, (True,)))
     for a in ("same_upper", "same_lower")
-    for r in ("floor", "ceil")
+    for r in ("floor", "ceil", "ceil_torch")
     for k, s in ((1, 2), (1, 3), (2, 3), (3, 2))
-    if rest != (False,) or r == "floor"
+    if op is avg_pool or r != "ceil_torch"
+]
+ROWS += [
+    Row(
+        f"avg_pool {a}, {r}, kernel {k} strides {s}, of {first} and more",
+        lambda x, a=a, r=r, k=k, s=s: opset14.avg_pool(x, [*s], [0, 0], [0, 0], [*k], False, r, a),
+        [[numbers(1, 2, size, 7)] for size in (first, first + 1, first + 2)],
+        8,
+    )
+    for a in ("same_upper", "same_lower")
+    for r in ("ceil", "ceil_torch")
+    for k, s in (((1, 2), (3, 4)), ((2, 1), (4, 3)), ((3, 1), (2, 3)))
+    for first in (6, 7)
 ]
 ROWS += [
     Row(
