@@ -154,9 +154,11 @@ class Worker {
         continue;
       }
       const int64_t ker = x_axis().ker;
-      for (int64_t k = 0; k < ker; ++k) tap_row_[k] = widen(row[k * wei_x]);
+      copy_elements(row, wei_x, ker, tap_row_);
       tap_row_[ker] = 0;
-      for (int64_t i = 0; i < count; ++i) out[i] = tap_row_[weight_of_[i]];
+      const Cell* taps = tap_row_;
+      const int32_t* weight_of = weight_of_;
+      for (int64_t i = 0; i < count; ++i) out[i] = taps[weight_of[i]];
     }
   }
 
@@ -174,7 +176,7 @@ class Worker {
     in += (x_begin + begin) * p_.src_x[last];
     for (Cell* out = copy_; rows > 0; --rows, out += layout_.pitch) {
       zero_cells(out, begin);
-      copy_row(in, end - begin, out + begin);
+      copy_elements(in, p_.src_x[last], end - begin, out + begin);
       zero_cells(out + end, needed - end);
       for (int a = last - 1; a >= 0; --a) {
         in += p_.src_x[a];
@@ -185,12 +187,11 @@ class Worker {
     }
   }
 
-  void copy_row(const T* in, int64_t count, Cell* out) {
-    const int64_t src_x = p_.src_x[layout_.last];
-    if (src_x == 1) {
+  void copy_elements(const T* in, int64_t stride, int64_t count, Cell* out) {
+    if (stride == 1) {
       load_cells(*plan_.widen, in, count, out);
     } else {
-      for (int64_t i = 0; i < count; ++i, in += src_x) out[i] = widen(*in);
+      for (int64_t i = 0; i < count; ++i, in += stride) out[i] = widen(*in);
     }
   }
 

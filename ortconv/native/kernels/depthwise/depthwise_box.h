@@ -2,7 +2,7 @@
 // has a kernel of twice its stride: the weights stay in registers, and positions share what they read.
 //
 // V is the ISA, as in depthwise_loops.h, and has a type Index of the elements that lanes pick; load_index(index) and
-// pick(from, index); and a type Normal, which stores bf16 numbers faster if are_normal(sums), or is void.
+// pick(from, index); and a type Normal, which stores bf16 numbers faster if are_normal(sums, bias), or is void.
 #pragma once
 
 #include <type_traits>
@@ -15,9 +15,10 @@ namespace {
 
 // Calls write(V()) or, where it does the same for these sums and is faster, write(V::Normal()).
 template <class V, class T, class Sums, class Write>
-ORTCONV_ALWAYS_INLINE inline void write_sums([[maybe_unused]] const Sums& sums, const Write& write) {
+ORTCONV_ALWAYS_INLINE inline void write_sums([[maybe_unused]] const Sums& sums,
+                                             [[maybe_unused]] typename V::Vector bias, const Write& write) {
   if constexpr (!std::is_void_v<typename V::Normal> && std::is_same_v<T, Bfloat16>) {
-    if (V::are_normal(sums)) return write(typename V::Normal());
+    if (V::are_normal(sums, bias)) return write(typename V::Normal());
   }
   write(V());
 }
@@ -79,24 +80,20 @@ void depthwise_box_rows(const DepthwiseArgs<T>& args, int64_t first) {
         }
       }
     }
-    ORTCONV_UNROLL
-    for (int p = 0; p < kCount; ++p) {
-      ORTCONV_UNROLL
-      for (int c = 0; c < C; ++c) sums[p][c] = V::add(sums[p][c], bias);
-    }
-    write_sums<V, T>(sums, [&](auto isa) ORTCONV_ALWAYS_INLINE {
+    write_sums<V, T>(sums, bias, [&](auto isa) ORTCONV_ALWAYS_INLINE {
       using Isa = decltype(isa);
       ORTCONV_UNROLL
       for (int p = 0; p < kCount; ++p) {
         ORTCONV_UNROLL
         for (int c = 0; c < C; ++c) {
           T* out = to[c] + dst + p * dst_step + v * V::kLanes;
+          const Vector sum = V::add(sums[p][c], bias);
           if (v == whole) {
-            Isa::store_first(last, out, sums[p][c]);
+            Isa::store_first(last, out, sum);
           } else if (stream) {
-            Isa::stream(out, sums[p][c]);
+            Isa::stream(out, sum);
           } else {
-            Isa::store(out, sums[p][c]);
+            Isa::store(out, sum);
           }
         }
       }

@@ -70,15 +70,7 @@ inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64
   }
   const auto bias = V::broadcast(args.bias);
   const bool stream = args.stream;
-  ORTCONV_UNROLL
-  for (int p = 0; p < P; ++p) {
-    ORTCONV_UNROLL
-    for (int c = 0; c < C; ++c) {
-      ORTCONV_UNROLL
-      for (int i = 0; i < N; ++i) acc[p][c][i] = V::add(acc[p][c][i], bias);
-    }
-  }
-  write_sums<V, T>(acc, [&](auto isa) ORTCONV_ALWAYS_INLINE {
+  write_sums<V, T>(acc, bias, [&](auto isa) ORTCONV_ALWAYS_INLINE {
     using Isa = decltype(isa);
     ORTCONV_UNROLL
     for (int p = 0; p < P; ++p) {
@@ -87,12 +79,13 @@ inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64
         T* to = args.dst[c] + (position + p) * args.dst_step + v * V::kLanes;
         ORTCONV_UNROLL
         for (int i = 0; i < N; ++i, to += patterns * V::kLanes) {
+          const auto sum = V::add(acc[p][c][i], bias);
           if (i + 1 == N && ends) {
-            Isa::store_first(last, to, acc[p][c][i]);
+            Isa::store_first(last, to, sum);
           } else if (stream) {
-            Isa::stream(to, acc[p][c][i]);
+            Isa::stream(to, sum);
           } else {
-            Isa::store(to, acc[p][c][i]);
+            Isa::store(to, sum);
           }
         }
       }

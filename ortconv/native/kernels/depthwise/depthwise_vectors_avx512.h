@@ -19,12 +19,12 @@ struct NormalStores {
   static void stream(Bfloat16* to, __m512 v) { store(to, v); }  // half a line
 };
 
-inline __mmask16 subnormals(__m512 v) { return avx512::subnormals(v); }
+inline __mmask16 subnormals(__m512 v, __m512 bias) { return avx512::subnormals(avx512::add(v, bias)); }
 template <class Vectors, size_t N>
-__mmask16 subnormals(const Vectors (&v)[N]) {
+__mmask16 subnormals(const Vectors (&v)[N], __m512 bias) {
   __mmask16 lanes = 0;
   ORTCONV_UNROLL
-  for (size_t i = 0; i < N; ++i) lanes |= subnormals(v[i]);
+  for (size_t i = 0; i < N; ++i) lanes |= subnormals(v[i], bias);
   return lanes;
 }
 #endif
@@ -34,8 +34,8 @@ struct Vectors {
 #if defined(__AVX512BF16__)
   using Normal = NormalStores;
   template <class Sums>
-  static bool are_normal(const Sums& sums) {
-    return avx512::are_none(subnormals(sums));
+  static bool are_normal(const Sums& sums, __m512 bias) {
+    return avx512::are_none(subnormals(sums, bias));
   }
 #else
   using Normal = void;
