@@ -95,6 +95,7 @@ class _Driver:
                 progress("converting nodes", number, len(source.nodes))
             step = self._builder.begin(node)
             step.notes.extend(node.notes)
+            step.warnings.extend(node.warnings)
             try:
                 values.define(node, self._lower(node, values), step)
             except ConversionError as error:

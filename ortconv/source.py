@@ -49,6 +49,7 @@ class SourceNode:
         attributes: As the source holds them: text for a textual format, typed values for a typed one.
         version: Number of the opset that introduced this form of the op, 1 where the source has no versions.
         notes: What the reader has to say about it, in words.
+        warnings: What a user of the result has to know, in words.
     """
 
     ref: NodeRef
@@ -57,6 +58,7 @@ class SourceNode:
     attributes: Mapping[str, object] = dataclasses.field(default_factory=dict)
     version: int = 1
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -100,15 +100,17 @@ class _Reader:
         names = self._names(order, sources)
         used = {wire for layer in order for wire in self._net.wires[layer.id] if wire is not None}
         states = [self._state(state, names) for state in self._states]
-        read = {layer.id: value for state, value in zip(self._states, states, strict=True) for layer in state.reads}
+        pairs = list(zip(self._states, states, strict=True))
+        read = {layer.id: value for state, value in pairs for layer in state.reads}
+        first = {state.reads[0].id: self._first_value(state) for state in self._states}
         nodes = []
         for layer in order:
             for index in range(len(layer.outputs)):
                 self._values[layer.id, index] = self._value(layer, index, names)
             if layer.type not in ("Parameter", "Const", "Result"):
-                nodes.append(self._node(layer, used, read.get(layer.id)))
+                nodes.append(self._node(layer, used, read.get(layer.id), first.get(layer.id, ())))
         outputs = [SourceOutput(names[result.id], self._values[sources[result.id]]) for result in self.results]
-        kept = [self._kept(state, value, names) for state, value in zip(self._states, states, strict=True)]
+        kept = [self._kept(state, value, names) for state, value in pairs]
         return SourceGraph(
             path=self._label,
             format="openvino",
@@ -124,6 +126,21 @@ class _Reader:
         """Makes the input that takes a state; it has the type and shape of what is read."""
         value = self._value(state.reads[0], 0, names)
         return dataclasses.replace(value, name=names["state", state.variable], metadata={})
+
+    def _first_value(self, state: State) -> tuple[str, ...]:
+        """Returns what a caller has to know of a variable's first value: nothing, if it is zero."""
+        layer = state.first
+        if layer is None:
+            return ()
+        where = f"layer {layer.id} {shown(layer.name)} ({layer.type})"
+        if layer.type != "Const":
+            return (
+                f"the first value of variable {state.variable!r} comes from {where}, and is for the caller to feed",
+            )
+        constant = self._value(layer, 0, {(layer.id, 0): ""}).constant
+        if constant is None or not constant.numpy().any():
+            return ()
+        return (f"the first value of variable {state.variable!r} is {where}, not zero, and is for the caller to feed",)
 
     def _kept(self, state: State, value: SourceValue, names: Mapping[Hashable, str]) -> SourceState:
         if not state.writes:
@@ -262,7 +279,7 @@ class _Reader:
             tensor.meta[CODE] = stated
         return tensor
 
-    def _node(self, layer: Layer, used: Set[Wire], state: SourceValue | None) -> SourceNode:
+    def _node(self, layer: Layer, used: Set[Wire], state: SourceValue | None, warnings: tuple[str, ...]) -> SourceNode:
         """Makes a node; outputs at the end that nothing uses are left out, so that a lowering need not make them."""
         inputs = [None if wire is None else self._values[wire] for wire in self._net.wires[layer.id]]
         while inputs and inputs[-1] is None:
@@ -274,7 +291,7 @@ class _Reader:
                 "a state inside a body is not supported; allowed: in the model itself.", node=self._ref(layer)
             )
         given = tuple(inputs) if state is None else (state,)
-        node = SourceNode(self._ref(layer), given, outputs, layer.attributes, layer.opset)
+        node = SourceNode(self._ref(layer), given, outputs, layer.attributes, layer.opset, warnings=warnings)
         if layer.type in ("Loop", "TensorIterator"):
             return read_iteration(layer, node, functools.partial(self._body, layer))
         return read_branch(layer, node, functools.partial(self._body, layer)) if layer.type == "If" else node

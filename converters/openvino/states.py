@@ -2,8 +2,8 @@
 
 ``ReadValue`` reads a variable and ``Assign`` writes it. The ONNX model takes the variable's value as an input of the
 variable's name and returns the new value as an output of that name with ``.next`` appended. What computed the first
-value is left out: the caller feeds it, zeros where the source states nothing else. The model's metadata lists the
-states under the key `STATES_KEY`.
+value is left out: the caller feeds it, zeros where the source states nothing else; where it does, the conversion warns.
+The model's metadata lists the states under the key `STATES_KEY`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ __all__ = ["STATES_KEY", "State", "cut_states", "metadata"]
 STATES_KEY = "ortconv.states"
 """Metadata of a model: a JSON list of its states, with the names of variable, input and output."""
 
+_MOVES = frozenset({"Broadcast", "Convert", "ConvertLike", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze"})
+"""Of zeros these make zeros."""
+
 
 @dataclasses.dataclass(frozen=True)
 class State:
@@ -29,11 +32,14 @@ class State:
         variable: Its id.
         reads: The ReadValue layers.
         writes: The Assign layers.
+        first: What gives the first value, or what that is made from by moving its elements; None where nothing does,
+            which means zeros.
     """
 
     variable: str
     reads: tuple[Layer, ...]
     writes: tuple[Layer, ...]
+    first: Layer | None
 
 
 def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
@@ -59,8 +65,24 @@ def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
         if any(len(layer.outputs) != 1 for layer in layers):
             raise layers[0].error("a ReadValue has one output port.")
     cut = {layer.id: () for layers in reads.values() for layer in layers}
-    states = tuple(State(name, tuple(layers), tuple(writes.get(name, ()))) for name, layers in reads.items())
+    states = tuple(
+        State(name, tuple(layers), tuple(writes.get(name, ())), _first(net, layers[0]))
+        for name, layers in reads.items()
+    )
     return (dataclasses.replace(net, wires={**net.wires, **cut}) if cut else net), states
+
+
+def _first(net: Net, read: Layer) -> Layer | None:
+    layer, seen = read, {read.id}
+    while layer is read or layer.type in _MOVES:
+        wires = net.wires[layer.id]
+        if not wires or wires[0] is None:
+            return None if layer is read else layer
+        layer = net.layers[wires[0][0]]
+        if layer.id in seen:
+            raise layer.error("it needs itself, in a circle.")
+        seen.add(layer.id)
+    return layer
 
 
 def metadata(states: Sequence[SourceState]) -> dict[str, str]:

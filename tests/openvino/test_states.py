@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import openvino
@@ -83,3 +84,59 @@ def test_state_that_nothing_reads_is_refused(write_ir: IrWriter) -> None:
     edges = [write_ir.edge(0, 0, 1, 0), write_ir.edge(0, 0, 2, 0)]
     with pytest.raises(ModelFormatError, match="no ReadValue reads variable_id = 'lost'"):
         conversion(write_ir([parameter, assign, result], edges, b""))
+
+
+def beginning(first: str) -> openvino.Model:
+    """y = state + x, and the state becomes y; what it is at first is up to the caller."""
+    x = opset1.parameter([2, 3], F32, name="x")
+    value = {
+        "zeros": lambda: opset1.constant(np.zeros((2, 3), F32)),
+        "spread zeros": lambda: opset1.broadcast(opset1.reshape(opset1.constant(F32([0])), [1, 1], False), [2, 3]),
+        "ones": lambda: opset1.constant(np.ones((2, 3), F32), name="ones"),
+        "computed": lambda: opset1.exp(x, name="grown"),
+        "moved": lambda: opset1.transpose(opset1.reshape(opset1.exp(x, name="grown"), [3, 2], False), [1, 0]),
+    }[first]()
+    y = opset1.add(opset6.read_value(value, "memory", openvino.Type.f32, [2, 3]), x)
+    return openvino.Model([opset1.result(y)], [opset6.assign(y, "memory")], [x])
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("zeros", None),
+        ("spread zeros", None),
+        (
+            "ones",
+            r"the first value of variable 'memory' is layer \d+ 'ones' \(Const\), not zero, and is for the caller",
+        ),
+        (
+            "computed",
+            r"the first value of variable 'memory' comes from layer \d+ 'grown' \(Exp\), and is for the caller",
+        ),
+        ("moved", r"the first value of variable 'memory' comes from layer \d+ 'grown' \(Exp\), and is for the caller"),
+    ],
+)
+def test_a_first_value_that_is_not_zero_is_told(first: str, said: str | None) -> None:
+    warnings = conversion(beginning(first)).warnings
+    if said is None:
+        assert not warnings
+    else:
+        (warning,) = warnings
+        assert re.search(said, warning)
+
+
+def test_a_first_value_in_a_circle_is_refused(write_ir: IrWriter) -> None:
+    port = (0, 'precision="FP32"', "2")
+    convert = write_ir.layer(0, "Convert", data='destination_type="f32"', inputs=[port], outputs=[port])
+    read = write_ir.layer(
+        1,
+        "ReadValue",
+        opset="opset6",
+        data='variable_id="memory" variable_type="f32" variable_shape="2"',
+        inputs=[port],
+        outputs=[port],
+    )
+    result = write_ir.layer(2, "Result", inputs=[port])
+    edges = [write_ir.edge(0, 0, 0, 0), write_ir.edge(0, 0, 1, 0), write_ir.edge(1, 0, 2, 0)]
+    with pytest.raises(ModelFormatError, match="circle"):
+        conversion(write_ir([convert, read, result], edges, b""))
