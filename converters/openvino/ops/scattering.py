@@ -12,7 +12,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import coordinates, view_along
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, is_static, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -215,6 +215,11 @@ def slice_scatter(
     /,
 ) -> ir.Value:
     """ScatterElements into the flat data, at the numbers that a Slice leaves of those of all elements."""
+    if is_static(data) and is_static(updates) and any(b.array(bound) is None for bound in (start, stop, step)):
+        b.warn(
+            "the page is followed: in static sizes, with bounds that are known at run time, OpenVINO's CPU plugin "
+            "writes to other memory, or crashes"
+        )
     whole = b.constant([-1])
     shape = b.op("Shape", data)
     along = b.constant(list(range(length_of(start, "start")))) if axes is None else int64_vector(b, axes)

@@ -41,6 +41,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
     rank = rank_of(data, "data")
     along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
     sizes = _sizes(b, signal_size, len(along))
+    _warn_of_own_sizes(b, signal_size, sizes)
     _warn_of_zeros(b, data, along, sizes)
 
     def emit(x: ir.Value) -> ir.Value:
@@ -60,6 +61,7 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
     require(data, "data", FLOATS)
     along = normalized(constant_ints(b, axes, "axes"), _complex_rank(data), "axes")
     sizes = _sizes(b, signal_size, len(along))
+    _warn_of_own_sizes(b, signal_size, sizes)
     needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else -1
     _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
 
@@ -195,6 +197,15 @@ def _sizes(b: Builder, signal_size: ir.Value | None, count: int) -> list[Size]:
     if len(known) != count:
         raise ShapeError("signal_size", signal_size.shape, f"axes has {count} entries.")
     return list(known)
+
+
+def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
+    """Warns where a real transform is asked for the data's own size by -1."""
+    if signal_size is not None and -1 in sizes:
+        b.warn(
+            "signal_size -1 is the data's own size, as the page says; with it OpenVINO's CPU plugin fails or gives a "
+            "result of another shape"
+        )
 
 
 def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:

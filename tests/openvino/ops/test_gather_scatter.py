@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from openvino import opset3, opset4, opset5, opset6, opset8, opset12, opset15
 
+from ortconv.api import conversion
 from ortconv.errors import ShapeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
 TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -184,6 +187,33 @@ SLICES = [
 @pytest.mark.parametrize("row", SLICES + GATHER + UPDATE + ELEMENTS + COORDINATES, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+BOUNDS = [(1, 4, 1), (-7, 2, 2), (2, 9, 1), (4, 0, -1), (9, -9, -2)]
+
+
+def slice_scatter_of_the_run(x: Any, updates: Any, *bounds: Any) -> Any:
+    """Returns a SliceScatter along the first axis."""
+    return opset15.slice_scatter(x, updates, *bounds, ints(0))
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_slice_scatter_by_bounds_of_the_run(bounds: tuple[int, int, int]) -> None:
+    """In static sizes OpenVINO's CPU plugin writes to other memory; in dynamic ones it does what the page says."""
+    start, stop, step = bounds
+    feeds, written = [], []
+    for size in (5, 6):
+        place = slice(start, None if stop < -size else stop, step)
+        data = numbers(size, 3)
+        updates = numbers(*data[place].shape, seed=1)
+        feeds.append([data, updates, *(np.array([bound]) for bound in bounds)])
+        written.append(data.copy())
+        written[-1][place] = updates
+    assert not check(model_of(slice_scatter_of_the_run, feeds, [[-1, 3], [-1, 3], [1], [1], [1]]), *feeds).warnings
+    converted = conversion(model_of(slice_scatter_of_the_run, feeds[:1]))
+    np.testing.assert_array_equal(run_onnx(converted, feeds[:1])[0][0], written[0])
+    assert len(converted.warnings) == 1
+    assert "other memory" in converted.warnings[0]
 
 
 REFUSALS = [

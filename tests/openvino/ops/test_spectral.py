@@ -110,3 +110,18 @@ def test_real_transforms_longer_than_the_data() -> None:
         assert_close(run_onnx(converted, [[data]])[0][0], expected.astype(np.float32), BOUND)
         assert len(converted.warnings) == 1
         assert "filled up with zeros" in converted.warnings[0]
+
+
+def test_real_transforms_of_the_own_size() -> None:
+    """OpenVINO's CPU plugin fails, or gives a result of another shape, where signal_size is -1."""
+    signal, spectrum = numbers(2, 6), numbers(2, 6, 2)
+    forward = np.fft.rfft(signal)
+    for op, data, expected in (
+        (opset9.rdft, signal, np.stack([forward.real, forward.imag], -1)),
+        (opset9.irdft, spectrum, np.fft.irfft(spectrum[..., 0] + 1j * spectrum[..., 1])),
+    ):
+        model = model_of(lambda x, op=op: op(x, ints(1), ints(-1)), [[data]], [[-1] * 2 + [2] * (data.ndim - 2)])
+        converted = conversion(model)
+        assert_close(run_onnx(converted, [[data]])[0][0], expected.astype(np.float32), BOUND)
+        assert len(converted.warnings) == 1
+        assert "of another shape" in converted.warnings[0]
