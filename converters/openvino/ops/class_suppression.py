@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.sizes import size_of
+from ortconv.converters.openvino.ops.sizes import counted, size_of
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.errors import UnsupportedAttributeError
 
 _BOOL, _F32, _I32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 _LEAST = float(np.finfo(np.float32).min)
@@ -56,16 +56,22 @@ def multiclass_nms(
     normalized: bool = True,
     nms_eta: float = 1.0,
 ) -> tuple[ir.Value, ...]:
-    """NonMaxSuppression, and sorts; a Loop over the boxes where nms_eta lowers the threshold."""
-    if roisnum is not None:
-        raise ConversionError("input roisnum is given; allowed: boxes that all classes share.")
+    """NonMaxSuppression, and sorts; a Loop over the boxes where nms_eta lowers the threshold.
+
+    Boxes that belong to a class, and by roisnum to an image, are suppressed as if each pair of the two were a batch.
+    """
     if not 0 < nms_eta <= 1:
         raise UnsupportedAttributeError("nms_eta", nms_eta, "more than 0, at most 1")
     if not 0 <= iou_threshold <= 1:
         raise UnsupportedAttributeError("iou_threshold", iou_threshold, "0 to 1")
-    places, each = b.cast(boxes, _F32), _candidates(b, b.cast(scores, _F32), nms_top_k, background_class)
+    places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
+    if roisnum is not None:
+        each = _of_images(b, each, roisnum)
+    each = _candidates(b, each, nms_top_k, background_class)
     if not normalized:
         places = b.op("Add", places, b.constant([0, 0, 1, 1], np.float32))
+    if roisnum is not None:
+        places, each = _of_pairs(b, places, each)
     threshold = b.constant([iou_threshold], np.float32)
     if nms_eta < 1:
         found = _suppressed(b, places, each, threshold, score_threshold, nms_eta)
@@ -76,15 +82,40 @@ def multiclass_nms(
         columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
         batch, class_, box = (b.op("Squeeze", column, b.constant([1])) for column in columns)
         found = _Found(batch, class_, box, b.op("GatherND", each, chosen))
+    if roisnum is not None:
+        classes = b.op("Shape", boxes, start=0, end=1)
+        batch, class_ = b.op("Div", found.batch, classes), b.op("Mod", found.batch, classes)
+        found = dataclasses.replace(found, batch=batch, class_=class_)
     kept = _kept(b, found, keep_top_k)
     ordered = _ordered(b, kept, sort_result_type, sort_result_across_batch)
-    return _results(b, boxes, ordered, output_type)
+    return _results(b, boxes, ordered, output_type, roisnum)
+
+
+def _of_images(b: Builder, scores: ir.Value, roisnum: ir.Value) -> ir.Value:
+    """Returns scores [class, box] for each image, [image, class, box]: the lowest where a box is another image's."""
+    numbers = b.cast(roisnum, _I64)
+    ends = b.op("Unsqueeze", b.op("CumSum", numbers, b.constant(0)), b.constant([1]))
+    starts = b.op("Sub", ends, b.op("Unsqueeze", numbers, b.constant([1])))
+    places = counted(b, size_of(b, scores, 1))
+    own = b.op("And", b.op("GreaterOrEqual", places, starts), b.op("Less", places, ends))
+    least = b.constant(_LEAST, np.float32)
+    return b.typed(b.op("Where", b.op("Unsqueeze", own, b.constant([1])), scores, least), _F32, [None] * 3)
+
+
+def _of_pairs(b: Builder, boxes: ir.Value, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Returns the boxes [pair, box, 4] and the scores [pair, 1, box] of each pair of an image and a class."""
+    every = b.op("Expand", boxes, b.op("Concat", b.op("Shape", scores), b.constant([4]), axis=0))
+    count = b.op("Shape", boxes, start=1, end=2)
+    pairs = b.op("Mul", b.op("Shape", scores, start=0, end=1), b.op("Shape", boxes, start=0, end=1))
+    places = b.op("Reshape", every, b.op("Concat", pairs, count, b.constant([4]), axis=0))
+    each = b.op("Reshape", scores, b.op("Concat", pairs, b.constant([1]), count, axis=0))
+    return b.typed(places, _F32, [None, None, 4]), b.typed(each, _F32, [None, 1, None])
 
 
 def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, threshold: ir.Value, least: float, eta: float) -> _Found:
     """Keeps a box that overlaps none kept before by more than the threshold, which each one lowers until it is 0.5.
 
-    OpenVINO also keeps every box whose score is the least that is wanted.
+    A box whose score is the least that is wanted OpenVINO compares with the box kept last only.
     """
     size = b.op("Shape", scores, start=2, end=3)
     values, order = b.op("TopK", scores, size, outputs=2, axis=2)
@@ -98,18 +129,23 @@ def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, threshold: ir.Val
     with b.body() as body:
         number = body.input("box", _I64, ())
         body.input("condition", _BOOL, ())
-        kept, limit = body.input("kept", _BOOL, [None] * 3), body.input("threshold", _F32, [None] * 3)
-        close = b.op("And", kept, b.op("Greater", b.op("Gather", overlaps, number, axis=2), limit))
-        covered = b.op("ReduceMax", b.op("Cast", close, to=int(_I32)), last, keepdims=1)
+        kept, latest = body.input("kept", _BOOL, [None] * 3), body.input("latest", _BOOL, [None] * 3)
+        limit = body.input("threshold", _F32, [None] * 3)
         place = b.op("Unsqueeze", number, b.constant([0]))
-        free = b.op("Or", b.op("Equal", covered, b.constant(0, np.int32)), b.op("Gather", edge, place, axis=2))
+        better = b.op("Not", b.op("Gather", edge, place, axis=2))
+        compared = b.op("Or", latest, b.op("And", better, kept))
+        close = b.op("And", compared, b.op("Greater", b.op("Gather", overlaps, number, axis=2), limit))
+        covered = b.op("ReduceMax", b.op("Cast", close, to=int(_I32)), last, keepdims=1)
+        free = b.op("Equal", covered, b.constant(0, np.int32))
         taken = b.op("And", b.op("Gather", good, place, axis=2), free)
-        after = b.op("Or", kept, b.op("And", taken, b.op("Equal", places, number)))
+        own = b.op("And", taken, b.op("Equal", places, number))
+        after, newest = b.op("Or", kept, own), b.op("Or", own, b.op("And", b.op("Not", taken), latest))
         high = b.op("And", taken, b.op("Greater", limit, b.constant(0.5, np.float32)))
         lower = b.op("Where", high, b.op("Mul", limit, b.constant(eta, np.float32)), limit)
-        graph = body.graph([b.constant(True), after, lower])
+        graph = body.graph([b.constant(True), after, newest, lower])
     trips = b.op("Squeeze", size, b.constant([0]))
-    kept, _ = b.op("Loop", trips, b.constant(True), nothing, b.op("Expand", threshold, groups), outputs=2, body=graph)
+    start = (nothing, nothing, b.op("Expand", threshold, groups))
+    kept, _, _ = b.op("Loop", trips, b.constant(True), *start, outputs=3, body=graph)
     chosen = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
     columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
     batch, class_, _ = (b.op("Squeeze", column, b.constant([1])) for column in columns)
@@ -233,16 +269,27 @@ def _ordered(b: Builder, found: _Found, by: SortBy, across: bool) -> _Found:
     return by_class if across else _sorted_by(b, by_class, by_class.batch)
 
 
-def _results(b: Builder, boxes: ir.Value, found: _Found, output_type: IndexType) -> tuple[ir.Value, ...]:
-    """Returns rows of class, score and corners; numbers of boxes through all batches; and how many each batch has."""
+def _results(
+    b: Builder, boxes: ir.Value, found: _Found, output_type: IndexType, roisnum: ir.Value | None = None
+) -> tuple[ir.Value, ...]:
+    """Returns rows of class, score and corners; numbers of boxes through all batches; and how many each batch has.
+
+    Where each class has boxes of its own, OpenVINO numbers those of all classes at one place one after the other.
+    """
     to = _I64 if output_type == "i64" else _I32
-    batches, count = b.op("Shape", boxes, start=0, end=1), b.op("Shape", boxes, start=1, end=2)
+    first, count = b.op("Shape", boxes, start=0, end=1), b.op("Shape", boxes, start=1, end=2)
     behind = b.constant([1])
-    box = b.op("Add", b.op("Mul", found.batch, count), found.box)
+    if roisnum is None:
+        box = b.op("Add", b.op("Mul", found.batch, count), found.box)
+        number, batches = box, first
+    else:
+        box = b.op("Add", b.op("Mul", found.class_, count), found.box)
+        number = b.op("Add", b.op("Mul", found.box, first), found.class_)
+        batches = b.op("Shape", roisnum)
     flat = b.op("Reshape", b.cast(boxes, _F32), b.constant([-1, 4]))
     heads = [b.op("Unsqueeze", vector, behind) for vector in (b.op("Cast", found.class_, to=int(_F32)), found.score)]
     rows = b.typed(b.op("Concat", *heads, b.op("Gather", flat, box, axis=0), axis=1), _F32, ["selected", 6])
-    indices = b.typed(b.op("Unsqueeze", box, behind), _I64, ["selected", 1])
+    indices = b.typed(b.op("Unsqueeze", number, behind), _I64, ["selected", 1])
     ones = b.op("Expand", b.constant(1), b.op("Shape", found.batch))
     zeros = b.op("Expand", b.constant(0), batches)
     numbers = b.typed(b.op("ScatterElements", zeros, found.batch, ones, axis=0, reduction="add"), _I64, None)

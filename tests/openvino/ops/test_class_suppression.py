@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from openvino import opset8, opset9
 
-from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.errors import UnsupportedAttributeError
 from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
 
 
@@ -63,14 +63,31 @@ ROWS += [
     for threshold, eta in ((0.3, 0.9), (0.6, 0.9), (0.8, 0.7), (0.9, 0.5))
     for variant in ({}, {"score_threshold": 0.3, "keep_top_k": 5}, {"nms_top_k": 6, "background_class": 1})
 ]
-ROWS.append(
+ROWS += [
     Row(
-        "multiclass_nms-9 whose threshold falls, of scores that are the least wanted",
-        lambda b, s: list(opset9.multiclass_nms(b, s, iou_threshold=0.8, nms_eta=0.7, score_threshold=0.5).outputs()),
-        [[boxes(1, 20), np.maximum(scores(1, 2, 20), np.float32(0.5))]],
+        f"multiclass_nms-9 whose threshold falls from {threshold}, of scores that are the least wanted, {least}",
+        lambda b, s, threshold=threshold, least=least: list(
+            opset9.multiclass_nms(b, s, iou_threshold=threshold, nms_eta=0.7, score_threshold=least).outputs()
+        ),
+        [[boxes(1, n), np.maximum(scores(1, 2, n), np.float32(least))] for n in (12, 20)],
         bound=16,
     )
-)
+    for threshold in (0.2, 0.6, 0.8)
+    for least in (0, 0.5, 0.75)
+]
+ROWS += [
+    Row(
+        f"multiclass_nms-9 of boxes by class, {images} of images, {extra} {variant}",
+        lambda b, s, n, variant=variant, extra=extra: list(
+            opset9.multiclass_nms(b, s, n, **{**extra, **variant}).outputs()
+        ),
+        [[boxes(3, sum(each)), scores(3, sum(each)), np.array(each, dtype)] for each in images],
+        bound=16,
+    )
+    for images, dtype in ((((4, 5), (6, 9)), "int64"), (((3, 0, 8), (0, 12, 1)), "int32"), (((9,), (7,)), "int64"))
+    for extra in ({"iou_threshold": 0.2, "score_threshold": 0.1}, {"iou_threshold": 0.6, "nms_eta": 0.7})
+    for variant in VARIANTS
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -85,13 +102,6 @@ REFUSALS = [
         [boxes(1, 4), scores(1, 2, 4)],
         UnsupportedAttributeError,
         {"attribute": "iou_threshold", "allowed": "0 to 1"},
-    ),
-    Refusal(
-        "multiclass_nms of boxes by class",
-        lambda b, s, n: opset9.multiclass_nms(b, s, n).outputs(),
-        [boxes(2, 4), scores(2, 4), np.array([4])],
-        ConversionError,
-        {"problem": "input roisnum is given"},
     ),
 ]
 
