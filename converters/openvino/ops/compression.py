@@ -18,7 +18,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.folding import FILE, ORIGIN
 
-__all__ = ["dequantized", "multiplied", "reshaped", "retyped", "transposed"]
+__all__ = ["dequantized", "is_misread", "multiplied", "reshaped", "retyped", "transposed"]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -190,6 +190,22 @@ def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value |
     """Returns an input of the node that makes a value, if it is of a type of the ai.onnx domain."""
     node = None if value is None else value.producer()
     return node.inputs[index] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
+
+
+def is_misread(matrix: ir.Value) -> bool:
+    """Tells whether OpenVINO's CPU plugin takes a matrix of weights in groups for another one where rows are gathered.
+
+    Of three axes that a Reshape made two of, it takes the first one for the rows, and has one scale for each group
+    along the last one.
+    """
+    weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
+    compressed = None if weights is None else _Compressed.of(weights)
+    if compressed is None or len(compressed.sizes) != 3 or compressed.data.dtype not in _TYPES:
+        return False
+    assert matrix.shape is not None
+    if matrix.shape[0] != compressed.sizes[0]:
+        return True
+    return compressed.axis == 2 if compressed.block is None else compressed.scale.shape[2] != 1
 
 
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.compression import is_misread
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.types import SIGNED, compute, is_static, scalar
@@ -44,6 +45,11 @@ def gather_8(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *
 def _gather(
     b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
 ) -> ir.Value:
+    if is_misread(data):
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin gathers wrongly from compressed weights whose groups do not "
+            "lie along the last axis within the rows"
+        )
     if b.array(axis) is None:
         return _gather_along(b, data, indices, axis, batch_dims, counts_back=counts_back)
     axes = constant_ints(b, axis, "axis")

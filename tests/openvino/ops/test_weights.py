@@ -12,7 +12,7 @@ from openvino import opset1, opset8
 
 from ortconv.api import Conversion, conversion
 from ortconv.errors import ConversionErrors, UnsupportedTypeError
-from tests.openvino.live import check, model_of, numbers, run_onnx
+from tests.openvino.live import check, model_of, numbers, run_onnx, run_openvino
 
 ROWS_AND_COLUMNS = (6, 8)
 
@@ -373,3 +373,38 @@ def test_floats_of_eight_bits_by_scales_of_sixteen_are_not_rounded_to_sixteen(
         value = opset1.reshape(value, np.array([64, 32]), False)
     feeds = [[numbers(n, 32)] for n in (2, 3)]
     check(model_of(lambda x: opset1.matmul(x, opset1.convert(value, "f32"), False, True), feeds), *feeds, bound=32)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("element", ["i8", "u8", "u4"])
+@pytest.mark.parametrize(
+    ("stored_as", "scaled_by", "rows", "is_right"),
+    [
+        ((6, 2, 4), (6, 2, 1), 6, True),
+        ((6, 2, 4), (6, 1, 1), 6, True),
+        ((6, 2, 4), (6, 1, 4), 6, False),
+        ((2, 3, 8), (2, 3, 1), 6, False),
+        ((2, 3, 8), (2, 1, 8), 6, False),
+        ((2, 3, 8), (2, 1, 1), 6, False),
+        ((6, 2, 4), (6, 2, 1), 12, False),
+    ],
+)
+def test_rows_gathered_from_weights_in_groups(
+    stored_as: tuple[int, ...], scaled_by: tuple[int, ...], rows: int, is_right: bool, element: str, dtype: str
+) -> None:
+    """OpenVINO's CPU plugin takes the first axis for the rows, and has a scale for each group along the last one."""
+    kind = {"f32": np.float32, "f16": np.float16}[dtype]
+    table = weights(TYPES[element], low=0, high=7, shape=stored_as)
+    scale = numbers(*scaled_by, low=0.1, high=0.2).astype(kind)
+    scaled = opset1.multiply(opset1.convert(table, kind), opset1.constant(scale))
+    matrix = opset1.convert(opset1.reshape(scaled, np.array([rows, -1]), False), np.float32)
+    indices = np.array([0, 5, 1])
+    built = model_of(lambda x: opset8.gather(matrix, x, np.array(0)), [[indices]])
+    converted = conversion(built)
+    whole = np.random.default_rng(0).integers(0, 7, stored_as, endpoint=True).astype(np.float32)
+    expected = (whole * scale.astype(np.float32)).reshape(rows, -1)[indices]
+    (actual,) = run_onnx(converted, [[indices]])[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-3 if dtype == "f16" else 1e-6)
+    (theirs,) = run_openvino(built, [[indices]])[0]
+    assert (theirs.shape == expected.shape and np.allclose(theirs, expected, rtol=1e-3)) == is_right
+    assert any("gathers wrongly" in warning for warning in converted.warnings) != is_right
