@@ -155,6 +155,8 @@ def plan_pooling(
     pads_end: Ints,
     rounding: Rounding,
     auto_pad: AutoPad,
+    *,
+    in_front: bool = True,
 ) -> Plan:
     """Resolves paddings.
 
@@ -168,6 +170,7 @@ def plan_pooling(
         pads_end: One per spatial axis, or none.
         rounding: How output sizes are rounded.
         auto_pad: How paddings are found.
+        in_front: Whether same_* pads on both sides; without it all padding along dynamic axes is behind the data.
 
     Raises:
         ShapeError: The rank does not fit.
@@ -194,13 +197,15 @@ def plan_pooling(
     pads: list[tuple[int, int]] = []
     try:
         if auto_pad.startswith("same") and None in sizes:
+            if not in_front:
+                raise ShapeError("data", data.shape, f"auto_pad {auto_pad} behind the data: its sizes must be known.")
             return Plan(_by_runtime(pool, windows, rounding, auto_pad, data))
         for window in windows:
             pads.append(_pads(window, rounding, auto_pad, data))
     except ConversionError as obstacle:
         b.note(f"padded beforehand: {obstacle}")
         sides = list(enumerate(windows, 2))
-        asked = [_asked(b, data, axis, window, auto_pad) for axis, window in sides]
+        asked = [_asked(b, data, axis, window, auto_pad, in_front) for axis, window in sides]
         ends = [
             _rounded_end(b, size_of(b, data, axis), window, *pair, rounding)
             for (axis, window), pair in zip(sides, asked, strict=True)
@@ -235,7 +240,9 @@ def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Valu
     return pads
 
 
-def _asked(b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: AutoPad) -> tuple[Size, Size]:
+def _asked(
+    b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: AutoPad, in_front: bool
+) -> tuple[Size, Size]:
     """Returns the paddings along an axis of any size, without what rounding up adds."""
     if not auto_pad.startswith("same"):
         return window.begin, window.end
@@ -243,6 +250,8 @@ def _asked(b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: Au
     windows = calculate(b, "Div", calculate(b, "Add", size, window.stride - 1), window.stride)
     reach = calculate(b, "Mul", calculate(b, "Sub", windows, 1), window.stride)
     total = _positive(b, calculate(b, "Sub", calculate(b, "Add", reach, window.extent), size))
+    if window.size is None and not in_front:
+        return 0, total
     half = calculate(b, "Div", total, 2)
     rest = calculate(b, "Sub", total, half)
     return (half, rest) if auto_pad == "same_upper" else (rest, half)

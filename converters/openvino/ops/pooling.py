@@ -63,14 +63,20 @@ def max_pool_8(
     axis: int = 0,
 ) -> tuple[ir.Value, ...]:
     """MaxPool with explicit pads; indices, where used, count from axis on (Mod)."""
-    plan = plan_pooling(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
-    if len(b.node.outputs) < 2:
-        return (in_32_bits(b, lambda x: _maximum(b, x, plan), data),)
-    if auto_pad.startswith("same") and (data.shape is None or not data.shape.is_static()):
+    has_indices = len(b.node.outputs) > 1
+    in_front = True
+    sizes = () if data.shape is None else data.shape[2:]
+    if has_indices and auto_pad.startswith("same") and not all(isinstance(size, int) for size in sizes):
+        in_front = b.options.semantics == "spec"
         b.warn(
-            f"with indices and sizes known at run time, OpenVINO's CPU plugin puts no padding of {auto_pad} in front; "
-            "here it is where the page has it"
+            f"with indices, along axes whose sizes are known at run time, OpenVINO's CPU plugin puts no padding of "
+            f"{auto_pad} in front, where the page has some; --semantics {b.options.semantics} is in force"
         )
+    plan = plan_pooling(
+        b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad, in_front=in_front
+    )
+    if not has_indices:
+        return (in_32_bits(b, lambda x: _maximum(b, x, plan), data),)
     own = dtype_of(data)
     # ONNX Runtime finds no place for the smallest integer of 8 bits.
     inner = ir.DataType.INT32 if own in (ir.DataType.INT64, ir.DataType.UINT64) else own

@@ -254,6 +254,26 @@ ROWS += [
 ]
 
 
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "ceil_torch"])
+@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"), [(2, 1, 1), (2, 2, 1), (3, 2, 1), (3, 1, 2), (2, 3, 1), (1, 2, 1), (2, 2, 2)]
+)
+@pytest.mark.parametrize("dynamic", [(-1, 2, -1, -1), (-1, 2, 7, 6), (1, 2, 7, -1)], ids=str)
+def test_indices_by_runtime_semantics(
+    dynamic: tuple[int, ...], kernel: int, stride: int, dilation: int, auto_pad: str, rounding: str
+) -> None:
+    """With indices and sizes of the run OpenVINO's CPU plugin puts all padding of same_* behind the data."""
+
+    def build(x: Any) -> Any:
+        return opset14.max_pool(
+            x, [stride] * 2, [dilation] * 2, [0, 0], [0, 0], [kernel] * 2, rounding, auto_pad
+        ).outputs()
+
+    feed = [numbers(1, 2, 7, 6)]
+    check(model_of(build, [feed], [dynamic]), feed, semantics="runtime")
+
+
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
