@@ -63,7 +63,7 @@ class _Job:
     "--opset",
     type=click.IntRange(api.OPSETS.start, api.OPSETS.stop - 1),
     help="Version of the ai.onnx opset to emit. Default: the oldest that has the model's nodes, "
-    f"{api.OPSETS.start} to {api.DEFAULT_OPSET}.",
+    f"{api.OPSETS.start} to {api.DEFAULT_OPSET}, or 18 where AveragePool is one of them.",
 )
 @options.tensors
 @options.random_constants
