@@ -60,10 +60,8 @@ def multiclass_nms(
 
     Boxes that belong to a class, and by roisnum to an image, are suppressed as if each pair of the two were a batch.
     """
-    if not 0 < nms_eta <= 1:
-        raise UnsupportedAttributeError("nms_eta", nms_eta, "more than 0, at most 1")
-    if not 0 <= iou_threshold <= 1:
-        raise UnsupportedAttributeError("iou_threshold", iou_threshold, "0 to 1")
+    if not 0 <= nms_eta <= 1:
+        raise UnsupportedAttributeError("nms_eta", nms_eta, "0 to 1")
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     if roisnum is not None:
         each = _of_images(b, each, roisnum)
@@ -72,13 +70,15 @@ def multiclass_nms(
         places = b.op("Add", places, b.constant([0, 0, 1, 1], np.float32))
     if roisnum is not None:
         places, each = _of_pairs(b, places, each)
-    threshold = b.constant([iou_threshold], np.float32)
     if nms_eta < 1:
-        found = _suppressed(b, places, each, threshold, score_threshold, nms_eta)
+        found = _suppressed(b, places, each, b.constant([iou_threshold], np.float32), score_threshold, nms_eta)
     else:
+        # Any overlap reaches a threshold of 0, so that only the best box of each class is left.
+        most = _END if iou_threshold > 0 else 1
+        reached = np.clip(np.nextafter(np.float32(iou_threshold), np.float32(-np.inf)), 0, 1)
         # A score that is the threshold is enough for OpenVINO; ONNX asks for more.
         beyond = b.constant([np.nextafter(np.float32(score_threshold), np.float32(-np.inf))], np.float32)
-        chosen = b.op("NonMaxSuppression", places, each, b.constant([_END]), threshold, beyond)
+        chosen = b.op("NonMaxSuppression", places, each, b.constant([most]), b.constant([reached], np.float32), beyond)
         columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
         batch, class_, box = (b.op("Squeeze", column, b.constant([1])) for column in columns)
         found = _Found(batch, class_, box, b.op("GatherND", each, chosen))
@@ -113,7 +113,7 @@ def _of_pairs(b: Builder, boxes: ir.Value, scores: ir.Value) -> tuple[ir.Value, 
 
 
 def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, threshold: ir.Value, least: float, eta: float) -> _Found:
-    """Keeps a box that overlaps none kept before by more than the threshold, which each one lowers until it is 0.5.
+    """Keeps a box whose overlap with none kept before reaches the threshold, which each one lowers until it is 0.5.
 
     A box whose score is the least that is wanted OpenVINO compares with the box kept last only.
     """
@@ -134,7 +134,7 @@ def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, threshold: ir.Val
         place = b.op("Unsqueeze", number, b.constant([0]))
         better = b.op("Not", b.op("Gather", edge, place, axis=2))
         compared = b.op("Or", latest, b.op("And", better, kept))
-        close = b.op("And", compared, b.op("Greater", b.op("Gather", overlaps, number, axis=2), limit))
+        close = b.op("And", compared, b.op("GreaterOrEqual", b.op("Gather", overlaps, number, axis=2), limit))
         covered = b.op("ReduceMax", b.op("Cast", close, to=int(_I32)), last, keepdims=1)
         free = b.op("Equal", covered, b.constant(0, np.int32))
         taken = b.op("And", b.op("Gather", good, place, axis=2), free)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from openvino import opset8, opset9
 
-from ortconv.errors import UnsupportedAttributeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from tests.openvino.live import Row, check_row, numbers
 
 
 def boxes(batches: int, count: int) -> np.ndarray:
@@ -89,23 +88,25 @@ ROWS += [
     for variant in VARIANTS
 ]
 
+TOUCHING = np.array(
+    [[[0, 0, 1, 1], [1, 0, 2, 1], [5, 5, 6, 6], [0, 0, 0.5, 0.5], [0.9, 0, 1.9, 1], [0, 0, 1, 1]]], np.float32
+)
+"""Boxes that share an edge with the first, lie far from it, cover a quarter of it, a little of it, and all of it."""
+ROWS += [
+    Row(
+        f"multiclass_nms-9 whose threshold of {threshold} an overlap is, eta {eta}, normalized {normalized}",
+        lambda b, s, threshold=threshold, eta=eta, normalized=normalized: list(
+            opset9.multiclass_nms(b, s, iou_threshold=threshold, nms_eta=eta, normalized=normalized).outputs()
+        ),
+        [[TOUCHING, np.array([[[0.9, 0.8, 0.7, 0.6, 0.5, 0.4]]], np.float32)], [boxes(1, 9), scores(1, 1, 9)]],
+        bound=16,
+    )
+    for threshold in (-0.5, 0.0, 0.25, 1.0, 1.5)
+    for eta in (1.0, 0.99, 0.0)
+    for normalized in (True, False)
+]
+
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
-
-
-REFUSALS = [
-    Refusal(
-        "multiclass_nms with an iou_threshold beyond 1",
-        lambda b, s: opset8.multiclass_nms(b, s, iou_threshold=1.5).outputs(),
-        [boxes(1, 4), scores(1, 2, 4)],
-        UnsupportedAttributeError,
-        {"attribute": "iou_threshold", "allowed": "0 to 1"},
-    ),
-]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_refused(refusal: Refusal) -> None:
-    assert_refused(refusal)
