@@ -19,7 +19,6 @@ _ONES_WITHOUT_AXES = (2, 3, 4)
 _MOST_WITHOUT_AXES = 5
 """The largest for which it squares every element."""
 
-_MVN_RANK = 3
 """The least for which OpenVINO's CPU plugin has a kernel."""
 
 _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
@@ -90,15 +89,15 @@ def mvn_6(
 
 def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
     require(data, "data", (*FLOATS, *INTEGERS))
-    if data.dtype in (ir.DataType.INT8, ir.DataType.UINT8):
+    if data.dtype in INTEGERS:
         rank = rank_of(data, "data")
         along = sorted(axis % rank for axis in constant_ints(b, axes, "axes"))
-        if rank < _MVN_RANK or along not in (list(range(1, rank)), list(range(2, rank))):
+        if along not in (list(range(first, rank)) for first in (1, min(2, rank - 1))):
             raise UnsupportedTypeError(
                 "data",
                 name(data.dtype),
-                [name(dtype) for dtype in (*FLOATS, *INTEGERS) if dtype.bitwidth > 8],
-                hint=f"OpenVINO's CPU plugin computes axes {along} of rank {rank} in steps of 8 bits each.",
+                [name(dtype) for dtype in FLOATS],
+                hint=f"OpenVINO's CPU plugin computes axes {along} of rank {rank} in steps of integers each.",
             )
     return rounded(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
 

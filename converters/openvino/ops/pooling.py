@@ -42,6 +42,7 @@ def max_pool(
     auto_pad: AutoPad = "explicit",
 ) -> ir.Value:
     """MaxPool with explicit pads."""
+    require(data, "data", (*FLOATS, *INTEGERS))
     plan = plan_pooling(b, data, kernel, strides, (), pads_begin, pads_end, rounding_type, auto_pad)
     return in_32_bits(b, lambda x: _maximum(b, x, plan), data)
 
@@ -63,6 +64,7 @@ def max_pool_8(
     axis: int = 0,
 ) -> tuple[ir.Value, ...]:
     """MaxPool with explicit pads; indices, where used, count from axis on (Mod)."""
+    require(data, "data", (*FLOATS, *INTEGERS))
     has_indices = len(b.node.outputs) > 1
     in_front = True
     sizes = () if data.shape is None else data.shape[2:]

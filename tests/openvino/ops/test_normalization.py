@@ -270,9 +270,12 @@ def test_mvn_does_not_normalise_over_the_batch() -> None:
     assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-@pytest.mark.parametrize(("shape", "along"), [((2, 3, 8), (2,)), ((2, 3, 5, 5), (2, 3)), ((2, 3, 5, 5), (-1, 1, 2))])
-def test_mvn_of_8_bits(dtype: type, shape: tuple[int, ...], along: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint16])
+@pytest.mark.parametrize(
+    ("shape", "along"),
+    [((9,), (0,)), ((3, 9), (1,)), ((2, 3, 8), (2,)), ((2, 3, 5, 5), (2, 3)), ((2, 3, 5, 5), (-1, 1, 2))],
+)
+def test_mvn_of_integers(dtype: type, shape: tuple[int, ...], along: tuple[int, ...]) -> None:
     feed = [numbers(*shape, dtype=dtype, low=-100, high=200)]
     check(model_of(lambda x: opset6.mvn(x, axes(*along), True, 1e-5, "inside_sqrt"), [feed]), feed)
 
@@ -289,13 +292,17 @@ def test_normalize_l2_of_six_axes_along_none_is_refused() -> None:
     assert_refused(refusal)
 
 
-def test_mvn_of_8_bits_along_other_axes_is_refused() -> None:
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16])
+@pytest.mark.parametrize(("shape", "along"), [((3, 9), (0,)), ((2, 3, 8), (0, 1, 2)), ((2, 3, 4, 5), (3,))])
+def test_mvn_of_integers_along_other_axes_is_refused(
+    dtype: type, shape: tuple[int, ...], along: tuple[int, ...]
+) -> None:
     assert_refused(
         Refusal(
-            "along the last axis of four",
-            lambda x: opset6.mvn(x, axes(3), True, 1e-5, "inside_sqrt"),
-            [numbers(2, 3, 4, 5, dtype=np.int8)],
+            f"along {along} of {shape}",
+            lambda x: opset6.mvn(x, axes(*along), True, 1e-5, "inside_sqrt"),
+            [numbers(*shape, dtype=dtype)],
             UnsupportedTypeError,
-            {"input": "data", "dtype": "i8"},
+            {"input": "data", "hint": f"axes {list(along)} of rank {len(shape)}"},
         )
     )
