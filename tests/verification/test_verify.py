@@ -184,3 +184,17 @@ class TestOpenVinoVerification:
             ortconv.verify(network, shapes=self.SHAPES, backends=NONE)
         assert caught.value.runtime == "OpenVINO"
         assert "ortconv[openvino]" in caught.value.hint
+
+    def test_products_by_compressed_weights_are_compared_as_floats(self, tmp_path: pathlib.Path) -> None:
+        """By default, OpenVINO rounds to 8 bits what is multiplied by them."""
+        openvino = pytest.importorskip("openvino", reason="OpenVINO is the oracle")
+        op = pytest.importorskip("openvino.opset13")
+        x = op.parameter([4, 256], openvino.Type.f32, name="x")
+        numbers = np.random.default_rng(0).integers(-127, 128, (64, 256)).astype(np.int8)
+        weights = op.convert(op.constant(numbers), openvino.Type.f32)
+        scaled = op.multiply(weights, op.constant(np.full((64, 1), 0.01, np.float32)))
+        path = tmp_path / "compressed.xml"
+        openvino.save_model(
+            openvino.Model([op.matmul(x, scaled, False, True)], [x], "net"), path, compress_to_fp16=False
+        )
+        assert ortconv.verify(path, backends=NONE).agrees
