@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ortconv.verification.compare import Comparison
-from ortconv.verification.procedure import Layer, Verification, declared_inputs, verify
+from ortconv.verification.layers import Layer, Layers
+from ortconv.verification.procedure import FloatComparison, Verification, declared_inputs, verify
 
-__all__ = ["Comparison", "Layer", "Verification", "declared_inputs", "verify"]
+__all__ = ["Comparison", "FloatComparison", "Layer", "Layers", "Verification", "declared_inputs", "verify"]

@@ -37,6 +37,7 @@ class OpenVinoRuntime:
     Args:
         source: Path of an IR, or an ``openvino.Model``.
         graph: The same, as it was read.
+        int8_kernels: Whether what the model quantises may be computed in int8, as OpenVINO does by default.
 
     Raises:
         ExecutionError: OpenVINO is not installed, or does not read or compile the model.
@@ -44,7 +45,7 @@ class OpenVinoRuntime:
 
     precision = ir.DataType.FLOAT
 
-    def __init__(self, source: object, graph: SourceGraph) -> None:
+    def __init__(self, source: object, graph: SourceGraph, *, int8_kernels: bool = True) -> None:
         self._path = graph.path
         try:
             import openvino
@@ -59,6 +60,10 @@ class OpenVinoRuntime:
         self._graph = graph
         self._core = openvino.Core()
         self.title = f"OpenVINO {openvino.__version__.partition('-')[0]}, CPU, float32"
+        self._config = dict(_CONFIGURATION)
+        if not int8_kernels:
+            self.title += " without int8 kernels"
+            self._config["LP_TRANSFORMS_MODE"] = "NO"
         if isinstance(source, str | os.PathLike):
             self._model = self._guard("cannot read the model", lambda: self._core.read_model(os.fspath(source)))
         else:
@@ -80,9 +85,7 @@ class OpenVinoRuntime:
         inputs = _paired(model.inputs, [value.name for value in given])
         count = len(model.outputs)
         values = _add_outputs(model, self._graph) if everything else {}
-        compiled = self._guard(
-            "cannot compile the model", lambda: self._core.compile_model(model, "CPU", _CONFIGURATION)
-        )
+        compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
         request = compiled.create_infer_request()
         for port, value in zip(inputs, given, strict=True):
             request.set_tensor(compiled.inputs[port], self._tensor(feeds[value.name]))

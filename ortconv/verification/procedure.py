@@ -5,34 +5,52 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx
 
 from ortconv import api, checking, inputs
 from ortconv.builder import Options, Semantics, Target
-from ortconv.errors import ConversionErrors, ExecutionError, NodeRef, PluginError
+from ortconv.errors import ConversionErrors, ExecutionError, PluginError
 from ortconv.execution import Backend, Model
 from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
 from ortconv.source import SourceGraph
 from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
+from ortconv.verification.layers import Layer, Layers, compare_layers
 from ortconv.verification.onednn import OneDnnReference
 from ortconv.verification.openvino import OpenVinoRuntime
 from ortconv.verification.oracle import Oracle, Results
 
-__all__ = ["Layer", "Verification", "declared_inputs", "verify"]
+__all__ = ["FloatComparison", "Verification", "declared_inputs", "verify"]
 
 _SEMANTICS_KEY = "ortconv.semantics"
+_QUANTIZERS = {"FakeQuantize", "FakeConvert"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
-    """An intermediate result: the source node that computes it, and how it compares."""
+class FloatComparison:
+    """How a quantised model compares with OpenVINO that computes in float32 what its int8 kernels compute otherwise.
 
-    node: NodeRef
-    comparison: Comparison
+    A number next to the middle between two levels is rounded up or down as the last digit of a sum falls, and what lies
+    behind it magnifies the difference: outputs of a right model may differ. Its layers, each on the inputs that it has
+    in OpenVINO, do not.
+
+    Attributes:
+        oracle: What computed the expected results.
+        outputs: For each backend that ran, a comparison for each output.
+        layers: For each backend whose outputs differ, its layers.
+    """
+
+    oracle: str
+    outputs: Mapping[Backend, tuple[Comparison, ...]]
+    layers: Mapping[Backend, Layers]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether for each backend every output agrees, or else every layer."""
+        return all(layers.agree for layers in self.layers.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +67,9 @@ class Verification:
         given: Names of the inputs whose data was given.
         outputs: For each backend that ran, a comparison for each output.
         skipped: Backends that did not run, and why.
-        layers: The intermediate results in order of computation, if they were asked for.
+        layers: The intermediate results in order of computation, if they were asked for. Each is computed from the
+            source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
+        in_float: Of a quantised OpenVINO model whose outputs differ: how it compares without OpenVINO's int8 kernels.
         warnings: Nodes for which the model follows the spec pages where the source's library, which is the oracle,
             computes something else: differences are to be expected there.
     """
@@ -64,17 +84,23 @@ class Verification:
     outputs: Mapping[Backend, tuple[Comparison, ...]]
     skipped: Mapping[Backend, str]
     layers: tuple[Layer, ...] = ()
+    in_float: FloatComparison | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """Whether every output agrees, whatever ran the model."""
-        return all(comparison.agrees for comparisons in self.outputs.values() for comparison in comparisons)
+        """Whether every output agrees, whatever ran the model, or `in_float` does."""
+        return not any(map(_differ, self.outputs.values())) or (self.in_float is not None and self.in_float.agrees)
 
     @property
     def first_difference(self) -> Layer | None:
         """The first intermediate result that does not agree."""
-        return next((layer for layer in self.layers if not layer.comparison.agrees), None)
+        found = (*self.layers, *(layer for each in self._float_layers for layer in each.layers))
+        return next((layer for layer in found if not layer.comparison.agrees), None)
+
+    @property
+    def _float_layers(self) -> Iterable[Layers]:
+        return self.in_float.layers.values() if self.in_float else ()
 
 
 def verify(
@@ -95,7 +121,8 @@ def verify(
     """Compares a model in ONNX Runtime with its source.
 
     The expected results come from OpenVINO's CPU runtime, in float32, for an OpenVINO source, and from a float64
-    reference for a oneDNN graph.
+    reference for a oneDNN graph. A quantised OpenVINO model whose outputs differ is compared once more without
+    OpenVINO's int8 kernels, and if they still differ, layer by layer; see `FloatComparison`.
 
     Args:
         source: As in `ortconv.convert`.
@@ -139,8 +166,18 @@ def verify(
     allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
     load = functools.partial(Model, name=name, providers=providers)
     ran, skipped = _run(proto, name, feeds, backends, load)
-    expected = oracle.run(feeds, everything=False)
-    outputs = {backend: _compare_outputs(graph, results, expected, allowed) for backend, results in ran.items()}
+    outputs = _compare_outputs(graph, ran, oracle.run(feeds, everything=False), allowed)
+    exact = OpenVinoRuntime(source, graph, int8_kernels=False) if _is_quantized(graph) else oracle
+
+    @functools.cache
+    def look_inside(backend: Backend) -> Layers:
+        return compare_layers(graph, proto, feeds, exact, allowed, functools.partial(load, backend=backend))
+
+    in_float = None
+    if exact is not oracle and any(map(_differ, outputs.values())):
+        again = _compare_outputs(graph, ran, exact.run(feeds, everything=False), allowed)
+        differing = [backend for backend, found in again.items() if _differ(found)]
+        in_float = FloatComparison(exact.title, again, {backend: look_inside(backend) for backend in differing})
     return Verification(
         source=graph.path,
         model="" if model is None else name,
@@ -151,7 +188,8 @@ def verify(
         given=frozenset(data or {}),
         outputs=outputs,
         skipped=skipped,
-        layers=_layers(graph, proto, feeds, oracle, _suspect(outputs), allowed, load) if layers else (),
+        layers=look_inside(_suspect(outputs)).layers if layers else (),
+        in_float=in_float,
         warnings=_expected_differences(source, graph, semantics, tensors),
     )
 
@@ -210,46 +248,29 @@ def _fed(model: Model, name: str, feeds: Mapping[str, Array]) -> dict[str, Array
 
 
 def _compare_outputs(
-    graph: SourceGraph, results: Mapping[str, Array], expected: Results, tolerance: Tolerance
-) -> tuple[Comparison, ...]:
-    return tuple(
-        compare(output.name, results.get(output.name), array, tolerance.of(array))
-        for output, array in zip(graph.outputs, expected.outputs, strict=True)
-    )
+    graph: SourceGraph, ran: Mapping[Backend, Mapping[str, Array]], expected: Results, tolerance: Tolerance
+) -> Mapping[Backend, tuple[Comparison, ...]]:
+    return {
+        backend: tuple(
+            compare(output.name, results.get(output.name), array, tolerance.of(array))
+            for output, array in zip(graph.outputs, expected.outputs, strict=True)
+        )
+        for backend, results in ran.items()
+    }
+
+
+def _differ(comparisons: Iterable[Comparison]) -> bool:
+    return not all(comparison.agrees for comparison in comparisons)
+
+
+def _is_quantized(graph: SourceGraph) -> bool:
+    return graph.format == "openvino" and any(node.ref.op_type in _QUANTIZERS for node in graph.nodes)
 
 
 def _suspect(outputs: Mapping[Backend, tuple[Comparison, ...]]) -> Backend:
     """Returns the backend whose intermediate results are worth a look: one that differs, if there is one."""
-    differing = [backend for backend, found in outputs.items() if not all(each.agrees for each in found)]
+    differing = [backend for backend, found in outputs.items() if _differ(found)]
     return (differing or list(outputs))[0]
-
-
-def _layers(
-    graph: SourceGraph,
-    proto: onnx.ModelProto,
-    feeds: Mapping[str, Array],
-    oracle: Oracle,
-    backend: Backend,
-    tolerance: Tolerance,
-    load: Callable[..., Model],
-) -> tuple[Layer, ...]:
-    """Compares the results of source nodes that the model has under the same name."""
-    expected = oracle.run(feeds, everything=True).values
-    shown = onnx.ModelProto()
-    shown.CopyFrom(proto)
-    names = {output for node in proto.graph.node for output in node.output}
-    present = {output.name for output in proto.graph.output}
-    for node in graph.nodes:
-        for value in node.outputs:
-            if value.name in names - present and value.name in expected:
-                shown.graph.output.append(onnx.helper.make_tensor_value_info(value.name, int(value.dtype), None))
-    results = load(shown, backend=backend).run(feeds)
-    return tuple(
-        Layer(node.ref, compare(value.name, results[value.name], array, tolerance.of(array)))
-        for node in graph.nodes
-        for value in node.outputs
-        if value.name in results and (array := expected.get(value.name)) is not None
-    )
 
 
 def _expected_differences(

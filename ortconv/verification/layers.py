@@ -1,0 +1,130 @@
+"""Comparing what a model computes for each node of its source, on the inputs that the node has there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import onnx
+
+from ortconv.errors import NodeRef
+from ortconv.execution import Model
+from ortconv.inputs import Array
+from ortconv.source import SourceGraph
+from ortconv.verification.compare import Comparison, Tolerance, compare
+from ortconv.verification.oracle import Oracle
+
+__all__ = ["Layer", "Layers", "compare_layers"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """An intermediate result: the source node that computes it, and how it compares."""
+
+    node: NodeRef
+    comparison: Comparison
+
+
+@dataclasses.dataclass(frozen=True)
+class Layers:
+    """How a model compares with its source, one node at a time.
+
+    What is compared was computed from the source's own intermediate results, not from the model's: a layer that differs
+    does so by itself, and not because one before it does.
+
+    Attributes:
+        layers: The intermediate results in order of computation.
+        outputs: The outputs in the source's order.
+    """
+
+    layers: tuple[Layer, ...]
+    outputs: tuple[Comparison, ...]
+
+    @property
+    def first_difference(self) -> Layer | None:
+        """The first intermediate result that does not agree."""
+        return next((layer for layer in self.layers if not layer.comparison.agrees), None)
+
+    @property
+    def agree(self) -> bool:
+        """Whether every intermediate result and every output agrees."""
+        return self.first_difference is None and all(comparison.agrees for comparison in self.outputs)
+
+
+def compare_layers(
+    graph: SourceGraph,
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Array],
+    oracle: Oracle,
+    tolerance: Tolerance,
+    load: Callable[[onnx.ModelProto], Model],
+) -> Layers:
+    """Compares the results of source nodes that a model has under the same name.
+
+    Args:
+        graph: The source.
+        model: What was made of it; left as it is.
+        feeds: Data by input name.
+        oracle: What computes the source.
+        tolerance: See `compare`.
+        load: Makes a model run.
+
+    Raises:
+        OrtconvError: Something cannot run.
+    """
+    expected = oracle.run(feeds, everything=True)
+    produced = {name for node in model.graph.node for name in node.output}
+    types = {
+        value.name: int(value.dtype)
+        for node in graph.nodes
+        for value in node.outputs
+        if value.name in produced and value.name in expected.values
+    }
+    shown = onnx.ModelProto()
+    shown.CopyFrom(model)
+    present = {output.name for output in shown.graph.output}
+    shown.graph.output.extend(
+        onnx.helper.make_tensor_value_info(name, dtype, None) for name, dtype in types.items() if name not in present
+    )
+    results = load(shown).run(feeds)
+    given = {name: array for name in types if _is_like(results[name], array := expected.values[name])}
+    computed = _cut(
+        shown, {name: onnx.helper.make_tensor_value_info(name, types[name], given[name].shape) for name in given}
+    )
+    results = load(shown).run({**feeds, **given})
+
+    def compared(name: str, array: Array) -> Comparison:
+        return compare(name, results.get(computed.get(name, name)), array, tolerance.of(array))
+
+    return Layers(
+        tuple(
+            Layer(node.ref, compared(value.name, expected.values[value.name]))
+            for node in graph.nodes
+            for value in node.outputs
+            if value.name in types
+        ),
+        tuple(compared(output.name, array) for output, array in zip(graph.outputs, expected.outputs, strict=True)),
+    )
+
+
+def _is_like(found: Array, expected: Array) -> bool:
+    return found.dtype == expected.dtype and found.shape == expected.shape
+
+
+def _cut(model: onnx.ModelProto, inputs: Mapping[str, onnx.ValueInfoProto]) -> Mapping[str, str]:
+    """Makes inputs of intermediate results, which are outputs already; returns what the outputs are called now."""
+    graph = model.graph
+    names = {name for node in graph.node for name in node.output}
+    suffix = ".computed"
+    while any(name + suffix in names for name in inputs):
+        suffix += "_"
+    computed = {name: name + suffix for name in inputs}
+    for node in graph.node:
+        node.output[:] = [computed.get(name, name) for name in node.output]
+    for output in graph.output:
+        output.name = computed.get(output.name, output.name)
+    described = [value for value in graph.value_info if value.name not in inputs]
+    del graph.value_info[:]
+    graph.value_info.extend(described)
+    graph.input.extend(inputs.values())
+    return computed

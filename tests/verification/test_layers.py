@@ -1,0 +1,161 @@
+"""Comparing layer by layer, each on the source's own intermediate results; quantised models."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import ortconv
+from ortconv.inputs import Array
+from ortconv.verification.openvino import OpenVinoRuntime
+from ortconv.verification.oracle import Results
+from tests.cli import run_cli, upsampling
+from tests.verification.test_verify import NONE, saved
+
+FEEDS = {"x": np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)}
+
+
+def after(model: onnx.ModelProto, op_type: str, *nodes: tuple[str, list[str]]) -> None:
+    """Puts nodes, each the op type and its further inputs, behind the only node of a type."""
+    (node,) = (node for node in model.graph.node if node.op_type == op_type)
+    name = node.output[0]
+    current = node.output[0] = f"{name}.before"
+    for index, (kind, further) in enumerate(nodes):
+        target = name if index == len(nodes) - 1 else f"{name}.{index}"
+        model.graph.node.insert(
+            list(model.graph.node).index(node) + 1 + index, onnx.helper.make_node(kind, [current, *further], [target])
+        )
+        current = target
+
+
+class TestLayers:
+    def test_layer_behind_a_wrong_one_agrees(self, tmp_path: pathlib.Path) -> None:
+        model = saved(upsampling(), tmp_path / "m.onnx", lambda model: after(model, "Relu", ("Neg", [])))
+        found = ortconv.verify(upsampling(), model, backends=NONE, layers=True)
+        assert not found.agrees
+        assert [layer.comparison.agrees for layer in found.layers] == [True, False, True]
+        assert found.first_difference is not None
+        assert found.first_difference.node.op_type == "ReLU"
+
+    def test_result_of_another_shape_is_passed_on_as_the_model_has_it(self, tmp_path: pathlib.Path) -> None:
+        def flatten(model: onnx.ModelProto) -> None:
+            after(model, "Relu", ("Flatten", []))
+            after(model, "Sigmoid", ("Reshape", ["shape"]))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 8, 8, 2]), "shape"))
+            del model.graph.value_info[:]
+
+        found = ortconv.verify(
+            upsampling(), saved(upsampling(), tmp_path / "m.onnx", flatten), backends=NONE, layers=True
+        )
+        assert found.agrees
+        assert [layer.comparison.problem for layer in found.layers] == [
+            "",
+            "shape [1, 128] instead of [1, 8, 8, 2]",
+            "",
+        ]
+
+
+@pytest.fixture
+def quantized(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Two convolutions of quantised data by quantised weights."""
+    openvino = pytest.importorskip("openvino", reason="OpenVINO is the oracle")
+    op = pytest.importorskip("openvino.opset13")
+    rng = np.random.default_rng(0)
+
+    def rounded(data: Any, bound: float, levels: int, name: str) -> Any:
+        bounds = [op.constant(np.float32(each)) for each in (-bound, bound, -bound, bound)]
+        return op.fake_quantize(data, *bounds, levels, name=name)
+
+    x = value = op.parameter([2, 3, 8, 8], openvino.Type.f32, name="x")
+    for name, channels in (("first", 3), ("second", 4)):
+        weights = rounded(op.constant(rng.standard_normal((4, channels, 3, 3)).astype(np.float32)), 3, 255, f"{name}/w")
+        value = rounded(value, 4, 256, f"{name}/x")
+        value = op.convolution(value, weights, [1, 1], [1, 1], [1, 1], [1, 1], name=name)
+    path = tmp_path / "quantized.xml"
+    openvino.save_model(openvino.Model([value], [x], "net"), path, compress_to_fp16=False)
+    return path
+
+
+def moved(monkeypatch: pytest.MonkeyPatch, chosen: Callable[[OpenVinoRuntime, bool], bool]) -> None:
+    """Lets OpenVINO's outputs be off by a thousandth in chosen runs: of a runtime, with intermediate results or not."""
+    run = OpenVinoRuntime.run
+
+    def elsewhere(self: OpenVinoRuntime, feeds: Mapping[str, Array], *, everything: bool) -> Results:
+        found = run(self, feeds, everything=everything)
+        factor = np.float32(1.001 if chosen(self, everything) else 1)
+        return Results(tuple(array * factor for array in found.outputs), found.values)
+
+    monkeypatch.setattr(OpenVinoRuntime, "run", elsewhere)
+
+
+class TestQuantized:
+    def test_layers_agree(self, quantized: pathlib.Path) -> None:
+        found = ortconv.verify(quantized, data=FEEDS, backends=NONE, layers=True)
+        assert found.agrees
+        names = {layer.node.name for layer in found.layers}
+        assert names == {"first/w", "first/x", "first", "second/w", "second/x", "second"}
+        assert all(layer.comparison.agrees for layer in found.layers)
+
+    def test_int8_kernels_may_round_otherwise(self, quantized: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        moved(monkeypatch, lambda runtime, everything: not runtime.title.endswith("without int8 kernels"))
+        found = ortconv.verify(quantized, data=FEEDS, backends=NONE)
+        assert not found.outputs["none"][0].agrees
+        assert found.in_float is not None
+        assert found.in_float.oracle.endswith("CPU, float32 without int8 kernels")
+        assert found.agrees
+
+    def test_layers_decide_where_rounding_is_magnified(
+        self, quantized: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        moved(monkeypatch, lambda runtime, everything: not everything)
+        found = ortconv.verify(quantized, data=FEEDS, backends=NONE)
+        assert found.in_float is not None
+        assert not found.in_float.outputs["none"][0].agrees
+        assert len(found.in_float.layers["none"].layers) == 6
+        assert found.agrees
+        assert found.first_difference is None
+
+    def test_output_that_differs_by_itself_is_found(
+        self, quantized: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        moved(monkeypatch, lambda runtime, everything: True)
+        assert not ortconv.verify(quantized, data=FEEDS, backends=NONE).agrees
+
+    def test_wrong_quantisation_is_found(self, quantized: pathlib.Path, tmp_path: pathlib.Path) -> None:
+        def shift(model: onnx.ModelProto) -> None:
+            node = next(node for node in model.graph.node if node.op_type == "Round")
+            node.op_type = "Floor"
+
+        model = saved(quantized, tmp_path / "m.onnx", shift)
+        found = ortconv.verify(quantized, model, data=FEEDS, backends=NONE)
+        assert not found.agrees
+        assert found.first_difference is not None
+        assert found.first_difference.node.name == "first/x"
+
+    def test_command_says_what_decided(self, quantized: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        report = quantized.with_suffix(".json")
+        moved(monkeypatch, lambda runtime, everything: not everything)
+        result = run_cli("verify", quantized, "--backend", "none", "--json", report)
+        assert result.exit_code == 0
+        assert "OK: each of 6 intermediate results agrees, computed from OpenVINO's own" in result.stdout
+        found = json.loads(report.read_text())
+        assert found["agrees"]
+        assert not found["outputs"][0]["agrees"]
+        assert found["in_float"]["agrees"]
+        (inside,) = found["in_float"]["inside"]
+        assert (inside["backend"], inside["agree"], len(inside["layers"])) == ("none", True, 6)
+
+        moved(monkeypatch, lambda runtime, everything: "int8" not in runtime.title)
+        result = run_cli("verify", quantized, "--backend", "none")
+        assert result.exit_code == 0
+
+        moved(monkeypatch, lambda runtime, everything: True)
+        result = run_cli("verify", quantized, "--backend", "none")
+        assert result.exit_code == 1
+        assert result.stdout.endswith("No intermediate result that both sides show differs.\n")
