@@ -7,6 +7,7 @@ forget, input, cell, output (ONNX: input, output, forget, cell), and adds the tw
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import onnx_ir as ir
@@ -42,6 +43,10 @@ class _Attributes:
     def directions(self) -> int:
         return _DIRECTIONS[self.direction]
 
+    @property
+    def functions(self) -> Words:
+        return tuple(word.strip().lower() for word in self.activations)
+
     def onnx(self, allowed: int) -> dict[str, Any]:
         """Returns them as ONNX spells them.
 
@@ -51,7 +56,7 @@ class _Attributes:
         Raises:
             UnsupportedAttributeError: One has no counterpart.
         """
-        names = [_ACTIVATIONS.get(word.strip().lower()) for word in self.activations]
+        names = [_ACTIVATIONS.get(word) for word in self.functions]
         if None in names or len(names) != allowed:
             raise UnsupportedAttributeError("activations", list(self.activations), f"{allowed} of sigmoid, tanh, relu")
         if self.hidden_size < 1:
@@ -87,9 +92,10 @@ def lstm_sequence(
 ) -> tuple[ir.Value, ...]:
     """LSTM, with the gates in ONNX's order."""
     attributes = _Attributes(hidden_size, activations, clip, direction)
+    lengths = _lengths(b, x, sequence_lengths, (w, r, bias), attributes, ("sigmoid", "tanh", "tanh"))
     weights = [_lstm_gates(b, value, 1, _FICO) for value in (w, r, bias)]
     states = [initial_hidden_state, initial_cell_state]
-    return _sequence(b, "LSTM", x, sequence_lengths, weights, states, attributes.onnx(3))
+    return _sequence(b, "LSTM", x, lengths, weights, states, attributes.onnx(3))
 
 
 @REGISTRY.lowering("GRUSequence", since=5, how="composed")
@@ -112,10 +118,12 @@ def gru_sequence(
     linear_before_reset: bool = False,
 ) -> tuple[ir.Value, ...]:
     """GRU."""
-    attributes = _Attributes(hidden_size, activations, clip, direction).onnx(2)
+    shared = _Attributes(hidden_size, activations, clip, direction)
+    attributes = shared.onnx(2)
     attributes["linear_before_reset"] = int(linear_before_reset)
+    lengths = _lengths(b, x, sequence_lengths, (w, r, bias), shared, ("sigmoid", "tanh"))
     both = _gru_bias(b, bias, 1, hidden_size) if linear_before_reset else bias
-    return _sequence(b, "GRU", x, sequence_lengths, [w, r, both], [initial_hidden_state], attributes)
+    return _sequence(b, "GRU", x, lengths, [w, r, both], [initial_hidden_state], attributes)
 
 
 @REGISTRY.lowering("RNNSequence", since=5, how="composed")
@@ -138,7 +146,8 @@ def rnn_sequence(
 ) -> tuple[ir.Value, ...]:
     """RNN."""
     attributes = _Attributes(hidden_size, activations, clip, direction)
-    return _sequence(b, "RNN", x, sequence_lengths, [w, r, bias], [initial_hidden_state], attributes.onnx(1))
+    lengths = _lengths(b, x, sequence_lengths, (w, r, bias), attributes, None)
+    return _sequence(b, "RNN", x, lengths, [w, r, bias], [initial_hidden_state], attributes.onnx(1))
 
 
 @REGISTRY.lowering("LSTMCell", since=4)
@@ -265,24 +274,57 @@ def _zeros(b: Builder, like: ir.Value, of_type: ir.Value) -> ir.Value:
     return b.typed(b.op("Expand", scalar(b, 0, of_type), b.op("Shape", like)), of_type.dtype, None)
 
 
+def _lengths(
+    b: Builder,
+    x: ir.Value,
+    lengths: ir.Value,
+    weights: Sequence[ir.Value],
+    attributes: _Attributes,
+    functions: Words | None,
+) -> ir.Value | None:
+    """Returns how many steps each sequence has, or None for all of them.
+
+    In dynamic sizes OpenVINO's CPU plugin ignores the lengths, unless it takes the sequence apart into cells, which
+    have no kernel of their own for the whole: where weights are known at run time only, numbers are clipped, or the
+    functions of an LSTM or GRU are others.
+
+    The plugin's kernel has the given functions; None stands for any.
+    """
+    known = known_ints(b, lengths)
+    longest = None if x.shape is None else x.shape[1]
+    if known is not None and isinstance(longest, int) and set(known) == {longest}:
+        return None
+    taken_apart = (
+        attributes.clip != 0
+        or (functions is not None and attributes.functions != functions)
+        or not all(_is_constant(value) for value in weights)
+    )
+    if taken_apart or (x.shape is not None and x.shape.is_static()):
+        return lengths
+    b.warn("OpenVINO's CPU plugin is followed: it ignores sequence_lengths where a dim of x is dynamic")
+    return None
+
+
+def _is_constant(value: ir.Value | None) -> bool:
+    """Tells whether a value is known at conversion, compressed or not."""
+    if value is None or value.const_value is not None:
+        return True
+    node = value.producer()
+    return node is not None and all(_is_constant(each) for each in node.inputs)
+
+
 def _sequence(
     b: Builder,
     op_type: str,
     x: ir.Value,
-    lengths: ir.Value,
+    lengths: ir.Value | None,
     weights: list[ir.Value],
     states: list[ir.Value],
     attributes: dict[str, Any],
 ) -> tuple[ir.Value, ...]:
     steps = b.op("Transpose", x, perm=[1, 0, 2])
     first = [b.op("Transpose", state, perm=[1, 0, 2]) for state in states]
-    known = known_ints(b, lengths)
-    longest = None if x.shape is None else x.shape[1]
-    whole = known is not None and isinstance(longest, int) and set(known) == {longest}
-    if not whole and not (x.shape is not None and x.shape.is_static()):
-        b.warn("OpenVINO's CPU plugin is followed: it ignores sequence_lengths where a dim of x is dynamic")
-        whole = True
-    counts = None if whole else b.cast(lengths, _I32)
+    counts = None if lengths is None else b.cast(lengths, _I32)
     y, *last = _emit(b, op_type, b.typed(steps, x.dtype, None), weights, counts, first, attributes)
     states_last = [b.op("Transpose", state, perm=[1, 0, 2]) for state in last]
     return b.op("Transpose", y, perm=[2, 1, 0, 3]), *states_last

@@ -113,6 +113,17 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"{kind}_sequence of dynamic steps with {activations or 'its own functions'} and clip {clip}, lengths kept",
+        sequence(kind, "bidirectional", activations, clip),
+        [feed(kind, n, (3, 2), 2) for n in (4, 6)],
+        bound=16,
+    )
+    for kind in SEQUENCES
+    for activations, clip in ((None, 0.3), (OTHERS[kind], 0.0))
+    if clip or kind != "rnn"
+]
+ROWS += [
+    Row(
         f"{kind}_sequence with {activations or 'its own functions'} and clip {clip}, linear {linear}",
         sequence(kind, "bidirectional", activations, clip, linear),
         [feed(kind, 4, (4, 3), 2)],
@@ -173,7 +184,7 @@ ROWS += [
                 [],
             ).outputs()
         ),
-        [[*feed(kind, 4, (4, 2)), *_weights(kind, [1])]],
+        [[*feed(kind, steps, (4, 2)), *_weights(kind, [1])] for steps in (4, 5)],
         bound=16,
     )
     for kind in SEQUENCES
@@ -213,6 +224,22 @@ def test_ignored_lengths_are_warned_about() -> None:
     feeds = [feed("lstm", n, (3, 2)) for n in (4, 6)]
     (warning,) = conversion(model_of(sequence("lstm"), feeds)).warnings
     assert "ignores sequence_lengths" in warning
+    assert not conversion(model_of(sequence("lstm", clip=0.3), feeds)).warnings
+
+
+@pytest.mark.parametrize("quantized", [np.float16, np.int8])
+def test_compressed_weights_are_constants_too(quantized: type) -> None:
+    def build(x: openvino.Node, lengths: openvino.Node, *states: openvino.Node) -> list[openvino.Output]:
+        weights = [
+            opset1.multiply(opset1.convert(opset1.constant((each * 64).astype(quantized)), "f32"), np.float32(1 / 64))
+            for each in _weights("lstm", [1])
+        ]
+        node = opset5.lstm_sequence(x, *states, lengths, *weights, HIDDEN, "forward")
+        return list(node.outputs())
+
+    feeds = [feed("lstm", n, (3, 2)) for n in (4, 6)]
+    converted = check(model_of(build, feeds), *feeds, bound=16)
+    assert any("ignores sequence_lengths" in warning for warning in converted.warnings)
 
 
 REFUSALS = [
