@@ -6,6 +6,7 @@ Along one such axis an op works on a view of three axes: what lies before it, th
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +16,7 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.errors import ShapeError
 
-__all__ = ["View", "coordinates", "permuted", "view_along"]
+__all__ = ["View", "coordinates", "on_lines", "permuted", "view_along"]
 
 _I64 = ir.DataType.INT64
 _END = np.iinfo(np.int64).max
@@ -69,6 +70,27 @@ def view_along(b: Builder, data: ir.Value, axis: ir.Value, like: ir.Value | None
     sizes = [_product(b, before), size if like is None else b.constant([-1]), _product(b, behind)]
     view = b.op("Reshape", data, b.op("Concat", *sizes, axis=0), allowzero=1 if like is None else None)
     return View(b.typed(view, data.dtype, [None] * 3), rank, before, size, behind)
+
+
+def on_lines(
+    b: Builder, data: ir.Value, axis: ir.Value, parts: int, formula: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """Emits a formula over [before, size, behind, parts], which may change the size and the number of parts.
+
+    Args:
+        b: The builder.
+        data: Elements of several parts each, along the last axis.
+        axis: One number, another than the last axis.
+        parts: How many.
+        formula: What to do along the second axis.
+    """
+    view = view_along(b, data, axis)
+    shape = b.op("Concat", b.op("Shape", view.value, end=2), b.constant([-1, parts]), axis=0)
+    moved = formula(b.typed(b.op("Reshape", view.value, shape), data.dtype, [None] * 4))
+    inner = b.op("Slice", view.behind, b.constant([0]), b.constant([-1]))
+    sizes = [view.before, b.op("Shape", moved, start=1, end=2), inner, b.op("Shape", moved, start=3)]
+    whole = b.op("Reshape", moved, b.op("Concat", *sizes, axis=0), allowzero=1)
+    return b.typed(whole, data.dtype, [None] * view.rank)
 
 
 def permuted(b: Builder, data: ir.Value, order: ir.Value) -> ir.Value:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
+from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.running_axes import on_lines
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
@@ -20,6 +21,8 @@ _AXIS_IS_INPUT = 20
 """The opset since which a DFT takes its axis as an input."""
 
 _KERNELS = ("DFT",)
+_Running = tuple[ir.Value, ir.Value | None]
+"""An axis, and the size of its transform if that is given, as vectors of one entry that are known at run time only."""
 
 
 @REGISTRY.lowering("DFT", since=7)
@@ -39,8 +42,11 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
     """One-sided DFT of the last axis, then a DFT of each other one."""
     require(data, "data", FLOATS)
     rank = rank_of(data, "data")
-    along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
-    sizes = _sizes(b, signal_size, len(along))
+    known = known_ints(b, axes)
+    if known is None:
+        return _rdft_along(b, data, _running(b, axes, signal_size, rank))
+    along = normalized(known, rank, "axes")
+    sizes = _sizes(b, data, along, signal_size)
     _warn_of_own_sizes(b, signal_size, sizes)
     _warn_of_zeros(b, data, along, sizes)
 
@@ -59,8 +65,12 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
 def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
     """Inverse DFT of each axis, the last one completed by its conjugate; the real part."""
     require(data, "data", FLOATS)
-    along = normalized(constant_ints(b, axes, "axes"), _complex_rank(data), "axes")
-    sizes = _sizes(b, signal_size, len(along))
+    rank = _complex_rank(data)
+    known = known_ints(b, axes)
+    if known is None:
+        return _irdft_along(b, data, _running(b, axes, signal_size, rank))
+    along = normalized(known, rank, "axes")
+    sizes = _sizes(b, data, along, signal_size, real=True)
     _warn_of_own_sizes(b, signal_size, sizes)
     needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else -1
     _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
@@ -166,8 +176,13 @@ def istft(
 
 def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None, *, inverse: bool) -> ir.Value:
     require(data, "data", FLOATS)
-    along = normalized(constant_ints(b, axes, "axes"), _complex_rank(data), "axes")
-    sizes = _sizes(b, signal_size, len(along))
+    rank = _complex_rank(data)
+    known = known_ints(b, axes)
+    if known is None:
+        running = _running(b, axes, signal_size, rank)
+        return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=_KERNELS)
+    along = normalized(known, rank, "axes")
+    sizes = _sizes(b, data, along, signal_size)
 
     def emit(x: ir.Value) -> ir.Value:
         for axis, size in zip(along, sizes, strict=True):
@@ -175,6 +190,55 @@ def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value |
         return x
 
     return compute(b, emit, data, kernels=_KERNELS)
+
+
+def _running(b: Builder, axes: ir.Value, signal_size: ir.Value | None, rank: int) -> list[_Running]:
+    """Returns each axis that is known at run time only, counted from the front of `rank` axes, and its size."""
+    places = int64_vector(b, axes)
+    places = b.op("Where", b.op("Less", places, b.constant([0])), b.op("Add", places, b.constant([rank])), places)
+    goals = None if signal_size is None else int64_vector(b, signal_size)
+    entries = [(b.constant([number]), b.constant([number + 1])) for number in range(length_of(axes, "axes"))]
+    return [
+        (b.op("Slice", places, *entry), None if goals is None else b.op("Slice", goals, *entry)) for entry in entries
+    ]
+
+
+def _dft_along(b: Builder, x: ir.Value, running: list[_Running], *, inverse: bool) -> ir.Value:
+    for axis, goal in running:
+
+        def transformed(line: ir.Value, goal: ir.Value | None = goal) -> ir.Value:
+            return _dft(b, _resized(b, line, goal), 1, inverse=inverse)
+
+        x = on_lines(b, x, axis, 2, transformed)
+    return x
+
+
+def _rdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value:
+    def emit(x: ir.Value) -> ir.Value:
+        single = b.typed(b.op("Unsqueeze", x, b.constant([-1])), x.dtype, [None] * (rank_of(data, "data") + 1))
+        axis, goal = running[-1]
+        half = on_lines(b, single, axis, 1, lambda line: _dft(b, _resized(b, line, goal), 1, one_sided=True))
+        return _dft_along(b, half, running[:-1], inverse=False)
+
+    return compute(b, emit, data, kernels=_KERNELS)
+
+
+def _irdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value:
+    def emit(x: ir.Value) -> ir.Value:
+        x = _dft_along(b, x, running[:-1], inverse=True)
+        axis, goal = running[-1]
+
+        def real(line: ir.Value) -> ir.Value:
+            size: Size = -1 if goal is None else _or_own(b, goal, _even_length(b, size_of(b, line, 1)))
+            return b.typed(b.op("Unsqueeze", _real_inverse(b, line, 1, size), b.constant([-1])), line.dtype, [None] * 4)
+
+        return b.op("Squeeze", on_lines(b, x, axis, 2, real), b.constant([-1]))
+
+    return compute(b, emit, data, kernels=_KERNELS)
+
+
+def _resized(b: Builder, line: ir.Value, goal: ir.Value | None) -> ir.Value:
+    return line if goal is None else _fitted(b, line, 1, _or_own(b, goal, size_of(b, line, 1)))
 
 
 def _complex_rank(data: ir.Value) -> int:
@@ -187,16 +251,30 @@ def _complex_rank(data: ir.Value) -> int:
     return rank - 1
 
 
-def _sizes(b: Builder, signal_size: ir.Value | None, count: int) -> list[Size]:
-    """Returns the length of each transform; -1 for that of the data."""
+def _sizes(b: Builder, data: ir.Value, along: Ints, signal_size: ir.Value | None, *, real: bool = False) -> list[Size]:
+    """Returns the length of each transform; -1 for that of the data, or if `real` for the even one that it makes."""
     if signal_size is None:
-        return [-1] * count
+        return [-1] * len(along)
     known = known_ints(b, signal_size)
-    if known is None:
-        return list(b.op("Split", int64_vector(b, signal_size), outputs=count, axis=0, num_outputs=count))
-    if len(known) != count:
-        raise ShapeError("signal_size", signal_size.shape, f"axes has {count} entries.")
-    return list(known)
+    if known is not None:
+        if len(known) != len(along):
+            raise ShapeError("signal_size", signal_size.shape, f"axes has {len(along)} entries.")
+        return list(known)
+    parts = b.op("Split", int64_vector(b, signal_size), outputs=len(along), axis=0, num_outputs=len(along))
+    own = [size_of(b, data, axis) for axis in along]
+    if real:
+        own[-1] = _even_length(b, own[-1])
+    return [_or_own(b, size, length) for size, length in zip(parts, own, strict=True)]
+
+
+def _or_own(b: Builder, size: ir.Value, own: Size) -> ir.Value:
+    """Returns a size that is known at run time only, or another one where it is -1."""
+    return b.op("Where", b.op("Equal", size, b.constant([-1])), joined(b, [own]), size)
+
+
+def _even_length(b: Builder, size: Size) -> Size:
+    """Returns the even length of the real data of which a one-sided transform has so many entries."""
+    return calculate(b, "Mul", calculate(b, "Sub", size, 1), 2)
 
 
 def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
@@ -233,7 +311,7 @@ def _dft(b: Builder, x: ir.Value, axis: int, *, inverse: bool = False, one_sided
 
 
 def _fitted(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
-    """Cuts an axis to a size, or fills it up with zeros; -1 leaves it, and is not expected of the run."""
+    """Cuts an axis to a size, or fills it up with zeros; -1 leaves it."""
     if size == -1:
         return x
     dtype = x.dtype
@@ -254,7 +332,7 @@ def _fitted(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
 def _real_inverse(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
     """Inverts a one-sided transform, whose other side is the conjugate; -1 stands for an even length."""
     if size == -1:
-        size = calculate(b, "Mul", calculate(b, "Sub", size_of(b, x, axis), 1), 2)
+        size = _even_length(b, size_of(b, x, axis))
     half = calculate(b, "Add", calculate(b, "Div", size, 2), 1)
     dtype = dtype_of(x)
     near = _fitted(b, x, axis, half)
