@@ -34,7 +34,7 @@ def fake_quantize(
     """The page's formula in single ops, with Round to even; bounds may differ per element.
 
     Of constant bounds it becomes two linear functions around the Round, with the numbers that OpenVINO's CPU plugin
-    makes of the bounds: what lies between two levels is then rounded to the same one.
+    makes of the bounds, and rounded where it rounds: what lies between two levels then goes to the same one.
     """
     require(data, "data", FLOATS)
     if levels < 2:
@@ -46,11 +46,13 @@ def fake_quantize(
     ]
 
     def formula(x: ir.Value, low: ir.Value, high: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
-        is_static = data.shape is not None and data.shape.is_static()
-        lines = _lines(levels, *(b.array(bound) for bound in (low, high, first, last)), is_static=is_static)
+        arrays = [b.array(bound) for bound in (low, high, first, last)]
+        fused = _is_fused(data.shape, arrays)
+        lines = _lines(levels, *arrays, fused=fused)
         if lines is not None:
             within = _clipped(b, x, low, high)
-            return _linear(b, b.op("Round", _linear(b, within, *lines[0])), *lines[1])
+            place = (_fused if fused and x.dtype == ir.DataType.FLOAT else _linear)(b, within, *lines[0])
+            return _linear(b, b.op("Round", place), *lines[1])
         steps = scalar(b, levels - 1, x)
         place = b.op("Div", b.op("Sub", x, low), b.op("Sub", high, low))
         step = b.op("Round", b.op("Mul", place, steps))
@@ -60,6 +62,24 @@ def fake_quantize(
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
     return compute(b, formula, data, *bounds, kernels=_KERNELS)
+
+
+def _is_fused(shape: ir.Shape | None, bounds: Sequence[np.ndarray | None]) -> bool:
+    """Returns whether OpenVINO's CPU plugin multiplies and adds with one rounding.
+
+    It has a kernel of its own for dynamic sizes of 2 to 5 axes and bounds per tensor or along axis 1. Everything else
+    is computed by its elementwise kernels.
+    """
+    if shape is None or shape.is_static() or not 2 <= len(shape) <= 5:
+        return False
+    varying = {
+        len(shape) - bound.ndim + axis
+        for bound in bounds
+        if bound is not None
+        for axis, size in enumerate(bound.shape)
+        if size != 1
+    }
+    return varying <= {1}
 
 
 _Line = tuple[np.ndarray, np.ndarray]
@@ -73,7 +93,7 @@ def _lines(
     first: np.ndarray | None,
     last: np.ndarray | None,
     *,
-    is_static: bool,
+    fused: bool,
 ) -> tuple[_Line, _Line] | None:
     """Returns what takes data to the number of its level, and that number to the result.
 
@@ -83,7 +103,7 @@ def _lines(
         high: Upper bound of the data.
         first: Result of the lowest level.
         last: Result of the highest.
-        is_static: All sizes of the data are known; the plugin computes in another order where they are not.
+        fused: See `_is_fused`; that kernel computes the numbers in another order, too.
 
     Returns:
         None where a bound is not known, or where a range is empty, turned round or too large.
@@ -93,7 +113,7 @@ def _lines(
     steps = low.dtype.type(levels - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         factor = np.asarray(steps / (high - low))
-        forth = factor, np.asarray(-low * factor if is_static else -low * steps / (high - low))
+        forth = factor, np.asarray(-low * steps / (high - low) if fused else -low * factor)
         back = np.asarray((last - first) / steps), np.asarray(first)
     finite = all(np.isfinite(numbers).all() for numbers in (*forth, *back))
     return (forth, back) if finite and factor.all() else None
@@ -109,6 +129,14 @@ def _clipped(b: Builder, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value
 def _linear(b: Builder, x: ir.Value, factor: np.ndarray, shift: np.ndarray) -> ir.Value:
     product = x if (factor == 1).all() else b.op("Mul", x, _constant(b, x, factor))
     return b.op("Add", product, _constant(b, x, shift)) if shift.any() else product
+
+
+def _fused(b: Builder, x: ir.Value, factor: np.ndarray, shift: np.ndarray) -> ir.Value:
+    """Returns a float times a factor plus a shift, rounded once: a double holds the product exactly."""
+    if not shift.any():
+        return _linear(b, x, factor, shift)
+    wide = b.cast(x, ir.DataType.DOUBLE)
+    return b.cast(_linear(b, wide, factor.astype(np.float64), shift.astype(np.float64)), ir.DataType.FLOAT)
 
 
 def _constant(b: Builder, x: ir.Value, numbers: np.ndarray) -> ir.Value:

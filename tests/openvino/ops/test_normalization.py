@@ -243,6 +243,36 @@ def test_fake_quantize_between_levels(levels: int, bounds: tuple[float, float]) 
     assert emitted == (["Clip", "Mul", "Add", "Round", "Mul", "Add"] if low else ["Clip", "Mul", "Round", "Mul"])
 
 
+@pytest.mark.parametrize(
+    ("shape", "ranges", "fused"),
+    [
+        ((3, 85), (1,), True),
+        ((3, 85), (85,), True),
+        ((3, 85), (3, 1), False),
+        ((3, 5, 17), (5, 1), True),
+        ((3, 5, 17), (3, 1, 1), False),
+        ((3, 5, 1, 17), (1, 1, 1, 1), True),
+        ((3, 5, 1, 17), (1, 5, 1, 1), True),
+        ((3, 5, 1, 17), (17,), False),
+        ((3, 5, 1, 1, 17), (1,), True),
+        ((3, 5, 1, 1, 1, 17), (1,), False),
+        ((255,), (1,), False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("bounds", [(-1.3, 1.7), (-0.19237547, 2.2604117)], ids=str)
+def test_fake_quantize_between_levels_in_dynamic_sizes(
+    shape: tuple[int, ...], ranges: tuple[int, ...], fused: bool, bounds: tuple[float, float]
+) -> None:
+    """OpenVINO's CPU plugin multiplies and adds there with one rounding in some cases and with two in others."""
+    stretch = np.linspace(1, 1.3, int(np.prod(ranges)), dtype=F32).reshape(ranges)
+    low, high = (F32(bound) * stretch for bound in bounds)
+    middles = low + (high - low) * (np.arange(255, dtype=F32) + F32(0.5)).reshape(shape) / 255
+    feeds = [[np.nextafter(middles, F32(towards))] for towards in (-10, 10)]
+    converted = check(model_of(fake_quantize(256, low, high, low, high), feeds, [[-1] * len(shape)]), *feeds)
+    assert ("Cast" in [node.op_type for node in converted.model.graph]) == fused
+
+
 def test_fake_quantize_with_equal_bounds() -> None:
     """The page allows them for two levels; OpenVINO's CPU plugin makes NaN of them."""
     feed = [np.array([-1, 0.5, 0.50001, 3], F32)]
