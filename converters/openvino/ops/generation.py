@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, name
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, name, saturated, to_nearest
 from ortconv.converters.openvino.precision import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -14,24 +18,54 @@ from ortconv.errors import UnsupportedAttributeError
 @REGISTRY.lowering("Range")
 def range_(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, /) -> ir.Value:
     """Range."""
-    return _range(b, start, stop, step)
+    return _range(b, start, stop, step, dtype_of(start))
 
 
 @REGISTRY.lowering("Range", since=4)
 def range_4(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, /, *, output_type: str) -> ir.Value:
-    """Range of the inputs cast to output_type; floats into integers are refused."""
+    """Range; of floats in float32, rounded to the nearest where output_type is an integer."""
     to = DTYPES.get(output_type.lower())
     if to not in (*FLOATS, *INTEGERS):
         raise UnsupportedAttributeError("output_type", output_type, ", ".join(map(name, (*FLOATS, *INTEGERS))))
-    if to in INTEGERS and any(value.dtype in FLOATS for value in (start, stop, step)):
-        # The length follows from the fractions, the values from the integers.
-        raise UnsupportedAttributeError("output_type", output_type, "a float type, since an input is a float")
-    return _range(b, *(b.cast(value, to) for value in (start, stop, step)))
+    return _range(b, start, stop, step, to)
 
 
-def _range(b: Builder, *bounds: ir.Value) -> ir.Value:
-    scalars = [
+def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.DataType) -> ir.Value:
+    bounds = [
         value if value.shape == () else b.typed(b.op("Reshape", value, b.constant([])), value.dtype, ())
-        for value in bounds
+        for value in (start, stop, step)
     ]
-    return compute(b, lambda *values: b.op("Range", *values), *scalars, kernels=("Range",), modular=True)
+    if all(b.array(value) is not None for value in bounds):  # OpenVINO casts them when it reads a model
+        return _in_own_type(b, [b.cast(value, to) for value in bounds])
+    if not any(dtype in FLOATS for dtype in (to, *(dtype_of(value) for value in bounds))):
+        if all(value.dtype == to for value in bounds):
+            return _in_own_type(b, bounds)
+        integers = _in_own_type(b, [b.cast(value, ir.DataType.INT64) for value in bounds])
+        narrow = to.bitwidth == 8
+        return saturated(b, b.cast(integers, ir.DataType.INT32), to) if narrow else b.cast(integers, to)
+    if to == ir.DataType.DOUBLE:
+        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+    numbers = _in_single(b, *(b.cast(value, ir.DataType.FLOAT) for value in bounds))
+    if to in FLOATS:
+        return b.cast(numbers, to)
+    b.warn("floats: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page casts them first")
+    return to_nearest(b, numbers, to)
+
+
+def _in_own_type(b: Builder, bounds: Sequence[ir.Value]) -> ir.Value:
+    return compute(b, lambda *values: b.op("Range", *values), *bounds, kernels=("Range",), modular=True)
+
+
+def _in_single(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
+    """Emits Range of float32 with as many elements as float32 has it; ONNX Runtime counts them in double."""
+    first, each = b.array(start), b.array(step)
+    nothing_rounds = first is not None and first.item() == 0 and each is not None and _is_power_of_2(each.item())
+    if not nothing_rounds:
+        half = b.constant(0.5, np.float32)
+        count = b.op("Ceil", b.op("Div", b.op("Sub", stop, start), step))
+        stop = b.op("Add", start, b.op("Mul", b.op("Sub", count, half), step))
+    return b.typed(b.op("Range", start, stop, step), ir.DataType.FLOAT, [None])
+
+
+def _is_power_of_2(number: float) -> bool:
+    return abs(math.frexp(number)[0]) == 0.5

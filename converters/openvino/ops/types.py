@@ -36,6 +36,7 @@ __all__ = [
     "saturated",
     "saturates",
     "scalar",
+    "to_nearest",
     "truncated",
     "type_for",
 ]
@@ -203,7 +204,12 @@ def rounded(
     if dtype not in INTEGERS:
         return compute(b, formula, *operands, kernels=kernels)
     b.warn("integers: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page leaves it open")
-    whole = b.op("Round", formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]))
+    return to_nearest(b, formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]), dtype)
+
+
+def to_nearest(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Casts float32 to an integer as `rounded` does."""
+    whole = b.op("Round", value)
     holder = dtype if dtype.bitwidth == 8 else _I32
     info = np.iinfo(holder.numpy())
     top = np.float32(info.max)

@@ -10,7 +10,7 @@ import pytest
 from openvino import opset1, opset3, opset4, opset7, opset8, opset12, opset13, opset15, opset16
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.errors import ConversionError, ShapeError
 from tests.openvino.live import (
     Refusal,
     Row,
@@ -500,13 +500,6 @@ REFUSALS = [
         [numbers(2, 3)],
         ConversionError,
         {"problem": "axes = [-1, 3]"},
-    ),
-    Refusal(
-        "a range of integers from floats",
-        lambda a: opset13.range(a, np.array(3.0), np.array(1.0), "i32"),
-        [np.array(0.5, np.float32)],
-        UnsupportedAttributeError,
-        {"attribute": "output_type", "value": "i32"},
     ),
 ]
 
