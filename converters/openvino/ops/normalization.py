@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
@@ -150,13 +151,18 @@ def _keeps_eps(b: Builder, data: ir.Value) -> bool:
 def group_normalization(
     b: Builder, data: ir.Value, scale: ir.Value, bias: ir.Value, /, *, num_groups: int, epsilon: float
 ) -> ir.Value:
-    """A formula of ReduceMean over the groups, between two Reshapes."""
+    """InstanceNormalization of the groups, between two Reshapes; its formula in doubles, for which it has no kernel."""
     require(data, "data", (*FLOATS, *INTEGERS))
     behind = b.constant(list(range(1, rank_of(data, "data") - 1)))
 
     def formula(x: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
         grouped = b.typed(b.op("Reshape", x, b.constant([0, num_groups, -1])), x.dtype, None)
-        normal = b.op("Reshape", _standardized(b, grouped, b.constant([2]), epsilon, inside=True), b.op("Shape", x))
+        if x.dtype == ir.DataType.FLOAT:
+            ones, zeros = (b.constant(np.full(num_groups, number, np.float32)) for number in (1, 0))
+            standardized = b.op("InstanceNormalization", grouped, ones, zeros, epsilon=epsilon)
+        else:
+            standardized = _standardized(b, grouped, b.constant([2]), epsilon, inside=True)
+        normal = b.op("Reshape", standardized, b.op("Shape", x))
         scaled = b.op("Mul", normal, b.op("Unsqueeze", scale, behind))
         return b.op("Add", scaled, b.op("Unsqueeze", bias, behind))
 

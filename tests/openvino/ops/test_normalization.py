@@ -114,12 +114,25 @@ ROWS += [
         lambda x, s, c, g=groups: opset12.group_normalization(x, s, c, g, 1e-3),
         [[numbers(2, 4, *[n, 3, 2][: rank - 2]), *channels()[:2]] for n in (5, 6)],
         LOOSE,
+        # A Reshape to the same shape goes.
+        emits=("Reshape", "InstanceNormalization", "Reshape", "Unsqueeze", "Mul", "Unsqueeze", "Add")
+        if groups < 4
+        else None,
     )
     for groups in (1, 2, 4)
     for rank in (3, 4, 5)
 ]
 
 
+ROWS += [
+    Row(
+        f"group_normalization of {dtype}",
+        lambda x, s, c: opset12.group_normalization(x, s, c, 2, 1e-3),
+        [[each.astype(dtype) for each in (numbers(2, 4, n, 3), *channels()[:2])] for n in (5, 6)],
+        LOOSE,
+    )
+    for dtype in ("float16", "float64")
+]
 ROWS += [
     Row(f"grn of rank {rank} {dtype}", lambda x: opset1.grn(x, 0.5), feeds_of(rank, dtype), 16)
     for rank, dtype in ((2, "float32"), (3, "float32"), (4, "float32"), (4, "float16"), (4, "float64"), (4, "int32"))
