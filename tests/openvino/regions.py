@@ -49,7 +49,7 @@ _UNSIGNED = ("base_size", "pre_nms_topn", "post_nms_topn", "feat_stride", "min_s
 def _spelled(attributes: Attributes) -> Attributes:
     """Returns Proposal's attributes in the types that OpenVINO's Python API asks for."""
     return {
-        name: np.uint32(value)
+        name: np.uint32(value % 2**32)
         if name in _UNSIGNED
         else np.bool_(value)
         if isinstance(value, bool)

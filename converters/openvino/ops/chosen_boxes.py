@@ -17,6 +17,8 @@ from ortconv.errors import UnsupportedAttributeError
 __all__ = ["Chosen", "Limits", "choose", "closed", "filled", "places"]
 
 _BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
+_ALL = 2**31
+"""More boxes than there are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Limits:
 
         Args:
             names: How the source names the first three.
-            before: See `Limits`.
+            before: See `Limits`; -1 for all of them.
             after: See `Limits`.
             overlap: See `Limits`.
             extra: See `Limits`.
@@ -49,13 +51,13 @@ class Limits:
         Raises:
             UnsupportedAttributeError: One is out of range.
         """
-        if before < 0:
-            raise UnsupportedAttributeError(names[0], before, "0 or a positive number")
+        if before < -1:
+            raise UnsupportedAttributeError(names[0], before, "-1, 0 or a positive number")
         if after < 1:
             raise UnsupportedAttributeError(names[1], after, "a positive number")
         if not overlap >= 0:
             raise UnsupportedAttributeError(names[2], overlap, "0 or a positive number")
-        return cls(before, after, overlap, extra)
+        return cls(_ALL if before == -1 else before, after, overlap, extra)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -135,8 +135,6 @@ def roi_feature_extractor(
     require(rois, "rois", FLOATS)
     if output_size < 1:
         raise UnsupportedAttributeError("output_size", output_size, "a positive number")
-    if sampling_ratio < 0:
-        raise UnsupportedAttributeError("sampling_ratio", sampling_ratio, "0 or a positive number")
     if not features:
         raise ConversionError("has no feature maps; allowed: one or more.")
     if len(pyramid_scales) < len(features) or min(pyramid_scales) < 1:
@@ -154,7 +152,9 @@ def roi_feature_extractor(
             own = b.op("Squeeze", b.op("NonZero", b.op("Equal", level, b.constant(number))), b.constant([0]))
             chosen = b.op("Gather", boxes, own, axis=0)
             goals = (output_size, output_size)
-            parts.append(averages(b, data, chosen, goals, sampling_ratio, float(np.float32(1) / scale), aligned))
+            parts.append(
+                averages(b, data, chosen, goals, max(sampling_ratio, 0), float(np.float32(1) / scale), aligned)
+            )
             places.append(own)
         order = b.op("Unsqueeze", b.op("Concat", *places, axis=0), b.constant([1]))
         shape = joined(b, [size_of(b, boxes, 0), size_of(b, maps[0], 1), output_size, output_size])

@@ -33,6 +33,12 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
         wanted = b.constant([-1 if size is None else size for size in sizes])
         return in_bytes(b, lambda x: b.op("Reshape", x, wanted), data)
     target = known_ints(b, shape)
+    if special_zero and target is not None and 0 in target and -1 in target and len(declared) == len(target):
+        # ONNX Runtime does not find the open size beside a copied one that turns out to be zero.
+        size = declared[target.index(-1)]
+        if isinstance(size, int) and size > 0:
+            wanted = b.constant([size if entry == -1 else entry for entry in target])
+            return in_bytes(b, lambda x: b.op("Reshape", x, wanted), data)
     literal_zeros = not special_zero and (target is None or 0 in target)
     allowzero = 1 if literal_zeros else None
     return in_bytes(b, lambda x: b.op("Reshape", x, int64_vector(b, shape), allowzero=allowzero), data)

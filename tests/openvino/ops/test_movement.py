@@ -60,6 +60,11 @@ SHAPE = [
         [[numbers(2, n, 4)] for n in (3, 5)],
     ),
     Row(
+        "reshape of data that turns out to be nothing with a zero and a rest",
+        lambda x: opset1.reshape(x, ints(0, -1), True),
+        [[numbers(n, 3, 4)] for n in (2, 0)],
+    ),
+    Row(
         "reshape of nothing with a zero and a rest",
         lambda x: opset1.reshape(x, ints(0, -1), True),
         [[numbers(0, 3, 4)]],

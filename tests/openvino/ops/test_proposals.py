@@ -35,6 +35,7 @@ PROPOSALS: dict[str, tuple[Attributes, dict[str, Any]]] = {
     "equal scores": ({}, {"steps": 5}),
     "all scores equal": ({}, {"steps": 1}),
     "equal scores, a few looked at": ({"pre_nms_topn": 25}, {"steps": 4}),
+    "equal scores, all looked at": ({"pre_nms_topn": -1}, {"steps": 4}),
     "equal scores behind the last box": ({"post_nms_topn": 2}, {"steps": 40}),
     "anchors as they are": ({}, {"moved": 0.0, "steps": 7}),
     "few boxes left, many rows": ({"nms_thresh": 0.05, "post_nms_topn": 90}, {}),
@@ -158,6 +159,12 @@ def test_single_image_matches_openvino(name: str) -> None:
     first, second = (single_feed(rows=rows, **given) for rows in (3, 5))
     check(model_of(generate_single(attributes), [first]), first, bound=BOUND)
     check(model_of(generate_single(attributes), [first, second]), first, second, bound=BOUND)
+
+
+def test_single_image_of_which_all_boxes_are_looked_at() -> None:
+    first, second = (single_feed(rows=rows, steps=4) for rows in (3, 5))
+    model = model_of(generate_single(GENERATED | {"pre_nms_count": -1}), [first, second])
+    check(model, first, second, bound=BOUND)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
@@ -323,7 +330,7 @@ REFUSALS = [
     for name, attribute, value, allowed in (
         ("no room for boxes", "post_nms_count", 0, "a positive number"),
         ("a threshold below zero", "nms_threshold", -0.5, "0 or a positive number"),
-        ("fewer than none", "pre_nms_count", -1, "0 or a positive number"),
+        ("fewer than none", "pre_nms_count", -2, "-1, 0 or a positive number"),
     )
 ]
 
