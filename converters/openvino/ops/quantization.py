@@ -16,6 +16,9 @@ from ortconv.errors import UnsupportedAttributeError
 
 _KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
 
+_STRIPPED = 65536
+"""As many levels as 16 bits have."""
+
 
 @REGISTRY.lowering("FakeQuantize")
 def fake_quantize(
@@ -39,6 +42,12 @@ def fake_quantize(
     require(data, "data", FLOATS)
     if levels < 2:
         raise UnsupportedAttributeError("levels", levels, "an integer of at least 2")
+    if _is_left_out(b, levels, (input_low, input_high, output_low, output_high)):
+        b.warn(
+            f"OpenVINO's CPU plugin is followed: it leaves out what quantizes to {levels} levels of the same range, "
+            "and with it the limits"
+        )
+        return b.op("Identity", data)
     _warn_of_ranges(b, data, (input_low, input_high, output_low, output_high))
     bounds = [
         aligned(b, data, bound, auto_broadcast, auto_broadcast_auto_broadcast_axis)[1]
@@ -145,6 +154,14 @@ def _constant(b: Builder, x: ir.Value, numbers: np.ndarray) -> ir.Value:
     return b.constant(numbers.reshape(()) if scalar_does else numbers)
 
 
+def _is_left_out(b: Builder, levels: int, bounds: Sequence[ir.Value]) -> bool:
+    """Tells whether OpenVINO's CPU plugin drops the node when it compiles the model."""
+    low, high, first, last = (b.array(bound) for bound in bounds)
+    if levels != _STRIPPED or low is None or high is None or first is None or last is None:
+        return False
+    return np.array_equal(low, first) and np.array_equal(high, last)
+
+
 def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:
     """Warns of input ranges that OpenVINO's CPU plugin does not quantize as the page has it."""
     low, high, first, last = (b.array(bound) for bound in bounds)
@@ -153,6 +170,8 @@ def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> N
     # Of vectors, the plugin computes the page's formula.
     if (low > high).any() and (data.shape is None or len(data.shape) != 1):
         b.warn("the page is followed where input_low > input_high; OpenVINO's CPU plugin gives one number for any data")
+    if first.size != last.size:
+        b.warn("the page is followed: OpenVINO's CPU plugin mixes up output_low and output_high of different sizes")
     if (np.equal(low, high) & np.not_equal(first, last)).any():
         b.warn("the page is followed where input_low = input_high; OpenVINO's CPU plugin may give NaN")
 

@@ -286,6 +286,35 @@ def test_fake_quantize_between_levels_in_dynamic_sizes(
     assert ("Cast" in [node.op_type for node in converted.model.graph]) == fused
 
 
+@pytest.mark.parametrize("bounds", [(-1, 1), (0, 2), ([[-1], [-2], [-3]], [[1], [2], [1.5]])])
+def test_fake_quantize_that_openvino_leaves_out(bounds: tuple[object, object]) -> None:
+    """Of as many levels as 16 bits have, with the same range before and after; the limits go with it."""
+    low, high = bounds
+    feed = [numbers(2, 3, 5)]
+    quantized = fake_quantize(65536, low, high, low, high)
+    converted = check(model_of(lambda x: opset1.relu(quantized(x)), [feed]), feed, bound=0)
+    (warning,) = converted.warnings
+    assert "leaves out what quantizes to 65536 levels of the same range" in warning
+    other = check(model_of(fake_quantize(65536, low, high, -3, 3), [feed]), feed)
+    assert not other.warnings
+    assert [node.op_type for node in other.model.graph].count("Round") == 1
+
+
+@pytest.mark.parametrize("last", [4, np.full((3, 1, 1), 4)])
+def test_fake_quantize_with_results_of_different_sizes(last: object) -> None:
+    """OpenVINO's CPU plugin takes other channels' numbers where only one of output_low and output_high has several."""
+    first = np.array([-1, -2, -3]).reshape(3, 1, 1)
+    x = numbers(2, 3, 4, 5)
+    converted = conversion(model_of(fake_quantize(16, -2, 2, first, last), [[x]]))
+    steps = np.round((np.clip(x, -2, 2) + 2) / F32(4 / 15))
+    expected = steps / 15 * (np.asarray(last) - first) + first
+    assert_close(run_onnx(converted, [[x]])[0][0], expected.astype(F32), 4)
+    assert [text.partition(": ")[2] for text in converted.warnings] == [
+        text.partition(": ")[2] for text in converted.warnings if "mixes up output_low and output_high" in text
+    ]
+    assert bool(converted.warnings) == (np.size(last) == 1)
+
+
 def test_fake_quantize_with_equal_bounds() -> None:
     """The page allows them for two levels; OpenVINO's CPU plugin makes NaN of them."""
     feed = [np.array([-1, 0.5, 0.50001, 3], F32)]
