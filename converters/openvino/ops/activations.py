@@ -81,7 +81,8 @@ def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
 def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     """Shapes a 1-D slope of as many entries as the data has channels; others broadcast onto the data as numpy does.
 
-    Where the number of channels is not known, the slope has as many entries: others OpenVINO's CPU plugin does not run.
+    Where the number of channels or of entries is not known, there are as many entries, or one: others OpenVINO's CPU
+    plugin does not run.
 
     Raises:
         ShapeError: The slope does not broadcast onto the data.
@@ -92,9 +93,7 @@ def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     assert data.shape is not None
     if slopes == 1 and rank > 2 and slope.shape[0] != 1:
         entries, channels = slope.shape[0], data.shape[1]
-        if not isinstance(entries, int):
-            raise ShapeError("slope", slope.shape, "its length must be known.")
-        if not isinstance(channels, int) or entries == channels:
+        if not isinstance(entries, int) or not isinstance(channels, int) or entries == channels:
             return _along_channels(b, slope, rank)
     pairs = zip(reversed(slope.shape), reversed(data.shape), strict=False)
     if slopes > rank or any(isinstance(a, int) and isinstance(c, int) and a not in (1, c) for a, c in pairs):

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar, type_for
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -82,8 +82,9 @@ def _added(b: Builder, mask: ir.Value | None, query: ir.Value) -> ir.Value | Non
     if mask is None or mask.dtype != ir.DataType.BOOL:
         return mask
     dtype = dtype_of(query)
-    bounds = [b.constant(np.array(bound, dtype.numpy())) for bound in (0, -math.inf)]
-    return b.typed(b.op("Where", mask, *bounds), dtype, None)
+    inner = type_for(dtype, ["Where"])
+    bounds = [b.constant(np.array(bound, inner.numpy())) for bound in (0, -math.inf)]
+    return b.cast(b.typed(b.op("Where", mask, *bounds), inner, None), dtype)
 
 
 def _causal(b: Builder, q: ir.Value, k: ir.Value) -> ir.Value:

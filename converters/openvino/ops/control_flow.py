@@ -14,6 +14,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.bodies import Branch, BranchNode, IterationNode, Port, Slice
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import known_ints, normalized
+from ortconv.converters.openvino.ops.types import name as type_name
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
 
@@ -132,8 +133,13 @@ def _iterate(
         body.input("condition", _BOOL, ())
         initial: list[ir.Value | None] = []
         given: dict[int, ir.Value] = {}
-        for _, parameter in node.back_edges:
-            declared = node.body.inputs[parameter]
+        for result, parameter in node.back_edges:
+            declared, following = node.body.inputs[parameter], node.body.outputs[result].value
+            if declared.dtype != following.dtype:
+                raise ConversionError(
+                    f"the body's input {declared.name} is {type_name(declared.dtype)} first and "
+                    f"{type_name(following.dtype)} from {following.name} afterwards; allowed: one type."
+                )
             given[parameter] = body.input(declared.name, declared.dtype, declared.shape)
             initial.append(inputs[sources[parameter].outer])
         for result in carried[len(node.back_edges) :]:

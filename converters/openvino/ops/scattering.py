@@ -223,7 +223,7 @@ def slice_scatter(
     whole = b.constant([-1])
     shape = b.op("Shape", data)
     along = b.constant(list(range(length_of(start, "start")))) if axes is None else int64_vector(b, axes)
-    numbers = b.op("Reshape", b.op("Range", b.constant(0), b.op("Size", data), b.constant(1)), shape)
+    numbers = b.op("Reshape", b.op("Range", b.constant(0), b.op("ReduceProd", shape, keepdims=0), b.constant(1)), shape)
     bounds = [int64_vector(b, value) for value in (start, stop)]
     chosen = b.op("Reshape", b.op("Slice", numbers, *bounds, along, int64_vector(b, step)), whole)
     flat = b.op("ScatterElements", b.op("Reshape", data, whole), chosen, b.op("Reshape", updates, whole))

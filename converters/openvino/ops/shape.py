@@ -12,7 +12,7 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compression import reshaped, transposed
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
 from ortconv.converters.openvino.ops.running_axes import permuted
-from ortconv.converters.openvino.ops.types import in_bytes
+from ortconv.converters.openvino.ops.types import in_bytes, is_static
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
 
@@ -77,6 +77,8 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
         assert axes is not None
         return with_axes(b, b.op("Squeeze", data, int64_vector(b, axes)), data, axes, -1)
     if not known:
+        if not is_static(data):
+            b.warn("the page is followed: without axes, OpenVINO's CPU plugin fails or gives nothing in dynamic sizes")
         return b.op("Squeeze", data)
     sizes = data.shape
     rank = rank_of(data, "data")
@@ -86,6 +88,11 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
         raise ShapeError("data", sizes, f"allow_axis_skip: the sizes of axes {chosen} must be known.")
     # An axis whose size is known not to be 1 stays, as the page has it since 2024.3.
     ones = [axis for axis in chosen if not isinstance(sizes[axis], int) or sizes[axis] == 1]
+    declared = b.node.outputs[0].shape
+    if declared is not None and len(declared) != rank - len(ones):  # so does one whose interval excludes 1
+        ones = [axis for axis in ones if sizes[axis] == 1]
+        if len(declared) != rank - len(ones):
+            raise ShapeError("data", sizes, f"which of the axes {chosen} have one entry must be known.")
     moved = reshaped(b, data, [size for axis, size in enumerate(sizes) if axis not in ones])
     if moved is not None:
         return moved

@@ -131,7 +131,9 @@ def _warn_of_slices(b: Builder, data: ir.Value, axis: int, sorted: bool) -> None
 def non_zero(b: Builder, data: ir.Value, /, *, output_type: IndexType = "i64") -> ir.Value:
     """NonZero."""
     x = data if data.dtype in (_BOOL, _I32, _I64, ir.DataType.FLOAT) else b.cast(data, _BOOL)
-    places = b.typed(b.op("NonZero", x), _I64, None)
+    # Of a scalar, OpenVINO declares no axis, and gives one.
+    scalar = data.shape is not None and not len(data.shape)
+    places = b.typed(b.op("NonZero", x), _I64, ["axes", None] if scalar else None)
     return b.cast(places, _INDEX_TYPES[output_type])
 
 
@@ -150,7 +152,7 @@ def search_sorted(
     if sorted.shape is None or len(sorted.shape) != 1:
         rows = b.typed(b.op("Unsqueeze", sorted, b.constant([-2])), sorted.dtype, None)
     columns = b.typed(b.op("Unsqueeze", values, b.constant([-1])), values.dtype, None)
-    return _count_below(b, rows, columns, not right_mode, output_type)
+    return _count_below(b, rows, columns, rank_of(values, "values"), not right_mode, output_type)
 
 
 @REGISTRY.lowering("Bucketize", since=3)
@@ -167,17 +169,20 @@ def bucketize(
     if buckets.shape is not None and 0 in buckets.shape:  # ONNX Runtime keeps the axis when it sums nothing
         return b.op("Expand", b.constant(np.zeros([], _INDEX_TYPES[output_type].numpy())), b.op("Shape", data))
     columns = b.typed(b.op("Unsqueeze", data, b.constant([-1])), data.dtype, None)
-    return _count_below(b, buckets, columns, with_right_bound, output_type)
+    return _count_below(b, buckets, columns, rank_of(data, "data"), with_right_bound, output_type)
 
 
-def _count_below(b: Builder, bounds: ir.Value, values: ir.Value, strictly: bool, output_type: IndexType) -> ir.Value:
+def _count_below(
+    b: Builder, bounds: ir.Value, values: ir.Value, axis: int, strictly: bool, output_type: IndexType
+) -> ir.Value:
     """Counts, along the last axis, the bounds below each value."""
     if bounds.dtype != values.dtype:
         common = _I64 if {bounds.dtype, values.dtype} <= set(INTEGERS) else ir.DataType.DOUBLE
         bounds, values = b.cast(bounds, common), b.cast(values, common)
     below = apply(b, "Less" if strictly else "LessOrEqual", bounds, values, result=_BOOL)
     to = _INDEX_TYPES[output_type]
-    return b.op("ReduceSum", b.cast(below, to), b.constant([-1]), keepdims=0)
+    # Counted from the end, ONNX Runtime keeps the axis where there are no elements.
+    return b.op("ReduceSum", b.cast(below, to), b.constant([axis]), keepdims=0)
 
 
 @REGISTRY.lowering("CumSum", since=3, how="exact")

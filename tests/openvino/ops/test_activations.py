@@ -136,7 +136,10 @@ def test_parameters_of_the_run_that_openvino_cannot_take() -> None:
 
 def test_prelu_of_any_number_of_channels() -> None:
     feed = [numbers(2, 3, 4, 5), numbers(3)]
-    check(model_of(opset1.prelu, [feed], [[-1, -1, -1, -1], [3]]), feed)
+    for channels, entries in ((-1, 3), (3, -1), (-1, -1)):
+        check(model_of(opset1.prelu, [feed], [[-1, channels, -1, -1], [entries]]), feed)
+    one = [feed[0], numbers(1)]
+    check(model_of(opset1.prelu, [one], [[-1, -1, -1, -1], [-1]]), one)
 
 
 REFUSALS = [

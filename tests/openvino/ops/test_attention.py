@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
+from openvino import opset1
 from openvino.utils.node_factory import NodeFactory
 
 from tests.openvino.live import Row, check_row, model_of, numbers
@@ -59,6 +60,14 @@ ROWS = [
     Row("one head of keys", attention, [[tensors(4, 5)[0], *[x[:, :1] for x in tensors(4, 5)[1:]]]], BOUND),
     Row("keys of a lower rank", attention, [[tensors(4, 5)[0], *[x[0] for x in tensors(4, 5)[1:]]]], BOUND),
     Row("f16", attention, [[*tensors(4, 5, np.float16), mask(4, 5).astype(np.float16)]], 2),
+    Row(
+        "bf16 with a mask of booleans",
+        lambda q, k, v, m: attention(
+            *(opset1.convert(x, "bf16") for x in (q, k, v)), opset1.greater(m, np.array(-0.5, np.float32))
+        ),
+        [[*tensors(4, 5), mask(4, 5)]],
+        2,
+    ),
     Row("f64", attention, [[*tensors(4, 5, np.float64), mask(4, 5).astype(np.float64)]], BOUND),
 ]
 

@@ -328,3 +328,18 @@ def test_error_in_a_body_names_the_node_and_its_place() -> None:
     assert error.node is not None
     assert error.node.op_type == "MVN"
     assert error.node.id.count("/") == 1
+
+
+def test_states_that_change_their_type_are_refused() -> None:
+    x = opset1.parameter([2, 3], F32)
+    trips, begins = opset1.constant(np.array(2, I64)), opset1.constant(np.array(True))
+    value = opset1.parameter([2, 3], F32)
+    inside = body([opset1.constant(np.array(True)), opset1.convert(value, "i32")], [value])
+    node = opset5.loop(trips.output(0), begins.output(0))
+    node.set_function(inside)
+    node.set_special_body_ports([-1, 0])
+    node.set_merged_input(value, x.output(0), inside.results[1].output(0))
+    error = refusal(openvino.Model([node.get_iter_value(inside.results[1].output(0), -1)], [x]))
+    assert error.node is not None
+    assert error.node.op_type == "Loop"
+    assert "is f32 first and i32 from" in error.problem
