@@ -33,6 +33,11 @@ def ctc_loss(
         blank = b.op("Sub", b.op("Shape", logits, start=2, end=3), b.constant([1]))
     else:
         blank = b.op("Reshape", b.cast(blank_index, _I64), b.constant([1]))
+    if preprocess_collapse_repeated and not unique:
+        b.warn(
+            "the page is followed: with preprocess_collapse_repeated OpenVINO's CPU plugin takes the first label of a "
+            "sequence of none"
+        )
     symbols, count = _symbols(b, labels, label_length, unique, preprocess_collapse_repeated)
     states = _states(b, symbols, blank)
 

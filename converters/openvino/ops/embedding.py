@@ -9,11 +9,14 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+
+_UNLIKE = (ir.DataType.INT16, ir.DataType.UINT32, _I64, ir.DataType.UINT64)
+"""Types whose lowest number is not what is left of that of int32."""
 
 Reduction = Literal["sum", "mean"]
 
@@ -86,6 +89,9 @@ def embedding_segments_sum(
     /,
 ) -> ir.Value:
     """ScatterND of a Gather, adding."""
+    default = b.array(default_index)
+    if default is not None and default.item() < 0:
+        b.warn("the page is followed: where default_index is -1 OpenVINO's CPU plugin returns other memory, or nothing")
     count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
     return _segmented(b, table, indices, segment_ids, count, default_index, per_sample_weights, "sum")
 
@@ -102,6 +108,8 @@ def segment_max(
 ) -> ir.Value:
     """ScatterND that takes the larger."""
     own = dtype_of(data)
+    if fill_mode == "lowest" and own in _UNLIKE:
+        b.warn("the page is followed: OpenVINO's CPU plugin fills with the low bits of the lowest number of 32 bits")
     inner = _F32 if own.bitwidth == 16 and own in FLOATS else own
     places = b.op("Unsqueeze", b.cast(segment_ids, _I64), b.constant([-1]))
     last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
@@ -116,7 +124,13 @@ def segment_max(
     if fill_mode == "zero":
         counts = _counts(b, places, count)
         empty = b.op("Equal", _behind(b, counts, rank_of(data, "data") - 1), b.constant(0))
-        result = b.op("Where", empty, scalar(b, 0, x), result)
+        result = compute(
+            b,
+            lambda y: b.op("Where", empty, scalar(b, 0, y), y),
+            b.typed(result, inner, None),
+            kernels=("Where",),
+            modular=True,
+        )
     if wanted is not None:
         result = b.op("Slice", result, b.constant([0]), wanted, b.constant([0]))
     return b.cast(b.typed(result, inner, None), own)
@@ -183,7 +197,11 @@ def _segmented(
         index = b.op("Reshape", b.cast(default_index, _I64), b.constant([1]))
         given = b.op("And", b.op("Equal", counts, b.constant(0)), b.op("GreaterOrEqual", index, b.constant(0)))
         row = b.op("Gather", b.cast(table, inner), b.op("Max", index, b.constant([0])), axis=0)
-        total = b.op("Where", _behind(b, b.typed(given, ir.DataType.BOOL, [None]), behind), row, total)
+        empty = _behind(b, b.typed(given, ir.DataType.BOOL, [None]), behind)
+        either = (b.typed(row, inner, None), b.typed(total, inner, None))
+        total = compute(
+            b, lambda default, y: b.op("Where", empty, default, y), *either, kernels=("Where",), modular=True
+        )
     return b.cast(b.typed(total, inner, None), dtype_of(table))
 
 

@@ -276,7 +276,8 @@ def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
 
 def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padded: bool) -> None:
     """Says where OpenVINO's CPU plugin, which is made for spatial axes, gives wrong numbers, or crashes."""
-    moved = {*target.where(lambda scale: scale != 1)}
+    moved = {*target.axes} - {*target.where(lambda scale: scale == 1)}
+    known = moved <= {*target.where(lambda scale: scale != 1)}
     if rank <= 2 or not (moved or is_padded):
         return
     if "pillow" in mode:
@@ -287,7 +288,8 @@ def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padd
         wrong = rank >= _IMAGE_RANK and 0 in moved
     if wrong and moved:
         b.warn(
-            f"the page is followed: over axes {sorted(moved)} of {rank}, OpenVINO's CPU plugin goes wrong with {mode}"
+            f"the page is followed: over axes {sorted(moved)} of {rank}, OpenVINO's CPU plugin "
+            f"{'goes' if known else 'may go'} wrong with {mode}"
         )
     if is_padded and min(target.axes) < _FIRST_SPATIAL:
         b.warn("the page is followed: where batch or channels are interpolated, OpenVINO's CPU plugin pads other axes")

@@ -117,6 +117,8 @@ def tile(b: Builder, data: ir.Value, repeats: ir.Value, /) -> ir.Value:
     rank = rank_of(data, "data")
     count = length_of(repeats, "repeats") if known is None else len(known)
     times = int64_vector(b, repeats)
+    if not count:
+        b.warn("the page is followed: OpenVINO's CPU plugin returns other memory, or nothing, where repeats is empty")
     if count < rank:
         times = b.op("Concat", b.constant([1] * (rank - count)), times, axis=0)
     if count > rank:

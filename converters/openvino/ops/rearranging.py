@@ -22,6 +22,8 @@ _I64 = ir.DataType.INT64
 def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.Value:
     """Concat of Slices by known shifts, else Gather, per axis."""
     rank = rank_of(data, "data")
+    if shift.shape is not None and not len(shift.shape) and axes.shape is not None and axes.shape[:1] != (1,):
+        b.warn("the page is followed: OpenVINO's CPU plugin takes no single shift of several axes, or gives nothing")
     if b.array(axes) is None:
         return _rolled_along(b, data, int64_vector(b, shift), axes)
     along = normalized(constant_ints(b, axes, "axes"), rank, "axes")
@@ -110,6 +112,13 @@ def space_to_batch(
     """Pad, Reshape, Transpose, Reshape."""
     rank = rank_of(data, "data")
     blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, pads_begin, pads_end))
+    for size, first, block in zip(data.shape or (), begin, blocks, strict=False):
+        if isinstance(size, int) and isinstance(first, int) and isinstance(block, int) and size + first < block:
+            b.warn(
+                f"the page is followed: {size} entries and {first} in front are less than a block of {block}, of which "
+                "OpenVINO's CPU plugin may misplace some"
+            )
+            break
     pads = b.op("Concat", joined(b, begin), joined(b, end), axis=0)
     padded = data
     if set(begin + end) != {0}:

@@ -1,0 +1,160 @@
+"""Where OpenVINO's CPU plugin gives numbers that mean nothing: the page is followed, and the conversion says so."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1, opset2, opset3, opset4, opset7, opset11, opset15, opset16
+
+from ortconv.api import conversion
+from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx
+
+F32, I64 = np.float32, np.int64
+NONE = np.zeros(0, I64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A variant of an op.
+
+    Attributes:
+        name: What it shows.
+        build: Makes the op.
+        feed: Its data.
+        expected: What the page says.
+        warning: A part of what the conversion says.
+        shapes: Declared shapes, where they are not those of the data.
+        bound: See `assert_close`.
+    """
+
+    name: str
+    build: Callable[..., Any]
+    feed: Feed
+    expected: np.ndarray
+    warning: str
+    shapes: Sequence[Sequence[int]] | None = None
+    bound: float = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _to_batch(x: np.ndarray, block: int) -> np.ndarray:
+    """Moves blocks of the first axis behind the batch to the batch, after padding at their end."""
+    padded = np.pad(x, [(0, 0), (0, -x.shape[1] % block), (0, 0)])
+    batch, size, rest = padded.shape
+    return padded.reshape(batch, size // block, block, rest).transpose(2, 0, 1, 3).reshape(-1, size // block, rest)
+
+
+X = numbers(2, 1, 3)
+TABLE = numbers(4, 3)
+WIDE = numbers(1, 2, 3, 4)
+
+CASES = [
+    Case("squeeze without axes", lambda x: opset1.squeeze(x, NONE), [X], X[:, 0], "without axes", [[-1, 1, -1]]),
+    Case("tile without repeats", lambda x: opset1.tile(x, NONE), [X], X, "where repeats is empty"),
+    Case(
+        "roll by one shift of two axes",
+        lambda x: opset7.roll(x, np.array(1), np.array([0, 2])),
+        [X],
+        np.roll(X, 1, (0, 2)),
+        "single shift of several axes",
+    ),
+    Case(
+        "space_to_batch of less than a block",
+        lambda x: opset2.space_to_batch(x, np.array([1, 2, 1]), np.array([0, 0, 0]), np.array([0, 1, 0])),
+        [X],
+        _to_batch(X, 2),
+        "less than a block of 2",
+    ),
+    Case(
+        "segment_max that fills with the lowest number of 16 bits",
+        lambda x: opset16.segment_max(x, np.array([0, 0, 2]), fill_mode="LOWEST"),
+        [np.array([1, 2, 3], np.int16)],
+        np.array([2, -(2**15), 3], np.int16),
+        "fills with the low bits",
+    ),
+    Case(
+        "embedding_segments_sum without a default row",
+        lambda x: opset3.embedding_segments_sum(x, np.array([1, 2]), np.array([0, 2]), np.array(4), np.array(-1)),
+        [TABLE],
+        np.stack([TABLE[1], np.zeros(3, F32), TABLE[2], np.zeros(3, F32)]),
+        "where default_index is -1",
+    ),
+    Case(
+        "ctc_loss of no labels, repeated ones collapsed",
+        lambda x: opset4.ctc_loss(
+            x, np.array([3]), np.array([[0, 1, 1]]), np.array([0]), preprocess_collapse_repeated=True
+        ),
+        [np.log(np.array([[[0.5, 0.25, 0.25], [0.25, 0.25, 0.5], [0.25, 0.5, 0.25]]], F32))],
+        -np.log(np.array([0.25 * 0.5 * 0.25], F32)),
+        "takes the first label",
+        bound=8,
+    ),
+    Case(
+        "interpolate over the batch, of dynamic sizes",
+        lambda x: opset11.interpolate(x, np.array([2, 2]), "nearest", "sizes", axes=np.array([0, 1])),
+        [WIDE],
+        np.repeat(WIDE, 2, 0),
+        "may go wrong with nearest",
+        [[-1, -1, -1, -1]],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_followed(case: Case) -> None:
+    converted = conversion(model_of(case.build, [case.feed], case.shapes))
+    assert_close(run_onnx(converted, [case.feed])[0][0], case.expected, case.bound)
+    (warning,) = converted.warnings
+    assert case.warning in warning
+
+
+def test_not_warned_about_elsewhere() -> None:
+    for build, feed in (
+        (lambda x: opset1.squeeze(x, NONE), [X]),
+        (lambda x: opset1.tile(x, np.array([2])), [X]),
+        (lambda x: opset7.roll(x, np.array(1), np.array([2])), [X]),
+        (lambda x: opset2.space_to_batch(x, np.array([1, 2, 1]), np.array([0, 1, 0]), np.array([0, 0, 0])), [X]),
+        (lambda x: opset16.segment_max(x, np.array([0, 0, 1]), fill_mode="ZERO"), [np.array([1, 2, 3], np.int16)]),
+        (
+            lambda x: opset3.embedding_segments_sum(x, np.array([1, 2]), np.array([0, 2]), np.array(4), np.array(1)),
+            [TABLE],
+        ),
+    ):
+        assert not check(model_of(build, [feed]), feed).warnings
+
+
+def test_slices_of_16_bits_are_scattered() -> None:
+    feed = [numbers(5, 4), numbers(2, 4)]
+    model = model_of(
+        lambda x, u: opset15.slice_scatter(
+            opset1.convert(x, "bf16"), opset1.convert(u, "bf16"), np.array([1]), np.array([5]), np.array([2])
+        ),
+        [feed],
+    )
+    check(model, feed, bound=0)
+
+
+def test_empty_data() -> None:
+    """ONNX Runtime keeps the last axis where there is nothing to sum, unless it is counted from the front."""
+    for shape in ((5, 0), (0, 3), ()):
+        feed = [numbers(*shape)]
+        check(model_of(lambda x: opset3.bucketize(x, np.array([0.5, 1], F32)), [feed]), feed)
+    feed = [numbers(6), numbers(0)]
+    check(model_of(opset3.bucketize, [feed], [[-1], [-1]]), feed)
+    feed = [np.array(3, F32)]
+    (places,) = check(model_of(opset3.non_zero, [feed]), feed).to_proto().graph.output
+    assert not places.type.tensor_type.shape.dim[0].HasField("dim_value")
+
+
+def test_squeeze_of_an_axis_whose_interval_excludes_one() -> None:
+    """The axis stays, as the shape that the source declares for the result tells."""
+    feeds = [[numbers(size, 1)] for size in (3, 5)]
+    x = opset1.parameter(openvino.PartialShape([openvino.Dimension(2, 9), 1]), F32)
+    check(openvino.Model([opset15.squeeze(x, np.array([0, 1]))], [x]), *feeds, bound=0)
