@@ -292,8 +292,12 @@ def _into(bound: float, low: int, high: int) -> int:
 
 
 def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole: _Formula | None = None) -> None:
-    def lower(b: Builder, data: ir.Value, /, *, axis: int = 1) -> ir.Value:
+    def lower(b: Builder, data: ir.Value, /, *, axis: int | None = None) -> ir.Value:
         require(data, "data", (*FLOATS, *INTEGERS))
+        if axis is None:
+            axis = 1 if b.node.version > 1 else 0
+            if not axis:
+                b.warn("OpenVINO is followed: an axis that is not stated is 0; the page says 1")
         if whole is not None and data.dtype in INTEGERS:
             return _along_axis(b, data, axis, whole)
         return rounded(

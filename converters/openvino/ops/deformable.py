@@ -10,6 +10,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
+from ortconv.converters.openvino.ops.sizes import Size, calculate, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import Rule, conv_pads
@@ -37,7 +38,7 @@ def deformable_convolution(
     deformable_group: int = 1,
 ) -> ir.Value:
     """A Conv of gathered elements; what lies outside of the image is zero, and edges do not fade."""
-    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
+    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad, fades=False)
     return _lowered(b, data, offsets, filters, None, window, group, deformable_group, fades=False)
 
 
@@ -60,8 +61,9 @@ def deformable_convolution_8(
     bilinear_interpolation_pad: bool = False,
 ) -> ir.Value:
     """DeformConv where edges fade (bilinear_interpolation_pad), otherwise a Conv of gathered elements."""
-    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
-    return _lowered(b, data, offsets, filters, mask, window, group, deformable_group, fades=bilinear_interpolation_pad)
+    fades = bilinear_interpolation_pad
+    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad, fades=fades)
+    return _lowered(b, data, offsets, filters, mask, window, group, deformable_group, fades=fades)
 
 
 class _Window:
@@ -77,6 +79,8 @@ class _Window:
         end: Ints,
         dilations: Ints,
         auto_pad: AutoPad,
+        *,
+        fades: bool,
     ) -> None:
         if rank_of(data, "data") != _SPATIAL + 2:
             raise ShapeError("data", data.shape, f"its rank must be {_SPATIAL + 2}.")
@@ -90,12 +94,12 @@ class _Window:
         self.strides = strides
         self.dilations = dilations or (1,) * _SPATIAL
         none = () if auto_pad == "explicit" else (0,) * _SPATIAL
-        self.begin = none or begin or (0,) * _SPATIAL
+        self.begin: tuple[Size, ...] = none or begin or (0,) * _SPATIAL
         self.end = none or end or (0,) * _SPATIAL
         for attribute, values, least in (
             ("strides", self.strides, 1),
             ("dilations", self.dilations, 1),
-            ("pads_begin", self.begin, 0),
+            ("pads_begin", none or begin or (0,) * _SPATIAL, 0),
             ("pads_end", self.end, 0),
         ):
             if len(values) != _SPATIAL or min(values) < least:
@@ -103,13 +107,27 @@ class _Window:
         if auto_pad.startswith("same"):
             sizes = [size for size in data.shape[2:] if isinstance(size, int)]
             if len(sizes) != _SPATIAL:
-                raise ShapeError("data", data.shape, f"auto_pad {auto_pad}: its spatial sizes must be known.")
+                if fades:
+                    raise ShapeError("data", data.shape, f"auto_pad {auto_pad}: its spatial sizes must be known.")
+                self.begin = tuple(self._begin(b, data, axis, auto_pad) for axis in range(_SPATIAL))
+                return
             rule: Rule = "SAME_UPPER" if auto_pad == "same_upper" else "SAME_LOWER"
             pads = [
                 conv_pads(rule, *each) for each in zip(sizes, self.kernel, self.strides, self.dilations, strict=True)
             ]
             self.begin, self.end = tuple(pad[0] for pad in pads), tuple(pad[1] for pad in pads)
             b.note(f"auto_pad {auto_pad}: pads {pads}")
+
+    def _begin(self, b: Builder, data: ir.Value, axis: int, auto_pad: AutoPad) -> Size:
+        """Returns the padding in front, of sizes that may be known at run time only."""
+        size = size_of(b, data, axis + 2)
+        stride, reach = self.strides[axis], (self.kernel[axis] - 1) * self.dilations[axis] + 1
+        count = calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride)
+        last = calculate(b, "Mul", calculate(b, "Sub", count, 1), stride)
+        missing = calculate(b, "Sub", calculate(b, "Add", last, reach), size)
+        total = max(missing, 0) if isinstance(missing, int) else b.op("Max", missing, b.constant([0]))
+        half = calculate(b, "Div", total, 2)
+        return half if auto_pad == "same_upper" else calculate(b, "Sub", total, half)
 
 
 def _lowered(
@@ -164,7 +182,11 @@ def _gathered(
     """
     elements = window.kernel[0] * window.kernel[1]
     area = b.op("Shape", moves, start=2)
-    pieces = b.op("Reshape", x, b.op("Concat", b.constant([-1, _depth(x, parts)]), b.op("Shape", x, start=2), axis=0))
+    pieces = b.op(
+        "Reshape",
+        x,
+        b.op("Concat", b.constant([-1, _depth(x, weights, group, parts)]), b.op("Shape", x, start=2), axis=0),
+    )
     image = Image.of(b, pieces)
     shape = b.op("Concat", b.constant([-1, elements, 2]), area, axis=0)
     down, across = b.op("Split", b.op("Reshape", moves, shape), outputs=2, axis=2, num_outputs=2)
@@ -191,10 +213,13 @@ def _gathered(
     return b.op("Conv", merged, flat, group=group, kernel_shape=[1, 1])
 
 
-def _depth(x: ir.Value, parts: int) -> int:
-    """Returns how many channels each part has."""
+def _depth(x: ir.Value, weights: ir.Value, group: int, parts: int) -> int:
+    """Returns how many channels each part has, by the weights where the data does not tell."""
     assert x.shape is not None
-    channels = x.shape[1]
+    assert weights.shape is not None
+    channels, each = x.shape[1], weights.shape[1]
+    if not isinstance(channels, int) and isinstance(each, int):
+        channels = each * group
     if not isinstance(channels, int) or parts < 1 or channels % parts:
         raise ShapeError("data", x.shape, f"its channels must be a known multiple of deformable_group, {parts}.")
     return channels // parts
@@ -202,9 +227,12 @@ def _depth(x: ir.Value, parts: int) -> int:
 
 def _places(b: Builder, window: _Window, axis: int, area: ir.Value) -> ir.Value:
     """Returns where the elements of the windows lie along an axis without offsets, [K, OH, 1] or [K, 1, OW]."""
-    steps = np.arange(window.kernel[axis]) * window.dilations[axis] - window.begin[axis]
+    begin = window.begin[axis]
+    steps = np.arange(window.kernel[axis]) * window.dilations[axis] - (begin if isinstance(begin, int) else 0)
     within = np.repeat(steps, window.kernel[1]) if axis == 0 else np.tile(steps, window.kernel[0])
     count = b.op("Gather", area, b.constant(axis))
     starts = b.op("Mul", b.op("Range", b.constant(0), count, b.constant(1)), b.constant(window.strides[axis]))
     column = b.op("Unsqueeze", starts, b.constant([1])) if axis == 0 else starts
-    return b.op("Cast", b.op("Add", column, b.constant(within.reshape(-1, 1, 1))), to=int(ir.DataType.FLOAT))
+    places = b.op("Add", column, b.constant(within.reshape(-1, 1, 1)))
+    places = places if isinstance(begin, int) else b.op("Sub", places, begin)
+    return b.op("Cast", places, to=int(ir.DataType.FLOAT))

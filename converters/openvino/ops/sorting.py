@@ -93,6 +93,10 @@ def _top_k(
     return b.cast(values, own), b.cast(indices, _INDEX_TYPES[index_type])
 
 
+_INVERSE = 2
+"""The output of Unique that says which one each element is."""
+
+
 @REGISTRY.lowering("Unique", since=10, how="composed")
 def unique(
     b: Builder,
@@ -109,6 +113,8 @@ def unique(
     along = None if axis is None else axis_of(b, axis, rank_of(data, "data"))
     if along is not None:
         _warn_of_slices(b, data, along, sorted)
+    elif not sorted and len(b.node.outputs) <= _INVERSE:
+        b.warn("the page is followed: where no output tells the places, OpenVINO's CPU plugin does not fill the others")
     x = b.cast(data, type_for(own, ("Unique",)))
     values, first, inverse, counts = b.op("Unique", x, outputs=4, axis=along, sorted=int(sorted))
     b.typed(values, x.dtype, None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Callable
+
 import numpy as np
 import openvino
 import pytest
@@ -19,6 +22,7 @@ from tests.openvino.live import (
     model_of,
     numbers,
     run_onnx,
+    run_openvino,
 )
 
 F32 = np.float32
@@ -170,3 +174,22 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+@pytest.mark.parametrize(("op", "axis"), [(opset1.softmax, 0), (opset8.softmax, 1), (opset5.log_softmax, 1)])
+def test_softmax_without_an_axis(
+    tmp_path: pathlib.Path, op: Callable[[openvino.Node, int], openvino.Node], axis: int
+) -> None:
+    """OpenVINO reads 0 in version 1, and 1, which the pages say, in the others."""
+    feed, path = [numbers(2, 3)], tmp_path / "model.xml"
+    openvino.save_model(model_of(lambda x: op(x, 0), [feed]), path, compress_to_fp16=False)
+    text = path.read_text(encoding="utf-8")
+    unstated = text.replace('<data axis="0" />', "")
+    assert unstated != text
+    path.write_text(unstated, encoding="utf-8")
+    ((expected,),) = run_openvino(openvino.Core().read_model(path), [feed])
+    converted = conversion(path)
+    assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
+    ((stated,),) = run_openvino(model_of(lambda x: op(x, axis), [feed]), [feed])
+    assert_close(stated, expected, 0)
+    assert bool(converted.warnings) == (axis == 0)

@@ -9,7 +9,7 @@ import pytest
 from openvino import opset1, opset8
 
 from ortconv.errors import ShapeError, UnsupportedAttributeError
-from tests.openvino.live import Refusal, Row, assert_refused, check_row, numbers
+from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers
 
 BOUND = 64
 KERNEL = (3, 2)
@@ -89,11 +89,31 @@ def test_matches_openvino(row: Row) -> None:
     check_row(row)
 
 
+@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower"])
+def test_sizes_of_the_run_with_padding_of_its_own(auto_pad: str) -> None:
+    """Everything about the data but the rank is open: the weights tell the channels, and the sizes the padding."""
+    weights = numbers(6, 2, *KERNEL, seed=1)
+    feeds = [
+        [numbers(1, 4, h, w), numbers(1, 12, -(-h // 2), -(-w // 3), low=-1, high=1)]
+        for h, w in ((7, 6), (4, 5), (5, 8))
+    ]
+    model = model_of(
+        lambda x, o: opset8.deformable_convolution(
+            x, o, weights, [2, 3], [0, 0], [0, 0], [1, 2], None, auto_pad, 2, 1, False
+        ),
+        feeds,
+        [[-1, -1, -1, -1], [-1, -1, -1, -1]],
+    )
+    check(model, *feeds, bound=BOUND)
+
+
 SAME = [numbers(1, 4, 7, 6), numbers(1, 12, 7, 6), numbers(6, 4, *KERNEL)]
 REFUSALS = [
     Refusal(
         "same_upper of an unknown size",
-        lambda x, o, w: opset8.deformable_convolution(x, o, w, [1, 1], [0, 0], [0, 0], [1, 1], None, "same_upper"),
+        lambda x, o, w: opset8.deformable_convolution(
+            x, o, w, [1, 1], [0, 0], [0, 0], [1, 1], None, "same_upper", 1, 1, True
+        ),
         SAME,
         ShapeError,
         {"input": "data", "problem": "auto_pad same_upper"},

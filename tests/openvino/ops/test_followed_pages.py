@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset3, opset4, opset7, opset11, opset15, opset16
+from openvino import opset1, opset2, opset3, opset4, opset7, opset10, opset11, opset15, opset16
 
 from ortconv.api import conversion
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx
@@ -95,6 +95,13 @@ CASES = [
         -np.log(np.array([0.25 * 0.5 * 0.25], F32)),
         "takes the first label",
         bound=8,
+    ),
+    Case(
+        "unique, unsorted, of which no places are used",
+        lambda x: opset10.unique(x, sorted=False).output(1),
+        [np.array([2, -1, 2, 0, -1, 5], F32)],
+        np.array([0, 1, 3, 5]),
+        "where no output tells the places",
     ),
     Case(
         "interpolate over the batch, of dynamic sizes",
