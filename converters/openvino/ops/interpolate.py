@@ -15,7 +15,8 @@ from ortconv.converters.openvino.ops.interpolation_target import Target, target_
 from ortconv.converters.openvino.ops.padding import pad_zeros
 from ortconv.converters.openvino.ops.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
 from ortconv.converters.openvino.ops.running_axes import view_along
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, in_32_bits, require, rounded
+from ortconv.converters.openvino.ops.smoothing import smooth, whole_mean
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, in_32_bits, name, require, rounded
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -26,7 +27,8 @@ ShapeMode = Literal["sizes", "scales"]
 _PILLOW_COEFFICIENT = -0.5
 _FIRST_SPATIAL, _IMAGE_RANK = 2, 4
 _SMOOTHED_RANK = 5
-"""The one at which OpenVINO's CPU plugin smooths what shrinks."""
+"""The one at which OpenVINO's CPU plugin smooths."""
+_BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 _KERNELS: dict[str, dict[int, tuple[Ints, ...]]] = {
     "linear": {2: ((0, 1),), 3: ((0, 1, 2),), 4: ((2, 3), (1, 2)), 5: ((2, 3, 4),)},
     "cubic": {2: ((0, 1),), 4: ((2, 3),)},
@@ -132,12 +134,14 @@ def _interpolate(
     if mode == "nearest":
         return _nearest(b, data, target, coordinates, nearest)
     rank = rank_of(data, "data")
-    # OpenVINO's CPU plugin does not round integers there.
-    require(data, "data", FLOATS if mode != "linear_onnx" and rank == _SMOOTHED_RANK else (*FLOATS, *INTEGERS))
-    if mode == "linear" and antialias and target.where(lambda scale: scale >= 1) != target.axes:
+    if mode != "linear_onnx" and rank == _SMOOTHED_RANK and data.dtype in INTEGERS:
+        return _whole(b, data, target, mode, coordinates, antialias)
+    require(data, "data", (*FLOATS, *INTEGERS))
+    if mode == "linear" and antialias and target.moving(b).axes:
         if rank == _SMOOTHED_RANK:
             return _smoothed(b, data, target, coordinates)
-        b.warn(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
+        if target.where(lambda scale: scale >= 1) != target.axes:
+            b.warn(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
     kind: Literal["linear", "cubic"] = "cubic" if mode == "cubic" else "linear"
     moving = target.moving(b)
     inner = _resized_together(kind, rank, moving)
@@ -181,14 +185,28 @@ def _unless_they_stay(
 
 
 def _smoothed(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates) -> ir.Value:
-    """Emits linear interpolation with antialias where every axis shrinks or stays."""
-    if coordinates != "half_pixel" or target.where(lambda scale: scale <= 1) != target.axes:
-        raise UnsupportedAttributeError(
-            "antialias", True, "false, or half_pixel coordinates with scales known to be at most 1"
-        )
-    if not {*target.moving(b).axes} <= {*_KERNELS["linear"][_SMOOTHED_RANK][0]}:
+    """Emits linear interpolation with antialias: Resize where every axis shrinks or stays, else matrices."""
+    moving = target.moving(b)
+    if not {*moving.axes} <= {*_KERNELS["linear"][_SMOOTHED_RANK][0]}:
         raise UnsupportedAttributeError("antialias", True, "false, or spatial axes")
-    return _resize(b, data, target, "linear", coordinates, antialias=1, exclude_outside=1)
+    if coordinates == "half_pixel" and moving.where(lambda scale: scale < 1) == moving.axes:
+        return _resize(b, data, target, "linear", coordinates, antialias=1, exclude_outside=1)
+    b.note("one axis at a time: ONNX Runtime's Resize lacks it")
+    return smooth(b, data, moving.entries(b), coordinates)
+
+
+def _whole(
+    b: Builder, data: ir.Value, target: Target, mode: Mode, coordinates: Coordinates, antialias: bool
+) -> ir.Value:
+    """Emits interpolation of integers with five axes in the order of OpenVINO's CPU plugin, which may truncate them."""
+    moving = target.moving(b)
+    if mode != "linear" or not {*moving.axes} <= {*_KERNELS["linear"][_SMOOTHED_RANK][0]}:
+        require(data, "data", FLOATS, hint="Integers of five axes are interpolated linearly along spatial axes only.")
+    if antialias and moving.where(lambda scale: scale > 1) != moving.axes:
+        raise UnsupportedAttributeError("antialias", True, f"false for {name(data.dtype)}, or scales known to exceed 1")
+    if not moving.axes:
+        return b.typed(b.op("Identity", data), data.dtype, data.shape)
+    return whole_mean(b, data, moving.entries(b), coordinates, narrow=antialias)
 
 
 def _nearest(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates, nearest: Nearest) -> ir.Value:
@@ -309,7 +327,7 @@ def _pillow(b: Builder, data: ir.Value, target: Target, mode: str, cube_coeff: f
     attributes = {"antialias": 1, "cubic_coeff_a": cube_coeff, "exclude_outside": 1}
     together = [set(axes) for axes in _KERNELS[mode].get(rank_of(data, "data"), ())]
     passes: list[Ints] = [(axis,) for axis in sorted(moving.axes, reverse=True)] or [()]
-    if data.dtype not in (ir.DataType.INT8, ir.DataType.UINT8) and any(axes >= {*moving.axes} for axes in together):
+    if data.dtype not in _BYTES and any(axes >= {*moving.axes} for axes in together):
         passes = [moving.axes]
     value = data
     for axes in passes:

@@ -12,7 +12,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.sizes import joined, size_of
 from ortconv.converters.openvino.ops.types import dtype_of, rounded
 
-__all__ = ["Coordinates", "Nearest", "Resampled", "resample", "resample_nearest"]
+__all__ = ["Coordinates", "Nearest", "Resampled", "index_of", "places_of", "resample", "resample_nearest"]
 
 Coordinates = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
@@ -28,7 +28,7 @@ def resample_nearest(
     """Gathers the nearest elements along each axis."""
     value = data
     for axis, target, by_scale in axes:
-        places, scale, last = _places(b, data, axis, target, by_scale, coordinates)
+        places, scale, last = places_of(b, data, axis, target, by_scale, coordinates)
         half = _number(b, 0.5)
         if nearest == "round_prefer_floor":
             chosen = b.op("Ceil", b.op("Sub", places, half))
@@ -39,7 +39,7 @@ def resample_nearest(
             chosen = b.op("Where", shrinks, b.op("Ceil", places), b.op("Floor", places))
         else:
             chosen = b.op({"floor": "Floor", "ceil": "Ceil"}[nearest], places)
-        value = b.op("Gather", value, _index(b, chosen, last), axis=axis)
+        value = b.op("Gather", value, index_of(b, chosen, last), axis=axis)
     return value
 
 
@@ -58,7 +58,7 @@ def resample(
     def formula(x: ir.Value) -> ir.Value:
         value = x
         for axis, target, by_scale in axes:
-            places, _, last = _places(b, data, axis, target, by_scale, coordinates)
+            places, _, last = places_of(b, data, axis, target, by_scale, coordinates)
             total: ir.Value | None = None
             for index, weight in taps(b, places, last, cube_coeff):
                 column = (
@@ -79,7 +79,7 @@ def _linear(b: Builder, places: ir.Value, last: ir.Value, _: float) -> list[tupl
     floor = b.op("Floor", inside)
     share = b.typed(b.op("Sub", inside, floor), _F32, None)
     rest = b.typed(b.op("Sub", _number(b, 1), share), _F32, None)
-    return [(_index(b, floor, last), rest), (_index(b, b.op("Add", floor, _number(b, 1)), last), share)]
+    return [(index_of(b, floor, last), rest), (index_of(b, b.op("Add", floor, _number(b, 1)), last), share)]
 
 
 def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple[ir.Value, ir.Value]]:
@@ -99,11 +99,11 @@ def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple
             number = _number(b, coefficient)
             weight = number if weight is None else b.op("Add", b.op("Mul", weight, share), number)
         assert weight is not None
-        taps.append((_index(b, b.op("Add", floor, _number(b, offset)), last), b.typed(weight, _F32, None)))
+        taps.append((index_of(b, b.op("Add", floor, _number(b, offset)), last), b.typed(weight, _F32, None)))
     return taps
 
 
-def _places(
+def places_of(
     b: Builder, data: ir.Value, axis: int, target: ir.Value, by_scale: bool, coordinates: Coordinates
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Returns where in the data each element of the result lies, the scale, and the last index, all float32."""
@@ -120,7 +120,7 @@ def _places(
     if coordinates == "asymmetric":
         places = b.op("Div", numbers, scale)
     elif coordinates == "align_corners":
-        places = b.op("Div", b.op("Mul", numbers, last), b.op("Sub", goal, one))
+        places = b.op("Mul", numbers, b.op("Div", last, b.op("Sub", goal, one)))
     else:
         places = b.op("Div", b.op("Add", numbers, half), scale)
         if coordinates != "tf_half_pixel_for_nn":
@@ -132,7 +132,8 @@ def _places(
     return places, scale, last
 
 
-def _index(b: Builder, places: ir.Value, last: ir.Value) -> ir.Value:
+def index_of(b: Builder, places: ir.Value, last: ir.Value) -> ir.Value:
+    """Returns whole places as int64, those outside as the nearest inside."""
     return b.op("Cast", b.op("Max", b.op("Min", places, last), _number(b, 0)), to=int(_I64))
 
 
