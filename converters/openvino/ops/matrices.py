@@ -37,6 +37,8 @@ def eye(
     matrix = b.op("Cast", ones, to=int(to))
     if batch_shape is None:
         return matrix
+    if batch_shape.shape is not None and tuple(batch_shape.shape) == (0,):
+        b.warn("the page is followed: OpenVINO's CPU plugin fills nothing in where batch_shape is empty")
     shape = b.op("Concat", int64_vector(b, batch_shape), b.op("Shape", matrix), axis=0)
     b.typed(matrix, to, [None, None])
     return compute(b, lambda x: b.op("Expand", x, shape), matrix, kernels=("Expand",), modular=True)

@@ -135,6 +135,9 @@ def _mean(b: Builder, total: ir.Value, data: ir.Value, axes: ir.Value) -> ir.Val
     dtype = dtype_of(data)
     sizes = b.op("Gather", b.op("Shape", data), int64_vector(b, axes))
     count = b.typed(b.op("ReduceProd", sizes, keepdims=0), _I64, None)
+    known = b.array(count)
+    if known is None or not known:  # a mean of nothing is zero, and must not divide by it
+        count = b.typed(b.op("Max", count, b.constant(1)), _I64, None)
     divided = dtype if dtype == ir.DataType.UINT64 else _I64
     mean = b.op("Div", b.cast(total, divided), b.cast(count, divided))
     return b.cast(b.typed(mean, divided, None), dtype)
@@ -145,7 +148,9 @@ def _reduce_64(b: Builder, onnx_op: str, data: ir.Value, wide: ir.Value, axes: i
     known = known_ints(b, axes)
     along = () if known is None else normalized(known, rank_of(data, "data"), "axes")
     sizes = [None if data.shape is None else data.shape[axis] for axis in along]
-    long = any(not isinstance(size, int) or not 1 <= size <= _LARGEST_PRODUCT for size in sizes)
+    if 0 in sizes:
+        return _reduce(b, onnx_op, wide, axes, keep_dims)
+    long = any(not isinstance(size, int) or size > _LARGEST_PRODUCT for size in sizes)
     if not along or (onnx_op == "ReduceProd" and long):
         b.warn("64-bit integers: ONNX Runtime rounds beyond 2^53; OpenVINO's CPU plugin keeps 32 bits")
         return _reduce(b, onnx_op, wide, axes, keep_dims)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset3, opset4, opset7, opset10, opset11, opset15, opset16
+from openvino import opset1, opset2, opset3, opset4, opset7, opset9, opset10, opset11, opset15, opset16
 
 from ortconv.api import conversion
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx
@@ -102,6 +102,13 @@ CASES = [
         [np.array([2, -1, 2, 0, -1, 5], F32)],
         np.array([0, 1, 3, 5]),
         "where no output tells the places",
+    ),
+    Case(
+        "eye of an empty batch",
+        lambda x: opset9.eye(x, np.array(3), np.array(1), "f32", NONE),
+        [np.array(2)],
+        np.eye(2, 3, 1, dtype=F32),
+        "where batch_shape is empty",
     ),
     Case(
         "interpolate over the batch, of dynamic sizes",

@@ -113,6 +113,16 @@ ROWS += [
         for op in (opset1.reduce_prod, opset1.reduce_sum, opset1.reduce_mean)
     ),
     Row("reduce_max of nothing", lambda x: opset1.reduce_max(x, axes(1), True), [[np.zeros((2, 0, 3), np.float32)]]),
+    *(
+        Row(f"{name} of nothing, {dtype}", lambda x, op=op: op(x, axes(1), False), [[np.zeros((2, 0, 3), dtype)]])
+        for name, op in {"sum": opset1.reduce_sum, "mean": opset1.reduce_mean, "prod": opset1.reduce_prod}.items()
+        for dtype in ("int8", "int32", "int64", "uint64")
+    ),
+    Row(
+        "reduce_mean of integers of which there may be none",
+        lambda x: opset1.reduce_mean(x, axes(1), False),
+        [[numbers(2, 3, dtype=np.int32)], [numbers(2, 4, dtype=np.int32)]],
+    ),
     Row("reduce_l1 along nothing", lambda x: opset4.reduce_l1(x, EMPTY, True), [[numbers(2, 3)]]),
     *(
         Row(
