@@ -49,6 +49,7 @@ def fake_quantize(
         )
         return b.op("Identity", data)
     _warn_of_ranges(b, data, (input_low, input_high, output_low, output_high))
+    _warn_of_reduction(b, data, (input_low, input_high, output_low, output_high))
     bounds = [
         aligned(b, data, bound, auto_broadcast, auto_broadcast_auto_broadcast_axis)[1]
         for bound in (input_low, input_high, output_low, output_high)
@@ -174,6 +175,29 @@ def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> N
         b.warn("the page is followed: OpenVINO's CPU plugin mixes up output_low and output_high of different sizes")
     if (np.equal(low, high) & np.not_equal(first, last)).any():
         b.warn("the page is followed where input_low = input_high; OpenVINO's CPU plugin may give NaN")
+
+
+def _warn_of_reduction(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:
+    """Warns of numbers per channel behind a reduction, which OpenVINO's CPU plugin fuses with it and FakeQuantize."""
+    node = data.producer()
+    per_channel = any(_is_vector(b, bound) for bound in bounds)
+    if node is not None and node.op_type in ("Add", "Mul"):
+        constant = next((index for index, value in enumerate(node.inputs) if _is_vector(b, value)), None)
+        other = None if constant is None else node.inputs[1 - constant]
+        node, per_channel = (None if other is None else other.producer()), True
+    if node is None or not per_channel or not node.op_type.startswith("Reduce") or len(node.inputs) < 2:
+        return
+    reduced, axes = node.inputs[0], b.array(node.inputs[1])
+    rank = None if reduced is None or reduced.shape is None else len(reduced.shape)
+    if rank is None or rank < 3 or axes is None:
+        return
+    if rank == 3 or any(axis % rank < 2 for axis in axes.ravel()):
+        b.warn("the page is followed: OpenVINO's CPU plugin may mix up numbers per channel behind a reduction")
+
+
+def _is_vector(b: Builder, value: ir.Value | None) -> bool:
+    numbers = b.array(value)
+    return numbers is not None and numbers.size > 1
 
 
 @REGISTRY.lowering("FakeConvert", since=13)

@@ -324,6 +324,28 @@ def test_fake_quantize_with_equal_bounds() -> None:
     assert "input_low = input_high" in converted.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("shape", "along", "warned"), [((1, 2, 3, 8), (1, 2), 1), ((2, 3, 8), (1,), 1), ((2, 8, 3, 5), (2, 3), 0)], ids=str
+)
+def test_fake_quantize_per_channel_behind_a_reduction(
+    shape: tuple[int, ...], along: tuple[int, ...], warned: int
+) -> None:
+    """OpenVINO's CPU plugin fuses the three, and takes the numbers along the axis of the data that is reduced."""
+    x, factors = numbers(*shape), numbers(1, 8, low=0.5, high=1.5)
+
+    def build(x: openvino.Node) -> openvino.Node:
+        mean = opset1.reduce_mean(x, axes(*along), False)
+        return opset1.fake_quantize(opset1.multiply(mean, factors), F32(-3), F32(3), F32(-3), F32(3), 256)
+
+    converted = conversion(model_of(build, [[x]]))
+    places = np.clip((x.astype(np.float64).mean(along) * factors + 3) / 6, 0, 1) * 255
+    assert np.abs(places - np.floor(places) - 0.5).min() > 1e-4, "nothing lies between two levels"
+    assert_close(run_onnx(converted, [[x]])[0][0], (np.round(places) / 255 * 6 - 3).astype(F32), 4)
+    assert len(converted.warnings) == warned
+    if not warned:
+        check(model_of(build, [[x]]), [x])
+
+
 def test_fake_quantize_with_exchanged_bounds() -> None:
     """The page has a formula for them; OpenVINO's CPU plugin makes one number of all data that is no vector."""
     x = np.array([[-2, -1, -0.9, -0.2, 0.3, 0.9, 1, 1.1]], F32)
