@@ -27,14 +27,20 @@ def _kernel_first(call: Call) -> bool:
     return call.get("weights_format", "X").startswith("X")
 
 
-def _terms(call: Call, axes: Sequence[Axis], small: Ints, big: Ints, kernel: Ints) -> Iterator[Any]:
-    """Iterates over positions of the small side, of the big side, and taps that meet."""
+def _terms(axes: Sequence[Axis], small: Ints, big: Ints, kernel: Ints) -> Iterator[Any]:
+    """Iterates over taps, with the positions of the small side and of the big side that meet there, as slices."""
     for tap in np.ndindex(*kernel):
-        for at in np.ndindex(*small):
-            rows = zip(axes, at, tap, strict=True)
-            to = tuple(p * axis.stride - axis.begin + k * axis.dilation for axis, p, k in rows)
-            if all(0 <= q < size for q, size in zip(to, big, strict=True)):
-                yield at, to, tap
+        at, to = [], []
+        for axis, k, count, size in zip(axes, tap, small, big, strict=True):
+            shift = k * axis.dilation - axis.begin
+            inside = [p for p in range(count) if 0 <= p * axis.stride + shift < size]
+            if not inside:
+                break
+            first, last = inside[0], inside[-1]
+            at.append(slice(first, last + 1))
+            to.append(slice(first * axis.stride + shift, last * axis.stride + shift + 1, axis.stride))
+        else:
+            yield at, to, tap
 
 
 def _groups(call: Call, a: int, b: int) -> list[tuple[slice, slice]]:
@@ -48,26 +54,27 @@ def _small(call: Call, big: np.ndarray, weights: np.ndarray) -> np.ndarray:
     axes = axes_of(call, big.shape[2:], weights.shape[2:])
     counts = [axis.count(size) for axis, size in zip(axes, big.shape[2:], strict=True)]
     small = np.zeros((big.shape[0], weights.shape[0], *counts))
-    for at, to, tap in _terms(call, axes, counts, big.shape[2:], weights.shape[2:]):
+    for at, to, tap in _terms(axes, counts, big.shape[2:], weights.shape[2:]):
         for a, b in _groups(call, weights.shape[0], big.shape[1]):
-            small[:, a, *at] += big[:, b, *to] @ weights[a, :, *tap].T
+            small[:, a, *at] += np.tensordot(weights[a, :, *tap], big[:, b, *to], (1, 1)).swapaxes(0, 1)
     return small
 
 
 def _big(call: Call, small: np.ndarray, weights: np.ndarray, axes: Sequence[Axis], sizes: Ints) -> np.ndarray:
     channels = weights.shape[1] * call.get("groups", 1)
     big = np.zeros((small.shape[0], channels, *sizes))
-    for at, to, tap in _terms(call, axes, small.shape[2:], sizes, weights.shape[2:]):
+    for at, to, tap in _terms(axes, small.shape[2:], sizes, weights.shape[2:]):
         for a, b in _groups(call, small.shape[1], channels):
-            big[:, b, *to] += small[:, a, *at] @ weights[a, :, *tap]
+            big[:, b, *to] += np.tensordot(weights[a, :, *tap], small[:, a, *at], (0, 1)).swapaxes(0, 1)
     return big
 
 
 def _weights(call: Call, big: np.ndarray, small: np.ndarray, axes: Sequence[Axis], kernel: Ints) -> np.ndarray:
     weights = np.zeros((small.shape[1], big.shape[1] // call.get("groups", 1), *kernel))
-    for at, to, tap in _terms(call, axes, small.shape[2:], big.shape[2:], kernel):
+    summed = [0, *range(2, small.ndim)]
+    for at, to, tap in _terms(axes, small.shape[2:], big.shape[2:], kernel):
         for a, b in _groups(call, small.shape[1], big.shape[1]):
-            weights[a, :, *tap] += small[:, a, *at].T @ big[:, b, *to]
+            weights[a, :, *tap] += np.tensordot(small[:, a, *at], big[:, b, *to], (summed, summed))
     return np.moveaxis(weights, (0, 1), (-1, -2)) if _kernel_first(call) else weights
 
 
