@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -109,15 +108,23 @@ def _transposed(shape: Shape, x: Any, w: Any, zeros: Callable[..., Any]) -> Any:
     groups, outputs = shape.group, shape.outputs // shape.group
     columns = x.reshape(shape.batch, groups, shape.inputs // groups, -1)
     weights = w.reshape(groups, shape.inputs // groups, outputs, *w.shape[2:])
-    extent = (shape.kernel - 1) * shape.dilation + 1
-    whole = [shape.stride * (size - 1) + extent + shape.extra for size in shape.size]
-    out = zeros((shape.batch, groups, outputs, *whole))
-    for tap in itertools.product(range(shape.kernel), repeat=shape.axes):
+    sizes = [
+        stride * (size - 1) + (kernel - 1) * dilation + 1 + extra
+        for size, kernel, stride, dilation, extra in zip(
+            shape.size, shape.kernels, shape.strides, shape.dilations, shape.extras, strict=True
+        )
+    ]
+    out = zeros((shape.batch, groups, outputs, *sizes))
+    for tap in np.ndindex(shape.kernels):
         taken: Index = (..., *tap)
         product = weights[taken].swapaxes(1, 2) @ columns
-        begins = (at * shape.dilation for at in tap)
-        spans = [(begin, begin + shape.stride * (n - 1) + 1) for begin, n in zip(begins, shape.size, strict=True)]
-        met: Index = (..., *(slice(begin, end, shape.stride) for begin, end in spans))
+        met: Index = (
+            ...,
+            *(
+                slice(at * dilation, at * dilation + stride * (size - 1) + 1, stride)
+                for at, size, stride, dilation in zip(tap, shape.size, shape.strides, shape.dilations, strict=True)
+            ),
+        )
         out[met] += product.reshape(shape.batch, groups, outputs, *shape.size)
-    kept: Index = (..., *(slice(shape.pad, size - shape.pad) for size in whole))
+    kept: Index = (..., *(slice(pad, size - pad) for pad, size in zip(shape.pads, sizes, strict=True)))
     return out[kept].reshape(shape.y_shape)

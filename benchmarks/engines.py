@@ -129,11 +129,11 @@ def _model(shape: Shape, dtype: str, w: Array, domain: str, **more: Any) -> Any:
         ["X", "W"],
         ["Y"],
         domain=domain,
-        strides=[shape.stride] * shape.axes,
-        dilations=[shape.dilation] * shape.axes,
+        strides=shape.strides,
+        dilations=shape.dilations,
         group=shape.group,
-        pads=[shape.pad] * 2 * shape.axes,
-        output_padding=[shape.extra] * shape.axes,
+        pads=shape.pads * 2,
+        output_padding=shape.extras,
         **more,
     )
     graph = helper.make_graph(
@@ -162,16 +162,15 @@ def _openvino(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Pre
     if shape.group > 1:
         w = w.reshape(shape.group, shape.inputs // shape.group, *w.shape[1:])
     weights = openvino.op.Constant(tensor(w)) if dtype == "bf16" else ops.constant(w)
-    each = [shape.pad] * shape.axes
     convolve = ops.convolution_backprop_data if shape.group == 1 else ops.group_convolution_backprop_data
     node = convolve(
         parameter,
         weights,
-        strides=[shape.stride] * shape.axes,
-        pads_begin=each,
-        pads_end=each,
-        dilations=[shape.dilation] * shape.axes,
-        output_padding=[shape.extra] * shape.axes,
+        strides=shape.strides,
+        pads_begin=shape.pads,
+        pads_end=shape.pads,
+        dilations=shape.dilations,
+        output_padding=shape.extras,
     )
     settings = {
         "INFERENCE_NUM_THREADS": threads,
@@ -208,13 +207,13 @@ def _torch(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepar
     module = kind(
         shape.inputs,
         shape.outputs,
-        shape.kernel,
-        stride=shape.stride,
-        padding=shape.pad,
-        output_padding=shape.extra,
+        shape.kernels,
+        stride=shape.strides,
+        padding=shape.pads,
+        output_padding=shape.extras,
         groups=shape.group,
         bias=False,
-        dilation=shape.dilation,
+        dilation=shape.dilations,
         dtype=element,
     ).eval()
     module.weight.copy_(tensor(w))

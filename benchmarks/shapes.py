@@ -13,7 +13,7 @@ DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8}
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A transposed convolution whose axes all have the same kernel, stride, padding and dilation.
+    """A transposed convolution. Of what every axis has, one number stands for the same on all of them.
 
     Attributes:
         name: Network and layer.
@@ -34,17 +34,42 @@ class Shape:
     inputs: int
     outputs: int
     size: tuple[int, ...]
-    kernel: int
-    stride: int
-    pad: int = 0
-    extra: int = 0
+    kernel: int | tuple[int, ...]
+    stride: int | tuple[int, ...]
+    pad: int | tuple[int, ...] = 0
+    extra: int | tuple[int, ...] = 0
     group: int = 1
-    dilation: int = 1
+    dilation: int | tuple[int, ...] = 1
 
     @property
     def axes(self) -> int:
         """Number of spatial axes."""
         return len(self.size)
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """Kernel size by axis."""
+        return self._each(self.kernel)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Stride by axis."""
+        return self._each(self.stride)
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """Padding at each end, by axis."""
+        return self._each(self.pad)
+
+    @property
+    def extras(self) -> tuple[int, ...]:
+        """Output padding by axis."""
+        return self._each(self.extra)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """Dilation by axis."""
+        return self._each(self.dilation)
 
     @property
     def x_shape(self) -> tuple[int, ...]:
@@ -54,39 +79,46 @@ class Shape:
     @property
     def w_shape(self) -> tuple[int, ...]:
         """[C, M/group, kernel...]."""
-        return (self.inputs, self.outputs // self.group, *(self.kernel,) * self.axes)
+        return (self.inputs, self.outputs // self.group, *self.kernels)
 
     @property
     def y_shape(self) -> tuple[int, ...]:
         """[N, M, spatial...]."""
-        return (self.batch, self.outputs, *map(self._output_size, self.size))
+        return (self.batch, self.outputs, *map(self._output_size, range(self.axes)))
 
     @property
     def terms(self) -> int:
         """An upper bound of the number of products in one element of the output."""
-        taps = -(-self.kernel // (self.stride // math.gcd(self.stride, self.dilation)))
-        return self.inputs // self.group * math.prod([taps] * self.axes)
+        met = (
+            -(-kernel // (stride // math.gcd(stride, dilation)))
+            for kernel, stride, dilation in zip(self.kernels, self.strides, self.dilations, strict=True)
+        )
+        return self.inputs // self.group * math.prod(met)
 
     @property
     def flops(self) -> int:
         """Useful operations: a multiplication and an addition per product that lands inside the output."""
-        pairs = math.prod(map(self._pairs, self.size))
+        pairs = math.prod(map(self._pairs, range(self.axes)))
         return 2 * self.batch * self.inputs * (self.outputs // self.group) * pairs
 
     def bytes_moved(self, dtype: str) -> int:
         """Returns the least traffic: input, weights and output, once each."""
         return DTYPES[dtype] * sum(map(math.prod, (self.x_shape, self.w_shape, self.y_shape)))
 
-    def _output_size(self, size: int) -> int:
-        return self.stride * (size - 1) + (self.kernel - 1) * self.dilation + 1 - 2 * self.pad + self.extra
+    def _each(self, value: int | tuple[int, ...]) -> tuple[int, ...]:
+        return (value,) * self.axes if isinstance(value, int) else value
 
-    def _pairs(self, size: int) -> int:
+    def _output_size(self, axis: int) -> int:
+        extent = (self.kernels[axis] - 1) * self.dilations[axis] + 1
+        return self.strides[axis] * (self.size[axis] - 1) + extent - 2 * self.pads[axis] + self.extras[axis]
+
+    def _pairs(self, axis: int) -> int:
         """Returns how many pairs of an input position and a tap of one axis land inside the output."""
-        end = self._output_size(size)
+        end = self._output_size(axis)
         return sum(
-            0 <= at * self.stride - self.pad + tap * self.dilation < end
-            for at in range(size)
-            for tap in range(self.kernel)
+            0 <= at * self.strides[axis] - self.pads[axis] + tap * self.dilations[axis] < end
+            for at in range(self.size[axis])
+            for tap in range(self.kernels[axis])
         )
 
 

@@ -164,11 +164,11 @@ def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: d
 
     element = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(dtype, TensorProto.FLOAT)
     attributes = {
-        "strides": [shape.stride] * shape.axes,
-        "dilations": [shape.dilation] * shape.axes,
+        "strides": shape.strides,
+        "dilations": shape.dilations,
         "group": shape.group,
-        "pads": [shape.pad] * 2 * shape.axes,
-        "output_padding": [shape.extra] * shape.axes,
+        "pads": shape.pads * 2,
+        "output_padding": shape.extras,
         **more,
     }
     runs = _runs(shape, dtype)
@@ -242,11 +242,11 @@ def _torch(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: boo
     source, runs = tensor(x), _runs(shape, dtype)
     weights = [tensor(w) for _ in range(runs)]
     settings = {
-        "stride": shape.stride,
-        "padding": shape.pad,
-        "output_padding": shape.extra,
+        "stride": shape.strides,
+        "padding": shape.pads,
+        "output_padding": shape.extras,
         "groups": shape.group,
-        "dilation": shape.dilation,
+        "dilation": shape.dilations,
     }
 
     def run() -> list[Any]:

@@ -36,6 +36,6 @@ def families(shape: Shape) -> tuple[str, ...]:
     kinds = {
         "depthwise": shape.group == shape.inputs == shape.outputs,
         "small channels": shape.group == 1 and min(shape.inputs, shape.outputs) <= _FEW,
-        "k2s2": shape.kernel == shape.stride == 2,
+        "k2s2": set(shape.kernels) == set(shape.strides) == {2},
     }
     return tuple(kind for kind, holds in kinds.items() if holds)

@@ -86,16 +86,21 @@ def test_geometric_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [SMALL, Shape("", 1, 3, 2, (7,), 4, 3, 1, dilation=2), Shape("", 1, 2, 2, (2, 3, 4), 2, 2)]
+    "shape",
+    [
+        SMALL,
+        Shape("", 1, 3, 2, (7,), 4, 3, 1, dilation=2),
+        Shape("", 1, 2, 2, (2, 3, 4), (1, 2, 3), (2, 1, 3), (0, 0, 1), (0, 0, 1)),
+    ],
 )
 def test_reference_is_the_definition(shape: Shape) -> None:
     x, w = answers.data(shape, "f64")
     expected = oracle.transposed(
         x,
         w,
-        strides=[shape.stride] * shape.axes,
-        dilations=[shape.dilation] * shape.axes,
-        begin=[shape.pad] * shape.axes,
+        strides=shape.strides,
+        dilations=shape.dilations,
+        begin=shape.pads,
         size=shape.y_shape[2:],
         group=shape.group,
     )
