@@ -12,7 +12,8 @@ using tapwise::Reach;
 
 // Beyond these one image is too large.
 constexpr double kMostSumBytes = 640 << 10, kMostSrcBytes = 1024 << 10;
-constexpr int64_t kLeastDepth = 64, kLeastColumns = 32;
+constexpr int64_t kLeastDepth = 32, kLeastColumns = 32;
+constexpr double kNearBytes = 40 << 10;  // sums of this size stay in L1
 
 }  // namespace
 
@@ -31,10 +32,10 @@ bool prefers_taps(const ConvProblem& p, DataType dtype, const ArchFlags& arch) {
   const double cell =
       with_float_type(dtype, [](auto zero) { return static_cast<double>(sizeof(Sum<decltype(zero)>)); });
   const bool in_pairs = tapwise_pairs_kernel(dtype, arch) != nullptr;
-  // Reading and writing the sums of a tap, in products; and what the choice has to be worth.
-  const double sum_cost = in_pairs ? 12 : 6;
-  constexpr double kLeastGain = 1.02;
-  double sums = cell * kBlockColumns, src = cell * static_cast<double>(p.ic / p.g) / (in_pairs ? 2 : 1);
+  constexpr double kLeastGain = 1.02;  // what the choice has to be worth
+  const int64_t columns = ceil_div(p.oc / p.g, kGemmColumns) * kGemmColumns;
+  double sums = cell * static_cast<double>(std::min(columns, kBlockColumns));
+  double src = cell * static_cast<double>(p.ic / p.g) / (in_pairs ? 2 : 1);
   for (int a = 0; a < p.ndims; ++a) {
     sums *= static_cast<double>(ceil_div(p.dst_size[a], p.stride[a]) * p.stride[a]);
     src *= static_cast<double>(p.src_size[a]);
@@ -50,8 +51,11 @@ bool prefers_taps(const ConvProblem& p, DataType dtype, const ArchFlags& arch) {
     in_phases *= static_cast<double>(ceil_div(p.dst_size[a], p.stride[a]) * p.ker[a]);
     useful *= static_cast<double>(met);
   }
+  // Reading and writing the sums of a tap, in products.
+  const double sum_cost = (in_pairs ? 12 : 6) * (sums > kNearBytes ? 1.5 : 1);
   const double depth = static_cast<double>(p.ic / p.g);
-  return in_phases * depth > kLeastGain * useful * (depth + sum_cost);
+  const double padding = static_cast<double>(columns) / static_cast<double>(p.oc / p.g);  // of columns to whole vectors
+  return in_phases * depth > kLeastGain * useful * padding * (depth + sum_cost);
 }
 
 }  // namespace ortconv::kernels
