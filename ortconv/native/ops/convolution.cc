@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "ops/activation.h"
 #include "ops/parallel.h"
@@ -35,7 +36,7 @@ bool nothing_to_sum(kernels::Op op, const ConvProblem& p) {
 
 Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, Weights lifetime,
                          const ArchFlags& arch)
-    : dtype_(dtype), op_(op) {
+    : dtype_(dtype), op_(op), lifetime_(lifetime), arch_(arch) {
   if (problem.ic == 0 || problem.oc == 0) return;
   fast_ = FastConvolution::make(dtype, op, problem, wei, lifetime, arch);
   if (fast_ != nullptr || lifetime == Weights::kOneRun) return;
@@ -44,10 +45,29 @@ Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& prob
   reference::pack_weights(dtype, op, problem, wei, packed_.get(), serial());
 }
 
+Convolution::Way Convolution::way(const ConvProblem& problem, const void* wei) const {
+  Way as_it_is{fast_.get(), wei, std::nullopt};
+  if (fast_ == nullptr || op_ != kernels::Op::kConvTranspose || lifetime_ != Weights::kConstant) return as_it_is;
+  std::optional<MergedAxes> merged = merge_unit_axes(problem);
+  if (!merged) return as_it_is;
+  std::call_once(merged_.made, [&] {
+    merged_.crop = merged->crop;
+    if (merged->copies) {
+      merged_.weights.reset(new char[cropped_bytes(dtype_, problem, merged->crop)]);
+      crop_weights(dtype_, problem, merged->crop, wei, merged_.weights.get());
+    }
+    const void* weights = merged->copies ? merged_.weights.get() : wei;
+    merged_.fast = FastConvolution::make(dtype_, op_, merged->problem, weights, lifetime_, arch_);
+  });
+  if (merged_.fast == nullptr || !(merged_.crop == merged->crop)) return as_it_is;
+  return {merged_.fast.get(), merged->copies ? merged_.weights.get() : wei, std::move(merged)};
+}
+
 size_t Convolution::scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
   if (output_is_empty(problem) || nothing_to_sum(op_, problem)) return 0;
-  if (fast_ != nullptr) return fast_->scratch_bytes(problem, wei, threads);
-  return packed_ != nullptr ? 0 : reference::packed_bytes(dtype_, problem);
+  if (fast_ == nullptr) return packed_ != nullptr ? 0 : reference::packed_bytes(dtype_, problem);
+  const Way way = this->way(problem, wei);
+  return way.fast->scratch_bytes(way.problem(problem), way.wei, threads);
 }
 
 void Convolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
@@ -55,7 +75,8 @@ void Convolution::run(const ConvProblem& problem, const void* src, const void* w
   if (output_is_empty(problem)) return;
   const bool sums = !nothing_to_sum(op_, problem);
   if (sums && fast_ != nullptr) {
-    fast_->run(problem, src, wei, bias, dst, scratch, parallel);
+    const Way way = this->way(problem, wei);
+    way.fast->run(way.problem(problem), src, way.wei, bias, dst, scratch, parallel);
     return;
   }
   const void* packed = sums ? packed_.get() : nullptr;

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "base/arch.h"
 #include "base/dtype.h"
@@ -10,6 +12,7 @@
 #include "ops/conv_params.h"
 #include "ops/fast.h"
 #include "ops/problem.h"
+#include "ops/unit_axes.h"
 
 namespace ortconv {
 
@@ -33,9 +36,29 @@ class Convolution {
            const Parallel& parallel) const;
 
  private:
+  // With merged axes: for the first crop that a run has, as another one takes other weights.
+  struct Merged {
+    std::once_flag made;
+    Crop crop;
+    std::unique_ptr<char[]> weights;  // null: those of the node
+    std::unique_ptr<FastConvolution> fast;
+  };
+  // What computes a run, and its weights.
+  struct Way {
+    const FastConvolution* fast;  // null: the reference kernels
+    const void* wei;
+    std::optional<MergedAxes> merged;  // empty: the problem as it is
+    const ConvProblem& problem(const ConvProblem& full) const { return merged ? merged->problem : full; }
+  };
+
+  Way way(const ConvProblem& problem, const void* wei) const;
+
   DataType dtype_;
   kernels::Op op_;
+  Weights lifetime_;
+  ArchFlags arch_;
   std::unique_ptr<FastConvolution> fast_;  // where the fast kernels take the problem
+  mutable Merged merged_;                  // of constant weights
   std::unique_ptr<double[]> packed_;       // else constant weights packed for the reference kernels
 };
 

@@ -9,6 +9,7 @@
 #include "ops/activation.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "ops/unit_axes.h"
 #include "tests/cases.h"
 #include "tests/test.h"
 
@@ -115,6 +116,25 @@ bool check(CaseMaker& maker, const Case& c, DataType dtype, const Parallel& para
   return true;
 }
 
+// One node that has runs of several sizes.
+void check_sizes(CaseMaker& maker, const std::vector<Case>& cases, DataType dtype) {
+  with_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::vector<T> wei = maker.values<T>(test::count_of(cases[0].w));
+    const Convolution convolution(dtype, cases[0].op(), cases[0].problem(dtype), wei.data(), Weights::kConstant,
+                                  ArchFlags::host());
+    for (const Case& c : cases) {
+      const ConvProblem p = c.problem(dtype);
+      Data<T> data(maker, c, p);
+      data.expected = test::oracle(p, c.op(), data.src.data(), wei.data(), data.bias_data());
+      Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
+      std::vector<T> dst = data.all_ones();
+      convolution.run(p, data.src.data(), wei.data(), data.bias_data(), dst.data(), scratch.data(), serial());
+      EXPECT(data.equals(dst), "type ", static_cast<int>(dtype), ", ", c.describe());
+    }
+  });
+}
+
 void check_random(int ndims, int count, uint64_t seed) {
   CaseMaker maker(seed);
   const Parallel on_threads = threads();
@@ -132,6 +152,68 @@ TEST(every_type_2d) { check_random(2, 2400, 2); }
 TEST(every_type_3d) { check_random(3, 1200, 3); }
 TEST(every_type_4d) { check_random(4, 360, 4); }
 TEST(every_type_6d) { check_random(6, 120, 6); }
+
+// Images of one column, and one of them among others of the same node.
+TEST(unit_axes) {
+  CaseMaker maker(7);
+  int merged = 0, copied = 0;
+  for (int i = 0; i < 8000; ++i) {
+    Case c = maker.make(static_cast<int>(maker.draw(2, 4)));
+    ConvAttributes& a = c.attributes;
+    if (!a.transposed()) continue;
+    if (i % 4 != 0) {  // the usual layouts, or most could not be merged
+      const Shape x = c.x, w = c.w;
+      for (size_t j = 0; j < x.size(); ++j) c.x[j] = x[a.x_perm[j]], c.w[j] = w[a.w_perm[j]];
+      a.x_perm = a.w_perm = a.y_perm = test::attributes(a.op, static_cast<int>(a.strides.size())).x_perm;
+      a.dilations.back() = 1;
+      a.output_padding.back() = 0;
+      if (i % 4 == 1) c.w.back() = 1, a.pads.assign(a.pads.size(), 0);
+    }
+    const int last = static_cast<int>(a.strides.size()) - 1;
+    const int64_t several = c.x[a.x_perm[last + 2]];
+    const DataType dtype = kDataTypes[i / 4 % 4];  // those of the fast kernels
+    try {
+      Case column = c;
+      for (int axis = last; axis > 0 && (axis == last || maker.draw(0, 1) == 0); --axis)
+        column.x[a.x_perm[axis + 2]] = 1;
+      const ConvProblem p = column.problem(dtype), image = c.problem(dtype);
+      if (p.mb * p.ic * p.oc == 0 || *std::min_element(p.src_size, p.src_size + p.ndims) == 0 ||
+          *std::min_element(p.dst_size, p.dst_size + p.ndims) == 0) {
+        continue;
+      }
+      const auto result = merge_unit_axes(p);
+      merged += result ? 1 : 0;
+      copied += result && result->copies ? 1 : 0;
+      EXPECT(!result || result->problem.ndims < p.ndims, column.describe());
+      check(maker, column, dtype, serial());
+      if (several > 1) check_sizes(maker, {column, c, column}, dtype);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  EXPECT(merged > 300 && copied > 80 && merged > copied + 100, "merged ", merged, ", copied ", copied);
+}
+
+TEST(columns_become_rows) {
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+  c.attributes.strides = {2, 2};
+  c.attributes.pads = {1, 1, 1, 1};
+  c.x = {1, 3, 5, 1};
+  c.w = {3, 4, 4, 4};
+  const auto merged = merge_unit_axes(c.problem(DataType::kFloat));
+  EXPECT(merged && merged->copies && merged->problem.ndims == 1, "taps 1 and 2 of the last axis land in dst");
+  const ConvProblem& p = merged->problem;
+  EXPECT(p.src_size[0] == 5 && p.dst_size[0] == 20, p.src_size[0], " > ", p.dst_size[0]);
+  EXPECT(p.ker[0] == 8 && p.stride[0] == 4 && p.pad[0] == 2, p.ker[0], " ", p.stride[0], " ", p.pad[0]);
+  c.x = {1, 3, 1, 1};
+  EXPECT(!merge_unit_axes(c.problem(DataType::kFloat)), "one element alone");
+  c.x = {1, 3, 1, 5};
+  EXPECT(!merge_unit_axes(c.problem(DataType::kFloat)), "a row");
+  c.x = {1, 3, 5, 1};
+  c.attributes.output_padding = {0, 2};
+  EXPECT(!merge_unit_axes(c.problem(DataType::kFloat)), "the last column has no tap");
+}
 
 // Strides, dilations and paddings near the limit on tensors of a few elements.
 TEST(absurd_attributes) {

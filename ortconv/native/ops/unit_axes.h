@@ -1,0 +1,39 @@
+// Transposed convolution of images whose last axes have one element: the same problem with fewer axes.
+//
+// Along an axis where src has one element, every element of dst has a tap of its own, and the taps that land in dst are
+// as many as its length D. They are like further taps of the axis before: for y = x * s + k - pad there, and z here,
+//     y * D + z = x * (s * D) + (k * D + z) - pad * D,
+// which has D times the kernel, the stride and the padding. An image of one column becomes a row, and rows are what the
+// kernels are fast at.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "base/dtype.h"
+#include "ops/problem.h"
+
+namespace ortconv {
+
+// What the taps that land in dst are, of every axis.
+struct Crop {
+  int64_t begin[kMaxSpatial] = {}, size[kMaxSpatial] = {};
+};
+bool operator==(const Crop& a, const Crop& b);
+
+struct MergedAxes {
+  Crop crop;
+  ConvProblem problem;  // with the weights that crop_weights() copies, or those of the full problem
+  bool copies = false;  // whether the former
+};
+
+// Merges the last axes of a transposed convolution, of which no size is 0, if src has one element along them and more
+// along another. Nothing where there are no such axes or they cannot be merged, as an element of dst has no tap, taps
+// are dilated, or dst is not dense.
+std::optional<MergedAxes> merge_unit_axes(const ConvProblem& full);
+
+// Bytes of the copy of the weights, and the copy: [ic, oc/g, taps of the crop], dense.
+size_t cropped_bytes(DataType dtype, const ConvProblem& full, const Crop& crop);
+void crop_weights(DataType dtype, const ConvProblem& full, const Crop& crop, const void* wei, void* copy);
+
+}  // namespace ortconv
