@@ -143,6 +143,10 @@ def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
     return b.op("Transpose", value, perm=[0, 3, 1, 2])
 
 
+_LEAST = 0.1
+"""How wide a box is at least whose ends are exchanged."""
+
+
 @REGISTRY.lowering("PSROIPooling")
 def psroi_pooling(
     b: Builder,
@@ -224,18 +228,18 @@ def _averaged(b: Builder, x: ir.Value, boxes: ir.Value, channels: int, goal: int
     )
     both = b.constant([4, 5])
     total = b.op("ReduceSum", b.op("Mul", split, mask), both, keepdims=0)
-    return b.op("Div", total, b.op("ReduceSum", mask, both, keepdims=0))
+    return b.op("Div", total, b.op("Max", b.op("ReduceSum", mask, both, keepdims=0), _number(b, 1.0)))
 
 
 def _members(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int, scale: float) -> ir.Value:
     """Returns 1 where an element is in a bin, [R, goal, size]; boxes include the elements at both ends."""
     factor, one = _number(b, scale), _number(b, 1.0)
     first = b.op("Mul", half_away(b, start), factor)
-    width = b.op("Div", b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), one), factor), first), _number(b, goal))
+    whole = b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), one), factor), first)
+    width = b.op("Div", b.op("Max", whole, _number(b, _LEAST)), _number(b, goal))
     places = b.constant(np.arange(goal, dtype=np.float32)[None])
     limit = b.op("Cast", size, to=int(_F32))
     begin = b.op("Floor", b.op("Add", first, b.op("Mul", places, width)))
-    begin = b.op("Min", begin, b.op("Sub", limit, one))
     stop = b.op("Ceil", b.op("Add", first, b.op("Mul", b.op("Add", places, one), width)))
     stop = b.op("Min", stop, limit)
     return b.op("Cast", _between(b, begin, stop, size), to=int(_F32))

@@ -124,6 +124,32 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"psroi_pooling average to {goal}, boxes beyond the image and turned round, scale {scale}",
+        lambda x, r, g=goal, z=scale: opset1.psroi_pooling(x, r, 2, g, z, 1, 1, "average"),
+        [
+            [
+                numbers(2, 2 * goal * goal, 6, 7),
+                np.array(
+                    [
+                        [0, 5, 5, 8, 7],
+                        [1, 5, 2, 7, 4],
+                        [0, 7, 2, 9, 4],
+                        [1, 3, 1, 8, 0],
+                        [0, -3, 6, 3, 3],
+                        [1, -4, -4, 2, 2],
+                    ],
+                    np.float32,
+                )
+                * np.array([1, *[1 / scale] * 4], np.float32),
+            ]
+        ],
+        BOUND,
+    )
+    for goal in (1, 2, 3)
+    for scale in (1.0, 0.5)
+]
+ROWS += [
+    Row(
         f"psroi_pooling bilinear to {goal}, {across} by {down} bins",
         lambda x, r, g=goal, w=across, h=down: opset1.psroi_pooling(x, r, 2, g, 1.0, w, h, "bilinear"),
         [[numbers(2, 2 * across * down, 8, 9), np.abs(NORMAL_BOXES)]],
