@@ -146,6 +146,10 @@ def _sized_boxes(
     ratios: list[float], min_size: Floats, max_size: Floats, every: bool, *, ratios_last: bool
 ) -> Iterator[tuple[float, float, bool]]:
     """Yields half of width and height of the boxes by min_size, and whether they are a root of two sizes."""
+    if min_size and len(max_size) > len(min_size):
+        raise UnsupportedAttributeError(
+            "max_size", max_size, f"at most one number for each min_size, {len(min_size)}: OpenVINO leaves boxes unset"
+        )
     for place, size in enumerate(min_size):
         yield size * 0.5, size * 0.5, False
         middle = [(math.sqrt(size * max_size[place]) * 0.5,) * 2] if place < len(max_size) else []

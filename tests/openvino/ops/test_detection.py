@@ -345,6 +345,13 @@ REFUSALS = [
         {"attribute": "max_size"},
     ),
     Refusal(
+        "more of max_size than of min_size",
+        lambda s, i: opset8.prior_box(s, i, PRIORS | {"max_size": [20.0, 30.0, 40.0, 50.0]}),
+        SIZES[0],
+        UnsupportedAttributeError,
+        {"attribute": "max_size"},
+    ),
+    Refusal(
         "fixed sizes without density",
         lambda s, i: opset8.prior_box(s, i, PRIORS | {"fixed_size": [16.0], "density": []}),
         SIZES[0],
