@@ -218,7 +218,9 @@ def fake_convert(
     offset = None if shift is None else b.cast(shift, ir.DataType.FLOAT)
     moved = b.op("Mul", x, factor)
     moved = moved if offset is None else b.op("Sub", moved, offset)
-    # OpenVINO goes by way of f16, which decides what is nearest.
+    # OpenVINO goes by way of the data's own type and of f16, which decide what is nearest.
+    if data.dtype == ir.DataType.BFLOAT16:
+        moved = b.op("Cast", b.op("Cast", moved, to=int(data.dtype)), to=int(ir.DataType.FLOAT))
     half = b.op("Cast", moved, to=int(ir.DataType.FLOAT16))
     stored = b.op("Cast", b.op("Cast", half, to=int(narrow), saturate=1), to=int(ir.DataType.FLOAT))
     value = b.op("Div", stored if offset is None else b.op("Add", stored, offset), factor)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino import opset8, opset13, opset14, opset17
+from openvino import opset1, opset8, opset13, opset14, opset17
 
 from ortconv.api import conversion
 from tests.openvino.live import Row, check_row, model_of, numbers
@@ -69,6 +69,21 @@ ROWS += [
         0,
     )
     for kind in ("f8e4m3", "f8e5m2")
+]
+ROWS += [
+    Row(
+        f"fake_convert of bf16 {kind}, scale {scale} shift {shift}",
+        lambda x, k=kind, s=scale, t=shift: opset13.fake_convert(
+            opset1.convert(x, "bf16"),
+            opset1.convert(opset1.constant(F32(s)), "bf16"),
+            None if t is None else opset1.convert(opset1.constant(F32(t)), "bf16"),
+            k,
+        ),
+        [[numbers(4000, low=-30, high=30)]],
+        1,
+    )
+    for kind in ("f8e4m3", "f8e5m2")
+    for scale, shift in ((1, None), (2.3125, None), (0.6640625, 0.4609375))
 ]
 
 PAIRS = (("int8", "int32"), ("float16", "int32"), ("uint8", "int8"), ("int64", "float32"), ("uint64", "int8"))
