@@ -23,6 +23,7 @@ from ortconv.opset import (
     ACTIVATION,
     CONV,
     CONV_TRANSPOSE,
+    CONV_TRANSPOSE_ADD,
     CONV_TRANSPOSE_TO_SHAPE,
     DOMAIN,
     NO_ACTIVATION,
@@ -98,7 +99,7 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = Fals
     """
     inputs = op.inputs if bias else op.inputs[:-1]
     lines = [_PRELUDE, _GEOMETRY[op.name], _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS]
-    lines.append(_ACTIVATED if activation else _NOT_ACTIVATED)
+    lines.append(_end(residual=op is CONV_TRANSPOSE_ADD, activation=activation))
     if opset < _MODERN:
         lines = _dated(op, opset, lines, exact)
     attributes = [name for name, _, _ in op.attributes] + [ACTIVATION] * activation
@@ -115,8 +116,8 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = Fals
 
 
 def _dated(op: Op, opset: int, lines: list[str], exact: bool) -> list[str]:
-    """Returns the "conv" form of ConvTranspose for an opset that lacks some of what it is written with."""
-    if op is not CONV_TRANSPOSE or exact or opset < OPSETS.start:
+    """Returns the "conv" form of ConvTranspose, or that and an Add, for an opset that lacks some of what is in it."""
+    if op not in (CONV_TRANSPOSE, CONV_TRANSPOSE_ADD) or exact or opset < OPSETS.start:
         raise ValueError(f"there is no body of {op.name} in opset {opset}")
     text = "".join(lines)
     for new, old in _BEFORE_18 + (_BEFORE_15 if opset < CAST_LIKE else ()):
@@ -203,14 +204,17 @@ _HALVES = """
   b = Where (is_upper, floor_half, b_or_ceil)
 """
 
-_GEOMETRY = {
-    CONV_TRANSPOSE.name: f"""{_FULL}
+_PADDED = f"""{_FULL}
   pads = Constant <value_ints: ints = @pads> ()
   b, e = Split <num_outputs = 2> (pads)
   less_b = Sub (full, b)
   less_e = Sub (less_b, e)
   y_asked = Add (less_e, op)
-{_POSSIBLE}""",
+{_POSSIBLE}"""
+
+_GEOMETRY = {
+    CONV_TRANSPOSE.name: _PADDED,
+    CONV_TRANSPOSE_ADD.name: _PADDED,
     CONV_TRANSPOSE_TO_SHAPE.name: f"""{_FULL}
   y_asked = Reshape (output_shape, spatial)
 {_POSSIBLE}
@@ -264,7 +268,7 @@ _CONV_TRANSPOSE_BY_CONV = f"""
   tail = Concat <axis = 0> (nothing, missing)
   P = Pad (F, tail, , axes)
   pace = Cast <to = 7> (possible)
-  R = Slice (P, b, stop, axes, pace)
+  S = Slice (P, b, stop, axes, pace)
 """
 
 _BEFORE_18 = (
@@ -290,7 +294,8 @@ _BEFORE_15 = (
     ("  rank = Add (spatial, two)\n", ""),
     (" <allowzero = 1>", ""),
     ("CastLike (Ra, X)", "Identity (Ra)"),
-    ("CastLike (Rc, X)", "Identity (Rc)"),
+    ("CastLike (Ys, X)", "Identity (Ys)"),
+    ("CastLike (Vc, X)", "Identity (Vc)"),
 )
 """What the body of ConvTranspose says, and how opsets said it before."""
 
@@ -298,7 +303,7 @@ _CONV_BY_CONV = f"""
 {_SPATIAL_AXES}
   ends = Concat <axis = 0> (b, e)
   P = Pad (Xa, ends, , axes)
-  R = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
+  S = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
 """
 
 
@@ -408,7 +413,7 @@ def _matmul(weights: str) -> str:
   Rp = Transpose <perm = [1, 0, 3, 2]> (R4)
   m = Mul (g, m_group)
   r_shape = Concat <axis = 0> (n, m, y)
-  R = Reshape <allowzero = 1> (Rp, r_shape)
+  S = Reshape <allowzero = 1> (Rp, r_shape)
 """
 
 
@@ -436,7 +441,7 @@ _COMPUTE = {
 }
 
 _NO_BIAS = """
-  Ra = Identity (R)
+  Ra = Identity (S)
 """
 
 _BIAS = """
@@ -445,26 +450,44 @@ _BIAS = """
   ones = Expand (one, spatial)
   b_shape = Concat <axis = 0> (b_size, ones)
   Br = Reshape <allowzero = 1> (Ba, b_shape)
-  Ra = Add (R, Br)
+  Ra = Add (S, Br)
 """
 
-_NOT_ACTIVATED = """
-  Yn = CastLike (Ra, X)
-  Y = Transpose <perm: ints = @y_perm> (Yn)
+_RESIDUAL = """
+  Yr = CastLike (Ra, X)
+  Yt = Transpose <perm: ints = @y_perm> (Yr)
+  Ya = Cast <to: int = @accumulation_type> (Yt)
+  Rc = Cast <to: int = @accumulation_type> (R)
+  result_shape = Shape (Yt)
+  residual_shape = Shape (R)
+  same_shape = Equal (residual_shape, result_shape)
+  allowed_shape = Where (same_shape, result_shape, refused)
+  Rr = Reshape <allowzero = 1> (Rc, allowed_shape)
+  Ys = Add (Ya, Rr)
 """
 
 _ACTIVATED = """
-  Rt = CastLike (Ra, X)
-  Rf = Cast <to: int = @accumulation_type> (Rt)
-  three = Constant <value: tensor = int64[1] {3}> ()
+  Vt = CastLike ({sums}, X)
+  Vf = Cast <to: int = @accumulation_type> (Vt)
+  three = Constant <value: tensor = int64[1] {{3}}> ()
   activation = Constant <value_floats: floats = @activation> ()
   slope = Slice (activation, zero, one)
   minimum_row = Slice (activation, one, two)
   maximum_row = Slice (activation, two, three)
   minimum = Squeeze (minimum_row)
   maximum = Squeeze (maximum_row)
-  Rs = PRelu (Rf, slope)
-  Rc = Clip (Rs, minimum, maximum)
-  Yn = CastLike (Rc, X)
-  Y = Transpose <perm: ints = @y_perm> (Yn)
+  Vs = PRelu (Vf, slope)
+  Vc = Clip (Vs, minimum, maximum)
 """
+
+
+def _end(*, residual: bool, activation: bool) -> str:
+    """Returns what follows the bias: from the sums Ra to Y."""
+    sums = "Ys" if residual else "Ra"
+    last = "Vc" if activation else sums
+    lines = [_RESIDUAL] * residual + [_ACTIVATED.format(sums=sums)] * activation
+    if residual:
+        lines.append(f"  Y = CastLike ({last}, X)\n")
+    else:
+        lines.append(f"  Yn = CastLike ({last}, X)\n  Y = Transpose <perm: ints = @y_perm> (Yn)\n")
+    return "".join(lines)

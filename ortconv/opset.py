@@ -157,7 +157,14 @@ CONV = Op(
     ),
     "Convolution (cross-correlation), for every element type.",
 )
-OPS: tuple[Op, ...] = (CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, CONV)
+CONV_TRANSPOSE_ADD = Op(
+    "ConvTransposeAdd",
+    ("X", "W", "R", "B"),
+    CONV_TRANSPOSE.attributes,
+    "ConvTranspose and a residual: R, which has the type and shape of Y, is added to the result in type T, and the sum "
+    "is rounded to T, or wraps. An activation comes after that.",
+)
+OPS: tuple[Op, ...] = (CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, CONV, CONV_TRANSPOSE_ADD)
 
 
 def even_pads(begin: Sequence[int], end: Sequence[int], output_padding: Sequence[int]) -> dict[str, Any]:
@@ -188,6 +195,7 @@ def register_schemas() -> None:
         CONV_TRANSPOSE.name: _conv_transpose_sizes,
         CONV_TRANSPOSE_TO_SHAPE.name: _to_shape_sizes,
         CONV.name: _conv_sizes,
+        CONV_TRANSPOSE_ADD.name: _conv_transpose_sizes,
     }
     for op in OPS:
         if onnx.defs.has(op.name, VERSION, DOMAIN):
@@ -217,7 +225,13 @@ def _formal(name: str) -> onnx.defs.OpSchema.FormalParameter:
     return _Schema.FormalParameter(
         name,
         "S" if name == "output_shape" else "T",
-        {"X": "Data.", "W": "Weights.", "B": "Bias [M].", "output_shape": "Spatial sizes of Y."}[name],
+        {
+            "X": "Data.",
+            "W": "Weights.",
+            "B": "Bias [M].",
+            "R": "Residual, of the shape of Y.",
+            "output_shape": "Spatial sizes of Y.",
+        }[name],
         param_option=options.Optional if name == "B" else options.Single,
     )
 
@@ -327,7 +341,18 @@ def _shape(node: _Node, sizes: _Sizes) -> list[_Dim] | None:
         if given is not None and (len(given) != 1 or _differ(given[0], channels)):
             raise node.fail(f"B has shape {given}; allowed: [{channels if channels is not None else 'M'}]")
     result = [xn[0], channels, *sizes(node, xn[2:], wn[2:])]
-    return [result[axis] for axis in node.perm("y_perm", rank)]
+    y = [result[axis] for axis in node.perm("y_perm", rank)]
+    return _checked_residual(node, y) if node.op is CONV_TRANSPOSE_ADD else y
+
+
+def _checked_residual(node: _Node, y: list[_Dim]) -> list[_Dim]:
+    """Checks the shape of R, which is that of Y, and returns what both say of it."""
+    given = node.dims(node.op.inputs.index("R"))
+    if given is None:
+        return y
+    if len(given) != len(y) or any(map(_differ, given, y)):
+        raise node.fail(f"R has shape {given}; allowed: {y}, as Y has")
+    return [mine if isinstance(mine, int) or theirs is None else theirs for mine, theirs in zip(y, given, strict=True)]
 
 
 def _channels(node: _Node, c: _Dim, wn: list[_Dim], group: int) -> _Dim:

@@ -4,6 +4,8 @@ Each node becomes, in the domain ``org.ortconv.py``, a Python op that works in t
 
     X, W, B --Cast--> Python op --data, shape--> Reshape --CastLike--> Y
 
+where the residual of a ConvTransposeAdd is added to Y by standard ops,
+
 so that one Python op per accumulation type serves every element type. Converting the sums to Y's type is left to ONNX
 Runtime's Cast, which rounds once, to nearest even, and keeps the low bits of integers. The Reshape is there because
 onnxruntime-extensions ends the process when the output of a Python op does not fit a buffer that the caller has bound.
@@ -22,7 +24,7 @@ import onnx.inliner
 from onnx import TensorProto
 
 from ortconv.errors import PluginError, shown
-from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, Op
+from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
 from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type
 
 __all__ = ["rewrite"]
@@ -103,9 +105,12 @@ def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> 
     prefix = f"{PYTHON_DOMAIN}/{node.output[0]}"
     make = onnx.helper.make_node
     result, inputs = [], []
+    residual = ""
     for formal, name in zip(op.inputs, names, strict=True):
         if formal == "output_shape":
             inputs.append(name)
+        elif formal == "R":
+            residual = name
         elif name:
             inputs.append(f"{prefix}/{formal}")
             result.append(make("Cast", [name], inputs[-1:], to=carrier))
@@ -115,9 +120,12 @@ def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> 
     flat, sums = [f"{prefix}/data", f"{prefix}/shape"], f"{prefix}/sums"
     text = json.dumps(task | {"calls": calls.key})
     result += [
-        make(op_type(len(op.inputs), carrier), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
+        make(op_type(len(inputs), carrier), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
         make("Reshape", flat, [sums], allowzero=1),
     ]
+    if residual:
+        sums = f"{prefix}/added"
+        result += _added(f"{prefix}/sums", residual, names[0], carrier, sums)
     if activation is None:
         result.append(make("CastLike", [sums, names[0]], list(node.output)))
     else:
@@ -136,6 +144,25 @@ def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> 
     for new in result:
         new.metadata_props.extend(node.metadata_props)
     return result
+
+
+def _added(sums: str, residual: str, like: str, carrier: int, out: str) -> list[onnx.NodeProto]:
+    """Returns what adds a residual to sums, which are converted before; a residual of another shape is refused."""
+    steps = ("rounded", "wide", "residual", "shape", "given", "same", "refused", "allowed", "reshaped")
+    rounded, wide, addend, shape, given, same, refused, allowed, reshaped = (f"{out}/{step}" for step in steps)
+    make = onnx.helper.make_node
+    return [
+        make("CastLike", [sums, like], [rounded]),
+        make("Cast", [rounded], [wide], to=carrier),
+        make("Cast", [residual], [addend], to=carrier),
+        make("Shape", [wide], [shape]),
+        make("Shape", [addend], [given]),
+        make("Equal", [given, shape], [same]),
+        make("Constant", [], [refused], value_ints=[-2]),
+        make("Where", [same, shape, refused], [allowed]),
+        make("Reshape", [addend, allowed], [reshaped], allowzero=1),
+        make("Add", [wide, reshaped], [out]),
+    ]
 
 
 def _task(
@@ -177,7 +204,7 @@ def _task(
         accumulation,
         activation,
         {
-            "op": op.name,
+            "op": CONV_TRANSPOSE.name if "R" in op.inputs else op.name,
             "subject": subject,
             "bias": bool(names[-1]),
             "accumulation_type": accumulation,

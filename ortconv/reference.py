@@ -22,7 +22,15 @@ from onnx.reference.op_run import OpRun
 
 from ortconv.opset import ACCUMULATION, DOMAIN
 
-__all__ = ["FUNCTIONS", "OPS", "accumulation_dtype", "conv", "conv_transpose", "conv_transpose_to_shape"]
+__all__ = [
+    "FUNCTIONS",
+    "OPS",
+    "accumulation_dtype",
+    "conv",
+    "conv_transpose",
+    "conv_transpose_add",
+    "conv_transpose_to_shape",
+]
 
 Array = npt.NDArray[Any]
 AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER"]
@@ -94,6 +102,44 @@ def conv_transpose(
     if min(sizes) < 0:
         raise ValueError(f"Y would have the spatial sizes {sizes}; the padding leaves less than nothing")
     return task.scatter(begin, sizes)
+
+
+def conv_transpose_add(
+    x: Array,
+    w: Array,
+    residual: Array,
+    bias: Array | None = None,
+    *,
+    accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
+    **attributes: Any,
+) -> Array:
+    """`conv_transpose`, and a residual that is added to its result.
+
+    Args:
+        x: As in `conv_transpose`.
+        w: As in `conv_transpose`.
+        residual: Of the type of `x` and the shape of the result.
+        bias: As in `conv_transpose`.
+        accumulate: As in `conv_transpose`.
+        activation: As in `conv_transpose`, applied to the sum.
+        **attributes: As in `conv_transpose`.
+
+    Returns:
+        The result plus `residual`, each in the type of `x`, rounded to it; with `accumulate`, in that type.
+
+    Raises:
+        ValueError: A type, shape or attribute contradicts the above, or Y is negative.
+    """
+    if residual.dtype != x.dtype:
+        raise ValueError(f"R has type {residual.dtype}; allowed: {x.dtype}, as X has")
+    y = conv_transpose(x, w, bias, accumulate=accumulate, **attributes)
+    if residual.shape != y.shape:
+        raise ValueError(f"R has shape {list(residual.shape)}; allowed: {list(y.shape)}, as Y has")
+    sums = accumulation_dtype(x.dtype) if accumulate is None else np.dtype(accumulate)
+    with np.errstate(all="ignore"):
+        out = (y.astype(sums) + residual.astype(sums)).astype(y.dtype)
+        return _activated(out, _checked_activation(activation, accumulation_dtype(x.dtype)), sums)
 
 
 def conv_transpose_to_shape(
@@ -249,7 +295,7 @@ class _Task:
             raise ValueError(f"group = {group}; allowed: integers >= 1")
         self.group = operator.index(group)
         self.y_perm = self._perm("y_perm", y_perm)
-        self.activation = self._activation(activation, own)
+        self.activation = _checked_activation(activation, own)
         self.x = np.transpose(x, self._perm("x_perm", x_perm)).astype(self.sums)
         self.w = np.transpose(w, self._perm("w_perm", w_perm)).astype(self.sums)
         self.kernel = self.w.shape[2:]
@@ -341,22 +387,27 @@ class _Task:
             out += self.bias.reshape(-1, *[1] * self.axes)
         # Overflow to infinity, and integers that keep their low bits, are what the definition asks for.
         out = np.ascontiguousarray(np.transpose(out, self.y_perm).astype(self.result))
-        if self.activation is None:
-            return out
-        slope, minimum, maximum = self.activation
-        sums = out.astype(self.sums)
-        return np.clip(np.where(sums < 0, sums * sums.dtype.type(slope), sums), minimum, maximum).astype(self.result)
+        return _activated(out, self.activation, self.sums)
 
-    @staticmethod
-    def _activation(values: Sequence[float] | None, sums: np.dtype[Any]) -> tuple[float, float, float] | None:
-        """Returns the slope below zero, minimum and maximum, or None where they change nothing."""
-        if values is None or tuple(values) == (1, -np.inf, np.inf):
-            return None
-        if len(values) != 3 or not np.isfinite(values[0]) or not values[1] <= values[2]:
-            raise ValueError(f"activation = {list(values)}; allowed: a finite slope, a minimum, a maximum")
-        if sums != np.float32:
-            raise ValueError(f"activation = {list(values)}; allowed for types that do not sum in float32: none")
-        return values[0], values[1], values[2]
+
+def _checked_activation(values: Sequence[float] | None, sums: np.dtype[Any]) -> tuple[float, float, float] | None:
+    """Returns the slope below zero, minimum and maximum, or None where they change nothing."""
+    if values is None or tuple(values) == (1, -np.inf, np.inf):
+        return None
+    if len(values) != 3 or not np.isfinite(values[0]) or not values[1] <= values[2]:
+        raise ValueError(f"activation = {list(values)}; allowed: a finite slope, a minimum, a maximum")
+    if sums != np.float32:
+        raise ValueError(f"activation = {list(values)}; allowed for types that do not sum in float32: none")
+    return values[0], values[1], values[2]
+
+
+def _activated(out: Array, activation: tuple[float, float, float] | None, sums: np.dtype[Any]) -> Array:
+    """Returns the result with its activation, which is computed in the type of the sums."""
+    if activation is None:
+        return out
+    slope, minimum, maximum = activation
+    wide = out.astype(sums)
+    return np.clip(np.where(wide < 0, wide * sums.type(slope), wide), minimum, maximum).astype(out.dtype)
 
 
 def _last(indices: Sequence[int | slice]) -> tuple[Any, ...]:
@@ -391,6 +442,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "ConvTranspose": conv_transpose,
     "ConvTransposeToShape": conv_transpose_to_shape,
     "Conv": conv,
+    "ConvTransposeAdd": conv_transpose_add,
 }
 """Op type -> its oracle: inputs by position, attributes (without accumulation_type) by name."""
 

@@ -15,6 +15,7 @@ from ortconv.opset import (
     ACCUMULATION,
     CONV,
     CONV_TRANSPOSE,
+    CONV_TRANSPOSE_ADD,
     CONV_TRANSPOSE_TO_SHAPE,
     DOMAIN,
     OPS,
@@ -27,6 +28,7 @@ LAYOUT = {"x_perm": [0, 1, 2, 3], "w_perm": [0, 1, 2, 3], "y_perm": [0, 1, 2, 3]
 GRID = {"strides": [2, 2], "dilations": [1, 1], "group": 1}
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "ConvTranspose": {**GRID, **LAYOUT, "pads": [1, 1, 0, 0], "output_padding": [0, 0]},
+    "ConvTransposeAdd": {**GRID, **LAYOUT, "pads": [1, 1, 0, 0], "output_padding": [0, 0]},
     "ConvTransposeToShape": {
         **GRID,
         **LAYOUT,
@@ -50,6 +52,7 @@ def model(
     sizes: list[int] | None = None,
     drop: str = "",
     y: list[Any] | None = None,
+    r: list[Any] | None = None,
     **changed: Any,
 ) -> onnx.ModelProto:
     register_schemas()
@@ -68,6 +71,9 @@ def model(
             inputs.append(helper.make_tensor_value_info("S", TensorProto.INT64, [2]))
         else:
             initializers.append(helper.make_tensor("S", TensorProto.INT64, [len(sizes)], sizes))
+    if op is CONV_TRANSPOSE_ADD:
+        names.append("R")
+        inputs.append(helper.make_tensor_value_info("R", dtype, r or [1, 3, 10, 12]))
     if bias is not None:
         names.append("B")
         inputs.append(helper.make_tensor_value_info("B", dtype, bias))
@@ -118,6 +124,17 @@ def test_every_declared_type_passes_with_its_accumulation_type(dtype: int) -> No
         pytest.param(
             model(CONV_TRANSPOSE, w=[3, 3, 6, 4], w_perm=[3, 2, 0, 1], group=2), [1, 12, 10, 12], id="XIO in groups"
         ),
+        pytest.param(model(CONV_TRANSPOSE_ADD), [1, 3, 10, 12], id="residual"),
+        pytest.param(
+            model(CONV_TRANSPOSE_ADD, [None, 4, 5, None], r=["N", 3, None, 9]),
+            ["N", 3, 10, 9],
+            id="residual that is better known",
+        ),
+        pytest.param(
+            model(CONV_TRANSPOSE_ADD, [1, 5, 6, 4], r=[1, 10, 12, 3], **NHWC),
+            [1, 10, 12, 3],
+            id="residual channels last",
+        ),
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE), [1, 3, None, None], id="sizes at run time"),
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE, sizes=[9, 30]), [1, 3, 9, 30], id="constant sizes"),
         pytest.param(model(CONV), [1, 3, 2, 3], id="conv"),
@@ -164,6 +181,10 @@ def test_missing_attribute_is_rejected(op: Op, attribute: str) -> None:
         pytest.param(model(CONV_TRANSPOSE, group=3), "multiple of group = 3", id="groups"),
         pytest.param(model(CONV_TRANSPOSE, w=[4, 3, 3]), "W has rank 3", id="rank"),
         pytest.param(model(CONV_TRANSPOSE, y=[1, 3, 11, 12]), "11", id="declared otherwise"),
+        pytest.param(model(CONV_TRANSPOSE_ADD, r=[1, 3, 1, 1]), r"R has shape \[1, 3, 1, 1\]; allowed",
+                     id="residual to broadcast"),
+        pytest.param(model(CONV_TRANSPOSE_ADD, r=[3, 10, 12]), "R has shape", id="residual of fewer axes"),
+        pytest.param(model(CONV_TRANSPOSE_ADD, r=[1, 10, 12, 3]), "R has shape", id="residual in another layout"),
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE, sizes=[9]), "output_shape", id="one size too few"),
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE, sizes=[9, -1]), "output_shape", id="negative output size"),
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE, pads_begin=[1, 0]), "stand beside", id="pads beside rule"),

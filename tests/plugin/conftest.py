@@ -46,8 +46,14 @@ class Case:
     def channels(self) -> int:
         return self.w[0] if self.op == "Conv" else self.w[1] * self.attributes["group"]
 
+    @property
+    def names(self) -> list[str]:
+        """Of the inputs as the node takes them, B included."""
+        third = {"ConvTransposeToShape": ["output_shape"], "ConvTransposeAdd": ["R"]}.get(self.op, [])
+        return ["X", "W", *third, "B"]
+
     def inputs(self, dtype: np.dtype[Any], seed: int = 7) -> list[np.ndarray | None]:
-        """X, W, (output_shape,) B as the node takes them; integers over their whole range, so that sums wrap."""
+        """X, W, (output_shape or R,) B as the node takes them; integers over their whole range, so that sums wrap."""
         rng = np.random.default_rng(seed)
 
         def draw(shape: tuple[int, ...]) -> np.ndarray:
@@ -59,14 +65,17 @@ class Case:
         x = np.transpose(draw(self.x), np.argsort(self.attributes["x_perm"]))
         w = np.transpose(draw(self.w), np.argsort(self.attributes["w_perm"]))
         bias = draw((self.channels,)) if self.bias else None
-        shape = [] if self.output_shape is None else [np.array(self.output_shape, np.int64)]
-        return [np.ascontiguousarray(x), np.ascontiguousarray(w), *shape, bias]
+        third = [] if self.output_shape is None else [np.array(self.output_shape, np.int64)]
+        if self.op == "ConvTransposeAdd":
+            y = (self.x[0], self.channels, *_begin_and_sizes(self)[1])
+            third = [draw(tuple(y[axis] for axis in self.attributes["y_perm"]))]
+        return [np.ascontiguousarray(x), np.ascontiguousarray(w), *third, bias]
 
     def model(self, dtype: np.dtype[Any], opset: int = 21) -> onnx.ModelProto:
         """A model of this one node, its shapes left open."""
         element = helper.np_dtype_to_tensor_dtype(dtype)
         attributes = {**self.attributes, "accumulation_type": ACCUMULATION[element]}
-        names = ["X", "W", *(["output_shape"] if self.output_shape is not None else []), *(["B"] if self.bias else [])]
+        names = self.names if self.bias else self.names[:-1]
         node = helper.make_node(self.op, names, ["Y"], name="node", domain=DOMAIN, **attributes)
         rank = {"B": 1, "output_shape": 1}
         inputs = [
@@ -83,8 +92,7 @@ class Case:
         )
 
     def feeds(self, inputs: list[np.ndarray | None]) -> dict[str, np.ndarray]:
-        names = ["X", "W", *(["output_shape"] if self.output_shape is not None else []), "B"]
-        return {name: data for name, data in zip(names, inputs, strict=True) if data is not None}
+        return {name: data for name, data in zip(self.names, inputs, strict=True) if data is not None}
 
 
 def _case(
@@ -99,7 +107,7 @@ def _case(
     axes = len(x) - 2
     identity = list(range(axes + 2))
     given: dict[str, Any] = {"strides": [1] * axes, "dilations": [1] * axes, "group": 1}
-    if op == "ConvTranspose":
+    if op in ("ConvTranspose", "ConvTransposeAdd"):
         given |= {"pads": [0] * 2 * axes, "output_padding": [0] * axes}
     elif op == "ConvTransposeToShape":
         given |= {"auto_pad": "NOTSET", "pads_begin": [0] * axes, "output_padding": [0] * axes}
@@ -172,6 +180,33 @@ CASES: dict[str, Case] = {
         "ConvTransposeToShape", (1, 1, 2), (1, 1, 2), auto_pad="SAME_UPPER", output_shape=(6,), bias=False
     ),
     "to_shape_empty": _case("ConvTransposeToShape", (1, 1, 2, 2), (1, 1, 2, 2), output_shape=(0, 3)),
+    "add_plain": _case("ConvTransposeAdd", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
+    "add_1d_stride_and_padding": _case(
+        "ConvTransposeAdd", (1, 2, 6), (2, 3, 4), strides=[3], pads=[1, 2], output_padding=[2]
+    ),
+    "add_groups_dilation_asymmetric_pads": _case(
+        "ConvTransposeAdd", (2, 4, 3, 4), (4, 2, 2, 3), group=2, strides=[2, 1], dilations=[3, 2], pads=[1, 0, 2, 3]
+    ),
+    "add_depthwise": _case("ConvTransposeAdd", (1, 3, 3, 9), (3, 1, 4, 4), group=3, strides=[2, 2], pads=[1] * 4),
+    "add_depthwise_nxc": _case("ConvTransposeAdd", (1, 3, 3, 3), (3, 1, 2, 2), group=3, strides=[2, 2], **NXC),
+    "add_kernel_is_stride": _case("ConvTransposeAdd", (1, 3, 3, 19), (3, 9, 2, 2), strides=[2, 2]),
+    "add_nxc": _case("ConvTransposeAdd", (1, 3, 4, 5), (3, 18, 3, 3), strides=[2, 2], pads=[1, 1, 0, 1], **NXC),
+    "add_3d_odd_layout": _case(
+        "ConvTransposeAdd",
+        (1, 2, 2, 3, 2),
+        (2, 2, 2, 1, 3),
+        strides=[2, 2, 1],
+        pads=[0, 1, 1, 1, 0, 0],
+        output_padding=[1, 0, 1],
+        x_perm=[4, 0, 2, 1, 3],
+        w_perm=[1, 3, 4, 2, 0],
+        y_perm=[3, 1, 4, 0, 2],
+    ),
+    "add_few_positions": _case("ConvTransposeAdd", (2, 20, 2, 1), (20, 33, 4, 4), strides=[2, 2], pads=[1] * 4),
+    "add_image_head": _case("ConvTransposeAdd", (1, 6, 5, 18), (6, 3, 4, 4), strides=[2, 2], pads=[1] * 4),
+    "add_nothing_to_sum": _case("ConvTransposeAdd", (2, 2, 0), (2, 3, 4), strides=[2], output_padding=[1]),
+    "add_pads_leave_nothing": _case("ConvTransposeAdd", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
+    "add_empty_batch": _case("ConvTransposeAdd", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),
     "conv_plain": _case("Conv", (2, 3, 5, 4), (2, 3, 3, 2), bias=False),
     "conv_1d_stride_dilation": _case("Conv", (1, 2, 9), (3, 2, 3), strides=[2], dilations=[2], pads=[3, 1]),
     "conv_groups_asymmetric": _case("Conv", (1, 4, 5, 5), (6, 2, 3, 2), group=2, strides=[2, 1], pads=[0, 2, 1, 0]),
@@ -218,7 +253,7 @@ def _begin_and_sizes(case: Case) -> tuple[list[int], list[int]]:
         extent = (case.w[2 + i] - 1) * at["dilations"][i] + 1
         full = max(s * (size - 1) + extent, 0)
         lower = at.get("auto_pad") == "SAME_LOWER"
-        if case.op == "ConvTranspose":
+        if case.op in ("ConvTranspose", "ConvTransposeAdd"):
             begin.append(at["pads"][i])
             sizes.append(full - at["pads"][i] - at["pads"][i + case.axes] + at["output_padding"][i])
             continue
@@ -303,6 +338,10 @@ def _define(case: Case, inputs: list[np.ndarray | None]) -> Exact:
             magnitude[(n, oc, *position)] = size
     values = np.transpose(values, case.attributes["y_perm"])
     magnitude = np.transpose(magnitude, case.attributes["y_perm"])
+    residual = inputs[2] if case.op == "ConvTransposeAdd" else None
+    rounded = np.abs(values.astype(np.float64))  # what is rounded to the tensor's type before a residual is added
+    if residual is not None:
+        values = values + residual.astype(object)
     if dtype.kind in "iu":
         bits = 8 * dtype.itemsize
         low = np.vectorize(lambda v: v % (1 << bits), otypes=[np.uint64])(values)
@@ -312,6 +351,8 @@ def _define(case: Case, inputs: list[np.ndarray | None]) -> Exact:
     values = values.astype(np.float64)
     # Each of `count` roundings in the accumulation type, then one to the tensor's type.
     tolerance = count * sums * magnitude + own * np.abs(values) + float(ml_dtypes.finfo(dtype).smallest_subnormal)
+    if residual is not None:
+        tolerance += own * rounded
     return Exact(values, tolerance)
 
 

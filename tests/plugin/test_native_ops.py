@@ -23,7 +23,12 @@ import ortconv
 from ortconv.opset import DOMAIN
 
 FLOAT = np.dtype(np.float32)
-OPS = {"ConvTranspose": "transposed_plain", "ConvTransposeToShape": "to_shape_fixed_begin", "Conv": "conv_plain"}
+OPS = {
+    "ConvTranspose": "transposed_plain",
+    "ConvTransposeToShape": "to_shape_fixed_begin",
+    "Conv": "conv_plain",
+    "ConvTransposeAdd": "add_plain",
+}
 
 
 def quiet(threads: int = 2) -> onnxruntime.SessionOptions:
@@ -188,6 +193,7 @@ ATTRIBUTES = [
     (op, name)
     for op, own in {
         "ConvTranspose": ["pads", "output_padding"],
+        "ConvTransposeAdd": ["pads", "output_padding"],
         "ConvTransposeToShape": ["pads_begin", "output_padding", "auto_pad"],
         "Conv": ["pads", "auto_pad"],
     }.items()
@@ -257,6 +263,9 @@ WRONG_SHAPES: list[tuple[str, str, tuple[int, ...], str]] = [
         "input W has shape [3, 2, 2, 3], that is 3 input channels on axis 0; allowed: a multiple of group=2",
     ),
     ("transposed_depthwise_nxc", "X", (1, 3, 3, 2), "input X has shape [1, 3, 3, 2], that is 2 channels on axis 3"),
+    ("add_plain", "R", (2, 2, 6, 4), "input R has shape [2, 2, 6, 4]; allowed: [2, 2, 6, 5], as Y has"),
+    ("add_plain", "R", (2, 1, 1), "input R has shape [2, 1, 1]; allowed: [2, 2, 6, 5], as Y has"),
+    ("add_nxc", "R", (1, 18, 8, 9), "input R has shape [1, 18, 8, 9]; allowed: [1, 8, 9, 18], as Y has"),
     ("to_shape_fixed_begin", "B", (3,), "input B has shape [3]; allowed: [2]"),
     ("to_shape_fixed_begin", "output_shape", (3,), "input output_shape has 3 entries; allowed: 2"),
     ("to_shape_fixed_begin", "output_shape", (1, 2), "input output_shape has shape [1, 2]; allowed: rank 1"),
@@ -361,6 +370,7 @@ def test_one_symbol_is_exported(library: str) -> None:
     [
         ("ConvTranspose", ["N", 3, 4, 3], ["N", 2, 6, 5]),
         ("ConvTranspose", [2, 3, 4, 3], [2, 2, 6, 5]),
+        ("ConvTransposeAdd", [2, 3, 4, 3], [2, 2, 6, 5]),
         ("Conv", ["batch", 3, 5, 4], ["batch", 2, 3, 3]),
     ],
 )

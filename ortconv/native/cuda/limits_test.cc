@@ -75,7 +75,7 @@ using Programs = std::map<std::string, std::set<int>>;  // and the devices that 
 
 void collect(const Case& c, const Device& device, DataType dtype, bool tf32, Programs* programs) {
   const ConvProblem p = c.problem(dtype);
-  for (const Launch& launch : plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias).launches) {
+  for (const Launch& launch : plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias, c.residual).launches) {
     expect_within_limits(launch, device, c.describe());
     std::string program = launch.program.source;
     for (const std::string& option : launch.program.options) program += ' ' + option;

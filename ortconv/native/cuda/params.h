@@ -37,6 +37,14 @@ struct Problem {
   float slope, minimum, maximum;
 };
 
+// dst[i] += residual[i], activated.
+struct Add {
+  const void* residual;
+  void* dst;
+  long long count;
+  float slope, minimum, maximum;
+};
+
 // What follows describes a convolution as matrix products.
 //
 // On each axis output y = j * y_step + y_first + r comes of position j and phase r. A transposed convolution has a

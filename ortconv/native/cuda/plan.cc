@@ -1,6 +1,7 @@
 #include "cuda/plan.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "cuda/depthwise_plan.h"
 #include "cuda/describe.h"
@@ -12,16 +13,37 @@ namespace {
 constexpr uint32_t kThreads = 256;
 constexpr int64_t kBlocksPerMultiprocessor = 8;
 
+// Blocks whose threads share so many outputs.
+uint32_t blocks_of(int64_t outputs, const Device& device) {
+  return static_cast<uint32_t>(
+      std::min(ceil_div(outputs, kThreads), kBlocksPerMultiprocessor * device.multiprocessors));
+}
+
 Launch direct(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, bool bias) {
   Launch launch;
   launch.program = {"direct",
                     {option("ACTIVATE", !problem.activation.is_identity()), option("ELEMENT", element_of(dtype))}};
   launch.function = "direct";
   launch.block[0] = kThreads;
-  launch.grid[0] = static_cast<uint32_t>(
-      std::min(ceil_div(count_outputs(problem), kThreads), kBlocksPerMultiprocessor * device.multiprocessors));
+  launch.grid[0] = blocks_of(count_outputs(problem), device);
   set_params(describe(op, problem), &launch);
   add_problem_pointers(0, bias, &launch);
+  return launch;
+}
+
+// A pass of its own, over a Y that is not activated yet.
+Launch add(DataType dtype, const ConvProblem& problem, const Device& device) {
+  Launch launch;
+  launch.program = {"add",
+                    {option("ACTIVATE", !problem.activation.is_identity()), option("ELEMENT", element_of(dtype))}};
+  launch.function = "add";
+  launch.block[0] = kThreads;
+  launch.grid[0] = blocks_of(count_outputs(problem), device);
+  const Activation& activation = problem.activation;
+  set_params(Add{nullptr, nullptr, count_outputs(problem), activation.slope, activation.minimum, activation.maximum},
+             &launch);
+  launch.pointers.push_back({offsetof(Add, residual), Buffer::kResidual});
+  launch.pointers.push_back({offsetof(Add, dst), Buffer::kY});
   return launch;
 }
 
@@ -34,9 +56,16 @@ WeightPlan plan_weights(DataType dtype, kernels::Op op, const ConvProblem& probl
 }
 
 Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-              bool packed, bool bias) {
+              bool packed, bool bias, bool residual) {
   Plan plan;
   if (count_outputs(problem) == 0) return plan;
+  if (residual) {
+    ConvProblem sums = problem;
+    sums.activation = Activation();
+    plan = plan_run(dtype, op, sums, device, options, packed, bias);
+    plan.launches.push_back(add(dtype, problem, device));
+    return plan;
+  }
   if (is_depthwise(op, problem)) {
     if (const auto launch = plan_depthwise(dtype, op, problem, device, bias)) {
       plan.launches.push_back(*launch);

@@ -29,9 +29,9 @@ struct Options {
   bool tf32 = false;  // float products may be formed in TF32
 };
 
-// The memory that a pointer among a kernel's arguments means. X, W, B and Y are the tensors of the run; W is there
-// whether or not there are packed weights.
-enum class Buffer { kX, kW, kPacked, kB, kY, kScratch };
+// The memory that a pointer among a kernel's arguments means. X, W, B, Residual and Y are the tensors of the run; W is
+// there whether or not there are packed weights.
+enum class Buffer { kX, kW, kPacked, kB, kResidual, kY, kScratch };
 
 // One compilation: a source and the macros it is compiled with.
 struct ProgramKey {
@@ -79,10 +79,10 @@ WeightPlan plan_weights(DataType dtype, kernels::Op op, const ConvProblem& probl
                         const Options& options);
 
 // One run of a complete problem. Where the weights are not `packed` beforehand and need be, the run packs them into its
-// scratch. Packed and Scratch are aligned to 256 bytes, the tensors to the size of their elements. Without `bias` B is
-// not read.
+// scratch. Packed and Scratch are aligned to 256 bytes, the tensors to the size of their elements. B is read where
+// there is a `bias`; where there is a `residual`, it is added to Y before the activation.
 Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-              bool packed, bool bias);
+              bool packed, bool bias, bool residual = false);
 
 // The complete CUDA C++ text of a program; it includes nothing.
 std::string source_of(const ProgramKey& program);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/describe.h"
 #include "cuda/emulator/emulator.h"
 #include "cuda/gemm_plan.h"
 #include "cuda/test_support.h"
@@ -49,7 +50,7 @@ std::string describe(const Setting& s) {
 
 template <class T>
 struct Tensors {
-  std::vector<T> src, wei, bias;
+  std::vector<T> src, wei, bias, residual;
 };
 
 // What the tests have run so far: the source of a program, and each of its options.
@@ -74,8 +75,9 @@ template <class T>
 std::vector<T> run(DataType dtype, kernels::Op op, const ConvProblem& p, const Tensors<T>& in, size_t count,
                    const Setting& s, const std::string& what) {
   const bool has_bias = !in.bias.empty();
-  Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, has_bias);
-  if (s.tiling >= 0 && !plan.launches.empty()) {
+  const bool has_residual = !in.residual.empty();
+  Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, has_bias, has_residual);
+  if (s.tiling >= 0 && !has_residual && !plan.launches.empty()) {
     plan_gemm(dtype, op, p, s.device, s.options, s.packed, has_bias, &plan, [&](const std::vector<Tiling>& tilings) {
       return std::cref(tilings[static_cast<size_t>(s.tiling) % tilings.size()]);
     });
@@ -89,6 +91,7 @@ std::vector<T> run(DataType dtype, kernels::Op op, const ConvProblem& p, const T
   memory.x = in.src.data();
   memory.w = in.wei.data();
   memory.b = has_bias ? in.bias.data() : nullptr;
+  memory.residual = in.residual.data();
   memory.y = dst.data();
   memory.packed = packed.data();
   memory.scratch = scratch.data();
@@ -108,8 +111,10 @@ void check(CaseMaker& maker, const Case& c, DataType dtype, const ConvProblem& p
   in.src = maker.values<T>(test::count_of(c.x));
   in.wei = maker.values<T>(test::count_of(c.w));
   in.bias = maker.values<T>(c.bias ? p.oc : 0);
+  in.residual = maker.values<T>(c.residual ? count_outputs(p) : 0);
   const std::vector<T> expected =
-      test::oracle(p, c.op(), in.src.data(), in.wei.data(), c.bias ? in.bias.data() : nullptr);
+      test::oracle(p, c.op(), in.src.data(), in.wei.data(), c.bias ? in.bias.data() : nullptr,
+                   c.residual ? in.residual.data() : nullptr);
   const std::string what = test::describe("type ", static_cast<int>(dtype), ' ', c.describe(), " on ", describe(s));
   try {
     const std::vector<T> dst = run(dtype, c.op(), p, in, expected.size(), s, what);
@@ -327,7 +332,9 @@ TEST(every_tiling_was_tried) {
                                     "float_gemm -DELEMENT=2",
                                     "float_gemm -DRAGGED=1",
                                     "depthwise -DPHASES=8",
-                                    "direct"};
+                                    "direct",
+                                    "add -DACTIVATE=0",
+                                    "add -DACTIVATE=1"};
   for (const char* shape : {"128 -DGRANULES=1", "128 -DGRANULES=2", "128 -DGRANULES=4", "64 -DGRANULES=4"}) {
     for (const char* chunks : {"0", "1"}) {
       facts.push_back(test::describe("tensor_gemm -DCOLUMNS=", shape, " -DSRC_CHUNKS=", chunks));

@@ -19,6 +19,8 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/parts_stages.cc
   kernels/activate/activate.cc
   kernels/activate/activate_generic.cc
+  kernels/residual/residual.cc
+  kernels/residual/residual_generic.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
@@ -51,6 +53,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/depthwise/depthwise_avx2.cc
   kernels/gemm/gemm_avx2.cc
   kernels/interleave/interleave_avx2.cc
+  kernels/residual/residual_avx2.cc
   kernels/transpose/transpose_avx2.cc
   kernels/widen/widen_avx2.cc
   kernels/winograd/transform_avx2.cc)
@@ -59,6 +62,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/depthwise/depthwise_avx512.cc
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc
+  kernels/residual/residual_avx512.cc
   kernels/transpose/transpose_avx512.cc
   kernels/widen/widen_avx512.cc
   kernels/parts/parts_split_avx512.cc

@@ -106,6 +106,8 @@ inline __m512 widened(Bfloat16, __m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
+inline __m512 load_widened(const float* in) { return load(in); }
+inline __m512d load_widened(const double* in) { return load(in); }
 template <class T>
 __m512 load_widened(const T* in) {
   return widened(T(), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in)));

@@ -107,6 +107,7 @@ AxisResult resolve_axis(const ConvAttributes& a, int axis, int64_t x, int64_t k,
     case ConvOp::kConvTransposeToShape:
       return resolve_to_shape(a, axis, full_extent(a, axis, x, extent), output_shape);
     case ConvOp::kConvTranspose:
+    case ConvOp::kConvTransposeAdd:
       break;
   }
   return resolve_transpose(a, axis, full_extent(a, axis, x, extent));
@@ -185,7 +186,7 @@ void check_attributes(const ConvAttributes& a, DataType dtype) {
   check_permutation("y_perm", a.y_perm, ndims + 2);
   check_ints(a.pads_name(), a.pads, a.op == ConvOp::kConvTransposeToShape ? ndims : 2 * ndims, 0);
   if (a.transposed()) {
-    const int64_t least = a.op == ConvOp::kConvTranspose ? -kMaxExtent : 0;  // where it takes positions off the end
+    const int64_t least = a.op == ConvOp::kConvTransposeToShape ? 0 : -kMaxExtent;  // it may take off the end
     check_ints("output_padding", a.output_padding, ndims, least);
   }
   if (a.group < 1 || a.group > kMaxExtent) {
@@ -279,6 +280,11 @@ void complete_problem(const ConvAttributes& a, const Shape& x, const Shape* bias
     const int64_t axis = a.y_perm[j];
     (axis == 0 ? p->dst_n : axis == 1 ? p->dst_c : p->dst_x[axis - 2]) = strides[j];
   }
+}
+
+void check_residual(const ConvAttributes& a, const ConvProblem& p, const Shape& residual) {
+  const Shape y = output_dims(a, p);
+  if (residual != y) fail("input R has shape ", to_string(residual), "; allowed: ", to_string(y), ", as Y has.");
 }
 
 Shape output_dims(const ConvAttributes& a, const ConvProblem& p) {

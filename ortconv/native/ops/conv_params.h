@@ -1,5 +1,5 @@
 // From a node's attributes and the shapes of its inputs to a ConvProblem: every check and all size arithmetic of the
-// three ops of org.ortconv. Whatever is refused throws Error with the attribute or input, the value found and the
+// ops of org.ortconv. Whatever is refused throws Error with the attribute or input, the value found and the
 // values allowed.
 #pragma once
 
@@ -18,7 +18,7 @@ constexpr int64_t kMaxExtent = (int64_t{1} << 61) - 1;
 
 using Shape = std::vector<int64_t>;
 
-enum class ConvOp { kConvTranspose, kConvTransposeToShape, kConv };
+enum class ConvOp { kConvTranspose, kConvTransposeToShape, kConv, kConvTransposeAdd };
 
 enum class AutoPad { kNotset, kSameUpper, kSameLower };
 
@@ -30,13 +30,14 @@ struct ConvAttributes {
   int64_t group = 1;
   std::vector<int64_t> x_perm, w_perm, y_perm;
   std::vector<int64_t> pads;            // all begins, then all ends; `pads_begin` (begins only) for ToShape
-  std::vector<int64_t> output_padding;  // the two transposed ops only
-  AutoPad auto_pad = AutoPad::kNotset;  // not ConvTranspose
+  std::vector<int64_t> output_padding;  // where transposed()
+  AutoPad auto_pad = AutoPad::kNotset;  // where has_auto_pad()
   int64_t accumulation_type = 0;
   Activation activation;  // the identity for types that do not accumulate in float
 
   int ndims() const { return static_cast<int>(strides.size()); }
   bool transposed() const { return op != ConvOp::kConv; }
+  bool has_auto_pad() const { return op == ConvOp::kConv || op == ConvOp::kConvTransposeToShape; }
   const char* pads_name() const { return op == ConvOp::kConvTransposeToShape ? "pads_begin" : "pads"; }
 };
 
@@ -57,6 +58,9 @@ ConvProblem weight_problem(const ConvAttributes& attributes, const Shape& w);
 // for ConvTransposeToShape.
 void complete_problem(const ConvAttributes& attributes, const Shape& x, const Shape* bias,
                       const std::vector<int64_t>* output_shape, ConvProblem* problem);
+
+// Refuses a residual that has not the shape of Y.
+void check_residual(const ConvAttributes& attributes, const ConvProblem& problem, const Shape& residual);
 
 // The dims of Y in memory order.
 Shape output_dims(const ConvAttributes& attributes, const ConvProblem& problem);

@@ -7,6 +7,7 @@
 #include "ops/activation.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
+#include "ops/residual.h"
 
 namespace ortconv {
 namespace {
@@ -70,9 +71,24 @@ size_t Convolution::scratch_bytes(const ConvProblem& problem, const void* wei, i
   return way.fast->scratch_bytes(way.problem(problem), way.wei, threads);
 }
 
-void Convolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
-                      void* scratch, const Parallel& parallel) const {
+void Convolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias,
+                      const void* residual, void* dst, void* scratch, const Parallel& parallel) const {
   if (output_is_empty(problem)) return;
+  if (residual == nullptr) {
+    compute(problem, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
+  // A pass of its own, from end to end: dst is computed in small tiles here and there, and to read the residual tile by
+  // tile, as each is written, takes longer, even from the registers.
+  ConvProblem plain = problem;
+  plain.activation = Activation();
+  compute(plain, src, wei, bias, dst, scratch, parallel);
+  add_residual(kernels::get_residual_kernel(arch_), dtype_, problem.activation, residual, dst, dst_count(problem),
+               parallel);
+}
+
+void Convolution::compute(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
+                          void* scratch, const Parallel& parallel) const {
   const bool sums = !nothing_to_sum(op_, problem);
   if (sums && fast_ != nullptr) {
     const Way way = this->way(problem, wei);

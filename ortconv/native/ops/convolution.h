@@ -31,11 +31,16 @@ class Convolution {
   // Bytes of 64-byte aligned scratch that a run needs. The problem is a complete one and wei the weights, as for run().
   size_t scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const;
 
-  // Computes dst. `wei` is the same as at creation; `bias` may be null.
-  void run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst, void* scratch,
-           const Parallel& parallel) const;
+  // Computes dst. `wei` is the same as at creation; `bias` may be null. A `residual`, if there is one, lies as dst does
+  // and apart from it: it is added to what is rounded to its type, and the sum rounded again, before the activation.
+  void run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, const void* residual,
+           void* dst, void* scratch, const Parallel& parallel) const;
 
  private:
+  // A run without a residual.
+  void compute(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst, void* scratch,
+               const Parallel& parallel) const;
+
   // With merged axes: for the first crop that a run has, as another one takes other weights.
   struct Merged {
     std::once_flag made;

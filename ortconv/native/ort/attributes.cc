@@ -114,7 +114,7 @@ ConvAttributes read_attributes(ConvOp op, const AttributeSource& source) {
   a.y_perm = source.integers("y_perm");
   a.pads = source.integers(a.pads_name());
   if (a.transposed()) a.output_padding = source.integers("output_padding");
-  if (op != ConvOp::kConvTranspose) a.auto_pad = parse_auto_pad(source.text("auto_pad"));
+  if (a.has_auto_pad()) a.auto_pad = parse_auto_pad(source.text("auto_pad"));
   a.accumulation_type = source.integer("accumulation_type");
   const std::vector<float> activation = source.numbers("activation");
   if (!activation.empty()) a.activation = parse_activation(activation);

@@ -51,6 +51,7 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   if (in.output_shape != nullptr) output_shape = output_shape_of(api(), in.output_shape);
   complete_problem(attributes_, shape_of(api(), in.x), bias ? &*bias : nullptr, output_shape ? &*output_shape : nullptr,
                    &problem);
+  if (in.residual != nullptr) check_residual(attributes_, problem, shape_of(api(), in.residual));
 
   const Shape dims = output_dims(attributes_, problem);
   OrtValue* y = nullptr;
@@ -67,7 +68,8 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   Parallel parallel = is_small(direction_of(attributes_.op), problem) ? serial() : threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
   const Scratch scratch(api(), context, y, convolution.scratch_bytes(problem, w, parallel.threads));
-  convolution.run(problem, data_of(api(), in.x), w, in.b != nullptr ? data_of(api(), in.b) : nullptr, data_of(api(), y),
+  const auto optional = [this](const OrtValue* tensor) { return tensor == nullptr ? nullptr : data_of(api(), tensor); };
+  convolution.run(problem, data_of(api(), in.x), w, optional(in.b), optional(in.residual), data_of(api(), y),
                   scratch.data(), parallel);
 }
 

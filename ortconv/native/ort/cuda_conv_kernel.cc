@@ -23,11 +23,12 @@ namespace {
 struct Sizes {
   Shape x;
   std::optional<Shape> w;  // where the weights are not constant
-  std::optional<Shape> b;
+  std::optional<Shape> b, residual;
   std::optional<std::vector<int64_t>> output_shape;
 
   bool operator==(const Sizes& other) const {
-    return x == other.x && w == other.w && b == other.b && output_shape == other.output_shape;
+    return x == other.x && w == other.w && b == other.b && residual == other.residual &&
+           output_shape == other.output_shape;
   }
 };
 
@@ -115,6 +116,10 @@ std::optional<Sizes> CudaConvKernel::known_sizes(const Creation& creation) const
     if (output_shape == nullptr) return std::nullopt;
     sizes.output_shape = output_shape_of(api(), output_shape);
   }
+  if (attributes_.op == ConvOp::kConvTransposeAdd) {
+    sizes.residual = known_shape(api(), creation.info, at.residual);
+    if (!sizes.residual) return std::nullopt;
+  }
   try {
     sizes.b = known_shape(api(), creation.info, at.b);
     if (!sizes.b) return std::nullopt;
@@ -129,8 +134,9 @@ std::shared_ptr<const ReadyRun> CudaConvKernel::ready(const Sizes& sizes) const 
   ConvProblem problem = weight_problem_ ? *weight_problem_ : weight_problem(attributes_, *sizes.w);
   complete_problem(attributes_, sizes.x, sizes.b ? &*sizes.b : nullptr,
                    sizes.output_shape ? &*sizes.output_shape : nullptr, &problem);
+  if (sizes.residual) check_residual(attributes_, problem, *sizes.residual);
   const cuda::Plan plan = cuda::plan_run(dtype_, direction_of(attributes_.op), problem, gpu_.device(), options_,
-                                         packed_.data() != nullptr, sizes.b.has_value());
+                                         packed_.data() != nullptr, sizes.b.has_value(), sizes.residual.has_value());
   auto made = std::make_shared<const ReadyRun>(
       ReadyRun{output_dims(attributes_, problem), plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
   ready_runs_.insert(sizes, made);
@@ -143,6 +149,7 @@ void CudaConvKernel::compute(OrtKernelContext* context) const {
   sizes.x = shape_of(api(), in.x);
   if (!weight_problem_) sizes.w = shape_of(api(), in.w);
   if (in.b != nullptr) sizes.b = shape_of(api(), in.b);
+  if (in.residual != nullptr) sizes.residual = shape_of(api(), in.residual);
   if (in.output_shape != nullptr) sizes.output_shape = output_shape_of(api(), in.output_shape);
 
   const cuda::Gpu::Current current(gpu_);
@@ -157,6 +164,7 @@ void CudaConvKernel::compute(OrtKernelContext* context) const {
   addresses.w = data_of(api(), in.w);
   addresses.packed = packed_.data();
   addresses.b = in.b != nullptr ? data_of(api(), in.b) : nullptr;
+  addresses.residual = in.residual != nullptr ? data_of(api(), in.residual) : nullptr;
   addresses.y = data_of(api(), y);
   scratch_.with_block(stream, run->scratch_bytes, [&](void* scratch) {
     addresses.scratch = scratch;

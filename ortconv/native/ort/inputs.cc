@@ -21,6 +21,7 @@ Inputs::Inputs(const OrtApi* api, const OrtKernelContext* context, ConvOp op) {
   x = input(at.x);
   w = input(at.w);
   output_shape = op == ConvOp::kConvTransposeToShape ? input(at.output_shape) : nullptr;
+  residual = op == ConvOp::kConvTransposeAdd ? input(at.residual) : nullptr;
   b = input(at.b);
 }
 

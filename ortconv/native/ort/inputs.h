@@ -1,4 +1,4 @@
-// The inputs of the ops: X, W, output_shape (ConvTransposeToShape only) and an optional B.
+// The inputs of the ops: X, W, output_shape (ConvTransposeToShape) or R (ConvTransposeAdd), and an optional B.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,10 @@
 namespace ortconv {
 
 struct InputIndices {
-  size_t x = 0, w = 1, output_shape, b;
+  size_t x = 0, w = 1, output_shape = 2, residual = 2, b;
 
-  explicit InputIndices(ConvOp op) : output_shape(2), b(op == ConvOp::kConvTransposeToShape ? 3 : 2) {}
+  explicit InputIndices(ConvOp op)
+      : b(op == ConvOp::kConvTransposeToShape || op == ConvOp::kConvTransposeAdd ? 3 : 2) {}
 };
 
 // Those of a run; null where the node has none. Throws Error when ONNX Runtime reports one, as everything here.
@@ -22,6 +23,7 @@ struct Inputs {
   const OrtValue* x;
   const OrtValue* w;
   const OrtValue* output_shape;
+  const OrtValue* residual;
   const OrtValue* b;
 
   Inputs(const OrtApi* api, const OrtKernelContext* context, ConvOp op);

@@ -22,7 +22,8 @@ constexpr const char* kDomain = "org.ortconv";
 constexpr const char* kRegistered = "ortconv.registered";
 constexpr int kOldestMajor = 1, kOldestMinor = 24;
 
-constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape, ConvOp::kConv};
+constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape, ConvOp::kConv,
+                           ConvOp::kConvTransposeAdd};
 
 const char* name_of(ConvOp op) {
   switch (op) {
@@ -30,6 +31,8 @@ const char* name_of(ConvOp op) {
       return "ConvTransposeToShape";
     case ConvOp::kConv:
       return "Conv";
+    case ConvOp::kConvTransposeAdd:
+      return "ConvTransposeAdd";
     case ConvOp::kConvTranspose:
       break;
   }

@@ -179,7 +179,7 @@ TEST(no_error_beyond_that_of_an_ordinary_sum) {
         const Convolution convolution(DataType::kFloat, kLayers[i].op, e.p, e.wei.data(), Weights::kConstant, arch);
         const std::vector<float> got =
             run_with(convolution.scratch_bytes(e.p, e.wei.data(), 1), e, [&](float* dst, void* scratch) {
-              convolution.run(e.p, e.src.data(), e.wei.data(), nullptr, dst, scratch, serial());
+              convolution.run(e.p, e.src.data(), e.wei.data(), nullptr, nullptr, dst, scratch, serial());
             });
         expect_exact_enough(e, got, arch, test::describe(kLayers[i].name, ", ", isa));
       }

@@ -34,7 +34,7 @@ struct Case {
   ConvAttributes attributes;
   Shape x, w;
   std::optional<std::vector<int64_t>> output_shape;
-  bool bias = true;
+  bool bias = true, residual = false;
 
   kernels::Op op() const { return attributes.transposed() ? kernels::Op::kConvTranspose : kernels::Op::kConv; }
 
@@ -57,7 +57,7 @@ struct Case {
                           " output_padding ", to_string(a.output_padding), " auto_pad ", static_cast<int>(a.auto_pad),
                           " group ", a.group, " perms ", to_string(a.x_perm), to_string(a.w_perm), to_string(a.y_perm),
                           " output_shape ", output_shape ? to_string(*output_shape) : "none", bias ? " bias" : "",
-                          a.activation.is_identity() ? "" : " activation");
+                          residual ? " residual" : "", a.activation.is_identity() ? "" : " activation");
   }
 };
 
@@ -102,6 +102,7 @@ class CaseMaker {
       std::fill(a.pads.begin(), a.pads.end(), 0);
     }
     c.bias = draw(0, 1) == 0;
+    c.residual = ++made_ % 5 == 0;
     if (draw(0, 2) == 0) a.activation = {0.25f, -6.0f, 12.0f};
     c.x = c.w = Shape(ndims + 2);
     for (int i = 0; i < ndims + 2; ++i) {
@@ -134,6 +135,7 @@ class CaseMaker {
 
  private:
   std::mt19937_64 random_;
+  int made_ = 0;
 };
 
 // The type the oracle sums in: doubles hold the test's float sums exactly, 64 bits hold the low bits of any integer.
@@ -209,7 +211,8 @@ inline std::vector<Tap> taps_of(const ConvProblem& p, kernels::Op op, const std:
 
 // Y in memory order.
 template <class T>
-std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const T* wei, const T* bias) {
+std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const T* wei, const T* bias,
+                      const T* residual = nullptr) {
   const int64_t icg = p.ic / p.g, ocg = p.oc / p.g;
   int64_t count = p.mb * p.oc;
   for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
@@ -230,8 +233,10 @@ std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const 
             sum += widen(src[n * p.src_n + ic * p.src_c + from]) * widen(wei[w + with]);
           }
         }
-        T& out = dst[n * p.dst_n + oc * p.dst_c + offset(y, p.dst_x)];
+        const int64_t at = n * p.dst_n + oc * p.dst_c + offset(y, p.dst_x);
+        T& out = dst[at];
         out = narrow<T>(sum);
+        if (residual != nullptr) out = narrow<T>(widen(out) + widen(residual[at]));
         if (!p.activation.is_identity())
           out = narrow<T>(static_cast<Wide<T>>(p.activation(static_cast<float>(widen(out)))));
       }

@@ -54,15 +54,23 @@ class Memory {
 
 template <class T>
 struct Data {
-  std::vector<T> src, wei, bias, expected;
+  std::vector<T> src, wei, bias, residual, expected;
 
   Data(CaseMaker& maker, const Case& c, const ConvProblem& p)
       : src(maker.values<T>(test::count_of(c.x))),
         wei(maker.values<T>(test::count_of(c.w))),
         bias(maker.values<T>(c.bias ? p.oc : 0)),
-        expected(test::oracle(p, c.op(), src.data(), wei.data(), bias_data())) {}
+        residual(maker.values<T>(c.residual ? count_dst(p) : 0)),
+        expected(test::oracle(p, c.op(), src.data(), wei.data(), bias_data(), residual_data())) {}
+
+  static int64_t count_dst(const ConvProblem& p) {
+    int64_t count = p.mb * p.oc;
+    for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
+    return count;
+  }
 
   const T* bias_data() const { return bias.empty() ? nullptr : bias.data(); }
+  const T* residual_data() const { return residual.empty() ? nullptr : residual.data(); }
   bool equals(const std::vector<T>& dst) const {
     return dst.empty() || std::memcmp(dst.data(), expected.data(), dst.size() * sizeof(T)) == 0;
   }
@@ -82,7 +90,8 @@ void check_convolution(const Case& c, const ConvProblem& p, const Data<T>& data,
     const Convolution convolution(dtype, c.op(), p, data.wei.data(), lifetime, ArchFlags::host());
     Memory scratch(convolution.scratch_bytes(p, data.wei.data(), parallel.threads));
     std::vector<T> dst = data.all_ones();
-    convolution.run(p, data.src.data(), data.wei.data(), data.bias_data(), dst.data(), scratch.data(), parallel);
+    convolution.run(p, data.src.data(), data.wei.data(), data.bias_data(), data.residual_data(), dst.data(),
+                    scratch.data(), parallel);
     EXPECT(data.equals(dst), name_of(lifetime), " weights, type ", static_cast<int>(dtype), ", ", c.describe());
   }
 }
@@ -90,7 +99,7 @@ void check_convolution(const Case& c, const ConvProblem& p, const Data<T>& data,
 template <class T>
 void check_reference(const Case& c, const ConvProblem& p, const Data<T>& data, DataType dtype,
                      const Parallel& parallel) {
-  if (data.expected.empty()) return;
+  if (data.expected.empty() || c.residual) return;
   Memory packed(reference::packed_bytes(dtype, p));
   reference::pack_weights(dtype, c.op(), p, data.wei.data(), packed.data(), parallel);
   std::vector<T> dst = data.all_ones();
@@ -126,10 +135,11 @@ void check_sizes(CaseMaker& maker, const std::vector<Case>& cases, DataType dtyp
     for (const Case& c : cases) {
       const ConvProblem p = c.problem(dtype);
       Data<T> data(maker, c, p);
-      data.expected = test::oracle(p, c.op(), data.src.data(), wei.data(), data.bias_data());
+      data.expected = test::oracle(p, c.op(), data.src.data(), wei.data(), data.bias_data(), data.residual_data());
       Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
       std::vector<T> dst = data.all_ones();
-      convolution.run(p, data.src.data(), wei.data(), data.bias_data(), dst.data(), scratch.data(), serial());
+      convolution.run(p, data.src.data(), wei.data(), data.bias_data(), data.residual_data(), dst.data(),
+                      scratch.data(), serial());
       EXPECT(data.equals(dst), "type ", static_cast<int>(dtype), ", ", c.describe());
     }
   });
@@ -251,7 +261,7 @@ TEST(nothing_to_sum_over_absurd_kernels) {
   const std::vector<int32_t> bias = {7, -8};
   std::vector<int32_t> dst(2 * 3 * 3);
   const Convolution convolution(DataType::kInt32, c.op(), p, nullptr, Weights::kConstant, ArchFlags::host());
-  convolution.run(p, nullptr, nullptr, bias.data(), dst.data(), nullptr, serial());
+  convolution.run(p, nullptr, nullptr, bias.data(), nullptr, dst.data(), nullptr, serial());
   for (size_t i = 0; i < dst.size(); ++i) EXPECT(dst[i] == bias[i / 9], "element ", i, ": ", dst[i]);
 }
 
@@ -267,7 +277,7 @@ TEST(float16_rounds_once_and_overflows_to_infinity) {
   for (float value : {2048.0f, 60000.0f, 1.0f, 60000.0f, 1.0f, -0.5f}) src.push_back(to_float16(value));
   const Convolution convolution(DataType::kFloat16, c.op(), p, wei.data(), Weights::kConstant, ArchFlags());
   Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
-  convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
+  convolution.run(p, src.data(), wei.data(), nullptr, nullptr, dst.data(), scratch.data(), serial());
   EXPECT(to_float(dst[0]) == 2050.0f, to_float(dst[0]));
   EXPECT(to_float(dst[1]) == std::numeric_limits<float>::infinity(), to_float(dst[1]));
 }
@@ -286,7 +296,7 @@ void check_infinities(DataType dtype, kernels::Op op, const ConvProblem& p, bool
   const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host());
   Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
   std::vector<T> dst(expected.size());
-  convolution.run(p, src.data(), wei.data(), nullptr, dst.data(), scratch.data(), serial());
+  convolution.run(p, src.data(), wei.data(), nullptr, nullptr, dst.data(), scratch.data(), serial());
   for (size_t i = 0; i < dst.size(); ++i) {
     const double found = test::widen(dst[i]), wanted = test::widen(expected[i]);
     EXPECT(found == wanted || (found != found && wanted != wanted), "type ", static_cast<int>(dtype), ", ",

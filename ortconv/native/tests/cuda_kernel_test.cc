@@ -61,7 +61,7 @@ const OrtCustomOp* cuda_op(ConvOp op, DataType dtype, bool tf32 = false) {
         return registered(&options);
       }(),
   };
-  const char* const names[] = {"ConvTranspose", "ConvTransposeToShape", "Conv"};
+  const char* const names[] = {"ConvTranspose", "ConvTransposeToShape", "Conv", "ConvTransposeAdd"};
   for (const OrtCustomOp* const found : all[tf32]) {
     if (std::string(found->GetName(found)) != names[static_cast<int>(op)]) continue;
     if (std::string(found->GetExecutionProviderType(found)) != "CUDAExecutionProvider") continue;
@@ -108,9 +108,11 @@ class Node {
         src_(maker.values<T>(test::count_of(c.x))),
         wei_(maker.values<T>(test::count_of(c.w))),
         bias_(maker.values<T>(c.bias ? p.oc : 0)),
+        residual_(maker.values<T>(adds() ? test::count_of(y_shape()) : 0)),
         x_(dtype, c.x, src_, options.device),
         w_(dtype, c.w, wei_, options.device),
-        b_(dtype, {p.oc}, bias_, options.device) {
+        b_(dtype, {p.oc}, bias_, options.device),
+        r_(dtype, y_shape(), residual_, options.device) {
     if (c.output_shape) {
       output_shape_ = {static_cast<int>(DataType::kInt64),
                        {static_cast<int64_t>(c.output_shape->size())},
@@ -128,6 +130,10 @@ class Node {
     if (c.output_shape) {
       info_.inputs.push_back({OrtTensorTypeAndShapeInfo{static_cast<int>(DataType::kInt64), output_shape_.dims},
                               options.known_shapes ? &output_shape_ : nullptr});
+    }
+    if (adds()) {
+      const Shape y = y_shape(), open_y(y.size(), -1);
+      info_.inputs.push_back({OrtTensorTypeAndShapeInfo{type, options.known_shapes ? y : open_y}, nullptr});
     }
     if (c.bias) info_.inputs.push_back({OrtTensorTypeAndShapeInfo{type, {p.oc}}, nullptr});
   }
@@ -153,6 +159,7 @@ class Node {
     context->memory = test::gpu_memory(options_.device);
     context->inputs = {x_.value(), w_.value()};
     if (case_.output_shape) context->inputs.push_back(&output_shape_);
+    if (adds()) context->inputs.push_back(r_.value());
     context->inputs.push_back(case_.bias ? b_.value() : nullptr);
     return text_of(op_->KernelComputeV2(kernel_, context));
   }
@@ -174,7 +181,8 @@ class Node {
     fake_drain(options_.stream);
     const std::vector<T> y = result(context);
     const std::vector<T> expected =
-        test::oracle(problem_, case_.op(), src_.data(), wei_.data(), case_.bias ? bias_.data() : nullptr);
+        test::oracle(problem_, case_.op(), src_.data(), wei_.data(), case_.bias ? bias_.data() : nullptr,
+                     adds() ? residual_.data() : nullptr);
     if (y.size() != expected.size()) return test::describe(y.size(), " elements, not ", expected.size());
     for (size_t i = 0; i < y.size(); ++i) {
       if (std::memcmp(&y[i], &expected[i], sizeof(T)) != 0) {
@@ -185,12 +193,15 @@ class Node {
   }
 
  private:
+  bool adds() const { return case_.attributes.op == ConvOp::kConvTransposeAdd; }
+  Shape y_shape() const { return output_dims(case_.attributes, problem_); }
+
   Case case_;
   ConvProblem problem_;
   Options options_;
   const OrtCustomOp* op_;
-  std::vector<T> src_, wei_, bias_;
-  GpuTensor x_, w_, b_;
+  std::vector<T> src_, wei_, bias_, residual_;
+  GpuTensor x_, w_, b_, r_;
   OrtValue output_shape_{};
   OrtKernelInfo info_;
   void* kernel_ = nullptr;
@@ -220,16 +231,17 @@ TEST(registration_declares_memory_and_types) {
   const auto ops = registered(&options);
   size_t cuda = 0;
   for (const OrtCustomOp* const op : ops) {
-    const bool to_shape = std::string(op->GetName(op)) == "ConvTransposeToShape";
-    EXPECT(op->GetInputTypeCount(op) == (to_shape ? 4 : 3), op->GetName(op));
+    const std::string name = op->GetName(op);
+    const bool to_shape = name == "ConvTransposeToShape", adds = name == "ConvTransposeAdd";
+    EXPECT(op->GetInputTypeCount(op) == (to_shape || adds ? 4 : 3), name);
     for (size_t i = 0; i < op->GetInputTypeCount(op); ++i) {
       const bool on_host = to_shape && i == 2;
       EXPECT(op->GetInputMemoryType(op, i) == (on_host ? -2 : 0), op->GetName(op), " input ", i);
     }
     cuda += std::string(op->GetExecutionProviderType(op)) == "CUDAExecutionProvider";
   }
-  EXPECT(cuda == 9, cuda);
-  EXPECT(ops.size() == 3 * std::size(kDataTypes) + 9, ops.size());
+  EXPECT(cuda == 12, cuda);
+  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12, ops.size());
 }
 
 TEST(registration_reads_use_tf32) {
@@ -252,7 +264,8 @@ void check_random(int cases, uint64_t seed, bool deferred, int device, const Fak
   fake_defer(deferred);
   int taken = 0;
   for (int i = 0; i < cases; ++i) {
-    const Case c = maker.make(static_cast<int>(maker.draw(1, 4)));
+    Case c = maker.make(static_cast<int>(maker.draw(1, 4)));
+    if (c.residual && c.attributes.op == ConvOp::kConvTranspose) c.attributes.op = ConvOp::kConvTransposeAdd;
     const DataType dtype = kCudaTypes[maker.draw(0, 2)];
     Options options;
     options.device = device;
@@ -310,6 +323,20 @@ TEST(refused_sizes_are_an_error_of_the_run) {
     const std::string problem = node.enqueue(&context);
     EXPECT(count(problem, "org.ortconv.ConvTranspose 'node': ") == 1 && count(problem, "31 channels") == 1, problem);
   }
+}
+
+TEST(residual_of_another_shape_is_refused) {
+  CaseMaker maker(4);
+  Case c = small_case();
+  c.attributes.op = ConvOp::kConvTransposeAdd;
+  ConvProblem p = c.problem(DataType::kFloat);
+  p.dst_size[1] += 1;
+  Node<float> node(maker, c, p, DataType::kFloat, {});
+  EXPECT(node.create().empty(), "creation");
+  OrtKernelContext context;
+  context.stream = kStream;
+  const std::string problem = node.enqueue(&context);
+  EXPECT(count(problem, "input R has shape [1, 24, 10, 13]; allowed: [1, 24, 10, 12], as Y has") == 1, problem);
 }
 
 // The calls of a run once it is warm: no compilation, no synchronization, no copy.

@@ -261,7 +261,8 @@ void run_text(const std::string& text, const std::vector<std::string>& options, 
 void run(const Launch& launch, const Memory& memory, const Choices& choices) {
   Launch filled = launch;
   for (const Pointer& pointer : launch.pointers) {
-    const void* const bases[] = {memory.x, memory.w, memory.packed, memory.b, memory.y, memory.scratch};
+    const void* const bases[] = {memory.x,        memory.w, memory.packed, memory.b,
+                                 memory.residual, memory.y, memory.scratch};
     const char* const address = static_cast<const char*>(bases[static_cast<int>(pointer.buffer)]) + pointer.offset;
     if (pointer.at + sizeof address > filled.params.size()) fail("a pointer lies outside of the parameters");
     std::memcpy(filled.params.data() + pointer.at, &address, sizeof address);

@@ -23,6 +23,7 @@ struct Memory {
   const void* w = nullptr;
   void* packed = nullptr;
   const void* b = nullptr;
+  const void* residual = nullptr;
   void* y = nullptr;
   void* scratch = nullptr;
 };

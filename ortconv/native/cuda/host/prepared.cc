@@ -16,6 +16,8 @@ void* Addresses::of(Buffer buffer) const {
       return packed;
     case Buffer::kB:
       return b;
+    case Buffer::kResidual:
+      return residual;
     case Buffer::kY:
       return y;
     case Buffer::kScratch:

@@ -18,6 +18,7 @@ struct Addresses {
   void* w = nullptr;
   void* packed = nullptr;
   void* b = nullptr;
+  void* residual = nullptr;
   void* y = nullptr;
   void* scratch = nullptr;
 
