@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.optimization.neighbours import crop, ints, reader, require_alone
+from ortconv.optimization.neighbours import crop, ints, reader, require_alone, require_no_residual
 from ortconv.optimization.site import Kept, Site, named
 
 __all__ = ["fold"]
@@ -19,6 +19,7 @@ def fold(site: Site) -> str | None:
     if node is None:
         return None
     require_alone(site.output, node, site)
+    require_no_residual(node, site)
     rank = site.rank + 2
     starts, ends, axes, steps = (ints(node, index) for index in (1, 2, 3, 4))
     if starts is None or ends is None:

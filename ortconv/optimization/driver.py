@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ortconv import checking, functions, writing
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.opset import DOMAIN, VERSION
-from ortconv.optimization import activation, bias, crop, layout, pad
+from ortconv.optimization import activation, bias, crop, layout, pad, residual
 from ortconv.optimization.emission import Emitter
 from ortconv.optimization.reading import read
 from ortconv.optimization.site import Kept, Left, Outcome, Site
@@ -35,6 +35,7 @@ _RULES: tuple[Callable[[Site], str | None], ...] = (
     pad.fold,
     crop.fold,
     bias.fold,
+    residual.fold,
     activation.fold,
 )
 
@@ -129,7 +130,7 @@ def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
     return Optimization(name, model, (*outcomes, *hidden), reads)
 
 
-def _rewrite(model: ir.Model, name: str, found: Iterable[ir.Node], misleading: str | None) -> list[Outcome]:
+def _rewrite(model: ir.Model, name: str, found: Sequence[ir.Node], misleading: str | None) -> list[Outcome]:
     """Rewrites nodes, in order; `misleading` names one that stays and that misleads ONNX Runtime's shape inference.
 
     The function bodies compute with sizes, which ONNX Runtime takes from its shape inference where it can, right or
@@ -137,12 +138,15 @@ def _rewrite(model: ir.Model, name: str, found: Iterable[ir.Node], misleading: s
     """
     opset = _require(model, name)
     sizes, emitter = Sizes(model.graph), Emitter(model, name)
+    adds = any(node.op_type == "Add" for node in model.graph) and misleading is None and not any(map(_misleads, found))
+    shapes = residual.infer(model) if adds else {}
     outcomes = []
     for node in found:
         try:
             if misleading is not None:
                 raise Left(f"it may read from {misleading}, whose size ONNX Runtime's shape inference may get wrong")
             site = read(node, sizes, opset)
+            site.shapes = shapes
             folded, kept = _fold(site)
             new = emitter.emit(site)
         except Left as reason:
@@ -164,7 +168,8 @@ def _fold(site: Site) -> tuple[list[str], list[str]]:
             try:
                 done = rule(site)
             except Kept as reason:
-                kept.append(str(reason))
+                if str(reason) not in kept:  # two rules may look at one neighbour
+                    kept.append(str(reason))
             else:
                 if done is not None:
                     folded.append(done)

@@ -14,6 +14,7 @@ from ortconv.opset import (
     ACCUMULATION,
     ACTIVATION,
     CONV_TRANSPOSE,
+    CONV_TRANSPOSE_ADD,
     CONV_TRANSPOSE_TO_SHAPE,
     DOMAIN,
     NO_ACTIVATION,
@@ -25,7 +26,7 @@ from ortconv.optimization.values import Array, Sizes, element_type, permuted
 __all__ = ["Emitter"]
 
 _Attribute = int | str | Ints | tuple[float, float, float]
-_BIAS = {CONV_TRANSPOSE.name: 2, CONV_TRANSPOSE_TO_SHAPE.name: 3}
+_BIAS = {CONV_TRANSPOSE.name: 2, CONV_TRANSPOSE_ADD.name: 3, CONV_TRANSPOSE_TO_SHAPE.name: 3}
 """Which input of a transposed convolution of ours is the bias."""
 
 
@@ -62,10 +63,14 @@ class Emitter:
         }
         if site.activation != NO_ACTIVATION:
             attributes[ACTIVATION] = site.activation
-        op = CONV_TRANSPOSE if site.output_shape is None else CONV_TRANSPOSE_TO_SHAPE
+        op = CONV_TRANSPOSE
+        if site.residual is not None:
+            op = CONV_TRANSPOSE_ADD
+            inputs.append(site.residual)
         if site.output_shape is None:
             attributes |= even_pads(site.begin, site.end, site.output_padding)
         else:
+            op = CONV_TRANSPOSE_TO_SHAPE
             attributes |= {"pads_begin": site.begin, "auto_pad": site.rule, "output_padding": site.output_padding}
             inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
         bias = self._constant(site.node, "bias", site.bias) if isinstance(site.bias, np.ndarray) else site.bias

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.optimization.neighbours import reader, require_alone
+from ortconv.optimization.neighbours import reader, require_alone, require_no_residual
 from ortconv.optimization.site import Ints, Site, named
 from ortconv.optimization.values import perm_of
 
@@ -37,6 +37,7 @@ def fold_result(site: Site) -> str | None:
     if node is None:
         return None
     require_alone(site.output, node, site)
+    require_no_residual(node, site)
     site.y_perm = _then(site.y_perm, perm_of(node, site.rank + 2))
     site.take(node)
     return f"{named(node)} into y_perm"

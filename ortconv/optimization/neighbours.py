@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ortconv.optimization.site import Ints, Kept, Site, named
 from ortconv.optimization.values import constant
 
-__all__ = ["crop", "ints", "reader", "require_alone"]
+__all__ = ["crop", "ints", "reader", "require_alone", "require_no_residual"]
 
 
 def reader(site: Site, op_type: str) -> ir.Node | None:
@@ -32,6 +32,16 @@ def require_alone(value: ir.Value, node: ir.Node, site: Site) -> None:
         raise Kept(f"{named(node)}: {value.name} has {len(value.uses())} uses")
     if node.graph is not site.node.graph:
         raise Kept(f"{named(node)}: it stands in another graph")
+
+
+def require_no_residual(node: ir.Node, site: Site) -> None:
+    """Checks that nothing was added to the result that a node lays out in another way.
+
+    Raises:
+        Kept: A residual was, which ours reads as it lies.
+    """
+    if site.residual is not None:
+        raise Kept(f"{named(node)}: it stands behind an Add of {site.residual.name}, which ours reads as it lies")
 
 
 def ints(node: ir.Node, index: int) -> list[int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ortconv.optimization.neighbours import crop, ints, reader, require_alone
+from ortconv.optimization.neighbours import crop, ints, reader, require_alone, require_no_residual
 from ortconv.optimization.site import Kept, Site, named
 from ortconv.optimization.values import constant, is_zero
 
@@ -21,6 +21,7 @@ def fold(site: Site) -> str | None:
     if node is None:
         return None
     require_alone(site.output, node, site)
+    require_no_residual(node, site)
     if site.output_shape is not None:
         raise Kept(f"{named(node)}: the padding of a node with an output_shape follows from that size")
     if node.attributes.get_string("mode", "constant") != "constant":

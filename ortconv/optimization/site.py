@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal
 
 import onnx_ir as ir
@@ -10,9 +11,11 @@ import onnx_ir as ir
 from ortconv.opset import NO_ACTIVATION
 from ortconv.optimization.values import Array, Dims, permuted
 
-__all__ = ["Ints", "Kept", "Left", "Outcome", "Site", "named"]
+__all__ = ["Ints", "Kept", "Left", "Outcome", "Shapes", "Site", "named"]
 
 Ints = tuple[int, ...]
+Shapes = Mapping[str, tuple[int | str | None, ...]]
+"""Shapes of values by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Site:
         channels: M, or None when unknown.
         output: The value that the new node computes.
         before: Transposes that were taken in ahead of the node.
+        residual: What is added to the result, or None; comes before the activation.
         activation: Slope below zero, minimum and maximum.
+        shapes: Those of values of the model as it was, where they are certain.
         after: Nodes that were taken in behind it, in order.
     """
 
@@ -90,7 +95,9 @@ class Site:
     y_perm: Ints
     output: ir.Value
     batch: int | None = None
+    residual: ir.Value | None = None
     activation: tuple[float, float, float] = NO_ACTIVATION
+    shapes: Shapes = dataclasses.field(default_factory=dict)
     before: list[ir.Node] = dataclasses.field(default_factory=list)
     after: list[ir.Node] = dataclasses.field(default_factory=list)
 

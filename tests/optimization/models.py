@@ -88,3 +88,6 @@ CT = "ortconv:ConvTranspose"
 
 
 TO_SHAPE = "ortconv:ConvTransposeToShape"
+
+
+ADD = "ortconv:ConvTransposeAdd"

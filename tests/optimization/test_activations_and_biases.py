@@ -119,8 +119,8 @@ def test_add_behind_channels_last(shape: tuple[int, ...]) -> None:
     [
         ("b", (3, 1, 1), np.float32, "a bias already"),
         ("", (3, 1, 1), np.float16, "float16 rounds"),
-        ("", (1, 5, 1), np.float32, ""),
-        ("", (3, 5, 7), np.float32, ""),
+        ("", (1, 5, 1), np.float32, "a is not known to have the shape of c"),
+        ("", (3, 5, 7), np.float32, "a is not known to have the shape of c"),
         ("", (1, 1, 3, 1, 1), np.float32, "more axes"),
     ],
 )
@@ -139,7 +139,6 @@ def test_add_that_is_no_exact_bias_stays(bias: str, added: tuple[int, ...], dtyp
         del model.graph.node[0].input[2:]
     done = assert_same(model, {"x": rand(2, 2, 2, 3, dtype=dtype)}, ops=[CT, "Add"])
     assert kept in " ".join(done.outcomes[0].kept)
-    assert bool(kept) == bool(done.outcomes[0].kept)
 
 
 def test_a_channel_that_add_enlarges_stays() -> None:
