@@ -23,7 +23,7 @@ def range_(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, /) -> ir
 
 @REGISTRY.lowering("Range", since=4)
 def range_4(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, /, *, output_type: str) -> ir.Value:
-    """Range; of floats in float32, rounded to the nearest where output_type is an integer."""
+    """Range of the bounds cast; of floats in float32, rounded to the nearest where output_type is an integer."""
     to = DTYPES.get(output_type.lower())
     if to not in (*FLOATS, *INTEGERS):
         raise UnsupportedAttributeError("output_type", output_type, ", ".join(map(name, (*FLOATS, *INTEGERS))))
