@@ -24,6 +24,7 @@ from ortconv.converters.convolution import (
     sizes,
 )
 from ortconv.converters.openvino.ops.compression import reshaped
+from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
@@ -65,6 +66,7 @@ def convolution(
     auto_pad: AutoPad = "explicit",
 ) -> ir.Value:
     """Conv with explicit pads."""
+    warn_of_shared_filters(b, filter, backward=False)
     return _convolution(b, data, filter, 1, strides, pads_begin, pads_end, dilations, auto_pad)
 
 
@@ -102,6 +104,7 @@ def convolution_backprop_data(
     output_padding: Ints = (),
 ) -> ir.Value:
     """ConvTranspose with explicit pads; org.ortconv ConvTransposeToShape where sizes are known at run time only."""
+    warn_of_shared_filters(b, filter, backward=True)
     return _backprop(
         b, data, filter, output_shape, 1, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
     )

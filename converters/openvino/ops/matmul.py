@@ -8,9 +8,9 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compression import multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.sharing import is_used_otherwise
 from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.weights import USES
 from ortconv.errors import ShapeError
 
 _GROUPED = 3
@@ -18,8 +18,6 @@ _GROUPED = 3
 _MOST_GROUPS = 4096
 """There is a node for each group."""
 
-_TRANSPOSED = "transposed by a MatMul"
-"""Key in the metadata of constants."""
 
 _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
 
@@ -46,12 +44,7 @@ def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> 
     sizes = () if weights.shape is None else tuple(weights.shape)
     if len(sizes) < 2 or sizes[-1] != sizes[-2] or any(size != 1 for size in sizes[:-2]):
         return
-    node = weights.producer()
-    origin = weights if node is None else node.inputs[0]
-    if origin is None or origin.const_value is None:
-        return
-    uses = origin.const_value.meta.get(USES, origin.meta)
-    if uses.setdefault(_TRANSPOSED, transposed) != transposed:
+    if is_used_otherwise(weights, "transposed by a MatMul", transposed):
         b.warn(
             "the page is followed: where MatMuls share a square constant that only some of them transpose, "
             "OpenVINO's CPU plugin computes others wrongly"

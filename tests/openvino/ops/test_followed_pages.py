@@ -12,7 +12,7 @@ import pytest
 from openvino import opset1, opset2, opset3, opset4, opset7, opset9, opset10, opset11, opset15, opset16
 
 from ortconv.api import conversion
-from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx
+from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
 
 F32, I64 = np.float32, np.int64
 NONE = np.zeros(0, I64)
@@ -172,3 +172,19 @@ def test_squeeze_of_an_axis_whose_interval_excludes_one() -> None:
     feeds = [[numbers(size, 1)] for size in (3, 5)]
     x = opset1.parameter(openvino.PartialShape([openvino.Dimension(2, 9), 1]), F32)
     check(openvino.Model([opset15.squeeze(x, np.array([0, 1]))], [x]), *feeds, bound=0)
+
+
+@pytest.mark.parametrize("channels", [2, 1])
+def test_weights_shared_by_a_convolution_and_a_transposed_one(channels: int) -> None:
+    """OpenVINO's CPU plugin computes the latter with weights in the order of the former."""
+    weights = opset1.constant(numbers(channels, channels, 3, 3))
+    rest = ([1, 1], [0, 0], [0, 0], [1, 1])
+    feed = [numbers(1, channels, 5, 6)]
+    together = model_of(
+        lambda x: [opset1.convolution(x, weights, *rest), opset1.convolution_backprop_data(x, weights, rest[0])], [feed]
+    )
+    alone = model_of(lambda x: opset1.convolution_backprop_data(x, weights, rest[0]), [feed])
+    converted = conversion(together)
+    assert_close(run_onnx(converted, [feed])[0][1], run_openvino(alone, [feed])[0][0], 16)
+    assert any("share weights" in text for text in converted.warnings) == (channels > 1)
+    assert not conversion(alone).warnings
