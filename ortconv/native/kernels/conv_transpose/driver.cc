@@ -79,9 +79,11 @@ int64_t flat_end(const Run& run, const Block& block) {
   return last_cell + 1;
 }
 
-// Whether a copy of src would be used once only, as the rows of dst of all classes are summed in one call.
-bool uses_src_once(const Plan& plan) {
-  return plan.parts == nullptr && plan.merged && plan.oc * plan.num_classes <= plan.mr;
+// Whether a copy of src would be used too little to pay: by one tap only, or once, as the rows of dst of all classes
+// are summed in one call.
+bool may_skip_copy(const Plan& plan) {
+  if (plan.parts != nullptr) return false;
+  return plan.num_taps == 1 || (plan.merged && plan.oc * plan.num_classes <= plan.mr);
 }
 
 // The src of a block, if it can be read where it is in place of a copy: no zeros are needed around it, and its rows
@@ -168,14 +170,14 @@ void run_items(const Run& run, char* slice, Ranges& ranges) {
                          reinterpret_cast<const Cell**>(slice + geo.slice_rows)};
   const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                                     reinterpret_cast<Cell*>(slice + geo.slice_lines)};
-  const bool once = uses_src_once(plan);
+  const bool in_place = may_skip_copy(plan);
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
   int64_t item = 0, end = 0;
   for (; item < end || ranges.take(&item, &end); ++item) {
     const int64_t index = item / geo.items_per_block;
     const Block block = block_at(run, index);
-    const T* src = once ? src_in_place<T>(run, block) : nullptr;
+    const T* src = in_place ? src_in_place<T>(run, block) : nullptr;
     if (index != gathered && src == nullptr) {
       if (index % blocks_per_group != listed) list_sources(plan, geo, run.problem, block, buffers.sources);
       listed = index % blocks_per_group;
