@@ -164,5 +164,16 @@ SHAPES: tuple[Shape, ...] = (
     Shape("Conv-TasNet 1-D k16s8 512>1 2000", 1, 512, 1, (2000,), 16, 8),
     Shape("EnCodec 1-D k10s5 256>128 600", 1, 256, 128, (600,), 10, 5),
     Shape("nnU-Net 3-D k2s2 320>256 8^3", 1, 320, 256, (8, 8, 8), 2, 2),
+    # With axes that differ, and with kernels of hundreds of taps.
+    Shape("nnU-Net 3-D k1x2x2 64>32 16x64x64", 1, 64, 32, (16, 64, 64), (1, 2, 2), (1, 2, 2)),
+    Shape("HTDemucs k8x1 s4x1 384>192 8x336", 1, 384, 192, (8, 336), (8, 1), (4, 1), (2, 0)),
+    Shape("HTDemucs k8x1 s4x1 96>48 128x336", 1, 96, 48, (128, 336), (8, 1), (4, 1), (2, 0)),
+    Shape("DCCRN k5x2 s2x1 256>128 16x100", 1, 256, 128, (16, 100), (5, 2), (2, 1), (2, 0), (1, 0)),
+    Shape(
+        "DeepFilterNet depthwise k1x3 s1x2 64 100x16", 1, 64, 64, (100, 16), (1, 3), (1, 2), (0, 1), (0, 1), group=64
+    ),
+    Shape("EEG k4x1 s2x1 64>64 512x1", 1, 64, 64, (512, 1), (4, 1), (2, 1), (1, 0)),
+    Shape("WaveGlow 1-D k1024s256 80>80 63", 1, 80, 80, (63,), 1024, 256),
+    Shape("inverse STFT 1-D k1024s256 1026>1 250", 1, 1026, 1, (250,), 1024, 256),
 )
 """The first 17 are the field that the kernels are developed on; the others test that they are no special cases."""
