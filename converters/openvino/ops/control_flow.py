@@ -273,7 +273,7 @@ def _concatenated(b: Builder, stacked: ir.Value, part: ir.Value, rule: Slice) ->
         )
     if rule.stride < 0:
         last_first = [b.constant([number]) for number in (-1, np.iinfo(np.int64).min, 0, -1)]
-        stacked = b.op("Slice", stacked, *last_first)
+        stacked = b.typed(b.op("Slice", stacked, *last_first), part.dtype, None)
     if rule.part_size == 1:
         return b.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank)])
     moved = b.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank + 1)])
