@@ -6,6 +6,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise/depthwise_box.h"
@@ -93,6 +96,102 @@ inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64
   });
 }
 
+// Calls fn with the constants N - 1 to 0.
+template <size_t... kIndex, class Fn>
+ORTCONV_ALWAYS_INLINE inline void from_high_to_low(std::index_sequence<kIndex...>, const Fn& fn) {
+  constexpr int kLast = static_cast<int>(sizeof...(kIndex)) - 1;
+  (fn(std::integral_constant<int, kLast - static_cast<int>(kIndex)>()), ...);
+}
+
+// N vectors, from v on, of P positions, which have at least as many rows of taps, if lanes pick nothing and positions
+// share the rows of src: each element is loaded once for all of them.
+template <class V, int P, int N, class T>
+inline void depthwise_shared_tile(const DepthwiseArgs<T>& args, int64_t row, int64_t position, int64_t v, bool ends,
+                                  int64_t last) {
+  using Cell = typename V::Cell;
+  typename V::Vector acc[P][N];
+  ORTCONV_UNROLL
+  for (int p = 0; p < P; ++p) {
+    ORTCONV_UNROLL
+    for (int i = 0; i < N; ++i) acc[p][i] = V::zero();
+  }
+  const int64_t src_rows = args.src_rows, steps = args.steps, stride = args.stride, src_step = args.src_step;
+  const Cell* const origin = args.src[0] + position * src_step + v * stride;
+  // The row of src q steps behind the first one of the first position, which positions [begin, end) have: as tap p - q.
+  const auto add_row = [&](int64_t q, auto begin, auto end) ORTCONV_ALWAYS_INLINE {
+    const Cell* const src = origin + q * src_step;
+    const Cell* weights[P];
+    ORTCONV_UNROLL
+    for (int p = begin; p < end; ++p) weights[p] = args.weights[p - q][row];
+    for (int64_t s = 0; s < steps; ++s) {
+      typename V::Vector e[N];
+      ORTCONV_UNROLL
+      for (int i = 0; i < N; ++i) e[i] = V::load(src + args.offset[s] + i * stride);
+      ORTCONV_UNROLL
+      for (int p = begin; p < end; ++p) {
+        const auto w = V::broadcast(weights[p][s]);
+        ORTCONV_UNROLL
+        for (int i = 0; i < N; ++i) acc[p][i] = V::multiply_add(w, e[i], acc[p][i]);
+      }
+    }
+  };
+  // From the last row down, so that the taps of a position are in order.
+  using First = std::integral_constant<int, 0>;
+  using Last = std::integral_constant<int, P>;
+  from_high_to_low(std::make_index_sequence<P - 1>(), [&](auto i) ORTCONV_ALWAYS_INLINE {
+    add_row(i + 1, std::integral_constant<int, decltype(i)::value + 1>(), Last());
+  });
+  for (int64_t q = 0; q >= P - src_rows; --q) add_row(q, First(), Last());
+  from_high_to_low(std::make_index_sequence<P - 1>(), [&](auto i) ORTCONV_ALWAYS_INLINE {
+    add_row(i + 1 - src_rows, First(), std::integral_constant<int, decltype(i)::value + 1>());
+  });
+  const auto bias = V::broadcast(args.bias);
+  const bool stream = args.stream;
+  write_sums<V, T>(acc, bias, [&](auto isa) ORTCONV_ALWAYS_INLINE {
+    using Isa = decltype(isa);
+    ORTCONV_UNROLL
+    for (int p = 0; p < P; ++p) {
+      T* to = args.dst[row] + (position + p) * args.dst_step + v * V::kLanes;
+      ORTCONV_UNROLL
+      for (int i = 0; i < N; ++i, to += V::kLanes) {
+        const auto sum = V::add(acc[p][i], bias);
+        if (i + 1 == N && ends) {
+          Isa::store_first(last, to, sum);
+        } else if (stream) {
+          Isa::stream(to, sum);
+        } else {
+          Isa::store(to, sum);
+        }
+      }
+    }
+  });
+}
+
+// The first positions, as many as make whole tiles, where they share rows enough; returns how many.
+template <class V, class T>
+int64_t depthwise_shared(const DepthwiseArgs<T>& args) {
+  constexpr int kPositions = 4, kVectors = V::kRegisters >= 32 ? 4 : 2;
+  if (!args.complete || args.src_rows < kPositions || !shares_rows(args)) return 0;
+  const int64_t positions = args.positions / kPositions * kPositions;
+  const int64_t vectors = (args.n + V::kLanes - 1) / V::kLanes, last = args.n - (vectors - 1) * V::kLanes;
+  for (int64_t row = 0; row < args.dst_rows; ++row) {
+    for (int64_t position = 0; position < positions; position += kPositions) {
+      int64_t v = 0;
+      const auto tile = [&](auto count) {
+        constexpr int kCount = decltype(count)::value;
+        const bool ends = last < V::kLanes && v + kCount == vectors;
+        depthwise_shared_tile<V, kPositions, kCount>(args, row, position, v, ends, last);
+        v += kCount;
+      };
+      while (v + kVectors <= vectors) tile(std::integral_constant<int, kVectors>());
+      if (kVectors > 2 && v + 3 == vectors) tile(std::integral_constant<int, std::min(3, kVectors)>());
+      if (kVectors > 2 && v + 2 == vectors) tile(std::integral_constant<int, 2>());
+      if (v + 1 == vectors) tile(std::integral_constant<int, 1>());
+    }
+  }
+  return positions;
+}
+
 // P positions from `position` on.
 template <class V, int P, int C, Picks kPicks, class T>
 void depthwise_positions(const DepthwiseArgs<T>& args, int64_t position) {
@@ -116,10 +215,10 @@ void depthwise_positions(const DepthwiseArgs<T>& args, int64_t position) {
   }
 }
 
+// From `position` on.
 template <class V, int C, Picks kPicks, class T>
-void depthwise_rows(const DepthwiseArgs<T>& args) {
+void depthwise_rows(const DepthwiseArgs<T>& args, int64_t position) {
   constexpr int kPositions = C == 1 && kPicks != Picks::kPatterns ? 4 : 1;
-  int64_t position = 0;
   for (; position + kPositions <= args.positions; position += kPositions) {
     depthwise_positions<V, kPositions, C, kPicks>(args, position);
   }
@@ -127,18 +226,18 @@ void depthwise_rows(const DepthwiseArgs<T>& args) {
 }
 
 template <class V, Picks kPicks, class T>
-void depthwise_any_rows(const DepthwiseArgs<T>& args) {
+void depthwise_any_rows(const DepthwiseArgs<T>& args, int64_t position = 0) {
   switch (args.dst_rows) {
     case 1:
-      return depthwise_rows<V, 1, kPicks>(args);
+      return depthwise_rows<V, 1, kPicks>(args, position);
     case 2:
-      return depthwise_rows<V, 2, kPicks>(args);
+      return depthwise_rows<V, 2, kPicks>(args, position);
     case 3:
-      return depthwise_rows<V, 3, kPicks>(args);
+      return depthwise_rows<V, 3, kPicks>(args, position);
     case 4:
-      return depthwise_rows<V, 4, kPicks>(args);
+      return depthwise_rows<V, 4, kPicks>(args, position);
     default:
-      return depthwise_rows<V, 8, kPicks>(args);
+      return depthwise_rows<V, 8, kPicks>(args, position);
   }
 }
 
@@ -146,7 +245,7 @@ template <class V, class T>
 void depthwise(const DepthwiseArgs<T>& args) {
   if (depthwise_box<V>(args)) return;
   if (args.index == nullptr) {
-    depthwise_any_rows<V, Picks::kNone>(args);
+    depthwise_any_rows<V, Picks::kNone>(args, depthwise_shared<V>(args));
   } else if (args.patterns == 1) {
     depthwise_any_rows<V, Picks::kOnePattern>(args);
   } else {
