@@ -32,7 +32,7 @@ bool prefers_taps(const ConvProblem& p, DataType dtype, const ArchFlags& arch) {
   const double cell =
       with_float_type(dtype, [](auto zero) { return static_cast<double>(sizeof(Sum<decltype(zero)>)); });
   const bool in_pairs = tapwise_pairs_kernel(dtype, arch) != nullptr;
-  constexpr double kLeastGain = 1.02;  // what the choice has to be worth
+  constexpr double kLeastGain = 1.01;  // what the choice has to be worth
   const int64_t columns = ceil_div(p.oc / p.g, kGemmColumns) * kGemmColumns;
   double sums = cell * static_cast<double>(std::min(columns, kBlockColumns));
   double src = cell * static_cast<double>(p.ic / p.g) / (in_pairs ? 2 : 1);
