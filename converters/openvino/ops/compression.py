@@ -18,7 +18,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.folding import FILE, ORIGIN
 
-__all__ = ["dequantized", "is_misread", "multiplied", "reshaped", "retyped", "transposed"]
+__all__ = ["dequantized", "has_uneven_groups", "is_misread", "multiplied", "reshaped", "retyped", "transposed"]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -206,6 +206,31 @@ def is_misread(matrix: ir.Value) -> bool:
     if matrix.shape[0] != compressed.sizes[0]:
         return True
     return compressed.axis == 2 if compressed.block is None else compressed.scale.shape[2] != 1
+
+
+def has_uneven_groups(matrix: ir.Value) -> bool:
+    """Tells whether OpenVINO's CPU plugin reads a matrix of weights in groups wrongly where few rows meet it.
+
+    It does where there are several groups, whose size is more than 4 and no multiple of 4 with integers of 8 bits; with
+    4 bits where it is odd and more than 4, or no multiple of 32 and more than that.
+    """
+    weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
+    compressed = None if weights is None else _Compressed.of(weights)
+    if compressed is None or compressed.data.dtype not in _TYPES:
+        return False
+    assert matrix.shape is not None
+    sizes, rows = compressed.sizes, matrix.shape[0]
+    if len(sizes) == 2:  # the groups of all rows are one axis
+        along, groups, size = 0, sizes[0] // rows if isinstance(rows, int) and rows else 1, sizes[1]
+    elif len(sizes) == 3:
+        along = int(rows == sizes[0])
+        groups, size = sizes[along], sizes[along + 1]
+    else:
+        return False
+    if compressed.axis != along and compressed.block is None:
+        return False
+    step = 4 if compressed.data.dtype.bitwidth == 8 else 2 if size <= 32 else 32
+    return groups > 1 and size > 4 and size % step != 0
 
 
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.compression import multiplied, transposed
+from ortconv.converters.openvino.ops.compression import has_uneven_groups, multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
 from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require
@@ -18,7 +18,6 @@ _GROUPED = 3
 _MOST_GROUPS = 4096
 """There is a node for each group."""
 
-
 _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
 
 
@@ -28,6 +27,11 @@ def matmul(
 ) -> ir.Value:
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are."""
     _warn_of_shared_squares(b, c, transpose_b)
+    if has_uneven_groups(c):
+        b.warn(
+            "the page is followed: weights are in groups of a size whose products with few rows OpenVINO's CPU plugin "
+            "computes wrongly"
+        )
     if (transpose_a or transpose_b) and _is_gemm(a, c, transpose_a, transpose_b):
         return b.op("Gemm", a, c, transA=1 if transpose_a else None, transB=1 if transpose_b else None)
     if _is_vector(c) and (transpose_a or _is_moved(a)):

@@ -12,7 +12,7 @@ from openvino import opset1, opset8
 
 from ortconv.api import Conversion, conversion
 from ortconv.errors import ConversionErrors, UnsupportedTypeError
-from tests.openvino.live import check, model_of, numbers, run_onnx, run_openvino
+from tests.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
 
 ROWS_AND_COLUMNS = (6, 8)
 
@@ -91,6 +91,49 @@ def test_groups_are_not_multiplied_in_eight_bits(bits: openvino.Type) -> None:
     feeds = [[numbers(2, n, 64)] for n in (3, 4)]
     converted = check(model_of(build, feeds), *feeds, bound=64)
     assert "DequantizeLinear" in nodes(converted)
+
+
+@pytest.mark.parametrize("opset", [None, 20])
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize(
+    ("element", "size", "warned"),
+    [
+        ("i8", 7, True),
+        ("u8", 6, True),
+        ("u8", 8, False),
+        ("u8", 3, False),
+        ("u4", 7, True),
+        ("i4", 40, True),
+        ("u4", 6, False),
+        ("i4", 64, False),
+    ],
+)
+def test_groups_of_uneven_sizes(element: str, size: int, warned: bool, by_rows: bool, opset: int | None) -> None:
+    """OpenVINO's CPU plugin reads past the end of some of them."""
+    if opset is not None and (TYPES[element].bitwidth < 8 or not by_rows):
+        pytest.skip("no DequantizeLinear before opset 21")
+    outputs, groups = 6, 3
+    if by_rows:
+        shape, one_each, matrix = (outputs, groups, size), (outputs, groups, 1), (outputs, groups * size)
+    else:
+        shape, one_each, matrix = (groups, size, outputs), (groups, 1, outputs), (groups * size, outputs)
+    integers = np.random.default_rng(0).integers(0, 8, shape)
+    constants = openvino.op.Constant(TYPES[element], openvino.Shape(list(shape)), integers.ravel().tolist())
+    scale = np.abs(numbers(*one_each, seed=3, low=0.01, high=0.1)).astype(np.float32)
+    feeds = [[numbers(2, groups * size)]]
+
+    def build(x: Any) -> Any:
+        value = opset1.multiply(opset1.convert(constants, "f32"), opset1.constant(scale))
+        return opset1.matmul(x, opset1.reshape(value, np.array(matrix), False), False, by_rows)
+
+    source = model_of(build, feeds)
+    converted = conversion(source) if opset is None else conversion(source, opset=opset)
+    assert any("in groups of a size" in text for text in converted.warnings) == warned
+    product = (integers * scale.astype(np.float64)).reshape(matrix)
+    expected = feeds[0][0].astype(np.float64) @ (product.T if by_rows else product)
+    assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
+    if not warned:
+        assert_close(run_openvino(source, feeds)[0][0], expected.astype(np.float32), 64)
 
 
 @pytest.mark.parametrize("element", TYPES)
