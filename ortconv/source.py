@@ -50,6 +50,7 @@ class SourceNode:
         version: Number of the opset that introduced this form of the op, 1 where the source has no versions.
         notes: What the reader has to say about it, in words.
         warnings: What a user of the result has to know, in words.
+        unused: Numbers of the outputs that nothing uses.
     """
 
     ref: NodeRef
@@ -59,6 +60,7 @@ class SourceNode:
     version: int = 1
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unused: frozenset[int] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

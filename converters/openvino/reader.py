@@ -291,7 +291,10 @@ class _Reader:
                 "a state inside a body is not supported; allowed: in the model itself.", node=self._ref(layer)
             )
         given = tuple(inputs) if state is None else (state,)
-        node = SourceNode(self._ref(layer), given, outputs, layer.attributes, layer.opset, warnings=warnings)
+        unused = frozenset(index for index in range(count) if (layer.id, index) not in used)
+        node = SourceNode(
+            self._ref(layer), given, outputs, layer.attributes, layer.opset, warnings=warnings, unused=unused
+        )
         if layer.type in ("Loop", "TensorIterator"):
             return read_iteration(layer, node, functools.partial(self._body, layer))
         return read_branch(layer, node, functools.partial(self._body, layer)) if layer.type == "If" else node

@@ -113,7 +113,7 @@ def unique(
     along = None if axis is None else axis_of(b, axis, rank_of(data, "data"))
     if along is not None:
         _warn_of_slices(b, data, along, sorted)
-    elif not sorted and len(b.node.outputs) <= _INVERSE:
+    elif not sorted and (len(b.node.outputs) <= _INVERSE or _INVERSE in b.node.unused):
         b.warn("the page is followed: where no output tells the places, OpenVINO's CPU plugin does not fill the others")
     x = b.cast(data, type_for(own, ("Unique",)))
     values, first, inverse, counts = b.op("Unique", x, outputs=4, axis=along, sorted=int(sorted))

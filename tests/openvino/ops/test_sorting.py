@@ -11,7 +11,7 @@ import pytest
 from openvino import opset1, opset3, opset10, opset11, opset15, opset16
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx, run_openvino
 
 I32, I64 = np.int32, np.int64
 TOP: dict[str, Callable[..., openvino.Node]] = {"1": opset1.topk, "3": opset3.topk, "11": opset11.topk}
@@ -224,3 +224,24 @@ def test_slices_along_an_axis_behind_others_are_warned_about() -> None:
         np.testing.assert_array_equal(actual, wanted)
     first_axis = conversion(model_of(lambda x: list(opset10.unique(x, 0).outputs()), [feed]))
     assert not first_axis.warnings
+
+
+@pytest.mark.parametrize(("sorted", "used"), [(False, (0, 3)), (False, (3,)), (False, (0, 2)), (True, (0, 3))], ids=str)
+def test_unsorted_elements_without_their_places_are_warned_about(sorted: bool, used: tuple[int, ...]) -> None:
+    feed = [np.array([3, 1, 2, 1, 3, 5], np.float32)]
+
+    def build(x: Any) -> list[Any]:
+        node = opset10.unique(x, sorted=sorted)
+        return [node.output(index) for index in used]
+
+    model = model_of(build, [feed])
+    converted = conversion(model)
+    results = [np.array(each) for each in ([3, 1, 2, 5], [0, 1, 2, 5], [0, 1, 2, 1, 0, 3], [2, 2, 1, 1])]
+    if sorted:
+        results = [np.array(each) for each in ([1, 2, 3, 5], [1, 2, 0, 5], [2, 0, 1, 0, 2, 3], [2, 1, 2, 1])]
+    for index, actual in zip(used, run_onnx(converted, [feed])[0], strict=True):
+        np.testing.assert_array_equal(actual, results[index])
+    wrong = not sorted and 2 not in used
+    assert any("does not fill" in text for text in converted.warnings) == wrong
+    as_expected = zip(used, run_openvino(model, [feed])[0], strict=True)
+    assert all(np.array_equal(actual, results[index]) for index, actual in as_expected) != wrong
