@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.decoding import packed
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -29,6 +30,7 @@ def ctc_loss(
 ) -> ir.Value:
     """Loop over the steps that adds up the probabilities of all ways to write the labels, in logarithms."""
     require(logits, "logits", FLOATS)
+    warn_of_default(b, "ctc_merge_repeated", True, "takes false")
     if blank_index is None:
         blank = b.op("Sub", b.op("Shape", logits, start=2, end=3), b.constant([1]))
     else:

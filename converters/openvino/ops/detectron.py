@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.roi_align import averages
 from ortconv.converters.openvino.ops.sizes import Size, counted, joined, require_sizes, size_of
 from ortconv.converters.openvino.ops.sort_order import IN_ORDER, fully_sorted
@@ -37,6 +38,7 @@ def prior_grid_generator(
 ) -> ir.Value:
     """Adds the middle of each cell to each prior."""
     require(priors, "priors", FLOATS)
+    warn_of_default(b, "flatten", True, "takes false")
     require_sizes(priors, "priors", None, _CORNERS)
     require_sizes(feature_map, "feature_map", None, None, None, None)
     require_sizes(image, "image", None, None, None, None)

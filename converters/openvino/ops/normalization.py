@@ -10,6 +10,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedTypeError
@@ -69,6 +70,7 @@ def mvn(
     reduction_axes: Ints = (),
 ) -> ir.Value:
     """A formula of ReduceMean; without reduction_axes over the spatial axes, and the channels if across_channels."""
+    warn_of_default(b, "normalize_variance", True, "takes false")
     axes = reduction_axes or tuple(range(1 if across_channels else 2, rank_of(data, "data")))
     return _mvn(b, data, b.constant(list(axes)), eps if normalize_variance else None, inside=True)
 

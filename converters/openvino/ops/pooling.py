@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import normalized
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.padded_pooling import AutoPad, Plan, Rounding, apart, plan_pooling
 from ortconv.converters.openvino.ops.sizes import calculate, joined, size_of
 from ortconv.converters.openvino.ops.types import (
@@ -65,6 +66,7 @@ def max_pool_8(
 ) -> tuple[ir.Value, ...]:
     """MaxPool with explicit pads; indices, where used, count from axis on (Mod)."""
     require(data, "data", (*FLOATS, *INTEGERS))
+    warn_of_default(b, "dilations", 1, "has none, and its CPU plugin reads other memory")
     has_indices = len(b.node.outputs) > 1
     in_front = True
     sizes = () if data.shape is None else data.shape[2:]

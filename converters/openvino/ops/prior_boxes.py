@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.types import INTEGERS, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -97,6 +98,7 @@ def prior_box_clustered(
     variance: Floats = (),
 ) -> ir.Value:
     """The boxes in corners, as a formula of Range and broadcasting, over their variances."""
+    warn_of_default(b, "clip", False, "takes true")
     if len(width) != len(height) or not width:
         raise UnsupportedAttributeError("width", width, f"as many numbers as height has, {len(height)}, and at least 1")
     rows, columns, image_height, image_width = _sizes(b, output_size, image_size)

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import normalized
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.types import FLOATS, compute, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -33,6 +34,7 @@ def region_yolo(
 ) -> ir.Value:
     """Sigmoid of the centres and scores of each region, and Softmax of its classes (do_softmax) or Sigmoid."""
     require(data, "data", FLOATS)
+    warn_of_default(b, "do_softmax", True, "takes false")
     if rank_of(data, "data") != _RANK:
         raise ShapeError("data", data.shape, f"its rank must be {_RANK}.")
     if coords < _CENTRE:

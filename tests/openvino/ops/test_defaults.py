@@ -1,0 +1,98 @@
+"""Attributes that a file does not state: what the pages say, and a warning where OpenVINO takes something else."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1, opset2, opset4, opset8
+from openvino.utils.node_factory import NodeFactory
+
+from ortconv.api import conversion
+from tests.openvino.live import assert_close, model_of, numbers, run_onnx, run_openvino
+
+I32 = np.int32
+
+
+def without(model: openvino.Model, attribute: str, folder: pathlib.Path) -> pathlib.Path:
+    """Returns the file of a model whose nodes do not state an attribute."""
+    path = folder / "model.xml"
+    openvino.save_model(model, path, compress_to_fp16=False)
+    text = path.read_text()
+    bare = re.sub(rf' {attribute}="[^"]*"', "", text)
+    assert bare != text
+    path.write_text(bare)
+    return path
+
+
+CASES: dict[str, tuple[str, Callable[..., Any], list[np.ndarray]]] = {
+    "CTCLoss": (
+        "ctc_merge_repeated",
+        lambda x: opset4.ctc_loss(
+            x,
+            np.array([5, 4], I32),
+            np.array([[0, 0, 1, 0, 0], [2, 1, 1, 0, 0]], I32),
+            np.array([3, 2], I32),
+            np.array(3, I32),
+        ),
+        [numbers(2, 5, 4)],
+    ),
+    "PriorGridGenerator": (
+        "flatten",
+        lambda *inputs: NodeFactory("opset6").create(
+            "ExperimentalDetectronPriorGridGenerator",
+            [value.output(0) for value in inputs],
+            {"flatten": True, "h": 0, "w": 0, "stride_x": 4.0, "stride_y": 4.0},
+        ),
+        [numbers(3, 4), numbers(1, 1, 2, 3), numbers(1, 3, 8, 12)],
+    ),
+    "MVN": ("normalize_variance", lambda x: opset2.mvn(x, True, True, 1e-3), [numbers(1, 3, 4, 5)]),
+    "PriorBoxClustered": (
+        "clip",
+        lambda x: opset1.prior_box_clustered(
+            opset1.constant(np.array([2, 3])),
+            opset1.convert(x, "i64"),
+            {"width": [9.0], "height": [7.0], "offset": 0.5, "step": 4.0, "clip": False},
+        ),
+        [np.array([8, 12], np.float32)],
+    ),
+}
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_the_page_is_followed(op: str, tmp_path: pathlib.Path) -> None:
+    attribute, build, feed = CASES[op]
+    model = model_of(build, [feed])
+    path = without(model, attribute, tmp_path)
+    (stated,) = run_openvino(model, [feed])[0]
+    (unstated,) = run_openvino(openvino.Core().read_model(path), [feed])[0]
+    assert stated.shape != unstated.shape or not np.allclose(stated, unstated)
+    converted = conversion(path)
+    assert any(f"{attribute}, which is not stated" in text for text in converted.warnings)
+    assert_close(run_onnx(converted, [feed])[0][0], stated, 256)
+    assert not any("not stated" in text for text in conversion(model).warnings)
+
+
+def test_a_pool_without_dilations(tmp_path: pathlib.Path) -> None:
+    """OpenVINO's CPU plugin reads other memory, and may crash."""
+    feed = [numbers(1, 2, 6, 7)]
+    model = model_of(lambda x: opset8.max_pool(x, [1, 1], [1, 1], [0, 0], [0, 0], [2, 2]).output(0), [feed])
+    converted = conversion(without(model, "dilations", tmp_path))
+    assert any("dilations, which is not stated" in text for text in converted.warnings)
+    assert_close(run_onnx(converted, [feed])[0][0], run_openvino(model, [feed])[0][0], 0)
+
+
+def test_regions_without_do_softmax(tmp_path: pathlib.Path) -> None:
+    feed = [numbers(1, 14, 2, 3)]
+    model = model_of(
+        lambda x: opset1.region_yolo(x, 4, 2, 2, True, [0, 1], 1, 3, [1.0, 2.0, 3.0, 4.0]),
+        [feed],
+    )
+    converted = conversion(without(model, "do_softmax", tmp_path))
+    assert any("do_softmax, which is not stated" in text for text in converted.warnings)
+    assert_close(run_onnx(converted, [feed])[0][0], run_openvino(model, [feed])[0][0], 64)
