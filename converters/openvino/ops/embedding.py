@@ -104,7 +104,7 @@ def segment_max(
     num_segments: ir.Value | None = None,
     /,
     *,
-    fill_mode: Literal["zero", "lowest"],
+    fill_mode: Literal["zero", "lowest"] = "zero",
 ) -> ir.Value:
     """ScatterND that takes the larger."""
     own = dtype_of(data)

@@ -127,7 +127,7 @@ def tile(b: Builder, data: ir.Value, repeats: ir.Value, /) -> ir.Value:
 
 
 @REGISTRY.lowering("DepthToSpace", how="composed")
-def depth_to_space(b: Builder, data: ir.Value, /, *, mode: BlockMode, block_size: int = 1) -> ir.Value:
+def depth_to_space(b: Builder, data: ir.Value, /, *, mode: BlockMode = "blocks_first", block_size: int = 1) -> ir.Value:
     """DepthToSpace; Reshape, Transpose, Reshape where the rank is not 4 or the type has no kernel."""
     spatial = _spatial_rank(data, block_size)
     if spatial == 2 and data.dtype in KERNELS["DepthToSpace"]:
@@ -149,7 +149,7 @@ def depth_to_space(b: Builder, data: ir.Value, /, *, mode: BlockMode, block_size
 
 
 @REGISTRY.lowering("SpaceToDepth")
-def space_to_depth(b: Builder, data: ir.Value, /, *, mode: BlockMode, block_size: int = 1) -> ir.Value:
+def space_to_depth(b: Builder, data: ir.Value, /, *, mode: BlockMode = "blocks_first", block_size: int = 1) -> ir.Value:
     """SpaceToDepth for blocks_first at rank 4; otherwise Reshape, Transpose, Reshape."""
     spatial = _spatial_rank(data, block_size)
     if spatial == 2 and mode == "blocks_first" and data.dtype in KERNELS["SpaceToDepth"]:

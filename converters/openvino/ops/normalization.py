@@ -172,7 +172,7 @@ def group_normalization(
 
 
 @REGISTRY.lowering("GRN")
-def grn(b: Builder, data: ir.Value, /, *, bias: float) -> ir.Value:
+def grn(b: Builder, data: ir.Value, /, *, bias: float = 1.0) -> ir.Value:
     """The data over the root of bias and the squares' sum over axis 1."""
     require(data, "data", (*FLOATS, *INTEGERS))
 

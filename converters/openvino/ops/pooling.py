@@ -112,7 +112,7 @@ def avg_pool(
     *,
     kernel: Ints,
     strides: Ints,
-    exclude_pad: bool,
+    exclude_pad: bool = True,
     dilations: Ints = (),
     pads_begin: Ints = (),
     pads_end: Ints = (),

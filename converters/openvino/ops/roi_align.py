@@ -34,9 +34,9 @@ def roi_align(
     *,
     pooled_h: int,
     pooled_w: int,
-    sampling_ratio: int,
     spatial_scale: float,
-    mode: Mode,
+    sampling_ratio: int = 0,
+    mode: Mode = "avg",
 ) -> ir.Value:
     """RoiAlign; for max the formula over gathered elements."""
     return _roi_align(
@@ -54,9 +54,9 @@ def roi_align_9(
     *,
     pooled_h: int,
     pooled_w: int,
-    sampling_ratio: int,
     spatial_scale: float,
-    mode: Mode,
+    sampling_ratio: int = 0,
+    mode: Mode = "avg",
     aligned_mode: AlignedMode = "asymmetric",
 ) -> ir.Value:
     """RoiAlign; for max the formula over gathered elements."""
@@ -75,8 +75,8 @@ def roi_align_rotated(
     *,
     pooled_h: int,
     pooled_w: int,
-    sampling_ratio: int,
     spatial_scale: float,
+    sampling_ratio: int = 0,
     clockwise_mode: bool = False,
 ) -> ir.Value:
     """The mean of elements gathered around the points of turned boxes."""

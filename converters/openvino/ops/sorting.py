@@ -36,9 +36,9 @@ def top_k(
     k: ir.Value,
     /,
     *,
-    axis: int,
-    mode: Literal["min", "max"],
-    sort: Literal["none", "index", "value"],
+    axis: int = 0,
+    mode: Literal["min", "max"] = "max",
+    sort: Literal["none", "index", "value"] = "none",
     index_element_type: IndexType = "i32",
 ) -> tuple[ir.Value, ...]:
     """TopK; sorted by index by a second one."""
@@ -53,9 +53,9 @@ def top_k_11(
     k: ir.Value,
     /,
     *,
-    axis: int,
-    mode: Literal["min", "max"],
-    sort: Literal["none", "index", "value"],
+    axis: int = 0,
+    mode: Literal["min", "max"] = "max",
+    sort: Literal["none", "index", "value"] = "none",
     index_element_type: IndexType = "i32",
     stable: bool = False,
 ) -> tuple[ir.Value, ...]:

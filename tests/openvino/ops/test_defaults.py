@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset4, opset8
+from openvino import opset1, opset2, opset3, opset4, opset8, opset11
 from openvino.utils.node_factory import NodeFactory
 
 from ortconv.api import conversion
@@ -96,3 +96,41 @@ def test_regions_without_do_softmax(tmp_path: pathlib.Path) -> None:
     converted = conversion(without(model, "do_softmax", tmp_path))
     assert any("do_softmax, which is not stated" in text for text in converted.warnings)
     assert_close(run_onnx(converted, [feed])[0][0], run_openvino(model, [feed])[0][0], 64)
+
+
+AREAS = np.array([[0, 0, 3, 3], [1, 1, 4, 3.5]], np.float32)
+PLACES = np.array([0, 0], I32)
+REQUIRED: dict[str, tuple[str, Callable[..., Any], np.ndarray]] = {
+    "TopK axis": ("axis", lambda x: opset3.topk(x, np.array(2), 0, "min", "value").output(0), numbers(4, 5)),
+    "TopK mode": ("mode", lambda x: opset3.topk(x, np.array(2), 1, "max", "value").output(0), numbers(4, 5)),
+    "TopK-11 sort": ("sort", lambda x: opset11.topk(x, np.array(5), 1, "max", "none").output(0), numbers(4, 5)),
+    "SpaceToDepth": ("mode", lambda x: opset1.space_to_depth(x, "blocks_first", 2), numbers(1, 2, 4, 6)),
+    "DepthToSpace": ("mode", lambda x: opset1.depth_to_space(x, "blocks_first", 2), numbers(1, 8, 2, 3)),
+    "GRN": ("bias", lambda x: opset1.grn(x, 1.0), numbers(2, 3, 4)),
+    "AvgPool": (
+        "exclude-pad",
+        lambda x: opset1.avg_pool(x, [1, 1], [1, 1], [1, 1], [3, 3], True),
+        numbers(1, 2, 5, 6),
+    ),
+    "ROIAlign mode": ("mode", lambda x: opset3.roi_align(x, AREAS, PLACES, 2, 2, 2, 1.0, "avg"), numbers(1, 2, 5, 6)),
+    "ROIAlign sampling_ratio": (
+        "sampling_ratio",
+        lambda x: opset3.roi_align(x, AREAS, PLACES, 2, 2, 0, 1.0, "max"),
+        numbers(1, 2, 5, 6),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REQUIRED)
+def test_what_openvino_takes(case: str, tmp_path: pathlib.Path) -> None:
+    """The pages require these attributes; OpenVINO does without."""
+    attribute, build, data = REQUIRED[case]
+    model = model_of(build, [[data]])
+    path = without(model, attribute, tmp_path)
+    (stated,) = run_openvino(model, [[data]])[0]
+    (unstated,) = run_openvino(openvino.Core().read_model(path), [[data]])[0]
+    np.testing.assert_array_equal(stated, unstated)
+    (actual,) = run_onnx(conversion(path), [[data]])[0]
+    if case == "TopK-11 sort":
+        actual, stated = np.sort(actual), np.sort(stated)
+    assert_close(actual, stated, 64)
