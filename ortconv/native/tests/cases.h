@@ -209,15 +209,20 @@ inline std::vector<Tap> taps_of(const ConvProblem& p, kernels::Op op, const std:
   return taps;
 }
 
+// Elements of dst. Sizes beside one that is zero may multiply to more than int64 holds.
+inline int64_t count_of_dst(const ConvProblem& p) {
+  const Shape sizes(p.dst_size, p.dst_size + p.ndims);
+  if (p.mb * p.oc == 0 || std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
+  return p.mb * p.oc * count_of(sizes);
+}
+
 // Y in memory order.
 template <class T>
 std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const T* wei, const T* bias,
                       const T* residual = nullptr) {
   const int64_t icg = p.ic / p.g, ocg = p.oc / p.g;
-  int64_t count = p.mb * p.oc;
-  for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
-  std::vector<T> dst(count);
-  if (count == 0) return dst;
+  std::vector<T> dst(count_of_dst(p));
+  if (dst.empty()) return dst;
   std::vector<int64_t> y(p.ndims);
   do {
     const std::vector<Tap> taps = taps_of(p, op, y);

@@ -60,14 +60,8 @@ struct Data {
       : src(maker.values<T>(test::count_of(c.x))),
         wei(maker.values<T>(test::count_of(c.w))),
         bias(maker.values<T>(c.bias ? p.oc : 0)),
-        residual(maker.values<T>(c.residual ? count_dst(p) : 0)),
+        residual(maker.values<T>(c.residual ? test::count_of_dst(p) : 0)),
         expected(test::oracle(p, c.op(), src.data(), wei.data(), bias_data(), residual_data())) {}
-
-  static int64_t count_dst(const ConvProblem& p) {
-    int64_t count = p.mb * p.oc;
-    for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
-    return count;
-  }
 
   const T* bias_data() const { return bias.empty() ? nullptr : bias.data(); }
   const T* residual_data() const { return residual.empty() ? nullptr : residual.data(); }
