@@ -219,5 +219,10 @@ def test_bad_inputs_are_refused(index: int, data: np.ndarray, message: str, case
 
 
 def test_operator_classes_are_of_our_domain() -> None:
-    assert {op.__name__ for op in reference.OPS} == {"ConvTranspose", "ConvTransposeToShape", "Conv"}
+    assert {op.__name__ for op in reference.OPS} == {
+        "ConvTranspose",
+        "ConvTransposeToShape",
+        "ConvTransposeAdd",
+        "Conv",
+    }
     assert {op.op_domain for op in reference.OPS} == {DOMAIN}
