@@ -48,7 +48,8 @@ bool is_whole_and_dense(const ConvProblem& p, const Crop& crop) {
 }  // namespace
 
 bool operator==(const Crop& a, const Crop& b) {
-  return std::equal(a.begin, a.begin + kMaxSpatial, b.begin) && std::equal(a.size, a.size + kMaxSpatial, b.size);
+  return a.axes == b.axes && std::equal(a.begin, a.begin + kMaxSpatial, b.begin) &&
+         std::equal(a.size, a.size + kMaxSpatial, b.size);
 }
 
 std::optional<MergedAxes> merge_unit_axes(const ConvProblem& full) {
@@ -56,6 +57,7 @@ std::optional<MergedAxes> merge_unit_axes(const ConvProblem& full) {
   if (first == full.ndims) return std::nullopt;
   MergedAxes merged;
   merged.problem = full;
+  merged.crop.axes = first;
   std::copy_n(full.ker, full.ndims, merged.crop.size);
   int64_t dst = 1;  // elements of the merged axes
   for (int a = full.ndims - 1; a >= first; --a) {

@@ -15,8 +15,9 @@
 
 namespace ortconv {
 
-// What the taps that land in dst are, of every axis.
+// The taps that land in dst, of every axis, and how many axes are left: what the merged weights are.
 struct Crop {
+  int axes = 0;
   int64_t begin[kMaxSpatial] = {}, size[kMaxSpatial] = {};
 };
 bool operator==(const Crop& a, const Crop& b);

@@ -198,6 +198,24 @@ TEST(unit_axes) {
   EXPECT(merged > 300 && copied > 80 && merged > copied + 100, "merged ", merged, ", copied ", copied);
 }
 
+// One kernel and the same taps, but another number of axes that merge.
+TEST(unit_axes_that_come_and_go) {
+  CaseMaker maker(8);
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConvTranspose, 3);
+  c.attributes.strides = {2, 1, 3};
+  c.w = {4, 5, 3, 2, 2};
+  const auto of_size = [&](int64_t rows, int64_t columns) {
+    Case sized = c;
+    sized.x = {2, 4, 5, rows, columns};
+    return sized;
+  };
+  for (int i = 0; i < 4; ++i) {
+    check_sizes(maker, {of_size(1, 1), of_size(3, 1), of_size(1, 1), of_size(3, 2)}, kDataTypes[i]);
+    check_sizes(maker, {of_size(3, 1), of_size(1, 1), of_size(1, 2), of_size(3, 1)}, kDataTypes[i]);
+  }
+}
+
 TEST(columns_become_rows) {
   Case c;
   c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
