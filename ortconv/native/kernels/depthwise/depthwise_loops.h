@@ -25,6 +25,23 @@ int64_t patterns_of(const DepthwiseArgs<T>& args) {
   return kPicks == Picks::kPatterns ? args.patterns : 1;
 }
 
+// Writes N vectors of a row, `step` elements apart, with their bias; `ends` if the last one is cut to `last` lanes.
+template <class V, class Isa, size_t N, class T>
+ORTCONV_ALWAYS_INLINE inline void store_sums(const typename V::Vector (&sums)[N], typename V::Vector bias, bool stream,
+                                             T* to, int64_t step, bool ends, int64_t last) {
+  ORTCONV_UNROLL
+  for (size_t i = 0; i < N; ++i, to += step) {
+    const auto sum = V::add(sums[i], bias);
+    if (i + 1 == N && ends) {
+      Isa::store_first(last, to, sum);
+    } else if (stream) {
+      Isa::stream(to, sum);
+    } else {
+      Isa::store(to, sum);
+    }
+  }
+}
+
 // N vectors of the same pattern, from v on, of C rows of P positions; `ends` if the last vector is cut to `last` lanes.
 template <class V, int P, int C, int N, Picks kPicks, class T>
 inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64_t v, int64_t pattern, bool ends,
@@ -79,18 +96,8 @@ inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64
     for (int p = 0; p < P; ++p) {
       ORTCONV_UNROLL
       for (int c = 0; c < C; ++c) {
-        T* to = args.dst[c] + (position + p) * args.dst_step + v * V::kLanes;
-        ORTCONV_UNROLL
-        for (int i = 0; i < N; ++i, to += patterns * V::kLanes) {
-          const auto sum = V::add(acc[p][c][i], bias);
-          if (i + 1 == N && ends) {
-            Isa::store_first(last, to, sum);
-          } else if (stream) {
-            Isa::stream(to, sum);
-          } else {
-            Isa::store(to, sum);
-          }
-        }
+        T* const to = args.dst[c] + (position + p) * args.dst_step + v * V::kLanes;
+        store_sums<V, Isa>(acc[p][c], bias, stream, to, patterns * V::kLanes, ends, last);
       }
     }
   });
@@ -151,18 +158,8 @@ inline void depthwise_shared_tile(const DepthwiseArgs<T>& args, int64_t row, int
     using Isa = decltype(isa);
     ORTCONV_UNROLL
     for (int p = 0; p < P; ++p) {
-      T* to = args.dst[row] + (position + p) * args.dst_step + v * V::kLanes;
-      ORTCONV_UNROLL
-      for (int i = 0; i < N; ++i, to += V::kLanes) {
-        const auto sum = V::add(acc[p][i], bias);
-        if (i + 1 == N && ends) {
-          Isa::store_first(last, to, sum);
-        } else if (stream) {
-          Isa::stream(to, sum);
-        } else {
-          Isa::store(to, sum);
-        }
-      }
+      T* const to = args.dst[row] + (position + p) * args.dst_step + v * V::kLanes;
+      store_sums<V, Isa>(acc[p], bias, stream, to, V::kLanes, ends, last);
     }
   });
 }
