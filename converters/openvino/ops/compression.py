@@ -192,15 +192,21 @@ def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value |
     return node.inputs[index] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
 
 
+def _in_groups(matrix: ir.Value) -> _Compressed | None:
+    """Returns the compressed integers of which a Reshape made a matrix, or None."""
+    weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
+    compressed = None if weights is None else _Compressed.of(weights)
+    return compressed if compressed is not None and compressed.data.dtype in _TYPES else None
+
+
 def is_misread(matrix: ir.Value) -> bool:
     """Tells whether OpenVINO's CPU plugin takes a matrix of weights in groups for another one where rows are gathered.
 
     Of three axes that a Reshape made two of, it takes the first one for the rows, and has one scale for each group
     along the last one.
     """
-    weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
-    compressed = None if weights is None else _Compressed.of(weights)
-    if compressed is None or len(compressed.sizes) != 3 or compressed.data.dtype not in _TYPES:
+    compressed = _in_groups(matrix)
+    if compressed is None or len(compressed.sizes) != 3:
         return False
     assert matrix.shape is not None
     if matrix.shape[0] != compressed.sizes[0]:
@@ -214,9 +220,8 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
     It does where there are several groups, whose size is more than 4 and no multiple of 4 with integers of 8 bits; with
     4 bits where it is odd and more than 4, or no multiple of 32 and more than that.
     """
-    weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
-    compressed = None if weights is None else _Compressed.of(weights)
-    if compressed is None or compressed.data.dtype not in _TYPES:
+    compressed = _in_groups(matrix)
+    if compressed is None:
         return False
     assert matrix.shape is not None
     sizes, rows = compressed.sizes, matrix.shape[0]

@@ -94,12 +94,13 @@ class _Window:
         self.strides = strides
         self.dilations = dilations or (1,) * _SPATIAL
         none = () if auto_pad == "explicit" else (0,) * _SPATIAL
-        self.begin: tuple[Size, ...] = none or begin or (0,) * _SPATIAL
+        front = none or begin or (0,) * _SPATIAL
+        self.begin: tuple[Size, ...] = front
         self.end = none or end or (0,) * _SPATIAL
         for attribute, values, least in (
             ("strides", self.strides, 1),
             ("dilations", self.dilations, 1),
-            ("pads_begin", none or begin or (0,) * _SPATIAL, 0),
+            ("pads_begin", front, 0),
             ("pads_end", self.end, 0),
         ):
             if len(values) != _SPATIAL or min(values) < least:

@@ -21,8 +21,6 @@ _ONES_WITHOUT_AXES = (2, 3, 4)
 _MOST_WITHOUT_AXES = 5
 """The largest for which it squares every element."""
 
-"""The least for which OpenVINO's CPU plugin has a kernel."""
-
 _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
 
 
