@@ -17,6 +17,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino import markup
 from ortconv.converters.openvino.bodies import read_branch, read_iteration
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
+from ortconv.converters.openvino.low_precision import warned
 from ortconv.converters.openvino.naming import join_names, split_names, unique_names
 from ortconv.converters.openvino.precision import BITS, CODE, CODES, DTYPES, UNSUPPORTED
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
@@ -117,7 +118,7 @@ class _Reader:
             name=self._net.name,
             inputs=(*(self._values[layer.id, 0] for layer in self.parameters), *states),
             outputs=(*outputs, *(state.output for state in kept if state.output is not None)),
-            nodes=tuple(nodes),
+            nodes=tuple(nodes) if self._outer else warned(nodes),
             metadata=metadata(kept),
             states=tuple(kept),
         )

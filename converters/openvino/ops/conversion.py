@@ -20,6 +20,7 @@ _INT4 = (ir.DataType.INT4, ir.DataType.UINT4)
 _INT4_OPSET = 21
 _FLOAT8 = {ir.DataType.FLOAT8E4M3FN: ("Greater", 464.125), ir.DataType.FLOAT8E5M2: ("GreaterOrEqual", 61424)}
 """Floats of eight bits, every number of which is one of float16, and what is too large for them by way of float16."""
+_MOVES = frozenset({"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 _CONVERTIBLE = (*FLOATS, *INTEGERS, _BOOL, *_INT4, *_FLOAT8)
 
 
@@ -83,9 +84,21 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         array = b.array(data)
         assert array is not None
         data, own = b.constant(array.astype(np.int8)), _I8
+    if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
+        b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")
     if own == _F64:
         return _from_double(b, data, to)
     return _from(b, data, to)
+
+
+def _is_narrowed(data: ir.Value) -> bool:
+    """Tells whether data is cast from f32 or f64, and at most moved since."""
+    node = data.producer()
+    while node is not None and node.inputs[0] is not None:
+        if node.op_type == "Cast":
+            return node.inputs[0].dtype in (_F32, _F64)
+        node = node.inputs[0].producer() if node.op_type in _MOVES else None
+    return False
 
 
 def _looked_up(b: Builder, codes: ir.Value, numbers: Sequence[float]) -> ir.Value:

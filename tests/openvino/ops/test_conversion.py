@@ -12,7 +12,17 @@ from openvino import opset1, opset16
 
 from ortconv.api import conversion
 from ortconv.errors import UnsupportedTypeError
-from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers
+from tests.openvino.live import (
+    Refusal,
+    Row,
+    assert_refused,
+    check,
+    check_row,
+    model_of,
+    numbers,
+    run_onnx,
+    run_openvino,
+)
 
 F32 = np.float32
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -113,3 +123,24 @@ def test_infinities_inside_a_model_stay() -> None:
 def test_clamped_infinities_are_warned_about() -> None:
     (warning,) = conversion(model_of(to("f64"), [[numbers(3)]])).warnings
     assert "infinities" in warning
+
+
+def test_half_precision_between_wider_floats_is_warned_about() -> None:
+    """OpenVINO's CPU plugin computes in f32 what the model has in f16, and so does not round there."""
+
+    def narrowed(x: openvino.Node) -> openvino.Node:
+        half = opset1.convert(x, "f16")
+        return opset1.convert(opset1.transpose(half, np.array([1, 0])), "f32")
+
+    feed = [numbers(3, 4)]
+    model = model_of(lambda x: opset1.relu(narrowed(x)), [feed])
+    np.testing.assert_array_equal(run_openvino(model, [feed])[0][0], np.maximum(feed[0].T, 0))
+    converted = conversion(model)
+    np.testing.assert_array_equal(
+        run_onnx(converted, [feed])[0][0], np.maximum(feed[0].astype(np.float16).astype(np.float32).T, 0)
+    )
+    (warning,) = converted.warnings
+    assert "does not round to f16" in warning
+    half = [feed[0].astype(np.float16)]
+    for build in (lambda x: opset1.convert(x, "f32"), lambda x: opset1.convert(opset1.relu(x), "f32")):
+        assert not check(model_of(build, [half]), half).warnings
