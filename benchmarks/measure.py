@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -13,9 +13,16 @@ from benchmarks import answers
 from benchmarks.answers import Errors
 from benchmarks.engines import OURS, Unsupported
 from benchmarks.shapes import Shape
+from benchmarks.turn import Fastest, Turn
 from ortconv.benchmarking import quartiles
 
 __all__ = ["Case", "Engine", "Judge", "Timing", "measure", "speed_ups"]
+
+_Key = tuple[int, str]
+"""Number of threads and name of an engine."""
+
+_PATIENCE = 4
+"""How many times as many rounds as asked for are made at most."""
 
 
 class Engine(Protocol):
@@ -24,8 +31,8 @@ class Engine(Protocol):
     def answer(self, shape: Shape, dtype: str) -> npt.NDArray[Any]:
         """Loads a shape and returns its result."""
 
-    def time(self, runs: int) -> float:
-        """Returns seconds per run."""
+    def time(self, runs: int) -> Turn:
+        """Returns a turn of so many runs."""
 
 
 class Judge(Protocol):
@@ -70,6 +77,7 @@ class Case:
         timings: By engine, those that ran and are right.
         skipped: Engine -> why it did not run.
         wrong: Engine -> what is wrong with its answer, or its failure.
+        pace: The longest pace of the turns; 0 if there were none, or it says nothing.
     """
 
     shape: Shape
@@ -78,6 +86,7 @@ class Case:
     timings: Mapping[str, Timing]
     skipped: Mapping[str, str]
     wrong: Mapping[str, str]
+    pace: float = 0.0
 
     def gflops(self, engine: str) -> float:
         """Returns an engine's rate of useful operations in GFLOP/s."""
@@ -121,6 +130,7 @@ def measure(
     rounds: int,
     seconds: float,
     expected: Judge | None = None,
+    fastest: Fastest | None = None,
 ) -> list[Case]:
     """Measures a shape, in turns over all engines and numbers of threads.
 
@@ -128,9 +138,11 @@ def measure(
         shape: The shape.
         dtype: The type.
         workers: Number of threads -> the engines that were told it, by name.
-        rounds: How often each has its turn.
+        rounds: How often each has its turn. A round in which somebody else used the core is not counted, unless
+            there are not enough others among four times as many.
         seconds: How long a turn lasts, about.
         expected: The right answer, where it is not that of `answers.expect`.
+        fastest: The best pace of the run so far, which is brought up to date.
 
     Returns:
         A case per number of threads.
@@ -152,22 +164,41 @@ def measure(
                     right[threads, name] = errors
                 else:
                     wrong[threads][name] = f"error {errors.excess:.3g} times the allowed"
-    runs = {key: max(1, round(seconds / workers[key[0]][key[1]].time(1))) for key in right}
-    times: dict[tuple[int, str], list[float]] = {key: [] for key in right}
-    order = list(right)
-    for number in range(rounds):
-        # Each round starts with another engine, so that none always follows the same one.
-        start = number % max(len(order), 1)
-        for threads, name in order[start:] + order[:start]:
-            times[threads, name].append(workers[threads][name].time(runs[threads, name]))
+    runs = {key: max(1, round(seconds / workers[key[0]][key[1]].time(1).seconds)) for key in right}
+    chosen = _undisturbed(
+        lambda order: {(count, name): workers[count][name].time(runs[count, name]) for count, name in order},
+        list(right),
+        rounds,
+        fastest or Fastest(),
+    )
+    times = {key: tuple(turns[key].seconds for turns in chosen) for key in right}
+    pace = max((turn.pace for turns in chosen for turn in turns.values()), default=0.0)
     return [
         Case(
             shape,
             dtype,
             threads,
-            {name: Timing(tuple(times[count, name]), right[count, name]) for count, name in right if count == threads},
+            {name: Timing(times[count, name], right[count, name]) for count, name in right if count == threads},
             skipped[threads],
             wrong[threads],
+            pace,
         )
         for threads in workers
     ]
+
+
+def _undisturbed(
+    take_turns: Callable[[Sequence[_Key]], Mapping[_Key, Turn]], order: Sequence[_Key], rounds: int, fastest: Fastest
+) -> list[Mapping[_Key, Turn]]:
+    """Returns rounds in which nobody else used the core, and others only if there are not enough of these."""
+
+    def slowed(turns: Mapping[_Key, Turn]) -> bool:
+        return any(fastest.slowed(turn.pace) for turn in turns.values())
+
+    done: list[Mapping[_Key, Turn]] = []
+    while len(done) < _PATIENCE * rounds and sum(not slowed(turns) for turns in done) < rounds:
+        # Each round starts with another engine, so that none always follows the same one.
+        start = len(done) % max(len(order), 1)
+        done.append(take_turns([*order[start:], *order[:start]]))
+        fastest.add(turn.pace for turn in done[-1].values())
+    return sorted(done, key=slowed)[:rounds]

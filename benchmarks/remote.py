@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from benchmarks.engines import Unsupported
 from benchmarks.shapes import Shape
+from benchmarks.turn import Turn
 
 __all__ = ["Loaded", "Remote", "serve"]
 
@@ -24,8 +25,8 @@ class Loaded(Protocol):
     def answer(self) -> Array:
         """Runs and returns the result."""
 
-    def time(self, runs: int) -> float:
-        """Returns the seconds of a run, over at least so many, after one that does not count."""
+    def time(self, runs: int) -> Turn:
+        """Returns a turn of at least so many runs, after one that does not count."""
 
 
 class Remote:
@@ -64,10 +65,10 @@ class Remote:
         result: Array = self._ask("answer", shape, dtype)
         return result
 
-    def time(self, runs: int) -> float:
-        """Returns the seconds of a run, over at least so many of what was loaded last, after one not counted."""
-        seconds: float = self._ask("time", runs)
-        return seconds
+    def time(self, runs: int) -> Turn:
+        """Returns a turn of at least so many runs of what was loaded last, after one not counted."""
+        turn: Turn = self._ask("time", runs)
+        return turn
 
     def _ask(self, *request: object) -> Any:
         try:

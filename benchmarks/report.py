@@ -14,6 +14,7 @@ from rich.text import Text
 from benchmarks.engines import ENGINES, OURS
 from benchmarks.machine import Ceiling
 from benchmarks.measure import Case, speed_ups
+from benchmarks.turn import Fastest
 from ortconv.benchmarking import quartiles
 
 __all__ = ["document", "geometric_mean", "rounded", "show"]
@@ -48,6 +49,9 @@ def show(console: Console, cases: Sequence[Case], ceilings: Mapping[int, Ceiling
                 f"largest error, ours / ort: geometric mean {geometric_mean(errors):.2f}, "
                 f"{min(errors):.2f} to {max(errors):.2f}"
             )
+        slowed = _slowed(chosen)
+        if slowed:
+            console.print(f"timed while somebody else used the core: {', '.join(case.shape.name for case in slowed)}")
         reasons = {f"{name}: {why}" for case in chosen for name, why in case.skipped.items()}
         for reason in sorted(reasons):
             console.print(f"not run: {reason}", style="dim")
@@ -58,6 +62,12 @@ def show(console: Console, cases: Sequence[Case], ceilings: Mapping[int, Ceiling
             console.print(
                 f"WRONG {case.shape.name} {case.dtype}, {case.threads} threads: {name}: {problem}", style="red"
             )
+
+
+def _slowed(cases: Sequence[Case]) -> list[Case]:
+    fastest = Fastest()
+    fastest.add(case.pace for case in cases)
+    return [case for case in cases if fastest.slowed(case.pace)]
 
 
 def _show_speed_ups(console: Console, cases: Sequence[Case]) -> None:
@@ -152,6 +162,7 @@ def _entry(case: Case, ceiling: Ceiling) -> dict[str, object]:
         "best_peer": case.best_peer,
         "ratio": rounded(statistics.median(case.ratios)) if case.ratios else None,
         "ratio_quartiles": [rounded(value) for value in quartiles(case.ratios)] if case.ratios else None,
+        "pace": rounded(case.pace),
         "of_roofline": rounded(case.gflops(OURS) / roof) if OURS in case.timings else None,
     }
 

@@ -15,6 +15,7 @@ from benchmarks.measure import Case, Engine, measure
 from benchmarks.report import geometric_mean, rounded
 from benchmarks.series import Series
 from benchmarks.shapes import Shape
+from benchmarks.turn import Fastest
 
 __all__ = ["Point", "Sweep", "cliffs", "document", "show", "sweep"]
 
@@ -96,9 +97,10 @@ def sweep(
         seconds: How long a turn lasts, about.
         advance: Called after every shape.
     """
+    fastest = Fastest()
 
     def measured(shape: Shape, turns: int) -> Case:
-        (case,) = measure(shape, dtype, {ceiling.threads: workers}, rounds=turns, seconds=seconds)
+        (case,) = measure(shape, dtype, {ceiling.threads: workers}, rounds=turns, seconds=seconds, fastest=fastest)
         return case
 
     empty = {name: timing.median for name, timing in measured(_EMPTY, _AGAIN * rounds).timings.items()}

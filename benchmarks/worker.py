@@ -23,6 +23,7 @@ import numpy.typing as npt
 from benchmarks import answers, engines
 from benchmarks.remote import Remote, serve
 from benchmarks.shapes import Shape
+from benchmarks.turn import Turn, pace
 
 __all__ = ["Worker"]
 
@@ -86,21 +87,22 @@ class _Loaded:
     def answer(self) -> Array:
         return self.result(self.run())
 
-    def time(self, runs: int) -> float:
-        """Returns the seconds per run of the try disturbed least: where others use the cores, several are made."""
-        found: list[tuple[float, float]] = []
+    def time(self, runs: int) -> Turn:
+        """Returns the try disturbed least: where others use the cores, several are made."""
+        found: list[tuple[float, float, float]] = []
         for _attempt in range(_TRIES):
             self.run()
+            before = pace()
             disturbance = _disturbance()
             begin = time.perf_counter()
             for _ in range(runs):
                 self.run()
             seconds = time.perf_counter() - begin
             share = disturbance() / seconds
-            found.append((share, seconds / runs))
+            found.append((share, seconds / runs, max(before, pace())))
             if share < _DISTURBED:
                 break
-        return min(found)[1]
+        return Turn(*min(found)[1:])
 
 
 def _disturbance() -> Callable[[], float]:

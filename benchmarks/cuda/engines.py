@@ -19,6 +19,7 @@ from benchmarks.answers import NUMPY
 from benchmarks.cuda.answers import stored
 from benchmarks.engines import Unsupported
 from benchmarks.shapes import Shape
+from benchmarks.turn import Turn
 
 __all__ = ["ENGINES", "LAYOUTS", "Prepared", "prepare"]
 
@@ -53,14 +54,14 @@ class Prepared:
         """Returns the first run's result."""
         return self.result()
 
-    def time(self, runs: int) -> float:
-        """Returns the seconds of a run, after a replay that does not count: the clocks may have gone down."""
+    def time(self, runs: int) -> Turn:
+        """Returns a turn, after a replay that does not count: the clocks may have gone down."""
         self.replay()
         replays = math.ceil(runs / self.runs)
         begin = time.perf_counter()
         for _ in range(replays):
             self.replay()
-        return (time.perf_counter() - begin) / (replays * self.runs)
+        return Turn((time.perf_counter() - begin) / (replays * self.runs))
 
 
 def prepare(engine: str, layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool) -> Prepared:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import math
 import pathlib
@@ -10,14 +12,16 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from benchmarks import answers
 from benchmarks.answers import Errors
 from benchmarks.engines import Unsupported
 from benchmarks.machine import Ceiling
 from benchmarks.measure import Case, Timing, measure, speed_ups
-from benchmarks.report import document, geometric_mean
+from benchmarks.report import document, geometric_mean, show
 from benchmarks.shapes import SHAPES, Shape
+from benchmarks.turn import Fastest, Turn
 from benchmarks.worker import Worker
 from tests import oracle
 
@@ -142,9 +146,9 @@ class Fake:
         answer = answers.expect(shape, dtype, *answers.data(shape, dtype))
         return (answer.expected + self.error).astype(answer.dtype)
 
-    def time(self, runs: int) -> float:
+    def time(self, runs: int) -> Turn:
         self.turns.append(runs)
-        return self.seconds
+        return Turn(self.seconds)
 
 
 def measured() -> tuple[Case, dict[str, Fake]]:
@@ -212,7 +216,8 @@ def test_worker_says_what_it_cannot_do_and_goes_on() -> None:
             worker.answer(SMALL, "f64")
         answer = answers.expect(SMALL, "f32", *answers.data(SMALL, "f32"))
         assert answer.errors(worker.answer(SMALL, "f32")).excess <= 1
-        assert worker.time(1) > 0
+        turn = worker.time(1)
+        assert min(turn.seconds, turn.pace) > 0
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/stat").exists(), reason="states are read from /proc, which Linux has")
@@ -298,3 +303,43 @@ def test_list_names_shapes() -> None:
     done = benchmarks("--list", "--shape", "dbnet k2s2 64>64")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "DBNet k2s2 64>64 160x160: [1, 64, 160, 160] -> [1, 64, 320, 320], 838.9 MFLOP\n"
+
+
+class Shared(Fake):
+    """An engine that takes longer in those turns in which somebody else uses the core; the first two do not count."""
+
+    def __init__(self, seconds: float, slow: set[int]) -> None:
+        super().__init__(seconds)
+        self.slow = slow
+
+    def time(self, runs: int) -> Turn:
+        self.turns.append(runs)
+        factor = 2.0 if len(self.turns) - 2 in self.slow else 1.0
+        return Turn(self.seconds * factor, 1e-4 * factor)
+
+
+def test_rounds_in_which_somebody_else_uses_the_core_are_not_counted() -> None:
+    engines = {"ort": Shared(0.004, {0, 1, 3}), "ours": Shared(0.002, {4})}
+    (case,) = measure(SMALL, "f32", {1: engines}, rounds=3, seconds=0.02)
+    assert case.timings["ort"].seconds == (0.004,) * 3
+    assert case.timings["ours"].seconds == (0.002,) * 3
+    assert len(engines["ours"].turns) == 1 + 7
+    assert case.pace == 1e-4
+    assert "somebody" not in shown(case)
+
+
+def test_rounds_go_on_no_longer_than_four_times_as_many() -> None:
+    fastest = Fastest()
+    fastest.add([1e-4])
+    engines = {"ours": Shared(0.002, set(range(1, 100)))}
+    (case,) = measure(SMALL, "f32", {1: engines}, rounds=3, seconds=0.02, fastest=fastest)
+    assert case.timings["ours"].seconds == (0.002, 0.004, 0.004)
+    assert len(engines["ours"].turns) == 1 + 12
+    quiet = dataclasses.replace(case, pace=1e-4)
+    assert f"timed while somebody else used the core: {SMALL.name}\n" in shown(case, quiet)
+
+
+def shown(*cases: Case) -> str:
+    output = io.StringIO()
+    show(Console(file=output, width=180), cases, {1: Ceiling(1, {"f32": 1.0}, {1: 1.0}, "")})
+    return output.getvalue()

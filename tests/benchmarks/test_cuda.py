@@ -24,6 +24,7 @@ from benchmarks.cuda.gpu import Ceiling
 from benchmarks.cuda.shapes import ALL, families
 from benchmarks.measure import Case, Timing, measure
 from benchmarks.shapes import SHAPES, Shape
+from benchmarks.turn import Turn
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = Shape("small", 2, 4, 6, (3, 5), 3, 2, 1, 1, group=2)
@@ -176,8 +177,8 @@ class Fake:
     def answer(self, shape: Shape, dtype: str) -> np.ndarray:
         return answers.expect(shape, dtype, *data(shape, dtype)).expected.astype(answers.NUMPY[dtype])
 
-    def time(self, runs: int) -> float:
-        return ord(self.engine[0]) * 1e-6
+    def time(self, runs: int) -> Turn:
+        return Turn(ord(self.engine[0]) * 1e-6)
 
 
 def test_what_is_left_is_measured_by_a_later_run(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
@@ -216,8 +217,8 @@ def test_answer_of_another_bound_is_used() -> None:
         def answer(self, shape: Shape, dtype: str) -> np.ndarray:
             return (answers.expect(shape, "f32", *data(shape, dtype)).expected * (1 + 1e-4)).astype(np.float32)
 
-        def time(self, runs: int) -> float:
-            return 1.0
+        def time(self, runs: int) -> Turn:
+            return Turn(1.0)
 
     pytest.importorskip("torch", reason="computes the references")
     for dtype, right in (("f32", False), ("tf32", True)):

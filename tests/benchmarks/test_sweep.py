@@ -16,6 +16,7 @@ from benchmarks.measure import Case
 from benchmarks.series import SERIES, Series
 from benchmarks.shapes import Shape
 from benchmarks.sweep import Point, cliffs, sweep
+from benchmarks.turn import Turn
 
 ROOT = pathlib.Path(__file__).parents[2]
 CEILING = Ceiling(1, {"f32": 1e9}, {1: 1e9}, "")
@@ -78,9 +79,9 @@ class Fake:
         answer = answers.expect(shape, dtype, *answers.data(shape, dtype))
         return (answer.expected + self.error).astype(answer.dtype)
 
-    def time(self, runs: int) -> float:
+    def time(self, runs: int) -> Turn:
         last = self.loaded[-1]
-        return 1e-6 if last == "empty call" else 1e-3 * (3 if last == self.slow else 1) + 1e-6
+        return Turn(1e-6 if last == "empty call" else 1e-3 * (3 if last == self.slow else 1) + 1e-6)
 
 
 def swept(engine: Fake) -> Point:
