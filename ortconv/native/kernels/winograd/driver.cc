@@ -12,7 +12,7 @@ namespace {
 // Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
 constexpr int64_t kDepth = 32;
 // Weights, in floats, that a run finds in no cache of a core's own.
-constexpr int64_t kFarWeights = 1 << 19;
+constexpr int64_t kFarWeights = 1 << 18;
 
 Block block_at(const Plan& plan, const Geometry& geo, const ConvProblem& p, int64_t index) {
   Block block{};
