@@ -71,7 +71,7 @@ format: $(INSTALLED)
 # The sdist must hold what the tree holds. The wheel is checked and tested from another folder, where the source tree
 # does not shadow it, in an environment that takes all but ortconv from $(VENV). The numbers that its library computes
 # are tested by `make test`: it is the same one.
-SDIST := ortconv converters tests samples benchmarks Makefile pyproject.toml README.md LICENSE
+SDIST := ortconv converters tests samples benchmarks docs Makefile pyproject.toml README.md LICENSE
 WHEEL := build/wheel-test
 dist: $(INSTALLED)
 	rm -rf dist build/sdist-test $(WHEEL)
