@@ -18,7 +18,7 @@ from tests import oracle
 from tests.conformance import test_vectors as vectors
 from tests.cuda import device, problems
 from tests.plugin.conftest import CASES, DTYPES, Case
-from tests.plugin.test_native_ops import with_constants
+from tests.plugin.native import with_constants
 from tests.running import EXACT, assert_matches
 
 ON_GPU = ("float32", "float16", "bfloat16")

@@ -25,7 +25,7 @@ from tests import oracle
 from tests.cli import run_cli, upsampling
 from tests.cuda import device
 from tests.plugin.conftest import Case
-from tests.plugin.test_native_ops import with_constants
+from tests.plugin.native import with_constants
 
 FLOAT = np.dtype(np.float32)
 
