@@ -37,6 +37,7 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
     ]
     if all(b.array(value) is not None for value in bounds):  # OpenVINO casts them when it reads a model
         return _in_own_type(b, [b.cast(value, to) for value in bounds])
+    _warn_of_direction(b, *bounds)
     if not any(dtype in FLOATS for dtype in (to, *(dtype_of(value) for value in bounds))):
         if all(value.dtype == to for value in bounds):
             return _in_own_type(b, bounds)
@@ -50,6 +51,13 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
         return b.cast(numbers, to)
     b.warn("floats: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page casts them first")
     return to_nearest(b, numbers, to)
+
+
+def _warn_of_direction(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value) -> None:
+    """Warns of a Range that may step away from its end, but for one over sizes of tensors, which hardly does."""
+    each = b.array(step)
+    if each is None or each.item() < 0 or b.sizes(start) is None or b.sizes(stop) is None:
+        b.warn("the page is followed: OpenVINO's CPU plugin does not give nothing where step leads away from stop")
 
 
 def _in_own_type(b: Builder, bounds: Sequence[ir.Value]) -> ir.Value:

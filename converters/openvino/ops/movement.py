@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.running_axes import View, view_along
 from ortconv.converters.openvino.ops.types import KERNELS, compute
 from ortconv.converters.openvino.registry import REGISTRY
@@ -87,6 +88,8 @@ def broadcast(
     mode: Literal["numpy", "explicit", "none", "bidirectional"] = "numpy",
 ) -> ir.Value:
     """Expand; for explicit, also spelled none, after an Unsqueeze that puts the axes in their places."""
+    if b.node.version == 1 and axes_mapping is not None:
+        warn_of_default(b, "mode", "numpy", "takes explicit")
     if mode in ("explicit", "none"):
         if axes_mapping is None:
             raise ConversionError(f"input axes_mapping is missing; mode {mode} requires it.")

@@ -264,12 +264,14 @@ def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Siz
     covered = calculate(b, "Add", size, begin)
     free = calculate(b, "Sub", calculate(b, "Add", covered, end), window.extent)
     last = calculate(b, "Div", calculate(b, "Add", free, window.stride - 1), window.stride)
-    if rounding == "ceil_torch":  # the last window begins on what there is
+    if rounding == "ceil_torch":  # one window is left out where it would begin behind what there is
         inside = calculate(b, "Div", calculate(b, "Sub", covered, 1), window.stride)
-        if isinstance(last, int) and isinstance(inside, int):
-            last = min(last, inside)
+        before = calculate(b, "Sub", last, 1)
+        if isinstance(last, int) and isinstance(inside, int) and isinstance(before, int):
+            last = min(last, max(inside, before))
         else:
-            last = b.op("Min", joined(b, [last]), joined(b, [inside]))
+            least = b.op("Max", joined(b, [inside]), joined(b, [before]))
+            last = b.op("Min", joined(b, [last]), least)
     needed = calculate(b, "Add", calculate(b, "Mul", last, window.stride), window.extent)
     return _positive(b, calculate(b, "Sub", needed, covered))
 

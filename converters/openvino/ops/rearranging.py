@@ -11,7 +11,7 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of, sizes_of
-from ortconv.converters.openvino.ops.types import compute
+from ortconv.converters.openvino.ops.types import compute, warn_of_singles
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
@@ -79,6 +79,7 @@ def reverse_sequence(
     (time,) = normalized((seq_axis,), rank, "seq_axis")
     if batch == time:
         raise UnsupportedAttributeError("seq_axis", seq_axis, "another axis than batch_axis")
+    warn_of_singles(b, data)
     lengths = b.cast(seq_lengths, _I64)
     if data.dtype == ir.DataType.BFLOAT16:  # ONNX has no ReverseSequence of it
         own, data = data.dtype, b.cast(data, ir.DataType.FLOAT)
@@ -112,12 +113,15 @@ def space_to_batch(
     """Pad, Reshape, Transpose, Reshape."""
     rank = rank_of(data, "data")
     blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, pads_begin, pads_end))
-    for size, first, block in zip(data.shape or (), begin, blocks, strict=False):
-        if isinstance(size, int) and isinstance(first, int) and isinstance(block, int) and size + first < block:
-            b.warn(
-                f"the page is followed: {size} entries and {first} in front are less than a block of {block}, of which "
-                "OpenVINO's CPU plugin may misplace some"
-            )
+    for size, first, block in zip(sizes_of(b, data, "data"), begin, blocks, strict=True):
+        if not (isinstance(size, int) and isinstance(first, int) and isinstance(block, int)):
+            misplaced = None if block == 1 else "where entries and those in front are less than a block"
+        elif size + first < block:
+            misplaced = f"{size} entries and {first} in front are less than a block of {block}"
+        else:
+            misplaced = None
+        if misplaced is not None:
+            b.warn(f"the page is followed: {misplaced}, of which OpenVINO's CPU plugin may misplace some")
             break
     pads = b.op("Concat", joined(b, begin), joined(b, end), axis=0)
     padded = data

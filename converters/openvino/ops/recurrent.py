@@ -290,15 +290,21 @@ def _lengths(
 
     The plugin's kernel has the given functions; None stands for any.
     """
-    known = known_ints(b, lengths)
-    longest = None if x.shape is None else x.shape[1]
-    if known is not None and isinstance(longest, int) and set(known) == {longest}:
-        return None
     taken_apart = (
         attributes.clip != 0
         or (functions is not None and attributes.functions != functions)
         or not all(_is_constant(value) for value in weights)
     )
+    states = [value for index, value in enumerate(b.node.outputs) if index and index not in b.node.unused]
+    if taken_apart and attributes.directions == 1 and not b.returned.issuperset(states):
+        b.warn(
+            "the page is followed: where a number is added to a last state or multiplies it, OpenVINO's CPU plugin "
+            "gives that another shape"
+        )
+    known = known_ints(b, lengths)
+    longest = None if x.shape is None else x.shape[1]
+    if known is not None and isinstance(longest, int) and set(known) == {longest}:
+        return None
     if taken_apart or (x.shape is not None and x.shape.is_static()):
         return lengths
     b.warn("OpenVINO's CPU plugin is followed: it ignores sequence_lengths where a dim of x is dynamic")

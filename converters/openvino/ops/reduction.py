@@ -23,6 +23,7 @@ from ortconv.converters.openvino.ops.types import (
     require,
     saturated,
     saturates,
+    warn_of_singles,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -34,6 +35,7 @@ _BEGINNINGS = {"ReduceMax": np.finfo(np.float32).min, "ReduceMin": np.finfo(np.f
 """Where OpenVINO's CPU plugin begins: infinities of the other end, and nothing at all, become these. A minimum along
 axes that are known at run time only begins with infinity."""
 _NORMS = ("ReduceL1", "ReduceL2")
+_GROWING = ("ReduceL1", "ReduceProd", "ReduceSum")
 _LARGEST_PRODUCT = 64
 
 
@@ -44,6 +46,8 @@ def _register(
         require(data, "data", allowed)
         if known_ints(b, axes) == ():
             return _over_nothing(b, onnx_op, data)
+        if onnx_op != "ReduceL2":  # that is in f32 here, too
+            warn_of_singles(b, data, grows=onnx_op in _GROWING)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
             return _integer(b, onnx_op, data, axes, keep_dims)
         if data.dtype == ir.DataType.UINT64:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
+from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
@@ -165,6 +166,9 @@ def psroi_pooling(
     require(data, "data", FLOATS)
     if mode == "average":
         return in_single(b, lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale), data, rois)
+
+    for name in ("spatial_bins_x", "spatial_bins_y"):
+        warn_of_default(b, name, 1, "takes 0, and refuses that")
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)

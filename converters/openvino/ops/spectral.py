@@ -20,6 +20,9 @@ from ortconv.errors import ShapeError
 _AXIS_IS_INPUT = 20
 """The opset since which a DFT takes its axis as an input."""
 
+_CUT_WRONGLY = 3
+"""From how many axes on OpenVINO's CPU plugin goes wrong where an inverse real transform cuts its data."""
+
 _KERNELS = ("DFT",)
 _Running = tuple[ir.Value, ir.Value | None]
 """An axis, and the size of its transform if that is given, as vectors of one entry that are known at run time only."""
@@ -44,6 +47,8 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
     rank = rank_of(data, "data")
     known = known_ints(b, axes)
     if known is None:
+        if signal_size is not None:
+            _warn_of_open_sizes(b)
         return _rdft_along(b, data, _running(b, axes, signal_size, rank))
     along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size)
@@ -68,12 +73,15 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
     rank = _complex_rank(data)
     known = known_ints(b, axes)
     if known is None:
+        if signal_size is not None:
+            _warn_of_open_sizes(b)
         return _irdft_along(b, data, _running(b, axes, signal_size, rank))
     along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size, real=True)
     _warn_of_own_sizes(b, signal_size, sizes)
-    needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else -1
+    needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else sizes[-1]
     _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
+    _warn_of_cuts(b, data, along, [*sizes[:-1], needed])
 
     def emit(x: ir.Value) -> ir.Value:
         for axis, size in zip(along[:-1], sizes, strict=False):
@@ -290,10 +298,32 @@ def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Seque
     """Warns where the data of a real transform is known to be filled up with zeros."""
     for axis, size in zip(axes, sizes, strict=True):
         have = None if data.shape is None else data.shape[axis]
-        if isinstance(size, int) and isinstance(have, int) and size > have:
-            b.warn(
-                f"axis {axis} is filled up with zeros to {size}; OpenVINO's CPU plugin reads beyond the data instead"
-            )
+        if isinstance(size, int) and isinstance(have, int):
+            if size > have:
+                b.warn(
+                    f"axis {axis} is filled up with zeros to {size}; OpenVINO's CPU plugin reads beyond the data "
+                    "instead"
+                )
+        elif size != -1:
+            _warn_of_open_sizes(b)
+            return
+
+
+def _warn_of_open_sizes(b: Builder) -> None:
+    b.warn(
+        "the page is followed: where sizes that are known at run time fill an axis up with zeros, OpenVINO's CPU "
+        "plugin reads beyond the data instead"
+    )
+
+
+def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
+    """Warns where the data of an inverse real transform is cut along another axis than the first of several."""
+    if len(axes) < _CUT_WRONGLY or data.shape is None:
+        return
+    for axis, size in zip(axes[1:], sizes[1:], strict=True):
+        have = data.shape[axis]
+        if size != -1 and not (isinstance(size, int) and isinstance(have, int) and size >= have):
+            b.warn(f"the page is followed: where axis {axis} is cut, OpenVINO's CPU plugin reads other memory")
 
 
 def _number(b: Builder, value: ir.Value) -> Size:

@@ -39,6 +39,7 @@ __all__ = [
     "to_nearest",
     "truncated",
     "type_for",
+    "warn_of_singles",
 ]
 
 _F16, _BF16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -257,6 +258,24 @@ def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
         return False
     b.warn(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
     return True
+
+
+def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
+    """Warns of integers that OpenVINO's CPU plugin has in f32, unless they are sizes of tensors or made of booleans.
+
+    Args:
+        b: The builder.
+        data: The data.
+        grows: Results may be larger than the data, and overflow.
+    """
+    own, maker = dtype_of(data), data.producer()
+    made_of = maker.inputs[0] if maker is not None and maker.op_type == "Cast" else None
+    if own not in INTEGERS or own.bitwidth < (16 if grows else 32):
+        return
+    if b.sizes(data) is not None or (made_of is not None and made_of.dtype == _BOOL):
+        return
+    overflow = ", and does not wrap what overflows" if grows else ""
+    b.warn(f"the page is followed: OpenVINO's CPU plugin has integers beyond 2^24 rounded to f32{overflow}")
 
 
 def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

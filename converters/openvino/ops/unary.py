@@ -19,6 +19,7 @@ from ortconv.converters.openvino.ops.types import (
     rounded,
     saturates,
     scalar,
+    warn_of_singles,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -47,7 +48,10 @@ def _register_numeric(op_type: str, onnx_op: str) -> None:
 
 def _register_rounding(op_type: str, onnx_op: str) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
-        return b.op("Identity", data) if data.dtype in INTEGERS else apply(b, onnx_op, data)
+        if data.dtype not in INTEGERS:
+            return apply(b, onnx_op, data)
+        warn_of_singles(b, data)
+        return b.op("Identity", data)
 
     lower.__doc__ = f"{onnx_op}; Identity on integers."
     REGISTRY.lowering(op_type)(lower)

@@ -8,7 +8,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import normalized
 from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.types import FLOATS, compute, require
+from ortconv.converters.openvino.ops.types import FLOATS, compute, require, warn_of_singles
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
@@ -75,6 +75,7 @@ def reorg_yolo(b: Builder, data: ir.Value, /, *, stride: Ints) -> ir.Value:
         raise ShapeError("data", data.shape, f"its rank must be {_RANK}.")
     if not stride or min(stride) < 1 or len(set(stride)) > 1:
         raise UnsupportedAttributeError("stride", stride, "one integer of at least 1")
+    warn_of_singles(b, data)
     step = stride[0]
     block = b.constant([step])
     batch, depth, height, width = b.op("Split", b.op("Shape", data), outputs=_RANK, axis=0, num_outputs=_RANK)

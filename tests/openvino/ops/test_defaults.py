@@ -134,3 +134,34 @@ def test_what_openvino_takes(case: str, tmp_path: pathlib.Path) -> None:
     if case == "TopK-11 sort":
         actual, stated = np.sort(actual), np.sort(stated)
     assert_close(actual, stated, 64)
+
+
+def test_a_broadcast_of_given_axes_without_mode(tmp_path: pathlib.Path) -> None:
+    """OpenVINO takes it for explicit."""
+    feed = [numbers(3, 3)]
+    model = model_of(
+        lambda x: NodeFactory("opset1").create(
+            "Broadcast",
+            [x.output(0), *(opset1.constant(np.array(value)).output(0) for value in ([3, 3, 3], [0, 1]))],
+            {"mode": "explicit"},
+        ),
+        [feed],
+    )
+    path = without(model, "mode", tmp_path)
+    (theirs,) = run_openvino(openvino.Core().read_model(path), [feed])[0]
+    np.testing.assert_array_equal(theirs, np.broadcast_to(feed[0][:, :, None], (3, 3, 3)))
+    converted = conversion(path)
+    np.testing.assert_array_equal(run_onnx(converted, [feed])[0][0], np.broadcast_to(feed[0], (3, 3, 3)))
+    assert any("mode, which is not stated" in text for text in converted.warnings)
+
+
+def test_bins_that_are_not_stated(tmp_path: pathlib.Path) -> None:
+    """The page says one; OpenVINO takes none, and refuses that."""
+    feed = [numbers(1, 2, 5, 6), np.array([[0, 0, 0, 3, 3]], np.float32)]
+    model = model_of(lambda x, boxes: opset1.psroi_pooling(x, boxes, 2, 2, 1.0, 1, 1, "bilinear"), [feed])
+    path = without(model, "spatial_bins_x", tmp_path)
+    with pytest.raises(RuntimeError, match="spatial_bins_x"):
+        openvino.Core().read_model(path)
+    converted = conversion(path)
+    assert any("spatial_bins_x, which is not stated" in text for text in converted.warnings)
+    assert_close(run_onnx(converted, [feed])[0][0], run_openvino(model, [feed])[0][0], 16)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset3, opset4, opset7, opset9, opset10, opset11, opset15, opset16
+from openvino import opset1, opset2, opset3, opset4, opset5, opset7, opset9, opset10, opset11, opset15, opset16
 
 from ortconv.api import conversion
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
@@ -51,7 +51,25 @@ def _to_batch(x: np.ndarray, block: int) -> np.ndarray:
     return padded.reshape(batch, size // block, block, rest).transpose(2, 0, 1, 3).reshape(-1, size // block, rest)
 
 
+def _parts(x: np.ndarray) -> np.ndarray:
+    return np.stack([x.real, x.imag], -1).astype(F32)
+
+
+def _complex(x: np.ndarray) -> np.ndarray:
+    return x[..., 0] + 1j * x[..., 1]
+
+
+def _recurrent(x: openvino.Node) -> openvino.Node:
+    """Makes a sequence of one step whose state becomes the data, clipped."""
+    zeros, ones = np.zeros((1, 3, 3), F32), np.eye(3, dtype=F32)[None]
+    state = np.zeros((2, 1, 3), F32)
+    return opset5.rnn_sequence(x, state, np.array([1, 1]), ones, zeros, zeros[:, 0], 3, "forward", ["relu"], clip=1.0)
+
+
 X = numbers(2, 1, 3)
+TIMES = numbers(2, 1, 3, low=0, high=2)
+LARGE = np.array([2**24 + 1, -(2**24) - 3], np.int32)
+SPECTRUM = numbers(5, 6, 3, 2)
 TABLE = numbers(4, 3)
 WIDE = numbers(1, 2, 3, 4)
 
@@ -118,6 +136,79 @@ CASES = [
         "may go wrong with nearest",
         [[-1, -1, -1, -1]],
     ),
+    Case(
+        "space_to_batch of sizes of the run",
+        lambda x: opset2.space_to_batch(x, np.array([1, 2, 1]), np.array([0, 0, 0]), np.array([0, 1, 0])),
+        [X],
+        _to_batch(X, 2),
+        "less than a block, of which",
+        [[-1, -1, -1]],
+    ),
+    *(
+        Case(
+            f"range from {first} to {last} by {step}, {kind}",
+            lambda *bounds, kind=kind: opset4.range(*bounds, kind),
+            [np.array(number, dtype) for number in (first, last, step)],
+            np.zeros(0, dtype),
+            "leads away from stop",
+        )
+        for kind, dtype in (("f32", F32), ("i32", np.int32), ("i64", I64))
+        for first, last, step in ((5, 0, 1), (0, 3, -2))
+    ),
+    Case(
+        "rdft that is filled up by sizes of the run",
+        lambda x: opset9.rdft(x, np.array([1]), np.array([4])),
+        [TABLE],
+        _parts(np.fft.rfft(TABLE, 4, 1)),
+        "fill an axis up",
+        [[-1, -1]],
+        bound=4,
+    ),
+    Case(
+        "irdft of three axes, cut along the second",
+        lambda x: opset9.irdft(x, np.array([0, 1, 2]), np.array([5, 5, 4])),
+        [SPECTRUM],
+        np.fft.irfft(np.fft.ifft(np.fft.ifft(_complex(SPECTRUM), axis=0), 5, 1), 4, 2).astype(F32),
+        "where axis 1 is cut",
+        bound=8,
+    ),
+    Case(
+        "irdft of three axes, cut along the last",
+        lambda x: opset9.irdft(x, np.array([0, 1, 2]), np.array([5, 6, 3])),
+        [SPECTRUM],
+        np.fft.irfft(np.fft.ifft2(_complex(SPECTRUM), axes=(0, 1)), 3, 2).astype(F32),
+        "where axis 2 is cut",
+        bound=32,
+    ),
+    Case(
+        "reduce_sum of integers beyond 2^24",
+        lambda x: opset1.reduce_sum(x, np.array([0])),
+        [np.array([2**24, 1, 2], np.int32)],
+        np.array(2**24 + 3, np.int32),
+        "does not wrap",
+    ),
+    Case(
+        "reduce_max of integers beyond 2^24",
+        lambda x: opset1.reduce_max(x, np.array([0])),
+        [np.array([2**24 + 1, 1], I64)],
+        np.array(2**24 + 1),
+        "beyond 2^24",
+    ),
+    Case(
+        "reverse_sequence of integers beyond 2^24",
+        lambda x: opset1.reverse_sequence(x, np.array([2]), 0, 1),
+        [np.array([[1, 2**24 + 1]], np.int32)],
+        np.array([[2**24 + 1, 1]], np.int32),
+        "beyond 2^24",
+    ),
+    Case("floor of integers beyond 2^24", opset1.floor, [LARGE], LARGE, "beyond 2^24"),
+    Case(
+        "a last state that is multiplied",
+        lambda x: opset1.multiply(_recurrent(x).output(1), F32(2)),
+        [TIMES],
+        2 * np.clip(TIMES[:, :1], -1, 1),
+        "another shape",
+    ),
 ]
 
 
@@ -140,8 +231,20 @@ def test_not_warned_about_elsewhere() -> None:
             lambda x: opset3.embedding_segments_sum(x, np.array([1, 2]), np.array([0, 2]), np.array(4), np.array(1)),
             [TABLE],
         ),
+        (lambda x: opset1.reduce_sum(opset1.convert(opset1.greater(x, F32(0)), "i32"), np.array([0])), [TABLE]),
+        (lambda x: opset1.reduce_prod(opset3.shape_of(x), np.array([0])), [TABLE]),
+        (lambda x: opset1.reduce_max(x, np.array([0])), [np.array([2, 3], np.int16)]),
+        (lambda x: opset9.rdft(x, np.array([1]), np.array([2])), [TABLE]),
+        (lambda x: opset9.irdft(x, np.array([0, 1, 2]), np.array([4, 6, 4])), [SPECTRUM]),
+        (lambda x: list(_recurrent(x).outputs()), [TIMES]),
     ):
-        assert not check(model_of(build, [feed]), feed).warnings
+        assert not check(model_of(build, [feed]), feed, bound=16).warnings
+
+
+def test_range_over_sizes_of_the_run() -> None:
+    feeds = [[numbers(4)], [numbers(0)]]
+    model = model_of(lambda x: opset4.range(0, opset1.squeeze(opset3.shape_of(x), np.array([0])), 1, "i64"), feeds)
+    assert not check(model, *feeds).warnings
 
 
 def test_slices_of_16_bits_are_scattered() -> None:

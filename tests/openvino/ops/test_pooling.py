@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -306,3 +307,19 @@ def test_means_are_of_an_opset_that_onnx_runtime_is_fast_in() -> None:
         feed,
     )
     assert [converted.model.graph.opset_imports[""] for converted in (plain, dilated)] == [18, 19]
+
+
+def test_ceil_torch_leaves_out_one_window_only() -> None:
+    for size, kernel, stride, padding in ((4, 1, 1, 2), (4, 2, 1, 3), (5, 1, 3, 3)):
+        feeds = [[numbers(1, 2, size + more, 3)] for more in (0, 2)]
+        build = functools.partial(
+            opset14.avg_pool,
+            strides=[stride, 1],
+            pads_begin=[padding, 0],
+            pads_end=[padding, 0],
+            kernel_shape=[kernel, 1],
+            exclude_pad=False,
+            rounding_type="ceil_torch",
+        )
+        check(model_of(build, feeds[:1]), feeds[0])
+        check(model_of(build, feeds), *feeds)
