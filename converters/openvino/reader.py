@@ -257,6 +257,8 @@ class _Reader:
             return (inputs[1].shape or (None,))[-1] is None
         if layer.type == "Squeeze" and len(inputs) == 1:
             return None in (inputs[0].shape or ())
+        if layer.type in ("Squeeze", "Unsqueeze"):  # OpenVINO gives no rank to either, one axis or several
+            return inputs[1].constant is None
         return any(value.constant is None and value.shape != () for value in inputs[1:])
 
     def _constant(self, layer: Layer, precision: str, shape: tuple[Dim, ...] | None) -> ir.TensorProtocol:

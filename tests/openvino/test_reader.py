@@ -172,10 +172,12 @@ def test_rank_that_follows_from_data_is_unknown(tmp_path: pathlib.Path) -> None:
     data = op.parameter([-1], np.float32, name="data")
     pattern = op.parameter([-1], np.int64, name="pattern")
     step = op.parameter([], np.float32, name="step")
+    axis = op.parameter([], np.int64, name="axis")
     squeezed, reshaped = op.squeeze(data), op.reshape(data, pattern, False)
-    results = [op.result(x) for x in (squeezed, reshaped, op.relu(reshaped), op.multiply(step, step))]
-    graph = FRONTEND.read(save(ov.Model(results, [data, pattern, step], "m"), tmp_path), {})
-    assert [output.value.shape for output in graph.outputs] == [None, None, None, ()]
+    moved = (op.squeeze(data, axis), op.unsqueeze(data, axis))
+    results = [op.result(x) for x in (squeezed, reshaped, op.relu(reshaped), *moved, op.multiply(step, step))]
+    graph = FRONTEND.read(save(ov.Model(results, [data, pattern, step, axis], "m"), tmp_path), {})
+    assert [output.value.shape for output in graph.outputs] == [None, None, None, None, None, ()]
 
 
 CONSTANTS = [

@@ -9,7 +9,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.shapes import MAX_RANK
 from ortconv.errors import ConversionError, ShapeError
 
-__all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized", "with_axes"]
+__all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized", "warn_of_no_axes", "with_axes"]
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:
@@ -53,6 +53,14 @@ def length_of(value: ir.Value, input: str, *, most: int = MAX_RANK) -> int:
     if dim > most:
         raise ShapeError(input, value.shape, f"it has {dim} entries; allowed: at most {most}.")
     return dim
+
+
+def warn_of_no_axes(b: Builder, axes: ir.Value) -> None:
+    """Warns where axes of the run are none: the page is followed, and not OpenVINO's CPU plugin."""
+    if b.array(axes) is None and axes.shape is not None and 0 in axes.shape:
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin returns nothing, or crashes, if the axes of the run are none"
+        )
 
 
 def with_axes(b: Builder, result: ir.Value, data: ir.Value, axes: ir.Value, change: int) -> ir.Value:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.sizes import Size, calculate, size_of
+from ortconv.converters.openvino.ops.sizes import Size, calculate, joined, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import Rule, conv_pads
@@ -38,7 +38,7 @@ def deformable_convolution(
     deformable_group: int = 1,
 ) -> ir.Value:
     """A Conv of gathered elements; what lies outside of the image is zero, and edges do not fade."""
-    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad, fades=False)
+    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
     return _lowered(b, data, offsets, filters, None, window, group, deformable_group, fades=False)
 
 
@@ -61,9 +61,8 @@ def deformable_convolution_8(
     bilinear_interpolation_pad: bool = False,
 ) -> ir.Value:
     """DeformConv where edges fade (bilinear_interpolation_pad), otherwise a Conv of gathered elements."""
-    fades = bilinear_interpolation_pad
-    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad, fades=fades)
-    return _lowered(b, data, offsets, filters, mask, window, group, deformable_group, fades=fades)
+    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
+    return _lowered(b, data, offsets, filters, mask, window, group, deformable_group, fades=bilinear_interpolation_pad)
 
 
 class _Window:
@@ -79,8 +78,6 @@ class _Window:
         end: Ints,
         dilations: Ints,
         auto_pad: AutoPad,
-        *,
-        fades: bool,
     ) -> None:
         if rank_of(data, "data") != _SPATIAL + 2:
             raise ShapeError("data", data.shape, f"its rank must be {_SPATIAL + 2}.")
@@ -94,23 +91,22 @@ class _Window:
         self.strides = strides
         self.dilations = dilations or (1,) * _SPATIAL
         none = () if auto_pad == "explicit" else (0,) * _SPATIAL
-        front = none or begin or (0,) * _SPATIAL
+        front, back = none or begin or (0,) * _SPATIAL, none or end or (0,) * _SPATIAL
         self.begin: tuple[Size, ...] = front
-        self.end = none or end or (0,) * _SPATIAL
+        self.end: tuple[Size, ...] = back
         for attribute, values, least in (
             ("strides", self.strides, 1),
             ("dilations", self.dilations, 1),
             ("pads_begin", front, 0),
-            ("pads_end", self.end, 0),
+            ("pads_end", back, 0),
         ):
             if len(values) != _SPATIAL or min(values) < least:
                 raise UnsupportedAttributeError(attribute, values, f"{_SPATIAL} integers of at least {least}")
         if auto_pad.startswith("same"):
             sizes = [size for size in data.shape[2:] if isinstance(size, int)]
             if len(sizes) != _SPATIAL:
-                if fades:
-                    raise ShapeError("data", data.shape, f"auto_pad {auto_pad}: its spatial sizes must be known.")
-                self.begin = tuple(self._begin(b, data, axis, auto_pad) for axis in range(_SPATIAL))
+                pairs = [self._around(b, data, axis, auto_pad) for axis in range(_SPATIAL)]
+                self.begin, self.end = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
                 return
             rule: Rule = "SAME_UPPER" if auto_pad == "same_upper" else "SAME_LOWER"
             pads = [
@@ -119,8 +115,8 @@ class _Window:
             self.begin, self.end = tuple(pad[0] for pad in pads), tuple(pad[1] for pad in pads)
             b.note(f"auto_pad {auto_pad}: pads {pads}")
 
-    def _begin(self, b: Builder, data: ir.Value, axis: int, auto_pad: AutoPad) -> Size:
-        """Returns the padding in front, of sizes that may be known at run time only."""
+    def _around(self, b: Builder, data: ir.Value, axis: int, auto_pad: AutoPad) -> tuple[Size, Size]:
+        """Returns the paddings in front and behind, of sizes that may be known at run time only."""
         size = size_of(b, data, axis + 2)
         stride, reach = self.strides[axis], (self.kernel[axis] - 1) * self.dilations[axis] + 1
         count = calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride)
@@ -128,7 +124,8 @@ class _Window:
         missing = calculate(b, "Sub", calculate(b, "Add", last, reach), size)
         total = max(missing, 0) if isinstance(missing, int) else b.op("Max", missing, b.constant([0]))
         half = calculate(b, "Div", total, 2)
-        return half if auto_pad == "same_upper" else calculate(b, "Sub", total, half)
+        rest = calculate(b, "Sub", total, half)
+        return (half, rest) if auto_pad == "same_upper" else (rest, half)
 
 
 def _lowered(
@@ -146,6 +143,10 @@ def _lowered(
     require(data, "data", FLOATS)
 
     def faded(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
+        pads = [*window.begin, *window.end]
+        if not all(isinstance(pad, int) for pad in pads):  # what lies outside is zero, as what a Pad adds
+            ends = joined(b, [0, 0, *window.begin, 0, 0, *window.end])
+            x, pads = b.typed(b.op("Pad", x, ends), x.dtype, None), [0] * (2 * _SPATIAL)
         return b.op(
             "DeformConv",
             x,
@@ -156,7 +157,7 @@ def _lowered(
             kernel_shape=window.kernel,
             strides=window.strides,
             dilations=window.dilations,
-            pads=(*window.begin, *window.end),
+            pads=pads,
             group=group,
             offset_group=deformable_group,
         )

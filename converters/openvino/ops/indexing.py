@@ -93,11 +93,18 @@ def _gather_along(
     b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
 ) -> ir.Value:
     """Gathers along an axis that is known at run time only."""
-    if batch_dims != 0:
-        raise UnsupportedAttributeError("batch_dims", batch_dims, "0 where axis is computed at run time")
     view, count = view_along(b, data, axis), rank_of(indices, "indices")
-    taken = _gather(b, view.value, indices, b.constant(1), 0, counts_back=counts_back)
-    return view.restored(b, taken, b.op("Shape", indices), count)
+    batch = batch_dims + count if batch_dims < 0 else batch_dims
+    most = min(view.rank - 1, count)
+    if not 0 <= batch <= most:
+        raise UnsupportedAttributeError("batch_dims", batch_dims, f"at most {most} for such ranks")
+    lines = view.value
+    if batch:
+        batches = b.op("Slice", view.before, b.constant([0]), b.constant([batch]))
+        sizes = b.op("Concat", batches, b.constant([-1]), b.op("Shape", lines, start=1), axis=0)
+        lines = b.typed(b.op("Reshape", lines, sizes), lines.dtype, [None] * (batch + 3))
+    taken = _gather(b, lines, indices, b.constant(batch + 1), batch, counts_back=counts_back)
+    return view.restored(b, taken, b.op("Shape", indices, start=batch), count - batch)
 
 
 def _not_counted_back(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_dims: int) -> ir.Value:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints
+from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, warn_of_no_axes
 from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
@@ -123,6 +123,7 @@ def normalize_l2(
     """A formula of ReduceSum: the data over the root of its squares' sum and eps, or the larger of both."""
     require(data, "data", (*FLOATS, *INTEGERS))
     along = int64_vector(b, axes)
+    warn_of_no_axes(b, axes)
     if known_ints(b, axes) == () and not _keeps_eps(b, data):  # each element is divided by itself
         return apply(b, "Abs", apply(b, "Sign", data))
     combine = {"add": "Add", "max": "Max"}[eps_mode]

@@ -170,7 +170,9 @@ def _maximum(b: Builder, data: ir.Value, plan: Plan) -> ir.Value:
 
 
 def _least(dtype: ir.DataType) -> float:
-    """Returns what a window that holds padding only gives: of all floats f32's, as in OpenVINO's CPU plugin."""
+    """Returns what a window that holds padding only gives: f32's lowest, as in OpenVINO's CPU plugin, or bf16's own."""
+    if dtype == ir.DataType.BFLOAT16:
+        return 2.0**120 - 2.0**128
     return float(np.finfo(np.float32).min) if dtype in FLOATS else np.iinfo(dtype.numpy()).min
 
 

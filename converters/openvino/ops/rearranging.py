@@ -8,7 +8,14 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.constants import (
+    constant_ints,
+    int64_vector,
+    known_ints,
+    length_of,
+    normalized,
+    warn_of_no_axes,
+)
 from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of, sizes_of
 from ortconv.converters.openvino.ops.types import compute, warn_of_singles
@@ -233,6 +240,7 @@ def reverse(b: Builder, data: ir.Value, reversed_axes: ir.Value, /, *, mode: Lit
             axes = b.constant([axis for axis, flag in enumerate(flags.ravel()) if flag])
     else:
         axes = int64_vector(b, reversed_axes)
+        warn_of_no_axes(b, reversed_axes)
     if known_ints(b, axes) == ():
         return b.op("Identity", data)
     count = b.op("Shape", axes)

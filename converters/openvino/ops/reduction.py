@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized, with_axes
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -44,13 +44,14 @@ def _register(
 ) -> None:
     def lower(b: Builder, data: ir.Value, axes: ir.Value, /, *, keep_dims: bool = False) -> ir.Value:
         require(data, "data", allowed)
+        warn_of_no_axes(b, axes)
         if known_ints(b, axes) == ():
             return _over_nothing(b, onnx_op, data)
         if onnx_op != "ReduceL2":  # that is in f32 here, too
             warn_of_singles(b, data, grows=onnx_op in _GROWING)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
-            return _integer(b, onnx_op, data, axes, keep_dims)
-        if data.dtype == ir.DataType.UINT64:
+            result = _integer(b, onnx_op, data, axes, keep_dims)
+        elif data.dtype == ir.DataType.UINT64:
             result = _extreme_u64(b, onnx_op, data, axes, keep_dims)
         else:
             result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))

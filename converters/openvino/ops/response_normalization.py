@@ -32,10 +32,19 @@ def lrn(
     if len(along) > len(spatial) > 0:
         b.warn("OpenVINO's CPU plugin is followed: batch and channels are left out of axes that hold all others")
         along = spatial
-    if size < 1 or size % 2 == 0:
-        raise UnsupportedAttributeError(
-            "size", size, "odd numbers; OpenVINO's CPU plugin does not follow the page on others"
+    if size < 1:
+        raise UnsupportedAttributeError("size", size, "1 or more")
+    if size % 2 == 0:
+        if along != [1]:
+            raise UnsupportedAttributeError(
+                "size", size, "odd numbers; over images, OpenVINO's CPU plugin takes one window or another for others"
+            )
+        b.warn(
+            "OpenVINO's CPU plugin is followed: of an even window it leaves out one channel, and divides by its size"
         )
+        alpha, size = alpha * (size - 1) / size, size - 1
+    if data.shape is not None and not isinstance(data.shape[1], int):
+        b.warn("the page is followed: where channels have no bound, OpenVINO's CPU plugin returns nothing")
     if bias != int(bias):
         b.warn(f"OpenVINO's CPU plugin is followed: it takes {int(bias)} for bias = {bias}")
         bias = float(int(bias))

@@ -12,7 +12,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import coordinates, view_along
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, is_static, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, is_static, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -184,7 +184,8 @@ def _neutral(b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Value, re
         info = np.iinfo(dtype.numpy())
         lowest, highest = info.min, info.max
     number = {"sum": 0, "mean": 0, "prod": 1, "min": highest, "max": lowest}[reduction]
-    filled = b.op("Expand", scalar(b, number, data), b.op("Shape", updates))
+    sizes = b.op("Shape", updates)
+    filled = compute(b, lambda x: b.op("Expand", x, sizes), scalar(b, number, data), kernels=("Expand",), modular=True)
     return b.typed(scatter(data, b.typed(filled, dtype, None), "none"), dtype, data.shape)
 
 

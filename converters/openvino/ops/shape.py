@@ -10,7 +10,14 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compression import reshaped, transposed
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, normalized, with_axes
+from ortconv.converters.openvino.ops.constants import (
+    constant_ints,
+    int64_vector,
+    known_ints,
+    normalized,
+    warn_of_no_axes,
+    with_axes,
+)
 from ortconv.converters.openvino.ops.running_axes import permuted
 from ortconv.converters.openvino.ops.types import in_bytes, is_static
 from ortconv.converters.openvino.registry import REGISTRY
@@ -119,7 +126,8 @@ def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
 def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
     """Transpose; an empty order reverses the axes. Gather from the flat data where the order is known at run time."""
     if b.array(order) is None:
-        return permuted(b, data, order)
+        warn_of_no_axes(b, order)
+        return b.op("Transpose", data) if order.shape == ir.Shape([0]) else permuted(b, data, order)
     perm = constant_ints(b, order, "input_order")
     weights = transposed(b, data, perm) if perm else None
     return b.op("Transpose", data, perm=perm or None) if weights is None else weights

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from openvino import opset1, opset8
 
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import UnsupportedAttributeError
 from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers
 
 BOUND = 64
@@ -90,7 +90,8 @@ def test_matches_openvino(row: Row) -> None:
 
 
 @pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower"])
-def test_sizes_of_the_run_with_padding_of_its_own(auto_pad: str) -> None:
+@pytest.mark.parametrize("fades", [False, True])
+def test_sizes_of_the_run_with_padding_of_its_own(auto_pad: str, fades: bool) -> None:
     """Everything about the data but the rank is open: the weights tell the channels, and the sizes the padding."""
     weights = numbers(6, 2, *KERNEL, seed=1)
     feeds = [
@@ -99,7 +100,7 @@ def test_sizes_of_the_run_with_padding_of_its_own(auto_pad: str) -> None:
     ]
     model = model_of(
         lambda x, o: opset8.deformable_convolution(
-            x, o, weights, [2, 3], [0, 0], [0, 0], [1, 2], None, auto_pad, 2, 1, False
+            x, o, weights, [2, 3], [0, 0], [0, 0], [1, 2], None, auto_pad, 2, 1, fades
         ),
         feeds,
         [[-1, -1, -1, -1], [-1, -1, -1, -1]],
@@ -109,16 +110,6 @@ def test_sizes_of_the_run_with_padding_of_its_own(auto_pad: str) -> None:
 
 SAME = [numbers(1, 4, 7, 6), numbers(1, 12, 7, 6), numbers(6, 4, *KERNEL)]
 REFUSALS = [
-    Refusal(
-        "same_upper of an unknown size",
-        lambda x, o, w: opset8.deformable_convolution(
-            x, o, w, [1, 1], [0, 0], [0, 0], [1, 1], None, "same_upper", 1, 1, True
-        ),
-        SAME,
-        ShapeError,
-        {"input": "data", "problem": "auto_pad same_upper"},
-        shapes=[[1, 4, -1, 6], [1, 12, -1, 6], [6, 4, *KERNEL]],
-    ),
     Refusal(
         "negative pads",
         lambda x, o, w: opset8.deformable_convolution(x, o, w, [1, 1], [-1, 0], [3, 1], [1, 1]),

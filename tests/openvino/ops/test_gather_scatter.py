@@ -127,7 +127,7 @@ ELEMENTS += [
     )
     for reduction in ("sum", "prod", "min", "max", "mean")
     for start in (True, False)
-    for dtype in ("float32", "float16", "int8", "uint8", "int32", "int64", "bool")
+    for dtype in ("float32", "float16", "int8", "uint8", "int32", "int64", "bool", "bfloat16")
     if (reduction, dtype) != ("mean", "bool")
 ]
 ELEMENTS.append(

@@ -19,6 +19,7 @@ from tests.openvino.live import (
     model_of,
     numbers,
     run_onnx,
+    run_openvino,
 )
 
 F32 = np.float32
@@ -172,6 +173,16 @@ ROWS += [
     ),
 ]
 ROWS += [
+    Row(
+        f"lrn of {size} channels, as the plugin has it, rank {len(shape)}",
+        lambda x, s=size: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, s),
+        [[numbers(*shape)], [numbers(*shape[:-1], 7)]],
+        16,
+    )
+    for size in (2, 4)
+    for shape in ((1, 6, 4, 4), (2, 5, 4), (2, 5, 3, 3, 2))
+]
+ROWS += [
     Row(f"{name} {dtype}", build, [[numbers(2, 4, 5, 4, dtype=dtype)]], 64)
     for name, build in (
         ("mvn-6", lambda x: opset6.mvn(x, axes(2, 3), True, 0.5, "inside_sqrt")),
@@ -221,8 +232,8 @@ def test_matches_openvino(row: Row) -> None:
 
 LRN_REFUSALS = [
     Refusal(
-        "a window of an even size",
-        lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, 4),
+        "an image's window of an even size",
+        lambda x: opset1.lrn(x, axes(2, 3), 0.7, 0.75, 2.0, 4),
         [numbers(1, 6, 4, 4)],
         UnsupportedAttributeError,
         {"attribute": "size", "value": 4},
@@ -235,6 +246,20 @@ LRN_REFUSALS = [
         {"problem": "axes"},
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "text"),
+    [(4, 6, "leaves out one channel"), (3, -1, "returns nothing"), (3, 6, None)],
+)
+def test_what_the_plugin_makes_of_lrn_is_warned_about(size: int, channels: int, text: str | None) -> None:
+    feed = [numbers(1, 6, 4, 4)]
+    model = model_of(lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, size), [feed], [[1, channels, 4, 4]])
+    converted = conversion(model)
+    assert [text in warning for warning in converted.warnings] == ([] if text is None else [True])
+    if channels == -1:
+        static = model_of(lambda x: opset1.lrn(x, axes(1), 0.7, 0.75, 2.0, size), [feed])
+        assert_close(run_onnx(converted, [feed])[0][0], run_openvino(static, [feed])[0][0], 16)
 
 
 @pytest.mark.parametrize("refusal", LRN_REFUSALS, ids=str)

@@ -177,7 +177,7 @@ ROWS += [
         max_pool(2, 3, 1, 1, "ceil"),
         [[numbers(1, 2, 5, 5, dtype=dtype)]],
     )
-    for dtype in ("float16", "float64", "int8", "uint8", "int32")
+    for dtype in ("float16", "float64", "int8", "uint8", "int32", "bfloat16")
 ]
 ROWS += [
     Row(f"{op.__name__} {a}, {r}, kernel {k} stride {s}", op(k, s, 0, 0, r, *rest, a), feeds(7, 10), 8)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from openvino import opset1, opset3, opset7, opset8, opset12
+from openvino import opset1, opset3, opset7, opset8, opset12, opset15
 
-from tests.openvino.live import check, model_of, numbers
+from ortconv.api import conversion
+from tests.openvino.live import check, model_of, numbers, run_onnx
 
 INDICES = np.array([[0, 1], [1, 0]])
 AXES = (0, 1, 2, -1, -3)
@@ -37,6 +38,17 @@ def test_gather_of_indices_of_the_run() -> None:
     every_axis(
         lambda data, indices, axis: opset7.gather(data, indices, axis), lambda *_: np.array([1, -1, 0], np.int64)
     )
+
+
+@pytest.mark.parametrize("batch", [1, 2, -1, -2])
+@pytest.mark.parametrize("gather", [opset7.gather, opset8.gather])
+def test_gather_of_batches(gather: Callable[..., object], batch: int) -> None:
+    feeds = [
+        [numbers(2, n, 5, n, 2, seed=n), numbers(2, n, 3, dtype=np.int64, low=0, high=1), one(axis)]
+        for n, axis in ((3, 2), (4, 3), (3, 4), (4, -1), (3, -3))
+    ]
+    model = model_of(lambda x, i, axis: gather(x, i, axis, batch), feeds, [[-1] * 5, [-1] * 3, []])
+    check(model, *feeds, bound=0)
 
 
 def test_split() -> None:
@@ -91,3 +103,34 @@ def test_negative_indices_of_the_run_give_zeros(gather: Callable[..., object], a
 def test_negative_indices_of_batches_give_zeros() -> None:
     feeds = [[numbers(2, n, 4, dtype=np.int8), np.array([[-1, 0, 2], [1, -3, 0]])] for n in (3, 5)]
     check(model_of(lambda x, i: opset7.gather(x, i, np.array(2), 1), feeds), *feeds, bound=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_reduction_of_a_vector(dtype: str) -> None:
+    feeds = [[numbers(n, dtype=np.dtype(dtype), low=0), np.array([0])] for n in (3, 6)]
+    check(model_of(lambda x, axes: opset1.reduce_sum(x, axes, False), feeds), *feeds)
+
+
+@pytest.mark.parametrize("squeeze", [opset1.squeeze, opset15.squeeze])
+def test_squeeze_along_one_axis(squeeze: Callable[..., object]) -> None:
+    """The file has no dims for the result, which looks like a scalar."""
+    feeds = [[numbers(*shape), one(axis)] for shape, axis in (((1, 3, 4), 0), ((2, 1, 5), 1))]
+    check(model_of(squeeze, feeds, [[-1] * 3, []]), *feeds, bound=0)
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (opset1.transpose, np.transpose),
+        (lambda x, axes: opset1.reduce_max(x, axes, True), np.array),
+        (lambda x, axes: opset1.reduce_logical_or(opset1.greater(x, np.float32(1)), axes, True), lambda x: x > 1),
+    ],
+    ids=["transpose", "reduce_max", "reduce_logical_or"],
+)
+def test_none_are_warned_about(build: Callable[..., object], expected: Callable[[np.ndarray], np.ndarray]) -> None:
+    """The plugin, which returns nothing or crashes, is not asked."""
+    feed = [numbers(2, 3), np.zeros(0, np.int64)]
+    model = model_of(build, [feed], [[-1, -1], [0]])
+    converted = conversion(model)
+    assert ["or crashes" in warning for warning in converted.warnings] == [True]
+    np.testing.assert_array_equal(run_onnx(converted, [feed])[0][0], expected(feed[0]))
