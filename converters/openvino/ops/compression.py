@@ -223,7 +223,8 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
     compressed = _in_groups(matrix)
     if compressed is None:
         return False
-    assert matrix.shape is not None and compressed.data.dtype is not None
+    assert matrix.shape is not None
+    assert compressed.data.dtype is not None
     sizes, rows = compressed.sizes, matrix.shape[0]
     if len(sizes) == 2:  # the groups of all rows are one axis
         along, groups, size = 0, sizes[0] // rows if isinstance(rows, int) and rows else 1, sizes[1]
