@@ -16,8 +16,9 @@ import onnx_ir.passes.common
 
 from ortconv import checking, functions, serialization, writing
 from ortconv.builder import Options, Semantics, Step, Target
+from ortconv.contradictions import contradictions
 from ortconv.converters import FRONTENDS
-from ortconv.errors import ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
+from ortconv.errors import CheckError, ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
 from ortconv.frontend import Frontend, Tensors
 from ortconv.lowering import lower
 from ortconv.lowest_opset import lowest_opset
@@ -159,7 +160,13 @@ def _converted(
     _complete_outputs(model, graph.path)
     if options.target == "onnx":
         functions.inline(model)
-    checking.check(model, graph.path)
+    try:
+        checking.check(model, graph.path)
+    except CheckError as error:
+        refused = contradictions(error.problem, graph.path, lowered.steps)
+        if refused is None:
+            raise
+        raise refused from error
     return Conversion(graph.path, graph.format, options, model, lowered.steps, graph.notes)
 
 

@@ -61,6 +61,8 @@ class Step:
         notes: Why, and with which resolved numbers, in words.
         warnings: Where the source's page and its library differ.
         error: Why it is refused, if it is.
+        results: The values that the source declares as its outputs.
+        defaults: The attributes that the source does not state, and what they are taken for.
     """
 
     ref: NodeRef
@@ -68,6 +70,8 @@ class Step:
     notes: list[str] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
     error: ConversionError | None = None
+    results: frozenset[ir.Value] = frozenset()
+    defaults: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 class Body:

@@ -116,6 +116,9 @@ class _Driver:
         lowering = self._registry.lookup(node.ref.op_type, node.version)
         inputs = lowering.bind_inputs([None if value is None else values.get(value) for value in node.inputs])
         attributes = lowering.bind_attributes(node.attributes, self._registry.coerce)
+        self._builder.step.defaults = {
+            name: default for name, (_, default) in lowering.attributes.items() if name not in attributes
+        }
         results = lowering.function(self._builder, *inputs, **attributes)
         results = results if isinstance(results, tuple) else (results,)
         if len(results) < len(node.outputs):
@@ -170,6 +173,7 @@ class _Values:
             ConversionError: It computed constants of another type.
         """
         own = {output for emitted in step.nodes for output in emitted.outputs}
+        step.results = frozenset(results)
         for value, result in zip(node.outputs, results, strict=True):
             if result in own and result not in self._defined:
                 self._defined.add(result)

@@ -24,7 +24,7 @@ ORDER = (
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "norm_fusion", "pyops_rewrite", "registry"},
-    {"session", "lowering"},
+    {"session", "lowering", "contradictions"},
     {"execution", "frontend"},
     {"converters"},
     {"api", "optimization"},
@@ -52,6 +52,7 @@ CONVERSION_SIDE = {
 }
 CONVERSION_SIDE |= {
     "collection",
+    "contradictions",
     "folding",
     "four_bits",
     "fusion",
