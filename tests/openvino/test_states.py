@@ -140,3 +140,18 @@ def test_a_first_value_in_a_circle_is_refused(write_ir: IrWriter) -> None:
     edges = [write_ir.edge(0, 0, 0, 0), write_ir.edge(0, 0, 1, 0), write_ir.edge(1, 0, 2, 0)]
     with pytest.raises(ModelFormatError, match="circle"):
         conversion(write_ir([convert, read, result], edges, b""))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+def test_a_state_of_64_bits_is_warned_about(dtype: str) -> None:
+    """OpenVINO's CPU plugin gives other numbers on every run, or crashes."""
+    x = opset1.parameter([2], np.dtype(dtype))
+    y = opset1.add(opset6.read_value(np.zeros(2, dtype), "memory", openvino.Type(np.dtype(dtype)), [2]), x)
+    converted = conversion(openvino.Model([opset1.result(y)], [opset6.assign(y, "memory")], [x], "wide"))
+    (warning,) = converted.warnings
+    assert "a state of 64-bit numbers" in warning
+    session = ortconv.InferenceSession(converted.to_proto(), backend="none")
+    name = session.get_inputs()[0].name
+    first, after = session.run(None, {name: np.array([1, 2], dtype), "memory": np.array([3, 4], dtype)})
+    np.testing.assert_array_equal(first, np.array([4, 6], dtype))
+    np.testing.assert_array_equal(after, np.array([4, 6], dtype))

@@ -15,8 +15,14 @@ from ortconv.errors import ConversionError
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
-_UNLIKE = (ir.DataType.INT16, ir.DataType.UINT32, _I64, ir.DataType.UINT64)
-"""Types whose lowest number is not what is left of that of int32."""
+_UNLIKE = {
+    ir.DataType.FLOAT16: "-infinity",
+    **dict.fromkeys(
+        (ir.DataType.INT16, ir.DataType.UINT32, _I64, ir.DataType.UINT64),
+        "the low bits of the lowest number of 32 bits",
+    ),
+}
+"""What OpenVINO's CPU plugin takes for the lowest number, of the types where that is another one."""
 
 Reduction = Literal["sum", "mean"]
 
@@ -109,7 +115,7 @@ def segment_max(
     """ScatterND that takes the larger."""
     own = dtype_of(data)
     if fill_mode == "lowest" and own in _UNLIKE:
-        b.warn("the page is followed: OpenVINO's CPU plugin fills with the low bits of the lowest number of 32 bits")
+        b.warn(f"the page is followed: OpenVINO's CPU plugin fills with {_UNLIKE[own]}")
     inner = _F32 if own.bitwidth == 16 and own in FLOATS else own
     places = b.op("Unsqueeze", b.cast(segment_ids, _I64), b.constant([-1]))
     last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
@@ -145,8 +151,22 @@ def _warn_of_empty_bags(b: Builder, default_index: ir.Value | None, weights: ir.
 
 def _packed(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, reduction: Reduction) -> ir.Value:
     rows = _rows(b, table, indices, weights, 2)
-    reduced = b.op("ReduceMean" if reduction == "mean" else "ReduceSum", rows, b.constant([1]), keepdims=0)
-    return b.cast(b.typed(reduced, dtype_of(rows), None), dtype_of(table))
+    inner = dtype_of(rows)
+    mean = reduction == "mean"
+    if inner in FLOATS:
+        reduced = b.op("ReduceMean" if mean else "ReduceSum", rows, b.constant([1]), keepdims=0)
+        return b.cast(b.typed(reduced, inner, None), dtype_of(table))
+    total = compute(
+        b,
+        lambda x: b.op("ReduceSum", x, b.constant([1]), keepdims=0),
+        rows,
+        kernels=("ReduceSum",),
+        modular=True,
+    )
+    if not mean:
+        return total
+    count = b.typed(b.op("Shape", indices, start=1, end=2), _I64, [1])
+    return b.typed(b.op("Div", total, b.cast(count, inner)), inner, None)
 
 
 def _rows(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, index_rank: int) -> ir.Value:

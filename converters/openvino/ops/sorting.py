@@ -62,6 +62,10 @@ def top_k_11(
     """TopK, which is stable; sorted by index by a second one."""
     if not stable:
         _warn_of_ties(b, data)
+    elif sort == "index":
+        b.warn(
+            "the page is followed: of equal numbers OpenVINO's CPU plugin may take later ones, where it sorts by index"
+        )
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
 

@@ -317,12 +317,12 @@ def _warn_of_open_sizes(b: Builder) -> None:
 
 
 def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
-    """Warns where the data of an inverse real transform is cut along another axis than the first of several."""
+    """Warns where an inverse real transform of several axes may cut its data along another axis than the first one."""
     if len(axes) < _CUT_WRONGLY or data.shape is None:
         return
-    for axis, size in zip(axes[1:], sizes[1:], strict=True):
+    for axis, size in zip(axes, sizes, strict=True):
         have = data.shape[axis]
-        if size != -1 and not (isinstance(size, int) and isinstance(have, int) and size >= have):
+        if axis and size != -1 and not (isinstance(size, int) and isinstance(have, int) and size >= have):
             b.warn(f"the page is followed: where axis {axis} is cut, OpenVINO's CPU plugin reads other memory")
 
 

@@ -7,6 +7,9 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.registry import REGISTRY
 
+_WIDE = frozenset({ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.UINT64})
+"""Types that the CPU plugin computes in 32 bits, and that take 64 in its states."""
+
 
 @REGISTRY.lowering("ReadValue", since=3, how="exact")
 def read_value_3(b: Builder, state: ir.Value, /, *, variable_id: str) -> ir.Value:
@@ -31,5 +34,9 @@ def assign(b: Builder, value: ir.Value, /, *, variable_id: str) -> ir.Value:
 
 
 def _read(b: Builder, state: ir.Value, variable_id: str) -> ir.Value:
+    if state.dtype in _WIDE:
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin keeps a state of 64-bit numbers in memory that is not its own"
+        )
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
     return state

@@ -16,6 +16,8 @@ def ints(*values: int, dtype: type = I64) -> np.ndarray:
     return np.array(values, dtype)
 
 
+BYTES = np.array([[100, -7], [100, 3], [115, -120]])
+
 ROWS = [
     Row(
         f"embedding_bag_packed_sum, weighted {weighted}, by {kind.__name__}",
@@ -78,6 +80,18 @@ ROWS += [
         [[numbers(6, 2), numbers(n, 3, dtype=I64, low=0, high=5)] for n in (2, 4)],
     )
     for reduction in ("sum", "mean")
+]
+ROWS += [
+    Row(
+        f"embedding_bag_packed-15 {reduction} of {np.dtype(kind)}, which wraps, weighted {weighted}",
+        lambda t, i, *w, reduction=reduction: opset15.embedding_bag_packed(t, i, *w, reduction=reduction),
+        [
+            [BYTES.astype(kind), numbers(n, 3, dtype=I64, low=0, high=2), *([np.full((n, 3), 2, kind)] * weighted)]
+            for n in ((2,) if weighted else (2, 4))
+        ],
+    )
+    for kind in (np.uint8, np.int8, np.int16, np.int32)
+    for reduction, weighted in (("sum", False), ("mean", False), ("sum", True))
 ]
 ROWS += [
     Row(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset3, opset4, opset5, opset7, opset9, opset10, opset11, opset15, opset16
+from openvino import opset1, opset2, opset3, opset4, opset5, opset7, opset9, opset10, opset11, opset14, opset15, opset16
 
 from ortconv.api import conversion
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
@@ -72,6 +72,8 @@ LARGE = np.array([2**24 + 1, -(2**24) - 3], np.int32)
 SPECTRUM = numbers(5, 6, 3, 2)
 TABLE = numbers(4, 3)
 WIDE = numbers(1, 2, 3, 4)
+SQUARE = numbers(4, 4) + 8 * np.eye(4, dtype=F32)
+BATCHED = numbers(2, 5, 6, 3, 2)
 
 CASES = [
     Case("squeeze without axes", lambda x: opset1.squeeze(x, NONE), [X], X[:, 0], "without axes", [[-1, 1, -1]]),
@@ -96,6 +98,13 @@ CASES = [
         [np.array([1, 2, 3], np.int16)],
         np.array([2, -(2**15), 3], np.int16),
         "fills with the low bits",
+    ),
+    Case(
+        "segment_max that fills with the lowest number of f16",
+        lambda x: opset16.segment_max(x, np.array([0, 0, 2]), fill_mode="LOWEST"),
+        [np.array([1, 2, 3], np.float16)],
+        np.array([2, -65504, 3], np.float16),
+        "fills with -infinity",
     ),
     Case(
         "embedding_segments_sum without a default row",
@@ -127,6 +136,29 @@ CASES = [
         [np.array(2)],
         np.eye(2, 3, 1, dtype=F32),
         "where batch_shape is empty",
+    ),
+    Case(
+        "the inverse of a constant as weights",
+        lambda x: opset1.matmul(x, opset14.inverse(opset1.constant(SQUARE), adjoint=False), False, False),
+        [numbers(2, 4)],
+        numbers(2, 4) @ np.linalg.inv(SQUARE),
+        "the inverse of a constant",
+        bound=8,
+    ),
+    Case(
+        "top_k that is stable and sorted by index",
+        lambda x: opset11.topk(x, np.array(2), 0, "max", "index", stable=True).output(1),
+        [np.array([1, 3, 1, 1, 2], F32)],
+        np.array([1, 4], np.int32),
+        "of equal numbers",
+    ),
+    Case(
+        "irdft of three axes behind another, cut along the first of them",
+        lambda x: opset9.irdft(x, np.array([1, 2, 3]), np.array([4, 6, 4])),
+        [BATCHED],
+        np.fft.irfftn(_complex(BATCHED), (4, 6, 4), (1, 2, 3)).astype(F32),
+        "where axis 1 is cut",
+        bound=8,
     ),
     Case(
         "interpolate over the batch, of dynamic sizes",
@@ -224,6 +256,7 @@ def test_not_warned_about_elsewhere() -> None:
     for build, feed in (
         (lambda x: opset1.squeeze(x, NONE), [X]),
         (lambda x: opset1.tile(x, np.array([2])), [X]),
+        (lambda x: opset11.topk(x, np.array(2), 2, "max", "value", stable=True), [X]),
         (lambda x: opset7.roll(x, np.array(1), np.array([2])), [X]),
         (lambda x: opset2.space_to_batch(x, np.array([1, 2, 1]), np.array([0, 1, 0]), np.array([0, 0, 0])), [X]),
         (lambda x: opset16.segment_max(x, np.array([0, 0, 1]), fill_mode="ZERO"), [np.array([1, 2, 3], np.int16)]),
