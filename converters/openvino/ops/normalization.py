@@ -80,9 +80,9 @@ def mvn_6(
     axes: ir.Value,
     /,
     *,
-    normalize_variance: bool,
+    normalize_variance: bool = False,
     eps: float,
-    eps_mode: Literal["inside_sqrt", "outside_sqrt"],
+    eps_mode: Literal["inside_sqrt", "outside_sqrt"] = "inside_sqrt",
 ) -> ir.Value:
     """A formula of ReduceMean."""
     return _mvn(b, data, int64_vector(b, axes), eps if normalize_variance else None, inside=eps_mode == "inside_sqrt")
@@ -118,7 +118,7 @@ def _standardized(b: Builder, x: ir.Value, axes: ir.Value, eps: float | None, *,
 
 @REGISTRY.lowering("NormalizeL2")
 def normalize_l2(
-    b: Builder, data: ir.Value, axes: ir.Value, /, *, eps: float, eps_mode: Literal["add", "max"]
+    b: Builder, data: ir.Value, axes: ir.Value, /, *, eps: float, eps_mode: Literal["add", "max"] = "add"
 ) -> ir.Value:
     """A formula of ReduceSum: the data over the root of its squares' sum and eps, or the larger of both."""
     require(data, "data", (*FLOATS, *INTEGERS))

@@ -29,7 +29,7 @@ def pad(
     pad_value: ir.Value | None = None,
     /,
     *,
-    pad_mode: PadMode,
+    pad_mode: PadMode = "constant",
 ) -> ir.Value:
     """Pad; symmetric as Concat with reversed Slices; negative sizes as a Slice of what is padded."""
     begin, end = known_ints(b, pads_begin), known_ints(b, pads_end)

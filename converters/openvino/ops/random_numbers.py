@@ -130,8 +130,8 @@ def multinomial(
     /,
     *,
     convert_type: Literal["i32", "i64"],
-    with_replacement: bool,
-    log_probs: bool,
+    with_replacement: bool = False,
+    log_probs: bool = False,
     global_seed: int = 0,
     op_seed: int = 0,
 ) -> ir.Value:

@@ -231,7 +231,9 @@ def _at_least_zero(b: Builder, size: Size) -> Size:
 
 
 @REGISTRY.lowering("Reverse", since=1, how="exact")
-def reverse(b: Builder, data: ir.Value, reversed_axes: ir.Value, /, *, mode: Literal["index", "mask"]) -> ir.Value:
+def reverse(
+    b: Builder, data: ir.Value, reversed_axes: ir.Value, /, *, mode: Literal["index", "mask"] = "index"
+) -> ir.Value:
     """Slice backwards."""
     if mode == "mask":
         axes = b.op("Reshape", b.op("NonZero", b.cast(reversed_axes, ir.DataType.BOOL)), b.constant([-1]))

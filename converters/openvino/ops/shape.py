@@ -25,7 +25,7 @@ from ortconv.errors import ConversionError, ShapeError
 
 
 @REGISTRY.lowering("Reshape")
-def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: bool) -> ir.Value:
+def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: bool = False) -> ir.Value:
     """Reshape; without special_zero a zero is a size (allowzero)."""
     declared = b.node.outputs[0].shape or ()
     whole = [size for size in declared if isinstance(size, int)]

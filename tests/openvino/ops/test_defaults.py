@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset3, opset4, opset8, opset11
+from openvino import opset1, opset2, opset3, opset4, opset6, opset8, opset11, opset12, opset13
 from openvino.utils.node_factory import NodeFactory
 
 from ortconv.api import conversion
@@ -117,6 +117,37 @@ REQUIRED: dict[str, tuple[str, Callable[..., Any], np.ndarray]] = {
         "sampling_ratio",
         lambda x: opset3.roi_align(x, AREAS, PLACES, 2, 2, 0, 1.0, "max"),
         numbers(1, 2, 5, 6),
+    ),
+    "Reshape": ("special_zero", lambda x: opset1.reshape(x, np.array([10, -1]), False), numbers(4, 5)),
+    "MVN eps_mode": (
+        "eps_mode",
+        lambda x: opset6.mvn(x, np.array([1]), True, 0.5, "inside_sqrt"),
+        numbers(4, 5),
+    ),
+    "MVN normalize_variance": (
+        "normalize_variance",
+        lambda x: opset6.mvn(x, np.array([1]), False, 0.5, "inside_sqrt"),
+        numbers(4, 5),
+    ),
+    "NormalizeL2": ("eps_mode", lambda x: opset1.normalize_l2(x, np.array([1]), 0.5, "add"), numbers(4, 5)),
+    "Pad": ("pad_mode", lambda x: opset1.pad(x, np.array([1, 0]), np.array([0, 2]), "constant"), numbers(4, 5)),
+    "Pad-12": ("pad_mode", lambda x: opset12.pad(x, np.array([-1, 0]), np.array([0, 2]), "constant"), numbers(4, 5)),
+    "Reverse": (
+        "mode",
+        lambda x: NodeFactory("opset1").create(
+            "Reverse", [x.output(0), opset1.constant(np.array([1])).output(0)], {"mode": "index"}
+        ),
+        numbers(4, 5),
+    ),
+    "Multinomial log_probs": (
+        "log_probs",
+        lambda x: opset13.multinomial(x, np.array([7]), "i32", True, False, 3, 5),
+        numbers(4, 5, low=0),
+    ),
+    "Multinomial with_replacement": (
+        "with_replacement",
+        lambda x: opset13.multinomial(x, np.array([4]), "i32", False, False, 3, 5),
+        numbers(4, 5, low=0),
     ),
 }
 
