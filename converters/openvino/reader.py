@@ -224,6 +224,9 @@ class _Reader:
             raise refused
         if precision not in DTYPES:
             raise layer.error(f"precision {shown(text)} is unknown; allowed: {', '.join(sorted(DTYPES))}.")
+        target = layer.attributes.get("destination_type", "").strip().lower()
+        if layer.type == "Convert" and target in DTYPES:
+            return target  # OpenVINO states another at a port where a compressed constant is a result
         stated = (port.precision or text).strip().lower()
         if DTYPES.get(stated) != DTYPES[precision]:
             raise layer.error(

@@ -258,6 +258,17 @@ def test_float16_compression_is_read_as_written(tmp_path: pathlib.Path) -> None:
     assert convert.inputs[0].dtype == ir.DataType.FLOAT16
 
 
+def test_compressed_constant_that_is_a_result_has_its_own_type(tmp_path: pathlib.Path) -> None:
+    """OpenVINO states float16 at the port of the Convert to float32, and reads float32."""
+    path = tmp_path / "model.xml"
+    model = ov.Model([op.result(op.constant(np.full((2, 2), 0.5, np.float32)))], [], "half")
+    ov.save_model(model, path, compress_to_fp16=True)
+    assert 'precision="FP16"' in path.read_text().split('type="Convert"')[1].split("<output>")[1]
+    (output,) = FRONTEND.read(path, {}).outputs
+    (expected,) = ov.Core().read_model(path).outputs
+    assert output.value.dtype == DTYPES[expected.element_type.to_string()] == ir.DataType.FLOAT
+
+
 def test_bodies_and_states_are_kept_as_nodes(tmp_path: pathlib.Path) -> None:
     data = op.parameter([2, 3], np.float32, name="data")
     inner = op.parameter([1, 3], np.float32)
