@@ -22,6 +22,8 @@ _FLOAT8 = {ir.DataType.FLOAT8E4M3FN: ("Greater", 464.125), ir.DataType.FLOAT8E5M
 """Floats of eight bits, every number of which is one of float16, and what is too large for them by way of float16."""
 _MOVES = frozenset({"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 _CONVERTIBLE = (*FLOATS, *INTEGERS, _BOOL, *_INT4, *_FLOAT8)
+_KEPT = (_F32, ir.DataType.BFLOAT16, _I32, _I8, _U8)
+"""The types that OpenVINO's CPU plugin takes and returns as they are."""
 
 
 @REGISTRY.lowering("Convert")
@@ -79,6 +81,9 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         if dtype in _INT4 and b.options.opset < _INT4_OPSET and not (dtype == own and b.array(data) is not None):
             raise ConversionError(f"{name(dtype)} needs opset {_INT4_OPSET}; this is {b.options.opset}.")
     if own == to:
+        given = data.producer() is None and data.const_value is None
+        if given and own in _KEPT and not is_static(data) and b.node.outputs[0] in b.returned:
+            b.warn("the page is followed: OpenVINO's CPU plugin may return an earlier run's data where sizes change")
         return b.op("Cast", data, to=int(to))
     if own in _INT4 and b.options.opset < _INT4_OPSET:
         array = b.array(data)

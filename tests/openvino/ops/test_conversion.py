@@ -15,6 +15,7 @@ from ortconv.errors import UnsupportedTypeError
 from tests.openvino.live import (
     Refusal,
     Row,
+    assert_close,
     assert_refused,
     check,
     check_row,
@@ -123,6 +124,15 @@ def test_infinities_inside_a_model_stay() -> None:
 def test_clamped_infinities_are_warned_about() -> None:
     (warning,) = conversion(model_of(to("f64"), [[numbers(3)]])).warnings
     assert "infinities" in warning
+
+
+@pytest.mark.parametrize(("sizes", "element", "warned"), [(-1, "f32", True), (3, "f32", False), (-1, "f16", False)])
+def test_data_returned_as_given_are_warned_about(sizes: int, element: str, warned: bool) -> None:
+    """Given a shorter input than before, the plugin returns a part of the longer one, or crashes."""
+    feed = [numbers(3)]
+    converted = conversion(model_of(lambda x: opset1.convert(x, element), [feed], [[sizes]]))
+    assert ["earlier run" in warning for warning in converted.warnings] == [True] * warned
+    assert_close(run_onnx(converted, [feed])[0][0], feed[0].astype(element.replace("f", "float")), 0)
 
 
 def test_half_precision_between_wider_floats_is_warned_about() -> None:
