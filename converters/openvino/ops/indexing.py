@@ -13,6 +13,7 @@ from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compression import is_misread
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import view_along
+from ortconv.converters.openvino.ops.sizes import counted, size_of
 from ortconv.converters.openvino.ops.types import SIGNED, compute, is_static, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -175,9 +176,12 @@ def slice_(
     axes: ir.Value | None = None,
     /,
 ) -> ir.Value:
-    """Slice."""
-    along = None if axes is None else int64_vector(b, axes)
-    if along is None:
+    """Slice; without axes those from the first on, as many as start has entries."""
+    if axes is not None:
+        along = int64_vector(b, axes)
+    elif start.shape is not None and len(start.shape) == 1 and not isinstance(start.shape[0], int):
+        along = counted(b, size_of(b, start, 0))
+    else:
         along = b.constant(list(range(length_of(start, "start"))))
     return b.op("Slice", data, int64_vector(b, start), _literal(b, stop, step), along, int64_vector(b, step))
 

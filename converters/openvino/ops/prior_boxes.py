@@ -127,8 +127,9 @@ def _ratios(given: Floats, flip: bool) -> list[float]:
 
 def _fixed_boxes(ratios: list[float], fixed_ratio: Floats, fixed_size: Floats, density: Floats) -> Iterator[_Box]:
     """Yields the boxes of fixed sizes; each is repeated on a grid of density x density centres."""
-    if len(fixed_ratio) > 1:
-        raise UnsupportedAttributeError("fixed_ratio", fixed_ratio, "one number at most: OpenVINO reserves no room")
+    if fixed_ratio and fixed_size and len(fixed_ratio) != len(ratios):
+        allowed = f"{len(ratios)}, as many as there are aspect ratios: OpenVINO reserves room for these"
+        raise UnsupportedAttributeError("fixed_ratio", fixed_ratio, allowed)
     if len(density) < len(fixed_size):
         raise UnsupportedAttributeError("density", density, f"one number for each fixed_size, {len(fixed_size)}")
     for size, per_side in zip(fixed_size, density, strict=False):

@@ -198,6 +198,8 @@ PRIOR_VARIANTS: dict[str, dict[str, Any]] = {
     "by fractions, with a step": {"scale_all_sizes": False, "min_size": [0.2, 0.3], "max_size": [], "step": 0.1},
     "of fixed sizes": FIXED,
     "of fixed sizes and a ratio": FIXED | {"fixed_ratio": [2.0]},
+    "of fixed sizes and as many ratios": FIXED | {"aspect_ratio": [2.0], "fixed_ratio": [1.5, 3.0], "flip": False},
+    "of fixed sizes and as many ratios, flipped": FIXED | {"aspect_ratio": [2.0], "fixed_ratio": [1.5, 3.0, 1.0]},
     "of fixed sizes and aspect ratios": FIXED | {"aspect_ratio": [2.0]},
 }
 SIZES = [
@@ -335,7 +337,14 @@ REFUSALS = [
         lambda s, i: opset8.prior_box(s, i, PRIORS | FIXED | {"fixed_ratio": [1.0, 2.0]}),
         SIZES[0],
         UnsupportedAttributeError,
-        {"attribute": "fixed_ratio"},
+        {"attribute": "fixed_ratio", "allowed": "1, as many as"},
+    ),
+    Refusal(
+        "fewer fixed ratios than aspect ratios",
+        lambda s, i: opset8.prior_box(s, i, PRIORS | FIXED | {"fixed_ratio": [2.0], "aspect_ratio": [3.0]}),
+        SIZES[0],
+        UnsupportedAttributeError,
+        {"attribute": "fixed_ratio", "allowed": "3, as many as"},
     ),
     Refusal(
         "fractions of the image with a max_size",

@@ -398,6 +398,18 @@ def test_pad_by_a_value_of_the_run() -> None:
     assert "pad_value" in converted.warnings[0]
 
 
+def test_slices_of_as_many_axes_as_the_run_has() -> None:
+    data = numbers(4, 5, 3)
+    feeds = [
+        [data, ints(1), ints(3), ints(1)],
+        [data, ints(3, 0), ints(-(2**63), 5), ints(-2, 3)],
+        [data, ints(0, 1, 2), ints(4, 4, 0), ints(2, 1, -1)],
+        [data, ints(), ints(), ints()],
+    ]
+    model = model_of(opset8.slice, feeds[:1], [data.shape, [-1], [-1], [-1]])
+    check(model, *feeds, bound=0)
+
+
 def test_strided_slices_that_openvino_computes_wrongly() -> None:
     """Its CPU plugin aborts the process on the first and reads other memory for the second."""
     feed = [numbers(5, 6, 4)]
