@@ -24,6 +24,7 @@ from ortconv.converters.convolution import (
     sizes,
 )
 from ortconv.converters.openvino.ops.compression import reshaped
+from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
 from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
@@ -67,6 +68,7 @@ def convolution(
 ) -> ir.Value:
     """Conv with explicit pads."""
     warn_of_shared_filters(b, filter, backward=False)
+    warn_of_moved_levels(b, data, filter)
     return _convolution(b, data, filter, 1, strides, pads_begin, pads_end, dilations, auto_pad)
 
 
@@ -84,6 +86,7 @@ def group_convolution(
     auto_pad: AutoPad = "explicit",
 ) -> ir.Value:
     """Conv with explicit pads and group; the weights' group axis is merged into the output channels."""
+    warn_of_moved_levels(b, data, filter)
     groups, merged = _grouped(b, data, filter)
     return _convolution(b, data, merged, groups, strides, pads_begin, pads_end, dilations, auto_pad)
 
@@ -105,6 +108,7 @@ def convolution_backprop_data(
 ) -> ir.Value:
     """ConvTranspose with explicit pads; org.ortconv ConvTransposeToShape where sizes are known at run time only."""
     warn_of_shared_filters(b, filter, backward=True)
+    warn_of_moved_levels(b, data, filter, shifts=True)
     return _backprop(
         b, data, filter, output_shape, 1, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
     )

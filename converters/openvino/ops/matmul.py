@@ -8,6 +8,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compression import has_uneven_groups, multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
 from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require
 from ortconv.converters.openvino.registry import REGISTRY
@@ -27,6 +28,7 @@ def matmul(
 ) -> ir.Value:
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are."""
     _warn_of_shared_squares(b, c, transpose_b)
+    warn_of_moved_levels(b, a, c, shifts=True)
     if has_uneven_groups(c):
         b.warn(
             "the page is followed: weights are in groups of a size whose products with few rows OpenVINO's CPU plugin "

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
+from ortconv.converters.openvino.ops.levels import keep_levels
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -71,7 +72,9 @@ def fake_quantize(
         above = b.op("Greater", x, b.op("Max", low, high))
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
-    return compute(b, formula, data, *bounds, kernels=_KERNELS)
+    result = compute(b, formula, data, *bounds, kernels=_KERNELS)
+    keep_levels(b, result, levels, output_low, output_high)
+    return result
 
 
 def _is_fused(shape: ir.Shape | None, bounds: Sequence[np.ndarray | None]) -> bool:
