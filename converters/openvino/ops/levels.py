@@ -6,6 +6,8 @@ It takes the number of the level that is zero for an integer, and counts on 256 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import MutableMapping
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -87,7 +89,7 @@ def warn_of_moved_levels(b: Builder, data: ir.Value, weights: ir.Value, *, shift
         )
 
 
-def _meta(value: ir.Value) -> ir.MetadataStore:
+def _meta(value: ir.Value) -> MutableMapping[str, Any]:
     """Returns where what is known of a value is kept; a constant gets another value when it gets its name."""
     return value.meta if value.const_value is None else value.const_value.meta
 
