@@ -61,7 +61,7 @@ def _binary(op_type: str, doc: str | None = None) -> Callable[[Emit], Emit]:
             /,
             *,
             auto_broadcast: AutoBroadcast = "numpy",
-            auto_broadcast_auto_broadcast_axis: int = -1,
+            auto_broadcast_auto_broadcast_axis: int = 0,
         ) -> ir.Value:
             return emit(b, *aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis))
 
@@ -187,7 +187,7 @@ def divide(
     *,
     m_pythondiv: bool = True,
     auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = -1,
+    auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
     """Div; of integers by what is not a constant in float32, and truncated whatever m_pythondiv is.
 
@@ -224,7 +224,7 @@ def select(
     /,
     *,
     auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = -1,
+    auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
     """Where."""
     require(cond, "cond", [ir.DataType.BOOL])

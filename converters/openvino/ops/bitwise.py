@@ -22,7 +22,7 @@ def _register(op_type: str, onnx_op: str, logical: str) -> None:
         /,
         *,
         auto_broadcast: AutoBroadcast = "numpy",
-        auto_broadcast_auto_broadcast_axis: int = -1,
+        auto_broadcast_auto_broadcast_axis: int = 0,
     ) -> ir.Value:
         x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
         require(x, "input 0", (*INTEGERS, _BOOL))
@@ -51,7 +51,7 @@ def bitwise_left_shift(
     /,
     *,
     auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = -1,
+    auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
     """BitShift of the bits as an unsigned integer."""
     _warn_of_pdpd(b, a, c, auto_broadcast)
@@ -67,7 +67,7 @@ def bitwise_right_shift(
     /,
     *,
     auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = -1,
+    auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
     """BitShift; of negative numbers between two BitwiseNots, so that the sign stays."""
     _warn_of_pdpd(b, a, c, auto_broadcast)

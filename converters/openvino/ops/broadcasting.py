@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import onnx_ir as ir
@@ -13,6 +14,7 @@ __all__ = ["AutoBroadcast", "aligned", "rank_of"]
 
 AutoBroadcast = Literal["none", "numpy", "pdpd", "explicit"]
 """OpenVINO reads "explicit" as another word for "none"."""
+_AXIS = "auto_broadcast.auto_broadcast_axis"
 
 
 def aligned(
@@ -37,10 +39,17 @@ def aligned(
     left_rank, right_rank = rank_of(left, "the first input"), rank_of(right, "the second input")
     if axis < -1:
         raise UnsupportedAttributeError("auto_broadcast_axis", axis, "-1, or an axis of the first input")
+    if _AXIS not in b.node.attributes and left_rank != right_rank:
+        b.warn(f"OpenVINO is followed: {_AXIS}, which is not stated, is 0; by the page it is -1")
     start = left_rank - right_rank if axis == -1 else axis
     behind = left_rank - start - right_rank
-    if start < 0 or (behind < 0 and any(dim != 1 for dim in right.shape[behind:])):  # type: ignore[index]
+    assert left.shape is not None
+    assert right.shape is not None
+    longer = start < 0 or (behind < 0 and any(dim != 1 for dim in right.shape[behind:]))
+    if longer or not _fits(list(right.shape), left.shape[start:]):
         raise ShapeError("the second input", right.shape, f"it does not fit onto {left.shape} from axis {start} on.")
+    if behind and left_rank - right_rank >= 0 and _fits(list(right.shape), left.shape[left_rank - right_rank :]):
+        b.warn("the page is followed: OpenVINO's CPU plugin lets both shapes of some operations end together")
     if behind > 0:
         shaped = b.op("Unsqueeze", right, b.constant(list(range(right_rank, right_rank + behind))))
     elif behind < 0:
@@ -48,6 +57,14 @@ def aligned(
     else:
         return left, right
     return left, b.typed(shaped, right.dtype, None)
+
+
+def _fits(shape: Sequence[int | ir.SymbolicDim], onto: Sequence[int | ir.SymbolicDim]) -> bool:
+    """Tells whether each size is 1, that of the other shape, or unknown."""
+    return all(
+        ours in (1, theirs) or not isinstance(ours, int) or not isinstance(theirs, int)
+        for ours, theirs in zip(shape, onto, strict=False)
+    )
 
 
 def rank_of(value: ir.Value, input: str) -> int:

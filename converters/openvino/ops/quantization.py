@@ -33,7 +33,7 @@ def fake_quantize(
     *,
     levels: int,
     auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = -1,
+    auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
     """The page's formula in single ops, with Round to even; bounds may differ per element.
 

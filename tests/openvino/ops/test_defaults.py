@@ -98,6 +98,18 @@ def test_regions_without_do_softmax(tmp_path: pathlib.Path) -> None:
     assert_close(run_onnx(converted, [feed])[0][0], run_openvino(model, [feed])[0][0], 64)
 
 
+def test_pdpd_without_an_axis(tmp_path: pathlib.Path) -> None:
+    """OpenVINO takes the first axis, and not the one from which on both shapes end together."""
+    feed = [numbers(3, 2, 3), numbers(3, seed=1)]
+    model = model_of(lambda x, y: opset1.add(x, y, "PDPD"), [feed])
+    path = without(model, "auto_broadcast.auto_broadcast_axis", tmp_path)
+    converted = conversion(path)
+    assert any("axis, which is not stated" in text for text in converted.warnings)
+    (expected,) = run_openvino(openvino.Core().read_model(path), [feed])[0]
+    np.testing.assert_array_equal(expected, feed[0] + feed[1][:, None, None])
+    assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
+
+
 AREAS = np.array([[0, 0, 3, 3], [1, 1, 4, 3.5]], np.float32)
 PLACES = np.array([0, 0], I32)
 REQUIRED: dict[str, tuple[str, Callable[..., Any], np.ndarray]] = {

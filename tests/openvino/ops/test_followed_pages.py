@@ -75,7 +75,16 @@ WIDE = numbers(1, 2, 3, 4)
 SQUARE = numbers(4, 4) + 8 * np.eye(4, dtype=F32)
 BATCHED = numbers(2, 5, 6, 3, 2)
 
+CUBE, ROW = numbers(3, 2, 3), numbers(3, seed=1)
+
 CASES = [
+    Case(
+        "pdpd from the first axis of three, where the last one is as long",
+        lambda x, y: opset1.subtract(x, y, "PDPD"),
+        [CUBE, ROW],
+        CUBE - ROW[:, None, None],
+        "end together",
+    ),
     Case("squeeze without axes", lambda x: opset1.squeeze(x, NONE), [X], X[:, 0], "without axes", [[-1, 1, -1]]),
     Case("tile without repeats", lambda x: opset1.tile(x, NONE), [X], X, "where repeats is empty"),
     Case(
