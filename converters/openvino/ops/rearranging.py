@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Literal
 
 import onnx_ir as ir
@@ -22,7 +24,9 @@ from ortconv.converters.openvino.ops.types import compute, warn_of_singles
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
-_I64 = ir.DataType.INT64
+_I32, _I64, _F32 = ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT
+_MANTISSA, _PART = 24, 11
+"""Bits of a whole number that float32 holds, and of the parts of an int32 that are summed in it."""
 
 
 @REGISTRY.lowering("Roll", since=7)
@@ -263,7 +267,7 @@ def col2im(
     pads_begin: Ints = (0, 0),
     pads_end: Ints = (0, 0),
 ) -> ir.Value:
-    """Col2Im; of a batch of one where the data has no batch."""
+    """Col2Im, of a batch of one where the data has no batch; of int32 three, of 11 bits each, whose sums are exact."""
     batched = rank_of(data, "data") == 3
     sizes = [int64_vector(b, value) for value in (output_size, kernel_size)]
 
@@ -273,4 +277,23 @@ def col2im(
         image = b.op("Col2Im", columns, *sizes, strides=strides, dilations=dilations, pads=pads)
         return image if batched else b.op("Squeeze", image, b.constant([0]))
 
+    kernel = known_ints(b, kernel_size)
+    if data.dtype == _I32 and kernel is not None and math.prod(kernel) <= 1 << (_MANTISSA - _PART):
+        return _of_parts(b, emit, data)
     return compute(b, emit, data, kernels=("Col2Im",))
+
+
+def _of_parts(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
+    """Emits a formula of sums over int32, in float32: over three parts that add up to it."""
+    rest, base = b.cast(data, _I64), b.constant(1 << _PART)
+    parts = []
+    for _ in range(2):
+        low = b.typed(b.op("Mod", rest, base), _I64, data.shape)
+        rest = b.typed(b.op("Div", b.op("Sub", rest, low), base), _I64, data.shape)
+        parts.append(low)
+    total: ir.Value | None = None
+    for part in (rest, *reversed(parts)):
+        image = b.cast(b.typed(formula(b.cast(part, _F32)), _F32, None), _I64)
+        total = image if total is None else b.op("Add", b.op("Mul", total, base), image)
+    assert total is not None
+    return b.cast(b.typed(total, _I64, None), _I32)

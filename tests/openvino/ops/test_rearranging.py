@@ -154,6 +154,13 @@ IMAGES = [
         ((2, 2), [1, 1], [2, 3], [1, 1], 25),
     )
 ]
+IMAGES += [
+    Row(
+        "col2im of int32 that float32 does not hold",
+        lambda x: opset15.col2im(x, ints(4, 5), ints(2, 2)),
+        [[np.random.default_rng(n).integers(-(2**29), 2**29, (n, 8, 12), np.int32)] for n in (1, 3)],
+    )
+]
 IMAGES.append(Row("col2im without a batch", lambda x: opset15.col2im(x, ints(4, 4), ints(2, 2)), [[numbers(8, 9)]]))
 
 EINSUMS = [
