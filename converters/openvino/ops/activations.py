@@ -27,6 +27,7 @@ from ortconv.converters.openvino.ops.types import (
     rounded,
     saturated,
     scalar,
+    warn_of_singles,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -55,6 +56,7 @@ def _either(
 @REGISTRY.lowering("ReLU")
 def relu(b: Builder, data: ir.Value, /) -> ir.Value:
     """Relu; Max with zero on 64-bit integers; Identity on unsigned ones."""
+    warn_of_singles(b, data)
     if data.dtype in UNSIGNED:
         return b.op("Identity", data)
     if data.dtype == ir.DataType.INT64:

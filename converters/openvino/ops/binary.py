@@ -28,6 +28,7 @@ from ortconv.converters.openvino.ops.types import (
     saturates,
     scalar,
     truncated,
+    warn_of_singles,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -140,6 +141,7 @@ def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         return compute(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y, kernels=kernels)
     if not _divides(b, y):
         return _in_single(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y)
+    warn_of_singles(b, x)
     if x.dtype not in SIGNED:
         return apply(b, "Mod", x, y)
     # ONNX Runtime's fmod of integers goes by way of doubles.
@@ -150,6 +152,7 @@ def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _floor_mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     """The rest of a Floor of the quotient, whose sign is the divisor's; Mod on integers with a known divisor."""
     if x.dtype in INTEGERS and _divides(b, y):
+        warn_of_singles(b, x)
         return apply(b, "Mod", x, y)
 
     def rest(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -173,6 +176,7 @@ def _power(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         or not 1 <= exponent.item() <= _LARGEST_EXPONENT
     ):
         return _in_single(b, lambda x, y: b.op("Pow", x, y), x, y)
+    warn_of_singles(b, x, grows=True)
     base = b.op("Expand", x, b.constant([1] * exponent.ndim)) if exponent.ndim else x
     result = _raised(b, base, int(exponent.item()))
     return b.op("Identity", x) if result is x else result

@@ -10,7 +10,7 @@ from ortconv.converters.openvino.ops.compression import has_uneven_groups, multi
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
-from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require
+from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require, warn_of_singles
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -27,6 +27,7 @@ def matmul(
     b: Builder, a: ir.Value, c: ir.Value, /, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are."""
+    warn_of_singles(b, a, grows=True)
     _warn_of_shared_squares(b, c, transpose_b)
     warn_of_moved_levels(b, a, c, shifts=True)
     if has_uneven_groups(c):

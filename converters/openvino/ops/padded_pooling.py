@@ -94,14 +94,15 @@ class Plan:
         """Emits what OpenVINO's CPU plugin counts of padded data: ones inside, zeros outside, and ones far behind.
 
         It divides by how many elements of a window are inside, multiplied over the axes. Where a window begins right
-        behind the data that is zero, and zero divided by it NaN; where it begins further behind it is negative.
+        behind the data that is zero, and zero divided by it NaN; where it begins further behind, by a dilation at
+        least, it is negative.
         """
         front, back = self.pads
         rank = len(front) + 2
         product: ir.Value | None = None
         for place, (before, behind) in enumerate(zip(front, back, strict=True)):
-            extent = (self.pool.kernel_shape[place] - 1) * self.pool.dilations[place] + 1
-            far = _positive(b, calculate(b, "Sub", behind, extent))
+            reach = self.pool.kernel_shape[place] * self.pool.dilations[place]
+            far = _positive(b, calculate(b, "Sub", behind, reach))
             near = calculate(b, "Sub", behind, far)
             counts: list[Size] = [before, size_of(b, data, place + 2), near, far]
             runs = [

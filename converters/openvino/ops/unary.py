@@ -123,6 +123,7 @@ def round_(
     b: Builder, data: ir.Value, /, *, mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even"
 ) -> ir.Value:
     """Round, or for half_away_from_zero a formula of Floor; Identity on integers."""
+    warn_of_singles(b, data)
     if data.dtype in (*INTEGERS, ir.DataType.BOOL):
         return b.op("Identity", data)
     if mode == "half_to_even":

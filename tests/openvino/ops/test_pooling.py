@@ -13,7 +13,7 @@ import pytest
 from openvino import opset1, opset8, opset14, opset16
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, check, check_row, model_of, numbers, run_onnx, run_openvino
+from tests.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx, run_openvino
 
 
 def max_pool(
@@ -323,3 +323,23 @@ def test_ceil_torch_leaves_out_one_window_only() -> None:
         )
         check(model_of(build, feeds[:1]), feeds[0])
         check(model_of(build, feeds), *feeds)
+
+
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_windows_that_begin_behind_the_data(dilation: int) -> None:
+    """OpenVINO's CPU plugin divides zero by zero where such a window begins less than a dilation behind them."""
+    found = set()
+    for size, stride, end in itertools.product((4, 5), (3, 4, 5, 7), (0, 1, 2, 3)):
+        if not end <= dilation < size + end:
+            continue
+        feed = [numbers(1, 1, size, 3)]
+        model = model_of(
+            lambda x, stride=stride, end=end: opset16.avg_pool(
+                x, [stride, 1], [0, 0], [end, 0], [2, 1], True, "ceil", dilations=[dilation, 1]
+            ),
+            [feed],
+        )
+        (expected,) = run_openvino(model, [feed])[0]
+        assert_close(run_onnx(conversion(model), [feed])[0][0], expected, 4)
+        found.add(bool(np.isnan(expected).any()))
+    assert found == {False, True}
