@@ -23,7 +23,7 @@ def ctc_greedy_decoder(
     b: Builder, data: ir.Value, sequence_mask: ir.Value, /, *, ctc_merge_repeated: bool = True
 ) -> ir.Value:
     """ArgMax, and ScatterND of the classes that are kept."""
-    best = b.typed(b.op("Transpose", b.op("ArgMax", data, axis=2, keepdims=0), perm=[1, 0]), _I64, None)
+    best = b.typed(b.op("Transpose", _best(b, data), perm=[1, 0]), _I64, None)
     blank = b.op("Sub", b.op("Shape", data, start=2, end=3), b.constant([1]))
     # A sequence ends where its mask is zero for the first time.
     ended = b.op("Cast", b.op("Equal", b.cast(sequence_mask, _F32), b.constant(0, np.float32)), to=int(_I64))
@@ -46,7 +46,7 @@ def ctc_greedy_decoder_seq_len(
     sequence_length_type: IndexType = "i32",
 ) -> tuple[ir.Value, ...]:
     """ArgMax, and ScatterND of the classes that are kept."""
-    best = b.typed(b.op("ArgMax", data, axis=2, keepdims=0), _I64, None)
+    best = _best(b, data)
     if blank_index is None:
         blank = b.op("Sub", b.op("Shape", data, start=2, end=3), b.constant([1]))
     else:
@@ -59,6 +59,12 @@ def ctc_greedy_decoder_seq_len(
     count = b.typed(b.op("ReduceSum", b.op("Cast", kept, to=int(_I64)), b.constant([1]), keepdims=0), _I64, None)
     types = {"i64": _I64, "i32": _I32}
     return b.cast(decoded, types[classes_index_type]), b.cast(count, types[sequence_length_type])
+
+
+def _best(b: Builder, data: ir.Value) -> ir.Value:
+    """Returns the class of the highest score of each step."""
+    scores = b.cast(data, _F32) if dtype_of(data).bitwidth == 16 else data
+    return b.typed(b.op("ArgMax", scores, axis=2, keepdims=0), _I64, None)
 
 
 def _kept(b: Builder, best: ir.Value, blank: ir.Value, running: ir.Value, merge: bool) -> ir.Value:

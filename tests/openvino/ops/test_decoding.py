@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from openvino import opset1, opset4, opset6, opset9, opset14, opset16
@@ -41,6 +42,19 @@ DECODERS += [
     for merge in (True, False)
     for blank in (None, 1)
     for classes, lengths in (("i32", "i32"), ("i64", "i64"))
+]
+DECODERS += [
+    Row(f"{name} of {np.dtype(dtype)}", build, [[numbers(6, 6, 4).astype(dtype), lengths.astype(kind or dtype)]])
+    for dtype in (np.float16, ml_dtypes.bfloat16)
+    for name, build, lengths, kind in (
+        ("ctc_greedy_decoder", opset1.ctc_greedy_decoder, mask(6, 4, 1, 2, 3, 5, steps=6), None),
+        (
+            "ctc_greedy_decoder_seq_len",
+            lambda x, n: list(opset6.ctc_greedy_decoder_seq_len(x, n).outputs()),
+            ints(6, 4, 0, 2, 3, 5),
+            I32,
+        ),
+    )
 ]
 
 TREES = [
