@@ -278,7 +278,9 @@ def col2im(
         return image if batched else b.op("Squeeze", image, b.constant([0]))
 
     kernel = known_ints(b, kernel_size)
-    if data.dtype == _I32 and kernel is not None and math.prod(kernel) <= 1 << (_MANTISSA - _PART):
+    assert data.shape is not None
+    terms = data.shape[-2] if kernel is None else math.prod(kernel)  # of a sum, at most
+    if data.dtype == _I32 and isinstance(terms, int) and terms <= 1 << (_MANTISSA - _PART):
         return _of_parts(b, emit, data)
     return compute(b, emit, data, kernels=("Col2Im",))
 

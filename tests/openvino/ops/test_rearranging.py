@@ -159,7 +159,12 @@ IMAGES += [
         "col2im of int32 that float32 does not hold",
         lambda x: opset15.col2im(x, ints(4, 5), ints(2, 2)),
         [[np.random.default_rng(n).integers(-(2**29), 2**29, (n, 8, 12), np.int32)] for n in (1, 3)],
-    )
+    ),
+    Row(
+        "col2im of int32 by a kernel of the run",
+        lambda x, k: opset15.col2im(x, ints(4, 5), k),
+        [[numbers(n, 8, 12, dtype=np.int32), ints(2, 2)] for n in (1, 3)],
+    ),
 ]
 IMAGES.append(Row("col2im without a batch", lambda x: opset15.col2im(x, ints(4, 4), ints(2, 2)), [[numbers(8, 9)]]))
 
