@@ -17,6 +17,7 @@ from ortconv.converters.openvino.ops.constants import known_ints, normalized
 from ortconv.converters.openvino.ops.types import name as type_name
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
+from ortconv.source import SourceValue
 
 _INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
 _FOREVER = np.iinfo(np.int64).max
@@ -48,6 +49,8 @@ def if_(b: Builder, condition: ir.Value, /, *inputs: ir.Value) -> tuple[ir.Value
 def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
     """Lowers a branch where it is opened; returns the node's outputs."""
     given = {port.inner: inputs[port.outer] for port in branch.into}
+    for port in branch.into:
+        _require_type(branch.body.inputs[port.inner], inputs[port.outer])
     results = b.inline(branch.body, [given[index] for index in range(len(branch.body.inputs))])
     sources = {port.outer: port.inner for port in branch.out_of}
     for index, output in enumerate(node.outputs):
@@ -120,6 +123,8 @@ def _iterate(
         trips: How often at most; None for as often as the sliced inputs have parts, or without limit.
         condition: Whether to begin; None for yes.
     """
+    for port in node.into:
+        _require_type(node.body.inputs[port.inner], inputs[port.outer])
     sources = {port.inner: port for port in node.into}
     sliced = [port for port in node.into if port.slice]
     counts = {port: _count(b, inputs[port.outer], port) for port in sliced}
@@ -176,6 +181,15 @@ def _iterate(
         if index not in found:
             raise ConversionError(f"output {output.name} has no source in the body; it is required.")
     return tuple(found[index] for index in range(len(node.outputs)))
+
+
+def _require_type(declared: SourceValue, given: ir.Value) -> None:
+    """Refuses a body whose input has another type than what it is given, which OpenVINO reads as if it had not."""
+    if given.dtype is not None and given.dtype != declared.dtype:
+        raise ConversionError(
+            f"the body's input {declared.name} is {type_name(declared.dtype)}, and is given {type_name(given.dtype)}; "
+            "allowed: one type."
+        )
 
 
 def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[int, Slice, int]:

@@ -343,3 +343,23 @@ def test_states_that_change_their_type_are_refused() -> None:
     assert error.node is not None
     assert error.node.op_type == "Loop"
     assert "is f32 first and i32 from" in error.problem
+
+
+@pytest.mark.parametrize(("dtype", "element"), [(np.float16, "f16"), (np.float64, "f64")])
+def test_bodies_that_are_given_another_type_are_refused(dtype: type, element: str) -> None:
+    x = opset1.parameter([2, 6, 3], dtype)
+    error = refusal(openvino.Model([iterator(x, [2, 1, 3], scaled)], [x]))
+    assert error.node is not None
+    assert error.node.op_type == "TensorIterator"
+    assert f"is f32, and is given {element}" in error.problem
+    condition, other = opset1.parameter([], bool), opset1.parameter([2, 3], dtype)
+    inputs = [opset1.parameter([2, 3], F32) for _ in range(2)]
+    then, otherwise = (body([opset1.relu(inside)], [inside]) for inside in inputs)
+    node = opset8.if_op(condition.output(0))
+    node.set_then_body(then)
+    node.set_else_body(otherwise)
+    node.set_input(other.output(0), *inputs)
+    error = refusal(openvino.Model([node.set_output(then.results[0], otherwise.results[0])], [condition, other]))
+    assert error.node is not None
+    assert error.node.op_type == "If"
+    assert f"is f32, and is given {element}" in error.problem
