@@ -352,14 +352,3 @@ def test_bodies_that_are_given_another_type_are_refused(dtype: type, element: st
     assert error.node is not None
     assert error.node.op_type == "TensorIterator"
     assert f"is f32, and is given {element}" in error.problem
-    condition, other = opset1.parameter([], bool), opset1.parameter([2, 3], dtype)
-    inputs = [opset1.parameter([2, 3], F32) for _ in range(2)]
-    then, otherwise = (body([opset1.relu(inside)], [inside]) for inside in inputs)
-    node = opset8.if_op(condition.output(0))
-    node.set_then_body(then)
-    node.set_else_body(otherwise)
-    node.set_input(other.output(0), *inputs)
-    error = refusal(openvino.Model([node.set_output(then.results[0], otherwise.results[0])], [condition, other]))
-    assert error.node is not None
-    assert error.node.op_type == "If"
-    assert f"is f32, and is given {element}" in error.problem
