@@ -14,6 +14,10 @@ from ortconv.converters.openvino.precision import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
+_MOVES = ("Cast", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze")
+_GROWS = ("Add", "Concat", "Div", "Max", "Min", "Mul", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")
+"""Of numbers that are not negative these make others; of the first kind, the first input counts."""
+
 
 @REGISTRY.lowering("Range")
 def range_(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, /) -> ir.Value:
@@ -54,10 +58,35 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
 
 
 def _warn_of_direction(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value) -> None:
-    """Warns of a Range that may step away from its end, but for one over sizes of tensors, which hardly does."""
-    each = b.array(step)
-    if each is None or each.item() < 0 or b.sizes(start) is None or b.sizes(stop) is None:
+    """Warns of a Range that may step away from its end, unless it goes up by a number that is never negative."""
+    first, each, node = b.array(start), b.array(step), stop.producer()
+    if each is not None and each.item() > 0:
+        if first is not None and first.item() <= 0 and _is_size(b, stop):
+            return
+        added = node.inputs if node is not None and node.op_type == "Add" else ()
+        if start in added and all(value is start or _is_size(b, value) for value in added):
+            return
+    if first is None or each is None or b.array(stop) is None:
         b.warn("the page is followed: OpenVINO's CPU plugin does not give nothing where step leads away from stop")
+
+
+def _is_size(b: Builder, value: ir.Value | None) -> bool:
+    """Tells whether a value is made of sizes of tensors so that it is never negative."""
+    left, seen = [value], set()
+    while left:
+        each = left.pop()
+        if each is None or each in seen:
+            continue
+        seen.add(each)
+        known, node = b.array(each), each.producer()
+        if known is not None:
+            if (known < 0).any():
+                return False
+        elif node is None or node.op_type not in ("Shape", *_MOVES, *_GROWS):
+            return False
+        elif node.op_type != "Shape":
+            left += node.inputs[:1] if node.op_type in _MOVES else node.inputs
+    return True
 
 
 def _in_own_type(b: Builder, bounds: Sequence[ir.Value]) -> ir.Value:

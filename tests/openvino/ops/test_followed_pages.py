@@ -9,7 +9,21 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset2, opset3, opset4, opset5, opset7, opset9, opset10, opset11, opset14, opset15, opset16
+from openvino import (
+    opset1,
+    opset2,
+    opset3,
+    opset4,
+    opset5,
+    opset7,
+    opset8,
+    opset9,
+    opset10,
+    opset11,
+    opset14,
+    opset15,
+    opset16,
+)
 
 from ortconv.api import conversion
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
@@ -313,10 +327,26 @@ def test_not_warned_about_elsewhere() -> None:
         assert not check(model_of(build, [feed]), feed, bound=16).warnings
 
 
-def test_range_over_sizes_of_the_run() -> None:
-    feeds = [[numbers(4)], [numbers(0)]]
-    model = model_of(lambda x: opset4.range(0, opset1.squeeze(opset3.shape_of(x), np.array([0])), 1, "i64"), feeds)
-    assert not check(model, *feeds).warnings
+def test_ranges_over_sizes_of_the_run() -> None:
+    feeds = [[numbers(4, 2)], [numbers(0, 3)]]
+
+    def size(x: openvino.Node, axis: int) -> openvino.Node:
+        return opset8.gather(opset3.shape_of(x), np.array(axis), np.array(0))
+
+    def up(x: openvino.Node) -> openvino.Node:
+        return opset4.range(np.array(0), opset1.add(size(x, 0), size(x, 1)), np.array(1), "i64")
+
+    def on(x: openvino.Node) -> openvino.Node:
+        first = size(x, 1)
+        return opset4.range(first, opset1.add(first, size(x, 0)), np.array(1), "i64")
+
+    def down(x: openvino.Node) -> openvino.Node:
+        return opset4.range(np.array(0), opset1.subtract(size(x, 0), size(x, 1)), np.array(1), "i64")
+
+    for build in (up, on):
+        assert not check(model_of(build, feeds), *feeds).warnings
+    (warning,) = conversion(model_of(down, feeds)).warnings
+    assert "leads away" in warning
 
 
 def test_slices_of_16_bits_are_scattered() -> None:
