@@ -22,6 +22,7 @@ _SHIFTED = (
     "op, and shifts zeros of the padding with it"
 )
 
+_SMALL_EPS = 1e-5
 _OWN = frozenset({"BatchNormInference", "FakeQuantize", "GroupNormalization"})
 """Ops whose own scales and shifts are moved."""
 
@@ -50,12 +51,23 @@ def warned(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
     made = []
     for node in nodes:
         data = node.inputs[0] if node.inputs else None
-        if node.ref.op_type in ("GroupNormalization", "MVN", "NormalizeL2") and moves.comes_from(data, moves.scales):
+        if _counts_eps(node) and moves.comes_from(data, moves.scales):
             node = dataclasses.replace(node, warnings=(*node.warnings, _SCALED))
         if _pads_zeros(node) and moves.comes_from(data, moves.shifts):
             node = dataclasses.replace(node, warnings=(*node.warnings, _SHIFTED))
         made.append(node)
     return tuple(made)
+
+
+def _counts_eps(node: SourceNode) -> bool:
+    """Tells whether a node normalizes with an eps that shows: of smaller ones, 8 bits lose more."""
+    if node.ref.op_type not in ("GroupNormalization", "MVN", "NormalizeL2"):
+        return False
+    text = node.attributes.get("eps", node.attributes.get("epsilon"))
+    try:
+        return float(str(text)) > _SMALL_EPS
+    except ValueError:  # the lowering says so
+        return False
 
 
 def _pads_zeros(node: SourceNode) -> bool:

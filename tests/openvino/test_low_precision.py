@@ -142,3 +142,11 @@ def test_weights_that_are_quantized_scale() -> None:
             )
         )
         assert any("models with FakeQuantize" in text for text in converted.warnings) == moved
+
+
+def test_an_eps_of_usual_size_does_not_show() -> None:
+    quantizing = model(FRONTS["quantized"][0], lambda x: opset6.mvn(x, np.array([2, 3]), True, 1e-5, "inside_sqrt"))
+    converted = conversion(quantizing)
+    assert not converted.warnings
+    (ours, _), (theirs, _) = run_onnx(converted, [[X, X]])[0], run_openvino(quantizing, [[X, X]])[0]
+    assert not differ(ours, theirs)
