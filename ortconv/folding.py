@@ -194,7 +194,8 @@ def _cast(arrays: _Arrays, attributes: _Attributes) -> Any:
 
 def _gather(arrays: _Arrays, attributes: _Attributes) -> Any:
     data, indices = arrays
-    return np.take(data, indices, axis=attributes.get("axis") or 0)
+    taken = np.take(data, indices, axis=attributes.get("axis") or 0)
+    return np.asarray(taken, data.dtype)  # of objects, a single one comes without an array around it
 
 
 def _slice(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:

@@ -187,6 +187,7 @@ def constant(*entries: int) -> Sizes:
     ("op", "inputs", "attributes", "expected"),
     [
         ("Gather", [sizes(None, 3, 4), constant(2, 0)], {"axis": 0}, [4, None]),
+        ("Gather", [sizes(None, 3, 4), of_constant(ir.tensor(np.array(0)))], {"axis": 0}, None),
         ("Concat", [sizes(None), constant(5), sizes(7)], {"axis": 0}, [None, 5, 7]),
         ("Slice", [sizes(None, 3, 4), constant(1), constant(9)], {}, [3, 4]),
         ("Mul", [sizes(None, 3, None), constant(2, 2, 0)], {}, [None, 6, 0]),
@@ -195,7 +196,9 @@ def constant(*entries: int) -> Sizes:
         ("Cast", [sizes(2**40, 3, None)], {"to": TO["INT32"]}, [None, 3, None]),
     ],
 )
-def test_open_sizes_stay_open(op: str, inputs: list[Sizes], attributes: dict[str, Any], expected: list[Any]) -> None:
+def test_open_sizes_stay_open(
+    op: str, inputs: list[Sizes], attributes: dict[str, Any], expected: list[Any] | None
+) -> None:
     (found,) = propagate(op, inputs, attributes, 1) or ()
     assert found.entries.tolist() == expected
 

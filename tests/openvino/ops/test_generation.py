@@ -88,3 +88,14 @@ def test_range_that_steps_away_from_its_end_is_empty(to: str) -> None:
     feed = scalars((5, 1, 1), F32)
     converted = conversion(model_of(lambda a, b, c: opset13.range(a, b, c, to), [feed]))
     assert_close(run_onnx(converted, [feed])[0][0], np.zeros(0, {"f32": F32, "i32": I32}[to]), 0)
+
+
+def test_range_over_a_size_gives_no_warning() -> None:
+    def graph(x: Any) -> Any:
+        size = opset1.gather(opset1.shape_of(x), np.array(0), np.array(0))
+        return opset13.range(np.array(0), opset1.add(size, np.array(1)), np.array(1), "i64")
+
+    feed = [numbers(3, 2)]
+    converted = conversion(model_of(graph, [feed, [numbers(5, 2)]]))
+    assert converted.warnings == ()
+    assert_close(run_onnx(converted, [feed])[0][0], np.arange(4), 0)
