@@ -50,18 +50,28 @@ def interpolate(
     pads_begin: Ints = (),
     pads_end: Ints = (),
 ) -> ir.Value:
-    """Resize; coordinates that the page leaves open are those of OpenVINO's conversion to Interpolate-4."""
+    """Resize, after a Pad where there is padding; coordinates are those of OpenVINO's Interpolate-4."""
     rank = rank_of(data, "data")
     if mode == "area":
         raise UnsupportedAttributeError("mode", mode, "nearest, linear, cubic; ONNX has no area interpolation")
-    if any(pads_begin + pads_end):
-        raise UnsupportedAttributeError("pads_begin", (*pads_begin, *pads_end), "0; the page and OpenVINO disagree")
+    along = normalized(axes, rank, "axes")
+    if any(pad and axis not in along for pads in (pads_begin, pads_end) for axis, pad in enumerate(pads)):
+        raise UnsupportedAttributeError(
+            "pads_begin",
+            (*pads_begin, *pads_end),
+            "paddings of the interpolated axes; of others OpenVINO returns more than it declares",
+        )
+    padded = _padded(b, data, pads_begin, pads_end)
+    if padded is not data:
+        b.warn(
+            "OpenVINO is followed: pads belong to one axis each, from the first on; the page pads spatial axes alike"
+        )
     coordinates: Coordinates = "align_corners" if align_corners else "asymmetric"
     if mode == "linear" and not align_corners and (rank, set(axes)) != (4, {2, 3}):
         coordinates = "half_pixel"
-    target = target_of(b, data, target_spatial_shape, normalized(axes, rank, "axes"), by_scales=False)
-    _warn_of_errors(b, mode, target, rank, is_padded=False)
-    return _interpolate(b, data, target, mode, coordinates, "simple", antialias, -0.75)
+    target = target_of(b, padded, target_spatial_shape, along, by_scales=False)
+    _warn_of_errors(b, mode, target, rank, is_padded=padded is not data)
+    return _interpolate(b, padded, target, mode, coordinates, "simple", antialias, -0.75)
 
 
 @REGISTRY.lowering("Interpolate", since=4, how="exact")

@@ -191,6 +191,24 @@ ROWS += [
     if not (m == "cubic" and len(shape) != 4)
 ]
 
+ROWS += [
+    Row(
+        f"interpolate-1 {m} align_corners {a} after padding {begin} {end} to {t}",
+        lambda x, m=m, a=a, p=(begin, end), t=t: opset1.interpolate(
+            x,
+            np.array(t),
+            {"axes": AXES, "mode": m, "align_corners": a, "pads_begin": np.array(p[0]), "pads_end": np.array(p[1])},
+        ),
+        [[numbers(1, 2, n, 6)] for n in (5, 7)],
+        LOOSE,
+    )
+    for m, a, ((begin, end), t) in itertools.product(
+        ("nearest", "linear", "cubic"),
+        (True, False),
+        ((([0, 0, 1], [0]), (10, 12)), (([0, 0, 1, 2], [0, 0, 0, 1]), (4, 9)), (([0], [0, 0, 2, 1]), (3, 7))),
+    )
+]
+
 
 ROWS += [
     Row("nearest simple of which one axis stays", sizes("nearest", (10, 6), nearest_mode="simple"), [IMAGE], 0),
@@ -328,6 +346,12 @@ ROWS.append(
         (sizes("linear", (3, 2), antialias=True), "antialias"),
         (sizes("nearest", (3,), (1,), pads_begin=[0, 1, 0, 0]), "pads other axes"),
         (sizes("nearest", (3,), (0,)), "goes wrong with nearest"),
+        (
+            lambda x: opset1.interpolate(
+                x, np.array([10, 12]), {"axes": AXES, "mode": "nearest", "pads_begin": np.array([0, 0, 1])}
+            ),
+            "pads belong to one axis each",
+        ),
     ],
 )
 def test_differences_are_warned_about(build: Callable[..., object], text: str) -> None:
