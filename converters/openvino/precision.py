@@ -6,7 +6,7 @@ import dataclasses
 
 import onnx_ir as ir
 
-__all__ = ["BITS", "CODE", "CODES", "DTYPES", "UNSUPPORTED", "Code"]
+__all__ = ["BITS", "CODE", "CODES", "DTYPES", "NARROW", "UNSUPPORTED", "Code", "bytes_of"]
 
 DTYPES: dict[str, ir.DataType] = {
     "f64": ir.DataType.DOUBLE,
@@ -73,5 +73,14 @@ CODES: dict[str, Code] = {
 }
 """Types whose constants may be converted, and nothing else."""
 
+NARROW = {"u2": 2, "u3": 3}
+"""Integers of fewer bits than ONNX has, by their bits: constants of them may be converted, and become u4."""
+
 CODE = "ortconv.code"
 """Key in the metadata of a tensor of such a type: its name."""
+
+
+def bytes_of(precision: str, count: int) -> int:
+    """Returns how many bytes of the weights file some elements take; of three bits, eight share three bytes."""
+    bits = NARROW.get(precision) or BITS[precision]
+    return (count + 7) // 8 * bits if bits == NARROW["u3"] else (count * bits + 7) // 8

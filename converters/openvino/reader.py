@@ -19,7 +19,7 @@ from ortconv.converters.openvino.bodies import read_branch, read_iteration
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.low_precision import warned
 from ortconv.converters.openvino.naming import join_names, split_names, unique_names
-from ortconv.converters.openvino.precision import BITS, CODE, CODES, DTYPES, UNSUPPORTED
+from ortconv.converters.openvino.precision import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
 from ortconv.converters.openvino.states import State, cut_states, metadata
 from ortconv.converters.openvino.topology import live_layers
@@ -216,8 +216,11 @@ class _Reader:
         if text is None:
             raise layer.error(f"the precision of output port {port.id} is missing.")
         precision = text.strip().lower()
-        if precision in CODES and layer.type == "Const" and self._users[layer.id] == {"Convert"}:
-            return CODES[precision].storage
+        if layer.type == "Const" and self._users[layer.id] == {"Convert"}:
+            if precision in CODES:
+                return CODES[precision].storage
+            if precision in NARROW:
+                return "u4"
         if precision in UNSUPPORTED:
             refused = UnsupportedTypeError(f"output {index}", text, tuple(sorted(DTYPES)))
             refused.node = self._ref(layer)
@@ -272,15 +275,16 @@ class _Reader:
             raise layer.error(f"shape {shown(shape)} of a constant must be static.")
         sizes = [dim for dim in shape if isinstance(dim, int)]
         offset, size = data.integer("offset"), data.integer("size")
-        needed = (math.prod(sizes) * BITS[precision] + 7) // 8
+        stated = layer.attributes.get("element_type", precision).strip().lower()
+        held = stated if stated in NARROW else precision
+        needed = bytes_of(held, math.prod(sizes))
         # A constant without elements takes one byte in files that OpenVINO writes.
         if size != needed and not (needed == 0 and size == 1):
-            raise layer.error(f"size = {size} contradicts shape {sizes} of {precision}, which takes {needed} bytes.")
+            raise layer.error(f"size = {size} contradicts shape {sizes} of {held}, which takes {needed} bytes.")
         try:
-            tensor = self._weights.tensor(precision, sizes, offset, needed)
+            tensor = self._weights.tensor(held, sizes, offset, needed)
         except EOFError as error:
             raise layer.error(str(error)) from error
-        stated = layer.attributes.get("element_type", precision).strip().lower()
         if stated in CODES:
             tensor.meta[CODE] = stated
         return tensor

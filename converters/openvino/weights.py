@@ -5,12 +5,14 @@ from __future__ import annotations
 import mmap
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.converters.openvino.precision import BITS, DTYPES
+from ortconv.converters.openvino.precision import BITS, DTYPES, NARROW
 from ortconv.errors import ModelFormatError
 from ortconv.folding import FILE
 
@@ -40,7 +42,7 @@ class Weights:
         """Returns a constant.
 
         Args:
-            precision: A key of `DTYPES`.
+            precision: A key of `DTYPES` or `NARROW`.
             shape: Its dimensions.
             offset: Where its bytes begin.
             size: How many there are; they fit shape and type.
@@ -49,8 +51,12 @@ class Weights:
             ModelFormatError: The file is missing or unreadable.
             EOFError: The bytes lie outside the file; the argument says how.
         """
-        dtype, bits = DTYPES[precision], BITS[precision]
         raw = self._slice(offset, size) if size else np.empty(0, np.uint8)
+        if precision in NARROW:
+            spread = _unpack_pairs if precision == "u2" else _unpack_triples
+            four = ir.DataType.UINT4
+            return ir.LazyTensor(lambda: ir.Tensor(spread(raw, shape), four), four, ir.Shape(shape), cache=True)
+        dtype, bits = DTYPES[precision], BITS[precision]
         if dtype == ir.DataType.BOOL:
             # One element per bit, first bit highest; or one per byte, where any byte but 0 is true.
             unpack = _unpack_bits if bits == 1 else _unpack_bytes
@@ -96,3 +102,20 @@ def _unpack_bits(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 def _unpack_bytes(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
     return raw.astype(np.bool_).reshape(shape)
+
+
+def _unpack_pairs(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Returns integers of two bits, the first one in the lowest bits of a byte."""
+    pairs = raw[:, np.newaxis] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
+    return _first(pairs, shape)
+
+
+def _unpack_triples(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Returns integers of three bits; of eight, two bytes hold the lower two, a third the highest, from the top."""
+    groups = raw.reshape(-1, 3)
+    lower = groups[:, :2, np.newaxis] >> np.arange(6, -2, -2, dtype=np.int8).astype(np.uint8) & 3
+    return _first(lower.reshape(-1, 8) | np.unpackbits(groups[:, 2:], axis=1) << 2, shape)
+
+
+def _first(numbers: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    return numbers.ravel()[: int(np.prod(shape, dtype=np.int64))].reshape(shape).astype(ml_dtypes.uint4)

@@ -288,6 +288,28 @@ def codes(element: openvino.Type, *shape: int) -> openvino.Node:
     return openvino.op.Constant(openvino.Tensor(packed, openvino.Shape(list(shape)), element), shared_memory=False)
 
 
+@pytest.mark.parametrize("element", [openvino.Type.u2, openvino.Type.u3], ids=["u2", "u3"])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("zero_point", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_weights_of_two_and_three_bits(element: openvino.Type, dtype: str, zero_point: bool, grouped: bool) -> None:
+    converted = check(model(element, dtype, zero_point=zero_point, grouped=grouped), *FEEDS, bound=64)
+    assert "u4" in stored(converted)
+
+
+@pytest.mark.parametrize("opset", [19, 21])
+@pytest.mark.parametrize("count", [1, 5, 8, 11])
+@pytest.mark.parametrize("bits", [2, 3])
+def test_constants_of_two_and_three_bits(bits: int, count: int, opset: int) -> None:
+    numbers_ = np.random.default_rng(bits).integers(0, 2**bits, count)
+    element = {2: openvino.Type.u2, 3: openvino.Type.u3}[bits]
+    constant = openvino.op.Constant(element, openvino.Shape([count]), numbers_.tolist())
+    feed = [numbers(count)]
+    built = model_of(lambda x: opset1.add(x, opset1.convert(constant, "f32")), [feed])
+    converted = check(built, feed, opset=opset)
+    np.testing.assert_array_equal(run_onnx(converted, [feed])[0][0], feed[0] + numbers_.astype(np.float32))
+
+
 CODED = {"nf4": openvino.Type.nf4, "f4e2m1": openvino.Type.f4e2m1, "f8e8m0": openvino.Type.f8e8m0}
 
 
