@@ -9,7 +9,7 @@ import re
 import numpy as np
 import openvino
 import pytest
-from openvino import opset1, opset3, opset6
+from openvino import opset1, opset3, opset6, opset8, opset13
 
 import ortconv
 from ortconv.api import conversion
@@ -155,3 +155,46 @@ def test_a_state_of_64_bits_is_warned_about(dtype: str) -> None:
     first, after = session.run(None, {name: np.array([1, 2], dtype), "memory": np.array([3, 4], dtype)})
     np.testing.assert_array_equal(first, np.array([4, 6], dtype))
     np.testing.assert_array_equal(after, np.array([4, 6], dtype))
+
+
+def decoder(*, reordered: bool) -> openvino.Model:
+    """Attention whose keys and values are appended to states, which an index may reorder by batch."""
+    shape = [-1, 2, -1, 4]
+    x, order = opset1.parameter(shape, F32), opset1.parameter([-1], np.int32)
+    past = [
+        opset6.read_value(np.zeros((1, 2, 0, 4), F32), name, openvino.Type.f32, shape) for name in ("keys", "values")
+    ]
+    moved = [opset8.gather(each, order, np.array(0)) if reordered else each for each in past]
+    whole = [opset1.concat([each, opset1.multiply(x, F32(k + 1))], 2) for k, each in enumerate(moved)]
+    writes = [opset6.assign(each, name) for each, name in zip(whole, ("keys", "values"), strict=True)]
+    repeated = [
+        opset1.reshape(opset1.tile(each, np.array([1, 2, 1, 1])), np.array([0, 4, -1, 4]), True) for each in whole
+    ]
+    query = opset1.concat([x, x], 1)
+    y = opset13.scaled_dot_product_attention(query, *repeated)
+    return openvino.Model([opset1.result(y)], writes, [x, order] if reordered else [x], "decoder")
+
+
+def test_a_cache_that_openvino_keeps_in_8_bits_is_told() -> None:
+    (warning,) = [each for each in conversion(decoder(reordered=True)).warnings if "8 bits" in each]
+    assert "KV_CACHE_PRECISION" in warning
+    assert not [each for each in conversion(decoder(reordered=False)).warnings if "8 bits" in each]
+
+
+@pytest.mark.parametrize("reordered", [False, True])
+def test_a_cache_of_full_precision(reordered: bool) -> None:
+    model = decoder(reordered=reordered)
+    converted = conversion(model).to_proto()
+    properties = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    request = openvino.Core().compile_model(model, "CPU", properties).create_infer_request()
+    session = ortconv.InferenceSession(converted, backend="none")
+    states = {name: np.zeros((1, 2, 0, 4), F32) for name in ("keys", "values")}
+    for step, count in enumerate((3, 1, 1)):
+        feed = [numbers(1, 2, count, 4, seed=step), *([np.zeros(1, np.int32)] * reordered)]
+        request.infer(feed)
+        names = [each.name for each in session.get_inputs()[: len(feed)]]
+        y, *after = session.run(None, dict(zip(names, feed, strict=True)) | states)
+        states = {
+            each.name.removesuffix(".next"): value for each, value in zip(session.get_outputs()[1:], after, strict=True)
+        }
+        np.testing.assert_allclose(y, request.get_output_tensor(0).data, rtol=1e-5, atol=1e-5)

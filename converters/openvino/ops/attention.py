@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.state import is_cache
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar, type_for
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
@@ -34,6 +35,11 @@ def scaled_dot_product_attention(
         require(operand, label, FLOATS)
         if rank_of(operand, label) < 3:
             raise ShapeError(label, operand.shape, "its rank must be at least 3.")
+    if is_cache(key):
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin keeps a cache of keys and values in 8 bits, unless its "
+            "property KV_CACHE_PRECISION is f32"
+        )
     rank = rank_of(query, "query")
     mask = None if causal else attention_mask
 

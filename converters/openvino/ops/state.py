@@ -7,8 +7,14 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.registry import REGISTRY
 
+_STATE = "ortconv.state"
+"""Key in the metadata of values that are states."""
+
 _WIDE = frozenset({ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.UINT64})
 """Types that the CPU plugin computes in 32 bits, and that take 64 in its states."""
+
+_REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
+"""What stands behind a cache whose heads several queries share."""
 
 
 @REGISTRY.lowering("ReadValue", since=3, how="exact")
@@ -39,4 +45,21 @@ def _read(b: Builder, state: ir.Value, variable_id: str) -> ir.Value:
             "the page is followed: OpenVINO's CPU plugin keeps a state of 64-bit numbers in memory that is not its own"
         )
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
+    state.meta[_STATE] = True
     return state
+
+
+def is_cache(value: ir.Value) -> bool:
+    """Tells whether keys or values are appended to a state whose batches an index reorders: the cache of a decoder."""
+    node = value.producer()
+    while node is not None and node.op_type in _REPEATING and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    if node is None or node.op_type != "Concat":
+        return False
+    for part in node.inputs:
+        gathered = None if part is None else part.producer()
+        if gathered is not None and gathered.op_type == "Gather":
+            source = gathered.inputs[0]
+            if source is not None and source.meta.get(_STATE):
+                return True
+    return False
