@@ -165,7 +165,8 @@ def batch_to_space(
     split = reshaped(b, data, [*blocks[1:], batch, *sizes[1:]])
     perm = [rank - 1, *(axis for place in range(rank - 1) for axis in (rank + place, place))]
     wide = [calculate(b, "Mul", size, block) for size, block in zip(sizes[1:], blocks[1:], strict=True)]
-    whole = reshaped(b, b.op("Transpose", split, perm=perm), [batch, *wide])
+    apart = b.typed(b.op("Transpose", split, perm=perm), data.dtype, None)
+    whole = reshaped(b, apart, [batch, *wide])
     if set(begin + end) == {0}:
         return whole
     stops = [calculate(b, "Sub", size, last) for size, last in zip([batch, *wide], end, strict=True)]

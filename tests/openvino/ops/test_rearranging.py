@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx_ir as ir
 import openvino
 import pytest
 from openvino import opset1, opset2, opset3, opset7, opset13, opset15
@@ -208,3 +209,11 @@ def test_shifts_that_pdpd_broadcasts(op: Callable[..., openvino.Node]) -> None:
     by = shift[:, :, None]
     expected = data << by if op is opset15.bitwise_left_shift else data >> by
     np.testing.assert_array_equal(run_onnx(converted, [[data, shift]])[0][0], expected)
+
+
+def test_blocks_of_the_run_leave_no_value_without_a_type(caplog: pytest.LogCaptureFixture) -> None:
+    """A value that has a shape alone is left out of the file, and onnx_ir says so."""
+    feed = [numbers(8, 3, 2), ints(1, 2, 2), ints(0, 0, 1), ints(0, 1, 0)]
+    converted = conversion(model_of(opset2.batch_to_space, [feed], [[-1, 3, -1], [3], [3], [3]]))
+    ir.serde.serialize_model(converted.model)
+    assert not caplog.records
