@@ -30,6 +30,9 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/tapwise_choice.cc
   kernels/conv_transpose/tapwise_layout.cc
   kernels/conv_transpose/tapwise_weights.cc
+  kernels/conv_transpose/channel_lanes.cc
+  kernels/conv_transpose/channel_lanes_choice.cc
+  kernels/conv_transpose/channel_lanes_layout.cc
   kernels/conv_transpose/columns.cc
   kernels/conv_transpose/depthwise.cc
   kernels/conv_transpose/depthwise_layout.cc

@@ -8,6 +8,13 @@
 #define ORTCONV_ALWAYS_INLINE
 #endif
 
+// Keeps a vector in a register. GCC would load it from memory again for every use, which it takes for free.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+#define ORTCONV_KEEP(vector) __asm__("" : "+v"(vector))
+#else
+#define ORTCONV_KEEP(vector)
+#endif
+
 #if defined(__clang__)
 #define ORTCONV_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)

@@ -31,6 +31,25 @@ DepthwiseAxis::DepthwiseAxis(Op op, const ConvProblem& p, int a)
   inner_end = std::min(ceil_div(p.src_size[a] + least_shift, step), floor_div(p.dst_size[a] + base, classes));
 }
 
+void DepthwiseAxis::cut(int64_t most) {
+  num_blocks = ceil_div(positions, std::clamp<int64_t>(most, 1, positions));
+  block = ceil_div(positions, num_blocks);
+}
+
+int64_t cut_axes(DepthwiseAxis* axis, int last, int64_t most) {
+  int64_t rows = 1;
+  for (int a = 0; a < last; ++a) rows *= axis[a].spread + 1;
+  bool fits = true;
+  for (int a = last - 1; a >= 0; --a) {
+    const int64_t other_rows = rows / (axis[a].spread + 1);
+    const int64_t room = most / other_rows - axis[a].spread - 1;
+    axis[a].cut(fits && room >= 0 ? room / axis[a].step + 1 : 1);
+    fits = fits && axis[a].num_blocks == 1;
+    rows = other_rows * axis[a].src_reach();
+  }
+  return rows;
+}
+
 int64_t rows_of(const DepthwiseLayout& layout) {
   int64_t rows = 1;
   for (int a = 0; a < layout.last; ++a) rows *= layout.axis[a].classes;
@@ -58,21 +77,9 @@ DepthwiseLayout::DepthwiseLayout(const Plan& plan, const ConvProblem& p, int thr
   block_vectors = std::min(vectors, ceil_div(kMostVectors, patterns) * patterns);
   num_row_blocks = ceil_div(vectors, block_vectors);
   pitch = ceil_div(block_vectors, patterns) * period + x.spread + 2 * lanes + 1;
-  copy_rows = 1;
-  for (int a = 0; a < last; ++a) copy_rows *= axis[a].spread + 1;
+  copy_rows = cut_axes(axis, last, kCopyBytes / static_cast<int64_t>(cell) / pitch);
   num_blocks = num_row_blocks;
-  bool fits = true;
-  for (int a = last - 1; a >= 0; --a) {
-    DepthwiseAxis& outer = axis[a];
-    const int64_t other_rows = copy_rows / (outer.spread + 1);
-    const int64_t room = kCopyBytes / static_cast<int64_t>(cell) / (other_rows * pitch) - outer.spread - 1;
-    outer.block = fits ? std::clamp<int64_t>(room / outer.step + 1, 1, outer.positions) : 1;
-    outer.num_blocks = ceil_div(outer.positions, outer.block);
-    outer.block = ceil_div(outer.positions, outer.num_blocks);
-    fits = fits && outer.num_blocks == 1;
-    copy_rows = other_rows * ((outer.block - 1) * outer.step + outer.spread + 1);
-    num_blocks *= outer.num_blocks;
-  }
+  for (int a = 0; a < last; ++a) num_blocks *= axis[a].num_blocks;
   num_items = p.mb * p.oc * num_blocks;
   num_slices = std::min<int64_t>(std::max(threads, 1), num_items);
   store = store_of(plan.element_bytes, p, kStreamBytes);

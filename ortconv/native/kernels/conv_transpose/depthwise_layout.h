@@ -26,7 +26,16 @@ struct DepthwiseAxis {
   int64_t class_of(Op op, int64_t k) const { return op == Op::kConv ? 0 : k * dilation % stride; }
   // Shifts that taps may have; of a convolution with a dilation most of those in between have none.
   int64_t num_shifts(Op op) const { return op == Op::kConv || stride == 1 ? ker : std::min(ker, spread + 1); }
+
+  // Cuts the positions into blocks of nearly equal size, at most `most`.
+  void cut(int64_t most);
+  // Src positions from the first to the last that a block needs.
+  int64_t src_reach() const { return (block - 1) * step + spread + 1; }
 };
+
+// Cuts the axes before the last into blocks that need at most `most` rows of src, if that is possible; from the one
+// before the last on, as far as they are not cut. Returns the rows.
+int64_t cut_axes(DepthwiseAxis* axis, int last, int64_t most);
 
 struct DepthwiseLayout {
   int last;

@@ -2,6 +2,7 @@
 #include <new>
 #include <type_traits>
 
+#include "kernels/conv_transpose/channel_lanes.h"
 #include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/depthwise.h"
 #include "kernels/conv_transpose/parts_stages.h"
@@ -250,6 +251,7 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
     const size_t bytes = tapwise_scratch_bytes(plan, full, threads);
     return plan.in_floats == nullptr ? bytes : std::max(bytes, scratch_bytes(*plan.in_floats, full, threads));
   }
+  if (prefers_channel_lanes(plan, full)) return channel_lanes_scratch_bytes(plan, full, threads);
   if (prefers_depthwise(plan, full)) return depthwise_scratch_bytes(plan, full, threads);
   if (plan.parts != nullptr) {
     return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
@@ -264,6 +266,10 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     if (!run_tapwise(plan, full, src, bias, dst, scratch, parallel)) {
       kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
     }
+    return;
+  }
+  if (prefers_channel_lanes(plan, full)) {
+    run_channel_lanes(plan, full, src, wei, bias, dst, scratch, parallel);
     return;
   }
   if (prefers_depthwise(plan, full)) {

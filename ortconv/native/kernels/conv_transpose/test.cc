@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/arch.h"
+#include "kernels/conv_transpose/channel_lanes.h"
 #include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/conv_transpose/depthwise.h"
@@ -25,7 +26,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0, by_tap = 0, in_pairs = 0;
+int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0, in_lanes = 0, by_tap = 0, in_pairs = 0;
 
 struct Shape {
   Op op = Op::kConvTranspose;
@@ -181,8 +182,9 @@ Rounding rounding(double) { return {0x1p-53, 0}; }
 Rounding rounding(Float16) { return {0x1p-11, 0x1p-25}; }
 Rounding rounding(Bfloat16) { return {0x1p-8, 0}; }
 
-void allow_others(Plan& plan, bool allowed) {
+void allow_others(Plan& plan, bool allowed, Use channel_lanes) {
   plan.may_use_columns = plan.may_use_depthwise = allowed;
+  plan.channel_lanes = channel_lanes;
   if (plan.in_floats != nullptr) plan.in_floats->may_use_columns = allowed;
 }
 
@@ -216,17 +218,24 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     Plan* plan;
     int threads;
     bool may_use_others;
+    Use channel_lanes = Use::kNever;
   };
   std::vector<Way> ways = {{phases.get(), 1, true}, {phases.get(), 3, true}};
   if (prefers_columns(*phases, p) || prefers_depthwise(*phases, p)) {
     ways.insert(ways.end(), {{phases.get(), 1, false}, {phases.get(), 3, false}});
   }
+  phases->channel_lanes = Use::kAlways;
+  if (prefers_channel_lanes(*phases, p)) {
+    ways.insert(ways.end(), {{phases.get(), 1, true, Use::kAlways}, {phases.get(), 3, true, Use::kAlways}});
+  }
   if (may_tap) ways.insert(ways.end(), {{tapwise.get(), 1, false}, {tapwise.get(), 3, false}});
-  for (const auto [plan, threads, may_use_others] : ways) {
-    allow_others(*plan, may_use_others);
+  for (const auto [plan, threads, may_use_others, channel_lanes] : ways) {
+    allow_others(*plan, may_use_others, channel_lanes);
+    const bool lanes = channel_lanes == Use::kAlways;
     by_tap += plan->packing == Packing::kTaps;
-    by_channel += prefers_depthwise(*plan, p);
-    in_columns += !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
+    in_lanes += lanes;
+    by_channel += !lanes && prefers_depthwise(*plan, p);
+    in_columns += !lanes && !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
     in_parts += plan->parts != nullptr;
     in_pairs += plan->in_pairs();
     T guard, nan;
@@ -336,6 +345,15 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {5000}, {7}, {7}, {1}, {0}, {0}, 2, 2, 2, 2});
   list.push_back({Op::kConvTranspose, {3, 4}, {2, 2}, {5, 9}, {1, 1}, {0, 3}, {-9, -7}, 1, 3, 3, 3});
   list.push_back({Op::kConvTranspose, {3, 4}, {3, 3}, {2, 2}, {1, 1}, {7, 3}, {-5, 0}, 1, 2, 2, 2});
+  // more of them than lanes, several blocks along every axis, rows in twos and one left over
+  list.push_back({Op::kConvTranspose, {7, 7}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, 2, 35, 35, 35});
+  list.push_back({Op::kConvTranspose, {5, 300}, {3, 5}, {1, 1}, {1, 1}, {0, 3}, {1, -2}, 1, 17, 17, 17});
+  list.push_back({Op::kConvTranspose, {90, 19}, {4, 3}, {3, 2}, {2, 1}, {2, 1}, {0, 0}, 1, 20, 20, 20});
+  list.push_back(
+      {Op::kConvTranspose, {5, 40, 9}, {3, 5, 3}, {2, 1, 1}, {1, 1, 1}, {1, 2, 1}, {0, 2, 1}, 1, 19, 19, 19});
+  list.push_back({Op::kConvTranspose, {1, 2}, {9, 8}, {1, 2}, {1, 1}, {8, 0}, {-9, 0}, 3, 18, 18, 18});
+  list.push_back({Op::kConv, {25, 90}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, 1, 24, 24, 24});
+  list.push_back({Op::kConv, {40, 30}, {5, 3}, {2, 1}, {2, 3}, {4, 2}, {3, 2}, 1, 16, 16, 16});
   list.push_back({Op::kConv, {40, 50}, {3, 5}, {2, 1}, {3, 2}, {1, 4}, {1, 4}, 2, 3, 3, 6});
   list.push_back({Op::kConv, {9, 8, 70}, {3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 1, 4, 4, 4});
   // channels last, whole vectors of them
@@ -498,16 +516,17 @@ int main(int argc, char** argv) {
       std::printf("FAIL: no shape was computed in parts\n");
     }
   }
-  if (in_columns == 0 || by_channel == 0 || by_tap == 0) {
+  if (in_columns == 0 || by_channel == 0 || in_lanes == 0 || by_tap == 0) {
     ++failures;
-    std::printf("FAIL: no shape took the columns, or none was computed channel by channel, or none tap by tap\n");
+    std::printf("FAIL: no shape took the columns, or none was computed channel by channel, in lanes, or tap by tap\n");
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
   if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
   std::printf(
-      "%d runs, %d of them in columns, %d in parts, %d channel by channel, %d tap by tap, %d in pairs, %d failures\n",
-      checked, in_columns, in_parts, by_channel, by_tap, in_pairs, failures);
+      "%d runs, %d of them in columns, %d in parts, %d channel by channel, %d in lanes, %d tap by tap, %d in pairs, "
+      "%d failures\n",
+      checked, in_columns, in_parts, by_channel, in_lanes, by_tap, in_pairs, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -4,6 +4,8 @@
 // need, a permutation picks one for every lane, and the weights of a tap differ from lane to lane as the phases do.
 // Both repeat after a few vectors, the *patterns*. Several rows of dst that need the same elements share the picks.
 //
+// Where rows are short, the lanes of a vector are channels instead, which have been laid out side by side.
+//
 // A new kernel supplies the functions of DepthwiseKernel in a file named after its ISA, from depthwise_loops.h or not,
 // and one row in kernels.inc.
 #pragma once
@@ -46,15 +48,40 @@ struct DepthwiseArgs {
 template <class T>
 using DepthwiseFn = void (*)(const DepthwiseArgs<T>&);
 
+// One row or two rows c of dst of as many channels as a vector has lanes:
+//     dst[c][p * dst_step + l] = bias[l] + sum over rows r of src that have weights for c, and steps t, of
+//         weights[r][c][weight_offset[t] + l] * src[r][p * lanes + src_offset[t] + l]
+// for 0 <= p < positions, 0 <= l < lanes.
+constexpr int kMaxLaneRows = 2;
+template <class Cell>
+struct ChannelLanesArgs {
+  int64_t positions, dst_step;
+  int64_t src_rows;
+  const Cell* const* src;
+  const Cell* const (*weights)[kMaxLaneRows];  // null where the row has none
+  int64_t steps;
+  const int64_t *src_offset, *weight_offset;
+  const Cell* bias;
+  int64_t dst_rows;
+  Cell* dst[kMaxLaneRows];
+};
+template <class Cell>
+using ChannelLanesFn = void (*)(const ChannelLanesArgs<Cell>&);
+
 struct DepthwiseKernel {
   const char* name;
   int64_t lanes_f32, lanes_f64;  // of vectors of sums
   bool picks_fast;               // and not lane by lane
   std::tuple<DepthwiseFn<float>, DepthwiseFn<double>, DepthwiseFn<Float16>, DepthwiseFn<Bfloat16>> functions;
+  std::tuple<ChannelLanesFn<float>, ChannelLanesFn<double>> channel_lanes;
 
   template <class T>
   void run(const DepthwiseArgs<T>& args) const {
     std::get<DepthwiseFn<T>>(functions)(args);
+  }
+  template <class Cell>
+  void run(const ChannelLanesArgs<Cell>& args) const {
+    std::get<ChannelLanesFn<Cell>>(channel_lanes)(args);
   }
 };
 

@@ -1,5 +1,6 @@
 #if defined(__AVX2__)
 
+#include "kernels/depthwise/channel_lanes.h"
 #include "kernels/depthwise/depthwise_loops.h"
 #include "kernels/vector_avx2.h"
 
@@ -93,7 +94,8 @@ const DepthwiseKernel kDepthwise_avx2 = {
     Floats::kLanes,
     Doubles::kLanes,
     true,
-    {depthwise<Floats, float>, depthwise<Doubles, double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>}};
+    {depthwise<Floats, float>, depthwise<Doubles, double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>},
+    {channel_lanes<Floats>, channel_lanes<Doubles>}};
 
 }  // namespace ortconv::kernels
 

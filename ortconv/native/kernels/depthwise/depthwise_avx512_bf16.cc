@@ -11,7 +11,8 @@ const DepthwiseKernel kDepthwise_avx512_bf16 = {
     Vectors<double>::kLanes,
     true,
     {depthwise<Vectors<float>, float>, depthwise<Vectors<double>, double>, depthwise<Vectors<float>, Float16>,
-     depthwise<Vectors<float>, Bfloat16>}};
+     depthwise<Vectors<float>, Bfloat16>},
+    {channel_lanes<Vectors<float>>, channel_lanes<Vectors<double>>}};
 
 }  // namespace ortconv::kernels
 

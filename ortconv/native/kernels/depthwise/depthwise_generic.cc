@@ -53,12 +53,33 @@ template void depthwise_generic(const DepthwiseArgs<double>&);
 template void depthwise_generic(const DepthwiseArgs<Float16>&);
 template void depthwise_generic(const DepthwiseArgs<Bfloat16>&);
 
+template <class Cell>
+void channel_lanes_generic(const ChannelLanesArgs<Cell>& args) {
+  constexpr int64_t L = kLanes<Cell>;
+  for (int64_t i = 0; i < args.dst_rows * args.positions; ++i) {
+    const int64_t c = i / args.positions, p = i % args.positions;
+    Cell sums[L] = {};
+    for (int64_t r = 0; r < args.src_rows; ++r) {
+      for (int64_t t = 0; t < args.steps && args.weights[r][c] != nullptr; ++t) {
+        const Cell* weights = args.weights[r][c] + args.weight_offset[t];
+        const Cell* from = args.src[r] + p * L + args.src_offset[t];
+        for (int64_t l = 0; l < L; ++l) sums[l] += weights[l] * from[l];
+      }
+    }
+    for (int64_t l = 0; l < L; ++l) args.dst[c][p * args.dst_step + l] = sums[l] + args.bias[l];
+  }
+}
+
+template void channel_lanes_generic(const ChannelLanesArgs<float>&);
+template void channel_lanes_generic(const ChannelLanesArgs<double>&);
+
 extern const DepthwiseKernel kDepthwise_generic;
 const DepthwiseKernel kDepthwise_generic = {
     "depthwise_generic",
     kLanes<float>,
     kLanes<double>,
     false,
-    {depthwise_generic<float>, depthwise_generic<double>, depthwise_generic<Float16>, depthwise_generic<Bfloat16>}};
+    {depthwise_generic<float>, depthwise_generic<double>, depthwise_generic<Float16>, depthwise_generic<Bfloat16>},
+    {channel_lanes_generic<float>, channel_lanes_generic<double>}};
 
 }  // namespace ortconv::kernels

@@ -2,6 +2,7 @@
 
 #include <arm_neon.h>
 
+#include "kernels/depthwise/channel_lanes.h"
 #include "kernels/depthwise/depthwise_loops.h"
 #include "kernels/vector_neon.h"
 
@@ -9,6 +10,8 @@ namespace ortconv::kernels {
 
 template <class T>
 void depthwise_generic(const DepthwiseArgs<T>& args);  // which has 4 lanes of doubles
+template <class Cell>
+void channel_lanes_generic(const ChannelLanesArgs<Cell>& args);
 
 namespace {
 
@@ -58,7 +61,8 @@ const DepthwiseKernel kDepthwise_neon = {
     Floats::kLanes,
     4,
     true,
-    {depthwise<Floats, float>, depthwise_generic<double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>}};
+    {depthwise<Floats, float>, depthwise_generic<double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>},
+    {channel_lanes<Floats>, channel_lanes_generic<double>}};
 
 }  // namespace ortconv::kernels
 

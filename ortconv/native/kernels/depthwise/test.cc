@@ -99,6 +99,68 @@ void check(const DepthwiseKernel& kernel, const Shape& s, int64_t lanes) {
   }
 }
 
+// Lanes that are channels: rows of dst alone and in twos, rows of src without weights for one of them, all lengths.
+template <class Cell>
+void check_channel_lanes(const DepthwiseKernel& kernel, int64_t lanes, int64_t positions, int64_t dst_rows,
+                         int64_t src_rows, int64_t steps, int64_t dst_step) {
+  std::mt19937 random(6);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const int64_t length = (positions + steps) * lanes;
+  std::vector<Cell> src(src_rows * length), weights(src_rows * 2 * steps * lanes), bias(lanes);
+  for (std::vector<Cell>* all : {&src, &weights, &bias}) {
+    for (Cell& x : *all) x = static_cast<Cell>(draw(-4, 4));
+  }
+  std::vector<int64_t> src_offset(steps), weight_offset(steps);
+  for (int64_t t = 0; t < steps; ++t) {
+    src_offset[t] = draw(0, static_cast<int>(steps)) * lanes;
+    weight_offset[t] = (steps - 1 - t) * lanes;
+  }
+  struct Taps {
+    const Cell* of[kMaxLaneRows];
+  };
+  std::vector<const Cell*> rows;
+  std::vector<Taps> taps(src_rows);
+  for (int64_t r = 0; r < src_rows; ++r) {
+    rows.push_back(src.data() + r * length);
+    for (int c = 0; c < kMaxLaneRows; ++c) {
+      taps[r].of[c] = draw(0, 3) == 0 ? nullptr : weights.data() + (2 * r + c) * steps * lanes;
+    }
+  }
+  constexpr Cell kUntouched = 77;
+  const int64_t size = (positions * dst_step + 1) * lanes;
+  std::vector<Cell> dst(kMaxLaneRows * size, kUntouched);
+  kernel.run(ChannelLanesArgs<Cell>{positions,
+                                    dst_step * lanes,
+                                    src_rows,
+                                    rows.data(),
+                                    reinterpret_cast<const Cell* const(*)[kMaxLaneRows]>(taps.data()),
+                                    steps,
+                                    src_offset.data(),
+                                    weight_offset.data(),
+                                    bias.data(),
+                                    dst_rows,
+                                    {dst.data(), dst.data() + size}});
+  ++checked;
+  for (int64_t i = 0; i < kMaxLaneRows * size; ++i) {
+    const int64_t c = i / size, p = i % size / lanes / dst_step, l = i % lanes;
+    Cell want = kUntouched;
+    if (c < dst_rows && p < positions && i % size / lanes % dst_step == 0) {
+      want = bias[l];
+      for (int64_t r = 0; r < src_rows; ++r) {
+        for (int64_t t = 0; t < steps && taps[r].of[c] != nullptr; ++t) {
+          want += taps[r].of[c][weight_offset[t] + l] * rows[r][p * lanes + src_offset[t] + l];
+        }
+      }
+    }
+    if (dst[i] == want) continue;
+    ++failures;
+    std::printf("FAIL %s: channels as lanes, %ld bytes, %ld positions, %ld rows of %ld, %ld steps: [%ld]\n",
+                kernel.name, static_cast<long>(sizeof(Cell)), static_cast<long>(positions), static_cast<long>(dst_rows),
+                static_cast<long>(src_rows), static_cast<long>(steps), static_cast<long>(i));
+    return;
+  }
+}
+
 // What a lane does not pick does not reach it, even if it is no number.
 void picks_nothing_else(const DepthwiseKernel& kernel) {
   const int64_t lanes = kernel.lanes_f32;
@@ -162,6 +224,15 @@ void check_all(const DepthwiseKernel& kernel) {
             check_types(kernel, {1 + n % 15, box, dst_rows, box, patterns, n, picks, true, stream});
           }
         }
+      }
+    }
+  }
+  for (int64_t positions = 1; positions < 44; ++positions) {
+    for (const int64_t dst_rows : {1, 2}) {
+      for (const int64_t src_rows : {0, 1, 5}) {
+        const int64_t steps = positions % 4, dst_step = 1 + positions % 3;
+        check_channel_lanes<float>(kernel, kernel.lanes_f32, positions, dst_rows, src_rows, steps, dst_step);
+        check_channel_lanes<double>(kernel, kernel.lanes_f64, positions, dst_rows, src_rows, steps, dst_step);
       }
     }
   }
