@@ -13,7 +13,9 @@ constexpr int64_t kWeightBytes = 512 << 10;     // packed weights of one work it
 constexpr int64_t kTileBytes = 24 << 10;        // sums of one tile, meant to stay in L1
 // Tiles of so few rows are so soon done that more columns pay.
 constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
-constexpr int64_t kStreamBytes = 2 << 20;  // a dst beyond this would only evict what is still needed
+// A dst beyond this would only evict what is still needed. One whose rows are whole lines goes past the caches at less
+// cost, while its channels, often a power of two apart, evict each other.
+constexpr int64_t kStreamBytes = 2 << 20, kStreamLineBytes = 1 << 20;
 // Positions of a block below which streaming the weights would cost more than the copy of src gains from L2.
 constexpr int64_t kMinPositions = 256;
 constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take the copy
@@ -235,7 +237,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   part_stride = planes * plane_size * kPartChannels;
 
-  store = store_of(plan.element_bytes, problem, kStreamBytes);
+  const bool whole_lines = problem.dst_x[last] == 1 && problem.dst_size[last] * plan.element_bytes % 64 == 0;
+  store = store_of(plan.element_bytes, problem, whole_lines ? kStreamLineBytes : kStreamBytes);
 
   // Tiles: wide, since long runs of dst are cheaper to write, but their sums should stay in L1.
   const int64_t unit_rows = plan.units.front().num_classes;
