@@ -126,16 +126,17 @@ inline void depthwise_shared_tile(const DepthwiseArgs<T>& args, int64_t row, int
   const Cell* const origin = args.src[0] + position * src_step + v * stride;
   // The row of src q steps behind the first one of the first position, which positions [begin, end) have: as tap p - q.
   const auto add_row = [&](int64_t q, auto begin, auto end) ORTCONV_ALWAYS_INLINE {
+    constexpr int kBegin = decltype(begin)::value, kEnd = decltype(end)::value;
     const Cell* const src = origin + q * src_step;
     const Cell* weights[P];
     ORTCONV_UNROLL
-    for (int p = begin; p < end; ++p) weights[p] = args.weights[p - q][row];
+    for (int p = kBegin; p < kEnd; ++p) weights[p] = args.weights[p - q][row];
     for (int64_t s = 0; s < steps; ++s) {
       typename V::Vector e[N];
       ORTCONV_UNROLL
       for (int i = 0; i < N; ++i) e[i] = V::load(src + args.offset[s] + i * stride);
       ORTCONV_UNROLL
-      for (int p = begin; p < end; ++p) {
+      for (int p = kBegin; p < kEnd; ++p) {
         const auto w = V::broadcast(weights[p][s]);
         ORTCONV_UNROLL
         for (int i = 0; i < N; ++i) acc[p][i] = V::multiply_add(w, e[i], acc[p][i]);

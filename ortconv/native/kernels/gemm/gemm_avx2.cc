@@ -26,8 +26,8 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   alignas(32) Sum<T> sums[R][2 * kLanes<T>];  // of the pieces before the present one
   Vector acc[R][2];
   int64_t tap_left = g.k;
-  for (int64_t left = g.taps * g.k; left > 0;) {
-    const bool first = left == g.taps * g.k;
+  bool first = true;
+  for (int64_t left = g.taps * g.k;; first = false) {
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = zero;
     // One loop over taps and k: a nest would move the sums between registers at every tap.
