@@ -180,7 +180,7 @@ TEST(unit_axes) {
       Case column = c;
       for (int axis = last; axis > 0 && (axis == last || maker.draw(0, 1) == 0); --axis)
         column.x[a.x_perm[axis + 2]] = 1;
-      const ConvProblem p = column.problem(dtype), image = c.problem(dtype);
+      const ConvProblem p = column.problem(dtype);
       if (p.mb * p.ic * p.oc == 0 || *std::min_element(p.src_size, p.src_size + p.ndims) == 0 ||
           *std::min_element(p.dst_size, p.dst_size + p.ndims) == 0) {
         continue;

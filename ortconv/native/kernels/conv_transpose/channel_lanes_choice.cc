@@ -9,6 +9,20 @@ constexpr int64_t kMostCopyBytes = 512 << 10;  // of kernels that reach far
 constexpr int64_t kMostWeights = 1 << 15;      // of the channels of a block
 constexpr int64_t kMostClassSteps = 1 << 12;
 
+// It gains by the rows whose vectors would be mostly empty, and loses by lanes that have no channel. Rows of complete
+// boxes of taps are the fastest; fewer lanes take longer to transpose.
+bool is_faster(const Plan& plan, const ConvProblem& p, int64_t lanes) {
+  if (!plan.depthwise->picks_fast) return false;
+  constexpr double kLongRow = 0.85, kLongRowOfBoxes = 0.3, kShortRow = 2, kFewLanes = 0.7, kLeastGain = 1.05;
+  constexpr int64_t kManyLanes = 16;
+  const int last = p.ndims - 1;
+  const int64_t classes = plan.axis[last].dst_step;
+  const bool in_boxes = classes > 1 && p.ker[last] % classes == 0;
+  const double rows = kShortRow * static_cast<double>(lanes) / static_cast<double>(p.dst_size[last]);
+  const double used = static_cast<double>(p.g) / static_cast<double>((p.g + lanes - 1) / lanes * lanes);
+  return (rows + (in_boxes ? kLongRowOfBoxes : kLongRow)) * used * (lanes < kManyLanes ? kFewLanes : 1) > kLeastGain;
+}
+
 }  // namespace
 
 bool prefers_channel_lanes(const Plan& plan, const ConvProblem& p) {
@@ -19,20 +33,11 @@ bool prefers_channel_lanes(const Plan& plan, const ConvProblem& p) {
   for (int a = 0; a <= last; ++a) {
     if (p.dst_size[a] == 0 || p.src_size[a] == 0) return false;
   }
-  const channel_lanes::Layout layout(plan, p, 1);
-  const int64_t classes = layout.axis[last].classes, ker = p.ker[last];
-  if (layout.taps * layout.lanes > kMostWeights || classes * ker > kMostClassSteps) return false;
-  if (layout.copy_bytes > kMostCopyBytes) return false;
-  if (plan.channel_lanes == Use::kAlways) return true;
-  if (!plan.depthwise->picks_fast) return false;
-  // How many times as fast it is, about: it gains by the rows of vectors that are mostly empty, and loses by lanes that
-  // have no channel. Rows of complete boxes of taps are the fastest. Fewer lanes take longer to transpose.
-  constexpr double kLongRow = 0.85, kLongRowOfBoxes = 0.3, kShortRow = 2, kFewLanes = 0.7, kLeastGain = 1.05;
-  constexpr int64_t kManyLanes = 16;
-  const double row = static_cast<double>(p.dst_size[last]), used = static_cast<double>(p.g);
-  const double lanes = static_cast<double>(layout.lanes), all = static_cast<double>(layout.channel_blocks) * lanes;
-  const double gain = (classes > 1 && ker % classes == 0 ? kLongRowOfBoxes : kLongRow) + kShortRow * lanes / row;
-  return gain * used / all * (layout.lanes < kManyLanes ? kFewLanes : 1) > kLeastGain;
+  const int64_t classes = plan.axis[last].dst_step, ker = p.ker[last];
+  const int64_t lanes = plan.cell_bytes == sizeof(double) ? plan.depthwise->lanes_f64 : plan.depthwise->lanes_f32;
+  if (plan.num_taps * lanes > kMostWeights || classes * ker > kMostClassSteps) return false;
+  if (plan.channel_lanes == Use::kWhereFaster && !is_faster(plan, p, lanes)) return false;
+  return channel_lanes::Layout(plan, p, 1).copy_bytes <= kMostCopyBytes;
 }
 
 }  // namespace ortconv::kernels
