@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, normalized
-from ortconv.converters.openvino.ops.interpolation_target import Target, target_of
+from ortconv.converters.openvino.ops.constants import known_ints, normalized
+from ortconv.converters.openvino.ops.interpolation_target import Target, target_along, target_of
 from ortconv.converters.openvino.ops.padding import pad_zeros
 from ortconv.converters.openvino.ops.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
 from ortconv.converters.openvino.ops.running_axes import view_along
@@ -94,8 +94,9 @@ def interpolate_4(
 ) -> ir.Value:
     """Resize, after a Pad where there is padding."""
     by_scales = shape_calculation_mode == "scales"
+    _require_regular(b, data, axes, mode, antialias)
     padded = _padded(b, data, pads_begin, pads_end)
-    target = target_of(b, padded, scales if by_scales else sizes, _axes(b, data, axes), by_scales=by_scales)
+    target = target_along(b, padded, scales if by_scales else sizes, axes, by_scales=by_scales)
     _warn_of_errors(b, mode, target, rank_of(data, "data"), is_padded=padded is not data)
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
@@ -118,9 +119,10 @@ def interpolate_11(
     cube_coeff: float = -0.75,
 ) -> ir.Value:
     """Resize, after a Pad where there is padding."""
+    _require_regular(b, image, axes, mode, antialias)
     padded = _padded(b, image, pads_begin, pads_end)
     by_scales = shape_calculation_mode == "scales"
-    target = target_of(b, padded, scales_or_sizes, _axes(b, image, axes), by_scales=by_scales)
+    target = target_along(b, padded, scales_or_sizes, axes, by_scales=by_scales)
     _warn_of_errors(b, mode, target, rank_of(image, "image"), is_padded=padded is not image)
     if mode == "bilinear_pillow" or mode == "bicubic_pillow":
         require(image, "image", (*FLOATS, *INTEGERS))
@@ -323,9 +325,24 @@ def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padd
         b.warn("the page is followed: where batch or channels are interpolated, OpenVINO's CPU plugin pads other axes")
 
 
-def _axes(b: Builder, data: ir.Value, axes: ir.Value | None) -> Ints:
-    rank = rank_of(data, "data")
-    return tuple(range(rank)) if axes is None else normalized(constant_ints(b, axes, "axes"), rank, "axes")
+def _require_regular(b: Builder, data: ir.Value, axes: ir.Value | None, mode: str, antialias: bool) -> None:
+    """Refuses, of axes that are computed at run time, what OpenVINO's CPU plugin has otherwise than of constant ones.
+
+    Raises:
+        UnsupportedAttributeError: The data would be smoothed.
+        UnsupportedTypeError: Integers would be rounded.
+    """
+    if axes is None or known_ints(b, axes) is not None:
+        return
+    if mode != "nearest":
+        require(data, "data", FLOATS, hint="Along axes that are computed at run time, integers go with mode nearest.")
+    if mode == "linear" and antialias:
+        raise UnsupportedAttributeError("antialias", True, "false, or constant axes")
+    if mode == "linear_onnx" or "pillow" in mode:
+        b.warn(
+            f"the page is followed: with {mode}, OpenVINO's CPU plugin may go wrong, return nothing or crash along "
+            "axes of the run, unless those are all spatial ones in their order"
+        )
 
 
 def _pillow(b: Builder, data: ir.Value, target: Target, mode: str, cube_coeff: float) -> ir.Value:

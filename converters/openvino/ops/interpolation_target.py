@@ -10,11 +10,12 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
+from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized
 from ortconv.converters.openvino.ops.resampling import Resampled
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
-__all__ = ["Target", "target_of"]
+__all__ = ["Target", "target_along", "target_of"]
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _GROWS = 2
@@ -72,6 +73,41 @@ class Target:
         """Returns the target along the axes that are not known to stay."""
         staying = self.where(lambda scale: scale == 1)
         return self.along(b, [axis for axis in self.axes if axis not in staying])
+
+
+def target_along(b: Builder, data: ir.Value, value: ir.Value, axes: ir.Value | None, *, by_scales: bool) -> Target:
+    """Returns the target that an input states for the axes of another, which may be computed at run time.
+
+    Those are then all axes: the ones that are not named keep their sizes.
+
+    Args:
+        b: The builder.
+        data: What is interpolated.
+        value: One size or scale for each of the axes.
+        axes: The axes, counted from the front or from the end; None for all.
+        by_scales: Whether the value is scales.
+
+    Raises:
+        ShapeError: See `target_of`.
+        UnsupportedAttributeError: See `target_of`.
+    """
+    rank = rank_of(data, "data")
+    everything = tuple(range(rank))
+    if axes is None:
+        return target_of(b, data, value, everything, by_scales=by_scales)
+    known = known_ints(b, axes)
+    if known is not None:
+        return target_of(b, data, value, normalized(known, rank, "axes"), by_scales=by_scales)
+    counts = [each.shape[0] if each.shape is not None and len(each.shape) == 1 else None for each in (axes, value)]
+    if all(isinstance(count, int) for count in counts) and counts[0] != counts[1]:
+        raise ShapeError(
+            "scales" if by_scales else "sizes", value.shape, f"it must have one entry per axis, {counts[0]}."
+        )
+    given = b.cast(value, _F32) if by_scales else int64_vector(b, value)
+    kept = b.constant(np.ones(rank, np.float32)) if by_scales else b.op("Shape", data)
+    whole = b.op("ScatterElements", kept, int64_vector(b, axes), given)
+    whole = b.typed(whole, _F32 if by_scales else _I64, [rank])
+    return target_of(b, data, whole, everything, by_scales=by_scales)
 
 
 def target_of(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_scales: bool) -> Target:
