@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
+from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned, rank_of
 from ortconv.converters.openvino.ops.compression import dequantized
 from ortconv.converters.openvino.ops.types import (
     INTEGERS,
@@ -195,15 +195,15 @@ def divide(
 ) -> ir.Value:
     """Div; of integers by what is not a constant in float32, and truncated whatever m_pythondiv is.
 
-    Quotients of two constants are rounded down where m_pythondiv says so.
+    Quotients of two constants, and most of pdpd, are exact, and rounded down where m_pythondiv says so.
     """
     x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     if x.dtype not in INTEGERS:
         return apply(b, "Div", x, y)
+    if auto_broadcast == "pdpd" and not _in_bytes(a, c):
+        return _exact_quotient(b, x, y, floored=m_pythondiv)
     if x.dtype in SIGNED and m_pythondiv and _folded(b, x, y) and _divides(b, y, x):
-        return compute(
-            b, lambda x, y: b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y), x, y, kernels=("Div", "Mod", "Sub")
-        )
+        return _floored(b, x, y)
     if x.dtype in SIGNED and m_pythondiv:
         b.warn("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
     rounds = dtype_of(x).bitwidth == 8 and not (is_static(x) and is_static(y))
@@ -251,6 +251,38 @@ def _divides(b: Builder, divisor: ir.Value, dividend: ir.Value | None = None) ->
     held = None if dividend is None else b.array(dividend)
     overflows = held is None or bool((held == np.iinfo(held.dtype).min).any())
     return known is not None and not np.isin(known, (0, -1) if overflows else (0,)).any()
+
+
+def _in_bytes(a: ir.Value, c: ir.Value) -> bool:
+    """Tells whether OpenVINO's CPU plugin divides integers that pdpd broadcasts in their own 8 bits.
+
+    Those of other shapes it lacks, and wider ones go to OpenVINO's reference, as the page has them.
+    """
+    return dtype_of(a).bitwidth == 8 and is_static(a) and is_static(c) and rank_of(a, "a") == rank_of(c, "c")
+
+
+def _exact_quotient(b: Builder, x: ir.Value, y: ir.Value, *, floored: bool) -> ir.Value:
+    """Divides integers in float64, which has all of 32 bits; 64 bits by a constant as such.
+
+    OpenVINO fails on a zero divisor; here it gives a number.
+    """
+    own = dtype_of(x)
+    down = floored and own in SIGNED
+    if own.bitwidth == 64 and _divides(b, y, x):
+        if not down:
+            return apply(b, "Div", x, y)
+        return _floored(b, x, y)
+    quotient = b.op("Div", b.cast(x, ir.DataType.DOUBLE), b.cast(y, ir.DataType.DOUBLE))
+    whole = b.op("Floor", quotient) if down else quotient
+    wide = own if own.bitwidth == 64 else ir.DataType.INT64
+    return b.cast(b.typed(b.op("Cast", whole, to=int(wide)), wide, None), own)
+
+
+def _floored(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Divides integers by what `_divides` allows, rounding down."""
+    return compute(
+        b, lambda x, y: b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y), x, y, kernels=("Div", "Mod", "Sub")
+    )
 
 
 def _in_single(b: Builder, formula: Callable[[ir.Value, ir.Value], ir.Value], x: ir.Value, y: ir.Value) -> ir.Value:
