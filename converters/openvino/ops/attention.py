@@ -15,6 +15,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
 _KERNELS = ("Add", "Mul", "MatMul", "Softmax")
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @REGISTRY.lowering("ScaledDotProductAttention", since=13)
@@ -84,12 +85,24 @@ def _factor(b: Builder, query: ir.Value, q: ir.Value, scale: ir.Value | None) ->
 
 
 def _added(b: Builder, mask: ir.Value | None, query: ir.Value) -> ir.Value | None:
-    """Returns what is added to the scores: the mask, or 0 where a boolean mask is true and -infinity elsewhere."""
-    if mask is None or mask.dtype != ir.DataType.BOOL:
-        return mask
+    """Returns what is added to the scores: the mask, or 0 where a boolean mask is true and -infinity elsewhere.
+
+    As in OpenVINO's CPU plugin, which has float64 in float32, that keeps to the finite numbers of float32 there, so
+    that a query without any key gets the mean of the values.
+    """
+    if mask is None:
+        return None
     dtype = dtype_of(query)
+    doubles = dtype == ir.DataType.DOUBLE
+    if doubles:
+        b.warn("OpenVINO's CPU plugin is followed: a mask of f64 has the numbers of f32, and no infinities")
+    if mask.dtype != ir.DataType.BOOL:
+        if not doubles:
+            return mask
+        ends = [b.constant(np.array(end, np.float64)) for end in (-_LARGEST, _LARGEST)]
+        return b.typed(b.op("Clip", mask, *ends), dtype, mask.shape)
     inner = type_for(dtype, ["Where"])
-    bounds = [b.constant(np.array(bound, inner.numpy())) for bound in (0, -math.inf)]
+    bounds = [b.constant(np.array(bound, inner.numpy())) for bound in (0, -_LARGEST if doubles else -math.inf)]
     return b.cast(b.typed(b.op("Where", mask, *bounds), inner, None), dtype)
 
 

@@ -42,6 +42,13 @@ def choice(*shape: int) -> np.ndarray:
     return allowed
 
 
+def nothing(queries: int, keys: int, *, dtype: Any, low: float = 0) -> np.ndarray:
+    """Returns a mask that leaves the second query no key and the others all but the first."""
+    allowed = np.ones((queries, keys), bool)
+    allowed[:, 0] = allowed[1] = False
+    return allowed if dtype is bool else np.where(allowed, 0, low).astype(dtype)
+
+
 SCALE = np.array(0.3, F32)
 SIZES = ((4, 5), (3, 7))
 ROWS = [
@@ -67,6 +74,22 @@ ROWS = [
         ),
         [[*tensors(4, 5), mask(4, 5)]],
         2,
+    ),
+    *(
+        Row(
+            f"f64 whose mask of {np.dtype(dtype).name} leaves some queries no key",
+            attention,
+            [[*tensors(*size, np.float64), nothing(*size, dtype=dtype, low=low)] for size in SIZES],
+            BOUND,
+        )
+        for dtype, low in ((bool, 0), (np.float64, -np.inf), (np.float64, -1e300))
+    ),
+    Row("f32 whose mask leaves some queries no key", attention, [[*tensors(4, 5), nothing(4, 5, dtype=bool)]], BOUND),
+    Row(
+        "f64 whose constant mask leaves some queries no key",
+        lambda q, k, v: attention(q, k, v, opset1.constant(nothing(4, 5, dtype=np.float64, low=-np.inf))),
+        [tensors(4, 5, np.float64)],
+        BOUND,
     ),
     Row("f64", attention, [[*tensors(4, 5, np.float64), mask(4, 5).astype(np.float64)]], BOUND),
 ]
