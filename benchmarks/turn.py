@@ -1,7 +1,7 @@
 """What a turn of an engine took, and how fast the core was meanwhile.
 
 A core of a virtual machine may be one of the two threads of a real one. While somebody else uses the other thread it
-computes at half to two thirds of its speed, for seconds or for minutes. Nothing in the machine says so but the time
+computes at half to three quarters of its speed, for seconds or for minutes. Nothing in the machine says so but the time
 that instructions take: a fixed loop that touches no memory is timed before and after each turn.
 """
 
