@@ -139,21 +139,21 @@ def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
             return apply(b, "Mod", x, y, fmod=1)  # a quotient by a power of two is exact
         kernels = ("Div", "Mod", "Mul", "Sub")
         return compute(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y, kernels=kernels)
-    if not _divides(b, y):
+    exact = _exact_divisor(b, x, y)
+    if exact is None:
         return _in_single(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y)
-    warn_of_singles(b, x)
     if x.dtype not in SIGNED:
-        return apply(b, "Mod", x, y)
+        return apply(b, "Mod", x, exact)
     # ONNX Runtime's fmod of integers goes by way of doubles.
-    return compute(b, lambda x, y: _rest(b, x, y, b.op("Div", x, y)), x, y, kernels=("Div", "Mul", "Sub"))
+    return compute(b, lambda x, y: _rest(b, x, y, b.op("Div", x, y)), x, exact, kernels=("Div", "Mul", "Sub"))
 
 
 @_binary("FloorMod")
 def _floor_mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The rest of a Floor of the quotient, whose sign is the divisor's; Mod on integers with a known divisor."""
-    if x.dtype in INTEGERS and _divides(b, y):
-        warn_of_singles(b, x)
-        return apply(b, "Mod", x, y)
+    """The rest of a Floor of the quotient, whose sign is the divisor's; of integers mostly in float32, or Mod."""
+    divisor = _exact_divisor(b, x, y) if x.dtype in INTEGERS else None
+    if divisor is not None:
+        return apply(b, "Mod", x, divisor)
 
     def rest(x: ir.Value, y: ir.Value) -> ir.Value:
         return _rest(b, x, y, b.op("Floor", b.op("Div", x, y)))
@@ -251,6 +251,29 @@ def _divides(b: Builder, divisor: ir.Value, dividend: ir.Value | None = None) ->
     held = None if dividend is None else b.array(dividend)
     overflows = held is None or bool((held == np.iinfo(held.dtype).min).any())
     return known is not None and not np.isin(known, (0, -1) if overflows else (0,)).any()
+
+
+def _exact_divisor(b: Builder, dividend: ir.Value, divisor: ir.Value) -> ir.Value | None:
+    """Returns what integers are divided by for an exact rest, or None where OpenVINO's CPU plugin has it in float32.
+
+    The plugin leaves pdpd to OpenVINO's reference, which is exact and fails on 0. A rest by -1 is that by 1, which does
+    not overflow; that by 0 becomes 0.
+    """
+    by_reference = b.node.attributes.get("auto_broadcast") == "pdpd"
+    if _divides(b, divisor):
+        if not by_reference:
+            warn_of_singles(b, dividend)
+        return divisor
+    if not by_reference:
+        return None
+
+    def harmless(y: ir.Value) -> ir.Value:
+        unfit = b.op("Equal", y, scalar(b, 0, y))
+        if divisor.dtype in SIGNED:
+            unfit = b.op("Or", unfit, b.op("Equal", y, scalar(b, -1, y)))
+        return b.op("Where", unfit, scalar(b, 1, y), y)
+
+    return compute(b, harmless, divisor, kernels=("Equal", "Where"), modular=True)
 
 
 def _in_bytes(a: ir.Value, c: ir.Value) -> bool:

@@ -1,4 +1,4 @@
-"""Divide of integers that pdpd broadcasts: OpenVINO's CPU plugin has it from elsewhere than other quotients."""
+"""Divide, Mod and FloorMod of integers that pdpd broadcasts: OpenVINO's CPU plugin has them from its reference."""
 
 from __future__ import annotations
 
@@ -85,3 +85,38 @@ def test_by_zero_they_do_no_harm(dtype: str) -> None:
     feed = [np.array([[5], [np.iinfo(dtype).min], [-7]], dtype), np.array([0, -1, 2], dtype)]
     ((actual,),) = run_onnx(conversion(model_of(_divide, [feed])), [feed])
     assert actual[2, 0] == -4
+
+
+REST = {"Mod": opset1.mod, "FloorMod": opset1.floor_mod}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["of the run", "constant"])
+@pytest.mark.parametrize("dtype", EXTREMES)
+@pytest.mark.parametrize("op", REST)
+def test_rests_are_exact(op: str, dtype: str, known: bool) -> None:
+    feeds = _feeds(dtype, 3)
+    row = (
+        Row(op, lambda x: REST[op](x, opset1.constant(feeds[0][1]), "PDPD"), [feed[:1] for feed in feeds])
+        if known
+        else Row(op, lambda x, y: REST[op](x, y, "PDPD"), feeds)
+    )
+    check_row(row)
+    assert not any("f32" in warning for warning in conversion(model_of(row.build, row.feeds)).warnings)
+
+
+@pytest.mark.parametrize("op", REST)
+def test_rests_of_64_bits(op: str) -> None:
+    """The page has all bits, OpenVINO's CPU plugin 32."""
+    feed = [np.array([[-(2**62) - 1], [2**62 + 3]]), np.array([[7], [-5]])]
+    ((actual,),) = run_onnx(conversion(model_of(lambda x, y: REST[op](x, y, "PDPD"), [feed])), [feed])
+    expected = np.fmod(*feed) if op == "Mod" else np.mod(*feed)
+    np.testing.assert_array_equal(actual, expected, strict=True)
+
+
+@pytest.mark.parametrize("op", REST)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_rests_by_zero_do_no_harm(op: str, dtype: str) -> None:
+    """OpenVINO's CPU plugin fails there, and crashes on the lowest number by -1."""
+    feed = [np.array([[5], [np.iinfo(dtype).min], [-7]], dtype), np.array([[0], [-1], [2]], dtype)]
+    ((actual,),) = run_onnx(conversion(model_of(lambda x, y: REST[op](x, y, "PDPD"), [feed])), [feed])
+    assert actual[1:, 0].tolist() == [0, -1 if op == "Mod" else 1]
