@@ -180,8 +180,8 @@ def _cast(arrays: _Arrays, attributes: _Attributes) -> Any:
     if not {source, to} <= _TYPES or (source in _COMPRESSED and to in _FLOATS):
         return None
     if source in _FLOATS and to in _INTEGERS:
-        info = np.iinfo(to.numpy())
-        if not np.all((x >= info.min) & (x <= min(info.max, 2**53))):
+        info, wide = np.iinfo(to.numpy()), x.astype(np.float64)  # which has the bounds as they are, unlike halves
+        if not np.all((wide >= info.min) & (wide <= min(info.max, 2**53))):
             return None
     if (
         to == ir.DataType.FLOAT16

@@ -42,7 +42,9 @@ def data(*shape: int, dtype: Any = F32, low: int = -9) -> Array:
     return np.random.default_rng(len(shape)).uniform(low, 9, shape).astype(dtype)
 
 
-TO = {name: int(ir.DataType[name]) for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64", "UINT8", "BOOL")}
+TO = {
+    name: int(ir.DataType[name]) for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64", "UINT8", "UINT32", "BOOL")
+}
 FLOATING = [
     case(op, data(2, 3, dtype=dtype), data(3, dtype=dtype))
     for op in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Less", "GreaterOrEqual", "Equal")
@@ -139,6 +141,10 @@ def test_result_is_that_of_onnx_runtime(case: Case) -> None:
         case("RandomUniform", shape=[2]),
         case("Cast", np.array([1e20], F32), to=TO["INT32"]),
         case("Cast", np.array([np.nan], F32), to=TO["INT32"]),
+        case("Cast", np.array([2**31], F32), to=TO["INT32"]),
+        case("Cast", np.array([2**32], F32), to=TO["UINT32"]),
+        case("Cast", np.array([np.inf], F16), to=TO["INT64"]),
+        case("Cast", np.array([-np.inf], F16), to=TO["INT32"]),
         case("Cast", np.array([0.1], F64), to=TO["FLOAT16"]),
         case("Cast", np.ones((64, 64), U8), to=TO["FLOAT"]),
         case("Div", ints(3), ints(0)),
