@@ -103,7 +103,8 @@ class Graph:
         self.name = name
         self._ops: list[Op] = []
         self._names: set[str] = set()
-        self._next_id = 0
+        self._tensors: list[Tensor] = []
+        self._computed: set[int] = set()
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -148,9 +149,8 @@ class Graph:
         dims = None if shape is None else _checked_shape(name, shape)
         self._names.add(name)
         property_type = "constant" if constant else "host_scalar" if host_scalar else "undef"
-        tensor = Tensor(self._next_id, dtype, dims, name, property_type)
-        self._next_id += 1
-        return tensor
+        self._tensors.append(Tensor(len(self._tensors), dtype, dims, name, property_type))
+        return self._tensors[-1]
 
     def op(
         self,
@@ -178,8 +178,8 @@ class Graph:
             The first output; all of them are in ``graph.ops[-1].outputs``.
 
         Raises:
-            ValueError: The kind, an attribute or the number of tensors is not what oneDNN's schema allows; or an
-                output has been computed already.
+            ValueError: The kind, an attribute or the number of tensors is not what oneDNN's schema allows; a tensor
+                belongs to another graph; or an output has been computed already.
         """
         if kind not in KINDS or kind == "End":
             raise ValueError(f"op kind {kind!r} is not one that computes; allowed: {', '.join(sorted(KINDS))}")
@@ -190,22 +190,29 @@ class Graph:
             raise ValueError(f"{kind} lacks its required attributes {', '.join(missing)}")
         if not schema.takes(len(inputs)):
             raise ValueError(f"{kind} has {len(inputs)} inputs; allowed: {', '.join(schema.inputs)}")
+        for tensor in (*inputs, *(outputs or ())):
+            self._check_own(tensor)
         identity = len(self._ops)
         name = f"{kind}_{identity}" if name is None else name
         if outputs is None:
             outputs = self._make_outputs(kind, name, inputs, values, dtype, results)
         elif not outputs or not schema.gives(len(outputs)):
             raise ValueError(f"{kind} has {len(outputs)} outputs; allowed: {', '.join(schema.outputs)}")
-        produced = {tensor.id for op in self._ops for tensor in op.outputs}
-        for tensor in outputs:
-            if tensor.id in produced:
+        for index, tensor in enumerate(outputs):
+            if tensor.id in self._computed or tensor.id in {before.id for before in outputs[:index]}:
                 raise ValueError(f"tensor {tensor.name!r} has been computed already")
+        self._computed.update(tensor.id for tensor in outputs)
         values = {key: value for key, value in values.items() if not _unset(kind, key, value)}
         self._ops.append(Op(identity, kind, name, tuple(inputs), tuple(outputs), values))
         return outputs[0]
 
     def end(self, tensor: Tensor) -> None:
-        """Marks a tensor as an output of the graph although another operation uses it."""
+        """Marks a tensor as an output of the graph although another operation uses it.
+
+        Raises:
+            ValueError: The tensor belongs to another graph.
+        """
+        self._check_own(tensor)
         identity = len(self._ops)
         self._ops.append(Op(identity, "End", f"End_{identity}", (tensor,), (), {}))
 
@@ -231,6 +238,12 @@ class Graph:
             OSError: The file cannot be written.
         """
         pathlib.Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    def _check_own(self, tensor: Tensor) -> None:
+        """Refuses a tensor of another graph, whose id means something else in this one."""
+        own = self._tensors[tensor.id] if tensor.id in range(len(self._tensors)) else None
+        if own is None or (tensor.name, tensor.dtype, tensor.shape) != (own.name, own.dtype, own.shape):
+            raise ValueError(f"tensor {tensor.name!r} is not of this graph")
 
     def _make_outputs(
         self,
