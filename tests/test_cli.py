@@ -101,10 +101,11 @@ class TestProgram:
         assert done.stderr == "error: nothing.json: cannot be read: No such file or directory.\n"
 
     @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
-    def test_closed_stdout_is_no_error(self, tmp_path: pathlib.Path) -> None:
+    @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+    def test_closed_stream_is_no_error(self, closed: str, tmp_path: pathlib.Path) -> None:
         write(activation(), tmp_path / "act.json")
         done = subprocess.run(
-            ["/bin/sh", "-c", '"$0" -P -m ortconv convert act.json >&-', sys.executable],
+            ["/bin/sh", "-c", f'"$0" -P -m ortconv convert act.json {closed}', sys.executable],
             capture_output=True,
             text=True,
             cwd=tmp_path,
@@ -273,6 +274,24 @@ class TestConvert:
         result = run_cli("convert", "up.json", "--tensors", "data.npz")
         assert result.exit_code == 1
         assert re.fullmatch(r"error: data\.npz: .*\n", result.stderr)
+
+    @pytest.mark.parametrize("damage", ["content", "encryption", "method"])
+    def test_tensors_in_a_damaged_archive_are_one_error(self, damage: str) -> None:
+        write(upsampling(), pathlib.Path("up.json"))
+        np.savez_compressed("data.npz", w=np.arange(1000.0))
+        archive = bytearray(pathlib.Path("data.npz").read_bytes())
+        local, central = 0, archive.rindex(b"PK\x01\x02")
+        if damage == "content":
+            archive[60:64] = b"\xff\xff\xff\xff"
+        elif damage == "encryption":
+            archive[local + 6] |= 1
+            archive[central + 8] |= 1
+        else:
+            archive[local + 8] = archive[central + 10] = 97
+        pathlib.Path("data.npz").write_bytes(archive)
+        result = run_cli("convert", "up.json", "--tensors", "data.npz")
+        assert result.exit_code == 1
+        assert re.fullmatch(r"error: data\.npz: is not an \.npz file of plain arrays: .*\n", result.stderr)
 
     def test_pickled_tensors_are_never_loaded(self) -> None:
         np.savez("data.npz", w=np.array([print], dtype=object))

@@ -68,9 +68,10 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line of this process."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller, as with >&-
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # Names may hold what the terminal cannot show.
-    if sys.stdout is None:  # closed by the caller, as with >&-
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     cli(prog_name="ortconv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ from ortconv.errors import InputError
 __all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
 
 Array = npt.NDArray[Any]
+
+_MALFORMED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+"""What numpy and zipfile raise for what is no file of arrays, is damaged, or is packed in a way they do not know."""
 
 
 def read_npz(path: pathlib.Path) -> dict[str, Array]:
@@ -33,7 +37,7 @@ def read_npz(path: pathlib.Path) -> dict[str, Array]:
             return {name: loaded[name] for name in loaded.files}
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _MALFORMED as error:
         raise InputError(str(path), f"is not an .npz file of plain arrays: {error}") from error
 
 
@@ -48,7 +52,7 @@ def read_npy(path: pathlib.Path) -> Array:
             loaded = np.load(stream, allow_pickle=False)
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _MALFORMED as error:
         raise InputError(str(path), f"is not an .npy file of numbers: {error}") from error
     if not isinstance(loaded, np.ndarray):
         raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
