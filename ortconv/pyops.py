@@ -80,12 +80,14 @@ class Calls:
             PluginError: A Python op failed, whatever ONNX Runtime made of that; the cause is the op's own exception.
         """
         with self._turn:
+            failure = None
             try:
                 yield
             except Exception:
                 if self._failure is None:
                     raise
-            failure, self._failure = self._failure, None
+            finally:
+                failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
 

@@ -175,7 +175,7 @@ def _task(
     activation = attributes.pop(ACTIVATION, None)
     if activation is not None and tuple(activation) == NO_ACTIVATION:
         activation = None
-    for name in declared ^ attributes.keys():
+    for name in sorted(declared ^ attributes.keys()):
         problem = "is missing" if name in declared else f"is unknown; allowed: {', '.join(sorted(declared))}"
         raise PluginError(f"{subject}: attribute {name} {problem}.")
     if len(names) > len(op.inputs) or not all(names[:-1]):

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 from ortconv import pyops, reference
 from ortconv.errors import PluginError
 from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.pyops import Calls
 from ortconv.session import InferenceSession
 
 pytest.importorskip("onnxruntime_extensions")
@@ -289,6 +290,20 @@ def test_interrupt_leaves_the_session_as_an_interrupt(cases: dict[str, Any], mon
         run(case.model(FLOAT32), case.feeds(case.inputs(FLOAT32)))
 
 
+def test_failure_that_an_interrupt_overtakes_is_not_raised_by_the_next_run() -> None:
+    calls = Calls()
+
+    def interrupted() -> None:
+        with calls.collect():
+            calls.fail(PluginError("a node failed"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with calls.collect():
+        assert not calls.failed
+
+
 def test_failures_stay_with_their_thread_and_session(cases: dict[str, Any]) -> None:
     case = cases["transposed_groups_dilation_asymmetric_pads"]
     shared = InferenceSession(case.model(FLOAT32), backend="python")
@@ -322,6 +337,11 @@ def test_failures_stay_with_their_thread_and_session(cases: dict[str, Any]) -> N
             "attribute kernel_shape is unknown; allowed: accumulation_type, auto_pad, dilations, group, pads, strides, "
             "w_perm, x_perm, y_perm.",
         ),
+        (
+            lambda node: [node.attribute.append(helper.make_attribute(name, 1)) for name in ("zero", "more")],
+            "attribute more is unknown; allowed: accumulation_type, auto_pad, dilations, group, pads, strides, w_perm, "
+            "x_perm, y_perm.",
+        ),
         (lambda node: node.input.pop(), "has the inputs ['X', '', '']; allowed: X, W, and optionally B."),
         (
             lambda node: node.input.extend(["", "W"]),
@@ -332,7 +352,14 @@ def test_failures_stay_with_their_thread_and_session(cases: dict[str, Any]) -> N
             "attribute accumulation_type = 11 is not allowed; allowed for X of type float: 1.",
         ),
     ],
-    ids=["attribute missing", "attribute unknown", "input missing", "input unknown", "accumulation_type"],
+    ids=[
+        "attribute missing",
+        "attribute unknown",
+        "attributes unknown",
+        "input missing",
+        "input unknown",
+        "accumulation_type",
+    ],
 )
 def test_node_that_contradicts_its_schema(change: Callable[[Any], None], problem: str, cases: dict[str, Any]) -> None:
     model = cases["conv_plain"].model(FLOAT32)
