@@ -96,13 +96,13 @@ def fit(array: Array, dtype: ir.DataType, name: str) -> Array:
     wanted = dtype.numpy()
     if array.dtype == wanted:
         return array
-    if array.dtype.kind not in "biuf" and array.dtype not in (ml_dtypes.bfloat16,):
+    floats = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+    if not floats and array.dtype.kind not in "biu":
         raise InputError(name, f"the data has type {array.dtype}; numbers are required.")
     with np.errstate(all="ignore"):
         converted = array.astype(wanted)
         back = converted.astype(array.dtype)
-    same = np.array_equal(array, back, equal_nan=array.dtype.kind == "f")
-    if not same:
+    if not np.array_equal(array, back, equal_nan=floats):
         raise InputError(
             name,
             f"the data has type {array.dtype}, and not all of it is representable as {wanted}; "

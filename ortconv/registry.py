@@ -93,7 +93,7 @@ class Lowering:
         """Returns the keyword arguments.
 
         Raises:
-            UnsupportedAttributeError: One is unknown, has a value that is not allowed, or is missing.
+            UnsupportedAttributeError: One is unknown, given twice, has a value that is not allowed, or is missing.
         """
         bound: dict[str, object] = {}
         for name, raw in given.items():
@@ -101,6 +101,8 @@ class Lowering:
             if parameter not in self.attributes:
                 known = ", ".join(self.attributes) or "none"
                 raise UnsupportedAttributeError(name, raw, f"only the attributes {known}")
+            if parameter in bound:
+                raise UnsupportedAttributeError(name, raw, f"{parameter} once; the node has it in two spellings")
             try:
                 bound[parameter] = coerce(raw, self.attributes[parameter][0])
             except ValueError as error:

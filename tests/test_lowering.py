@@ -114,6 +114,12 @@ def same(b: Builder, x: ir.Value, /) -> ir.Value:
     return x
 
 
+@REGISTRY.lowering("Pool")
+def pool(b: Builder, x: ir.Value, /, *, exclude_pad: bool) -> ir.Value:
+    """AveragePool."""
+    return b.op("AveragePool", x, kernel_shape=[1], count_include_pad=int(not exclude_pad))
+
+
 @REGISTRY.lowering("Shaped")
 def shaped(b: Builder, x: ir.Value, /) -> ir.Value:
     """Relu, of a shape that it knows."""
@@ -256,6 +262,12 @@ def test_attribute_of_another_type_is_refused() -> None:
     error = refusal(node("Scale", [value("x")], [value("y")], 2, mode="sideways"))
     assert isinstance(error, UnsupportedAttributeError)
     assert (error.attribute, error.value, error.allowed) == ("mode", "sideways", "Upper, lower")
+
+
+def test_attribute_in_two_spellings_is_refused() -> None:
+    error = refusal(node("Pool", [value("x")], [value("y")], **{"exclude-pad": True, "exclude_pad": False}))
+    assert isinstance(error, UnsupportedAttributeError)
+    assert (error.attribute, error.value) == ("exclude_pad", False)
 
 
 def test_missing_attribute_is_refused() -> None:

@@ -55,3 +55,5 @@ def test_data_is_converted_where_that_changes_nothing() -> None:
     assert array.dtype == ml_dtypes.bfloat16
     assert float(array[0]) == 1.5
     assert fit(np.array([3]), ir.DataType.INT32, "a").dtype == np.int32
+    halves = fit(np.array([1.5, np.nan], ml_dtypes.bfloat16), ir.DataType.FLOAT, "a")
+    np.testing.assert_array_equal(halves, np.array([1.5, np.nan], np.float32))
