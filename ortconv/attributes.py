@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import types
 import typing
 from typing import Any, Literal
 
 __all__ = ["coerce_text", "coerce_typed", "describe_type"]
+
+_ZEROS = re.compile(r"(?<=[0-9])\.0+\Z")
 
 
 def coerce_typed(raw: object, annotation: object) -> object:
@@ -52,7 +55,8 @@ def coerce_typed(raw: object, annotation: object) -> object:
 def coerce_text(raw: object, annotation: object) -> object:
     """Coerces an attribute of a textual format, where every value is a string.
 
-    Lists are separated by commas; bools are true, false, 1 or 0; Literals match whatever their case.
+    Lists are separated by commas; bools are true, false, 1 or 0; integers may have decimals that are zeros, as ``2.0``;
+    Literals match whatever their case.
 
     Raises:
         ValueError: With what is allowed.
@@ -74,7 +78,7 @@ def coerce_text(raw: object, annotation: object) -> object:
         return choices[text.casefold()]
     if annotation in (int, float):
         try:
-            return coerce_typed(int(text) if annotation is int else float(text), annotation)
+            return coerce_typed(int(_ZEROS.sub("", text)) if annotation is int else float(text), annotation)
         except ValueError:
             raise allowed from None
     return coerce_typed(text, annotation)

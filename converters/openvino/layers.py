@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
+from ortconv.converters.openvino.leftovers import kept_attributes
 from ortconv.converters.openvino.markup import Element
 from ortconv.converters.openvino.naming import split_names
 from ortconv.converters.openvino.registry import REGISTRY
@@ -92,11 +93,7 @@ class Layer:
 
         A file may name any later opset that has it.
         """
-        match = _OPSET.fullmatch(self.version)
-        if match is None:
-            return _INTRODUCED.get(self.type, 0) if self.version in _FORMER_EXTENSIONS else 0
-        opset = 2 if match[1] == "1" and self.type in _LATE_IN_OPSET1 else int(match[1])
-        return REGISTRY.newest(self.type, opset) if opset <= _LAST_OPSET else opset
+        return _opset(self.type, self.version)
 
     def ref(self, file: str) -> NodeRef:
         """Returns where the layer stands, for messages about its conversion."""
@@ -123,6 +120,14 @@ class Net:
     version: int
     layers: Mapping[int, Layer]
     wires: Mapping[int, tuple[Wire | None, ...]]
+
+
+def _opset(type: str, version: str) -> int:
+    match = _OPSET.fullmatch(version)
+    if match is None:
+        return _INTRODUCED.get(type, 0) if version in _FORMER_EXTENSIONS else 0
+    opset = 2 if match[1] == "1" and type in _LATE_IN_OPSET1 else int(match[1])
+    return REGISTRY.newest(type, opset) if opset <= _LAST_OPSET else opset
 
 
 def read_net(root: Element) -> Net:
@@ -161,15 +166,18 @@ def read_layers(root: Element, name: str, version: int) -> Net:
 
 def _read_layer(element: Element) -> Layer:
     data = element.child("data")
+    op_type = REGISTRY.spelled(element.required("type"))  # OpenVINO reads ops in any case of letters
+    version = element.required("version")
+    attributes = {} if data is None else {k: v for k, v in data.attributes.items() if k not in _HINTS}
     return Layer(
         id=element.integer("id"),
         name=element.required("name"),
-        type=REGISTRY.spelled(element.required("type")),  # OpenVINO reads ops in any case of letters
-        version=element.required("version"),
+        type=op_type,
+        version=version,
         element=element,
         inputs=_read_ports(element.child("input")),
         outputs=_read_ports(element.child("output")),
-        attributes={} if data is None else {k: v for k, v in data.attributes.items() if k not in _HINTS},
+        attributes=kept_attributes(op_type, _opset(op_type, version), attributes),
     )
 
 
