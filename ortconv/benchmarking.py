@@ -7,16 +7,18 @@ import os
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import onnx
 import onnx_ir as ir
 
+from ortconv import protos
 from ortconv.errors import ModelFormatError
-from ortconv.execution import Backend, Model
+from ortconv.execution import Model
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
+from ortconv.plugin import Backend
 from ortconv.verification.compare import Comparison, Tolerance, compare
 
 __all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "read", "tolerance_for"]
@@ -138,7 +140,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 def our_nodes(model: onnx.ModelProto) -> int:
     """Returns how many nodes of ours the graph has, nested graphs included."""
-    return sum(node.domain == DOMAIN for node in _nodes(model.graph))
+    return sum(node.domain == DOMAIN for node in protos.nodes(model.graph.node))
 
 
 def tolerance_for(model: onnx.ModelProto, *, tf32: bool = False) -> Tolerance:
@@ -150,7 +152,7 @@ def tolerance_for(model: onnx.ModelProto, *, tf32: bool = False) -> Tolerance:
     graph = model.graph
     values = [*graph.input, *graph.output, *graph.value_info]
     numbers = {value.type.tensor_type.elem_type for value in values} | {each.data_type for each in graph.initializer}
-    for node in _nodes(graph):
+    for node in protos.nodes(graph.node):
         numbers |= {each.i for each in node.attribute if node.op_type == "Cast" and each.name == "to"}
         numbers |= {each.t.data_type for each in node.attribute if each.HasField("t")}
     types = {ir.DataType(number) for number in numbers}
@@ -175,14 +177,6 @@ def read(path: pathlib.Path) -> onnx.ModelProto:
         raise ModelFormatError(str(path), "", f"cannot be read: {error.strerror or error}") from error
     except Exception as error:
         raise ModelFormatError(str(path), "", f"is not an ONNX model: {error}") from error
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _nodes(attribute.g)
 
 
 def _time(call: Callable[[], object], runs: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,11 +13,9 @@ import onnx_ir as ir
 from ortconv import cuda, plugin
 from ortconv.errors import ExecutionError, OrtconvError
 from ortconv.inputs import Array, Input
+from ortconv.plugin import Backend
 
-__all__ = ["Backend", "Model"]
-
-Backend = Literal["native", "python", "none"]
-"""What executes our nodes: the native library, the Python ops, or the function bodies in the file."""
+__all__ = ["Model"]
 
 _RUNTIME = "ONNX Runtime"
 

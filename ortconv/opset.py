@@ -7,6 +7,7 @@ F = s*(X-1) + E the full size of a transposed convolution, b its begin padding, 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ import onnx.defs
 import onnx.reference.op_run  # refuses to be imported once two domains have an op of one name, as ours and ONNX's do
 import onnx.shape_inference
 from onnx import TensorProto
+
+from ortconv import protos
 
 __all__ = [
     "ACCUMULATION",
@@ -180,13 +183,8 @@ def even_pads(begin: Sequence[int], end: Sequence[int], output_padding: Sequence
 def needs_plugin(model: onnx.ModelProto) -> bool:
     """Whether a model holds nodes of ours without their function bodies, as files that other tools wrote may do."""
     bodies = {(function.domain, function.name) for function in model.functions}
-    graphs = [model.graph.node, *(function.node for function in model.functions)]
-    while graphs:
-        for node in graphs.pop():
-            if node.domain == DOMAIN and (node.domain, node.op_type) not in bodies:
-                return True
-            graphs += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
-    return False
+    outermost = itertools.chain(model.graph.node, *(function.node for function in model.functions))
+    return any(node.domain == DOMAIN and (node.domain, node.op_type) not in bodies for node in protos.nodes(outermost))
 
 
 def register_schemas() -> None:

@@ -8,12 +8,15 @@ import pathlib
 import re
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from ortconv import cuda
 from ortconv.errors import PluginError
 
-__all__ = ["LIBRARY_VARIABLE", "OLDEST_ONNXRUNTIME", "import_onnxruntime", "library_path", "register"]
+__all__ = ["LIBRARY_VARIABLE", "OLDEST_ONNXRUNTIME", "Backend", "import_onnxruntime", "library_path", "register"]
+
+Backend = Literal["native", "python", "none"]
+"""What executes our nodes: the native library, the Python ops, or the function bodies in the file."""
 
 LIBRARY_VARIABLE = "ORTCONV_LIBRARY"
 """Environment variable that names another build of the native library, for those who develop it."""

@@ -4,18 +4,16 @@ Each node becomes, in the domain ``org.ortconv.py``, a Python op that works in t
 
     X, W, B --Cast--> Python op --data, shape--> Reshape --CastLike--> Y
 
-where the residual of a ConvTransposeAdd is added to Y by standard ops,
-
 so that one Python op per accumulation type serves every element type. Converting the sums to Y's type is left to ONNX
 Runtime's Cast, which rounds once, to nearest even, and keeps the low bits of integers. The Reshape is there because
 onnxruntime-extensions ends the process when the output of a Python op does not fit a buffer that the caller has bound.
+The residual of a ConvTransposeAdd, and an activation, are standard ops behind that.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import onnx
@@ -23,6 +21,7 @@ import onnx.helper
 import onnx.inliner
 from onnx import TensorProto
 
+from ortconv import protos
 from ortconv.errors import PluginError, shown
 from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
 from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type
@@ -49,9 +48,9 @@ def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
     kept = [function for function in model.functions if (function.domain, function.name) not in _OPS]
     del model.functions[:]
     model.functions.extend(kept)
-    while holders := [(f.domain, f.name) for f in model.functions if any(map(_is_ours, _nodes(f.node)))]:
+    while holders := [(f.domain, f.name) for f in model.functions if any(map(_is_ours, protos.nodes(f.node)))]:
         model.CopyFrom(onnx.inliner.inline_selected_functions(model, holders, exclude=False))
-    if not any(map(_is_ours, _nodes(model.graph.node))):
+    if not any(map(_is_ours, protos.nodes(model.graph.node))):
         return
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _OLDEST_OPSET:
@@ -60,22 +59,6 @@ def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
         )
     _rewrite_graph(model.graph, {}, calls)
     model.opset_import.append(onnx.helper.make_opsetid(PYTHON_DOMAIN, 1))
-
-
-def _nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
-    """All nodes, those of subgraphs included."""
-    for node in nodes:
-        yield node
-        for graph in _subgraphs(node):
-            yield from _nodes(graph.node)
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
-            yield from attribute.graphs
 
 
 def _is_ours(node: onnx.NodeProto) -> bool:
@@ -89,7 +72,7 @@ def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) 
         types[value.name] = value.type.tensor_type.elem_type
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        for subgraph in _subgraphs(node):
+        for subgraph in protos.subgraphs(node):
             _rewrite_graph(subgraph, types, calls)
         nodes.extend(_python_nodes(node, types, calls) if _is_ours(node) else [node])
     del graph.node[:]
@@ -215,8 +198,3 @@ def _task(
 
 def _type_name(element: int) -> str:
     return TensorProto.DataType.Name(element).lower() if element else "unknown"
-
-
-def _op_type(inputs: int, carrier: int) -> str:
-    """The Python op for a number of inputs, of which the third of four is the output shape, and a carrier."""
-    return f"Convolution{inputs}_{_type_name(carrier)}"

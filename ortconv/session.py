@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import ml_dtypes
 import numpy as np
@@ -25,14 +25,14 @@ from onnx import TensorProto
 from ortconv import cuda, plugin, pyops
 from ortconv.errors import PluginError
 from ortconv.opset import needs_plugin
+from ortconv.plugin import Backend
 from ortconv.pyops_rewrite import rewrite
 
 plugin.import_onnxruntime()  # says in our words what is missing
 import onnxruntime  # noqa: E402
 
-__all__ = ["Backend", "InferenceSession"]
+__all__ = ["InferenceSession"]
 
-Backend = Literal["native", "python", "none"]
 _Model = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 _STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
@@ -271,13 +271,6 @@ def _lacks_bodies(model: _Model) -> bool:
     except Exception:  # whatever it is, ONNX Runtime has refused it with a better message
         return False
     return needs_plugin(model)
-
-
-def _needs_plugin() -> PluginError:
-    return PluginError(
-        "the model needs the ortconv plugin: standard operators alone do not compute it exactly.",
-        "Use backend='native' or backend='python'.",
-    )
 
 
 def _is_special(data: object) -> bool:

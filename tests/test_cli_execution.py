@@ -313,6 +313,27 @@ def test_library_and_function_bodies_are_both_verified() -> None:
     ]
 
 
+def test_nodes_of_ours_in_a_body_count(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openvino = pytest.importorskip("openvino", reason="makes the source")
+    op = pytest.importorskip("openvino.opset13")
+    monkeypatch.chdir(tmp_path)
+    part, x = (op.parameter([1, 2, size, 4], openvino.Type.f32, name=name) for size, name in ((1, "part"), (3, "x")))
+    kernel = np.arange(16, dtype=np.float32).reshape(2, 2, 2, 2)
+    result = op.result(op.convolution_backprop_data(part, kernel, [2, 2], pads_begin=[0, 0], pads_end=[0, 0]))
+    steps = op.tensor_iterator()
+    steps.set_function(openvino.Model([result], [part], "step"))
+    steps.set_sliced_input(part, x.output(0), 0, 1, 1, -1, 2)
+    joined = steps.get_concatenated_slices(result.output(0), 0, 2, 2, -1, 2)
+    openvino.save_model(openvino.Model([joined], [x], "net"), "net.xml", compress_to_fp16=False)
+
+    assert ", 1 org.ortconv)" in run_cli("convert", "net.xml", "--target", "plugin").stdout
+    assert "1 of them of org.ortconv" in run_cli("explain", "net.xml", "--target", "plugin").stdout
+    assert run_cli("check", "net.onnx").stdout.endswith("org.ortconv: 1 ConvTranspose, runs without the plugin\n")
+    found = ortconv.verify("net.xml", "net.onnx")
+    assert found.agrees
+    assert set(found.outputs) | set(found.skipped) == {"native", "none"}
+
+
 def test_verify_refuses_a_target_beside_a_model(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.json", "b.onnx"):

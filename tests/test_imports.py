@@ -19,7 +19,7 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
-    {"attributes", "errors", "folding", "lowest_opset", "progress", "writing"},
+    {"attributes", "errors", "folding", "lowest_opset", "progress", "protos", "writing"},
     {"cuda", "opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},

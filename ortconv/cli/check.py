@@ -8,7 +8,7 @@ from collections import Counter
 import click
 import onnx
 
-from ortconv import checking
+from ortconv import checking, protos
 from ortconv.cli import options, output
 from ortconv.opset import DOMAIN, needs_plugin
 
@@ -39,7 +39,7 @@ def command(models: tuple[pathlib.Path, ...]) -> None:
 
 def _describe(model: onnx.ModelProto) -> str:
     opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    nodes = Counter((node.domain, node.op_type) for node in model.graph.node)
+    nodes = Counter((node.domain, node.op_type) for node in protos.nodes(model.graph.node))
     bodies = {(function.domain, function.name) for function in model.functions}
     parts = [f"opset {opsets.get('ai.onnx', '?')}", f"IR {model.ir_version}", output.count(nodes.total(), "node")]
     ours = {op_type: count for (domain, op_type), count in nodes.items() if domain == DOMAIN}

@@ -134,7 +134,7 @@ def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _summary(done: api.Conversion) -> str:
-    nodes = list(done.model.graph)
+    nodes = list(done.model.graph.all_nodes())
     ours = [node for node in nodes if node.domain == DOMAIN]
     parts = [f"{len(nodes) - len(ours)} standard", f"{len(ours)} {DOMAIN}"] if ours else ["all standard"]
     text = f"{output.count(len(nodes), 'node')} ({', '.join(parts)})"

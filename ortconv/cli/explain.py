@@ -47,7 +47,7 @@ def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_
     output.table(("node", "becomes", "why"), [_row(step) for step in done.steps])
     for text in done.notes:
         output.line(output.plain(text))
-    nodes = list(done.model.graph)
+    nodes = list(done.model.graph.all_nodes())
     ours = sum(node.domain == DOMAIN for node in nodes)
     output.line(
         f"\n{output.count(len(done.steps), 'source node')}, {output.count(len(nodes), 'ONNX node')}, "

@@ -12,8 +12,9 @@ import onnx_ir as ir
 from ortconv import inputs, plugin
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError, PluginError
-from ortconv.execution import Backend, Model
+from ortconv.execution import Model
 from ortconv.inputs import Array
+from ortconv.plugin import Backend
 
 __all__ = ["command"]
 

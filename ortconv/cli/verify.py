@@ -14,7 +14,7 @@ from rich.text import Text
 from ortconv import verification
 from ortconv.builder import Semantics, Target
 from ortconv.cli import feeds, files, options, output
-from ortconv.execution import Backend
+from ortconv.plugin import Backend
 from ortconv.verification import Comparison, FloatComparison, Layer, Verification
 
 __all__ = ["command"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 import onnx_ir as ir
 
-from ortconv import checking, functions, writing
+from ortconv import checking, functions, protos, writing
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.opset import DOMAIN, VERSION
 from ortconv.optimization import activation, bias, crop, layout, pad, residual
@@ -238,13 +239,10 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ir.Mod
 
 def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
     """Refuses what onnx_ir does not carry over."""
-    graphs = [model.graph]
-    while graphs:
-        graph = graphs.pop()
+    bodies = (body for node in protos.nodes(model.graph.node) for body in protos.subgraphs(node))
+    for graph in itertools.chain([model.graph], bodies):
         if graph.sparse_initializer:
             raise ModelFormatError(name, f"graph {graph.name}", "has sparse initializers; allowed: dense ones.")
-        graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
-        graphs += [each for node in graph.node for attribute in node.attribute for each in attribute.graphs]
     if model.training_info:
         raise ModelFormatError(name, "training_info", "is present; allowed: models for inference.")
 

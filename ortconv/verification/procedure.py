@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx
 
-from ortconv import api, checking, inputs
+from ortconv import api, checking, inputs, protos
 from ortconv.builder import Options, Semantics, Target
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
-from ortconv.execution import Backend, Model
+from ortconv.execution import Model
 from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
+from ortconv.plugin import Backend
 from ortconv.source import SourceGraph
 from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
 from ortconv.verification.layers import Layer, Layers, compare_layers
@@ -220,7 +221,7 @@ def _run(
     load: Callable[..., Model],
 ) -> tuple[dict[Backend, dict[str, Array]], dict[Backend, str]]:
     """Runs a model by every backend that can run it."""
-    if not any(node.domain == DOMAIN for node in proto.graph.node):
+    if not any(node.domain == DOMAIN for node in protos.nodes(proto.graph.node)):
         backends = ("none",)
     ran: dict[Backend, dict[str, Array]] = {}
     skipped: dict[Backend, str] = {}
