@@ -21,6 +21,9 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/activate/activate_generic.cc
   kernels/residual/residual.cc
   kernels/residual/residual_generic.cc
+  kernels/compressed/compressed.cc
+  kernels/compressed/compressed_generic.cc
+  kernels/compressed/driver.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc

@@ -1,0 +1,39 @@
+// Products of floats by a matrix of compressed weights: small integers with a scale, and perhaps a zero point, for
+// every block of a row. The matrix is read as it is stored, so a product by a single row takes the time to read the
+// integers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/arch.h"
+#include "kernels/element.h"
+#include "ops/problem.h"
+
+namespace ortconv::kernels {
+
+// Integers of 4 bits are two to a byte, the one of even index in the low four bits, as ONNX packs them. Packing knows
+// of no rows: where they have an odd length, every other row begins in the upper half of a byte.
+enum class Code { kU8, kS8, kU4, kS4 };
+
+// The matrix of (code[n][k] - zero[n][k / block]) * scale[n][k / block]. Nothing needs an alignment.
+struct CompressedMatrix {
+  Code code;
+  int64_t n, k;   // rows, and numbers in a row
+  int64_t block;  // how many of these share a scale; divides k
+  const void* codes;
+  const float* scales;          // [n][k / block]
+  const void* zeros = nullptr;  // the same type and packing as codes, [n][k / block]; null: all are 0
+};
+
+// y[i][n] = sum over k of x[i][k] * matrix[n][k]   for 0 <= i < m.
+//
+// T: float, Float16 or Bfloat16. A code less its zero point is exact; everything else is computed in float, and rounded
+// to T at the end. `scratch` is 64-byte aligned and has scratch_bytes.
+template <class T>
+void multiply_compressed(const ArchFlags& arch, const CompressedMatrix& matrix, int64_t m, const T* x, T* y,
+                         void* scratch, const Parallel& parallel);
+template <class T>
+size_t compressed_scratch_bytes(const ArchFlags& arch, const CompressedMatrix& matrix, int64_t m, int threads);
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,99 @@
+#include <algorithm>
+
+#include "kernels/compressed/codes.h"
+#include "kernels/compressed/stages.h"
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kChunk = 256;
+
+template <Code kCode>
+void decode(const void* codes, int64_t begin, int64_t end, int32_t zero, float scale, float* out) {
+  int64_t i = begin;
+  if constexpr (bits_of(kCode) == 4) {
+    const auto value = [=](int32_t code) {
+      return static_cast<float>((kCode == Code::kS4 ? (code ^ 8) - 8 : code) - zero) * scale;
+    };
+    const auto* bytes = static_cast<const uint8_t*>(codes);
+    if (i % 2 != 0) *out++ = value(bytes[i++ / 2] >> 4);
+    for (; i + 2 <= end; i += 2, out += 2) {
+      out[0] = value(bytes[i / 2] & 15);
+      out[1] = value(bytes[i / 2] >> 4);
+    }
+  }
+  for (; i < end; ++i) *out++ = static_cast<float>(code_at<kCode>(codes, i) - zero) * scale;
+}
+
+// matrix[n][begin] ... matrix[n][end - 1].
+template <Code kCode>
+void decode_row(const CompressedMatrix& matrix, int64_t n, int64_t begin, int64_t end, float* out) {
+  const int64_t blocks = matrix.k / matrix.block;
+  for (int64_t b = begin / matrix.block; begin < end; ++b) {
+    const int64_t stop = std::min(end, (b + 1) * matrix.block);
+    decode<kCode>(matrix.codes, n * matrix.k + begin, n * matrix.k + stop, zero_at<kCode>(matrix, n * blocks + b),
+                  matrix.scales[n * blocks + b], out);
+    out += stop - begin;
+    begin = stop;
+  }
+}
+
+float dot(const float* a, const float* b, int64_t n) {
+  float sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (int64_t lane = 0; i < n; ++i, ++lane) sums[lane] += a[i] * b[i];
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
+}
+
+void arrange(const CompressedMatrix& matrix, const float* x, float* out) { std::copy_n(x, matrix.k, out); }
+
+void dots(const DotArgs& args) {
+  const CompressedMatrix& matrix = *args.matrix;
+  with_code(matrix.code, [&](auto code) {
+    float values[kChunk];
+    for (int64_t n = args.first; n < args.last; ++n) {
+      for (int64_t k = 0; k < matrix.k; k += kChunk) {
+        const int64_t end = std::min(k + kChunk, matrix.k);
+        decode_row<code()>(matrix, n, k, end, values);
+        for (int64_t i = 0; i < args.m; ++i) {
+          const float sum = dot(values, args.x + i * args.ldx + k, end - k);
+          float& y = args.y[i * args.ldy + n];
+          y = k == 0 ? sum : y + sum;
+        }
+      }
+    }
+  });
+}
+
+void unpack(const UnpackArgs& args) {
+  const CompressedMatrix& matrix = *args.matrix;
+  with_code(matrix.code, [&](auto code) {
+    float values[kChunk];
+    for (int64_t k = args.begin; k < args.end; k += kChunk) {
+      const int64_t end = std::min(k + kChunk, args.end);
+      for (int64_t column = 0; column < kPanelColumns; ++column) {
+        if (args.first + column < args.last) {
+          decode_row<code()>(matrix, args.first + column, k, end, values);
+        } else {
+          std::fill_n(values, end - k, 0.0f);
+        }
+        float* out = args.out + (k - args.begin) * kPanelColumns + column;
+        for (int64_t i = 0; i < end - k; ++i) out[i * kPanelColumns] = values[i];
+      }
+    }
+  });
+}
+
+}  // namespace
+
+extern const CompressedKernel k_compressed_generic;
+const CompressedKernel k_compressed_generic = {"compressed_generic", 8, arrange, dots, unpack};
+
+}  // namespace ortconv::kernels

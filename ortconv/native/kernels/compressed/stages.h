@@ -1,0 +1,52 @@
+// What a kernel for compressed matrices supplies: two functions in a file named after its ISA, and one row in
+// kernels.inc.
+#pragma once
+
+#include <cstdint>
+
+#include "base/arch.h"
+#include "kernels/compressed/compressed.h"
+
+namespace ortconv::kernels {
+
+// y[i][n] = sum over k of x[i][k] * matrix[n][k]   for 0 <= i < m, first <= n < last.
+struct DotArgs {
+  const CompressedMatrix* matrix;
+  int64_t first, last;
+  int64_t m;       // at least 1
+  const float* x;  // as the kernel arranged each row; 64-byte aligned
+  int64_t ldx;     // arranged_depth(k)
+  float* y;
+  int64_t ldy;
+};
+
+// out[k - begin][n - first] = matrix[n][k]   for first <= n < last, begin <= k < end, and 0 up to kPanelColumns.
+struct UnpackArgs {
+  const CompressedMatrix* matrix;
+  int64_t first, last;
+  int64_t begin, end;
+  float* out;  // 64-byte aligned
+};
+constexpr int64_t kPanelColumns = 32;
+// Where a range of k to unpack begins: at a multiple of this.
+constexpr int64_t kPanelDepth = 256;
+
+// Numbers that an arranged row of x has.
+inline int64_t arranged_depth(int64_t k) {
+  constexpr int64_t kGranule = 128;
+  return (k + kGranule - 1) / kGranule * kGranule;
+}
+
+struct CompressedKernel {
+  const char* name;
+  int64_t most_dots;  // rows of x up to which dots are the fastest way
+  // Copies a row of x as dots() reads it.
+  void (*arrange)(const CompressedMatrix& matrix, const float* x, float* out);
+  void (*dots)(const DotArgs&);
+  void (*unpack)(const UnpackArgs&);
+};
+
+// The best kernel for these flags; the portable one when no other fits.
+const CompressedKernel& get_compressed_kernel(const ArchFlags& arch);
+
+}  // namespace ortconv::kernels

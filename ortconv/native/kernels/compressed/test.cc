@@ -1,0 +1,256 @@
+// Every kernel for compressed matrices this CPU has, against sums in double: all types of code, blocks, odd lengths and
+// extremes. What is read ends, or begins, where the memory does.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/compressed/codes.h"
+#include "kernels/compressed/stages.h"
+#include "ops/parallel.h"
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#include <unistd.h>
+#define HAS_GUARD_PAGES 1
+#endif
+
+using namespace ortconv;
+using namespace ortconv::kernels;
+
+namespace {
+
+int failures = 0, checked = 0;
+
+// Memory between two pages that nobody may touch: it begins right after the first one or ends right before the second.
+class Guarded {
+ public:
+  Guarded(size_t bytes, bool at_begin) {
+#if defined(HAS_GUARD_PAGES)
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t inner = std::max<size_t>(1, (bytes + page - 1) / page) * page;
+    size_ = inner + 2 * page;
+    pages_ = static_cast<char*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(pages_ + page, inner, PROT_READ | PROT_WRITE);
+    data_ = pages_ + page + (at_begin ? 0 : inner - bytes);
+#else
+    (void)at_begin;
+    size_ = bytes;
+    data_ = pages_ = new char[bytes];
+#endif
+  }
+  ~Guarded() {
+#if defined(HAS_GUARD_PAGES)
+    munmap(pages_, size_);
+#else
+    delete[] pages_;
+#endif
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  char *pages_, *data_;
+  size_t size_;
+};
+
+// Codes as the test has them, and packed.
+struct Codes {
+  std::vector<int> values;
+  Guarded bytes;
+
+  Codes(Code code, int64_t count, bool only_extremes, bool at_begin, std::mt19937& random)
+      : values(count), bytes((count * bits_of(code) + 7) / 8, at_begin) {
+    const int least = is_signed(code) ? -(1 << (bits_of(code) - 1)) : 0, number = 1 << bits_of(code);
+    for (int& v : values) v = least + static_cast<int>(only_extremes ? random() % 2 * (number - 1) : random() % number);
+    auto* out = bytes.as<uint8_t>();
+    std::memset(out, 0xff, (count * bits_of(code) + 7) / 8);
+    for (int64_t i = 0; i < count; ++i) {
+      if (bits_of(code) == 8) {
+        out[i] = static_cast<uint8_t>(values[i]);
+      } else {
+        const int shift = i % 2 * 4;
+        out[i / 2] = static_cast<uint8_t>((out[i / 2] & ~(15 << shift)) | (values[i] & 15) << shift);
+      }
+    }
+  }
+};
+
+struct Shape {
+  int64_t m, n, k, block;
+  bool has_zeros, only_extremes, at_begin;
+};
+
+template <class T>
+void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& parallel) {
+  std::mt19937 random(static_cast<unsigned>(s.m * 7919 + s.n * 131 + s.k));
+  std::normal_distribution<float> normal;
+  const int64_t blocks = s.k / s.block;
+  Codes codes(code, s.n * s.k, s.only_extremes, s.at_begin, random);
+  Codes zeros(code, s.n * blocks, s.only_extremes, s.at_begin, random);
+  Guarded scales(s.n * blocks * sizeof(float), s.at_begin), x(s.m * s.k * sizeof(T), s.at_begin);
+  Guarded y(s.m * s.n * sizeof(T), s.at_begin);
+  for (int64_t i = 0; i < s.n * blocks; ++i) scales.as<float>()[i] = normal(random);
+  for (int64_t i = 0; i < s.m * s.k; ++i) round_to(x.as<T>() + i, normal(random));
+  std::memset(y.as<char>(), 0xff, s.m * s.n * sizeof(T));  // NaN
+  const CompressedMatrix matrix{code,
+                                s.n,
+                                s.k,
+                                s.block,
+                                codes.bytes.as<void>(),
+                                scales.as<float>(),
+                                s.has_zeros ? zeros.bytes.as<void>() : nullptr};
+  const size_t bytes = compressed_scratch_bytes<T>(arch, matrix, s.m, parallel.threads);
+  std::vector<char> memory(bytes + 63);
+  void* scratch = memory.data();
+  size_t room = memory.size();
+  scratch = std::align(64, bytes, scratch, room);
+  std::memset(scratch, 0xff, bytes);
+  multiply_compressed(arch, matrix, s.m, x.as<T>(), y.as<T>(), scratch, parallel);
+  ++checked;
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t n = 0; n < s.n; ++n) {
+      double want = 0, magnitude = 0;
+      for (int64_t k = 0; k < s.k; ++k) {
+        const int64_t b = n * blocks + k / s.block;
+        const int zero = s.has_zeros ? zeros.values[b] : 0;
+        const double product = static_cast<double>(widen(x.as<T>()[i * s.k + k])) * (codes.values[n * s.k + k] - zero) *
+                               static_cast<double>(scales.as<float>()[b]);
+        want += product;
+        magnitude += std::fabs(product);
+      }
+      // A rounding of the weight, the product and each sum; they are far fewer one after the other than there are k.
+      const double roundings = 4 + std::sqrt(static_cast<double>(s.k));
+      double bound = roundings * static_cast<double>(std::numeric_limits<float>::epsilon()) * magnitude;
+      if (sizeof(T) == 2) {
+        bound += std::fabs(want) * (std::is_same_v<T, Float16> ? 0x1p-11 : 0x1p-8) + 0x1p-24;
+      }
+      const double got = static_cast<double>(widen(y.as<T>()[i * s.n + n]));
+      if (std::fabs(got - want) <= bound) continue;
+      ++failures;
+      std::printf(
+          "FAIL %s code %d x of %zu bytes m %ld n %ld k %ld block %ld zeros %d: y[%ld][%ld] is %.9g, not %.9g\n",
+          get_compressed_kernel(arch).name, static_cast<int>(code), sizeof(T), static_cast<long>(s.m),
+          static_cast<long>(s.n), static_cast<long>(s.k), static_cast<long>(s.block), s.has_zeros, static_cast<long>(i),
+          static_cast<long>(n), got, want);
+      return;
+    }
+  }
+}
+
+constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4};
+
+void check_all(const ArchFlags& arch) {
+  // As many workers as threads there might be, one after the other: what they share shows all the same.
+  Parallel parallel = serial();
+  for (const Code code : kCodes) {
+    int turn = 0;
+    const auto one = [&](int64_t m, int64_t n, int64_t k, int64_t block) {
+      ++turn;
+      parallel.threads = 1 + turn % 3;
+      const Shape shape{m, n, k, block, turn % 2 == 0, turn % 7 == 0, turn % 4 < 2};
+      check<float>(arch, code, shape, parallel);
+      if (turn % 3 == 0) check<Float16>(arch, code, shape, parallel);
+      if (turn % 3 == 1) check<Bfloat16>(arch, code, shape, parallel);
+    };
+    for (const int64_t block : {1, 2, 3, 5, 8, 16, 24, 32, 40, 64, 128, 256, 384}) {
+      for (const int64_t count : {1, 2, 3, 4, 5, 9}) {
+        for (const int64_t m : {1, 2, 5, 17}) one(m, 37, count * block, block);
+      }
+    }
+    for (int64_t k = 1; k <= 300; k += k < 140 ? 1 : 7) {
+      for (const int64_t m : {1, 3, 20}) one(m, 19, k, k);
+    }
+    for (int64_t m = 1; m <= 33; ++m) {
+      for (const int64_t block : {32, 64, 128, 256}) one(m, 21, 256, block);
+    }
+    for (int64_t n = 1; n <= 70; ++n) {
+      for (const int64_t m : {1, 2, 4, 100}) {
+        for (const int64_t block : {16, 32, 128}) one(m, n, 384, block);
+      }
+    }
+    for (const int64_t k : {1000, 1024, 1408}) {
+      for (const int64_t m : {1, 8, 40}) {
+        for (const int64_t block : {int64_t{8}, int64_t{32}, k}) {
+          if (k % block == 0) one(m, 150, k, block);
+        }
+      }
+    }
+    one(0, 5, 32, 16);
+    one(3, 0, 32, 16);
+  }
+  std::printf("%s\n", get_compressed_kernel(arch).name);
+}
+
+// Infinity and NaN in x reach the rows that they are in and no others.
+void check_special(const ArchFlags& arch, Code code, int64_t m, int64_t block) {
+  constexpr int64_t kRows = 33, kDepth = 96;
+  std::vector<uint8_t> codes(kRows * kDepth, 0x33);
+  std::vector<float> scales(kRows * kDepth / block, 0.5f), x(m * kDepth, 1.0f), y(m * kRows);
+  x[5] = std::numeric_limits<float>::infinity();
+  if (m > 1) x[kDepth + 7] = std::numeric_limits<float>::quiet_NaN();
+  const CompressedMatrix matrix{code, kRows, kDepth, block, codes.data(), scales.data()};
+  std::vector<char> memory(63 + compressed_scratch_bytes<float>(arch, matrix, m, 1));
+  void* scratch = memory.data();
+  size_t room = memory.size();
+  multiply_compressed(arch, matrix, m, x.data(), y.data(), std::align(64, room - 63, scratch, room), serial());
+  const float usual = 0.5f * kDepth * (bits_of(code) == 8 ? 0x33 : 3);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t n = 0; n < kRows; ++n) {
+      const float got = y[i * kRows + n];
+      const bool right = i == 0 ? got == std::numeric_limits<float>::infinity() : i == 1 ? got != got : got == usual;
+      if (right) continue;
+      ++failures;
+      std::printf("FAIL %s code %d m %ld block %ld special: y[%ld][%ld] is %g\n", get_compressed_kernel(arch).name,
+                  static_cast<int>(code), static_cast<long>(m), static_cast<long>(block), static_cast<long>(i),
+                  static_cast<long>(n), static_cast<double>(got));
+      return;
+    }
+  }
+  ++checked;
+}
+
+void check_no_depth(const ArchFlags& arch) {
+  const CompressedMatrix matrix{Code::kU4, 3, 0, 16, nullptr, nullptr};
+  float y[6] = {1, 1, 1, 1, 1, 1};
+  multiply_compressed<float>(arch, matrix, 2, nullptr, y, nullptr, serial());
+  ++checked;
+  if (std::any_of(y, y + 6, [](float value) { return value != 0; })) {
+    ++failures;
+    std::printf("FAIL k 0: not zeros\n");
+  }
+}
+
+}  // namespace
+
+int main() {
+  const ArchFlags& host = ArchFlags::host();
+  ArchFlags avx2;
+  avx2.avx2_fma = host.avx2_fma;
+  const CompressedKernel* seen = nullptr;
+  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
+    const CompressedKernel& kernel = get_compressed_kernel(arch);
+    if (&kernel == seen) continue;
+    seen = &kernel;
+    check_all(arch);
+    check_no_depth(arch);
+    for (const Code code : kCodes) {
+      for (const int64_t m : {1, 2, 7, 40}) {
+        for (const int64_t block : {3, 32, 96}) check_special(arch, code, m, block);
+      }
+    }
+  }
+  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
+  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  std::printf("%d runs, %d failures\n", checked, failures);
+  return failures == 0 ? 0 : 1;
+}
