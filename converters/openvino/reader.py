@@ -23,6 +23,7 @@ from ortconv.converters.openvino.precision import CODE, CODES, DTYPES, NARROW, U
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
 from ortconv.converters.openvino.states import State, cut_states, metadata
 from ortconv.converters.openvino.topology import live_layers
+from ortconv.converters.openvino.upper_bounds import bounded_layers, certain_dims, stacked_parts
 from ortconv.converters.openvino.weights import Weights
 from ortconv.errors import ModelFormatError, NodeRef, UnsupportedOpError, UnsupportedTypeError, shown
 from ortconv.source import Dim, SourceGraph, SourceNode, SourceOutput, SourceState, SourceValue
@@ -78,12 +79,26 @@ class _Reader:
         net: The layers of the model or of a body.
         weights: The file's constants.
         outer: For a body, its place: the id of the layer around it, and its tag if the layer has several.
+        around: For a body, the layer around it.
+        bounded: Whether what comes into a body has sizes that are upper bounds only.
     """
 
-    def __init__(self, label: str, net: Net, weights: Weights, outer: str = "") -> None:
+    def __init__(
+        self,
+        label: str,
+        net: Net,
+        weights: Weights,
+        outer: str = "",
+        *,
+        around: Layer | None = None,
+        bounded: bool = False,
+    ) -> None:
         self._label = label
         self._weights = weights
         self._outer = outer
+        self._around_bounded = bounded
+        self._parts = {} if around is None else stacked_parts(around, net)
+        self._bounded: Set[int] = frozenset()
         self._values: dict[Wire, SourceValue] = {}
         self._net, self._states = (net, ()) if outer else cut_states(net)
         layers = self._net.layers.values()
@@ -97,6 +112,7 @@ class _Reader:
         sinks = [layer for layer in self._net.layers.values() if layer.type in _SINKS]
         reads = [state.reads[0] for state in self._states]
         order = live_layers(self._net, self.parameters + sinks + reads)
+        self._bounded = bounded_layers(self._net, order, parameters_too=self._around_bounded)
         sources = {result.id: self._source_of(result) for result in self.results}
         names = self._names(order, sources)
         used = {wire for layer in order for wire in self._net.wires[layer.id] if wire is not None}
@@ -206,6 +222,12 @@ class _Reader:
                 constant = self._constant(layer, precision, shape)
         else:
             shape = None if not port.dims and self._rank_is_open(layer) else port.dims
+        if shape is not None and layer.id in self._bounded:
+            inputs = [None if wire is None else self._values[wire] for wire in self._net.wires[layer.id]]
+            shape = certain_dims(layer, index, shape, inputs)
+        if shape and (axis := self._parts.get((layer.id, index))) is not None:
+            axis %= len(shape)
+            shape = (*shape[:axis], 1, *shape[axis + 1 :])
         return SourceValue(name, DTYPES[precision], shape, constant, metadata)
 
     def _precision(self, layer: Layer, index: int) -> str:
@@ -316,7 +338,9 @@ class _Reader:
         outer = (
             f"{self._outer}{layer.id}/" if tag == "body" else f"{self._outer}{layer.id}/{tag.removesuffix('_body')}/"
         )
-        reader = _Reader(self._label, read_layers(element, tag, self._net.version), self._weights, outer)
+        bounded = any(wire is not None and wire[0] in self._bounded for wire in self._net.wires[layer.id])
+        net = read_layers(element, tag, self._net.version)
+        reader = _Reader(self._label, net, self._weights, outer, around=layer, bounded=bounded)
         return (
             reader.graph(),
             {parameter.id: index for index, parameter in enumerate(reader.parameters)},
