@@ -65,6 +65,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/winograd/transform_avx2.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/activate/activate_avx512.cc
+  kernels/compressed/compressed_avx512.cc
   kernels/depthwise/depthwise_avx512.cc
   kernels/gemm/gemm_avx512.cc
   kernels/interleave/interleave_avx512.cc

@@ -20,7 +20,8 @@ struct DotArgs {
   int64_t ldy;
 };
 
-// out[k - begin][n - first] = matrix[n][k]   for first <= n < last, begin <= k < end, and 0 up to kPanelColumns.
+// out[k - begin][n - first] = matrix[n][k]   for first <= n < last, begin <= k < end, and 0 up to the next column
+// that is a multiple of kGemmColumns.
 struct UnpackArgs {
   const CompressedMatrix* matrix;
   int64_t first, last;

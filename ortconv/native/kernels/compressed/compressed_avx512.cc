@@ -1,0 +1,64 @@
+#if defined(__AVX512F__)
+
+#include <immintrin.h>
+
+#include "kernels/compressed/dots_avx512.h"
+#include "kernels/compressed/stages.h"
+#include "kernels/compressed/unpack_avx512.h"
+
+namespace ortconv::kernels {
+
+extern const CompressedKernel k_compressed_generic, k_compressed_avx512;
+
+namespace {
+
+void arrange(const CompressedMatrix& matrix, const float* x, float* out) {
+  switch (way_of(matrix)) {
+    case Way::kBytes:
+      return arrange_bytes(matrix.k, x, out);
+    case Way::kNibbles:
+    case Way::kNibbleBlocks:
+      return arrange_nibbles(matrix.k, x, out);
+    case Way::kOther:
+      return k_compressed_generic.arrange(matrix, x, out);
+  }
+}
+
+void dots(const DotArgs& args) {
+  const Way way = way_of(*args.matrix);
+  if (way == Way::kOther) return k_compressed_generic.dots(args);
+  with_code(args.matrix->code, [&](auto code) {
+    if constexpr (bits_of(code()) == 8) {
+      if (args.matrix->block == args.matrix->k) {
+        all_rows<BytesDot<code(), true>>(args);
+      } else {
+        all_rows<BytesDot<code(), false>>(args);
+      }
+    } else if (way == Way::kNibbles) {
+      all_rows<NibblesDot<code()>>(args);
+    } else if (args.matrix->zeros == nullptr) {
+      all_rows<NibbleBlocksDot<code(), false>>(args);
+    } else {
+      all_rows<NibbleBlocksDot<code(), true>>(args);
+    }
+  });
+}
+
+void unpack(const UnpackArgs& args) {
+  if (!can_unpack(*args.matrix)) return k_compressed_generic.unpack(args);
+  with_code(args.matrix->code, [&](auto code) {
+    if (args.matrix->zeros == nullptr) {
+      unpack_panel<code(), false>(args);
+    } else {
+      unpack_panel<code(), true>(args);
+    }
+  });
+}
+
+}  // namespace
+
+const CompressedKernel k_compressed_avx512 = {"compressed_avx512", 16, arrange, dots, unpack};
+
+}  // namespace ortconv::kernels
+
+#endif
