@@ -82,6 +82,16 @@ ROWS += [
     )
     for auto_pad, area in (("same_upper", (7, 6)), ("same_lower", (7, 6)), ("valid", (5, 5)))
 ]
+ROWS += [
+    Row(
+        f"points on the edges of the image, edges fade {fades}",
+        build(1, 1, MOVES[0], fades=fades),
+        [[data, np.round(offsets * 3), filters]],
+        BOUND,
+    )
+    for fades in (False, True)
+    for data, offsets, filters in [tensors(1, 1, MOVES[0], masked=False)]
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

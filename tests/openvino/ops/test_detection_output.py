@@ -54,6 +54,7 @@ class Data:
         additional: Whether there are additional predictions.
         spread: How far predictions move boxes.
         steps: Into how many steps values are rounded, so that scores, corners and overlaps are equal now and then.
+        lowest: The smallest score.
         apart: Whether classes differ in their scores all the same: which of them are kept is open otherwise.
         ordered: Whether the corners of each prior are in order.
         ends: Whether some priors that are not normalized are of image -1.
@@ -66,6 +67,7 @@ class Data:
     additional: bool = False
     spread: float = 0.3
     steps: int = 0
+    lowest: float = 0.0
     apart: bool = False
     ordered: bool = True
     ends: bool = False
@@ -80,7 +82,7 @@ class Data:
             return np.round(values * self.steps) / self.steps if self.steps else values
 
         logits = rounded(random.normal(0, self.spread, (self.images, self.priors * places * 4)))
-        scores = rounded(random.uniform(0, 1, (self.images, self.priors * self.classes)))
+        scores = rounded(random.uniform(self.lowest, 1, (self.images, self.priors * self.classes)))
         if self.apart:
             scores = scores + np.tile(np.arange(self.classes) / 1024, self.priors)
         boxes = rounded(random.uniform(0, 1, (batches, self.priors, 2, 2)))
@@ -122,7 +124,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Data]] = {
     "labels decreased": ({"decrease_label_id": True}, Data()),
     "labels decreased, best": ({"decrease_label_id": True, "keep_top_k": [4], "top_k": 6}, Data()),
     "labels decreased, boxes by class": ({"decrease_label_id": True, "share_location": False}, Data()),
-    "labels decreased, scores up to -1": ({"decrease_label_id": True, "confidence_threshold": -3.0}, Data(steps=2)),
+    "labels decreased, scores up to -1": ({"decrease_label_id": True, "confidence_threshold": -3.0}, Data(lowest=-3)),
     "labels decreased, one class": ({"decrease_label_id": True}, Data(classes=1)),
     "clipped before": ({"clip_before_nms": True}, Data(spread=2)),
     "clipped after": ({"clip_after_nms": True}, Data(spread=2)),

@@ -73,6 +73,10 @@ ROWS += [
     ),
 ]
 
+SIDES = [
+    start * (1 + step * 2.0**-22) for start in (56.0, 112.0, 224.0) for step in (-40, -20, -12, -8, -6, -4, -2, 0, 2)
+]
+
 SPECIAL = F32([[5, 5, 5, 9], [9, 9, 5, 5], [9, 9, 5, 12], [0, 0, 224, 224], [0, 0, 112, 112], [3, 4, 3.2, 4.1]])
 
 
@@ -188,6 +192,14 @@ ROWS += [
         [[array.astype(np.float16) for array in proposals(12)]],
         4,
     ),
+]
+ROWS += [
+    Row(
+        "features of boxes about as large as a level begins",
+        features(2, 2, [4, 8, 16, 32], False),
+        [[F32([[0, 0, side, side] for side in SIDES]), *pyramid(1, 2, [4, 8, 16, 32])[1:]]],
+        BOUND,
+    )
 ]
 
 

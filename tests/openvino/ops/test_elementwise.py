@@ -176,6 +176,15 @@ QUOTIENTS += [
     for divisor in (7, *((-3, -1) if dtype[0] == "i" else ()))
 ]
 QUOTIENTS += [
+    Row(
+        f"{name} {dtype}, the lowest by -1",
+        _divided_by(name, np.array(-1, dtype)),
+        [[np.array([np.iinfo(dtype).min, np.iinfo(dtype).min + 1, 0, 7], dtype)]],
+    )
+    for dtype in ("int8", "int16", "int32")
+    for name in ("divide", "mod", "floor_mod")
+]
+QUOTIENTS += [
     Row("divide whose page truncates", _truncating, [[np.array([7, -7, 7, -7], np.int64), np.array([3, 3, -3, -3])]]),
     Row(
         "power of negative exponents",

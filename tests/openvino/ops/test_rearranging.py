@@ -195,6 +195,15 @@ EINSUMS = [
 ]
 
 
+def test_right_shift_keeps_the_sign_of_64_bits() -> None:
+    """OpenVINO's CPU plugin has 32 of them."""
+    x = np.array([2**31, -(2**31) - 1, 2**62 + 5, -(2**63), 2**32 - 1, -1])
+    for by in (0, 3, 31, 40, 63):
+        feed = [x, np.full(x.shape, by)]
+        ((shifted,),) = run_onnx(conversion(model_of(opset15.bitwise_right_shift, [feed])), [feed])
+        np.testing.assert_array_equal(shifted, x >> by, strict=True)
+
+
 @pytest.mark.parametrize("row", ROLLS + REVERSALS + BLOCKS + PATCHES + BITS + REVERSED + IMAGES + EINSUMS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
