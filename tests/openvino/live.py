@@ -161,8 +161,9 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, bound: float, what: s
     Args:
         actual: What was computed.
         expected: What is right.
-        bound: Largest difference allowed, in units of the last place of the largest finite magnitude expected; integers
-            and booleans, and floats of eight bits, must be equal whatever the bound.
+        bound: Largest difference allowed, in units of the last place of the largest magnitude expected, or of the entry
+            itself where that is near the limits of its type; integers and booleans, and floats of eight bits, must be
+            equal whatever the bound.
         what: Shown when it fails.
     """
     assert actual.dtype == expected.dtype, f"{what}: type {actual.dtype}, expected {expected.dtype}"
@@ -171,12 +172,14 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, bound: float, what: s
         wide = [each.astype(np.float32) if each.dtype in _ELEMENTS else each for each in (actual, expected)]
         np.testing.assert_array_equal(*wide, err_msg=what)
         return
-    finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
-    unit = float(ml_dtypes.finfo(np.float32 if actual.dtype == np.float64 else actual.dtype).eps)
-    largest = float(finite.max(initial=0.0))
-    np.testing.assert_allclose(
-        actual.astype(np.float64), expected.astype(np.float64), rtol=0, atol=bound * unit * largest, err_msg=what
-    )
+    info = ml_dtypes.finfo(np.float32 if actual.dtype == np.float64 else actual.dtype)
+    wide = expected.astype(np.float64)
+    magnitudes = np.where(np.isfinite(wide), np.abs(wide), 0)
+    ordinary = magnitudes <= float(info.max) / 8
+    largest = magnitudes[ordinary].max(initial=0.0)
+    for part, allowed in ((ordinary, {"rtol": 0, "atol": largest}), (~ordinary, {"rtol": 1, "atol": 0})):
+        tolerance = {name: bound * float(info.eps) * value for name, value in allowed.items()}
+        np.testing.assert_allclose(actual.astype(np.float64)[part], wide[part], **tolerance, err_msg=what)
 
 
 def check(
