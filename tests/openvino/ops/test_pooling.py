@@ -165,7 +165,7 @@ ROWS += [
         f"{op.__name__} of windows that hold padding only, {r}, stride {stride}",
         op(2, stride, 1, 1, r, *rest),
         feeds(7, 10),
-        8,
+        0 if op is max_pool else 8,
     )
     for op, rest in ((max_pool, ()), (avg_pool, (False,)), (avg_pool, (True,)))
     for r in ("ceil", "ceil_torch")
@@ -176,6 +176,7 @@ ROWS += [
         f"max_pool of windows that hold padding only, {dtype}",
         max_pool(2, 3, 1, 1, "ceil"),
         [[numbers(1, 2, 5, 5, dtype=dtype)]],
+        4 if dtype == "float64" else 0,  # OpenVINO's CPU plugin has it in float32
     )
     for dtype in ("float16", "float64", "int8", "uint8", "int32", "bfloat16")
 ]
