@@ -18,13 +18,25 @@ from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, exten
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
 from ortconv.opset import ACCUMULATION, DOMAIN, even_pads
 
-__all__ = ["Layout", "conv", "conv_transpose", "conv_transpose_to_shape", "inverse", "merge_axes", "sizes", "transpose"]
+__all__ = [
+    "Layout",
+    "Sizes",
+    "conv",
+    "conv_transpose",
+    "conv_transpose_to_shape",
+    "inverse",
+    "merge_axes",
+    "sizes",
+    "transpose",
+]
 
 _STANDARD = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 """Types for which ONNX Runtime's CPU provider has Conv and ConvTranspose."""
 
 _MAX_SPATIAL = 6
+
 Sizes = tuple[int | None, ...]
+"""Sizes of axes, None where one is not known."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ortconv.builder import Ints
 
-__all__ = ["LARGEST", "Rule", "Window", "conv_pads", "conv_size", "transpose_begin", "transpose_full"]
+__all__ = ["LARGEST", "Rule", "Window", "conv_pads", "conv_size", "extent", "transpose_begin", "transpose_full"]
 
 LARGEST = 2**31 - 1
 """With sizes and attributes up to this, no size that follows from them exceeds 64 bits."""

@@ -24,6 +24,7 @@ __all__ = [
     "UnsupportedAttributeError",
     "UnsupportedOpError",
     "UnsupportedTypeError",
+    "shown",
 ]
 
 _SHOWN = 200

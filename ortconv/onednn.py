@@ -29,7 +29,18 @@ from typing import SupportsIndex
 from ortconv import onednn_shapes
 from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, AttributeType, is_unset
 
-__all__ = ["Attribute", "Graph", "Op", "Tensor", "attribute", "graph_inputs", "graph_outputs", "typed"]
+__all__ = [
+    "OWN_FIELD",
+    "UNKNOWN",
+    "Attribute",
+    "Graph",
+    "Op",
+    "Tensor",
+    "attribute",
+    "graph_inputs",
+    "graph_outputs",
+    "typed",
+]
 
 Attribute = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 """An attribute's value."""

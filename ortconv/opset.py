@@ -23,6 +23,10 @@ from ortconv import protos
 __all__ = [
     "ACCUMULATION",
     "ACTIVATION",
+    "CONV",
+    "CONV_TRANSPOSE",
+    "CONV_TRANSPOSE_ADD",
+    "CONV_TRANSPOSE_TO_SHAPE",
     "DOMAIN",
     "NO_ACTIVATION",
     "OPS",

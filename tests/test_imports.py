@@ -131,6 +131,14 @@ def imported(path: pathlib.Path) -> set[str]:
     return names
 
 
+def listed(path: pathlib.Path) -> set[str]:
+    """Returns the names in a file's __all__."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
 def rank(name: str) -> int:
     head = name.partition(".")[0]
     ranks = [index for index, heads in enumerate(ORDER) if head in heads]
@@ -143,6 +151,15 @@ def test_imports_point_one_way() -> None:
         for other in imported(path):
             if other.partition(".")[0] != name.partition(".")[0]:
                 assert rank(other) < rank(name), f"ortconv.{name} imports ortconv.{other}"
+
+
+def test_what_a_module_imports_from_another_is_in_its_all() -> None:
+    public = {f"ortconv.{name}": listed(path) for name, path in modules()}
+    for name, path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in public:
+                names = {alias.name for alias in node.names if f"{node.module}.{alias.name}" not in public}
+                assert names <= public[node.module], f"ortconv.{name} imports {names} of {node.module}"
 
 
 def test_nothing_that_converts_imports_what_executes() -> None:

@@ -8,7 +8,18 @@ import onnx_ir as ir
 
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
-__all__ = ["DataFormat", "broken_vector", "channels_of", "known_dims", "plain_sizes", "rank_of", "same_dims", "to_ncx"]
+__all__ = [
+    "DataFormat",
+    "Dims",
+    "broken_vector",
+    "channels_of",
+    "known_dims",
+    "normal_axis",
+    "plain_sizes",
+    "rank_of",
+    "same_dims",
+    "to_ncx",
+]
 
 DataFormat = Literal["NXC", "NCX"]
 """Order of the logical shape; the first is the default of every op. Strides have no say in it."""

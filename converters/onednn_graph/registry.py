@@ -5,4 +5,6 @@ from __future__ import annotations
 from ortconv.attributes import coerce_typed
 from ortconv.registry import Registry
 
+__all__ = ["REGISTRY"]
+
 REGISTRY = Registry("oneDNN Graph", coerce_typed)

@@ -5,4 +5,6 @@ from __future__ import annotations
 from ortconv.attributes import coerce_text
 from ortconv.registry import Registry
 
+__all__ = ["REGISTRY"]
+
 REGISTRY = Registry("OpenVINO", coerce_text)

@@ -15,6 +15,8 @@ from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.converters.spatial import extent
 from ortconv.errors import ShapeError
 
+__all__ = ["ConvWeights", "TransposeWeights", "layout_of", "transpose_pads"]
+
 ConvWeights = Literal["XIO", "OIX"]
 TransposeWeights = Literal["XOI", "IOX"]
 

@@ -1,4 +1,4 @@
-"""Ops that pick elements at given places: GatherElements, GatherND, GatherTree."""
+"""Ops that pick elements at given places: GatherElements and GatherND."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BatchNormInference, MVN, NormalizeL2, GroupNormalization."""
+"""BatchNormInference, MVN, NormalizeL2, GRN, GroupNormalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROIPooling, PSROIPooling and DeformablePSROIPooling: boxes of an image pooled to a fixed size."""
+"""ROIPooling and PSROIPooling: boxes of an image pooled to a fixed size."""
 
 from __future__ import annotations
 

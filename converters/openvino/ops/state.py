@@ -7,6 +7,8 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.registry import REGISTRY
 
+__all__ = ["is_cache"]
+
 _STATE = "ortconv.state"
 """Key in the metadata of values that are states."""
 
