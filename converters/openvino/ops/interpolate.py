@@ -251,6 +251,8 @@ def _resize(b: Builder, data: ir.Value, target: Target, mode: str, coordinates: 
     if not moving.axes:
         return b.typed(b.op("Identity", data), data.dtype, data.shape)
     rank = rank_of(data, "data")
+    if coordinates == "pytorch_half_pixel" and not moving.may_become_one(b):
+        coordinates = "half_pixel"  # of which ONNX Runtime has more kernels
     sizes = None if moving.by_scales else _of_all_axes(b, data, moving)
     scales = _of_all_axes(b, data, moving) if moving.by_scales else None
 

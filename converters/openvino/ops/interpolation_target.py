@@ -50,6 +50,11 @@ class Target:
         entries = [b.op("Gather", self.value, b.constant([place])) for place in range(len(self.axes))]
         return [(axis, entry, self.by_scales) for axis, entry in zip(self.axes, entries, strict=True)]
 
+    def may_become_one(self, b: Builder) -> bool:
+        """Tells whether the size of an axis is 1, or not known."""
+        known = None if self.by_scales else b.array(self.value)
+        return known is None or 1 in known
+
     def along(self, b: Builder, axes: Container[int]) -> Target:
         """Returns the target along some of its axes."""
         places = [place for place, axis in enumerate(self.axes) if axis in axes]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset10, opset11
 
@@ -15,6 +16,7 @@ from tests.openvino.live import (
     Refusal,
     Row,
     assert_refused,
+    check,
     check_row,
     model_of,
     numbers,
@@ -74,6 +76,15 @@ ROWS += [
     )
 ]
 ROWS += [
+    *(
+        Row(
+            f"{m} pytorch_half_pixel to {t}",
+            sizes(m, t, coordinate_transformation_mode="pytorch_half_pixel"),
+            [IMAGE],
+            LOOSE,
+        )
+        for m, t in itertools.product(("linear", "linear_onnx", "cubic"), ((1, 1), (1, 12), (10, 1)))
+    ),
     Row("cubic with another coefficient", sizes("cubic", (9, 8), cube_coeff=-0.5), [IMAGE], LOOSE),
     Row("linear with antialias, growing", sizes("linear", (10, 9), antialias=True), [IMAGE], LOOSE),
     *(
@@ -425,3 +436,18 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+@pytest.mark.parametrize(("target", "emitted"), [((10, 12), "half_pixel"), ((10, 1), "pytorch_half_pixel")])
+def test_pytorch_half_pixel_is_half_pixel_where_no_size_is_one(target: tuple[int, int], emitted: str) -> None:
+    """ONNX Runtime has faster kernels for that; here one that keeps the layout of a convolution."""
+    kernel = opset1.constant(numbers(16, 16, 3, 3))
+
+    def build(x: openvino.Node) -> openvino.Node:
+        convolved = opset1.convolution(x, kernel, [1, 1], [1, 1], [1, 1], [1, 1])
+        return sizes("linear", target, coordinate_transformation_mode="pytorch_half_pixel")(convolved)
+
+    feed = [numbers(1, 16, 5, 6)]
+    converted = check(model_of(build, [feed]), feed, bound=64)
+    (resize,) = [node for node in converted.model.graph if node.op_type == "Resize"]
+    assert resize.attributes["coordinate_transformation_mode"].as_string() == emitted
