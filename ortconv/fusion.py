@@ -15,12 +15,13 @@ _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
 
 class Reshaped:
-    """The constants of a graph in other shapes, each made once."""
+    """The constants of a graph in other shapes, and new ones, each made once."""
 
     def __init__(self, graph: ir.Graph, unique: Callable[[str], str]) -> None:
         """Takes the graph, and what gives a name of its own to a constant that is kept beside the one it is made of."""
         self._graph, self._unique = graph, unique
         self._made: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
+        self._full: dict[tuple[int, float], ir.Value] = {}
 
     def get(self, constant: ir.Value, shape: Sequence[int]) -> ir.Value:
         """Returns a constant in another shape: under its own name where nothing else uses it."""
@@ -32,6 +33,14 @@ class Reshaped:
             self._made[key] = self._make(constant, constant.const_value, shape)
         return self._made[key]
 
+    def full(self, count: int, number: float) -> ir.Value:
+        """Returns a vector of that many times the same number, in float32."""
+        key = count, number
+        if key not in self._full:
+            made = ir.Tensor(np.full(count, number, np.float32), name=self._unique(f"{count}_times_{number:g}"))
+            self._full[key] = self._add(made)
+        return self._full[key]
+
     def _make(self, constant: ir.Value, tensor: ir.TensorProtocol, shape: Sequence[int]) -> ir.Value:
         name = str(constant.name)
         if len(constant.uses()) > 1:
@@ -39,8 +48,10 @@ class Reshaped:
         else:
             self._graph.initializers.pop(name)
             constant.name = None
-        made = ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype)
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(shape), const_value=made)
+        return self._add(ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype, name=name))
+
+    def _add(self, made: ir.TensorProtocol) -> ir.Value:
+        value = ir.Value(name=made.name, type=ir.TensorType(made.dtype), shape=ir.Shape(made.shape.numpy()), const_value=made)
         self._graph.initializers.add(value)
         return value
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Options, Step
+from ortconv.channel_fusion import fuse_channels
 from ortconv.collection import gather_constants, reachable
 from ortconv.errors import ConversionError, ConversionErrors, ShapeError
 from ortconv.fusion import Reshaped, fuse_biases
@@ -74,7 +75,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     )
     makers = {node: step for step in builder.steps for node in step.nodes}
     constants = Reshaped(graph, builder.unique)
-    for fuse in (fuse_biases, fuse_norms):
+    for fuse in (fuse_biases, fuse_norms, fuse_channels):
         fuse(graph, constants, lambda node, why: makers[node].notes.append(why))
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]

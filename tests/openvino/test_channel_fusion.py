@@ -1,0 +1,119 @@
+"""What becomes BatchNormalization and GlobalAveragePool, where these say the same, against OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset1
+
+from ortconv.api import conversion
+from tests.openvino.live import Row, check, check_row, model_of, numbers
+
+F32 = np.float32
+DATA = numbers(2, 3, 4, 5)
+SCALE, SHIFT = numbers(3, 1, 1), numbers(1, 3, 1, 1)
+
+Build = Callable[..., openvino.Node]
+
+
+def _affine(scale: np.ndarray, shift: np.ndarray, *, constants_first: bool = False) -> Build:
+    def build(x: openvino.Node) -> openvino.Node:
+        of_scale, of_shift = opset1.constant(scale), opset1.constant(shift)
+        if constants_first:
+            return opset1.add(of_shift, opset1.multiply(of_scale, x))
+        return opset1.add(opset1.multiply(x, of_scale), of_shift)
+
+    return build
+
+
+def _mean(along: Sequence[int], keep_dims: bool = True) -> Build:
+    return lambda x: opset1.reduce_mean(x, np.array(along), keep_dims)
+
+
+def _one(name: str, build: Build, *feeds: np.ndarray) -> Row:
+    return Row(name, build, [[feed] for feed in feeds], emits=["BatchNormalization"])
+
+
+def _two(name: str, build: Build, *feeds: np.ndarray) -> Row:
+    return Row(name, build, [[feed] for feed in feeds], emits=["Mul", "Add"])
+
+
+def _pool(name: str, build: Build, feed: np.ndarray) -> Row:
+    return Row(name, build, [[feed]], emits=["GlobalAveragePool"])
+
+
+def _reduce(name: str, build: Build, feed: np.ndarray) -> Row:
+    return Row(name, build, [[feed]], 16, emits=["ReduceMean"])
+
+
+def _used_twice(x: openvino.Node) -> openvino.Node:
+    product = opset1.multiply(x, opset1.constant(SCALE))
+    return opset1.multiply(opset1.add(product, opset1.constant(SHIFT)), product)
+
+
+def _two_with_the_same_constants(x: openvino.Node) -> openvino.Node:
+    affine = _affine(SCALE, SHIFT)
+    return affine(opset1.relu(affine(x)))
+
+
+ROWS = [
+    _one("constants behind", _affine(SCALE, SHIFT), DATA),
+    _one("constants in front", _affine(SCALE, SHIFT, constants_first=True), DATA),
+    _one("one spatial axis", _affine(SCALE[:, 0], SHIFT[0, :, 0]), DATA[..., 0]),
+    _one("three spatial axes", _affine(SCALE[None, ..., None], SHIFT[..., None]), DATA[..., None]),
+    _one("dynamic batch and image", _affine(SCALE, SHIFT), DATA, numbers(1, 3, 7, 2)),
+    _one("no pixels", _affine(SCALE, SHIFT), np.zeros((2, 3, 0, 5), F32)),
+    _one("infinity and NaN", _affine(SCALE, SHIFT), np.array([np.inf, -np.inf, np.nan] * 2, F32).reshape(1, 3, 2, 1)),
+    _two("one channel becomes three", _affine(SCALE, SHIFT), DATA[:, :1]),
+    _two("one scale for all", _affine(SCALE[:1], SHIFT), DATA),
+    _two("along another axis", _affine(numbers(5), numbers(5)), DATA),
+    _two("of each pixel", _affine(numbers(4, 5), SHIFT), DATA),
+    _two("no spatial axes", _affine(numbers(3), numbers(3)), DATA[..., 0, 0]),
+    _two("float16", _affine(SCALE.astype("f2"), SHIFT.astype("f2")), DATA.astype("f2")),
+    Row("a product with another use", _used_twice, [[DATA]], emits=["Mul", "Add", "Mul"]),
+    Row(
+        "the same constants twice",
+        _two_with_the_same_constants,
+        [[DATA]],
+        emits=["BatchNormalization", "Relu", "BatchNormalization"],
+    ),
+    _pool("a mean over pixels", _mean([-1, -2]), DATA),
+    _pool("a mean over the only pixel", _mean([2, 3]), DATA[:, :, :1, :1]),
+    _reduce("a mean over one spatial axis", _mean([2]), DATA[..., 0]),
+    _reduce("a mean over three spatial axes", _mean([2, 3, 4]), DATA[..., None]),
+    _reduce("a mean over too many pixels to add them one by one", _mean([2, 3]), numbers(1, 1, 128, 129, low=0)),
+    _reduce("a mean over pixels and channels", _mean([1, 2, 3]), DATA),
+    _reduce("a mean over pixels, whose axes go", _mean([2, 3], keep_dims=False), DATA),
+    _reduce("a mean over pixels in float16", _mean([2, 3]), DATA.astype("f2")),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_matches_openvino(row: Row) -> None:
+    check_row(row)
+
+
+def test_channels_of_the_run_stay_two_ops() -> None:
+    """There may be one, which becomes three."""
+    feeds = [[DATA], [DATA[:, :1]]]
+    converted = check(model_of(_affine(SCALE, SHIFT), feeds), *feeds)
+    assert [node.op_type for node in converted.model.graph] == ["Mul", "Add"]
+
+
+def test_pixels_of_the_run_stay_a_reduction() -> None:
+    """They may be too many to add them one by one, or none."""
+    feeds = [[numbers(1, 3, n, 5)] for n in (4, 6, 0)]
+    converted = check(model_of(_mean([2, 3]), feeds), *feeds, bound=16)
+    assert [node.op_type for node in converted.model.graph] == ["ReduceMean"]
+
+
+def test_both_source_nodes_are_told_of() -> None:
+    converted = conversion(model_of(_affine(SCALE, SHIFT), [[DATA]]))
+    steps = {step.ref.op_type: step for step in converted.steps}
+    product, total = steps["Multiply"], steps["Add"]
+    assert [node.op_type for node in product.nodes] == ["BatchNormalization"]
+    assert not total.nodes
+    assert "is the shift of BatchNormalization" in total.notes[0]
