@@ -99,14 +99,14 @@ def _data(tensor: Tensor, array: np.ndarray) -> ir.TensorProtocol:
 def _elements(array: np.ndarray, wanted: np.dtype, carrier: np.dtype | None, declared: str) -> np.ndarray:
     found = array.dtype.newbyteorder("=")
     if found == wanted:
-        return np.ascontiguousarray(array, dtype=wanted)
+        return np.asarray(array, wanted, order="C")  # which leaves a scalar one, unlike ascontiguousarray
     if found.kind == "V" and found.names is None and found.itemsize == wanted.itemsize:
         # An .npz file keeps the bytes of ml_dtypes' types but not which type it was.
-        return np.ascontiguousarray(array).view(wanted)
+        return np.asarray(array, order="C").view(wanted)
     if carrier is None or found != carrier:
         allowed = f"{wanted} or {carrier}" if carrier else str(wanted)
         raise ValueError(f"has type {found}, the graph declares {declared}; allowed: {allowed}")
-    values = np.ascontiguousarray(array, dtype=carrier)
+    values = np.asarray(array, carrier, order="C")
     with np.errstate(over="ignore", invalid="ignore"):
         converted = values.astype(wanted)
         same = (converted.astype(carrier) == values) | (values != values)

@@ -41,6 +41,23 @@ def test_a_tensor_given_by_name_or_id_becomes_a_constant(key: str) -> None:
     np.testing.assert_array_equal(constant.constant.numpy(), ONES)
 
 
+@pytest.mark.parametrize("data", [np.array(2, np.float32), np.float32(2), np.array(2, ">f4")])
+def test_a_scalar_stays_one(data: np.ndarray) -> None:
+    model = ortconv.convert(added(shape=[]), tensors={"w": data})
+    (result,) = run(model, {"x": np.array(1, np.float32)}, "none")
+    assert result.shape == ()
+    assert result == 3
+
+
+@pytest.mark.parametrize("data", [np.array(2, ml_dtypes.bfloat16), np.array(2, np.float32), np.array(b"\0@", "V2")])
+def test_a_scalar_of_a_narrow_type_stays_one(data: np.ndarray) -> None:
+    constant = read(added("bf16", []), w=data).nodes[0].inputs[1]
+    assert constant is not None
+    assert constant.constant is not None
+    assert constant.constant.numpy().shape == ()
+    assert constant.constant.numpy() == 2
+
+
 def test_any_input_may_be_given_whatever_the_file_calls_it() -> None:
     assert [value.name for value in read(added(), x=ONES).inputs] == ["w"]
 
