@@ -59,7 +59,8 @@ def _words(b: Builder, src: ir.Value, seed: ir.Value, offset: ir.Value) -> ir.Va
         shape = b.constant([dim for dim in dims if isinstance(dim, int)])
         size = b.constant(int(np.prod([dim for dim in dims if isinstance(dim, int)], dtype=np.int64)))
     else:
-        shape, size = b.op("Shape", src), b.op("Size", src)
+        shape = b.op("Shape", src)
+        size = b.op("ReduceProd", shape, keepdims=0)  # ONNX Runtime has no Size of bfloat16
     zero, four = b.constant(0), b.constant(_WORDS)
     index = b.typed(b.op("Range", zero, b.op("Add", size, b.constant(_WORDS - 1)), four), ir.DataType.INT64, None)
     legacy = b.op("Equal", offset, zero)
