@@ -49,6 +49,15 @@ def test_types_and_bias(dtype: str, result: str, bias: tuple[int, ...] | None) -
     check("MatMul", inputs + ([] if bias is None else [numbers(bias, dtype, 2)]), [result], slack=8)
 
 
+@pytest.mark.parametrize("narrow", ["bf16", "f16"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_one_operand_may_be_f32_beside_a_narrow_one(narrow: str, bias: bool, first: bool) -> None:
+    types = (narrow, "f32") if first else ("f32", narrow)
+    inputs = [numbers((3, 64), types[0]), numbers((64, 5), types[1], 1)]
+    check("MatMul", inputs + ([numbers((5,), narrow, 2)] if bias else []), [narrow], slack=8)
+
+
 @pytest.mark.parametrize("mode", ["strict", "relaxed", "any", "f32", "f16"])
 def test_accumulation_modes_are_explained(mode: str) -> None:
     g = graph_of("MatMul", [numbers((2, 3)), numbers((3, 2))], ["f32"], {"accumulation_mode": mode})
@@ -105,7 +114,10 @@ def test_shapes_that_do_not_fit(shapes: list[tuple[int, ...]], argument: str) ->
 @pytest.mark.parametrize(
     ("dtypes", "output", "argument"),
     [
-        (["f32", "bf16"], "f32", "weights"),
+        (["f32", "bf16"], "f32", "dst"),
+        (["bf16", "f32"], "f32", "dst"),
+        (["bf16", "f16"], "bf16", "weights"),
+        (["f32", "bf16", "f32"], "bf16", "bias"),
         (["s8", "s8"], "f32", "src"),
         (["bf16", "bf16", "f32"], "f32", "bias"),
         (["bf16", "bf16"], "f16", "dst"),

@@ -27,12 +27,7 @@ def mat_mul(
 
     Leading dimensions broadcast; a vector on either side is not transposed.
     """
-    check_type("src", src.dtype)
-    dtype = dtype_name(src.dtype)
-    check_type("weights", weights.dtype, [dtype])
-    if bias is not None:
-        check_type("bias", bias.dtype, [dtype])
-    check_type("dst", b.node.outputs[0].dtype, [dtype, *(["f32"] if dtype in FLOATS[1:] else [])])
+    _check_types(b, src, weights, bias)
     if accumulation_mode.casefold() not in ("strict", "f32"):
         b.note(f"accumulation_mode is {accumulation_mode}: it permits other sums than f32's, which the model takes")
     left = _transposed(b, "src", b.cast(src, ir.DataType.FLOAT), transpose_a)
@@ -49,6 +44,18 @@ def mat_mul(
         _check_bias(bias, shape)
         result = b.typed(b.op("Add", result, b.cast(bias, ir.DataType.FLOAT)), ir.DataType.FLOAT, shape)
     return b.cast(result, b.node.outputs[0].dtype)
+
+
+def _check_types(b: Builder, src: ir.Value, weights: ir.Value, bias: ir.Value | None) -> None:
+    """Checks the types against the page: one for all, with a result in f32 if wanted, or f32 beside a narrow one."""
+    check_type("src", src.dtype)
+    dtype = dtype_name(src.dtype)
+    check_type("weights", weights.dtype, FLOATS if dtype == "f32" else [dtype, "f32"])
+    other = dtype_name(weights.dtype)
+    narrow = other if dtype == "f32" else dtype
+    if bias is not None:
+        check_type("bias", bias.dtype, [narrow])
+    check_type("dst", b.node.outputs[0].dtype, [narrow, "f32"] if dtype == other != "f32" else [narrow])
 
 
 def _transposed(b: Builder, argument: str, value: ir.Value, transpose: bool) -> ir.Value:
