@@ -18,7 +18,8 @@ from ortconv.errors import (
     UnsupportedTypeError,
 )
 from tests.onednn_graph.agreement import check, graph_of, numbers
-from tests.onednn_graph.references.call import DTYPES
+from tests.onednn_graph.references import evaluate
+from tests.onednn_graph.references.call import DTYPES, Call, Slot
 from tests.running import run
 
 BYTES = ("u8", "s8")
@@ -109,7 +110,7 @@ def test_dequantize_any_zero_point(dtype: str, zp: int) -> None:
 
 @pytest.mark.parametrize("scales", [(), (1,), (1, 1)])
 @pytest.mark.parametrize("zps", [None, "u8", "s8", "s32"])
-@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("dtype", [*BYTES, "s4", "u4"])
 def test_dynamic_quantize_per_tensor(dtype: str, zps: str | None, scales: tuple[int, ...]) -> None:
     inputs = [ties(0.5), np.full(scales, 0.5, np.float32)]
     inputs += [np.full(scales, 3, DTYPES[zps])] if zps else []
@@ -176,6 +177,64 @@ def test_groups(dtype: str, zps: str, result: str, group_shape: tuple[int, ...],
     for given in (inputs, inputs[:2]):
         check("DynamicDequantize", given, [result], attributes, slack=1)
     check("DynamicDequantize", inputs, [result], attributes, slack=1, constants=[0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes", "count"),
+    [
+        ((None, 6), {"qtype": "per_channel", "axis": 0}, (4,)),
+        ((None, 6), {"qtype": "per_channel", "axis": 1}, (6,)),
+        ((None, 6), {"mask": 3}, (4, 6)),
+        ((4, None), {"mask": 2}, (6,)),
+        ((None, 6), {"qtype": "per_group", "group_shape": [2, 1]}, (2, 6)),
+        ((4, None), {"qtype": "per_group", "group_shape": [1, 3]}, (4, 2)),
+        ((None, 6), {"qtype": "per_group", "group_shape": [4, 3]}, (1, 2)),
+        ((None, 6), {"qtype": "per_group", "group_shape": [4, 6]}, (1, 1)),
+    ],
+)
+def test_sizes_that_only_the_run_knows(
+    shape: tuple[int | None, ...], attributes: dict[str, Any], count: tuple[int, ...]
+) -> None:
+    inputs = [numbers((4, 6), "s8", 0, -99, 99), numbers(count, "f32", 1, 0.1, 2), numbers(count, "s32", 2, 0, 7)]
+    g = onednn.Graph()
+    sizes: list[Any] = [shape, count, count]
+    dtypes = ("s8", "f32", "s32")
+    tensors = [g.tensor(name, dtype, dims) for name, dtype, dims in zip("xsz", dtypes, sizes, strict=True)]
+    g.op("DynamicDequantize", tensors, dtype="f32", **attributes)
+    (found,) = run(ortconv.convert(g), dict(zip("xsz", inputs, strict=True)), "none")
+    (expected,) = evaluate(Call("DynamicDequantize", inputs, attributes, [Slot("f32", (4, 6))]))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def warnings_of(kind: str, inputs: list[np.ndarray], output: str, **attributes: Any) -> tuple[str, ...]:
+    return ortconv.conversion(graph_of(kind, inputs, [output], attributes)).warnings
+
+
+@pytest.mark.parametrize(
+    ("axis", "library"), [(-1, "refuses the op"), (-2, "the first scale for all"), (1, ""), (0, "")]
+)
+@pytest.mark.parametrize("kind", ["Quantize", "Dequantize", "DynamicQuantize", "DynamicDequantize"])
+def test_the_library_does_not_count_axes_from_the_end(kind: str, axis: int, library: str) -> None:
+    source, output = ("s8", "f32") if kind in ("Dequantize", "DynamicDequantize") else ("f32", "s8")
+    x = numbers((3, 3), source)
+    for qtype, expected in (("per_channel", bool(library)), ("per_tensor", False)):
+        scales = [1.0, 2.0, 3.0] if qtype == "per_channel" else [2.0]
+        given: dict[str, Any] = {"qtype": qtype, "axis": axis}
+        if kind.startswith("Dynamic"):
+            warnings = warnings_of(kind, [x, np.float32(scales)], output, **given)
+        else:
+            warnings = warnings_of(kind, [x], output, scales=scales, **given)
+        assert len(warnings) == expected
+        assert all(library in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_the_library_misreads_one_narrow_scale(dtype: str) -> None:
+    q = numbers((2, 3), "s8")
+    warnings = warnings_of("DynamicDequantize", [q, numbers((1,), dtype, 1, 1, 2)], dtype)
+    assert len(warnings) == (dtype != "f32")
+    assert all(f"the scale of {dtype}" in warning for warning in warnings)
+    assert not warnings_of("DynamicDequantize", [q, numbers((3,), dtype, 1, 1, 2)], dtype, qtype="per_channel")
 
 
 def test_one_zero_point_for_all_groups() -> None:
@@ -316,7 +375,11 @@ def test_types_that_a_page_does_not_list(
     assert (error.input, error.dtype) == (argument, dtype)
 
 
-def test_four_bits_need_a_newer_opset() -> None:
-    error = refusal("DynamicDequantize", [whole("s4"), np.float32([1])], "f32", {}, opset=20)
+@pytest.mark.parametrize(
+    ("kind", "src", "output", "argument"),
+    [("DynamicDequantize", whole("s4"), "f32", "src"), ("DynamicQuantize", X, "s4", "dst")],
+)
+def test_four_bits_need_a_newer_opset(kind: str, src: np.ndarray, output: str, argument: str) -> None:
+    error = refusal(kind, [src, np.float32([1])], output, {}, opset=20)
     assert isinstance(error, UnsupportedTypeError)
-    assert (error.input, error.dtype, error.hint) == ("src", "s4", "Types of four bits need opset 21.")
+    assert (error.input, error.dtype, error.hint) == (argument, "s4", "Types of four bits need opset 21.")

@@ -28,24 +28,20 @@ class Groups:
 
     @property
     def counts(self) -> Dims:
-        """The number of groups along each axis, which is the shape of scales and zero points."""
-        pairs = zip(self.dims, self.sizes, strict=True)
-        return [
-            1 if size == 0 else dim if size == 1 or not isinstance(dim, int) else dim // size for dim, size in pairs
-        ]
+        """The number of groups along each axis, which is the shape of scales and zero points; None where unknown."""
+        return [_count(dim, size) for dim, size in zip(self.dims, self.sizes, strict=True)]
 
     @property
     def split(self) -> Ints:
         """The axes that several groups of several elements share; a tensor is reshaped to give each an axis more."""
-        pairs = zip(self.counts, self.dims, self.sizes, strict=True)
-        return tuple(axis for axis, (count, dim, size) in enumerate(pairs) if size > 1 and count != 1 and count != dim)
+        return tuple(axis for axis, count in enumerate(self.counts) if self.sizes[axis] > 1 and count != 1)
 
     def apply(self, b: Builder, src: ir.Value, function: Callable[[ir.Value], ir.Value]) -> ir.Value:
         """Emits `function` of a tensor that values from `spread` broadcast against."""
         if not self.split:
             return function(src)
         shape = self._known("src", self._doubled(self.dims, self.sizes))
-        result = function(b.typed(b.op("Reshape", src, b.constant(shape)), src.dtype, shape))
+        result = function(self._reshaped(b, src, shape))
         return b.op("Reshape", result, b.constant(self._known("src", self.dims)))
 
     def spread(self, b: Builder, argument: str, value: ir.Value) -> ir.Value:
@@ -84,7 +80,15 @@ class Groups:
         return [dim if isinstance(dim, int) else -1 for dim in dims]
 
     def _reshaped(self, b: Builder, value: ir.Value, shape: Sequence[int]) -> ir.Value:
-        return b.typed(b.op("Reshape", value, b.constant(list(shape))), value.dtype, list(shape))
+        dims = [None if size < 0 else size for size in shape]
+        return b.typed(b.op("Reshape", value, b.constant(list(shape))), value.dtype, dims)
+
+
+def _count(dim: int | str | None, size: int) -> int | str | None:
+    """Returns how many groups of a size lie along an axis; a size of 0 is that of the axis."""
+    if size < 2:
+        return dim if size else 1
+    return dim // size if isinstance(dim, int) else None
 
 
 def by_tensor(src: ir.Value, qtype: str, axis: int) -> Groups:

@@ -49,6 +49,7 @@ def quantize(
     dtype = b.node.outputs[0].dtype
     check_type("dst", dtype, (*_BYTES, *_F8))
     _check_scales(scales, zps, qtype)
+    _warn_of_axis(b, qtype, axis)
     if 0 in scales:
         raise UnsupportedAttributeError("scales", scales, "numbers other than 0")
     at = _channel_axis(src, qtype, axis, len(scales))
@@ -79,6 +80,7 @@ def dequantize(
     check_type("src", src.dtype, (*_BYTES, *_F8))
     check_type("dst", b.node.outputs[0].dtype, ["f32"])
     _check_scales(scales, zps, qtype)
+    _warn_of_axis(b, qtype, axis)
     if dtype_name(src.dtype) in _F8:
         _no_zero_points(zps)
     points = zps or (0,) * len(scales)
@@ -114,12 +116,14 @@ def dynamic_quantize(
     check_type("src", src.dtype, ["f32"])
     check_type("scales", scales.dtype, ["f32"])
     dtype = b.node.outputs[0].dtype
-    check_type("dst", dtype, (*_BYTES, *_F8))
+    check_type("dst", dtype, (*_BYTES, *_NIBBLES, *_F8))
+    _check_opset(b, "dst", dtype)
+    _warn_of_axis(b, qtype, axis)
     groups = _groups(src, qtype, axis, mask, ())
     result = b.op("Div", src, groups.spread(b, "scales", scales))
     if dtype_name(dtype) in _F8:
         if zps is not None:
-            check_type("dst", dtype, _BYTES)
+            check_type("dst", dtype, (*_BYTES, *_NIBBLES))
         return b.typed(_to_f8(b, result, dtype), None, src.shape)
     if zps is not None:
         check_type("zps", zps.dtype, ("u8", "s8", "s32"))
@@ -148,14 +152,26 @@ def dynamic_dequantize(
         check_type("zps", zps.dtype, (*_BYTES, *_NIBBLES, "s32"))
         check_type("src", src.dtype, (*_BYTES, *_NIBBLES))
     for argument, value in (("src", src), ("zps", zps)):
-        if value is not None and dtype_name(value.dtype) in _NIBBLES and b.options.opset < _NIBBLE_OPSET:
-            hint = f"Types of four bits need opset {_NIBBLE_OPSET}."
-            raise UnsupportedTypeError(argument, dtype_name(value.dtype), _BYTES, hint=hint)
+        if value is not None:
+            _check_opset(b, argument, value.dtype)
+    _warn_of_axis(b, qtype, axis)
+    if qtype == "per_tensor" and mask is None and not group_shape and scales.dtype != ir.DataType.FLOAT:
+        name = dtype_name(scales.dtype)
+        b.warn(
+            f"the scale of {name} is read as such; the library, where it runs this op alone, takes its bytes for f32"
+        )
     groups = _groups(src, qtype, axis, mask, group_shape)
     scale = groups.spread(b, "scales", b.cast(scales, ir.DataType.FLOAT))
     point = None if zps is None else groups.spread(b, "zps", b.cast(zps, ir.DataType.FLOAT))
     result = groups.apply(b, b.cast(src, ir.DataType.FLOAT), lambda x: _affine(b, x, scale, point))
     return b.cast(b.typed(result, ir.DataType.FLOAT, src.shape), b.node.outputs[0].dtype)
+
+
+def _check_opset(b: Builder, argument: str, dtype: ir.DataType | None) -> None:
+    """Checks that the opset has a type, in case it is one of four bits."""
+    if dtype_name(dtype) in _NIBBLES and b.options.opset < _NIBBLE_OPSET:
+        hint = f"Types of four bits need opset {_NIBBLE_OPSET}."
+        raise UnsupportedTypeError(argument, dtype_name(dtype), _BYTES, hint=hint)
 
 
 def _affine(b: Builder, x: ir.Value, scale: ir.Value, point: ir.Value | None) -> ir.Value:
@@ -183,8 +199,7 @@ def _to_f8(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def _limits(dtype: ir.DataType) -> tuple[int, int]:
-    info = np.iinfo(dtype.numpy())
-    return int(info.min), int(info.max)
+    return int(dtype.min), int(dtype.max)
 
 
 def _check_scales(scales: Floats, zps: Ints, qtype: Static) -> None:
@@ -201,6 +216,13 @@ def _check_scales(scales: Floats, zps: Ints, qtype: Static) -> None:
 def _no_zero_points(zps: Ints) -> None:
     if any(zps):
         raise UnsupportedAttributeError("zps", zps, "none, or zeros: floats of eight bits have no zero point")
+
+
+def _warn_of_axis(b: Builder, qtype: Dynamic, axis: int) -> None:
+    """Warns of an axis counted from the end, with which the library computes nothing that makes sense."""
+    if qtype == "per_channel" and axis < 0:
+        library = "refuses the op" if axis == -1 else "takes the first scale for all channels"
+        b.warn(f"axis {axis} is counted from the end, as the page says; the library {library}")
 
 
 def _channel_axis(src: ir.Value, qtype: Static, axis: int, count: int) -> int | None:

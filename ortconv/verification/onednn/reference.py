@@ -96,8 +96,7 @@ def _stored(array: Array, value: SourceValue) -> Array:
     """Rounds to the declared type; to integers to nearest even, with saturation."""
     dtype = value.dtype.numpy()
     if value.dtype.is_integer() and array.dtype.kind == "f":
-        info = np.iinfo(dtype)
-        array = np.clip(np.rint(array), info.min, info.max)
+        array = np.clip(np.rint(array), value.dtype.min, value.dtype.max)
     return array.astype(dtype)
 
 

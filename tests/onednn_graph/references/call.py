@@ -83,8 +83,8 @@ class Call:
 def stored(array: np.ndarray, dtype: str) -> np.ndarray:
     """Rounds a result to an element type; to integers to nearest even, with saturation."""
     array = np.asarray(array)
-    if dtype in ("s32", "s8", "u8") and array.dtype.kind == "f":
-        info = np.iinfo(DTYPES[dtype])
+    if dtype in ("s32", "s8", "u8", "s4", "u4") and array.dtype.kind == "f":
+        info = ml_dtypes.iinfo(DTYPES[dtype])
         array = np.clip(np.rint(array), info.min, info.max)
     with np.errstate(all="ignore"):
         return array.astype(DTYPES[dtype])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import ml_dtypes
 import numpy as np
 
 from tests.onednn_graph.references.call import DTYPES, Call, stored
@@ -58,7 +59,7 @@ def _quantized(call: Call, scales: np.ndarray, zps: np.ndarray) -> np.ndarray:
     quotient = (call.inputs[0].astype(np.float32) / scales.astype(np.float32)).astype(np.float32)
     if dtype in _F8:
         return to_f8(quotient, dtype)
-    info = np.iinfo(DTYPES[dtype])
+    info = ml_dtypes.iinfo(DTYPES[dtype])
     return np.clip(np.rint((quotient + zps.astype(np.float32)).astype(np.float32)), info.min, info.max)
 
 
