@@ -82,3 +82,13 @@ def test_shapes_and_types_that_do_not_fit() -> None:
         error = refusal("SoftMax", [numbers((2, 3), "f16")], outputs, {})
         assert isinstance(error, UnsupportedTypeError)
         assert error.input == argument
+
+
+@pytest.mark.parametrize(
+    ("axis", "mode", "warned"), [(0, "inf_as_zero", True), (1, "inf_as_zero", False), (0, "none", False)]
+)
+def test_what_the_library_does_otherwise_is_said(axis: int, mode: str, warned: bool) -> None:
+    g = graph_of("SoftMax", [numbers((2, 3))], ["f32"], {"axis": axis, "mode": mode})
+    warnings = ortconv.conversion(g).warnings
+    assert len(warnings) == warned
+    assert all("the library gives NaN there" in warning for warning in warnings)

@@ -32,6 +32,11 @@ def soft_max(
     largest = b.op("ReduceMax", x, axes, keepdims=1)
     empty = None
     if mode == "inf_as_zero":
+        if along != rank_of("src", src) - 1:
+            b.warn(
+                f"where all elements along axis {along} are -infinity, the result is 0, as the page says; "
+                "the library gives NaN there, since the axis is not the last"
+            )
         empty = b.op("Equal", largest, b.constant(-math.inf, np.float32))
     if len(results) == 1:
         y = b.op("Softmax", x, axis=along)
