@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import ortconv
+from ortconv import onednn
 from ortconv.errors import ConversionErrors, ShapeError, UnsupportedAttributeError
 from tests.onednn_graph.agreement import FLOATS, check, graph_of, numbers
+from tests.running import run
 
 EDGES = np.array([-4, -3, -2, -1, -0.5, -0.0, 0.0, 0.5, 1, 2, 3, 4], np.float32)
 
@@ -79,6 +81,14 @@ def test_prelu_and_its_gradient(
 def test_prelu_of_a_vector_along_the_last_axis(data_format: str) -> None:
     attributes = {"data_format": data_format, "per_channel_broadcast": False}
     check("PReLU", [numbers((2, 3, 4)), numbers((4,), seed=1)], ["f32"], attributes)
+
+
+def test_a_slope_for_every_element_of_a_size_that_only_the_run_knows() -> None:
+    x, a = numbers((2, 3)), numbers((2, 3), seed=1)
+    g = onednn.Graph()
+    g.op("PReLU", [g.tensor("x", "f32", [None, 3]), g.tensor("a", "f32", [2, 3])])
+    (found,) = run(ortconv.convert(g), {"x": x, "a": a}, "none")
+    np.testing.assert_array_equal(found, np.where(x >= 0, x, x * a))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -176,6 +176,12 @@ def test_what_the_library_does_otherwise_is_said() -> None:
     assert "constants" in warning
     (warning,) = warnings_of("RMSNorm", [x, positive((6, 4), "f32")], five[:1])
     assert "broadcast" in warning
+    narrow = data((2, 6, 4), "bf16")
+    for kept in ("bf16", "f32"):
+        outputs = [("bf16", narrow.shape), (kept, (2, 3)), (kept, (2, 3))]
+        warnings = warnings_of("GroupNorm", [narrow], outputs, groups=3, use_affine=False, data_format="NCX")
+        assert len(warnings) == (kept == "bf16")
+        assert all("the library stores f32 in their place" in warning for warning in warnings)
 
 
 X, S = (2, 6, 4), (6,)

@@ -169,10 +169,13 @@ def greater_equal(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broad
 def select(
     b: Builder, cond: ir.Value, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy"
 ) -> ir.Value:
-    """Lowers to ai.onnx Where."""
+    """Lowers to ai.onnx Where; cond broadcasts to what src_0 and src_1 give, not the other way round."""
     check_type("cond", cond.dtype, ["boolean"])
     one_type(b, src_0=src_0, src_1=src_1)
-    shape = broadcast([("cond", cond), ("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    if auto_broadcast == "none":
+        broadcast([("src_0", src_0), ("cond", cond)], auto_broadcast)
+    check_one_way("cond", cond, "src_0 and src_1", shape)
     return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op("Where", cond, x, y)), None, shape)
 
 
@@ -201,9 +204,7 @@ def prelu(
     """Lowers to ai.onnx PRelu; a vector of slopes is reshaped to the channel axis."""
     one_type(b, src=src, slope=slope)
     aligned = per_channel(b, "slope", slope, src, data_format) if per_channel_broadcast else slope
-    joined, dims = broadcast([("src", src), ("slope", aligned)], "numpy"), known_dims(src)
-    if joined is not None and joined != dims and known_dims(slope) is not None and None not in joined:
-        raise ShapeError("slope", known_dims(slope), f"it must broadcast to src, which has shape {dims}.")
+    check_one_way("slope", aligned, "src", known_dims(src))
     return b.typed(computed(b, (src, aligned), lambda x, a: b.op("PRelu", x, a)), None, src.shape)
 
 
@@ -245,6 +246,20 @@ def broadcast(inputs: Sequence[tuple[str, ir.Value]], rule: Broadcast) -> list[i
             raise ShapeError(name, shape, f"does not {how} with {first}, which has shape {result}.")
         result = joined
     return result
+
+
+def check_one_way(argument: str, value: ir.Value, target: str, dims: list[int | str | None] | None) -> None:
+    """Checks that a value broadcasts to a shape and leaves it as it is.
+
+    Raises:
+        ShapeError: It does not.
+    """
+    found = known_dims(value)
+    if found is None or dims is None:
+        return
+    joined = _join(dims, found, "numpy")
+    if joined is None or len(joined) > len(dims) or any(x == 1 != y for x, y in zip(dims, joined, strict=True)):
+        raise ShapeError(argument, found, f"it must broadcast to {target}, which has shape {dims}.")
 
 
 def _join(

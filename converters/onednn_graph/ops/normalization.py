@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.convolution import inverse, transpose
-from ortconv.converters.onednn_graph.dtypes import check_type, one_type
+from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name, one_type
 from ortconv.converters.onednn_graph.layout import (
     DataFormat,
     broken_vector,
@@ -19,6 +19,7 @@ from ortconv.converters.onednn_graph.layout import (
     same_dims,
     to_ncx,
 )
+from ortconv.converters.onednn_graph.ops.elementwise import check_one_way
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.converters.onednn_graph.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -176,6 +177,9 @@ def group_norm(
             dst = b.op(op_type, dst, scaled_by(b, b.cast(value, ir.DataType.FLOAT), rank - 2))
     results = [transpose(b, b.typed(dst, ir.DataType.FLOAT, dims), inverse(perm))]
     if len(b.node.outputs) > 1:
+        kept = dtype_name(b.node.outputs[1].dtype)
+        if kept != "f32":
+            b.warn(f"mean and variance are stored as {kept}, as declared; the library stores f32 in their place")
         mean = mean_of(b, grouped, (2,))
         centred = b.op("Sub", grouped, mean)
         results += [mean_of(b, grouped, (2,), keep=False), mean_of(b, b.op("Mul", centred, centred), (2,), keep=False)]
@@ -199,6 +203,7 @@ def rms_norm(
     one_type(b, src=src)
     if gamma is not None:
         check_type("gamma", gamma.dtype, ["f32", "bf16", "f16"])
+        check_one_way("gamma", gamma, "src", known_dims(src))
     axes = _last_axes(src, begin_norm_axis)
     inner = (known_dims(src) or [])[axes[0] :]
     dims = None if gamma is None else known_dims(gamma)
