@@ -140,7 +140,12 @@ def read_net(root: Element) -> Net:
         raise root.error("this is no OpenVINO IR; the root element must be <net>.")
     version = root.integer("version")
     if version not in VERSIONS:
-        raise root.error(f"IR version {version} is not supported; allowed: {', '.join(map(str, VERSIONS))}.")
+        hint = (
+            "Such files were written before OpenVINO 2020: convert the original model again with a newer OpenVINO."
+            if version < VERSIONS[0]
+            else "It is newer than this ortconv."
+        )
+        raise root.error(f"IR version {version} is not supported; allowed: {', '.join(map(str, VERSIONS))}. {hint}")
     if (preprocessing := root.child("pre-process")) is not None:
         raise preprocessing.error("preprocessing stored outside the graph is not supported.")
     return read_layers(root, root.attributes.get("name", ""), version)
