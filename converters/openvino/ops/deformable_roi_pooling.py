@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.roi_pooling import up_to_the_end
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.openvino.ops.types import FLOATS, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -59,7 +60,7 @@ def deformable_psroi_pooling(
         count = b.op("ReduceSum", inside, b.constant([4, 5]), keepdims=0)
         return b.op("Div", total, b.op("Max", count, _number(b, 1.0)))
 
-    return in_single(b, formula, data, rois, offsets)
+    return up_to_the_end(b, formula, data, rois, offsets)
 
 
 def _number(b: Builder, number: float) -> ir.Value:

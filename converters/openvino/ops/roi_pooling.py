@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -17,10 +18,10 @@ from ortconv.errors import UnsupportedAttributeError
 _LAST_OPSET = 21
 """The last with a MaxRoiPool that ONNX Runtime has a kernel for."""
 
-_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+_F32, _I32, _I64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 
 
-@REGISTRY.lowering("ROIPooling", since=1, until=2, how="exact")
+@REGISTRY.lowering("ROIPooling", since=1, until=2, how="composed")
 def roi_pooling(
     b: Builder,
     data: ir.Value,
@@ -34,7 +35,7 @@ def roi_pooling(
     output_size: Ints = (),
     method: Literal["max", "bilinear"] = "max",
 ) -> ir.Value:
-    """MaxRoiPool; for bilinear a formula over gathered elements."""
+    """MaxRoiPool, with boxes behind the last hidden; for bilinear a formula over gathered elements."""
     require(data, "data", FLOATS)
     goals = tuple(output_roi) or tuple(output_size) or (pooled_h, pooled_w)
     if len(goals) != 2 or min(goals) < 1:
@@ -47,7 +48,7 @@ def roi_pooling(
                 return b.op("MaxRoiPool", x, boxes, pooled_shape=goals, spatial_scale=spatial_scale)
             return _largest(b, x, boxes, goals, spatial_scale)
 
-        return in_single(b, largest, data, rois)
+        return up_to_the_end(b, largest, data, rois)
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         image = Image.of(b, x)
@@ -56,7 +57,28 @@ def roi_pooling(
         columns = _spread(b, left, right, image.width, goals[1])
         return _channels_first(b, _inside(b, image, _owners(b, owner, 3), rows, columns))
 
-    return in_single(b, formula, data, rois)
+    return up_to_the_end(b, formula, data, rois)
+
+
+def up_to_the_end(
+    b: Builder, pool: Callable[..., ir.Value], data: ir.Value, rois: ir.Value, *more: ir.Value | None
+) -> ir.Value:
+    """Emits what is pooled from the boxes in front of the first of batch -1, and zeros from there on.
+
+    That is how Proposal fills up its boxes.
+    """
+    known = b.array(rois)
+    if known is not None and not (known[:, 0] == -1).any():
+        return in_single(b, pool, data, rois, *more)
+
+    def masked(x: ir.Value, boxes: ir.Value, *others: ir.Value | None) -> ir.Value:
+        is_end = b.op("Equal", b.op("Gather", boxes, b.constant([0]), axis=1), _number(b, -1.0))
+        ends = b.op("CumSum", b.op("Cast", is_end, to=int(_I32)), b.constant(0))
+        goes_on = b.op("Equal", ends, b.constant(0, np.int32))
+        pooled = pool(x, b.op("Where", goes_on, boxes, _number(b, 0.0)), *others)
+        return b.op("Where", b.op("Unsqueeze", goes_on, b.constant([2, 3])), pooled, _number(b, 0.0))
+
+    return in_single(b, masked, data, rois, *more)
 
 
 def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float) -> ir.Value:
@@ -165,7 +187,7 @@ def psroi_pooling(
     """Means over windows, each of channels of its own: a masked sum, or a formula over gathered elements."""
     require(data, "data", FLOATS)
     if mode == "average":
-        return in_single(b, lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale), data, rois)
+        return up_to_the_end(b, lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale), data, rois)
 
     for name in ("spatial_bins_x", "spatial_bins_y"):
         warn_of_default(b, name, 1, "takes 0, and refuses that")
@@ -204,7 +226,7 @@ def psroi_pooling(
         mean = b.op("Div", total, _number(b, spatial_bins_x * spatial_bins_y))
         return _channels_first(b, mean)
 
-    return in_single(b, formula, data, rois)
+    return up_to_the_end(b, formula, data, rois)
 
 
 def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int, bins: int, goal: int) -> ir.Value:

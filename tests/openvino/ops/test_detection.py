@@ -173,6 +173,47 @@ ROWS += [
     for moved in (False, True)
 ]
 
+ENDED = [np.insert(POSITIVE, where, [-1, 0, 0, 0, 0], axis=0) for where in (0, 1, 3)]
+"""Boxes up to one of batch -1, which is how Proposal fills up; nothing counts from there on."""
+
+ROWS += [
+    Row(
+        f"{name} of boxes that end early, {dtype}",
+        build,
+        [[numbers(2, 8, 8, 9, dtype=dtype), boxes.astype(dtype)]],
+        BOUND,
+    )
+    for name, build in (
+        ("roi_pooling max", lambda x, r: opset2.roi_pooling(x, r, [2, 2], 0.5, "max")),
+        ("roi_pooling bilinear", lambda x, r: opset2.roi_pooling(x, r, [2, 2], 0.1, "bilinear")),
+        ("psroi_pooling average", lambda x, r: opset1.psroi_pooling(x, r, 2, 2, 0.5, 1, 1, "average")),
+        ("psroi_pooling bilinear", lambda x, r: opset1.psroi_pooling(x, r, 2, 2, 0.1, 2, 2, "bilinear")),
+        (
+            "deformable_psroi_pooling",
+            lambda x, r: opset1.deformable_psroi_pooling(x, r, 2, 0.5, 2, "bilinear_deformable", 2, 2, 0.3, 2),
+        ),
+    )
+    for boxes in ENDED
+    for dtype in ("float32", "float16")
+]
+ROWS.append(
+    Row(
+        "roi_pooling of constant boxes that end early",
+        lambda x: opset2.roi_pooling(x, ENDED[1], [2, 2], 0.5, "max"),
+        [[numbers(2, 8, 8, 9)]],
+        0,
+    )
+)
+ROWS.append(
+    Row(
+        "roi_pooling of constant boxes",
+        lambda x: opset2.roi_pooling(x, POSITIVE, [2, 2], 0.5, "max"),
+        [[numbers(2, 8, 8, 9)]],
+        0,
+        emits=["MaxRoiPool"],
+    )
+)
+
 PRIORS: dict[str, Any] = {
     "offset": 0.5,
     "min_size": [10.0],
