@@ -68,6 +68,8 @@ class OpenVinoRuntime:
             self._model = self._guard("cannot read the model", lambda: self._core.read_model(os.fspath(source)))
         else:
             self._model = source
+        # OpenVINO reads files of version 10 with other types: inputs of float16 as float32, all results as 32 bits.
+        self._other_types = self._model.has_rt_info("version") and str(self._model.get_rt_info("version").value) == "10"
 
     def run(self, feeds: Mapping[str, Array], *, everything: bool) -> Results:
         """Runs the model.
@@ -88,7 +90,10 @@ class OpenVinoRuntime:
         compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
         request = compiled.create_infer_request()
         for port, value in zip(inputs, given, strict=True):
-            request.set_tensor(compiled.inputs[port], self._tensor(feeds[value.name]))
+            feed = feeds[value.name]
+            if self._other_types and feed.dtype == np.float16:
+                feed = feed.astype(np.float32)
+            request.set_tensor(compiled.inputs[port], self._tensor(feed))
         variables = {variable.name: variable for variable in request.query_state()}
         for state in self._graph.states:
             variables[state.variable].state = self._tensor(feeds[state.input.name])
@@ -97,12 +102,15 @@ class OpenVinoRuntime:
         results = [output for output in self._graph.outputs if output not in written]
         outputs = _paired(compiled.outputs[:count], [output.name for output in results])
         arrays = [
-            _array(request.get_output_tensor(index), output.value.dtype)
+            _array(request.get_output_tensor(index), output.value.dtype, cast=self._other_types)
             for index, output in zip(outputs, results, strict=True)
         ]
         # States stand behind the results; see `SourceGraph`.
         arrays += [_array(variables[state.variable].state, output.value.dtype) for output, state in written.items()]
-        shown = {value.name: _array(request.get_output_tensor(index), value.dtype) for value, index in values.items()}
+        shown = {
+            value.name: _array(request.get_output_tensor(index), value.dtype, cast=self._other_types)
+            for value, index in values.items()
+        }
         return Results(tuple(arrays), shown)
 
     def _tensor(self, array: Array) -> Any:
@@ -157,8 +165,11 @@ def _key(port: Any) -> tuple[str, int]:
     return port.get_node().get_name(), port.get_index()
 
 
-def _array(tensor: Any, dtype: ir.DataType) -> Array:
+def _array(tensor: Any, dtype: ir.DataType, *, cast: bool = False) -> Array:
+    """Returns a copy of a tensor's data; where asked for, cast to the type that the file states."""
     data = np.array(tensor.data)
+    if cast:
+        return data.astype(dtype.numpy())
     if dtype in _BITS:
         return data.view(_BITS[dtype]).view(dtype.numpy())
     return data

@@ -158,6 +158,29 @@ class TestOpenVinoVerification:
         assert [layer.node.name for layer in found.layers] == ["up", "relu", "s"]
         assert found.warnings == ()
 
+    @pytest.mark.parametrize(
+        ("element", "precision"), [("f16", "FP16"), ("i64", "I64"), ("u8", "U8"), ("boolean", "BOOL")]
+    )
+    def test_types_that_openvino_reads_otherwise_in_version_10(
+        self, tmp_path: pathlib.Path, element: str, precision: str
+    ) -> None:
+        pytest.importorskip("openvino", reason="OpenVINO is the oracle")
+        port = f'precision="{precision}"><dim>2</dim><dim>3</dim></port>'
+        (tmp_path / "old.xml").write_text(
+            f"""<?xml version="1.0"?>
+<net name="old" version="10"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1">
+<data element_type="{element}" shape="2,3"/><output><port id="0" {port}</output></layer>
+<layer id="1" name="y" type="ShuffleChannels" version="opset1"><data axis="0" group="2"/>
+<input><port id="0" {port}</input><output><port id="1" {port}</output></layer>
+<layer id="2" name="r" type="Result" version="opset1"><input><port id="0" {port}</input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/></edges></net>"""
+        )
+        found = ortconv.verify(tmp_path / "old.xml", backends=NONE, layers=True)
+        assert found.agrees
+        assert [layer.comparison.agrees for layer in found.layers] == [True]
+
     def test_model_object_verifies_like_its_file(self, network: pathlib.Path) -> None:
         import openvino
 
