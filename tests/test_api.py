@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -20,6 +22,7 @@ from ortconv.opset import DOMAIN
 from tests.running import WAYS, run
 
 SOURCES = pathlib.Path(__file__).parents[1] / "samples" / "sources"
+VECTORS = pathlib.Path(__file__).parent / "vectors"
 
 
 def backward_data(name: str = "up", dtype: str = "f32", auto_pad: str = "none", bias: bool = False) -> onednn.Graph:
@@ -71,6 +74,33 @@ def test_same_source_gives_the_same_bytes() -> None:
     for name in ("unet_decoder.xml", "upsample_picture.xml", "onednn_upsample.json"):
         first, second = (ortconv.conversion(SOURCES / name).to_proto() for _ in range(2))
         assert first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True)
+
+
+DIGESTS = """
+import hashlib, sys
+from ortconv import api
+for path in sys.argv[1:]:
+    done = api.conversion(path)
+    data = done.to_proto().SerializeToString(deterministic=True)
+    told = repr([(step.notes, step.warnings) for step in done.steps])
+    print(path, hashlib.sha256(data).hexdigest(), hashlib.sha256(told.encode()).hexdigest())
+"""
+
+
+def test_bytes_notes_and_warnings_do_not_depend_on_the_hash_seed() -> None:
+    files = [*SOURCES.glob("*.json"), *SOURCES.glob("*.xml"), *VECTORS.glob("onednn_*.json"), *VECTORS.glob("*.xml")]
+    assert len(files) > 60
+    digests = {
+        subprocess.run(
+            [sys.executable, "-P", "-c", DIGESTS, *files],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("opset", range(19, 26))
