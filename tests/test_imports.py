@@ -22,7 +22,7 @@ ORDER = (
     {"attributes", "errors", "folding", "lowest_opset", "progress", "protos", "writing"},
     {"cuda", "opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
-    {"source", "onednn", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
+    {"source", "onednn", "function_bodies", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "norm_fusion", "channel_fusion", "pyops_rewrite", "registry"},
     {"session", "lowering", "contradictions"},
     {"execution", "frontend"},
@@ -47,6 +47,7 @@ CONVERSION_SIDE = {
     "frontend",
     "converters",
     "api",
+    "function_bodies",
     "functions",
     "checking",
 }

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ortconv
-from ortconv import functions, onednn, reference
+from ortconv import function_bodies, onednn, reference
 from ortconv.opset import (
     ACCUMULATION,
     CONV,
@@ -200,7 +200,7 @@ def test_bad_node_is_rejected(made: onnx.ModelProto, message: str) -> None:
 def test_bodies_are_standard_onnx_of_the_models_own_opset(op: Op, opset: int) -> None:
     for bias in (False, True):
         for exact in (False, True):
-            function = functions.body(op, opset=opset, bias=bias, exact=exact)
+            function = function_bodies.body(op, opset=opset, bias=bias, exact=exact)
             assert function.opset_imports == {"": opset}
             assert {node.domain for node in function} == {""}
             assert [value.name for value in function.inputs] == list(op.inputs)

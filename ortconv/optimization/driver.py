@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ortconv import checking, functions, protos, writing
 from ortconv.errors import CheckError, ModelFormatError
+from ortconv.function_bodies import OPSETS
 from ortconv.opset import DOMAIN, VERSION
 from ortconv.optimization import activation, bias, crop, layout, pad, residual
 from ortconv.optimization.emission import Emitter
@@ -197,12 +198,12 @@ def _require(model: ir.Model, name: str) -> int:
     imports = model.graph.opset_imports
     if "ai.onnx" in imports:  # the standard domain's other name
         imports.setdefault("", imports.pop("ai.onnx"))
-    if imports.get("") not in functions.OPSETS:
+    if imports.get("") not in OPSETS:
         raise ModelFormatError(
             name,
             "opset_import",
-            f"ai.onnx {imports.get('')} is not supported; allowed: {functions.OPSETS.start} to "
-            f"{functions.OPSETS.stop - 1}. "
+            f"ai.onnx {imports.get('')} is not supported; allowed: {OPSETS.start} to "
+            f"{OPSETS.stop - 1}. "
             "onnx.version_converter.convert_version changes it.",
         )
     if imports.get(DOMAIN, VERSION) != VERSION:

@@ -16,7 +16,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.functions import CAST_LIKE
+from ortconv.function_bodies import CAST_LIKE
 from ortconv.optimization.site import Ints, Left, Site
 from ortconv.optimization.values import Sizes, element_type
 

@@ -9,7 +9,7 @@ import onnx
 import onnx.parser
 import onnxruntime
 
-from ortconv.functions import CAST_LIKE
+from ortconv.function_bodies import CAST_LIKE
 from ortconv.optimization import Optimization, optimize
 from tests.running import WAYS, run
 
