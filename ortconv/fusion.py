@@ -51,7 +51,9 @@ class Reshaped:
         return self._add(ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype, name=name))
 
     def _add(self, made: ir.TensorProtocol) -> ir.Value:
-        value = ir.Value(name=made.name, type=ir.TensorType(made.dtype), shape=ir.Shape(made.shape.numpy()), const_value=made)
+        value = ir.Value(
+            name=made.name, type=ir.TensorType(made.dtype), shape=ir.Shape(made.shape.numpy()), const_value=made
+        )
         self._graph.initializers.add(value)
         return value
 
