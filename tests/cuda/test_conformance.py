@@ -86,11 +86,11 @@ def test_random_problem_is_exact(seed: int, type_name: str, library: str) -> Non
 def _node(shape: Shape) -> Case:
     identity = list(range(shape.axes + 2))
     attributes = {
-        "strides": [shape.stride] * shape.axes,
-        "dilations": [shape.dilation] * shape.axes,
+        "strides": shape.strides,
+        "dilations": shape.dilations,
         "group": shape.group,
-        "pads": [shape.pad] * 2 * shape.axes,
-        "output_padding": [shape.extra] * shape.axes,
+        "pads": shape.pads * 2,
+        "output_padding": shape.extras,
         **dict.fromkeys(("x_perm", "w_perm", "y_perm"), identity),
     }
     return Case("ConvTranspose", shape.x_shape, shape.w_shape, attributes, bias=False)
