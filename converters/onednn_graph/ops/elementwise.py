@@ -15,7 +15,7 @@ from ortconv.converters.onednn_graph.layout import DataFormat, broken_vector, ch
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
-__all__ = ["per_channel"]
+__all__ = ["check_one_way", "per_channel"]
 
 Broadcast = Literal["numpy", "none"]
 

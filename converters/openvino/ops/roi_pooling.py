@@ -15,6 +15,8 @@ from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
+__all__ = ["up_to_the_end"]
+
 _LAST_OPSET = 21
 """The last with a MaxRoiPool that ONNX Runtime has a kernel for."""
 
