@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import onnx_ir as ir
 
@@ -19,15 +19,17 @@ _MOST_PIXELS = 1 << 14
 
 
 def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
-    """Makes BatchNormalization of a Mul and an Add of a constant per channel, GlobalAveragePool of a mean of pixels.
+    """Makes nodes that exporters write of what says the same, but for the last digit.
 
-    Their results are the same but for the last digit. ONNX Runtime's CPU provider has convolutions in a layout of its
-    own and reorders what it takes to other nodes, and one BatchNormalization is one pass over its data, not two.
+    A Mul and an Add of a constant per channel become BatchNormalization, a mean of pixels GlobalAveragePool, and a
+    Transpose between two Reshapes that puts channels among the pixels DepthToSpace. ONNX Runtime's CPU provider has
+    convolutions in a layout of its own and reorders what it takes to other nodes; one BatchNormalization is one pass
+    over its data, not two.
 
     Args:
         graph: The graph; bodies of its nodes are included.
         constants: Its constants in other shapes.
-        note: Told of each Add that goes, and why.
+        note: Told of each node that goes, and why.
     """
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if _is_mean_of_pixels(node):
@@ -35,10 +37,11 @@ def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node,
             node.op_type = "GlobalAveragePool"
             node.resize_inputs(1)
             node.attributes.clear()
-            if axes is not None and not axes.uses():
-                graph.initializers.pop(str(axes.name), None)
+            _forget(graph, [axes])
         elif (node.domain, node.op_type) == ("", "Mul"):
             _normalize(node, constants, note)
+        elif (node.domain, node.op_type) == ("", "Reshape") and node.graph is not None:
+            _shuffle(graph, node, note)
 
 
 def _is_mean_of_pixels(node: ir.Node) -> bool:
@@ -58,9 +61,8 @@ def _is_mean_of_pixels(node: ir.Node) -> bool:
 
 def _normalize(product: ir.Node, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
     """Makes BatchNormalization of a Mul, if an Add alone takes what it makes, and takes that away."""
-    (value,) = product.outputs
-    ((total, _),) = value.uses() if len(value.uses()) == 1 else ((None, 0),)
-    if total is None or (total.domain, total.op_type) != ("", "Add") or value.is_graph_output():
+    total = _only_user(product, "Add")
+    if total is None:
         return
     for data, scale in (product.inputs, reversed(product.inputs)):
         for shift in total.inputs:
@@ -81,6 +83,63 @@ def _normalize(product: ir.Node, constants: Reshaped, note: Callable[[ir.Node, s
             note(total, f"is the shift of BatchNormalization {product.name!r}")
             take_place(total, product)
             return
+
+
+def _shuffle(graph: ir.Graph, split: ir.Node, note: Callable[[ir.Node, str], None]) -> None:
+    """Makes DepthToSpace of a Reshape, if a Transpose and a Reshape alone follow, and takes those away."""
+    moved = _only_user(split, "Transpose")
+    merged = None if moved is None else _only_user(moved, "Reshape")
+    data = split.inputs[0]
+    if moved is None or merged is None or merged.inputs[0] is not moved.outputs[0] or data is None:
+        return
+    perm = moved.attributes.get("perm")
+    sizes = [_tail(value) for value in (data, split.outputs[0], merged.outputs[0])]
+    if data.dtype != ir.DataType.FLOAT or perm is None or [len(each) for each in sizes] != [3, 5, 3]:
+        return
+    (depth, height, width), apart, together = sizes
+    for mode, order, channel, block in (("CRD", [0, 1, 4, 2, 5, 3], 0, 1), ("DCR", [0, 3, 4, 1, 5, 2], 2, 0)):
+        factor, channels = apart[block], apart[channel]
+        if (
+            list(perm.as_ints()) == order
+            and apart[block : block + 2] == [factor, factor]
+            and depth == channels * factor**2
+            and apart[3:] == [height, width]
+            and together == [channels, height * factor, width * factor]
+        ):
+            targets = [split.inputs[1], merged.inputs[1]]
+            for node in (moved, merged):
+                note(node, f"is a part of DepthToSpace {split.name!r}")
+            split.op_type = "DepthToSpace"
+            split.resize_inputs(1)
+            split.attributes.clear()
+            split.attributes.add(ir.AttrInt64("blocksize", factor))
+            split.attributes.add(ir.AttrString("mode", mode))
+            take_place(moved, split)
+            take_place(merged, split)
+            _forget(graph, targets)
+            return
+
+
+def _only_user(node: ir.Node, op_type: str) -> ir.Node | None:
+    """Returns the only node that takes a node's output, if it is of a type of the ai.onnx domain."""
+    (value,) = node.outputs
+    if len(value.uses()) != 1 or value.is_graph_output():
+        return None
+    ((user, _),) = value.uses()
+    return user if (user.domain, user.op_type) == ("", op_type) else None
+
+
+def _tail(value: ir.Value) -> list[int]:
+    """Returns the sizes behind the first axis if they are known and none is zero, else nothing."""
+    sizes = [] if value.shape is None else [size for size in value.shape[1:] if isinstance(size, int) and size]
+    return sizes if value.shape is not None and len(sizes) == len(value.shape) - 1 else []
+
+
+def _forget(graph: ir.Graph, constants: Iterable[ir.Value | None]) -> None:
+    """Removes the initializers that nothing uses any more."""
+    for constant in constants:
+        if constant is not None and not constant.uses():
+            graph.initializers.pop(str(constant.name), None)
 
 
 def _is_image(data: ir.Value) -> bool:

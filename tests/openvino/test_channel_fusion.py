@@ -14,6 +14,7 @@ from tests.openvino.live import Row, check, check_row, model_of, numbers
 
 F32 = np.float32
 DATA = numbers(2, 3, 4, 5)
+CHANNELS = numbers(2, 12, 3, 5)
 SCALE, SHIFT = numbers(3, 1, 1), numbers(1, 3, 1, 1)
 
 Build = Callable[..., openvino.Node]
@@ -59,6 +60,23 @@ def _two_with_the_same_constants(x: openvino.Node) -> openvino.Node:
     return affine(opset1.relu(affine(x)))
 
 
+def _shuffled(apart: Sequence[int], perm: Sequence[int], together: Sequence[int]) -> Build:
+    def build(x: openvino.Node) -> openvino.Node:
+        parts = opset1.transpose(opset1.reshape(x, np.array(apart), False), np.array(perm))
+        return opset1.reshape(parts, np.array(together), False)
+
+    return build
+
+
+def _shuffle(name: str, *arguments: Sequence[int], of: np.ndarray | None = None) -> Row:
+    return Row(name, _shuffled(*arguments), [[CHANNELS if of is None else of]], 0, emits=["DepthToSpace"])
+
+
+def _three(name: str, *arguments: Sequence[int], of: np.ndarray | None = None) -> Row:
+    of = CHANNELS if of is None else of
+    return Row(name, _shuffled(*arguments), [[of]], 0, emits=["Reshape", "Transpose", "Reshape"])
+
+
 ROWS = [
     _one("constants behind", _affine(SCALE, SHIFT), DATA),
     _one("constants in front", _affine(SCALE, SHIFT, constants_first=True), DATA),
@@ -80,6 +98,14 @@ ROWS = [
         [[DATA]],
         emits=["BatchNormalization", "Relu", "BatchNormalization"],
     ),
+    _shuffle("channels, then pixels", [2, 3, 2, 2, 3, 5], [0, 1, 4, 2, 5, 3], [2, 3, 6, 10]),
+    _shuffle("pixels, then channels", [2, 2, 2, 3, 3, 5], [0, 3, 4, 1, 5, 2], [2, 3, 6, 10]),
+    _shuffle("a square of channels", [2, 2, 2, 2, 2, 2], [0, 1, 4, 2, 5, 3], [2, 2, 4, 4], of=numbers(2, 8, 2, 2)),
+    _three("pixels of another order", [2, 3, 2, 2, 3, 5], [0, 1, 4, 3, 5, 2], [2, 3, 6, 10]),
+    _three("channels of another order", [2, 3, 2, 2, 3, 5], [0, 3, 4, 1, 5, 2], [2, 2, 9, 10]),
+    _three("blocks that are not square", [2, 4, 3, 1, 3, 5], [0, 1, 4, 2, 5, 3], [2, 4, 9, 5]),
+    _three("rows and columns as one", [2, 3, 2, 2, 3, 5], [0, 1, 4, 2, 5, 3], [2, 3, 10, 6]),
+    _three("images among channels", [1, 6, 2, 2, 3, 5], [0, 1, 4, 2, 5, 3], [1, 6, 6, 10]),
     _pool("a mean over pixels", _mean([-1, -2]), DATA),
     _pool("a mean over the only pixel", _mean([2, 3]), DATA[:, :, :1, :1]),
     _reduce("a mean over one spatial axis", _mean([2]), DATA[..., 0]),
@@ -94,6 +120,25 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_matches_openvino(row: Row) -> None:
     check_row(row)
+
+
+def test_shuffles_of_a_dynamic_batch() -> None:
+    feeds = [[CHANNELS], [CHANNELS[:1]]]
+    model = model_of(_shuffled([-1, 3, 2, 2, 3, 5], [0, 1, 4, 2, 5, 3], [-1, 3, 6, 10]), feeds)
+    converted = check(model, *feeds, bound=0)
+    assert [node.op_type for node in converted.model.graph] == ["DepthToSpace"]
+    assert not converted.model.graph.initializers
+
+
+def test_shuffles_with_another_use_stay() -> None:
+    def build(x: openvino.Node) -> openvino.Node:
+        parts = opset1.reshape(x, np.array([2, 3, 2, 2, 3, 5]), False)
+        moved = opset1.transpose(parts, np.array([0, 1, 4, 2, 5, 3]))
+        shuffled = opset1.reshape(moved, np.array([2, 3, 6, 10]), False)
+        return opset1.add(shuffled, opset1.reduce_max(moved, np.arange(6), False))
+
+    converted = check(model_of(build, [[CHANNELS]]), [CHANNELS])
+    assert "DepthToSpace" not in [node.op_type for node in converted.model.graph]
 
 
 def test_channels_of_the_run_stay_two_ops() -> None:
