@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
-from openvino import opset1, opset13
+from openvino import opset1, opset3, opset4, opset8, opset13
 
 from ortconv.api import conversion
 from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
@@ -29,6 +30,13 @@ TYPES = ["f32", "f16", "f64", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i
 
 def scalars(values: tuple[float, ...], *dtypes: Any) -> list[np.ndarray]:
     return [np.array(value).astype(dtypes[place % len(dtypes)]) for place, value in enumerate(values)]
+
+
+def _up_to_a_size(x: openvino.Node) -> openvino.Node:
+    size = opset1.squeeze(
+        opset8.slice(opset3.shape_of(x, "i32"), np.array([1]), np.array([2]), np.array([1])), np.array([0])
+    )
+    return opset13.range(np.array(0, I32), size, np.array(1, I32), "i32")
 
 
 def leads_on(feed: list[np.ndarray]) -> bool:
@@ -75,6 +83,22 @@ ROWS += [
     )
     for dtype in (F32, F16, F64, I32, I64)
 ]
+ROWS += [
+    Row(f"range-4 {dtype}", lambda a, z, s, t=target: opset13.range(a, z, s, t), [[np.array(v, dtype) for v in bounds]])
+    for dtype, target, bounds in (
+        ("float32", "f32", (1, 3.2, 0.5)),
+        ("float32", "f16", (1, 3, 0.5)),
+        ("int32", "i32", (23, 2, -3)),
+        ("int64", "i64", (2, 23, 3)),
+        ("int64", "f32", (2, 23, 3)),
+        ("int32", "u8", (2, 23, 3)),
+    )
+]
+ROWS.append(Row("range-1", lambda z: opset1.range(np.array(0), z, np.array(2)), [[np.array(n)] for n in (5, 8)]))
+ROWS.append(
+    Row("range u64", lambda a, z, s: opset4.range(a, z, s, "u64"), [[np.array(n, np.uint64) for n in (1, 9, 2)]])
+)
+ROWS.append(Row("up to a size", _up_to_a_size, [[numbers(2, n)] for n in (3, 4)]))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
