@@ -13,7 +13,16 @@ from types import ModuleType
 
 from ortconv.errors import PluginError
 
-__all__ = ["NVRTC_ENTRY", "PROVIDER", "TF32_ENTRY", "is_requested", "load_libraries", "nvrtc_paths", "require"]
+__all__ = [
+    "INSTALLATION",
+    "NVRTC_ENTRY",
+    "PROVIDER",
+    "TF32_ENTRY",
+    "is_requested",
+    "load_libraries",
+    "nvrtc_paths",
+    "require",
+]
 
 PROVIDER = "CUDAExecutionProvider"
 """ONNX Runtime's name of the provider."""
@@ -23,6 +32,9 @@ NVRTC_ENTRY = "ortconv.cuda.nvrtc"
 
 TF32_ENTRY = "ortconv.cuda.use_tf32"
 """Session config entry: "1" allows products of float in TF32; the default is "0"."""
+
+INSTALLATION = 'Install the ONNX Runtime that has it: pip uninstall onnxruntime; pip install "ortconv[gpu]".'
+"""What to do where ONNX Runtime has no CUDA provider."""
 
 _NVRTC_FILES = {"win32": ("bin/nvrtc64_*_0.dll", "bin/*/nvrtc64_*_0.dll")}
 _DRIVERS = {"win32": "nvcuda.dll"}
@@ -51,7 +63,7 @@ def load_libraries(onnxruntime: ModuleType) -> None:
     if PROVIDER not in onnxruntime.get_available_providers():
         raise PluginError(
             f"this ONNX Runtime {onnxruntime.__version__} has no CUDA provider.",
-            'Install the one that has: pip uninstall onnxruntime; pip install "ortconv[gpu]".',
+            INSTALLATION,
         )
     # It prints what it does not find; that is no output of ours.
     with contextlib.redirect_stdout(sys.stderr):

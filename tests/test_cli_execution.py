@@ -122,6 +122,7 @@ class TestRun:
             (("--input", 'x=["a"]'), "is not a list of numbers"),
             (("--input", "x=[1]", "--input", "x=[2]"), "input x is given twice"),
             (("--provider", "tpu"), "tpu is not available; available: "),
+            (("--tf32",), "--tf32 needs --provider cuda."),
             (("--output", "missing/out.npz"), "the directory 'missing' does not exist"),
         ],
     )

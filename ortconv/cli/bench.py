@@ -75,7 +75,7 @@ def command(
     options.writable("--json", json_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
-    names = options.provider_names(providers)
+    names = options.provider_names(providers, tf32=tf32)
     proto = benchmarking.read(model)
     ours = benchmarking.our_nodes(proto)
     allowed = benchmarking.tolerance_for(proto, tf32=tf32) if tolerance is None else Tolerance(tolerance)

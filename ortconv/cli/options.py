@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ortconv import plugin
+from ortconv import cuda, plugin
 
 __all__ = [
     "SOURCE",
@@ -73,19 +73,30 @@ def tf32(function: _F) -> _F:
     )(function)
 
 
-def provider_names(given: tuple[str, ...]) -> list[str]:
+_CUDA = frozenset({"cuda", cuda.PROVIDER.casefold()})
+
+
+def provider_names(given: tuple[str, ...], *, tf32: bool = False) -> list[str]:
     """Returns the providers' full names.
 
+    Args:
+        given: What the user wrote.
+        tf32: Whether the user asks for TF32.
+
     Raises:
-        click.UsageError: One is not available.
+        click.UsageError: One is not available, or none of them has TF32.
     """
     available = plugin.import_onnxruntime().get_available_providers()
     short = {name.casefold(): name for name in available}
     short |= {name.removesuffix("ExecutionProvider").casefold(): name for name in available}
     for name in given:
         if name.casefold() not in short:
-            raise click.UsageError(f"--provider: {name} is not available; available: {', '.join(available)}.")
-    return [short[name.casefold()] for name in given] or ["CPUExecutionProvider"]
+            problem = f"--provider: {name} is not available; available: {', '.join(available)}."
+            raise click.UsageError(f"{problem} {cuda.INSTALLATION}" if name.casefold() in _CUDA else problem)
+    names = [short[name.casefold()] for name in given] or ["CPUExecutionProvider"]
+    if tf32 and cuda.PROVIDER not in names:
+        raise click.UsageError("--tf32 needs --provider cuda.")
+    return names
 
 
 def provider_titles(names: list[str]) -> str:

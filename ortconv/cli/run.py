@@ -59,7 +59,7 @@ def command(
     options.writable("--output", output_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
-    names = options.provider_names(providers)
+    names = options.provider_names(providers, tf32=tf32)
     with output.progress(f"Loading {model}"):
         loaded = Model(
             model,

@@ -158,6 +158,7 @@ def test_commands_need_the_provider(command: str, tmp_path: pathlib.Path, model:
     result = run_cli(command, tmp_path / "m.onnx", "--provider", "cuda")
     assert result.exit_code == 2
     assert "--provider: cuda is not available; available: " in result.stderr
+    assert 'pip install "ortconv[gpu]".' in result.stderr
 
 
 def test_an_error_on_a_gpu_is_no_error_of_a_session_on_the_cpu(
