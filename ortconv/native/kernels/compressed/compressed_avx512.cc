@@ -12,15 +12,39 @@ extern const CompressedKernel k_compressed_generic, k_compressed_avx512;
 
 namespace {
 
-void arrange(const CompressedMatrix& matrix, const float* x, float* out) {
+int64_t most_dots(const CompressedMatrix& matrix) {
+  const bool has_block_per_chunk = matrix.block % kChunk == 0 || matrix.block == matrix.k;
+  switch (way_of(matrix)) {
+    case Way::kOther:
+      return kDotRows;
+    case Way::kNibbleBlocks:
+      return 16;
+    default:
+      return has_block_per_chunk ? 64 : 16;
+  }
+}
+
+void arrange(const CompressedMatrix& matrix, int64_t m, const float* x, float* out) {
   switch (way_of(matrix)) {
     case Way::kBytes:
-      return arrange_bytes(matrix.k, x, out);
+      return arrange_bytes(matrix.k, m, x, out);
     case Way::kNibbles:
     case Way::kNibbleBlocks:
-      return arrange_nibbles(matrix.k, x, out);
+      return arrange_nibbles(matrix.k, m, x, out);
     case Way::kOther:
-      return k_compressed_generic.arrange(matrix, x, out);
+      return k_compressed_generic.arrange(matrix, m, x, out);
+  }
+}
+
+template <Code kCode, bool kHasZeros>
+void nibble_blocks(const DotArgs& args) {
+  switch (kChunk / args.matrix->block) {
+    case 2:
+      return all_rows<NibbleBlocksDot<kCode, 2, kHasZeros>>(args);
+    case 4:
+      return all_rows<NibbleBlocksDot<kCode, 4, kHasZeros>>(args);
+    default:
+      return all_rows<NibbleBlocksDot<kCode, 8, kHasZeros>>(args);
   }
 }
 
@@ -37,9 +61,9 @@ void dots(const DotArgs& args) {
     } else if (way == Way::kNibbles) {
       all_rows<NibblesDot<code()>>(args);
     } else if (args.matrix->zeros == nullptr) {
-      all_rows<NibbleBlocksDot<code(), false>>(args);
+      nibble_blocks<code(), false>(args);
     } else {
-      all_rows<NibbleBlocksDot<code(), true>>(args);
+      nibble_blocks<code(), true>(args);
     }
   });
 }
@@ -57,7 +81,7 @@ void unpack(const UnpackArgs& args) {
 
 }  // namespace
 
-const CompressedKernel k_compressed_avx512 = {"compressed_avx512", 16, arrange, dots, unpack};
+const CompressedKernel k_compressed_avx512 = {"compressed_avx512", kDotRows, most_dots, arrange, dots, unpack};
 
 }  // namespace ortconv::kernels
 

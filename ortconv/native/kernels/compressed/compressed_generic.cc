@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 constexpr int64_t kChunk = 256;
+constexpr int64_t kDotRows = 8;
 
 template <Code kCode>
 void decode(const void* codes, int64_t begin, int64_t end, int32_t zero, float scale, float* out) {
@@ -52,18 +53,22 @@ float dot(const float* a, const float* b, int64_t n) {
   return sums[0];
 }
 
-void arrange(const CompressedMatrix& matrix, const float* x, float* out) { std::copy_n(x, matrix.k, out); }
+int64_t most_dots(const CompressedMatrix&) { return kDotRows; }
+
+void arrange(const CompressedMatrix& matrix, int64_t m, const float* x, float* out) {
+  std::copy_n(x, m * matrix.k, out);
+}
 
 void dots(const DotArgs& args) {
   const CompressedMatrix& matrix = *args.matrix;
   with_code(matrix.code, [&](auto code) {
     float values[kChunk];
     for (int64_t n = args.first; n < args.last; ++n) {
-      for (int64_t k = 0; k < matrix.k; k += kChunk) {
-        const int64_t end = std::min(k + kChunk, matrix.k);
+      for (int64_t k = args.begin; k < args.end; k += kChunk) {
+        const int64_t end = std::min(k + kChunk, args.end);
         decode_row<code()>(matrix, n, k, end, values);
         for (int64_t i = 0; i < args.m; ++i) {
-          const float sum = dot(values, args.x + i * args.ldx + k, end - k);
+          const float sum = dot(values, args.x + i * matrix.k + k, end - k);
           float& y = args.y[i * args.ldy + n];
           y = k == 0 ? sum : y + sum;
         }
@@ -94,6 +99,6 @@ void unpack(const UnpackArgs& args) {
 }  // namespace
 
 extern const CompressedKernel k_compressed_generic;
-const CompressedKernel k_compressed_generic = {"compressed_generic", 8, arrange, dots, unpack};
+const CompressedKernel k_compressed_generic = {"compressed_generic", kDotRows, most_dots, arrange, dots, unpack};
 
 }  // namespace ortconv::kernels

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "kernels/compressed/codes.h"
 #include "kernels/compressed/stages.h"
@@ -18,9 +20,9 @@
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kChunk = 128;  // codes of 4 bits in 64 bytes
-// How far ahead of its use a matrix is asked for, in bytes.
-constexpr int64_t kCodesAhead = 4096;
+constexpr int64_t kChunk = kDotGranule;  // codes of 4 bits in 64 bytes
+// How far ahead of its use a matrix is asked for, at least, in bytes.
+constexpr int64_t kCodesAhead = 12288;
 
 // kNibbles: blocks of whole chunks, or one for the row; kNibbleBlocks: several blocks in a chunk.
 enum class Way { kBytes, kNibbles, kNibbleBlocks, kOther };
@@ -33,19 +35,25 @@ inline Way way_of(const CompressedMatrix& matrix) {
   return block == 16 || block == 32 || block == 64 ? Way::kNibbleBlocks : Way::kOther;
 }
 
-inline void arrange_bytes(int64_t k, const float* x, float* out) {
-  std::copy_n(x, k, out);
-  std::fill_n(out + k, arranged_depth(k) - k, 0.0f);
+// Vectors of 16 numbers of one row after the other, and those of the same k of all rows together.
+inline void arrange_bytes(int64_t k, int64_t m, const float* x, float* out) {
+  for (int64_t begin = 0; begin < k; begin += 16) {
+    const auto there = static_cast<__mmask16>((1u << std::min<int64_t>(k - begin, 16)) - 1);
+    for (int64_t i = 0; i < m; ++i, out += 16) {
+      _mm512_store_ps(out, _mm512_maskz_loadu_ps(there, x + i * k + begin));
+    }
+  }
 }
 
-inline void arrange_nibbles(int64_t k, const float* x, float* out) {
+inline void arrange_nibbles(int64_t k, int64_t m, const float* x, float* out) {
   const __m512i eighth = _mm512_setr_epi32(0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120);
-  for (int64_t begin = 0; begin < k; begin += kChunk, out += kChunk) {
-    const int64_t left = k - begin;
+  for (int64_t begin = 0; begin < k; begin += kChunk) {
     for (int64_t j = 0; j < 8; ++j) {
-      const __mmask16 lanes = static_cast<__mmask16>((1u << std::clamp<int64_t>((left - j + 7) / 8, 0, 16)) - 1);
-      _mm512_store_ps(out + 16 * j,
-                      _mm512_mask_i32gather_ps(_mm512_setzero_ps(), lanes, eighth, x + begin + j, sizeof(float)));
+      const int64_t lanes = std::clamp<int64_t>((k - begin - j + 7) / 8, 0, 16);
+      const auto there = static_cast<__mmask16>((1u << lanes) - 1);
+      for (int64_t i = 0; i < m; ++i, out += 16) {
+        _mm512_store_ps(out, _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, eighth, x + i * k + begin + j, 4));
+      }
     }
   }
 }
@@ -66,8 +74,27 @@ inline __m512i load_codes(const uint8_t* codes, int64_t bytes) {
   return _mm512_maskz_loadu_epi8((uint64_t{1} << bytes) - 1, codes);
 }
 
-inline void ask_ahead(const uint8_t* codes) {
-  _mm_prefetch(reinterpret_cast<const char*>(codes) + kCodesAhead, _MM_HINT_T0);
+constexpr int kRows = 4;  // of the matrix at a time
+
+// Which rows to ask for while others are read: the same part of some that come at least kCodesAhead bytes later.
+inline int64_t rows_ahead(int64_t row_bytes) {
+  return kRows * std::max<int64_t>(1, (kCodesAhead + kRows * row_bytes - 1) / (kRows * row_bytes));
+}
+
+inline void ask_for(const uint8_t* codes) { _mm_prefetch(reinterpret_cast<const char*>(codes), _MM_HINT_T0); }
+
+// Scales and zero points are short rows of their own, which are as far away as the codes.
+inline void ask_for_blocks(const CompressedMatrix& matrix, int64_t n, int64_t rows) {
+  const int64_t blocks = matrix.k / matrix.block;
+  const auto ask = [](const void* from, int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; line += 64) {
+      _mm_prefetch(static_cast<const char*>(from) + line, _MM_HINT_T0);
+    }
+  };
+  ask(matrix.scales, n * blocks * 4, (n + rows) * blocks * 4);
+  if (matrix.zeros == nullptr) return;
+  const int bits = bits_of(matrix.code);
+  ask(matrix.zeros, n * blocks * bits / 8, (n + rows) * blocks * bits / 8);
 }
 
 // The sums of the lanes of four vectors.
@@ -81,15 +108,19 @@ inline __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
 
 // Of R rows of the matrix from row n on, by M rows of x.
 template <int M, int R>
-void store_sums(const DotArgs& args, int64_t n, int64_t i, const __m512 (&sums)[M][R]) {
+void store_sums(const DotArgs& args, int64_t n, const __m512 (&sums)[M][R]) {
   ORTCONV_UNROLL
   for (int m = 0; m < M; ++m) {
-    float* y = args.y + (i + m) * args.ldy + n;
+    float* y = args.y + m * args.ldy + n;
     if constexpr (R == 4) {
-      _mm_storeu_ps(y, sums_of(sums[m][0], sums[m][1], sums[m][2], sums[m][3]));
+      const __m128 of_rows = sums_of(sums[m][0], sums[m][1], sums[m][2], sums[m][3]);
+      _mm_storeu_ps(y, args.begin > 0 ? _mm_add_ps(of_rows, _mm_loadu_ps(y)) : of_rows);
     } else {
       ORTCONV_UNROLL
-      for (int r = 0; r < R; ++r) y[r] = _mm512_reduce_add_ps(sums[m][r]);
+      for (int r = 0; r < R; ++r) {
+        const float sum = _mm512_reduce_add_ps(sums[m][r]);
+        y[r] = args.begin > 0 ? sum + y[r] : sum;
+      }
     }
   }
 }
@@ -98,17 +129,19 @@ void store_sums(const DotArgs& args, int64_t n, int64_t i, const __m512 (&sums)[
 template <Code kCode>
 struct NibblesDot {
   template <int M, int R>
-  static void rows(const DotArgs& args, int64_t n, int64_t i) {
+  static void rows(const DotArgs& args, int64_t n) {
     constexpr int kChains = M * R < 8 ? 2 : 1;  // at least 8 independent sums hide the latency of an FMA
     const CompressedMatrix& matrix = *args.matrix;
-    const int64_t blocks = matrix.k / matrix.block, stride = matrix.k / 2, ldx = args.ldx;
+    const int64_t blocks = matrix.k / matrix.block, stride = matrix.k / 2;
+    const int64_t ahead = rows_ahead(stride) * stride;
     const __m512 values = nibble_values<kCode>();
-    const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * stride;
-    const float* x = args.x + i * ldx;
+    const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * stride + args.begin / 2;
+    const float* x = args.x + M * args.begin;
     __m512 sums[kChains][M][R];
     ORTCONV_UNROLL
     for (int m = 0; m < kChains * M * R; ++m) sums[m % kChains][m / kChains / R][m / kChains % R] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < blocks; ++b) {
+    for (int64_t k = args.begin; k < args.end;) {
+      const int64_t b = k / matrix.block, stop = std::min((b + 1) * matrix.block, args.end);
       __m512 table[R];
       ORTCONV_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -116,12 +149,12 @@ struct NibblesDot {
         const auto zero = static_cast<float>(zero_at<kCode>(matrix, at));
         table[r] = _mm512_mul_ps(_mm512_sub_ps(values, _mm512_set1_ps(zero)), _mm512_set1_ps(matrix.scales[at]));
       }
-      for (int64_t left = matrix.block / 2; left > 0; left -= 64, codes += 64, x += kChunk) {
+      const auto add_products = [&](auto load) {
         __m512i word[R];
         ORTCONV_UNROLL
         for (int r = 0; r < R; ++r) {
-          word[r] = load_codes(codes + r * stride, left);
-          ask_ahead(codes + r * stride);
+          word[r] = load(codes + r * stride);
+          ask_for(codes + r * stride + ahead);
         }
         ORTCONV_UNROLL
         for (int j = 0; j < 8; ++j) {
@@ -133,103 +166,109 @@ struct NibblesDot {
           }
           ORTCONV_UNROLL
           for (int m = 0; m < M; ++m) {
-            const __m512 xm = _mm512_load_ps(x + m * ldx + 16 * j);
+            const __m512 xm = _mm512_load_ps(x + 16 * (M * j + m));
             ORTCONV_UNROLL
             for (int r = 0; r < R; ++r) {
               sums[j % kChains][m][r] = _mm512_fmadd_ps(weight[r], xm, sums[j % kChains][m][r]);
             }
           }
         }
+      };
+      for (; k + kChunk <= stop; k += kChunk, codes += 64, x += M * kChunk) {
+        add_products([](const uint8_t* at) { return _mm512_loadu_si512(at); });
+      }
+      if (k < stop) {
+        add_products([=](const uint8_t* at) { return load_codes(at, (stop - k) / 2); });
+        k = stop;
       }
     }
     ORTCONV_UNROLL
     for (int m = 0; m < M * R && kChains == 2; ++m) {
       sums[0][m / R][m % R] = _mm512_add_ps(sums[0][m / R][m % R], sums[kChains - 1][m / R][m % R]);
     }
-    store_sums(args, n, i, sums[0]);
+    store_sums(args, n, sums[0]);
   }
 };
 
-// Codes of 4 bits with several blocks in a chunk: differences to the zero points are looked up, and every lane has the
-// scale of its block.
-template <Code kCode, bool kHasZeros>
+// Codes of 4 bits with kPerChunk blocks in a chunk: differences to the zero points are looked up, and every lane has
+// the scale of its block.
+template <Code kCode, int kPerChunk, bool kHasZeros>
 struct NibbleBlocksDot {
-  // The scales, and the zero points as bytes, of 16 lanes whose first is of block `at` of the matrix.
-  struct Lanes {
-    explicit Lanes(const CompressedMatrix& matrix) : lanes_per_block(static_cast<int>(matrix.block / 8)) {
-      const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-      block_of = _mm512_srlv_epi32(lane, _mm512_set1_epi32(lanes_per_block == 8 ? 3 : lanes_per_block == 4 ? 2 : 1));
-      byte_of = _mm512_mullo_epi32(block_of, _mm512_set1_epi32(0x01010101));
+  static_assert(kPerChunk == 2 || kPerChunk == 4 || kPerChunk == 8);
+
+  // Loads with a mask are slow where no cache holds the line; only the last of a row's may need one.
+  static __m512 scales(const float* scales, int64_t count, __m512i block_of) {
+    __m256 few;
+    if (count < kPerChunk) {
+      few = _mm256_maskz_loadu_ps(static_cast<__mmask8>((1u << count) - 1), scales);
+    } else if constexpr (kPerChunk == 2) {
+      few = _mm256_castsi256_ps(_mm256_castsi128_si256(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(scales))));
+    } else if constexpr (kPerChunk == 4) {
+      few = _mm256_castps128_ps256(_mm_loadu_ps(scales));
+    } else {
+      few = _mm256_loadu_ps(scales);
     }
-    __m512 scales(const CompressedMatrix& matrix, int64_t at, int64_t count) const {
-      const auto there = static_cast<__mmask8>((1u << count) - 1);
-      return _mm512_permutexvar_ps(block_of, _mm512_castps256_ps512(_mm256_maskz_loadu_ps(there, matrix.scales + at)));
+    return _mm512_permutexvar_ps(block_of, _mm512_castps256_ps512(few));
+  }
+
+  // The zero points of `count` blocks from block `at` of the matrix on, four bits each.
+  static uint32_t zeros(const uint8_t* zeros, int64_t at, int64_t count) {
+    using Packed = std::conditional_t<kPerChunk == 2, uint8_t, std::conditional_t<kPerChunk == 4, uint16_t, uint32_t>>;
+    if (at % 2 == 0 && count == kPerChunk) {
+      Packed packed;
+      std::memcpy(&packed, zeros + at / 2, sizeof(packed));
+      return packed;
     }
-    __m512i zeros(const CompressedMatrix& matrix, int64_t at, int64_t count) const {
-      const auto there = static_cast<__mmask16>((1u << (at % 2 + count + 1) / 2) - 1);
-      const __m128i packed = _mm_maskz_loadu_epi8(there, static_cast<const uint8_t*>(matrix.zeros) + at / 2);
-      const __m128i nibbles = _mm_srl_epi64(packed, _mm_cvtsi32_si128(static_cast<int>(at % 2 * 4)));
-      const __m128i pairs = _mm_cvtepu8_epi16(nibbles);
-      const __m128i bytes = _mm_and_si128(_mm_or_si128(pairs, _mm_slli_epi16(pairs, 4)), _mm_set1_epi8(15));
-      return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), byte_of);
-    }
-    int lanes_per_block;
-    __m512i block_of, byte_of;
-  };
+    uint64_t packed = 0;
+    for (int64_t i = at / 2; i < (at + count + 1) / 2; ++i) packed |= uint64_t{zeros[i]} << (i - at / 2) * 8;
+    return static_cast<uint32_t>(packed >> at % 2 * 4);
+  }
 
   template <int M, int R>
-  static void rows(const DotArgs& args, int64_t n, int64_t i) {
+  static void rows(const DotArgs& args, int64_t n) {
     const CompressedMatrix& matrix = *args.matrix;
-    const int64_t blocks = matrix.k / matrix.block, stride = matrix.k / 2, ldx = args.ldx;
-    const Lanes lanes(matrix);
-    const int64_t per_chunk = 16 / lanes.lanes_per_block;
-    // 4 bits with a sign are those without one, less 8.
-    const __m512i flip = _mm512_set1_epi8(kCode == Code::kS4 ? static_cast<char>(0x88) : 0);
-    const __m512i flip_zero = _mm512_set1_epi8(kCode == Code::kS4 ? 8 : 0), low = _mm512_set1_epi8(15);
-    const __m512 values = nibble_values<kHasZeros ? Code::kU4 : kCode>();
-    const __m512 negative = _mm512_sub_ps(values, _mm512_set1_ps(16));
-    const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * stride;
-    const float* x = args.x + i * ldx;
+    const int64_t blocks = matrix.k / matrix.block, stride = matrix.k / 2;
+    const int64_t ahead = rows_ahead(stride) * stride;
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i block_of = _mm512_srli_epi32(lane, kPerChunk == 2 ? 3 : kPerChunk == 4 ? 2 : 1);
+    const __m512i bit_of = _mm512_slli_epi32(block_of, 2);
+    const __m512 values = nibble_values<kCode>();
+    const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * stride + args.begin / 2;
+    const float* x = args.x + M * args.begin;
     __m512 sums[M][R];
     ORTCONV_UNROLL
     for (int m = 0; m < M * R; ++m) sums[m / R][m % R] = _mm512_setzero_ps();
-    for (int64_t b = 0, left = stride; left > 0; b += per_chunk, left -= 64, codes += 64, x += kChunk) {
-      const int64_t count = std::min(per_chunk, blocks - b);
+    for (int64_t k = args.begin; k < args.end; k += kChunk, codes += 64, x += M * kChunk) {
+      const int64_t b = k / matrix.block, left = (args.end - k) / 2;
+      const int64_t count = std::min<int64_t>(kPerChunk, blocks - b);
       ORTCONV_UNROLL
       for (int r = 0; r < R; ++r) {
         const int64_t at = (n + r) * blocks + b;
-        const __m512 scales = lanes.scales(matrix, at, count);
-        __m512i word = load_codes(codes + r * stride, left), upper = word;
-        ask_ahead(codes + r * stride);
+        const __m512 scale = scales(matrix.scales + at, count, block_of);
+        [[maybe_unused]] __m512 zero;
         if constexpr (kHasZeros) {
-          const __m512i zeros = _mm512_xor_si512(lanes.zeros(matrix, at, count), flip_zero);
-          word = _mm512_xor_si512(word, flip);
-          upper = _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi32(word, 4), low), zeros);
-          word = _mm512_sub_epi8(_mm512_and_si512(word, low), zeros);
+          const uint32_t packed = zeros(static_cast<const uint8_t*>(matrix.zeros), at, count);
+          zero = _mm512_permutexvar_ps(_mm512_srlv_epi32(_mm512_set1_epi32(static_cast<int>(packed)), bit_of), values);
         }
+        __m512i word = load_codes(codes + r * stride, left);
+        ask_for(codes + r * stride + ahead);
         __m512 part[M];
         ORTCONV_UNROLL
         for (int j = 0; j < 8; ++j) {
-          __m512 weight;
-          if constexpr (kHasZeros) {
-            __m512i& from = j % 2 == 0 ? word : upper;
-            weight = _mm512_permutex2var_ps(values, from, negative);
-            from = _mm512_srli_epi32(from, 8);
-          } else {
-            weight = _mm512_permutexvar_ps(word, values);
-            word = _mm512_srli_epi32(word, 4);
-          }
+          __m512 weight = _mm512_permutexvar_ps(word, values);
+          word = _mm512_srli_epi32(word, 4);
+          if constexpr (kHasZeros) weight = _mm512_sub_ps(weight, zero);
           ORTCONV_UNROLL
           for (int m = 0; m < M; ++m) {
-            const __m512 xm = _mm512_load_ps(x + m * ldx + 16 * j);
+            const __m512 xm = _mm512_load_ps(x + 16 * (M * j + m));
             part[m] = j == 0 ? _mm512_mul_ps(weight, xm) : _mm512_fmadd_ps(weight, xm, part[m]);
           }
         }
         ORTCONV_UNROLL
-        for (int m = 0; m < M; ++m) sums[m][r] = _mm512_fmadd_ps(part[m], scales, sums[m][r]);
+        for (int m = 0; m < M; ++m) sums[m][r] = _mm512_fmadd_ps(part[m], scale, sums[m][r]);
       }
     }
-    store_sums(args, n, i, sums);
+    store_sums(args, n, sums);
   }
 };
 
@@ -241,15 +280,17 @@ struct BytesDot {
   }
 
   template <int M, int R>
-  static void rows(const DotArgs& args, int64_t n, int64_t i) {
+  static void rows(const DotArgs& args, int64_t n) {
     const CompressedMatrix& matrix = *args.matrix;
-    const int64_t blocks = matrix.k / matrix.block, block = matrix.block, ldx = args.ldx;
-    const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * matrix.k;
-    const float* x = args.x + i * ldx;
+    const int64_t blocks = matrix.k / matrix.block, ahead = rows_ahead(matrix.k) * matrix.k;
+    const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * matrix.k + args.begin;
+    const float* x = args.x + M * args.begin;
     __m512 sums[M][R], scales[R];
     ORTCONV_UNROLL
     for (int m = 0; m < M * R; ++m) sums[m / R][m % R] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < blocks; ++b, codes += block, x += block) {
+    for (int64_t begin = args.begin, block; begin < args.end; begin += block, codes += block, x += M * block) {
+      const int64_t b = begin / matrix.block;
+      block = std::min((b + 1) * matrix.block, args.end) - begin;
       __m512i zeros[R];
       ORTCONV_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -265,7 +306,7 @@ struct BytesDot {
         }
         ORTCONV_UNROLL
         for (int m = 0; m < M; ++m) {
-          const __m512 xm = _mm512_load_ps(x + m * ldx + k);
+          const __m512 xm = _mm512_load_ps(x + M * k + 16 * m);
           ORTCONV_UNROLL
           for (int r = 0; r < R; ++r) sums[m][r] = _mm512_fmadd_ps(weight[r], xm, sums[m][r]);
         }
@@ -274,7 +315,7 @@ struct BytesDot {
       for (; k + 16 <= block; k += 16) {
         if (k % 64 == 0) {
           ORTCONV_UNROLL
-          for (int r = 0; r < R; ++r) ask_ahead(codes + r * matrix.k + k);
+          for (int r = 0; r < R; ++r) ask_for(codes + r * matrix.k + k + ahead);
         }
         add_products(k, [](const uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); });
       }
@@ -286,34 +327,29 @@ struct BytesDot {
     ORTCONV_UNROLL
     for (int m = 0; m < M * R && kIsOneBlock; ++m)
       sums[m / R][m % R] = _mm512_mul_ps(sums[m / R][m % R], scales[m % R]);
-    store_sums(args, n, i, sums);
+    store_sums(args, n, sums);
   }
 };
 
-constexpr int kMostDotRows = 8;  // of x at a time
+constexpr int kDotRows = 4;
 
 template <class Dot, int M>
-void some_rows(const DotArgs& args, int64_t n, int64_t rows, int64_t i) {
-  constexpr int kRows = M <= 4 ? 4 : 2;
-  int64_t r = 0;
-  for (; r + kRows <= rows; r += kRows) Dot::template rows<M, kRows>(args, n + r, i);
-  for (; r < rows; ++r) Dot::template rows<M, 1>(args, n + r, i);
+void some_rows(const DotArgs& args) {
+  const CompressedMatrix& matrix = *args.matrix;
+  const int64_t ahead = rows_ahead(matrix.k * bits_of(matrix.code) / 8);
+  int64_t n = args.first;
+  for (; n + kRows <= args.last; n += kRows) {
+    ask_for_blocks(matrix, n + ahead, kRows);
+    Dot::template rows<M, kRows>(args, n);
+  }
+  for (; n < args.last; ++n) Dot::template rows<M, 1>(args, n);
 }
 
 template <class Dot>
 void all_rows(const DotArgs& args) {
-  constexpr void (*kSome[])(const DotArgs&, int64_t, int64_t, int64_t) = {
-      some_rows<Dot, 1>, some_rows<Dot, 2>, some_rows<Dot, 3>, some_rows<Dot, 4>,
-      some_rows<Dot, 5>, some_rows<Dot, 6>, some_rows<Dot, 7>, some_rows<Dot, 8>};
-  // A few rows of the matrix stay in the cache for all rows of x.
-  constexpr int64_t kRows = 4;
-  const int64_t groups = (args.m + kMostDotRows - 1) / kMostDotRows;
-  for (int64_t n = args.first; n < args.last; n += kRows) {
-    for (int64_t group = 0; group < groups; ++group) {
-      const int64_t begin = args.m * group / groups, end = args.m * (group + 1) / groups;
-      kSome[end - begin - 1](args, n, std::min(kRows, args.last - n), begin);
-    }
-  }
+  constexpr void (*kSome[kDotRows])(const DotArgs&) = {some_rows<Dot, 1>, some_rows<Dot, 2>, some_rows<Dot, 3>,
+                                                       some_rows<Dot, 4>};
+  kSome[args.m - 1](args);
 }
 
 }  // namespace

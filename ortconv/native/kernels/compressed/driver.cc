@@ -26,7 +26,7 @@ int64_t lines(int64_t floats) { return ceil_div(floats, kLine) * kLine; }
 template <class T>
 constexpr bool kIsFloat = std::is_same_v<T, float>;
 
-// Rows of x that the microkernel takes at a time, as even as can be.
+// Rows of x that are taken at a time, as even as can be.
 struct RowTiles {
   RowTiles(int64_t m, int64_t mr) : rows(m), count(ceil_div(m, mr)), most(ceil_div(m, count)) {}
   int64_t begin(int64_t tile) const { return std::min(tile * most, rows); }
@@ -36,7 +36,7 @@ struct RowTiles {
 // Where everything is in the scratch, in floats.
 struct Layout {
   Layout(const CompressedKernel& kernel, const CompressedMatrix& matrix, bool is_float, int64_t m, int64_t threads)
-      : dots(m <= kernel.most_dots) {
+      : dots(m <= kernel.most_dots(matrix)) {
     const int64_t panel = kPanelColumns * kPanelDepth, edge = kMaxRows * kPanelColumns;
     worker = panel + edge;
     operand = m * (dots ? arranged_depth(matrix.k) : matrix.k);
@@ -49,6 +49,21 @@ struct Layout {
   bool dots;
   int64_t operand, widened, result, workers, worker, size;
 };
+
+// Columns [first, last) of y, by dot products. So much of x is taken at a time that it stays in the fastest cache.
+void multiply_dots(const CompressedKernel& kernel, const CompressedMatrix& matrix, const RowTiles& tiles,
+                   const float* arranged, int64_t first, int64_t last, float* y) {
+  constexpr int64_t kOperand = 6144;  // numbers of x
+  const int64_t depth = arranged_depth(matrix.k);
+  const int64_t step = arranged_depth(ceil_div(matrix.k, ceil_div(tiles.most * matrix.k, kOperand)));
+  for (int64_t tile = 0; tile < tiles.count; ++tile) {
+    const int64_t row = tiles.begin(tile), rows = tiles.begin(tile + 1) - row;
+    for (int64_t begin = 0; begin < matrix.k; begin += step) {
+      kernel.dots({&matrix, first, last, begin, std::min(begin + step, matrix.k), rows, arranged + row * depth,
+                   y + row * matrix.n, matrix.n});
+    }
+  }
+}
 
 // Columns [first, last) of y, at most kPanelColumns of them, from unpacked panels.
 void multiply_panel(const CompressedKernel& kernel, const GemmKernel& gemm, const CompressedMatrix& matrix,
@@ -105,10 +120,13 @@ void multiply_compressed(const ArchFlags& arch, const CompressedMatrix& matrix, 
     source = memory + layout.widened, result = memory + layout.result;
   }
 
-  const RowTiles tiles(m, gemm.mr);
+  const RowTiles tiles(m, layout.dots ? kernel.dot_rows : gemm.mr);
   const int64_t depth = arranged_depth(matrix.k);
   if (layout.dots) {
-    for (int64_t i = 0; i < m; ++i) kernel.arrange(matrix, source + i * matrix.k, memory + i * depth);
+    for (int64_t tile = 0; tile < tiles.count; ++tile) {
+      const int64_t row = tiles.begin(tile);
+      kernel.arrange(matrix, tiles.begin(tile + 1) - row, source + row * matrix.k, memory + row * depth);
+    }
   } else {
     for_each(parallel, tiles.count, [&](int64_t tile) {
       const int64_t row = tiles.begin(tile), rows = tiles.begin(tile + 1) - row;
@@ -125,11 +143,12 @@ void multiply_compressed(const ArchFlags& arch, const CompressedMatrix& matrix, 
     int64_t begin, end;
     while (ranges.take(&begin, &end)) {
       const int64_t first = begin * kPanelColumns, last = std::min(end * kPanelColumns, matrix.n);
-      if (layout.dots) {
-        kernel.dots({&matrix, first, last, m, memory, depth, result, matrix.n});
-      } else {
-        for (int64_t n = first; n < last; n += kPanelColumns) {
-          multiply_panel(kernel, gemm, matrix, tiles, memory, n, std::min(n + kPanelColumns, last), result, panel,
+      for (int64_t n = first; n < last; n += kPanelColumns) {
+        const int64_t stop = std::min(n + kPanelColumns, last);
+        if (layout.dots) {
+          multiply_dots(kernel, matrix, tiles, memory, n, stop, result);
+        } else {
+          multiply_panel(kernel, gemm, matrix, tiles, memory, n, stop, result, panel,
                          panel + kPanelColumns * kPanelDepth);
         }
       }

@@ -9,13 +9,14 @@
 
 namespace ortconv::kernels {
 
-// y[i][n] = sum over k of x[i][k] * matrix[n][k]   for 0 <= i < m, first <= n < last.
+// y[i][n] (+)= sum over begin <= k < end of x[i][k] * matrix[n][k]   for 0 <= i < m, first <= n < last.
+// Where begin is not 0, the sum is added to what y holds.
 struct DotArgs {
   const CompressedMatrix* matrix;
   int64_t first, last;
-  int64_t m;       // at least 1
-  const float* x;  // as the kernel arranged each row; 64-byte aligned
-  int64_t ldx;     // arranged_depth(k)
+  int64_t begin, end;  // multiples of kDotGranule, or the end of the row
+  int64_t m;           // 1..dot_rows
+  const float* x;      // as the kernel arranged these rows; 64-byte aligned
   float* y;
   int64_t ldy;
 };
@@ -32,17 +33,17 @@ constexpr int64_t kPanelColumns = 32;
 // Where a range of k to unpack begins: at a multiple of this.
 constexpr int64_t kPanelDepth = 256;
 
+constexpr int64_t kDotGranule = 128;
 // Numbers that an arranged row of x has.
-inline int64_t arranged_depth(int64_t k) {
-  constexpr int64_t kGranule = 128;
-  return (k + kGranule - 1) / kGranule * kGranule;
-}
+inline int64_t arranged_depth(int64_t k) { return (k + kDotGranule - 1) / kDotGranule * kDotGranule; }
 
 struct CompressedKernel {
   const char* name;
-  int64_t most_dots;  // rows of x up to which dots are the fastest way
-  // Copies a row of x as dots() reads it.
-  void (*arrange)(const CompressedMatrix& matrix, const float* x, float* out);
+  int64_t dot_rows;  // most rows of x of one call
+  // Rows of x up to which dots are the fastest way.
+  int64_t (*most_dots)(const CompressedMatrix& matrix);
+  // Copies m rows of x as dots() reads them.
+  void (*arrange)(const CompressedMatrix& matrix, int64_t m, const float* x, float* out);
   void (*dots)(const DotArgs&);
   void (*unpack)(const UnpackArgs&);
 };
