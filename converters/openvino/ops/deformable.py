@@ -10,10 +10,10 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.sizes import Size, calculate, joined, size_of
+from ortconv.converters.openvino.ops.sizes import Size, halved, joined, same_padding, same_windows, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.spatial import Rule, conv_pads
+from ortconv.converters.spatial import extent
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
@@ -103,29 +103,17 @@ class _Window:
             if len(values) != _SPATIAL or min(values) < least:
                 raise UnsupportedAttributeError(attribute, values, f"{_SPATIAL} integers of at least {least}")
         if auto_pad.startswith("same"):
-            sizes = [size for size in data.shape[2:] if isinstance(size, int)]
-            if len(sizes) != _SPATIAL:
-                pairs = [self._around(b, data, axis, auto_pad) for axis in range(_SPATIAL)]
-                self.begin, self.end = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
-                return
-            rule: Rule = "SAME_UPPER" if auto_pad == "same_upper" else "SAME_LOWER"
-            pads = [
-                conv_pads(rule, *each) for each in zip(sizes, self.kernel, self.strides, self.dilations, strict=True)
-            ]
+            totals = []
+            for axis, (taps, stride, dilation) in enumerate(
+                zip(self.kernel, self.strides, self.dilations, strict=True), 2
+            ):
+                size = size_of(b, data, axis)
+                windows = same_windows(b, size, stride)
+                totals.append(same_padding(b, size, windows, extent(taps, dilation), stride))
+            pads = [halved(b, total, upper=auto_pad == "same_upper") for total in totals]
             self.begin, self.end = tuple(pad[0] for pad in pads), tuple(pad[1] for pad in pads)
-            b.note(f"auto_pad {auto_pad}: pads {pads}")
-
-    def _around(self, b: Builder, data: ir.Value, axis: int, auto_pad: AutoPad) -> tuple[Size, Size]:
-        """Returns the paddings in front and behind, of sizes that may be known at run time only."""
-        size = size_of(b, data, axis + 2)
-        stride, reach = self.strides[axis], (self.kernel[axis] - 1) * self.dilations[axis] + 1
-        count = calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride)
-        last = calculate(b, "Mul", calculate(b, "Sub", count, 1), stride)
-        missing = calculate(b, "Sub", calculate(b, "Add", last, reach), size)
-        total = max(missing, 0) if isinstance(missing, int) else b.op("Max", missing, b.constant([0]))
-        half = calculate(b, "Div", total, 2)
-        rest = calculate(b, "Sub", total, half)
-        return (half, rest) if auto_pad == "same_upper" else (rest, half)
+            if all(isinstance(total, int) for total in totals):
+                b.note(f"auto_pad {auto_pad}: pads {pads}")
 
 
 def _lowered(

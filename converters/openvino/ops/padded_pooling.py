@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from typing import Any, Literal
 
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.sizes import Size, calculate, joined, size_of
+from ortconv.converters.openvino.ops.sizes import (
+    Size,
+    at_least_zero,
+    calculate,
+    halved,
+    joined,
+    same_padding,
+    same_windows,
+    size_of,
+)
 from ortconv.converters.openvino.ops.types import dtype_of, scalar
+from ortconv.converters.spatial import Rule, conv_pads, extent
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
 __all__ = ["AutoPad", "Plan", "Rounding", "apart", "plan_pooling"]
@@ -39,7 +48,7 @@ class _Windows:
 
     @property
     def extent(self) -> int:
-        return (self.kernel - 1) * self.dilation + 1
+        return extent(self.kernel, self.dilation)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +111,7 @@ class Plan:
         product: ir.Value | None = None
         for place, (before, behind) in enumerate(zip(front, back, strict=True)):
             reach = self.pool.kernel_shape[place] * self.pool.dilations[place]
-            far = _positive(b, calculate(b, "Sub", behind, reach))
+            far = at_least_zero(b, calculate(b, "Sub", behind, reach))
             near = calculate(b, "Sub", behind, far)
             counts: list[Size] = [before, size_of(b, data, place + 2), near, far]
             runs = [
@@ -233,7 +242,9 @@ def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Valu
         ConversionError: ONNX's attributes cannot say them.
     """
     if auto_pad.startswith("same"):
-        begin, end = _same(window, upper=auto_pad == "same_upper")
+        assert window.size is not None
+        rule: Rule = "SAME_UPPER" if auto_pad == "same_upper" else "SAME_LOWER"
+        begin, end = conv_pads(rule, window.size, window.kernel, window.stride, window.dilation)
         window = dataclasses.replace(window, begin=begin, end=end)
     pads = (window.begin, window.end) if rounding == "floor" else _rounded_up(window, rounding, data)
     if max(pads) >= window.kernel:
@@ -248,14 +259,10 @@ def _asked(
     if not auto_pad.startswith("same"):
         return window.begin, window.end
     size = size_of(b, data, axis)
-    windows = calculate(b, "Div", calculate(b, "Add", size, window.stride - 1), window.stride)
-    reach = calculate(b, "Mul", calculate(b, "Sub", windows, 1), window.stride)
-    total = _positive(b, calculate(b, "Sub", calculate(b, "Add", reach, window.extent), size))
+    total = same_padding(b, size, same_windows(b, size, window.stride), window.extent, window.stride)
     if window.size is None and not in_front:
         return 0, total
-    half = calculate(b, "Div", total, 2)
-    rest = calculate(b, "Sub", total, half)
-    return (half, rest) if auto_pad == "same_upper" else (rest, half)
+    return halved(b, total, upper=auto_pad == "same_upper")
 
 
 def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Size, rounding: Rounding) -> Size:
@@ -274,18 +281,7 @@ def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Siz
             least = b.op("Max", joined(b, [inside]), joined(b, [before]))
             last = b.op("Min", joined(b, [last]), least)
     needed = calculate(b, "Add", calculate(b, "Mul", last, window.stride), window.extent)
-    return _positive(b, calculate(b, "Sub", needed, covered))
-
-
-def _positive(b: Builder, size: Size) -> Size:
-    return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
-
-
-def _same(window: _Windows, *, upper: bool) -> tuple[int, int]:
-    assert window.size is not None
-    count = math.ceil(window.size / window.stride)
-    total = max((count - 1) * window.stride + window.extent - window.size, 0)
-    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+    return at_least_zero(b, calculate(b, "Sub", needed, covered))
 
 
 def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[int, int]:
@@ -297,7 +293,7 @@ def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[i
             raise ShapeError("data", data.shape, f"rounding_type {rounding}: its spatial sizes must be known.")
         return window.begin, end
     covered = window.begin + window.size
-    count = math.ceil((covered + window.end - window.extent) / window.stride) + 1
+    count = -((window.extent - covered - window.end) // window.stride) + 1
     if (count - 1) * window.stride >= covered:
         if rounding == "ceil":
             raise UnsupportedAttributeError(

@@ -19,7 +19,18 @@ from ortconv.converters.openvino.ops.constants import (
     warn_of_no_axes,
 )
 from ortconv.converters.openvino.ops.running_axes import view_along
-from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, reshaped, size_of, sizes_of
+from ortconv.converters.openvino.ops.sizes import (
+    Size,
+    calculate,
+    counted,
+    halved,
+    joined,
+    reshaped,
+    same_padding,
+    same_windows,
+    size_of,
+    sizes_of,
+)
 from ortconv.converters.openvino.ops.types import compute, warn_of_singles
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -212,13 +223,10 @@ def extract_image_patches(
             begin.append(0)
             end.append(0)
             continue
-        counts.append(calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride))
-        last = calculate(b, "Mul", calculate(b, "Sub", counts[-1], 1), stride)
-        total = _at_least_zero(b, calculate(b, "Sub", calculate(b, "Add", last, reach), size))
-        half = calculate(b, "Div", total, 2)
-        other = calculate(b, "Sub", total, half)
-        begin.append(half if auto_pad == "same_upper" else other)
-        end.append(other if auto_pad == "same_upper" else half)
+        counts.append(same_windows(b, size, stride))
+        front, back = halved(b, same_padding(b, size, counts[-1], reach, stride), upper=auto_pad == "same_upper")
+        begin.append(front)
+        end.append(back)
     value = data
     if set(begin + end) != {0}:
         pads = joined(b, [0, 0, *begin, 0, 0, *end])
@@ -229,10 +237,6 @@ def extract_image_patches(
         value = b.op("Gather", value, places, axis=2 + 2 * axis)
     patches = b.op("Transpose", value, perm=[0, 2, 4, 1, 3, 5])
     return reshaped(b, patches, [batch, calculate(b, "Mul", channels, sizes[0] * sizes[1]), *counts])
-
-
-def _at_least_zero(b: Builder, size: Size) -> Size:
-    return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
 
 
 @REGISTRY.lowering("Reverse", since=1, how="exact")

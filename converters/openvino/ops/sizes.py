@@ -10,7 +10,20 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.errors import ShapeError
 
-__all__ = ["Size", "calculate", "counted", "joined", "require_sizes", "reshaped", "size_of", "sizes_of"]
+__all__ = [
+    "Size",
+    "at_least_zero",
+    "calculate",
+    "counted",
+    "halved",
+    "joined",
+    "require_sizes",
+    "reshaped",
+    "same_padding",
+    "same_windows",
+    "size_of",
+    "sizes_of",
+]
 
 Size = int | ir.Value
 """A number that is known, or an int64 vector of one entry."""
@@ -64,6 +77,40 @@ def calculate(b: Builder, op_type: str, left: Size, right: Size) -> Size:
     if isinstance(left, int) and left == neutral and op_type in ("Add", "Mul"):
         return right
     return b.op(op_type, joined(b, [left]), joined(b, [right]))
+
+
+def at_least_zero(b: Builder, size: Size) -> Size:
+    """Returns a size, or 0 where it is negative."""
+    return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
+
+
+def same_windows(b: Builder, size: Size, stride: int) -> Size:
+    """Returns how many windows same_upper and same_lower leave along an axis: ceil(size / stride)."""
+    return calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride)
+
+
+def same_padding(b: Builder, size: Size, windows: Size, extent: int, stride: int) -> Size:
+    """Returns what same_upper and same_lower pad along an axis, both sides together.
+
+    Args:
+        b: The builder.
+        size: Of the axis, X.
+        windows: How many there are, Y; see `same_windows`.
+        extent: Positions that a window covers, E.
+        stride: From one window to the next.
+
+    Returns:
+        max((Y - 1) * stride + E - X, 0).
+    """
+    last = calculate(b, "Mul", calculate(b, "Sub", windows, 1), stride)
+    return at_least_zero(b, calculate(b, "Sub", calculate(b, "Add", last, extent), size))
+
+
+def halved(b: Builder, total: Size, *, upper: bool) -> tuple[Size, Size]:
+    """Returns the paddings in front and behind; an odd element lies behind (`upper`), or in front."""
+    half = calculate(b, "Div", total, 2)
+    rest = calculate(b, "Sub", total, half)
+    return (half, rest) if upper else (rest, half)
 
 
 def reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
