@@ -18,7 +18,15 @@ from ortconv import checking, functions, serialization, writing
 from ortconv.builder import Options, Semantics, Step, Target
 from ortconv.contradictions import contradictions
 from ortconv.converters import FRONTENDS
-from ortconv.errors import CheckError, ConversionErrors, ModelFormatError, NodeRef, SemanticsWarning, ShapeError
+from ortconv.errors import (
+    CheckError,
+    ConversionErrors,
+    ModelFormatError,
+    NodeRef,
+    SemanticsWarning,
+    ShapeError,
+    in_utf8,
+)
 from ortconv.frontend import Frontend, Tensors
 from ortconv.lowering import lower
 from ortconv.lowest_opset import lowest_opset
@@ -150,7 +158,7 @@ def _converted(
     model.metadata_props.update(
         {
             "ortconv.source.format": graph.format,
-            "ortconv.source.file": graph.path,
+            "ortconv.source.file": in_utf8(graph.path),
             "ortconv.semantics": options.semantics,
         }
     )

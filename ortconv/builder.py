@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.errors import ConversionError, NodeRef
+from ortconv.errors import ConversionError, NodeRef, in_utf8
 from ortconv.folding import fold
 from ortconv.four_bits import FOUR_BITS, require_kernels
 from ortconv.simplification import simplified
@@ -393,7 +393,7 @@ class Builder:
 def origin(ref: NodeRef) -> dict[str, str]:
     """Returns the metadata that records a node's origin."""
     return {
-        "ortconv.source.file": ref.file,
+        "ortconv.source.file": in_utf8(ref.file),
         "ortconv.source.op_type": ref.op_type,
         "ortconv.source.version": ref.version,
         "ortconv.source.id": ref.id,

@@ -9,7 +9,7 @@ import onnx.checker
 import onnx.shape_inference
 import onnx_ir as ir
 
-from ortconv.errors import CheckError
+from ortconv.errors import CheckError, in_utf8
 from ortconv.opset import register_schemas
 from ortconv.serialization import weights_as_inputs
 
@@ -36,6 +36,8 @@ def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
         CheckError: The file cannot be read as a model, or the checker refuses it.
     """
     name = os.fspath(path)
+    if in_utf8(name) != name:
+        raise CheckError(name, "cannot be read: its name is not UTF-8, as onnx wants it.")
     try:
         model = onnx.load(name, load_external_data=False)
     except OSError as error:

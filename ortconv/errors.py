@@ -24,10 +24,16 @@ __all__ = [
     "UnsupportedAttributeError",
     "UnsupportedOpError",
     "UnsupportedTypeError",
+    "in_utf8",
     "shown",
 ]
 
 _SHOWN = 200
+
+
+def in_utf8(path: str) -> str:
+    """Returns a path as an ONNX file can hold it: bytes that are not UTF-8 as escapes."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def shown(value: object) -> str:

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from ortconv import cuda, plugin
-from ortconv.errors import ExecutionError, OrtconvError
+from ortconv.errors import ExecutionError, OrtconvError, in_utf8
 from ortconv.inputs import Array, Input
 from ortconv.plugin import Backend
 
@@ -67,6 +67,8 @@ class Model:
     ) -> None:
         from ortconv.session import InferenceSession
 
+        if isinstance(model, str | os.PathLike) and in_utf8(os.fspath(model)) != os.fspath(model):
+            raise ExecutionError(name, _RUNTIME, "cannot load the model: its name is not UTF-8.")
         onnxruntime = plugin.import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # What goes wrong is raised, and need not be logged as well.

@@ -329,6 +329,18 @@ class TestConvert:
         assert result.exit_code == 1
         assert "evil\\x1b[2J\\udcff.json" in result.stderr
 
+    def test_name_that_is_not_utf_8(self) -> None:
+        path = write(activation(), pathlib.Path("caf\udce9.json"))
+        assert run_cli("convert", path, "-o", "cafe.onnx").exit_code == 0
+        facts = {entry.key: entry.value for entry in onnx.load("cafe.onnx").metadata_props}
+        assert facts["ortconv.source.file"] == "caf\\udce9.json"
+        assert run_cli("convert", path).exit_code == 0
+        for command in ("check", "run"):
+            result = run_cli(command, "caf\udce9.onnx")
+            assert result.exit_code == 1
+            assert result.stderr.startswith("error: caf\\udce9.onnx: ")
+            assert "its name is not UTF-8" in result.stderr
+
     def test_what_cannot_be_written_is_one_error(self) -> None:
         write(activation(), pathlib.Path("act.json"))
         pathlib.Path("act.onnx").mkdir()

@@ -231,7 +231,8 @@ def _difference(comparison: Comparison) -> str:
     text = f"{comparison.wrong} of {math.prod(comparison.shape)} elements"
     if comparison.worst:
         at, expected, actual = comparison.worst
-        text += f"; the worst at {list(at)}: expected {expected:.6g}, found {actual:.6g}"
+        digits = 6 if f"{expected:.6g}" != f"{actual:.6g}" else 9
+        text += f"; the worst at {list(at)}: expected {expected:.{digits}g}, found {actual:.{digits}g}"
     return text
 
 
