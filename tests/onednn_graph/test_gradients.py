@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import ortconv
 from ortconv import onednn
-from ortconv.errors import ConversionErrors, ShapeError, UnsupportedAttributeError
+from ortconv.errors import ConversionErrors, ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 from tests.onednn_graph.agreement import FLOATS, check, graph_of, numbers
+from tests.onednn_graph.documents import graph, op, tensor, write
 from tests.running import run
 
 EDGES = np.array([-4, -3, -2, -1, -0.5, -0.0, 0.0, 0.5, 1, 2, 3, 4], np.float32)
@@ -133,3 +135,13 @@ def test_shapes_that_do_not_fit_are_refused(
     error = refusal(kind, [numbers(each) for each in shapes], {}, 2 if kind == "PReLUBackward" else 1)
     assert isinstance(error, ShapeError)
     assert (error.input, error.shape) == (argument, shape)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "undef"])
+def test_both_gradients_of_prelu_have_one_type(tmp_path: pathlib.Path, dtype: str) -> None:
+    inputs, outputs = [tensor(0), tensor(1, (3,)), tensor(2)], [tensor(3), tensor(4, (3,), dtype)]
+    with pytest.raises(ConversionErrors) as caught:
+        ortconv.convert(write(tmp_path, graph(op(0, "PReLUBackward", inputs, outputs))))
+    (error,) = caught.value.exceptions
+    assert isinstance(error, UnsupportedTypeError)
+    assert (error.input, error.dtype) == ("diff_slope", dtype)

@@ -179,9 +179,11 @@ def test_what_the_library_does_otherwise_is_said() -> None:
     narrow = data((2, 6, 4), "bf16")
     for kept in ("bf16", "f32"):
         outputs = [("bf16", narrow.shape), (kept, (2, 3)), (kept, (2, 3))]
-        warnings = warnings_of("GroupNorm", [narrow], outputs, groups=3, use_affine=False, data_format="NCX")
-        assert len(warnings) == (kept == "bf16")
-        assert all("the library stores f32 in their place" in warning for warning in warnings)
+        group = warnings_of("GroupNorm", [narrow], outputs, groups=3, use_affine=False, data_format="NCX")
+        outputs = [("bf16", narrow.shape), (kept, (2, 6)), (kept, (2, 6))]
+        for warnings in (group, warnings_of("LayerNorm", [narrow], outputs, use_affine=False)):
+            assert len(warnings) == (kept == "bf16")
+            assert all("the library stores f32 in their place" in warning for warning in warnings)
 
 
 X, S = (2, 6, 4), (6,)
@@ -200,6 +202,8 @@ REFUSED: list[tuple[str, list[tuple[str, tuple[int, ...]]], list[tuple[str, Any]
     ("LayerNorm", [("f32", X), ("f16", (4,)), ("f16", (4,))], [("f32", X)], {"keep_stats": False}, "f16"),
     ("LayerNormBackward", [("f32", X)] * 2 + [("f32", (2, 6))] * 2, [("f32", X)], {}, "gamma"),
     ("LayerNormBackward", [("f32", X)] * 2 + [("f32", (2,))] * 2, [("f32", X)], {"use_affine": False}, "mean"),
+    ("LayerNormBackward", [("f32", X)] * 2 + [("f32", (2, 5))] * 2, [("f32", X)], {"use_affine": False}, "[2, 6]"),
+    ("LayerNormBackward", [("f32", X)] * 2 + [("f32", (2, 6, 4))] * 2, [("f32", X)], {"use_affine": False}, "6, 1]"),
     (
         "LayerNormBackward",
         [("f32", X), ("f32", S)] + [("f32", (2, 6))] * 2,

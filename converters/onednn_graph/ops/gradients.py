@@ -13,7 +13,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.onednn_graph.dtypes import computed, one_type
+from ortconv.converters.onednn_graph.dtypes import check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.layout import DataFormat, Dims, known_dims, rank_of, same_dims
 from ortconv.converters.onednn_graph.ops.elementwise import per_channel
 from ortconv.converters.onednn_graph.registry import REGISTRY
@@ -193,6 +193,8 @@ def prelu_backward(
 ) -> tuple[ir.Value, ir.Value]:
     """Lowers to Where, and for diff_slope to ReduceSum over the axes along which slope is broadcast."""
     dtype = one_type(b, src=src, slope=slope, diff_dst=diff_dst)
+    for output in b.node.outputs[1:]:
+        check_type("diff_slope", output.dtype, [dtype_name(dtype)])
     same_dims("diff_dst", diff_dst, "src", src)
     rank, shape = rank_of("src", src), known_dims(slope)
     dims = known_dims(src)

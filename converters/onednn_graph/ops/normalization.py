@@ -48,6 +48,7 @@ def layer_norm(
     results = [_normalized(b, x, src, gamma, beta, axes, epsilon)]
     shapes = [known_dims(src)]
     if len(b.node.outputs) > 1:
+        _warn_of_narrow_statistics(b)
         # The library writes statistics without the normalised axes, or with them as ones where the graph says so.
         declared = b.node.outputs[1].shape
         keep = declared is not None and len(declared) == rank_of("src", src)
@@ -177,9 +178,7 @@ def group_norm(
             dst = b.op(op_type, dst, scaled_by(b, b.cast(value, ir.DataType.FLOAT), rank - 2))
     results = [transpose(b, b.typed(dst, ir.DataType.FLOAT, dims), inverse(perm))]
     if len(b.node.outputs) > 1:
-        kept = dtype_name(b.node.outputs[1].dtype)
-        if kept != "f32":
-            b.warn(f"mean and variance are stored as {kept}, as declared; the library stores f32 in their place")
+        _warn_of_narrow_statistics(b)
         mean = mean_of(b, grouped, (2,))
         centred = b.op("Sub", grouped, mean)
         results += [mean_of(b, grouped, (2,), keep=False), mean_of(b, b.op("Mul", centred, centred), (2,), keep=False)]
@@ -239,6 +238,13 @@ def _check_kept(b: Builder, keep_stats: bool) -> None:
         raise ConversionError(f"has {count} outputs; allowed: {allowed}.")
 
 
+def _warn_of_narrow_statistics(b: Builder) -> None:
+    """Warns of kept statistics in bf16, into which the library writes float32."""
+    kept = dtype_name(b.node.outputs[1].dtype)
+    if kept != "f32":
+        b.warn(f"mean and variance are stored as {kept}, as declared; the library stores f32 in their place")
+
+
 def _affine(
     b: Builder, use_affine: bool, gamma: ir.Value | None, beta: ir.Value | None
 ) -> tuple[ir.Value | None, ir.Value | None]:
@@ -276,6 +282,10 @@ def _kept(b: Builder, name: str, value: ir.Value, dims: list[int | str | None], 
     rank, outer = rank_of(name, value), dims[: axes[0]]
     if rank not in (len(outer), len(dims)):
         raise ShapeError(name, known_dims(value), f"{outer} is required, the axes of src that are not normalised.")
+    wanted = outer if rank == len(outer) else [*outer, *[1] * len(axes)]
+    found = known_dims(value) or []
+    if any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(found, wanted, strict=True)):
+        raise ShapeError(name, found, f"{wanted} is required: a number for each part of src that is normalised.")
     kept = b.cast(value, ir.DataType.FLOAT)
     return kept if rank == len(dims) else b.op("Unsqueeze", kept, b.constant(axes))
 
