@@ -31,6 +31,8 @@ __device__ inline Element to_element(float value) {
   return value;
 #elif ELEMENT == 1
   return half_of_float(value);
+#elif __CUDA_ARCH__ >= 800
+  return bfloat_of_float(value);
 #else
   const unsigned bits = __float_as_uint(value);
   if (value != value) return static_cast<Element>(bits >> 16 | 0x40u);  // NaN stays NaN

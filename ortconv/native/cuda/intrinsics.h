@@ -24,6 +24,14 @@ __device__ inline unsigned short half_of_float(float value) {
   return bits;
 }
 
+#if __CUDA_ARCH__ >= 800
+__device__ inline unsigned short bfloat_of_float(float value) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+#endif
+
 // The dynamic shared memory of the block.
 __device__ inline unsigned char* shared_memory() {
   extern __shared__ __align__(128) unsigned char memory[];
@@ -104,12 +112,6 @@ __device__ inline void load_matrix(unsigned (&r)[4], SharedAddress row) {
                : "r"(row)
                : "memory");
 }
-__device__ inline void load_matrix_transposed(unsigned (&r)[4], SharedAddress row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(row)
-               : "memory");
-}
 
 // sums[16][8] += a[16][k] * b[k][8] with k = 16, or 8 for TF32.
 __device__ inline void mma_f16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
@@ -150,12 +152,6 @@ __device__ inline unsigned tf32_of_float(float value) {
   return bits;
 }
 #endif
-
-// The total over the lanes of the warp, in every lane.
-__device__ inline float warp_sum(float value) {
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
-  return value;
-}
 
 }  // namespace cuda
 }  // namespace ortconv

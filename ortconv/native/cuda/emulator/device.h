@@ -90,8 +90,7 @@ struct LoadMatrix {
 };
 
 // Four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 point at the rows of matrix i.
-template <bool kTransposed>
-void load_matrices(void* const* lanes) {
+inline void load_matrices(void* const* lanes) {
   unsigned short all[4][8][8];
   for (int lane = 0; lane < 32; ++lane) {
     std::memcpy(all[lane / 8][lane % 8], static_cast<LoadMatrix*>(lanes[lane])->row, 16);
@@ -99,8 +98,7 @@ void load_matrices(void* const* lanes) {
   for (int lane = 0; lane < 32; ++lane) {
     for (int matrix = 0; matrix < 4; ++matrix) {
       const int row = lane / 4, column = lane % 4 * 2;
-      const unsigned low = kTransposed ? all[matrix][column][row] : all[matrix][row][column];
-      const unsigned high = kTransposed ? all[matrix][column + 1][row] : all[matrix][row][column + 1];
+      const unsigned low = all[matrix][row][column], high = all[matrix][row][column + 1];
       static_cast<LoadMatrix*>(lanes[lane])->registers[matrix] = low | high << 16;
     }
   }
@@ -148,11 +146,10 @@ void multiply(void* const* lanes) {
   }
 }
 
-template <bool kTransposed>
-void load_matrix(unsigned (&registers)[4], SharedAddress row) {
+inline void load_matrix(unsigned (&registers)[4], SharedAddress row) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) runtime->trap("a row of a matrix is misaligned");
   LoadMatrix lane{row, registers};
-  runtime->collective(kTransposed ? "load_matrix_transposed" : "load_matrix", &lane, load_matrices<kTransposed>);
+  runtime->collective("load_matrix", &lane, load_matrices);
 }
 
 template <Kind kKind>
@@ -163,10 +160,7 @@ void mma(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 
 }  // namespace emulator
 
-inline void load_matrix(unsigned (&registers)[4], SharedAddress row) { emulator::load_matrix<false>(registers, row); }
-inline void load_matrix_transposed(unsigned (&registers)[4], SharedAddress row) {
-  emulator::load_matrix<true>(registers, row);
-}
+inline void load_matrix(unsigned (&registers)[4], SharedAddress row) { emulator::load_matrix(registers, row); }
 
 inline void mma_f16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   emulator::mma<emulator::Kind::kFloat16>(sums, a, b);
@@ -182,22 +176,6 @@ inline void mma_tf32(float (&sums)[4], const unsigned (&a)[4], const unsigned (&
 inline unsigned tf32_of_float(float value) {
   const unsigned bits = __float_as_uint(value);
   return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
-}
-
-inline float warp_sum(float value) {
-  struct Lane {
-    float value, sum;
-  } lane{value, 0};
-  emulator::runtime->collective("warp_sum", &lane, [](void* const* lanes) {
-    float values[32], next[32];
-    for (int i = 0; i < 32; ++i) values[i] = static_cast<Lane*>(lanes[i])->value;
-    for (int offset = 16; offset > 0; offset /= 2) {
-      for (int i = 0; i < 32; ++i) next[i] = values[i] + values[i ^ offset];
-      std::memcpy(values, next, sizeof values);
-    }
-    for (int i = 0; i < 32; ++i) static_cast<Lane*>(lanes[i])->sum = values[i];
-  });
-  return lane.sum;
 }
 
 }  // namespace ortconv::cuda

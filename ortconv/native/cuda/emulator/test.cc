@@ -72,10 +72,11 @@ TEST(rules_are_kept) {
   EXPECT(error_of("").empty(), error_of(""));
   const std::string half = error_of("if (thread < 40) __syncthreads();\n");
   EXPECT(half.find("a barrier that 40 of 64 threads reach") != std::string::npos, half);
-  const std::string lanes = error_of("if (thread % 2 == 0) warp_sum(1.0f);\n");
-  EXPECT(lanes.find("not all lanes of a warp are at warp_sum") != std::string::npos, lanes);
-  const std::string apart = error_of("if (thread == 3) { __syncthreads(); } else { warp_sum(1.0f); }\n");
-  EXPECT(apart.find("not all lanes of a warp are at warp_sum") != std::string::npos, apart);
+  const std::string product = "{ float sums[4] = {}; const unsigned a[4] = {}, b[2] = {}; mma_f16(sums, a, b); }\n";
+  const std::string lanes = error_of("if (thread % 2 == 0) " + product);
+  EXPECT(lanes.find("not all lanes of a warp are at mma") != std::string::npos, lanes);
+  const std::string apart = error_of("if (thread == 3) { __syncthreads(); } else " + product);
+  EXPECT(apart.find("not all lanes of a warp are at mma") != std::string::npos, apart);
   const std::string misaligned =
       error_of("copy_async<16>(shared_address(shared_memory() + 4), params.result, true);\n");
   EXPECT(misaligned.find("misaligned") != std::string::npos, misaligned);
