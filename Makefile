@@ -13,7 +13,7 @@ NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu
 MODULES := $(shell find ortconv converters -name '*.py')
 
 .PHONY: demo test sweep bench readme lint format dist sanitize arm clean help \
-	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated
+	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
@@ -26,6 +26,7 @@ help:
 	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make arm       run the native tests for 64-bit ARM in QEMU (needs g++-aarch64-linux-gnu and qemu-user-static)"
 	@echo "make cuda-emulated  run the tests of the CUDA kernels on the CPU"
+	@echo "make cuda-ptx       run them on what NVIDIA's compiler makes of the kernels, with checks of every access to memory"
 	@echo "On a machine with an NVIDIA GPU, whose CUDA_PYTHON (python3) has onnxruntime-gpu and torch:"
 	@echo "make cuda           run cuda-test and cuda-bench"
 	@echo "make cuda-test      run the tests of the CUDA kernels"
@@ -109,6 +110,16 @@ cuda-emulated: $(INSTALLED)
 	$(BIN)/cmake --build build/native --target ortconv_emulated
 	ORTCONV_TEST_CUDA=emulated ORTCONV_LIBRARY=$(abspath build/native/libortconv_ops_emulated.so) \
 		ORTCONV_CUDA_CACHE=$(abspath build/native/cuda_cache) $(BIN)/python -m pytest -n $(JOBS) tests/cuda
+
+# The same with PTX: NVRTC compiles the kernels, and an interpreter runs the result in place of the emulator.
+cuda-ptx: $(INSTALLED)
+	$(BIN)/cmake -S ortconv/native -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DORTCONV_BUILD_TESTS=ON
+	$(BIN)/cmake --build build/native --target cuda_ptx_test cuda_plan_ptx_test cuda_kernel_ptx_test ortconv_emulated_ptx
+	$(BIN)/python -c 'from tests.cuda_sources.nvrtc import library; print(library()._name)' > build/native/nvrtc_path
+	export ORTCONV_PTX_NVRTC="$$(cat build/native/nvrtc_path)" ORTCONV_CUDA_CACHE=$(abspath build/native/cuda_cache) && \
+		build/native/tests/cuda_ptx_test && build/native/tests/cuda_plan_ptx_test && \
+		build/native/tests/cuda_kernel_ptx_test && ORTCONV_TEST_CUDA=emulated \
+		ORTCONV_LIBRARY=$(abspath build/native/libortconv_ops_emulated_ptx.so) $(BIN)/python -m pytest -n $(JOBS) tests/cuda
 
 cuda: cuda-test cuda-bench
 

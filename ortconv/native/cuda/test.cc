@@ -1,4 +1,5 @@
 // Plans carried out by the emulator against the definition of the ops; exact, see CaseMaker::values.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -31,6 +32,27 @@ class DeviceMemory {
   void* data_;
 };
 
+// A tensor that begins so many elements behind an aligned place.
+template <class T>
+class Tensor {
+ public:
+  Tensor(const std::vector<T>& values, int64_t skew)
+      : memory_((values.size() + static_cast<size_t>(skew)) * sizeof(T)),
+        data_(static_cast<T*>(memory_.data()) + skew),
+        size_(values.size()) {
+    std::copy(values.begin(), values.end(), data_);
+  }
+  void put(Buffer buffer, ptx::Content content, emulator::Memory* memory) const {
+    memory->set(buffer, data_, size_ * sizeof(T), content);
+  }
+  std::vector<T> values() const { return std::vector<T>(data_, data_ + size_); }
+
+ private:
+  DeviceMemory memory_;
+  T* data_;
+  size_t size_;
+};
+
 // Devices as they are sold, but for the number of multiprocessors, which is small where the emulator shall be quick.
 const Device kDevices[] = {{75, 2, 64 << 10}, {80, 3, 163 << 10}, {90, 2, 227 << 10}, {120, 1, 99 << 10}};
 
@@ -39,13 +61,14 @@ struct Setting {
   Options options;
   bool packed;
   emulator::Choices choices;
+  int64_t skew = 0;     // of all tensors
   int64_t tiling = -1;  // which of those that are possible, modulo their number; -1: what the plan takes
 };
 
 std::string describe(const Setting& s) {
   return test::describe("sm ", s.device.sm, " multiprocessors ", s.device.multiprocessors,
                         s.options.tf32 ? " tf32" : "", s.packed ? " packed before" : "", " order ", s.choices.order,
-                        s.choices.late_copies ? " late copies" : "", " tiling ", s.tiling);
+                        s.choices.late_copies ? " late copies" : "", " skew ", s.skew, " tiling ", s.tiling);
 }
 
 template <class T>
@@ -86,23 +109,24 @@ std::vector<T> run(DataType dtype, kernels::Op op, const ConvProblem& p, const T
   DeviceMemory packed(weights.packed_bytes), scratch(plan.scratch_bytes);
   T ones;
   std::memset(static_cast<void*>(&ones), 0xff, sizeof ones);
-  std::vector<T> dst(count, ones);
+  const Tensor<T> src(in.src, s.skew), wei(in.wei, s.skew), bias(in.bias, s.skew), residual(in.residual, s.skew);
+  const Tensor<T> dst(std::vector<T>(count, ones), s.skew);
   emulator::Memory memory;
-  memory.x = in.src.data();
-  memory.w = in.wei.data();
-  memory.b = has_bias ? in.bias.data() : nullptr;
-  memory.residual = in.residual.data();
-  memory.y = dst.data();
-  memory.packed = packed.data();
-  memory.scratch = scratch.data();
+  src.put(Buffer::kX, ptx::Content::kDefined, &memory);
+  wei.put(Buffer::kW, ptx::Content::kDefined, &memory);
+  bias.put(Buffer::kB, ptx::Content::kDefined, &memory);
+  residual.put(Buffer::kResidual, ptx::Content::kDefined, &memory);
+  dst.put(Buffer::kY, ptx::Content::kResult, &memory);
+  memory.set(Buffer::kPacked, packed.data(), weights.packed_bytes, ptx::Content::kUndefined);
+  memory.set(Buffer::kScratch, scratch.data(), plan.scratch_bytes, ptx::Content::kUndefined);
   for (const std::vector<Launch>& launches : {weights.launches, plan.launches}) {
     for (const Launch& launch : launches) {
       expect_within_limits(launch, s.device, what);
       note(launch.program);
-      emulator::run(launch, memory, s.choices);
+      emulator::run(launch, s.device.sm, memory, s.choices);
     }
   }
-  return dst;
+  return dst.values();
 }
 
 template <class T>
@@ -143,6 +167,8 @@ Setting draw_setting(CaseMaker& maker) {
   s.packed = maker.draw(0, 1) == 0;
   s.choices.order = static_cast<unsigned>(maker.draw(0, 5));
   s.choices.late_copies = maker.draw(0, 1) == 0;
+  constexpr int64_t kSkews[] = {0, 0, 1, 0, 0, 3};
+  s.skew = kSkews[s.choices.order];
   return s;
 }
 

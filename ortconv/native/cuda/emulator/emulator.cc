@@ -10,6 +10,7 @@
 #include <deque>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -245,8 +246,9 @@ Function symbol(void* library, const std::string& name) {
 
 }  // namespace
 
-void run_text(const std::string& text, const std::vector<std::string>& options, const Launch& launch,
-              const Choices& choices) {
+// What is read and written is checked by AddressSanitizer, where the tests are built with it.
+void run_text(const std::string& text, const std::vector<std::string>& options, int, const Launch& launch,
+              ptx::GlobalMemory&, const Choices& choices) {
   void* const library = load(text, options);
   Block block(launch, choices, symbol<Kernel>(library, launch.function));
   symbol<void (*)(const Runtime*)>(library, "ortconv_attach")(block.runtime());
@@ -256,18 +258,6 @@ void run_text(const std::string& text, const std::vector<std::string>& options, 
     block.run(static_cast<unsigned>(b % launch.grid[0]), static_cast<unsigned>(b / launch.grid[0] % launch.grid[1]),
               static_cast<unsigned>(b / launch.grid[0] / launch.grid[1]));
   }
-}
-
-void run(const Launch& launch, const Memory& memory, const Choices& choices) {
-  Launch filled = launch;
-  for (const Pointer& pointer : launch.pointers) {
-    const void* const bases[] = {memory.x,        memory.w, memory.packed, memory.b,
-                                 memory.residual, memory.y, memory.scratch};
-    const char* const address = static_cast<const char*>(bases[static_cast<int>(pointer.buffer)]) + pointer.offset;
-    if (pointer.at + sizeof address > filled.params.size()) fail("a pointer lies outside of the parameters");
-    std::memcpy(filled.params.data() + pointer.at, &address, sizeof address);
-  }
-  run_text(source_of(launch.program), launch.program.options, filled, choices);
 }
 
 }  // namespace ortconv::cuda::emulator

@@ -31,7 +31,8 @@ std::vector<int> run_body(const std::string& body, const Choices& choices) {
                            "  int* const shared = reinterpret_cast<int*>(shared_memory());\n"
                            "  const int thread = threadIdx.x;\n" +
                            body + "}\n";
-  run_text(text, {}, launch, choices);
+  ptx::GlobalMemory memory;
+  run_text(text, {}, kLeastSm, launch, memory, choices);
   return result;
 }
 

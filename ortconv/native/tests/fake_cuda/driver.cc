@@ -64,6 +64,7 @@ struct State {
   std::string log, shown;
   std::map<CUstream_st*, std::vector<std::function<void()>>> waiting;
   std::map<char*, Block> blocks;  // by address
+  ortconv::cuda::ptx::GlobalMemory memory;
   CUctx_st contexts[kDevices];
 };
 
@@ -113,7 +114,9 @@ void on_gpu(const std::function<void()>& fn) {
 // What the launches on the CPU find wrong ends the process: a real GPU would go on with wrong numbers.
 void emulate(const CUfunc_st& function, const Launch& launch) {
   try {
-    ortconv::cuda::emulator::run_text(function.module->image.text, function.module->image.options, launch, {});
+    const ortconv::fake::Image& image = function.module->image;
+    if (state().blocks.empty()) state().memory.hold_everything();  // tensors are somebody else's
+    ortconv::cuda::emulator::run_text(image.text, image.options, image.sm, launch, state().memory, {});
   } catch (const ortconv::Error& error) {
     std::fprintf(stderr, "the emulator: %s\n", error.what());
     std::abort();
@@ -153,6 +156,7 @@ EXPORTED void* fake_allocate(size_t bytes) {
   // The page behind it stays out of reach.
   char* const address = static_cast<char*>(pages) + whole - used;
   state().blocks[address] = {static_cast<char*>(pages), whole};
+  state().memory.add(address, bytes, ortconv::cuda::ptx::Content::kUndefined);
   mprotect(pages, whole, PROT_READ | PROT_WRITE);
   std::memset(pages, 0xff, whole);
   mprotect(pages, whole, PROT_NONE);
@@ -166,13 +170,16 @@ EXPORTED void fake_free(void* memory) {
     std::fprintf(stderr, "fake_free of what was not allocated\n");
     std::abort();
   }
+  state().memory.remove(memory);
   munmap(found->second.pages, found->second.bytes + static_cast<size_t>(sysconf(_SC_PAGESIZE)));
   state().blocks.erase(found);
 }
 
 EXPORTED void fake_copy(void* to, const void* from, size_t bytes) {
   on_gpu([=] {
-    if (bytes != 0) std::memcpy(to, from, bytes);
+    if (bytes == 0) return;
+    std::memcpy(to, from, bytes);
+    state().memory.set_defined(to, bytes);
   });
 }
 
