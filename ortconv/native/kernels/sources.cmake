@@ -56,6 +56,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/winograd/transform_generic.cc)
 set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/activate/activate_avx2.cc
+  kernels/compressed/compressed_avx2.cc
   kernels/depthwise/depthwise_avx2.cc
   kernels/gemm/gemm_avx2.cc
   kernels/interleave/interleave_avx2.cc
