@@ -40,7 +40,14 @@ def shown(value: object) -> str:
     """Returns a value as it appears in a message: its repr, cut to a length that fits a terminal."""
     if isinstance(value, tuple):
         value = list(value)
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _sizes(dims: Sequence[object]) -> str:
+    return _cut(f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]")
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
@@ -164,14 +171,14 @@ class ShapeError(ConversionError):
 
     Attributes:
         input: Name of the input or output.
-        shape: The shape found (None when unknown).
+        shape: The shape found: numbers, names, and None for a size that is not known; None when all of it is unknown.
     """
 
     def __init__(
         self, input: str, shape: Iterable[object] | None, problem: str, *, hint: str = "", node: NodeRef | None = None
     ) -> None:
-        dims = None if shape is None else tuple(shape)
-        found = "an unknown shape" if dims is None else f"shape {shown(dims)}"
+        dims = None if shape is None else tuple(getattr(dim, "value", dim) for dim in shape)  # of onnx_ir.SymbolicDim
+        found = "an unknown shape" if dims is None else f"shape {_sizes(dims)}"
         super().__init__(f"{input} has {found}: {problem}", hint=hint, node=node)
         self.input = input
         self.shape = dims

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import onnx_ir as ir
 import pytest
 
 from ortconv import errors
@@ -28,6 +29,14 @@ def test_error_is_the_same_after_pickling(error: errors.OrtconvError) -> None:
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+def test_shape_is_shown_as_numbers_names_and_question_marks() -> None:
+    shape = ir.Shape([1, None, "N", 3])
+    error = errors.ShapeError("filter", shape, "rank 3 is required.")
+    assert str(error) == "filter has shape [1, ?, N, 3]: rank 3 is required."
+    assert error.shape == (1, None, "N", 3)
+    assert [type(dim) for dim in error.shape or ()] == [int, type(None), str, int]
 
 
 def test_group_keeps_its_errors() -> None:

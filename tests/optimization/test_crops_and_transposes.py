@@ -30,6 +30,7 @@ FEED = {"x": rand(2, 2, 3, 4)}
         ("y = Slice (c, s, e)", "strides = [2, 2]", "N,2,3,4", {"s": [0, 0, 1, -6], "e": [1 << 62, 1 << 62, 5, -1]}),
         ("y = Slice (c, s, e, a)", "strides = [2, 2]", "N,2,3,W", {"s": [0], "e": [6], "a": [2]}),
         ("y = Slice (c, s, e, a)", "strides = [2, 2]", "N,2,3,W", {"s": [2], "e": [99], "a": [2]}),
+        ("y = Slice (c, s, e, a)", "strides = [2, 2]", "N,2,3,4", {"s": [-99], "e": [5], "a": [3]}),
         ("y = Pad (c, p)", "strides = [2, 2]", "N,2,H,W", {"p": [0, 0, 0, 0, 0, 0, 2, 5]}),
         ("y = Pad (c, p, , a)", "strides = [2, 2]", "N,2,H,W", {"p": [0, 3], "a": [-1]}),
         ("y = Pad (c, p, v)", "strides = [2, 2]", "N,2,H,W", {"p": [0] * 7 + [1], "v": np.zeros((), np.float32)}),
@@ -88,6 +89,16 @@ def test_what_is_not_exact_stays(node: str, conv: str, tensors: dict[str, Any], 
     assert kept in outcome.kept[0]
     assert outcome.kept[0].startswith(("Slice y: ", "Pad y: "))
     assert op_types(done.to_proto().graph)[-1] in ("Slice", "Pad")
+
+
+def test_initializer_that_is_an_input_too_is_no_constant() -> None:
+    model = parsed(
+        """g (float[N,2,H,W] x, int64[1] s) => (float[A,B,C,D] y) {
+        c = ConvTranspose <strides = [2, 2]> (x, w)
+        y = Slice (c, s, e, a) }""",
+        w=rand(2, 3, 3, 3), s=[1], e=[-1], a=[2],
+    )  # fmt: skip
+    assert_same(model, FEED, FEED | {"s": np.array([2])}, ops=[CT, "Slice"])
 
 
 def test_pad_behind_a_bias_stays_and_before_it_folds() -> None:

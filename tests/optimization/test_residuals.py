@@ -150,6 +150,12 @@ def test_adds_that_stay(text: str, ops: list[str], reason: str) -> None:
     assert reason in " ".join(done.outcomes[0].kept)
 
 
+def test_sizes_of_which_neither_is_known_are_not_the_same() -> None:
+    model = parsed(up("y = Add (c, r)", "float[2,3,6,?] y", "float[2,3,6,?] r", "float[2,4,3,?] x"), w=rand(4, 3, 2, 2))
+    x = rand(2, 4, 3, 4)
+    assert_same(model, {"x": x, "r": rand(2, 3, 6, 8)}, {"x": x, "r": rand(2, 3, 6, 1)}, ops=[CT, "Add"])
+
+
 def test_no_add_where_a_layer_misleads_shape_inference() -> None:
     """One whose size onnx and ONNX Runtime compute in different ways: nothing that may follow from it is certain."""
     model = parsed(

@@ -46,7 +46,8 @@ class TestLayers:
     def test_result_of_another_shape_is_passed_on_as_the_model_has_it(self, tmp_path: pathlib.Path) -> None:
         def flatten(model: onnx.ModelProto) -> None:
             after(model, "Relu", ("Flatten", []))
-            after(model, "Sigmoid", ("Reshape", ["shape"]))
+            after(model, "Sigmoid", ("MatMul", ["identity"]), ("Reshape", ["shape"]))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(128, dtype=np.float32), "identity"))
             model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 8, 8, 2]), "shape"))
             del model.graph.value_info[:]
 
