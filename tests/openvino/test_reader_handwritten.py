@@ -99,6 +99,8 @@ def test_absent_inputs_in_the_middle_are_none_and_at_the_end_dropped(write_ir: A
     ("type", "opset", "version"),
     [
         ("MVN", "opset1", 2),
+        ("ROIPooling", "opset1", 2),
+        ("ReorgYolo", "opset1", 2),
         ("MVN", "opset6", 6),
         ("Add", "opset1", 1),
         ("X", "custom", 0),

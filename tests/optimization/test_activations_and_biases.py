@@ -82,6 +82,15 @@ def test_activations_that_do_not_fold_in(text: str, reason: str) -> None:
         assert_same(model, {"x": rand(1, 2, 4), "given": np.array(0.1, np.float32)})
 
 
+def test_slope_that_is_no_finite_number_stays() -> None:
+    model = parsed(
+        "g (float[1,2,D] x) => (float[1,3,E] y) { t = ConvTranspose (x, w) y = LeakyRelu (t) }", w=rand(2, 3, 3)
+    )
+    model.graph.node[1].attribute.append(onnx.helper.make_attribute("alpha", np.inf))
+    done = assert_same(model, {"x": rand(1, 2, 4)}, ops=[CT, "LeakyRelu"])
+    assert done.outcomes[0].kept == ("LeakyRelu y: alpha = inf",)
+
+
 BIASES = {"[M,1,1]": (3, 1, 1), "[1,M,1,1]": (1, 3, 1, 1), "[1]": (1,), "scalar": ()}
 
 
