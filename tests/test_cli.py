@@ -149,6 +149,13 @@ class TestTerminal:
         os.close(main)
         return shown.decode().replace("\r\n", "\n")
 
+    @pytest.mark.parametrize("columns", [20, 40, 60, 80])
+    def test_no_terminal_is_too_narrow_for_a_table(self, columns: int) -> None:
+        path = write(upsampling(), pathlib.Path("up.json"))
+        shown = self.run("explain", str(path), COLUMNS=str(columns), NO_COLOR="1")
+        words = {word for word in run_cli("explain", path).stdout.split() if len(word) <= 24}
+        assert words <= set(shown.split())
+
     def test_tables_are_coloured_and_fit(self) -> None:
         shown = self.run("ops", "onednn")
         assert "\x1b[1m" in shown

@@ -26,6 +26,9 @@ Cell = str | Text
 _WHOLE_WORD = 24
 """Words up to this length are not broken where a column is too narrow for them."""
 
+_GAP = 2
+"""Spaces between columns."""
+
 _UNLIMITED = 1 << 20
 """Columns of output that is not a terminal: nothing is wrapped, so that one row is one line for grep and less -S."""
 
@@ -64,7 +67,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Se
         numbers: The headings of columns that are aligned to the right and not wrapped.
     """
     console = stdout()
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for index, column in enumerate(columns):
         right = column in numbers
         longest = max((len(word) for row in rows for word in str(row[index]).split()), default=0)
@@ -77,8 +80,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Se
         )
     for row in rows:
         shown.add_row(*row)
+    # Where a terminal is narrower than that, it breaks the lines; rich would leave out columns, and ends of lines.
+    needed = console.measure(shown, options=console.options.update(max_width=_UNLIMITED)).minimum
+    console.width = max(console.width, needed + _GAP * len(columns))
     with console.capture() as capture:
-        console.print(shown)
+        console.print(shown, crop=False)
     text = capture.get()
     if not console.is_terminal:
         text = "".join(f"{row.rstrip()}\n" for row in text.splitlines())
