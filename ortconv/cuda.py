@@ -58,13 +58,20 @@ def load_libraries(onnxruntime: ModuleType) -> None:
     """Loads the CUDA libraries that lie beside ONNX Runtime as wheels, where its CUDA provider would not look.
 
     Raises:
-        PluginError: This ONNX Runtime has no CUDA provider.
+        PluginError: This ONNX Runtime has no CUDA provider, or there is no driver, which it would say at length.
     """
     if PROVIDER not in onnxruntime.get_available_providers():
         raise PluginError(
             f"this ONNX Runtime {onnxruntime.__version__} has no CUDA provider.",
             INSTALLATION,
         )
+    try:
+        ctypes.CDLL(_DRIVERS.get(sys.platform, "libcuda.so.1"))
+    except OSError as error:
+        raise PluginError(
+            f"the CUDA provider cannot be used: there is no NVIDIA driver ({error}).",
+            "Install it (https://www.nvidia.com/drivers), or use the CPU provider.",
+        ) from error
     # It prints what it does not find; that is no output of ours.
     with contextlib.redirect_stdout(sys.stderr):
         onnxruntime.preload_dlls()
@@ -81,13 +88,6 @@ def require(active: Sequence[str]) -> None:
     """
     if PROVIDER in active:
         return
-    try:
-        ctypes.CDLL(_DRIVERS.get(sys.platform, "libcuda.so.1"))
-    except OSError as error:
-        raise PluginError(
-            f"the CUDA provider cannot be used: there is no NVIDIA driver ({error}).",
-            "Install it (https://www.nvidia.com/drivers), or use the CPU provider.",
-        ) from error
     raise PluginError(
         "the CUDA provider cannot be used; ONNX Runtime's log says why.",
         'CUDA\'s libraries come with pip install "ortconv[gpu]".',
