@@ -13,6 +13,8 @@ from ortconv import onednn
 from ortconv.errors import ConversionErrors, ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 from tests.onednn_graph.agreement import FLOATS, check, graph_of, numbers
 from tests.onednn_graph.documents import graph, op, tensor, write
+from tests.onednn_graph.references import REFERENCES
+from tests.onednn_graph.references.call import Call, Slot
 from tests.running import run
 
 EDGES = np.array([-4, -3, -2, -1, -0.5, -0.0, 0.0, 0.5, 1, 2, 3, 4], np.float32)
@@ -41,6 +43,27 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 def test_gradients_agree_everywhere(kind: str, attributes: dict[str, Any], dtype: str) -> None:
     x = np.concatenate([EDGES, numbers((36,), seed=1)]).astype(numbers((), dtype).dtype).reshape(2, 3, 8)
     check(kind, [x, numbers(x.shape, dtype, 2)], [dtype], attributes, slack=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("MishBackward", {}),
+        ("GELUBackward", {"mode": "gelu_tanh"}),
+        ("SigmoidBackward", {"use_dst": False}),
+        ("TanhBackward", {"use_dst": False}),
+    ],
+)
+def test_small_gradients_far_from_zero_keep_their_digits(kind: str, attributes: dict[str, Any]) -> None:
+    x = np.concatenate([np.linspace(-30, 30, 601), [-np.inf, np.inf, -1e30, 1e30, -100, 100]]).astype(np.float32)
+    inputs = [x, np.ones_like(x)]
+    (found,) = run(ortconv.convert(graph_of(kind, inputs, ["f32"], attributes)), {"x0": x, "x1": inputs[1]}, "none")
+    right = REFERENCES[kind](Call(kind, [x[:601], np.ones(601)], attributes, [Slot("f32")]))
+    assert isinstance(right, np.ndarray)
+    np.testing.assert_allclose(found[:601], right, rtol=0, atol=6e-7)
+    below = x[:601] < -5
+    np.testing.assert_allclose(found[:601][below], right[below], rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(found[601:], [0, int(kind in ("MishBackward", "GELUBackward"))] * 3, atol=1e-25)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -52,6 +52,13 @@ def _inside(m: _Math, x: ir.Value, low: float, high: float) -> ir.Value:
     return m("And", m("Greater", x, low), m("Less", x, high))
 
 
+def _bell(m: _Math, x: ir.Value) -> ir.Value:
+    """Emits the derivative of the sigmoid, without the difference of nearly equal numbers that it has of itself."""
+    e = m("Exp", m("Neg", m("Abs", x)))
+    share = m("Reciprocal", m("Add", e, 1.0))
+    return m("Mul", m("Mul", e, share), share)
+
+
 @REGISTRY.lowering("AbsBackward")
 def abs_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
     """Lowers to Where on the sign of src; 0 at 0."""
@@ -91,7 +98,7 @@ def elu_backward(
 def gelu_backward(
     b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf"
 ) -> ir.Value:
-    """Lowers to the derivative of GELU, with Erf and Exp or with Tanh."""
+    """Lowers to the derivative of GELU: with Erf and Exp, or in place of Tanh with Exp, which keeps small results."""
 
     def by_erf(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         v = m("Mul", x, math.sqrt(0.5))
@@ -99,11 +106,13 @@ def gelu_backward(
         return m("Mul", m("Mul", g, 0.5), m("Add", m("Add", m("Erf", v), 1.0), bell))
 
     def by_tanh(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
-        scale, square = math.sqrt(2 / math.pi), m("Mul", x, x)
-        v = m("Tanh", m("Mul", m("Mul", x, scale), m("Add", m("Mul", square, 0.044715), 1.0)))
-        inner = m("Mul", m("Add", m("Mul", square, 3 * 0.044715), 1.0), scale)
-        outer = m("Add", m("Mul", m("Mul", x, m("Sub", 1.0, v)), inner), 1.0)
-        return m("Mul", m("Mul", m("Mul", g, 0.5), m("Add", v, 1.0)), outer)
+        limited = m("Min", m("Max", x, -9.0), 9.0)  # beyond, the derivative is 0 or 1
+        scale, square = math.sqrt(8 / math.pi), m("Mul", limited, limited)
+        v = m("Mul", m("Mul", limited, -scale), m("Add", m("Mul", square, 0.044715), 1.0))
+        e = m("Exp", v)
+        share = m("Reciprocal", m("Add", e, 1.0))  # (1 + tanh) / 2, and e * share is (1 - tanh) / 2
+        inner = m("Mul", m("Mul", limited, scale), m("Add", m("Mul", square, 3 * 0.044715), 1.0))
+        return m("Mul", m("Mul", g, share), m("Add", m("Mul", m("Mul", e, share), inner), 1.0))
 
     return _gradient(b, "src", src, diff_dst, by_tanh if mode == "gelu_tanh" else by_erf)
 
@@ -133,12 +142,16 @@ def hard_swish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.
 
 @REGISTRY.lowering("MishBackward")
 def mish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
-    """Lowers to the derivative of src * tanh(softplus(src))."""
+    """Lowers to the page's quotient of exponentials, on src limited to where they neither overflow nor all vanish."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
-        t = m("Tanh", m("Softplus", x))
-        slope = m("Mul", m("Mul", x, m("Sigmoid", x)), m("Sub", 1.0, m("Mul", t, t)))
-        return m("Mul", g, m("Add", t, slope))
+        limited = m("Min", m("Max", x, -100.0), 20.0)
+        e = m("Exp", limited)
+        square = m("Mul", e, e)
+        tail = m("Add", m("Mul", e, m("Add", m("Mul", limited, 4.0), 6.0)), m("Mul", m("Add", limited, 1.0), 4.0))
+        omega = m("Add", m("Mul", square, m("Add", e, 4.0)), tail)
+        delta = m("Add", m("Add", square, m("Mul", e, 2.0)), 2.0)
+        return m("Mul", g, m("Div", m("Mul", m("Div", e, delta), omega), delta))
 
     return _gradient(b, "src", src, diff_dst, gradient)
 
@@ -151,11 +164,10 @@ def relu_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, us
 
 @REGISTRY.lowering("SigmoidBackward")
 def sigmoid_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
-    """Lowers to diff_dst * dst * (1 - dst)."""
+    """Lowers to diff_dst * dst * (1 - dst), of src with Exp."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
-        y = x if use_dst else m("Sigmoid", x)
-        return m("Mul", g, m("Mul", y, m("Sub", 1.0, y)))
+        return m("Mul", g, m("Mul", x, m("Sub", 1.0, x)) if use_dst else _bell(m, x))
 
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
 
@@ -178,11 +190,12 @@ def sqrt_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, us
 
 @REGISTRY.lowering("TanhBackward")
 def tanh_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
-    """Lowers to diff_dst * (1 - dst) * (1 + dst)."""
+    """Lowers to diff_dst * (1 - dst) * (1 + dst), of src with Exp."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
-        y = x if use_dst else m("Tanh", x)
-        return m("Mul", m("Mul", g, m("Sub", 1.0, y)), m("Add", y, 1.0))
+        if use_dst:
+            return m("Mul", m("Mul", g, m("Sub", 1.0, x)), m("Add", x, 1.0))
+        return m("Mul", m("Mul", g, 4.0), _bell(m, m("Mul", x, 2.0)))
 
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
 
