@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.roi_pooling import up_to_the_end
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, require
+from ortconv.converters.openvino.ops.types import FLOATS, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -58,13 +58,9 @@ def deformable_psroi_pooling(
         )
         total = b.op("ReduceSum", b.op("Mul", values, inside), b.constant([4, 5]), keepdims=0)
         count = b.op("ReduceSum", inside, b.constant([4, 5]), keepdims=0)
-        return b.op("Div", total, b.op("Max", count, _number(b, 1.0)))
+        return b.op("Div", total, b.op("Max", count, single(b, 1.0)))
 
     return up_to_the_end(b, formula, data, rois, offsets)
-
-
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
 
 
 def _axis(b: Builder, axis: int) -> ir.Value:
@@ -87,7 +83,7 @@ def _shifts(
     for coordinate in (1, 0):
         chosen = b.op("Gather", offsets, b.constant(2 * owner + coordinate), axis=1)
         binned = b.op("Gather", b.op("Gather", chosen, b.constant(part), axis=2), b.constant(part), axis=3)
-        shifts.append(b.op("Unsqueeze", b.op("Mul", binned, _number(b, factor)), b.constant([4, 5])))
+        shifts.append(b.op("Unsqueeze", b.op("Mul", binned, single(b, factor)), b.constant([4, 5])))
     return shifts
 
 
@@ -95,12 +91,12 @@ def _points(
     b: Builder, start: ir.Value, end: ir.Value, scale: float, shift: ir.Value | None, axis: int, goal: int, bins: int
 ) -> ir.Value:
     """Returns the positions of the points along an axis, [R, channels or 1, goal or 1, goal or 1, bins or 1, ...]."""
-    factor, half = _number(b, scale), _number(b, 0.5)
+    factor, half = single(b, scale), single(b, 0.5)
     first = b.op("Sub", b.op("Mul", half_away(b, start), factor), half)
-    last = b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), _number(b, 1.0)), factor), half)
-    size = b.op("Max", b.op("Sub", last, first), _number(b, _LEAST_SIZE))
+    last = b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), single(b, 1.0)), factor), half)
+    size = b.op("Max", b.op("Sub", last, first), single(b, _LEAST_SIZE))
     first, size = (b.op("Unsqueeze", value, b.constant([2, 3, 4, 5])) for value in (first, size))
-    width = b.op("Div", size, _number(b, goal))
+    width = b.op("Div", size, single(b, goal))
     shape, sub_shape = [1] * 6, [1] * 6
     shape[2 + axis], sub_shape[4 + axis] = goal, bins
     places = b.constant(np.arange(goal, dtype=np.float32).reshape(shape))
@@ -108,13 +104,13 @@ def _points(
     if shift is not None:
         corner = b.op("Add", corner, b.op("Mul", shift, size))
     steps = b.constant(np.arange(bins, dtype=np.float32).reshape(sub_shape))
-    return b.op("Add", corner, b.op("Mul", steps, b.op("Div", width, _number(b, bins))))
+    return b.op("Add", corner, b.op("Mul", steps, b.op("Div", width, single(b, bins))))
 
 
 def _counts(b: Builder, points: ir.Value, size: ir.Value) -> ir.Value:
     """Tells which points count: those at most half an element outside."""
-    limit = b.op("Sub", b.op("Cast", size, to=int(_F32)), _number(b, 0.5))
-    return b.op("And", b.op("GreaterOrEqual", points, _number(b, -0.5)), b.op("LessOrEqual", points, limit))
+    limit = b.op("Sub", b.op("Cast", size, to=int(_F32)), single(b, 0.5))
+    return b.op("And", b.op("GreaterOrEqual", points, single(b, -0.5)), b.op("LessOrEqual", points, limit))
 
 
 def _owners(b: Builder, x: ir.Value, owner: ir.Value, channels: int, goal: int) -> ir.Value:

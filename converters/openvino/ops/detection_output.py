@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, require_sizes, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, exponential, in_single, require
+from ortconv.converters.openvino.ops.types import FLOATS, exponential, in_single, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 
@@ -157,10 +157,6 @@ def _shaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
     return reshaped(b, b.typed(value, _F32, None), sizes)
 
 
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
-
-
 def _boxes(
     b: Builder, logits: ir.Value, proposals: ir.Value, moves: ir.Value | None, rules: _Rules, counts: _Counts
 ) -> ir.Value:
@@ -203,7 +199,7 @@ def _moved(
     """Applies predictions to boxes: to their corners, or to their centers and sizes."""
     if not centers:
         return b.op("Add", low, offsets[0]), b.op("Add", high, offsets[1])
-    half = _number(b, 0.5)
+    half = single(b, 0.5)
     size = b.op("Sub", high, low)
     middle = b.op("Add", b.op("Mul", offsets[0], size), b.op("Mul", b.op("Add", low, high), half))
     reach = b.op("Mul", b.op("Mul", exponential(b, offsets[1]), size), half)
@@ -211,7 +207,7 @@ def _moved(
 
 
 def _clipped(b: Builder, value: ir.Value) -> ir.Value:
-    return b.op("Clip", value, _number(b, 0.0), _number(b, 1.0))
+    return b.op("Clip", value, single(b, 0.0), single(b, 1.0))
 
 
 def _scores(b: Builder, predictions: ir.Value, actors: ir.Value | None, rules: _Rules, counts: _Counts) -> ir.Value:
@@ -220,7 +216,7 @@ def _scores(b: Builder, predictions: ir.Value, actors: ir.Value | None, rules: _
     if actors is not None:
         pairs = _shaped(b, actors, [counts.images, counts.priors, 2])
         object_ = b.op("Slice", pairs, b.constant([1]), b.constant([2]), b.constant([2]))
-        none = b.op("Less", object_, _number(b, rules.objectness_score))
+        none = b.op("Less", object_, single(b, rules.objectness_score))
         background = b.op("Equal", counted(b, counts.classes), b.constant(rules.background_label_id))
         by_prior = b.op("Where", none, b.op("Cast", background, to=int(_F32)), by_prior)
     return b.op("Transpose", by_prior, perm=[0, 2, 1])
@@ -228,7 +224,7 @@ def _scores(b: Builder, predictions: ir.Value, actors: ir.Value | None, rules: _
 
 def _candidates(b: Builder, scores: ir.Value, proposals: ir.Value, rules: _Rules, counts: _Counts) -> ir.Value:
     """Lowers the scores of what is no candidate to -inf."""
-    never, threshold = _number(b, -np.inf), _number(b, rules.confidence_threshold)
+    never, threshold = single(b, -np.inf), single(b, rules.confidence_threshold)
     # What is not background, [classes, 1].
     background = b.op("Equal", counted(b, counts.classes), b.constant(rules.background_label_id))
     allowed = b.op("Unsqueeze", b.op("Not", background), b.constant([1]))
@@ -242,7 +238,7 @@ def _candidates(b: Builder, scores: ir.Value, proposals: ir.Value, rules: _Rules
     best = b.op("ReduceMax", scores, b.constant([1]), keepdims=1)
     class_ = b.op("ArgMax", scores, axis=1, keepdims=1)
     own = b.op("Equal", b.op("Unsqueeze", counted(b, counts.classes), b.constant([1])), class_)
-    chosen = b.op("And", own, b.op("Greater", best, _number(b, -1.0)))
+    chosen = b.op("And", own, b.op("Greater", best, single(b, -1.0)))
     total = calculate(b, "Mul", counts.classes, counts.priors)
     flat = _shaped(b, b.op("Where", chosen, scores, never), [counts.images, 1, total])
     return _shaped(b, _best(b, flat, rules.top_k, total), [counts.images, counts.classes, counts.priors])
@@ -253,8 +249,8 @@ def _before_end(b: Builder, proposals: ir.Value, counts: _Counts) -> ir.Value:
     rows = b.op("Slice", proposals, b.constant([0]), b.constant([1]), b.constant([1]))
     split = _shaped(b, rows, [size_of(b, proposals, 0), 1, counts.priors, 5])
     owner = b.op("Squeeze", b.op("Slice", split, b.constant([0]), b.constant([1]), b.constant([3])), b.constant([3]))
-    ends = b.op("Cast", b.op("Equal", owner, _number(b, -1.0)), to=int(_F32))
-    return b.op("Less", b.op("CumSum", ends, b.constant(2)), _number(b, 0.5))
+    ends = b.op("Cast", b.op("Equal", owner, single(b, -1.0)), to=int(_F32))
+    return b.op("Less", b.op("CumSum", ends, b.constant(2)), single(b, 0.5))
 
 
 def _best(b: Builder, scores: ir.Value, most: int, size: Size) -> ir.Value:
@@ -262,7 +258,7 @@ def _best(b: Builder, scores: ir.Value, most: int, size: Size) -> ir.Value:
     if most < 0 or (isinstance(size, int) and size <= most):
         return scores
     values, order = b.op("TopK", scores, _at_most(b, most, size), outputs=2, axis=2)
-    nothing = b.op("Expand", _number(b, -np.inf), b.op("Shape", scores))
+    nothing = b.op("Expand", single(b, -np.inf), b.op("Shape", scores))
     return b.op("ScatterElements", nothing, order, values, axis=2)
 
 
@@ -326,13 +322,13 @@ def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, rules: _Rules, co
 def _kept(b: Builder, chosen: ir.Value, scores: ir.Value, most: int, counts: _Counts) -> ir.Value:
     """Keeps the best of each image, in their order."""
     total = calculate(b, "Mul", counts.classes, counts.priors)
-    nothing = b.op("Expand", _number(b, -np.inf), b.op("Shape", scores))
+    nothing = b.op("Expand", single(b, -np.inf), b.op("Shape", scores))
     only = b.op("ScatterND", nothing, chosen, b.op("GatherND", scores, chosen))
     # Of equal scores the lowest prior is kept, then the lowest class.
     flat = _shaped(b, b.op("Transpose", only, perm=[0, 2, 1]), [counts.images, total])
     _, order = b.op("TopK", flat, _at_most(b, most, total), outputs=2, axis=1)
-    none = b.op("Expand", _number(b, 0.0), b.op("Shape", flat))
-    marks = b.op("ScatterElements", none, order, b.op("Expand", _number(b, 1.0), b.op("Shape", order)), axis=1)
+    none = b.op("Expand", single(b, 0.0), b.op("Shape", flat))
+    marks = b.op("ScatterElements", none, order, b.op("Expand", single(b, 1.0), b.op("Shape", order)), axis=1)
     by_prior = _shaped(b, marks, [counts.images, counts.priors, counts.classes])
     kept = b.op("GatherND", b.op("Transpose", by_prior, perm=[0, 2, 1]), chosen)
     return b.op("Compress", chosen, b.op("Cast", kept, to=int(ir.DataType.BOOL)), axis=0)

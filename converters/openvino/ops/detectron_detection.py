@@ -14,7 +14,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.greedy import greedy
 from ortconv.converters.openvino.ops.ranking import partly_sorted
 from ortconv.converters.openvino.ops.sizes import Size, require_sizes, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, exponential, require
+from ortconv.converters.openvino.ops.types import FLOATS, exponential, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -67,8 +67,8 @@ def detectron_detection_output(
     likely = b.op("Where", b.op("Squeeze", whole, b.constant([2])), each, _zero(b))
     likely = b.op("Unsqueeze", b.op("Transpose", likely, perm=[1, 0]), b.constant([0]))
     foreground = b.constant(np.arange(num_classes)[:, None] != _BACKGROUND)
-    reached = b.op("And", b.op("Greater", likely, _number(b, score_threshold)), foreground)
-    candidates = b.typed(b.op("Where", reached, likely, _number(b, -np.inf)), _F32, [1, num_classes, None])
+    reached = b.op("And", b.op("Greater", likely, single(b, score_threshold)), foreground)
+    candidates = b.typed(b.op("Where", reached, likely, single(b, -np.inf)), _F32, [1, num_classes, None])
     area = b.op("Where", b.op("Squeeze", whole, b.constant([1, 2])), _area(b, refined), _zero(b))
     chosen, found = greedy(
         b,
@@ -87,12 +87,8 @@ def detectron_detection_output(
     )
 
 
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
-
-
 def _zero(b: Builder) -> ir.Value:
-    return _number(b, 0.0)
+    return single(b, 0.0)
 
 
 def _shaped(b: Builder, value: ir.Value, sizes: list[Size]) -> ir.Value:
@@ -113,13 +109,13 @@ def _whole(b: Builder, boxes: ir.Value) -> ir.Value:
 
 def _refined(b: Builder, boxes: ir.Value, moves: ir.Value, largest: float, weights: tuple[float, ...]) -> ir.Value:
     """Emits the boxes of each class, [boxes, classes, 4], in the plugin's order of operations."""
-    half, one, zero = _number(b, 0.5), _number(b, 1.0), _zero(b)
+    half, one, zero = single(b, 0.5), single(b, 1.0), _zero(b)
     low, high = _halves(b, boxes)
     size = b.op("Add", b.op("Sub", high, low), one)
     centre = b.op("Add", low, b.op("Mul", half, size))
     shift, growth = _halves(b, b.op("Div", moves, b.constant(weights, np.float32)))
     middle = b.op("Add", b.op("Mul", shift, size), centre)
-    reach = b.op("Mul", half, b.op("Mul", exponential(b, b.op("Min", growth, _number(b, largest))), size))
+    reach = b.op("Mul", half, b.op("Mul", exponential(b, b.op("Min", growth, single(b, largest))), size))
     corners = (b.op("Sub", middle, reach), b.op("Sub", b.op("Add", middle, reach), one))
     return b.op("Concat", *[b.op("Max", corner, zero) for corner in corners], axis=2)
 
@@ -132,7 +128,7 @@ def _turned(b: Builder, boxes: ir.Value) -> ir.Value:
 def _area(b: Builder, boxes: ir.Value) -> ir.Value:
     """Emits the areas of boxes of elements."""
     low, high = _halves(b, boxes, 3)
-    return b.op("ReduceProd", b.op("Add", b.op("Sub", high, low), _number(b, 1.0)), b.constant([3]), keepdims=0)
+    return b.op("ReduceProd", b.op("Add", b.op("Sub", high, low), single(b, 1.0)), b.constant([3]), keepdims=0)
 
 
 def _overlapped(b: Builder, boxes: ir.Value, area: ir.Value, taken: ir.Value, threshold: float) -> ir.Value:
@@ -145,12 +141,12 @@ def _overlapped(b: Builder, boxes: ir.Value, area: ir.Value, taken: ir.Value, th
     # Boxes that are apart have nothing in common, though they may be less than an element apart. Of a box narrower than
     # an element the upper corner is before the lower one, which is not the same as being apart.
     apart = b.op("Or", b.op("Greater", low, own_high), b.op("Less", high, own_low))
-    sides = b.op("Add", b.op("Sub", b.op("Min", high, own_high), b.op("Max", low, own_low)), _number(b, 1.0))
+    sides = b.op("Add", b.op("Sub", b.op("Min", high, own_high), b.op("Max", low, own_low)), single(b, 1.0))
     inside = b.op("Max", b.op("Where", apart, _zero(b), sides), _zero(b))
     common = b.op("ReduceProd", inside, b.constant([3]), keepdims=0)
     overlap = b.op("Div", common, b.op("Sub", b.op("Add", area, own_area), common))
     none = b.op("LessOrEqual", common, _zero(b))
-    return b.op("Greater", b.op("Where", none, _zero(b), overlap), _number(b, threshold))
+    return b.op("Greater", b.op("Where", none, _zero(b), overlap), single(b, threshold))
 
 
 def _order(b: Builder, chosen: ir.Value, found: ir.Value, most: int) -> ir.Value:

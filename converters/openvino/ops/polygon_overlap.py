@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.types import single
 
 __all__ = ["ENTRIES", "corners", "overlap"]
 
@@ -52,10 +53,6 @@ def _dot(b: Builder, one: _Vectors, other: _Vectors) -> ir.Value:
     return b.op("Add", b.op("Mul", one.x, other.x), b.op("Mul", one.y, other.y))
 
 
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
-
-
 def _slots(b: Builder) -> ir.Value:
     return b.constant(np.arange(_POINTS)[None])
 
@@ -73,7 +70,7 @@ def corners(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
     """
     x, y, width, height, angle = b.op("Split", boxes, outputs=5, axis=2, num_outputs=5)
     turned = b.op("Cast", angle if clockwise else b.op("Neg", angle), to=int(_F64))
-    half, two = _number(b, 0.5), _number(b, 2.0)
+    half, two = single(b, 0.5), single(b, 2.0)
     # Rounded once, as the C library's functions of floats nearly always are.
     cosine, sine = (b.op("Mul", b.op("Cast", b.op(op, turned), to=int(_F32)), half) for op in ("Cos", "Sin"))
     up, across = (
@@ -100,7 +97,7 @@ def overlap(b: Builder, first: ir.Value, second: ir.Value) -> ir.Value:
     common = _common(b, *(_Vectors(x, y) for x, y, _ in parts))
     areas = [b.op("Squeeze", area, b.constant([1])) for _, _, area in parts]
     union = b.op("Sub", b.op("Add", *areas), common)
-    zero = _number(b, 0.0)
+    zero = single(b, 0.0)
     return b.op("Where", b.op("Greater", b.op("Min", *areas), zero), b.op("Div", common, union), zero)
 
 
@@ -116,11 +113,11 @@ def _common(b: Builder, first: _Vectors, second: _Vectors) -> ir.Value:
     inside = b.op(
         "And", b.op("Greater", places, b.constant(0)), b.op("Less", places, b.op("Sub", length, b.constant(1)))
     )
-    zero = _number(b, 0.0)
+    zero = single(b, 0.0)
     # One after the other, as the plugin adds them.
     sums = b.op("CumSum", b.op("Where", inside, parts, zero), b.constant(1))
     total = b.op("Slice", sums, b.constant([-1]), b.constant([_POINTS]), b.constant([1]))
-    area = b.op("Mul", total, _number(b, 0.5))
+    area = b.op("Mul", total, single(b, 0.5))
     enough = b.op("Greater", count, b.constant(2))
     return b.op("Squeeze", b.op("Where", enough, area, zero), b.constant([1]))
 
@@ -139,12 +136,12 @@ def _collected(b: Builder, first: _Vectors, second: _Vectors) -> tuple[_Vectors,
         edges.append(following.minus(b, box))
     start, edge = first.widened(b, 2), edges[0].widened(b, 2)
     other_start, other_edge = second.widened(b, 1), edges[1].widened(b, 1)
-    zero, one = _number(b, 0.0), _number(b, 1.0)
+    zero, one = single(b, 0.0), single(b, 1.0)
     slope = _cross(b, other_edge, edge)
     between = other_start.minus(b, start)
     along = b.op("Div", _cross(b, other_edge, between), slope)
     other_along = b.op("Div", _cross(b, edge, between), slope)
-    met = b.op("Greater", b.op("Abs", slope), _number(b, _PARALLEL))
+    met = b.op("Greater", b.op("Abs", slope), single(b, _PARALLEL))
     for part in (along, other_along):
         met = b.op("And", met, b.op("And", b.op("GreaterOrEqual", part, zero), b.op("LessOrEqual", part, one)))
     crossing = (b.op("Add", start.x, b.op("Mul", edge.x, along)), b.op("Add", start.y, b.op("Mul", edge.y, along)))
@@ -174,14 +171,14 @@ def _within(b: Builder, points: _Vectors, box: _Vectors, edges: _Vectors) -> ir.
     along, back = (_column_range(b, edges, bounds) for bounds in ((0, 1), (3, 4)))
     conditions = []
     for edge, reach in ((along, _dot(b, away, along)), (back, b.op("Neg", _dot(b, away, back)))):
-        conditions.append(b.op("GreaterOrEqual", reach, _number(b, 0.0)))
+        conditions.append(b.op("GreaterOrEqual", reach, single(b, 0.0)))
         conditions.append(b.op("LessOrEqual", reach, _dot(b, edge, edge)))
     return b.op("And", b.op("And", *conditions[:2]), b.op("And", *conditions[2:]))
 
 
 def _around(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
     """Emits the points as seen from the one with the lowest y, and of these the lowest x, which trades places."""
-    slots, far, last = _slots(b), _number(b, np.inf), b.constant([1])
+    slots, far, last = _slots(b), single(b, np.inf), b.constant([1])
     able = b.op("Less", slots, count)
     for part in (points.y, points.x):
         values = b.op("Where", able, part, far)
@@ -211,8 +208,8 @@ def _sorted(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
         own = current.picked(b, index)
         turn = _cross(b, own, current)
         nearer = b.op("Less", _dot(b, own, own), _dot(b, current, current))
-        in_line = b.op("Less", b.op("Abs", turn), _number(b, _IN_LINE))
-        left = b.op("And", b.op("Not", in_line), b.op("Greater", turn, _number(b, 0.0)))
+        in_line = b.op("Less", b.op("Abs", turn), single(b, _IN_LINE))
+        left = b.op("And", b.op("Not", in_line), b.op("Greater", turn, single(b, 0.0)))
         before = b.op("Or", b.op("And", in_line, nearer), left)
         behind = b.op("And", b.op("Not", before), b.op("Less", slots, place))
         last = b.op("ReduceMax", b.op("Where", behind, slots, b.constant(0)), b.constant([1]), keepdims=1)
@@ -233,7 +230,7 @@ def _hull(b: Builder, points: _Vectors, count: ir.Value) -> tuple[_Vectors, ir.V
     """
     slots, one, two = _slots(b), b.constant(1), b.constant(2)
     able = b.op("And", b.op("Greater", slots, b.constant(0)), b.op("Less", slots, count))
-    away = b.op("And", able, b.op("Greater", _dot(b, points, points), _number(b, _SAME)))
+    away = b.op("And", able, b.op("Greater", _dot(b, points, points), single(b, _SAME)))
     found = b.op("Cast", away, to=int(_I64))
     second = b.op("ArgMax", found, axis=1, keepdims=1)
     some = b.op("ReduceMax", found, b.constant([1]), keepdims=1)
@@ -252,7 +249,7 @@ def _hull(b: Builder, points: _Vectors, count: ir.Value) -> tuple[_Vectors, ir.V
         last = current.picked(b, b.op("Sub", kept, one))
         base = current.picked(b, b.op("Max", b.op("Sub", kept, two), b.constant(0)))
         turn = _cross(b, own.minus(b, base), last.minus(b, base))
-        bent = b.op("And", b.op("Greater", kept, one), b.op("GreaterOrEqual", turn, _number(b, 0.0)))
+        bent = b.op("And", b.op("Greater", kept, one), b.op("GreaterOrEqual", turn, single(b, 0.0)))
         drops, takes = b.op("And", active, bent), b.op("And", active, b.op("Not", bent))
         dropped, taken = (b.op("Cast", flag, to=int(_I64)) for flag in (drops, takes))
         here = b.op("And", takes, b.op("Equal", slots, kept))

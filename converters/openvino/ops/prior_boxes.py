@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.types import INTEGERS, require
+from ortconv.converters.openvino.ops.types import INTEGERS, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -106,9 +106,9 @@ def prior_box_clustered(
     if not any(steps):
         strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
     else:
-        strides = [_number(b, size) for size in steps]
+        strides = [single(b, size) for size in steps]
     centres = [
-        b.op("Mul", b.op("Add", _counted(b, count), _number(b, offset)), stride)
+        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
         for count, stride in zip((rows, columns), strides, strict=True)
     ]
     halves = [b.constant(np.array(sizes, np.float32) / np.float32(2)) for sizes in (height, width)]
@@ -192,13 +192,13 @@ def _prior_box(
         strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
         offset = 0.5
     elif scale_all_sizes:
-        strides = [_number(b, step)] * 2
+        strides = [single(b, step)] * 2
     elif step == -1:
         strides = [b.op("Div", image_height, _real(b, rows))] * 2
     else:
-        strides = [b.op("Mul", image_height, _number(b, step))] * 2
+        strides = [b.op("Mul", image_height, single(b, step))] * 2
     centres = [
-        b.op("Mul", b.op("Add", _counted(b, count), _number(b, offset)), stride)
+        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
         for count, stride in zip((rows, columns), strides, strict=True)
     ]
     halves = []
@@ -226,10 +226,6 @@ def _prior_box(
         high = np.where(inside & (np.arange(_CORNERS) >= 2), 1, np.inf).astype(np.float32)
         corners = b.op("Min", b.op("Max", corners, b.constant(low)), b.constant(high))
     return _with_variances(b, corners, variance)
-
-
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
 
 
 def _real(b: Builder, value: ir.Value) -> ir.Value:
@@ -277,7 +273,7 @@ def _corners(
 
 
 def _clipped(b: Builder, corners: ir.Value) -> ir.Value:
-    return b.op("Clip", corners, _number(b, 0.0), _number(b, 1.0))
+    return b.op("Clip", corners, single(b, 0.0), single(b, 1.0))
 
 
 def _with_variances(b: Builder, corners: ir.Value, variance: Floats) -> ir.Value:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.chosen_boxes import Limits, choose, closed, filled, places
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, require
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -74,14 +74,14 @@ def proposal(
     image = b.op("Gather", info, b.constant([0, 1] if turned else [1, 0]), axis=0)
     factors = _factors(b, info, _width(image_shape))
     low, high = _spread(b, anchors, rows, columns, feat_stride, turned)
-    extra = _number(b, limits.extra)
+    extra = single(b, limits.extra)
     if turned:
         low, high = _clipped(b, low, image), _clipped(b, high, image)
     moves, growths = _offsets(b, deltas, images, count, rows, columns)
-    moves = b.op("Div", moves, _number(b, box_coordinate_scale))
-    growths = b.op("Div", growths, _number(b, box_size_scale))
+    moves = b.op("Div", moves, single(b, box_coordinate_scale))
+    growths = b.op("Div", growths, single(b, box_size_scale))
     sides = b.op("Add", b.op("Sub", high, low), extra)
-    middle = b.op("Add", low, b.op("Mul", sides, _number(b, 0.5)))
+    middle = b.op("Add", low, b.op("Mul", sides, single(b, 0.5)))
     # One rounding for the product and the sum.
     product = b.op("Mul", b.cast(moves, _F64), b.cast(b.typed(sides, _F32, None), _F64))
     centre = b.op("Cast", b.op("Add", product, b.op("Cast", middle, to=int(_F64))), to=int(_F32))
@@ -89,7 +89,7 @@ def proposal(
     if clip_before_nms:
         edge = b.op("Sub", image, extra)
         low, high = _clipped(b, low, edge), _clipped(b, high, edge)
-    smallest = b.op("Mul", _number(b, min_size), factors)
+    smallest = b.op("Mul", single(b, min_size), factors)
     good = _large_enough(b, low, high, smallest, extra)
     by_anchor = b.op("Transpose", foreground, perm=[0, 2, 3, 1])
     lowered = b.op("Mul", b.op("Cast", good, to=int(_F32)), by_anchor)
@@ -144,11 +144,11 @@ def generate_proposals(
     # Axes as in Proposal; im_info has a row for each image.
     image = _reshaped(b, b.op("Gather", info, b.constant([1, 0]), axis=1), [*per_image[:-1], 2])
     factors = _reshaped(b, _factors(b, info, _width(im_info), axis=1), [*per_image[:-1], 2])
-    extra = _number(b, limits.extra)
+    extra = single(b, limits.extra)
     low, high = b.op("Split", fixed, outputs=2, axis=3, num_outputs=2)
     moves, growths = _offsets(b, deltas, images, count, rows, columns)
     low, high = _moved(b, low, high, moves, growths, extra, image)
-    good = _large_enough(b, low, high, b.op("Mul", _number(b, min_size), factors), extra)
+    good = _large_enough(b, low, high, b.op("Mul", single(b, min_size), factors), extra)
     by_anchor = _reshaped(b, b.op("Transpose", given, perm=[0, 2, 3, 1]), [images, total])
     candidates = _reshaped(b, good, [images, total], _BOOL)
     chosen = choose(b, _flat(b, low, high, images, total), by_anchor, candidates, limits)
@@ -185,12 +185,12 @@ def single_image_proposals(
     total = calculate(b, "Mul", calculate(b, "Mul", rows, columns), count)
     image = b.op("Gather", info, b.constant([1, 0]), axis=0)
     # Sides have one more while the anchors are moved, though not when boxes are compared.
-    extra = _number(b, 1.0)
+    extra = single(b, 1.0)
     spread = _reshaped(b, fixed, [1, rows, columns, count, 4])
     low, high = b.op("Split", spread, outputs=2, axis=4, num_outputs=2)
     moves, growths = _offsets(b, b.op("Unsqueeze", offsets, b.constant([0])), 1, count, rows, columns)
     low, high = _moved(b, low, high, moves, growths, extra, image)
-    good = _large_enough(b, low, high, _number(b, min_size), extra)
+    good = _large_enough(b, low, high, single(b, min_size), extra)
     by_anchor = b.op("Transpose", b.op("Unsqueeze", given, b.constant([0])), perm=[0, 2, 3, 1])
     lowered = _reshaped(b, b.op("Mul", b.op("Cast", good, to=int(_F32)), by_anchor), [1, total])
     chosen = choose(b, _flat(b, low, high, 1, total), lowered, None, limits)
@@ -209,10 +209,6 @@ def _reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size], dtype: ir.Data
     return reshaped(b, b.typed(value, dtype, None), sizes)
 
 
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
-
-
 def _width(info: ir.Value) -> int | None:
     """Returns how many numbers there are for each image; None where that is not known."""
     width = None if info.shape is None else info.shape[-1]
@@ -229,22 +225,22 @@ def _factors(b: Builder, info: ir.Value, width: int | None, axis: int = 0) -> ir
 
 def _anchors(base: int, ratios: Floats, scales: Floats, turned: bool) -> np.ndarray:
     """Returns the corners of Proposal's anchors, [ratios x scales, 4]."""
-    single = np.float32
-    extra, half, size = single(0 if turned else 1), single(0.5), single(base)
+    f32 = np.float32
+    extra, half, size = f32(0 if turned else 1), f32(0.5), f32(base)
     centre = half * (size - extra)
     boxes = []
-    for ratio in np.array(ratios, single):
-        width = np.sqrt(single(base * base) / ratio)
+    for ratio in np.array(ratios, f32):
+        width = np.sqrt(f32(base * base) / ratio)
         if not turned:
             width = np.floor(width + half)
         height = width * ratio
         if not turned:
             height = np.floor(height + half)
-        for scale in np.array(scales, single):
-            reach = half * (np.array([width, height], single) * scale - extra)
+        for scale in np.array(scales, f32):
+            reach = half * (np.array([width, height], f32) * scale - extra)
             corners = np.concatenate([centre - reach, centre + reach])
             boxes.append(corners - size * half if turned else corners)
-    return np.array(boxes, single).reshape(-1, 4)
+    return np.array(boxes, f32).reshape(-1, 4)
 
 
 def _spread(
@@ -274,7 +270,7 @@ def _moved(
 ) -> tuple[ir.Value, ir.Value]:
     """Moves anchors that are given as corners, and clips them to the image."""
     sides = b.op("Add", b.op("Sub", high, low), extra)
-    middle = b.op("Add", low, b.op("Mul", sides, _number(b, 0.5)))
+    middle = b.op("Add", low, b.op("Mul", sides, single(b, 0.5)))
     centre = b.op("Add", b.op("Mul", moves, sides), middle)
     growth = exponential(b, b.op("Min", growths, b.constant(_MOST_GROWTH)))
     low, high = _around(b, centre, b.op("Mul", growth, sides))
@@ -283,12 +279,12 @@ def _moved(
 
 
 def _around(b: Builder, centre: ir.Value, sides: ir.Value) -> tuple[ir.Value, ir.Value]:
-    half = b.op("Mul", sides, _number(b, 0.5))
+    half = b.op("Mul", sides, single(b, 0.5))
     return b.op("Sub", centre, half), b.op("Add", centre, half)
 
 
 def _clipped(b: Builder, corners: ir.Value, edge: ir.Value) -> ir.Value:
-    return b.op("Max", b.op("Min", corners, edge), _number(b, 0.0))
+    return b.op("Max", b.op("Min", corners, edge), single(b, 0.0))
 
 
 def _large_enough(b: Builder, low: ir.Value, high: ir.Value, smallest: ir.Value, extra: ir.Value) -> ir.Value:

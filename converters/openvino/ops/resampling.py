@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.sizes import joined, size_of
-from ortconv.converters.openvino.ops.types import dtype_of, rounded
+from ortconv.converters.openvino.ops.types import dtype_of, rounded, single
 
 __all__ = ["Coordinates", "Nearest", "Resampled", "index_of", "places_of", "resample", "resample_nearest"]
 
@@ -29,13 +28,13 @@ def resample_nearest(
     value = data
     for axis, target, by_scale in axes:
         places, scale, last = places_of(b, data, axis, target, by_scale, coordinates)
-        half = _number(b, 0.5)
+        half = single(b, 0.5)
         if nearest == "round_prefer_floor":
             chosen = b.op("Ceil", b.op("Sub", places, half))
         elif nearest == "round_prefer_ceil":
             chosen = b.op("Floor", b.op("Add", places, half))
         elif nearest == "simple":
-            shrinks = b.op("Less", scale, _number(b, 1))
+            shrinks = b.op("Less", scale, single(b, 1))
             chosen = b.op("Where", shrinks, b.op("Ceil", places), b.op("Floor", places))
         else:
             chosen = b.op({"floor": "Floor", "ceil": "Ceil"}[nearest], places)
@@ -75,11 +74,11 @@ def resample(
 
 def _linear(b: Builder, places: ir.Value, last: ir.Value, _: float) -> list[tuple[ir.Value, ir.Value]]:
     """Returns indices and weights of the two elements around each place."""
-    inside = b.op("Max", b.op("Min", places, last), _number(b, 0))
+    inside = b.op("Max", b.op("Min", places, last), single(b, 0))
     floor = b.op("Floor", inside)
     share = b.typed(b.op("Sub", inside, floor), _F32, None)
-    rest = b.typed(b.op("Sub", _number(b, 1), share), _F32, None)
-    return [(index_of(b, floor, last), rest), (index_of(b, b.op("Add", floor, _number(b, 1)), last), share)]
+    rest = b.typed(b.op("Sub", single(b, 1), share), _F32, None)
+    return [(index_of(b, floor, last), rest), (index_of(b, b.op("Add", floor, single(b, 1)), last), share)]
 
 
 def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple[ir.Value, ir.Value]]:
@@ -96,10 +95,10 @@ def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple
     for offset, coefficients in enumerate(polynomials, -1):
         weight: ir.Value | None = None
         for coefficient in coefficients:
-            number = _number(b, coefficient)
+            number = single(b, coefficient)
             weight = number if weight is None else b.op("Add", b.op("Mul", weight, share), number)
         assert weight is not None
-        taps.append((index_of(b, b.op("Add", floor, _number(b, offset)), last), b.typed(weight, _F32, None)))
+        taps.append((index_of(b, b.op("Add", floor, single(b, offset)), last), b.typed(weight, _F32, None)))
     return taps
 
 
@@ -116,7 +115,7 @@ def places_of(
         scale = b.op("Div", goal, size)
     count = b.op("Squeeze", b.op("Cast", goal, to=int(_I64)), b.constant([0]))
     numbers = b.op("Cast", b.op("Range", b.constant(0), count, b.constant(1)), to=int(_F32))
-    one, half, last = _number(b, 1), _number(b, 0.5), b.op("Sub", size, _number(b, 1))
+    one, half, last = single(b, 1), single(b, 0.5), b.op("Sub", size, single(b, 1))
     if coordinates == "asymmetric":
         places = b.op("Div", numbers, scale)
     elif coordinates == "align_corners":
@@ -128,14 +127,10 @@ def places_of(
         else:  # OpenVINO's CPU plugin copies an axis that keeps its size
             places = b.op("Where", b.op("Equal", goal, size), numbers, places)
     if coordinates in ("align_corners", "pytorch_half_pixel"):
-        places = b.op("Where", b.op("Greater", goal, one), places, _number(b, 0))
+        places = b.op("Where", b.op("Greater", goal, one), places, single(b, 0))
     return places, scale, last
 
 
 def index_of(b: Builder, places: ir.Value, last: ir.Value) -> ir.Value:
     """Returns whole places as int64, those outside as the nearest inside."""
-    return b.op("Cast", b.op("Max", b.op("Min", places, last), _number(b, 0)), to=int(_I64))
-
-
-def _number(b: Builder, value: float) -> ir.Value:
-    return b.constant(value, np.float32)
+    return b.op("Cast", b.op("Max", b.op("Min", places, last), single(b, 0)), to=int(_I64))

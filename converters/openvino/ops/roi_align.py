@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.openvino.ops.types import FLOATS, in_single, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -85,11 +85,11 @@ def roi_align_rotated(
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         centre_x, centre_y, width, height, angle = _columns(b, boxes, 5)
-        scale, half = _number(b, spatial_scale), _number(b, 0.5)
+        scale, half = single(b, spatial_scale), single(b, 0.5)
         sizes = [b.op("Mul", size, scale) for size in (height, width)]
         goals = (pooled_h, pooled_w)
         rows, columns = (
-            _points(b, b.op("Mul", size, _number(b, -0.5)), size, goal, sampling_ratio)
+            _points(b, b.op("Mul", size, single(b, -0.5)), size, goal, sampling_ratio)
             for size, goal in zip(sizes, goals, strict=True)
         )
         y, column = _grid(b, rows, columns)
@@ -126,7 +126,7 @@ def _roi_align(
     shift = 0.0 if aligned == "asymmetric" else -0.5
 
     def boxes_of(boxes: ir.Value) -> ir.Value:
-        return b.op("Add", boxes, _number(b, 0.5)) if aligned == "half_pixel" else boxes
+        return b.op("Add", boxes, single(b, 0.5)) if aligned == "half_pixel" else boxes
 
     def average(x: ir.Value, boxes: ir.Value) -> ir.Value:
         return b.op(
@@ -143,12 +143,12 @@ def _roi_align(
         )
 
     def composed(x: ir.Value, boxes: ir.Value) -> ir.Value:
-        moved = b.op("Add", b.op("Mul", boxes_of(boxes), _number(b, scale)), _number(b, shift))
+        moved = b.op("Add", b.op("Mul", boxes_of(boxes), single(b, scale)), single(b, shift))
         left, top, right, bottom = _columns(b, moved, 4)
         axes = []
         for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
             size = b.op("Sub", end, start)
-            size = size if shift else b.op("Max", size, _number(b, 1.0))
+            size = size if shift else b.op("Max", size, single(b, 1.0))
             axes.append(_points(b, start, size, goal, ratio))
         return _pooled(b, x, batch_indices, _grid(b, *axes), mode)
 
@@ -180,9 +180,9 @@ def averages(
     if b.options.opset <= _LAST_OPSET and not (shifted and not ratio and 1 in goals):
         if shifted:
             # ONNX lets such boxes be smaller than one element.
-            rois, scale = b.op("Mul", rois, _number(b, scale)), 1.0
+            rois, scale = b.op("Mul", rois, single(b, scale)), 1.0
             low, high = b.op("Split", rois, outputs=2, axis=1, num_outputs=2)
-            rois = b.op("Concat", low, b.op("Max", high, b.op("Add", low, _number(b, 1.0))), axis=1)
+            rois = b.op("Concat", low, b.op("Max", high, b.op("Add", low, single(b, 1.0))), axis=1)
         return b.op(
             "RoiAlign",
             data,
@@ -195,16 +195,12 @@ def averages(
             sampling_ratio=ratio,
             spatial_scale=scale,
         )
-    moved = b.op("Sub", b.op("Mul", rois, _number(b, scale)), _number(b, 0.5 if shifted else 0.0))
+    moved = b.op("Sub", b.op("Mul", rois, single(b, scale)), single(b, 0.5 if shifted else 0.0))
     left, top, right, bottom = _columns(b, moved, 4)
     axes = []
     for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
-        axes.append(_points(b, start, b.op("Max", b.op("Sub", end, start), _number(b, 1.0)), goal, ratio))
+        axes.append(_points(b, start, b.op("Max", b.op("Sub", end, start), single(b, 1.0)), goal, ratio))
     return _pooled(b, data, indices, _grid(b, *axes), "avg")
-
-
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
 
 
 def _columns(b: Builder, boxes: ir.Value, count: int) -> tuple[ir.Value, ...]:
@@ -234,9 +230,9 @@ class _Points:
 
 def _points(b: Builder, start: ir.Value, size: ir.Value, goal: int, ratio: int) -> _Points:
     """Spreads `ratio` points over each bin of boxes that begin at `start`, [R, 1]; for 0 about one per element."""
-    bin_size = b.op("Div", size, _number(b, goal))
+    bin_size = b.op("Div", size, single(b, goal))
     if ratio:
-        count, steps = _number(b, ratio), b.constant(np.arange(ratio, dtype=np.float32))
+        count, steps = single(b, ratio), b.constant(np.arange(ratio, dtype=np.float32))
     else:
         count = b.op("Ceil", bin_size)
         most = b.op("Cast", b.op("ReduceMax", count, keepdims=0), to=int(ir.DataType.INT64))
@@ -245,7 +241,7 @@ def _points(b: Builder, start: ir.Value, size: ir.Value, goal: int, ratio: int) 
     bins = b.constant(np.arange(goal, dtype=np.float32)[None])
     first = b.op("Unsqueeze", b.op("Add", start, b.op("Mul", bin_size, bins)), columns)
     distance = b.op("Unsqueeze", b.op("Div", bin_size, count), columns)
-    positions = b.op("Add", first, b.op("Mul", distance, b.op("Add", steps, _number(b, 0.5))))
+    positions = b.op("Add", first, b.op("Mul", distance, b.op("Add", steps, single(b, 0.5))))
     used = None if ratio else b.op("Less", steps, b.op("Unsqueeze", count, columns))
     return _Points(positions, used, count)
 
@@ -261,16 +257,16 @@ def _pooled(b: Builder, x: ir.Value, batch_indices: ir.Value, points: tuple[_Poi
     conditions = [point.used for point in points if point.used is not None]
     for point, size in zip(points, (image.height, image.width), strict=True):
         limit = b.op("Cast", size, to=int(ir.DataType.FLOAT))
-        conditions.append(b.op("GreaterOrEqual", point.positions, _number(b, -1.0)))
+        conditions.append(b.op("GreaterOrEqual", point.positions, single(b, -1.0)))
         conditions.append(b.op("LessOrEqual", point.positions, limit))
     inside = functools.reduce(lambda one, other: b.op("And", one, other), conditions)
     batch = b.op("Reshape", b.cast(batch_indices, ir.DataType.INT64), b.constant([-1, 1, 1, 1, 1]))
     values = interpolated(b, image, batch, points[0].positions, points[1].positions)
-    kept = b.op("Where", b.op("Unsqueeze", inside, b.constant([5])), values, _number(b, 0.0))
+    kept = b.op("Where", b.op("Unsqueeze", inside, b.constant([5])), values, single(b, 0.0))
     channels = b.op("Transpose", kept, perm=[0, 5, 1, 2, 3, 4])
     axes = b.constant([4, 5])
     if mode == "max":
-        return b.op("Max", b.op("ReduceMax", channels, axes, keepdims=0), _number(b, 0.0))
+        return b.op("Max", b.op("ReduceMax", channels, axes, keepdims=0), single(b, 0.0))
     number = b.op("Mul", points[0].count, points[1].count)
     if points[0].used is not None:
         number = b.op("Unsqueeze", number, b.constant([2, 3]))

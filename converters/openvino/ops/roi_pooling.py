@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.openvino.ops.types import FLOATS, in_single, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -74,11 +74,11 @@ def up_to_the_end(
         return in_single(b, pool, data, rois, *more)
 
     def masked(x: ir.Value, boxes: ir.Value, *others: ir.Value | None) -> ir.Value:
-        is_end = b.op("Equal", b.op("Gather", boxes, b.constant([0]), axis=1), _number(b, -1.0))
+        is_end = b.op("Equal", b.op("Gather", boxes, b.constant([0]), axis=1), single(b, -1.0))
         ends = b.op("CumSum", b.op("Cast", is_end, to=int(_I32)), b.constant(0))
         goes_on = b.op("Equal", ends, b.constant(0, np.int32))
-        pooled = pool(x, b.op("Where", goes_on, boxes, _number(b, 0.0)), *others)
-        return b.op("Where", b.op("Unsqueeze", goes_on, b.constant([2, 3])), pooled, _number(b, 0.0))
+        pooled = pool(x, b.op("Where", goes_on, boxes, single(b, 0.0)), *others)
+        return b.op("Where", b.op("Unsqueeze", goes_on, b.constant([2, 3])), pooled, single(b, 0.0))
 
     return in_single(b, masked, data, rois, *more)
 
@@ -96,7 +96,7 @@ def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float
         # Rows come last for the second pass, which puts them back in front of the columns.
         spread = b.op("Unsqueeze", member, b.constant([1, 2]))
         lined = b.op("Unsqueeze", value, b.constant([3]))
-        chosen = b.op("Where", spread, lined, _number(b, -np.inf))
+        chosen = b.op("Where", spread, lined, single(b, -np.inf))
         value = b.op("Transpose", b.op("ReduceMax", chosen, b.constant([4]), keepdims=0), perm=[0, 1, 3, 2])
         inside.append(
             b.op(
@@ -108,23 +108,19 @@ def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float
     some = b.op(
         "And", b.op("Unsqueeze", inside[1], b.constant([1, 3])), b.op("Unsqueeze", inside[0], b.constant([1, 2]))
     )
-    return b.op("Where", some, value, _number(b, 0.0))
+    return b.op("Where", some, value, single(b, 0.0))
 
 
 def _touched(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int, scale: float) -> ir.Value:
     """Tells which elements belong to each bin of a box of whole elements, [R, goal, size]."""
-    factor, one = _number(b, scale), _number(b, 1.0)
+    factor, one = single(b, scale), single(b, 1.0)
     first, last = (half_away(b, b.op("Mul", edge, factor)) for edge in (start, end))
     length = b.op("Max", b.op("Add", b.op("Sub", last, first), one), one)
-    width = b.op("Div", length, _number(b, goal))
+    width = b.op("Div", length, single(b, goal))
     places = b.constant(np.arange(goal, dtype=np.float32)[None])
     begin = b.op("Add", b.op("Floor", b.op("Mul", places, width)), first)
     stop = b.op("Add", b.op("Ceil", b.op("Mul", b.op("Add", places, one), width)), first)
     return _between(b, begin, stop, size)
-
-
-def _number(b: Builder, number: float) -> ir.Value:
-    return b.constant(number, np.float32)
 
 
 def _owners(b: Builder, owner: ir.Value, rank: int) -> ir.Value:
@@ -141,8 +137,8 @@ def _spread(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: in
     """Returns positions [R, goal] from the start to the end of boxes, given in parts of the image; the middle for 1."""
     last = _last(b, size)
     if goal == 1:
-        return b.op("Mul", b.op("Mul", b.op("Add", start, end), _number(b, 0.5)), last)
-    step = b.op("Div", b.op("Mul", b.op("Sub", end, start), last), _number(b, goal - 1))
+        return b.op("Mul", b.op("Mul", b.op("Add", start, end), single(b, 0.5)), last)
+    step = b.op("Div", b.op("Mul", b.op("Sub", end, start), last), single(b, goal - 1))
     places = b.constant(np.arange(goal, dtype=np.float32)[None])
     points = b.op("Add", b.op("Mul", places, step), b.op("Mul", start, last))
     # The last point is computed from the end itself, so that rounding does not move it out of the image.
@@ -155,13 +151,13 @@ def _inside(b: Builder, image: Image, owner: ir.Value, rows: ir.Value, columns: 
     y, x = b.op("Unsqueeze", rows, b.constant([2])), b.op("Unsqueeze", columns, b.constant([1]))
     conditions = []
     for position, size in ((y, image.height), (x, image.width)):
-        conditions.append(b.op("GreaterOrEqual", position, _number(b, 0.0)))
+        conditions.append(b.op("GreaterOrEqual", position, single(b, 0.0)))
         conditions.append(b.op("LessOrEqual", position, _last(b, size)))
     inside = conditions[0]
     for condition in conditions[1:]:
         inside = b.op("And", inside, condition)
     values = interpolated(b, image, owner, y, x)
-    return b.op("Where", b.op("Unsqueeze", inside, b.constant([-1])), values, _number(b, 0.0))
+    return b.op("Where", b.op("Unsqueeze", inside, b.constant([-1])), values, single(b, 0.0))
 
 
 def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
@@ -196,7 +192,7 @@ def psroi_pooling(
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
-        scale = _number(b, spatial_scale)
+        scale = single(b, spatial_scale)
         parts = b.op(
             "Split", x, outputs=spatial_bins_x * spatial_bins_y, axis=1, num_outputs=spatial_bins_x * spatial_bins_y
         )
@@ -225,7 +221,7 @@ def psroi_pooling(
                 value = _inside(b, image, _owners(b, owner, 3), rows, columns)
                 total = value if total is None else b.op("Add", total, value)
         assert total is not None
-        mean = b.op("Div", total, _number(b, spatial_bins_x * spatial_bins_y))
+        mean = b.op("Div", total, single(b, spatial_bins_x * spatial_bins_y))
         return _channels_first(b, mean)
 
     return up_to_the_end(b, formula, data, rois)
@@ -234,11 +230,11 @@ def psroi_pooling(
 def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int, bins: int, goal: int) -> ir.Value:
     """Returns the positions [R, goal] of the points in one bin along an axis, computed in the plugin's order."""
     last = _last(b, size)
-    width = b.op("Div", b.op("Sub", end, start), _number(b, bins))
-    first, behind = (b.op("Add", start, b.op("Mul", width, _number(b, number))) for number in (place, place + 1))
+    width = b.op("Div", b.op("Sub", end, start), single(b, bins))
+    first, behind = (b.op("Add", start, b.op("Mul", width, single(b, number))) for number in (place, place + 1))
     if goal == 1:
-        return b.op("Mul", b.op("Mul", b.op("Add", first, behind), _number(b, 0.5)), last)
-    step = b.op("Div", b.op("Mul", b.op("Sub", behind, first), last), _number(b, goal - 1))
+        return b.op("Mul", b.op("Mul", b.op("Add", first, behind), single(b, 0.5)), last)
+    step = b.op("Div", b.op("Mul", b.op("Sub", behind, first), last), single(b, goal - 1))
     places = b.constant(np.arange(goal, dtype=np.float32)[None])
     return b.op("Add", b.op("Mul", places, step), b.op("Mul", first, last))
 
@@ -256,15 +252,15 @@ def _averaged(b: Builder, x: ir.Value, boxes: ir.Value, channels: int, goal: int
     )
     both = b.constant([4, 5])
     total = b.op("ReduceSum", b.op("Mul", split, mask), both, keepdims=0)
-    return b.op("Div", total, b.op("Max", b.op("ReduceSum", mask, both, keepdims=0), _number(b, 1.0)))
+    return b.op("Div", total, b.op("Max", b.op("ReduceSum", mask, both, keepdims=0), single(b, 1.0)))
 
 
 def _members(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int, scale: float) -> ir.Value:
     """Returns 1 where an element is in a bin, [R, goal, size]; boxes include the elements at both ends."""
-    factor, one = _number(b, scale), _number(b, 1.0)
+    factor, one = single(b, scale), single(b, 1.0)
     first = b.op("Mul", half_away(b, start), factor)
     whole = b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), one), factor), first)
-    width = b.op("Div", b.op("Max", whole, _number(b, _LEAST)), _number(b, goal))
+    width = b.op("Div", b.op("Max", whole, single(b, _LEAST)), single(b, goal))
     places = b.constant(np.arange(goal, dtype=np.float32)[None])
     limit = b.op("Cast", size, to=int(_F32))
     begin = b.op("Floor", b.op("Add", first, b.op("Mul", places, width)))

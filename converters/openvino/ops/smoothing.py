@@ -10,14 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.resampling import Coordinates, Resampled, index_of, places_of
 from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.sizes import counted, size_of
-from ortconv.converters.openvino.ops.types import dtype_of, rounded, to_nearest
+from ortconv.converters.openvino.ops.types import dtype_of, rounded, single, to_nearest
 
 __all__ = ["smooth", "whole_mean"]
 
@@ -60,23 +59,23 @@ def whole_mean(
     rank, own = len(data.shape or ()), dtype_of(data)
     how = "truncated" if own.bitwidth == 8 else "rounded to the nearest"
     b.warn(f"integers of five axes: computed in f32 and {how}, as in OpenVINO's CPU plugin; the page leaves it open")
-    single = b.cast(data, _F32)
+    floats = b.cast(data, _F32)
     taps = []
     for axis, target, by_scale in axes:
         places, scale, last = places_of(b, data, axis, target, by_scale, coordinates)
         floor = b.op("Floor", places)
         pair = []
-        for place in (floor, b.op("Add", floor, _number(b, 1))):
+        for place in (floor, b.op("Add", floor, single(b, 1))):
             weight = _triangle(b, b.op("Sub", places, place), scale if narrow else None)
-            outside = b.op("Or", b.op("Less", place, _number(b, 0)), b.op("Greater", place, last))
-            inside = b.op("Where", outside, _number(b, 0), weight)
+            outside = b.op("Or", b.op("Less", place, single(b, 0)), b.op("Greater", place, last))
+            inside = b.op("Where", outside, single(b, 0), weight)
             if axis < rank - 1:
                 inside = b.op("Unsqueeze", inside, b.constant(list(range(1, rank - axis))))
             pair.append((axis, index_of(b, place, last), inside))
         taps.append(pair)
     sums: tuple[ir.Value, ir.Value] | None = None
     for chosen in itertools.product(*taps):
-        element, product = single, None
+        element, product = floats, None
         for axis, index, weight in chosen:
             element = b.op("Gather", element, index, axis=axis)
             product = weight if product is None else b.op("Mul", product, weight)
@@ -91,15 +90,11 @@ def whole_mean(
 def _triangle(b: Builder, distance: ir.Value, scale: ir.Value | None) -> ir.Value:
     """Returns how much an element counts at a distance."""
     near = distance if scale is None else b.op("Mul", scale, distance)
-    height = b.op("Max", b.op("Sub", _number(b, 1), b.op("Abs", near)), _number(b, 0))
+    height = b.op("Max", b.op("Sub", single(b, 1), b.op("Abs", near)), single(b, 0))
     return height if scale is None else b.op("Mul", scale, height)
 
 
 def _quotient(b: Builder, parts: ir.Value, total: ir.Value) -> ir.Value:
     """Divides by what may be zero, as the parts are then."""
-    none = b.op("Equal", total, _number(b, 0))
-    return b.op("Div", parts, b.op("Where", none, _number(b, 1), total))
-
-
-def _number(b: Builder, value: float) -> ir.Value:
-    return b.constant(value, np.float32)
+    none = b.op("Equal", total, single(b, 0))
+    return b.op("Div", parts, b.op("Where", none, single(b, 1), total))

@@ -36,6 +36,7 @@ __all__ = [
     "saturated",
     "saturates",
     "scalar",
+    "single",
     "to_nearest",
     "truncated",
     "type_for",
@@ -317,6 +318,11 @@ def dtype_of(value: ir.Value) -> ir.DataType:
 def scalar(b: Builder, number: float, like: ir.Value) -> ir.Value:
     """Makes a scalar constant of another value's element type."""
     return b.constant(np.asarray(number).astype(dtype_of(like).numpy()))
+
+
+def single(b: Builder, number: float) -> ir.Value:
+    """Makes a float32 scalar constant."""
+    return b.constant(number, np.float32)
 
 
 def name(dtype: ir.DataType | None) -> str:
