@@ -29,8 +29,9 @@ def detect(source: object) -> bool:
 def read(source: object, tensors: Tensors) -> SourceGraph:
     """Reads a source.
 
-    The graph's inputs are the tensors that no operation computes; its outputs those that none uses or that an End
-    marks. What a file calls its ports decides the order only, and only where it names exactly these tensors.
+    The graph's inputs are the tensors that no operation computes; its outputs those that none uses, that an End marks,
+    or that the file names among its output ports: a partition may hand out what it uses itself. Otherwise a file's
+    ports decide the order only, and only where they name exactly these tensors.
 
     Args:
         source: A path, or an `ortconv.onednn.Graph`.
@@ -43,7 +44,7 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
     document = document_of(source)
     ops = _sorted(document)
     inputs = _ordered(graph_inputs(document.ops), document.input_ports)
-    outputs = _ordered(graph_outputs(document.ops), document.output_ports)
+    outputs = _ordered(_outputs(document), document.output_ports)
     if not outputs:
         raise ModelFormatError(document.path, "/graph", "has no operation whose result is an output.")
     values = _values(document, pick(document.path, inputs, tensors))
@@ -126,6 +127,13 @@ def _value(tensor: Tensor, constant: ir.TensorProtocol | None) -> SourceValue:
         metadata["ortconv.source.stride"] = ",".join(map(str, tensor.stride))
     shape = tensor.shape if constant is None else tuple(constant.shape.numpy())
     return SourceValue(name_of(tensor), ELEMENTS[tensor.dtype], shape, constant, metadata)
+
+
+def _outputs(document: Document) -> Sequence[Tensor]:
+    """Returns the outputs, last those that operations of the graph use, too."""
+    outputs = {tensor.id: tensor for tensor in graph_outputs(document.ops)}
+    computed = {tensor.id: tensor for op in document.ops for tensor in op.outputs}
+    return tuple((outputs | {port: computed[port] for port in document.output_ports if port in computed}).values())
 
 
 def _ordered(tensors: Sequence[Tensor], ports: Iterable[int]) -> Sequence[Tensor]:

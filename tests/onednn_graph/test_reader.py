@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -14,6 +15,7 @@ from ortconv.converters.onednn_graph import FRONTEND
 from ortconv.converters.onednn_graph.document import read_document
 from ortconv.source import SourceGraph
 from tests.onednn_graph.documents import UNKNOWN, Json, backward_data, graph, op, tensor, write
+from tests.running import run
 
 
 def read(folder: pathlib.Path, document: object) -> SourceGraph:
@@ -85,6 +87,22 @@ def test_ports_decide_the_order_of_outputs_only_where_they_name_them_all(
 ) -> None:
     source = read(tmp_path, graph(relu(0, 0, 1), relu(1, 0, 2), output_ports=ports))
     assert [output.name for output in source.outputs] == [f"tensor_{tensor_id}" for tensor_id in expected]
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [([1, 3], [1, 3]), ([3, 1], [3, 1]), ([1], [3, 1]), ([3], [3]), ([1, 1, 3, 7, 0], [3, 1])],
+    ids=["in order", "the other way", "the last one missing", "the last one", "repeated, unknown and an input"],
+)
+def test_a_partition_may_hand_out_what_it_uses_itself(
+    tmp_path: pathlib.Path, ports: list[int], expected: list[int]
+) -> None:
+    path = write(tmp_path, graph(relu(0, 0, 1), relu(1, 1, 2), relu(2, 2, 3), output_ports=ports))
+    model = ortconv.convert(path)
+    assert [output.name for output in model.graph.output] == [f"tensor_{tensor_id}" for tensor_id in expected]
+    x = np.float32([[1, -2, 3], [-4, 5, -6]])
+    for found in run(model, {"tensor_0": x}, "none"):
+        np.testing.assert_array_equal(found, np.maximum(x, 0))
 
 
 def test_operations_are_sorted_and_otherwise_stay_in_order(tmp_path: pathlib.Path) -> None:
