@@ -4,8 +4,10 @@
 
 #if defined(__GNUC__)
 #define ORTCONV_ALWAYS_INLINE __attribute__((always_inline))
+#define ORTCONV_NEVER_INLINE __attribute__((noinline))
 #else
 #define ORTCONV_ALWAYS_INLINE
+#define ORTCONV_NEVER_INLINE
 #endif
 
 // Keeps a vector in a register. GCC would load it from memory again for every use, which it takes for free.

@@ -29,6 +29,13 @@ int32_t zero_at(const CompressedMatrix& matrix, int64_t i) {
   return matrix.zeros == nullptr ? 0 : code_at<kCode>(matrix.zeros, i);
 }
 
+// The 4 bits each of `count` numbers, at most 8, from number `at` on: those of the first one lowest.
+inline uint32_t packed_nibbles(const void* nibbles, int64_t at, int64_t count) {
+  uint32_t packed = 0;
+  for (int64_t i = 0; i < count; ++i) packed |= static_cast<uint32_t>(code_at<Code::kU4>(nibbles, at + i)) << 4 * i;
+  return packed;
+}
+
 // Calls fn with the code as a constant.
 template <class Fn>
 auto with_code(Code code, Fn&& fn) {

@@ -20,7 +20,7 @@ int64_t most_dots(const CompressedMatrix& matrix) {
     case Way::kNibbleBlocks:
       return 16;
     default:
-      return has_block_per_chunk ? 64 : 16;
+      return has_block_per_chunk ? 64 : 24;
   }
 }
 

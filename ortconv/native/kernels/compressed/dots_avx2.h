@@ -94,8 +94,7 @@ struct NibblesDot {
   // The zero points of `count` blocks from block `at` of the matrix on, as codes without a sign.
   static __m256i zeros(const CompressedMatrix& matrix, int64_t at, int64_t count, __m256i block_of) {
     if (matrix.zeros == nullptr) return _mm256_set1_epi32(kFlip);
-    int packed = 0;
-    for (int64_t i = 0; i < count; ++i) packed |= code_at<Code::kU4>(matrix.zeros, at + i) << 4 * i;
+    const auto packed = static_cast<int>(packed_nibbles(matrix.zeros, at, count));
     const __m256i shifted = _mm256_srlv_epi32(_mm256_set1_epi32(packed), _mm256_slli_epi32(block_of, 2));
     return _mm256_xor_si256(_mm256_and_si256(shifted, _mm256_set1_epi32(15)), _mm256_set1_epi32(kFlip));
   }

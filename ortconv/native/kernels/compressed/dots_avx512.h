@@ -212,16 +212,16 @@ struct NibbleBlocksDot {
   }
 
   // The zero points of `count` blocks from block `at` of the matrix on, four bits each.
-  static uint32_t zeros(const uint8_t* zeros, int64_t at, int64_t count) {
+  static uint32_t zeros(const void* zeros, int64_t at, int64_t count) {
     using Packed = std::conditional_t<kPerChunk == 2, uint8_t, std::conditional_t<kPerChunk == 4, uint16_t, uint32_t>>;
-    if (at % 2 == 0 && count == kPerChunk) {
-      Packed packed;
-      std::memcpy(&packed, zeros + at / 2, sizeof(packed));
-      return packed;
-    }
-    uint64_t packed = 0;
-    for (int64_t i = at / 2; i < (at + count + 1) / 2; ++i) packed |= uint64_t{zeros[i]} << (i - at / 2) * 8;
-    return static_cast<uint32_t>(packed >> at % 2 * 4);
+    if (at % 2 != 0 || count < kPerChunk) return few_zeros(zeros, at, count);
+    Packed packed;
+    std::memcpy(&packed, static_cast<const uint8_t*>(zeros) + at / 2, sizeof(packed));
+    return packed;
+  }
+  // A function of its own, so that the rare case takes no registers from the usual one.
+  ORTCONV_NEVER_INLINE static uint32_t few_zeros(const void* zeros, int64_t at, int64_t count) {
+    return packed_nibbles(zeros, at, count);
   }
 
   template <int M, int R>
@@ -247,7 +247,7 @@ struct NibbleBlocksDot {
         const __m512 scale = scales(matrix.scales + at, count, block_of);
         [[maybe_unused]] __m512 zero;
         if constexpr (kHasZeros) {
-          const uint32_t packed = zeros(static_cast<const uint8_t*>(matrix.zeros), at, count);
+          const uint32_t packed = zeros(matrix.zeros, at, count);
           zero = _mm512_permutexvar_ps(_mm512_srlv_epi32(_mm512_set1_epi32(static_cast<int>(packed)), bit_of), values);
         }
         __m512i word = load_codes(codes + r * stride, left);
