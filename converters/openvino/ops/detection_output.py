@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, require_sizes, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, exponential, in_single, require, single
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, in_single, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 
@@ -124,7 +124,15 @@ def detection_output(
         b.warn(f"top_k: OpenVINO's CPU plugin takes the best of each {what} before suppression; the page says after")
     if additional_box_predictions is not None and not normalized:
         b.warn("normalized: OpenVINO's CPU plugin divides by the image's size again after the additional predictions")
-    require(box_logits, "box_logits", FLOATS)
+    for name, operand in (
+        ("box_logits", box_logits),
+        ("class_predictions", class_predictions),
+        ("proposals", proposals),
+        ("additional_class_predictions", additional_class_predictions),
+        ("additional_box_predictions", additional_box_predictions),
+    ):
+        if operand is not None:
+            require(operand, name, FLOATS)
     given = (box_logits, class_predictions, proposals, additional_class_predictions, additional_box_predictions)
     require_sizes(proposals, "proposals", None, 1 if variance_encoded_in_target else 2, None)
     require_sizes(class_predictions, "class_predictions", None, None)
@@ -149,7 +157,13 @@ def detection_output(
         scores = _scores(b, predictions, actors, rules, counts)
         return _detections(b, boxes, _candidates(b, scores, proposed, rules, counts), rules, counts)
 
-    return in_single(b, formula, *[value for value in given if value is not None])
+    values = [value for value in given if value is not None]
+    own, stated = dtype_of(box_logits), b.node.outputs[0].dtype
+    if {dtype_of(value) for value in values} == {stated}:
+        return in_single(b, formula, *values)
+    # In models of float16 the priors are float32, and old files say that the result is, too.
+    result = in_single(b, formula, *[b.cast(value, ir.DataType.FLOAT) for value in values])
+    return result if (own, stated) == (ir.DataType.FLOAT16, ir.DataType.FLOAT) else b.cast(result, own)
 
 
 def _shaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:

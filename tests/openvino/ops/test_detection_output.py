@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,20 @@ import pytest
 from openvino import opset1, opset8
 from openvino.utils.node_factory import NodeFactory
 
+from ortconv.api import conversion
 from ortconv.errors import ConversionError, UnsupportedAttributeError
-from tests.openvino.live import Feed, Refusal, Row, assert_refused, check, check_row, model_of, run_openvino
+from tests.openvino.live import (
+    Feed,
+    Refusal,
+    Row,
+    assert_close,
+    assert_refused,
+    check,
+    check_row,
+    model_of,
+    run_onnx,
+    run_openvino,
+)
 
 F32 = np.float32
 DEFAULTS: dict[str, Any] = {
@@ -211,6 +224,15 @@ ROWS += [
     )
     for dtype in ("float16", "float64")
 ]
+ROWS += [
+    Row(
+        f"detection_output-8 of {' and '.join(dtypes)}",
+        detect(DEFAULTS | {"keep_top_k": [8]}),
+        [[array.astype(dtype) for array, dtype in zip(Data().feed(DEFAULTS), dtypes, strict=True)]],
+        1,
+    )
+    for dtypes in (("float16", "float16", "float32"), ("float32", "float32", "float16"))
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -280,6 +302,21 @@ def test_sizes_of_a_real_detector() -> None:
 
 def refused(name: str, attributes: dict[str, Any], error: type[ConversionError], fields: dict[str, object]) -> Refusal:
     return Refusal(name, detect(DEFAULTS | attributes), Data().feed(DEFAULTS), error, fields)
+
+
+def test_result_of_float32_in_an_old_model_of_float16(tmp_path: pathlib.Path) -> None:
+    """Model Optimizer wrote so; OpenVINO computes all of a file of version 10 in float32."""
+    boxes, scores, priors = (array.astype(np.float16) for array in Data().feed(DEFAULTS))
+    model = model_of(detect(DEFAULTS | {"keep_top_k": [8], "num_classes": 3}, 1), [[boxes, scores, priors]])
+    path = tmp_path / "old.xml"
+    openvino.save_model(model, path, compress_to_fp16=False)
+    text = path.read_text().replace('version="11"', 'version="10"')
+    head, found, tail = text.rpartition('type="DetectionOutput"')
+    path.write_text(head + found + tail.replace('<port id="3" precision="FP16"', '<port id="3" precision="FP32"', 1))
+    ((actual,),) = run_onnx(conversion(path), [[boxes, scores, priors]])
+    feed = [array.astype(np.float32) for array in (boxes, scores, priors)]
+    ((expected,),) = run_openvino(openvino.Core().read_model(path), [feed])
+    assert_close(actual, expected, 4)
 
 
 REFUSALS = [
