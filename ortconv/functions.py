@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common
 
+from ortconv import matmul_compressed
 from ortconv.errors import ConversionError
 from ortconv.function_bodies import body
 from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, VERSION, Op
@@ -31,6 +32,10 @@ def attach(model: ir.Model) -> None:
         if node.domain == DOMAIN:
             nodes[node.op_type].append(node)
     for name, users in sorted(nodes.items()):
+        if name == matmul_compressed.NAME:
+            product = ir.serde.deserialize_function(matmul_compressed.body(model.graph.opset_imports[""]))
+            model.functions[product.identifier()] = product
+            continue
         op = _BY_NAME[name]
         biased = [_has_bias(op, node) for node in users]
         if any(biased) and not all(biased):

@@ -7,6 +7,9 @@ import functools
 import onnx
 import onnx_ir as ir
 
+from ortconv import matmul_compressed
+from ortconv.inferred_node import DOMAIN
+
 __all__ = ["lowest_opset"]
 
 _MORE_TYPES = {
@@ -41,7 +44,9 @@ def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
     """
     needed = first
     for node in ir.traversal.RecursiveGraphIterator(graph):
-        if node.domain == "" and needed < last:
+        if (node.domain, node.op_type) == (DOMAIN, matmul_compressed.NAME):
+            needed = max(needed, matmul_compressed.OLDEST_OPSET)
+        elif node.domain == "" and needed < last:
             needed = max(needed, _introduced(node, first, last))
     return needed
 

@@ -18,7 +18,8 @@ import onnx.reference.op_run  # refuses to be imported once two domains have an 
 import onnx.shape_inference
 from onnx import TensorProto
 
-from ortconv import protos
+from ortconv import matmul_compressed, protos
+from ortconv.inferred_node import DOMAIN, VERSION, Dim, InferredNode, differ
 
 __all__ = [
     "ACCUMULATION",
@@ -36,9 +37,6 @@ __all__ = [
     "needs_plugin",
     "register_schemas",
 ]
-
-DOMAIN = "org.ortconv"
-VERSION = 1
 
 ACCUMULATION: dict[int, int] = {
     TensorProto.FLOAT: TensorProto.FLOAT,
@@ -73,7 +71,6 @@ _TYPES = {
     },
 }
 
-_Dim = int | str | None
 _Schema = onnx.defs.OpSchema
 _Type = onnx.defs.OpSchema.AttrType
 
@@ -193,6 +190,7 @@ def needs_plugin(model: onnx.ModelProto) -> bool:
 
 def register_schemas() -> None:
     """Registers the schemas with ``onnx.defs``, so that ``onnx.checker`` knows the ops; harmless when repeated."""
+    matmul_compressed.register_schema()
     inference = {
         CONV_TRANSPOSE.name: _conv_transpose_sizes,
         CONV_TRANSPOSE_TO_SHAPE.name: _to_shape_sizes,
@@ -242,67 +240,28 @@ def _weights_layout(op: Op) -> str:
     return "[M, C/group, kernel...]" if op is CONV else "[C, M/group, kernel...]"
 
 
-class _Node:
-    """A node under inference: its attributes and the shapes of its inputs, checked as they are read."""
+class _Node(InferredNode):
+    """A node of a convolution under inference."""
 
     def __init__(self, op: Op, ctx: Any) -> None:
+        super().__init__(op.name, ctx)
         self.op = op
-        self.ctx = ctx
-
-    def fail(self, problem: str) -> onnx.shape_inference.InferenceError:
-        return onnx.shape_inference.InferenceError(f"{DOMAIN}.{self.op.name}: {problem}")
-
-    def attribute(self, name: str) -> Any:
-        found = self.ctx.get_attribute(name)
-        if found is None:
-            raise self.fail(f"attribute {name} is missing")
-        return onnx.helper.get_attribute_value(found)
-
-    def ints(self, name: str, count: int, least: int | None = None) -> list[int]:
-        values = list(self.attribute(name))
-        if len(values) != count or (least is not None and any(value < least for value in values)):
-            bound = "" if least is None else f" >= {least}"
-            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: {count} integers{bound}")
-        return values
-
-    def perm(self, name: str, rank: int) -> list[int]:
-        values = list(self.attribute(name))
-        if sorted(values) != list(range(rank)):
-            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: a permutation of 0 to {rank - 1}")
-        return values
-
-    def dims(self, index: int) -> list[_Dim] | None:
-        tensor = self.ctx.get_input_type(index).tensor_type
-        if not tensor.HasField("shape"):
-            return None
-        return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim]
 
 
-_Sizes = Callable[[_Node, list[_Dim], list[_Dim]], list[_Dim]]
+_Sizes = Callable[[_Node, list[Dim], list[Dim]], list[Dim]]
 
 
 def _inference(op: Op, sizes: _Sizes) -> Callable[[Any], None]:
     def infer(ctx: Any) -> None:
         node = _Node(op, ctx)
-        element = ctx.get_input_type(0).tensor_type.elem_type
+        element = node.element(0)
         if element in ACCUMULATION and node.attribute("accumulation_type") != ACCUMULATION[element]:
             raise node.fail(
                 f"attribute accumulation_type = {node.attribute('accumulation_type')} is not allowed; "
                 f"allowed for {_TYPES[element]}: {ACCUMULATION[element]}"
             )
         _check_activation(node, ACCUMULATION.get(element) == TensorProto.FLOAT)
-        result = onnx.TypeProto()
-        result.tensor_type.elem_type = element
-        shape = _shape(node, sizes)
-        if shape is not None:
-            result.tensor_type.shape.SetInParent()
-            for dim in shape:
-                entry = result.tensor_type.shape.dim.add()
-                if isinstance(dim, int):
-                    entry.dim_value = dim
-                elif dim is not None:
-                    entry.dim_param = dim
-        ctx.set_output_type(0, result)
+        node.set_output(element, _shape(node, sizes))
 
     return infer
 
@@ -321,7 +280,7 @@ def _check_activation(node: _Node, allowed: bool) -> None:
         )
 
 
-def _shape(node: _Node, sizes: _Sizes) -> list[_Dim] | None:
+def _shape(node: _Node, sizes: _Sizes) -> list[Dim] | None:
     """Returns the dims of Y, None where unknown, or None when not even the rank is known."""
     x, w = node.dims(0), node.dims(1)
     rank = len(x) if x is not None else len(w) if w is not None else len(node.attribute("strides")) + 2
@@ -330,7 +289,7 @@ def _shape(node: _Node, sizes: _Sizes) -> list[_Dim] | None:
     for name, dims in (("X", x), ("W", w)):
         if dims is not None and len(dims) != rank:
             raise node.fail(f"{name} has rank {len(dims)}; allowed: {rank}, as X or the attributes have")
-    unknown: list[_Dim] = [None] * rank
+    unknown: list[Dim] = [None] * rank
     xn = [(x or unknown)[axis] for axis in node.perm("x_perm", rank)]
     wn = [(w or unknown)[axis] for axis in node.perm("w_perm", rank)]
     group = node.attribute("group")
@@ -338,35 +297,35 @@ def _shape(node: _Node, sizes: _Sizes) -> list[_Dim] | None:
         raise node.fail(f"attribute group = {group} is not allowed; allowed: integers >= 1")
     channels = _channels(node, xn[1], wn, group)
     bias = len(node.op.inputs) - 1
-    if node.ctx.get_num_inputs() > bias and node.ctx.has_input(bias):
+    if node.has(bias):
         given = node.dims(bias)
-        if given is not None and (len(given) != 1 or _differ(given[0], channels)):
+        if given is not None and (len(given) != 1 or differ(given[0], channels)):
             raise node.fail(f"B has shape {given}; allowed: [{channels if channels is not None else 'M'}]")
     result = [xn[0], channels, *sizes(node, xn[2:], wn[2:])]
     y = [result[axis] for axis in node.perm("y_perm", rank)]
     return _checked_residual(node, y) if node.op is CONV_TRANSPOSE_ADD else y
 
 
-def _checked_residual(node: _Node, y: list[_Dim]) -> list[_Dim]:
+def _checked_residual(node: _Node, y: list[Dim]) -> list[Dim]:
     """Checks the shape of R, which is that of Y, and returns what both say of it."""
     given = node.dims(node.op.inputs.index("R"))
     if given is None:
         return y
-    if len(given) != len(y) or any(map(_differ, given, y)):
+    if len(given) != len(y) or any(map(differ, given, y)):
         raise node.fail(f"R has shape {given}; allowed: {y}, as Y has")
     return [mine if isinstance(mine, int) or theirs is None else theirs for mine, theirs in zip(y, given, strict=True)]
 
 
-def _channels(node: _Node, c: _Dim, wn: list[_Dim], group: int) -> _Dim:
+def _channels(node: _Node, c: Dim, wn: list[Dim], group: int) -> Dim:
     """Checks the channel counts and returns M."""
     if node.op is CONV:
         per_group, total = wn[1], wn[0]
         if isinstance(total, int) and total % group:
             raise node.fail(f"W has {total} output channels; allowed: a multiple of group = {group}")
-        if isinstance(per_group, int) and _differ(c, per_group * group):
+        if isinstance(per_group, int) and differ(c, per_group * group):
             raise node.fail(f"X has {c} channels; allowed: {per_group * group}, as W and group = {group} say")
         return total
-    if _differ(c, wn[0]):
+    if differ(c, wn[0]):
         raise node.fail(f"X has {c} channels; allowed: {wn[0]}, as W says")
     known = c if isinstance(c, int) else wn[0]
     if isinstance(known, int) and known % group:
@@ -374,15 +333,11 @@ def _channels(node: _Node, c: _Dim, wn: list[_Dim], group: int) -> _Dim:
     return wn[1] * group if isinstance(wn[1], int) else None
 
 
-def _differ(a: _Dim, b: _Dim) -> bool:
-    return isinstance(a, int) and isinstance(b, int) and a != b
-
-
-def _conv_transpose_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
+def _conv_transpose_sizes(node: _Node, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
     count = len(x)
     strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
     pads, extra = node.ints("pads", 2 * count, 0), node.ints("output_padding", count)
-    result: list[_Dim] = []
+    result: list[Dim] = []
     for axis in range(count):
         size, taps = x[axis], kernel[axis]
         if isinstance(size, int) and isinstance(taps, int):
@@ -393,7 +348,7 @@ def _conv_transpose_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> lis
     return result
 
 
-def _to_shape_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
+def _to_shape_sizes(node: _Node, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
     count = len(x)
     node.ints("strides", count, 1)
     node.ints("dilations", count, 1)
@@ -402,7 +357,7 @@ def _to_shape_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim
     data = node.ctx.get_input_data(2)
     if data is None:
         given = node.dims(2)
-        if given is not None and (len(given) != 1 or _differ(given[0], count)):
+        if given is not None and (len(given) != 1 or differ(given[0], count)):
             raise node.fail(f"output_shape has shape {given}; allowed: [{count}]")
         return [None] * count
     values = onnx.numpy_helper.to_array(data).tolist()
@@ -411,12 +366,12 @@ def _to_shape_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim
     return list(values)
 
 
-def _conv_sizes(node: _Node, x: list[_Dim], kernel: list[_Dim]) -> list[_Dim]:
+def _conv_sizes(node: _Node, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
     count = len(x)
     strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
     pads = node.ints("pads", 2 * count, 0)
     same = _check_auto_pad(node, pads)
-    result: list[_Dim] = []
+    result: list[Dim] = []
     for axis in range(count):
         size, taps = x[axis], kernel[axis]
         if isinstance(size, int) and same:

@@ -26,11 +26,20 @@ import onnx
 import onnx.helper
 from onnx import TensorProto
 
-from ortconv import reference
+from ortconv import matmul_compressed, reference
 from ortconv.errors import PluginError
 from ortconv.opset import ACCUMULATION, DOMAIN
 
-__all__ = ["CARRIERS", "PYTHON_DOMAIN", "Calls", "copy_if_extended", "import_extensions", "op_type", "register"]
+__all__ = [
+    "CARRIERS",
+    "PRODUCT",
+    "PYTHON_DOMAIN",
+    "Calls",
+    "copy_if_extended",
+    "import_extensions",
+    "op_type",
+    "register",
+]
 
 PYTHON_DOMAIN = f"{DOMAIN}.py"
 
@@ -39,6 +48,9 @@ CARRIERS = {
     for accumulation in ACCUMULATION.values()
 }
 """Accumulation type -> the type in which numbers travel to and from the Python op."""
+
+PRODUCT = f"{matmul_compressed.NAME}_float"
+"""The Python op for MatMulCompressed. Its inputs are all floats, which hold the integers; the last may be empty."""
 
 _CALLS: weakref.WeakValueDictionary[int, Calls] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
@@ -174,6 +186,12 @@ def _declare(extensions: ModuleType) -> None:
                     outputs=[number, types.dt_int64],
                     attrs={"task": types.dt_string},
                 )(_Compute(onnx.helper.tensor_dtype_to_np_dtype(carrier)))
+        extensions.onnx_op(
+            op_type=f"{PYTHON_DOMAIN}::{PRODUCT}",
+            inputs=[types.dt_float] * len(matmul_compressed.INPUTS),
+            outputs=[types.dt_float, types.dt_int64],
+            attrs={"task": types.dt_string},
+        )(_ComputeProduct(np.dtype(np.float32)))
         _declared = True
 
 
@@ -230,3 +248,9 @@ class _Compute:
         function = reference.FUNCTIONS[task["op"]]
         result = function(x, w, *shape, bias if task["bias"] else None, **task["attributes"])
         return result.view(self.carrier)
+
+
+class _ComputeProduct(_Compute):
+    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        points = inputs[-1:] if task["zero_point"] else ()
+        return reference.FUNCTIONS[task["op"]](*inputs[:-1], *points, **task["attributes"])

@@ -21,15 +21,16 @@ import onnx.helper
 import onnx.inliner
 from onnx import TensorProto
 
-from ortconv import protos
+from ortconv import matmul_compressed, protos
 from ortconv.errors import PluginError, shown
 from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
-from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type
+from ortconv.pyops import CARRIERS, PRODUCT, PYTHON_DOMAIN, Calls, op_type
 
 __all__ = ["rewrite"]
 
 _OLDEST_OPSET = 15  # CastLike
 _OPS = {(DOMAIN, op.name): op for op in OPS}
+_PRODUCT = (DOMAIN, matmul_compressed.NAME)
 
 
 def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
@@ -45,7 +46,7 @@ def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
     Raises:
         PluginError: A node of ours contradicts its schema, or the model's opset is too old.
     """
-    kept = [function for function in model.functions if (function.domain, function.name) not in _OPS]
+    kept = [function for function in model.functions if (function.domain, function.name) not in {*_OPS, _PRODUCT}]
     del model.functions[:]
     model.functions.extend(kept)
     while holders := [(f.domain, f.name) for f in model.functions if any(map(_is_ours, protos.nodes(f.node)))]:
@@ -62,7 +63,11 @@ def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
 
 
 def _is_ours(node: onnx.NodeProto) -> bool:
-    return (node.domain, node.op_type) in _OPS
+    return (node.domain, node.op_type) in _OPS or _is_product(node)
+
+
+def _is_product(node: onnx.NodeProto) -> bool:
+    return (node.domain, node.op_type) == _PRODUCT
 
 
 def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) -> None:
@@ -81,6 +86,8 @@ def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) 
 
 def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> list[onnx.NodeProto]:
     """Returns what replaces one node of ours."""
+    if _is_product(node):
+        return _product_nodes(node, types, calls)
     op = _OPS[node.domain, node.op_type]
     names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
     accumulation, activation, task = _task(node, op, names, types)
@@ -145,6 +152,44 @@ def _added(sums: str, residual: str, like: str, carrier: int, out: str) -> list[
         make("Where", [same, shape, refused], [allowed]),
         make("Reshape", [addend, allowed], [reshaped], allowzero=1),
         make("Add", [wide, reshaped], [out]),
+    ]
+
+
+def _product_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> list[onnx.NodeProto]:
+    """Returns what replaces one node of MatMulCompressed."""
+    formals = matmul_compressed.INPUTS
+    subject = f"{DOMAIN}.{matmul_compressed.NAME} {shown(node.name or node.output[0])}"
+    names = [*node.input, *[""] * (len(formals) - len(node.input))]
+    if len(names) > len(formals) or not all(names[:-1]):
+        raise PluginError(f"{subject}: has the inputs {names}; allowed: {', '.join(formals[:-1])}, and {formals[-1]}.")
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    if list(attributes) != [matmul_compressed.BLOCK_SIZE] or not all(isinstance(v, int) for v in attributes.values()):
+        raise PluginError(
+            f"{subject}: has the attributes {attributes}; allowed: {matmul_compressed.BLOCK_SIZE}, an integer."
+        )
+    make, prefix = onnx.helper.make_node, f"{PYTHON_DOMAIN}/{node.output[0]}"
+    nodes, inputs = [], []
+    codes = tuple(code for code in matmul_compressed.CODES if types.get(names[1], 0) in (0, code))
+    for formal, name in zip(formals, names, strict=True):
+        allowed = {"data": matmul_compressed.CODES, "zero_point": codes}.get(formal, (TensorProto.FLOAT,))
+        if types.get(name, 0) not in (0, *allowed):
+            raise PluginError(
+                f"{subject}: {formal} has type {_type_name(types[name])}; "
+                f"allowed: {', '.join(map(_type_name, allowed))}."
+            )
+        inputs.append(f"{prefix}/{formal}")
+        if name:
+            nodes.append(make("Cast", [name], inputs[-1:], to=TensorProto.FLOAT))
+        else:
+            empty = onnx.helper.make_tensor("", TensorProto.FLOAT, [0], [])
+            nodes.append(make("Constant", [], inputs[-1:], value=empty))
+    task = {"op": matmul_compressed.NAME, "subject": subject, "calls": calls.key, "attributes": attributes}
+    text = json.dumps(task | {"zero_point": bool(names[-1])})
+    flat = [f"{prefix}/product", f"{prefix}/shape"]
+    return [
+        *nodes,
+        make(PRODUCT, inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
+        make("Reshape", flat, list(node.output), allowzero=1),
     ]
 
 

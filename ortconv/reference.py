@@ -20,6 +20,8 @@ import numpy.typing as npt
 import onnx.helper
 from onnx.reference.op_run import OpRun
 
+from ortconv.compressed_reference import matmul_compressed
+from ortconv.matmul_compressed import NAME as MATMUL_COMPRESSED
 from ortconv.opset import ACCUMULATION, DOMAIN
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_add",
     "conv_transpose_to_shape",
+    "matmul_compressed",
 ]
 
 Array = npt.NDArray[Any]
@@ -443,6 +446,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "ConvTransposeToShape": conv_transpose_to_shape,
     "Conv": conv,
     "ConvTransposeAdd": conv_transpose_add,
+    MATMUL_COMPRESSED: matmul_compressed,
 }
 """Op type -> its oracle: inputs by position, attributes (without accumulation_type) by name."""
 
@@ -462,5 +466,15 @@ class _OpRun(OpRun):
         return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
 
 
-OPS: list[type[OpRun]] = [type(name, (_OpRun,), {}) for name in FUNCTIONS]
+class _Product(OpRun):
+    """Evaluates a node of MatMulCompressed."""
+
+    op_domain = DOMAIN
+    op_schema = None
+
+    def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array]:
+        return (FUNCTIONS[MATMUL_COMPRESSED](*inputs, **attributes),)
+
+
+OPS: list[type[OpRun]] = [type(name, (_Product if name == MATMUL_COMPRESSED else _OpRun,), {}) for name in FUNCTIONS]
 """Operator classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=OPS)``."""

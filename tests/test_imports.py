@@ -19,8 +19,9 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
-    {"attributes", "errors", "folding", "lowest_opset", "progress", "protos", "writing"},
-    {"cuda", "opset", "onednn_kinds", "serialization"},
+    {"attributes", "compressed_reference", "errors", "folding", "inferred_node", "progress", "protos", "writing"},
+    {"matmul_compressed"},
+    {"cuda", "lowest_opset", "opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "function_bodies", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
     {"builder", "functions", "checking", "inputs", "norm_fusion", "channel_fusion", "pyops_rewrite", "registry"},
@@ -35,7 +36,17 @@ ORDER = (
 )
 """Modules and packages of ortconv by rank; each may import those of lower ranks."""
 
-RUNTIME_SIDE = {"cuda", "reference", "plugin", "pyops", "pyops_rewrite", "session", "execution", "benchmarking"}
+RUNTIME_SIDE = {
+    "compressed_reference",
+    "cuda",
+    "reference",
+    "plugin",
+    "pyops",
+    "pyops_rewrite",
+    "session",
+    "execution",
+    "benchmarking",
+}
 """What executes models; nothing that converts imports it."""
 
 CONVERSION_SIDE = {

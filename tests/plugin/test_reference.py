@@ -224,5 +224,6 @@ def test_operator_classes_are_of_our_domain() -> None:
         "ConvTransposeToShape",
         "ConvTransposeAdd",
         "Conv",
+        "MatMulCompressed",
     }
     assert {op.op_domain for op in reference.OPS} == {DOMAIN}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -37,6 +38,18 @@ DataType data_type(int type) {
   return *found;
 }
 
+void set_output(const OrtApi* api, OrtShapeInferContext* context, int type, const Shape& dims,
+                std::vector<const char*> symbols) {
+  OrtTensorTypeAndShapeInfo* raw = nullptr;
+  invoke<abi::CreateTensorTypeAndShapeInfo>(api, &raw);
+  const auto release = [api](OrtTensorTypeAndShapeInfo* info) { abi::ReleaseTensorTypeAndShapeInfo::call(api, info); };
+  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(release)> info(raw, release);
+  invoke<abi::SetTensorElementType>(api, info.get(), type);
+  invoke<abi::SetDimensions>(api, info.get(), dims.data(), dims.size());
+  invoke<abi::SetSymbolicDimensions>(api, info.get(), symbols.data(), symbols.size());
+  invoke<abi::ShapeInferSetOutputTypeShape>(api, context, size_t{0}, info.get());
+}
+
 }  // namespace
 
 void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
@@ -61,14 +74,21 @@ void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
     if (attributes.y_perm[i] == 0) names[i] = batch_name;
   }
 
-  OrtTensorTypeAndShapeInfo* raw = nullptr;
-  invoke<abi::CreateTensorTypeAndShapeInfo>(api, &raw);
-  const auto release = [api](OrtTensorTypeAndShapeInfo* info) { abi::ReleaseTensorTypeAndShapeInfo::call(api, info); };
-  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(release)> info(raw, release);
-  invoke<abi::SetTensorElementType>(api, info.get(), x.type);
-  invoke<abi::SetDimensions>(api, info.get(), y.data(), y.size());
-  invoke<abi::SetSymbolicDimensions>(api, info.get(), names.data(), names.size());
-  invoke<abi::ShapeInferSetOutputTypeShape>(api, context, size_t{0}, info.get());
+  set_output(api, context, x.type, y, names);
+}
+
+void infer_product_shape(const OrtApi* api, OrtShapeInferContext* context) {
+  const InputShape x(api, context, 0), data(api, context, 1);
+  if (x.dims.size() < 2 || data.dims.size() != 2) fail("two axes are wanted.");
+  Shape y = x.dims;
+  std::vector<const char*> names(y.size(), "");
+  y.back() = data.dims[0];
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (y[i] >= 0) continue;
+    if (i + 1 == y.size() || !x.has_name(i)) fail("a size is not known.");
+    names[i] = x.names[i];
+  }
+  set_output(api, context, x.type, y, std::move(names));
 }
 
 }  // namespace ortconv

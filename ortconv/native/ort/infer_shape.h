@@ -11,4 +11,7 @@ namespace ortconv {
 // Throws Error when inference is not possible; the caller drops it, since creating the kernel reports what is wrong.
 void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context);
 
+// The same for MatMulCompressed, where every dim of X but the last may be a name.
+void infer_product_shape(const OrtApi* api, OrtShapeInferContext* context);
+
 }  // namespace ortconv

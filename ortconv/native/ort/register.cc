@@ -10,15 +10,16 @@
 
 #include "ort/abi.h"
 #include "ort/boundary.h"
+#include "ort/custom_op.h"
 #include "ort/infer_shape.h"
 #include "ort/inputs.h"
+#include "ort/matmul_compressed.h"
 #include "ort/providers.h"
 #include "ort/settings.h"
 
 namespace ortconv {
 namespace {
 
-constexpr const char* kDomain = "org.ortconv";
 constexpr const char* kRegistered = "ortconv.registered";
 constexpr int kOldestMajor = 1, kOldestMinor = 24;
 
@@ -39,74 +40,41 @@ const char* name_of(ConvOp op) {
   return "ConvTranspose";
 }
 
-// What ONNX Runtime sees of one op with one element type on one execution provider.
-struct CustomOp : OrtCustomOp {
+// One op of the convolution family with one element type on one execution provider.
+struct ConvCustomOp : CustomOp {
   const OrtApi* api;
   const Provider& provider;
   ConvOp op;
   DataType dtype;
   Settings settings;
 
-  CustomOp(const OrtApi* ort_api, const Provider& executor, ConvOp which, DataType type, const Settings& configuration)
-      : OrtCustomOp(), api(ort_api), provider(executor), op(which), dtype(type), settings(configuration) {
-    version = abi::kCustomOpVersion;
+  ConvCustomOp(const OrtApi* ort_api, const Provider& executor, ConvOp which, DataType type,
+               const Settings& configuration)
+      : api(ort_api), provider(executor), op(which), dtype(type), settings(configuration) {
     GetName = [](const OrtCustomOp* self) { return name_of(of(self).op); };
     GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
-    GetInputTypeCount = [](const OrtCustomOp* self) { return of(self).input_count(); };
+    GetInputTypeCount = [](const OrtCustomOp* self) { return InputIndices(of(self).op).b + 1; };
     GetInputType = [](const OrtCustomOp* self, size_t index) {
       return static_cast<int>(of(self).is_output_shape(index) ? DataType::kInt64 : of(self).dtype);
-    };
-    GetInputCharacteristic = [](const OrtCustomOp* self, size_t index) {
-      return index + 1 == of(self).input_count() ? abi::kOptional : abi::kRequired;
     };
     GetInputMemoryType = [](const OrtCustomOp* self, size_t index) {
       return of(self).is_output_shape(index) ? abi::kMemTypeCpuInput : abi::kMemTypeDefault;
     };
-    GetOutputTypeCount = [](const OrtCustomOp*) { return size_t{1}; };
     GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).dtype); };
-    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return abi::kRequired; };
-    GetVariadicInputMinArity = [](const OrtCustomOp*) { return 0; };
-    GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 0; };
-    GetVariadicOutputMinArity = [](const OrtCustomOp*) { return 0; };
-    GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 0; };
-    GetStartVersion = [](const OrtCustomOp*) { return 1; };
-    GetEndVersion = [](const OrtCustomOp*) { return 1; };
-    CreateKernelV2 = create_kernel;
-    KernelComputeV2 = [](void* opaque, OrtKernelContext* context) {
-      const auto* kernel = static_cast<const Kernel*>(opaque);
-      return guarded(kernel->api(), kernel->subject(), [&] { kernel->compute(context); });
+    CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* ort, const OrtKernelInfo* info, void** kernel) {
+      return create_kernel(self, ort, info, kernel, [&](const std::string& subject) {
+        const ConvCustomOp& custom = of(self);
+        return custom.provider.make({ort, info, custom.op, custom.dtype, custom.settings, subject});
+      });
     };
-    KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
     // The output sizes of ConvTransposeToShape are data, which shape inference does not see.
     if (op != ConvOp::kConvTransposeToShape) InferOutputShapeFn = infer_output_shape;
   }
 
-  static const CustomOp& of(const OrtCustomOp* self) { return *static_cast<const CustomOp*>(self); }
+  static const ConvCustomOp& of(const OrtCustomOp* self) { return *static_cast<const ConvCustomOp*>(self); }
 
   bool is_output_shape(size_t index) const {
     return op == ConvOp::kConvTransposeToShape && index == InputIndices(op).output_shape;
-  }
-  size_t input_count() const { return InputIndices(op).b + 1; }
-
-  static OrtStatus* create_kernel(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info,
-                                  void** kernel) {
-    std::string subject;
-    OrtStatus* status = guarded(api, kDomain, [&] { subject = node_subject(self, api, info); });
-    if (status != nullptr) return status;
-    return guarded(api, subject, [&] {
-      const CustomOp& custom = of(self);
-      *kernel = custom.provider.make({api, info, custom.op, custom.dtype, custom.settings, subject}).release();
-    });
-  }
-
-  // How messages name the node: org.ortconv.ConvTranspose 'up1'.
-  static std::string node_subject(const OrtCustomOp* self, const OrtApi* api, const OrtKernelInfo* info) {
-    size_t size = 0;
-    invoke<abi::KernelInfoGetNodeName>(api, info, nullptr, &size);
-    std::string name(size, '\0');
-    invoke<abi::KernelInfoGetNodeName>(api, info, &name[0], &size);
-    name.resize(size - 1);
-    return std::string(kDomain) + "." + name_of(of(self).op) + " '" + name + "'";
   }
 
   static OrtStatus* infer_output_shape(const OrtCustomOp* self, OrtShapeInferContext* context) {
@@ -122,7 +90,7 @@ struct CustomOp : OrtCustomOp {
 // The ops of one ONNX Runtime instance, for sessions with the same settings. ONNX Runtime keeps pointers to all of it
 // for as long as a session lives.
 struct Registry {
-  std::vector<std::unique_ptr<CustomOp>> ops;
+  std::vector<std::shared_ptr<const OrtCustomOp>> ops;
   OrtCustomOpDomain* domain = nullptr;
 
   Registry(const OrtApi* api, const Settings& settings) {
@@ -130,11 +98,14 @@ struct Registry {
     for (ConvOp op : kOps) {
       for (const Provider& provider : providers()) {
         for (DataType dtype : provider.dtypes) {
-          ops.push_back(std::make_unique<CustomOp>(api, provider, op, dtype, settings));
-          invoke<abi::CustomOpDomainAdd>(api, domain, static_cast<const OrtCustomOp*>(ops.back().get()));
+          ops.push_back(std::make_shared<ConvCustomOp>(api, provider, op, dtype, settings));
         }
       }
     }
+    if (settings.matmul_compressed) {
+      for (auto& op : matmul_compressed_ops(api)) ops.push_back(std::move(op));
+    }
+    for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
   }
 };
 
@@ -151,21 +122,23 @@ Registry& registry(const OrtApi* api, const Settings& settings) {
 // A domain that is added twice makes every session with these options fail, so a config entry tells which options have
 // ours, and with which settings. It holds their address, because the copy of its options that a session gives has the
 // entry, but no domains.
+std::string address_of(const OrtSessionOptions* options) {
+  return std::to_string(reinterpret_cast<std::uintptr_t>(options));
+}
+
 std::string mark_of(const OrtSessionOptions* options, const Settings& settings) {
-  return std::to_string(reinterpret_cast<std::uintptr_t>(options)) + (settings.tf32 ? " tf32" : "");
+  return address_of(options) + " tf32:" + (settings.tf32 ? "1" : "0") +
+         " matmul_compressed:" + (settings.matmul_compressed ? "1" : "0");
 }
 
 bool is_registered(const OrtApi* api, const OrtSessionOptions* options, const Settings& settings) {
   const std::string mark = config_entry(api, options, kRegistered);
   if (mark == mark_of(options, settings)) return true;
-  Settings others = settings;
-  others.tf32 = !settings.tf32;
-  if (mark == mark_of(options, others)) {
-    fail(
-        "session config entry ortconv.cuda.use_tf32 was changed after the ops were registered in these options; it "
-        "has to be set before.");
-  }
-  return false;
+  if (mark.rfind(address_of(options) + " ", 0) != 0) return false;
+  Settings same_tf32 = settings;
+  same_tf32.matmul_compressed = !settings.matmul_compressed;
+  fail("session config entry ", mark == mark_of(options, same_tf32) ? kMatMulCompressedEntry : kTf32Entry,
+       " was changed after the ops were registered in these options; it has to be set before.");
 }
 
 bool is_too_old(const std::string& version) {

@@ -9,7 +9,6 @@
 namespace ortconv {
 namespace {
 
-constexpr const char* kUseTf32 = "ortconv.cuda.use_tf32";
 constexpr const char* kNvrtc = "ortconv.cuda.nvrtc";
 #if defined(_WIN32)
 constexpr char kPathSeparator = ';';
@@ -31,13 +30,24 @@ std::string config_entry(const OrtApi* api, const OrtSessionOptions* options, co
   return value;
 }
 
+namespace {
+
+// The value of a config entry that is 0 or 1.
+bool flag(const OrtApi* api, const OrtSessionOptions* options, const char* key, bool otherwise) {
+  const std::string value = config_entry(api, options, key);
+  if (value.empty()) return otherwise;
+  if (value != "0" && value != "1") {
+    fail("session config entry ", key, " = '", value, "' is not supported; allowed: 0, 1.");
+  }
+  return value == "1";
+}
+
+}  // namespace
+
 Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   Settings settings;
-  const std::string tf32 = config_entry(api, options, kUseTf32);
-  if (!tf32.empty() && tf32 != "0" && tf32 != "1") {
-    fail("session config entry ", kUseTf32, " = '", tf32, "' is not supported; allowed: 0, 1.");
-  }
-  settings.tf32 = tf32 == "1";
+  settings.tf32 = flag(api, options, kTf32Entry, settings.tf32);
+  settings.matmul_compressed = flag(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
   std::istringstream paths(config_entry(api, options, kNvrtc));
   for (std::string path; std::getline(paths, path, kPathSeparator);) {
     if (!path.empty()) cuda::add_nvrtc_candidate(path);

@@ -2,20 +2,30 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 
 #include "ort/abi.h"
 
 namespace ortconv {
 
+// Session config entries.
+constexpr const char* kTf32Entry = "ortconv.cuda.use_tf32";
+constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
+
 struct Settings {
-  bool tf32 = false;  // of `ortconv.cuda.use_tf32`: float products may be formed in TF32 on a GPU
+  bool tf32 = false;  // float products may be formed in TF32 on a GPU
+
+  // Nodes of MatMulCompressed are given to this library. Otherwise ONNX Runtime inlines their function bodies, which
+  // any of its providers runs, while it would leave the nodes themselves to the CPU.
+  bool matmul_compressed = true;
 
   // Reads the config entries, and tells the CUDA side which files of NVRTC the entry `ortconv.cuda.nvrtc` names,
   // separated as in PATH. Throws Error when a value is not allowed.
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
-  friend bool operator<(const Settings& a, const Settings& b) { return a.tf32 < b.tf32; }
-  friend bool operator==(const Settings& a, const Settings& b) { return a.tf32 == b.tf32; }
+  friend bool operator<(const Settings& a, const Settings& b) {
+    return std::tie(a.tf32, a.matmul_compressed) < std::tie(b.tf32, b.matmul_compressed);
+  }
 };
 
 // The value of a config entry; empty where there is none.

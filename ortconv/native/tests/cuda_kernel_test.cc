@@ -35,19 +35,30 @@ void with_cuda_type(DataType dtype, Fn&& fn) {
 TEST(registration_declares_memory_and_types) {
   OrtSessionOptions options;
   const auto ops = registered(&options);
-  size_t cuda = 0;
+  size_t cuda = 0, products = 0;
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
     const bool to_shape = name == "ConvTransposeToShape", adds = name == "ConvTransposeAdd";
-    EXPECT(op->GetInputTypeCount(op) == (to_shape || adds ? 4 : 3), name);
+    const bool multiplies = name == "MatMulCompressed";
+    EXPECT(op->GetInputTypeCount(op) == (to_shape || adds || multiplies ? 4 : 3), name);
     for (size_t i = 0; i < op->GetInputTypeCount(op); ++i) {
       const bool on_host = to_shape && i == 2;
       EXPECT(op->GetInputMemoryType(op, i) == (on_host ? -2 : 0), op->GetName(op), " input ", i);
     }
     cuda += std::string(op->GetExecutionProviderType(op)) == "CUDAExecutionProvider";
+    products += multiplies;
   }
   EXPECT(cuda == 12, cuda);
-  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12, ops.size());
+  EXPECT(products == 4, products);
+  EXPECT(ops.size() == 4 * std::size(kDataTypes) + cuda + products, ops.size());
+}
+
+TEST(products_are_left_to_other_providers) {
+  OrtSessionOptions options;
+  options.config["ortconv.matmul_compressed"] = "0";
+  for (const OrtCustomOp* const op : registered(&options)) {
+    EXPECT(std::string(op->GetName(op)) != "MatMulCompressed", op->GetExecutionProviderType(op));
+  }
 }
 
 TEST(registration_reads_use_tf32) {

@@ -1,0 +1,86 @@
+"""The domain ``org.ortconv``, and how the shape inference of its operators reads a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+import onnx.helper
+import onnx.shape_inference
+
+__all__ = ["DOMAIN", "VERSION", "Dim", "InferredNode", "differ"]
+
+DOMAIN = "org.ortconv"
+VERSION = 1
+
+Dim = int | str | None
+"""A size, its name, or nothing where neither is known."""
+
+
+class InferredNode:
+    """A node under inference: its attributes and the shapes of its inputs, checked as they are read."""
+
+    def __init__(self, op_type: str, ctx: Any) -> None:
+        self.op_type = op_type
+        self.ctx = ctx
+
+    def fail(self, problem: str) -> onnx.shape_inference.InferenceError:
+        """Returns the error to raise."""
+        return onnx.shape_inference.InferenceError(f"{DOMAIN}.{self.op_type}: {problem}")
+
+    def attribute(self, name: str) -> Any:
+        """Returns the value of a required attribute."""
+        found = self.ctx.get_attribute(name)
+        if found is None:
+            raise self.fail(f"attribute {name} is missing")
+        return onnx.helper.get_attribute_value(found)
+
+    def ints(self, name: str, count: int, least: int | None = None) -> list[int]:
+        """Returns an attribute of so many integers, none of which is less than the least."""
+        values = list(self.attribute(name))
+        if len(values) != count or (least is not None and any(value < least for value in values)):
+            bound = "" if least is None else f" >= {least}"
+            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: {count} integers{bound}")
+        return values
+
+    def perm(self, name: str, rank: int) -> list[int]:
+        """Returns an attribute that orders the axes of a tensor."""
+        values = list(self.attribute(name))
+        if sorted(values) != list(range(rank)):
+            raise self.fail(f"attribute {name} = {values} is not allowed; allowed: a permutation of 0 to {rank - 1}")
+        return values
+
+    def has(self, index: int) -> bool:
+        """Tells whether the node has an input that is optional."""
+        return bool(self.ctx.get_num_inputs() > index and self.ctx.has_input(index))
+
+    def element(self, index: int) -> int:
+        """Returns the element type of an input."""
+        return int(self.ctx.get_input_type(index).tensor_type.elem_type)
+
+    def dims(self, index: int) -> list[Dim] | None:
+        """Returns the dims of an input, or None if its rank is not known."""
+        tensor = self.ctx.get_input_type(index).tensor_type
+        if not tensor.HasField("shape"):
+            return None
+        return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim]
+
+    def set_output(self, element: int, shape: Sequence[Dim] | None) -> None:
+        """States the type of the output, and its shape if that is known."""
+        result = onnx.TypeProto()
+        result.tensor_type.elem_type = element
+        if shape is not None:
+            result.tensor_type.shape.SetInParent()
+            for dim in shape:
+                entry = result.tensor_type.shape.dim.add()
+                if isinstance(dim, int):
+                    entry.dim_value = dim
+                elif dim is not None:
+                    entry.dim_param = dim
+        self.ctx.set_output_type(0, result)
+
+
+def differ(a: Dim, b: Dim) -> bool:
+    """Tells whether two sizes are known, and not the same."""
+    return isinstance(a, int) and isinstance(b, int) and a != b

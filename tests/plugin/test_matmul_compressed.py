@@ -1,0 +1,298 @@
+"""MatMulCompressed in every way it can be run, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import ortconv
+from ortconv import plugin, reference
+from ortconv.errors import PluginError
+from ortconv.matmul_compressed import CODES, NAME, body
+from ortconv.opset import DOMAIN, register_schemas
+from tests.plugin.native import quiet
+from tests.running import WAYS, run
+
+LIMITS = {
+    TensorProto.UINT8: (0, 255),
+    TensorProto.INT8: (-128, 127),
+    TensorProto.UINT4: (0, 15),
+    TensorProto.INT4: (-8, 7),
+}
+SIZES = [
+    # N, K, block_size
+    (1, 1, 1),
+    (1, 8, 8),
+    (5, 7, 7),
+    (3, 9, 3),
+    (4, 6, 1),
+    (17, 96, 32),
+    (70, 256, 128),
+    (33, 300, 100),
+    (40, 1030, 103),
+]
+
+
+def model(
+    code: int = TensorProto.UINT8,
+    *,
+    x: list[Any] | None = None,
+    data: tuple[int, ...] = (6, 8),
+    scale: tuple[int, ...] | None = None,
+    point: tuple[int, ...] | None = None,
+    block: Any = 4,
+    x_type: int = TensorProto.FLOAT,
+    scale_type: int = TensorProto.FLOAT,
+    point_type: int | None = None,
+    drop: int = 0,
+    constant: bool = True,
+    opset: int = 21,
+    bodies: bool = True,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Returns a model of one node with random integers; `point` is the shape of zero points, if it has some."""
+    register_schemas()
+    rng = np.random.default_rng([code, *data])
+    low, high = LIMITS.get(code, (0, 1))
+    blocks = (data[0], data[-1] // block if isinstance(block, int) and block > 0 else 1)
+    tensors = {"D": (code, data, rng.integers(low, high, data, endpoint=True))}
+    scales = blocks if scale is None else scale
+    tensors["S"] = (scale_type, scales, rng.uniform(-0.1, 0.1, scales).astype(np.float32))
+    if point is not None:
+        tensors["Z"] = (point_type or code, point, rng.integers(low, high // 2, point, endpoint=True))
+    inputs = [helper.make_tensor_value_info("X", x_type, ["N", data[-1]] if x is None else x)]
+    initializers = []
+    for name, (kind, shape, values) in tensors.items():
+        if constant:
+            initializers.append(helper.make_tensor(name, kind, shape, values.ravel().tolist()))
+        else:
+            inputs.append(helper.make_tensor_value_info(name, kind, shape))
+    if block is not None:
+        attributes["block_size"] = block
+    names = ["X", *tensors][: 1 + len(tensors) - drop]
+    node = helper.make_node(NAME, names, ["Y"], name="p", domain=DOMAIN, **attributes)
+    result = helper.make_tensor_value_info("Y", x_type, [None] * (2 if x is None else len(x)))
+    graph = helper.make_graph([node], "g", inputs, [result], initializers)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
+    functions = [body(opset)] if bodies else []
+    return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
+
+
+def expected(made: onnx.ModelProto, x: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the product in float64, and how far one that is summed in float32 may be off."""
+    arrays = {each.name: numpy_helper.to_array(each).astype(np.float64) for each in made.graph.initializer}
+    shifts = arrays["Z"].repeat(block, 1) if "Z" in arrays else 0
+    weights = (arrays["D"] - shifts) * arrays["S"].repeat(block, 1)
+    wide = x.astype(np.float64)
+    tolerance = (x.shape[-1] + 2) * np.finfo(np.float32).eps * (np.abs(wide) @ np.abs(weights).T)
+    return wide @ weights.T, tolerance
+
+
+def assert_product(made: onnx.ModelProto, x: np.ndarray, y: np.ndarray, block: int) -> None:
+    exact, tolerance = expected(made, x, block)
+    assert y.dtype == np.float32
+    assert y.shape == exact.shape
+    assert (np.abs(y - exact) <= tolerance).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_product_is_the_definition(
+    way: str, code: int, points: bool, sizes: tuple[int, int, int], library: str
+) -> None:
+    rows, depth, block = sizes
+    for lead in ((1,), (2, 3), (1, 1, 40), (0,)):
+        made = model(
+            code, x=[*lead[:-1], "N", depth], data=(rows, depth), block=block,
+            point=(rows, depth // block) if points else None,
+        )  # fmt: skip
+        x = np.random.default_rng(0).standard_normal((*lead, depth)).astype(np.float32)
+        (y,) = run(made, {"X": x}, way)
+        assert_product(made, x, y, block)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_threads_share_a_large_product(code: int, threads: int, library: str) -> None:
+    made = model(code, data=(700, 1024), block=128, point=(700, 8))
+    session = ortconv.InferenceSession(made, quiet(threads), providers=["CPUExecutionProvider"])
+    for rows in (1, 3, 65):
+        x = np.random.default_rng(0).standard_normal((rows, 1024)).astype(np.float32)
+        assert_product(made, x, session.run(None, {"X": x})[0], 128)
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_weights_of_the_run(code: int, library: str) -> None:
+    constant = model(code, data=(9, 64), block=32, point=(9, 2))
+    made = model(code, data=(9, 64), block=32, point=(9, 2), constant=False)
+    x = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
+    weights = {each.name: numpy_helper.to_array(each) for each in constant.graph.initializer}
+    for way in WAYS:
+        (y,) = run(made, {"X": x, **weights}, way)
+        assert_product(constant, x, y, 32)
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_reference_evaluator(code: int) -> None:
+    made = model(code, data=(9, 64), block=32, point=(9, 2), bodies=False)
+    x = np.random.default_rng(0).standard_normal((2, 3, 64)).astype(np.float32)
+    (y,) = ReferenceEvaluator(made, new_ops=reference.OPS).run(None, {"X": x})
+    assert_product(made, x, y, 32)
+
+
+@pytest.mark.parametrize("opset", [21, 22, 23, 24, 25])
+def test_body_in_every_opset(opset: int) -> None:
+    made = model(TensorProto.UINT4, data=(9, 64), block=32, point=(9, 2), opset=opset)
+    onnx.checker.check_model(made, full_check=True)
+    x = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+    (y,) = run(made, {"X": x}, "none")
+    assert_product(made, x, y, 32)
+
+
+def test_no_body_before_opset_21() -> None:
+    with pytest.raises(ValueError, match="opset 20"):
+        body(20)
+
+
+def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, register: bool, entry: str | None = None) -> set[str]:
+    """Returns the op types that ONNX Runtime runs."""
+    options = quiet()
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    if entry is not None:
+        options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, entry)
+    if register:
+        ortconv.register(options)
+    onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return {node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node}
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("block", [32, 64])
+def test_body_does_not_round_the_data(code: int, block: int, tmp_path: pathlib.Path) -> None:
+    """ONNX Runtime's MatMulNBits would."""
+    made = model(code, data=(64, 64), block=block, point=(64, 64 // block))
+    types = optimized(made, tmp_path, register=False)
+    assert "DequantizeLinear" in types
+    assert "MatMulNBits" not in types
+
+
+@pytest.mark.parametrize(("entry", "ours"), [(None, True), ("1", True), ("0", False)])
+def test_entry_leaves_the_op_to_its_body(entry: str | None, ours: bool, tmp_path: pathlib.Path, library: str) -> None:
+    types = optimized(model(), tmp_path, register=True, entry=entry)
+    assert (NAME in types) == ours
+    assert ("DequantizeLinear" in types) != ours
+
+
+def test_entry_is_checked(library: str) -> None:
+    options = quiet()
+    options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, "no")
+    with pytest.raises(PluginError, match="matmul_compressed = 'no' is not supported; allowed: 0, 1"):
+        ortconv.register(options)
+
+
+def test_entry_has_to_be_set_before(library: str) -> None:
+    options = quiet()
+    ortconv.register(options)
+    options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, "0")
+    with pytest.raises(PluginError, match="matmul_compressed was changed after the ops were registered"):
+        ortconv.register(options)
+    options.add_session_config_entry("ortconv.cuda.use_tf32", "1")
+    with pytest.raises(PluginError, match="was changed after the ops were registered"):
+        ortconv.register(options)
+
+
+@pytest.mark.parametrize(("registered", "given", "entry"), [(False, None, "0"), (False, "1", "1"), (True, None, None)])
+def test_sessions_on_a_gpu_have_the_body(registered: bool, given: str | None, entry: str | None, library: str) -> None:
+    options = quiet()
+    if given is not None:
+        options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, given)
+    if registered:
+        ortconv.register(options)
+    plugin.leave_to_gpu(options)
+    ortconv.register(options)
+    found = None
+    with contextlib.suppress(RuntimeError):
+        found = options.get_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY)
+    assert found == entry
+
+
+F16, DOUBLE, INT32 = TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.INT32
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_good_node_passes(code: int) -> None:
+    for constant in (True, False):
+        for point in (None, (6, 2)):
+            for bodies in (True, False):
+                onnx.checker.check_model(model(code, point=point, constant=constant, bodies=bodies), full_check=True)
+
+
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "of the run"])
+@pytest.mark.parametrize("made", [
+    pytest.param({"x": ["N", 7]}, id="columns of X"),
+    pytest.param({"x": [8]}, id="a vector"),
+    pytest.param({"data": (6, 2, 4)}, id="data of three axes"),
+    pytest.param({"data": (8,), "scale": (2,)}, id="data of one axis"),
+    pytest.param({"data": (6, 0), "scale": (6, 0)}, id="no columns"),
+    pytest.param({"scale": (6, 1)}, id="too few scales"),
+    pytest.param({"scale": (6, 2, 1)}, id="scales of three axes"),
+    pytest.param({"scale": (12,)}, id="scales of one axis"),
+    pytest.param({"scale": (2, 6)}, id="scales the other way"),
+    pytest.param({"point": (6, 1)}, id="too few points"),
+    pytest.param({"point": (1,)}, id="one point"),
+    pytest.param({"block": 3, "scale": (6, 2)}, id="block that does not divide"),
+    pytest.param({"block": 16, "scale": (6, 1)}, id="block larger than a row"),
+    pytest.param({"block": 0, "scale": (6, 2)}, id="block of nothing"),
+    pytest.param({"block": -4, "scale": (6, 2)}, id="negative block"),
+    pytest.param({"block": None, "scale": (6, 2)}, id="no block"),
+    pytest.param({"block": 4.0, "scale": (6, 2)}, id="block that is no integer"),
+    pytest.param({"block": [4], "scale": (6, 2)}, id="list of blocks"),
+    pytest.param({"x_type": F16}, id="X of f16"),
+    pytest.param({"x_type": DOUBLE}, id="X of f64"),
+    pytest.param({"scale_type": F16}, id="scales of f16"),
+    pytest.param({"code": INT32}, id="integers of 32 bits"),
+    pytest.param({"point": (6, 2), "point_type": TensorProto.INT8}, id="points of another type"),
+    pytest.param({"drop": 1}, id="no scales"),
+    pytest.param({"drop": 2}, id="no data"),
+])  # fmt: skip
+def test_bad_node_is_refused(made: dict[str, Any], constant: bool, library: str) -> None:
+    """By the checker, by ONNX Runtime with our library, and by the Python ops; the message names the op."""
+    for code in (TensorProto.UINT8, TensorProto.UINT4) if "code" not in made else (None,):
+        bad = model(**({"code": code} if code else {}), **made, constant=constant, bodies=False)
+        with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
+            onnx.checker.check_model(bad, full_check=True)
+        types = {TensorProto.DOUBLE: np.float64, F16: np.float16}
+        kind = types.get(made.get("x_type", TensorProto.FLOAT), np.float32)
+        sizes = made.get("x", ["N", made.get("data", (6, 8))[-1]])
+        feeds = {"X": np.ones([2 if size == "N" else size for size in sizes], kind)}
+        whole = model(**({"code": code} if code else {}), **made, bodies=False)
+        if not constant:
+            feeds |= {each.name: numpy_helper.to_array(each) for each in whole.graph.initializer}
+        for way in ("native", "python"):
+            with pytest.raises(Exception, match=NAME):
+                run(bad, feeds, way)
+
+
+def test_messages_name_the_node(library: str) -> None:
+    with pytest.raises(Exception, match=r"org.ortconv.MatMulCompressed 'p': attribute block_size = 0 is not allowed"):
+        run(model(block=0, scale=(6, 2)), {"X": np.ones((2, 8), np.float32)}, "native")
+    with pytest.raises(Exception, match=r"MatMulCompressed 'p': input scale has shape \[6, 1\]; allowed: \[6, 2\]"):
+        run(model(scale=(6, 1)), {"X": np.ones((2, 8), np.float32)}, "native")
+
+
+def test_shapes_are_inferred(library: str) -> None:
+    made = model(x=["B", 3, 8])
+    graph = onnx.shape_inference.infer_shapes(made, strict_mode=True).graph
+    assert [dim.dim_param or dim.dim_value for dim in graph.output[0].type.tensor_type.shape.dim] == ["B", 3, 6]
+    session = ortconv.InferenceSession(made, quiet(), providers=["CPUExecutionProvider"])
+    assert session.get_outputs()[0].shape == ["B", 3, 6]
