@@ -207,8 +207,9 @@ def convert(
         semantics: "spec" follows the source's spec pages, "runtime" reproduces the numbers of the source's own library
             where the two differ on the convolution family. All other OpenVINO ops follow the library under both.
         target: "auto" emits standard ONNX nodes where they are exact and ONNX Runtime's CPU provider runs them, and
-            nodes of the domain ``org.ortconv`` with function bodies otherwise; "onnx" emits standard nodes only;
-            "plugin" emits our nodes wherever they apply.
+            nodes of the domain ``org.ortconv`` with function bodies otherwise, and for products by weights of 8 and 4
+            bits, which ONNX Runtime would dequantize in every run; "onnx" emits standard nodes only; "plugin" emits
+            our nodes wherever they apply.
         opset: Version of the ai.onnx opset to emit, 19 to 25; by default the oldest from 19 to 21 that has the
             nodes, or 18 where AveragePool is one of them.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.

@@ -56,8 +56,8 @@ class _Job:
     "--target",
     type=click.Choice(["auto", "onnx", "plugin"]),
     default="auto",
-    help="auto: standard ONNX where it is exact, else operators of org.ortconv with function bodies (default). onnx: "
-    "standard operators only. plugin: ours wherever they apply.",
+    help="auto: standard ONNX where it is exact, else, and for products by weights of 8 and 4 bits, operators of "
+    "org.ortconv with function bodies (default). onnx: standard operators only. plugin: ours wherever they apply.",
 )
 @click.option(
     "--opset",

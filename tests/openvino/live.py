@@ -14,7 +14,7 @@ import openvino
 from openvino import opset1
 
 from ortconv.api import Conversion, conversion
-from ortconv.builder import Semantics
+from ortconv.builder import Semantics, Target
 from ortconv.errors import ConversionError, ConversionErrors
 from ortconv.session import InferenceSession
 
@@ -188,6 +188,7 @@ def check(
     bound: float = 4,
     semantics: Semantics = "spec",
     opset: int | None = None,
+    target: Target = "auto",
 ) -> Conversion:
     """Converts a model and asserts that ONNX Runtime computes what OpenVINO's CPU plugin does.
 
@@ -197,11 +198,12 @@ def check(
         bound: See `assert_close`; for each float output.
         semantics: See `ortconv.convert`.
         opset: See `ortconv.convert`.
+        target: See `ortconv.convert`.
 
     Returns:
         The conversion, for further assertions.
     """
-    converted = conversion(model, semantics=semantics, opset=opset)
+    converted = conversion(model, semantics=semantics, opset=opset, target=target)
     actual, expected = run_onnx(converted, feeds), run_openvino(model, feeds)
     for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
         for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):

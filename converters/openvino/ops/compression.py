@@ -3,7 +3,7 @@
 It computes (data - point) * scale with one rounding, which is what the single ops do: differences of small integers
 are exact. Of a matrix that is dequantized and multiplied ONNX Runtime makes a MatMulNBits, which by default rounds the
 other operand to 8 bits. It does not look behind a Reshape: weights in groups keep the axis of the groups, and a matrix
-gets one axis more.
+gets one axis more. Where our own op may be emitted it computes such products instead: see `compressed_products`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.folding import FILE, ORIGIN
 
-__all__ = ["dequantized", "has_uneven_groups", "is_misread", "multiplied", "reshaped", "retyped", "transposed"]
+__all__ = [
+    "Compressed",
+    "dequantized",
+    "has_uneven_groups",
+    "is_misread",
+    "moved",
+    "multiplied",
+    "reshaped",
+    "retyped",
+    "transposed",
+]
 
 _TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -28,7 +38,7 @@ _BLOCKS_OPSET = 21
 
 
 @dataclasses.dataclass(frozen=True)
-class _Compressed:
+class Compressed:
     """A DequantizeLinear of constants.
 
     Attributes:
@@ -46,7 +56,7 @@ class _Compressed:
     block: int | None
 
     @classmethod
-    def of(cls, value: ir.Value) -> _Compressed | None:
+    def of(cls, value: ir.Value) -> Compressed | None:
         """Returns what a value is made of, or None where it is something else."""
         node = value.producer()
         if node is None or (node.domain, node.op_type) != ("", "DequantizeLinear"):
@@ -69,7 +79,7 @@ class _Compressed:
         assert self.data.shape is not None
         return list(self.data.shape.numpy())
 
-    def transposed(self, b: Builder, perm: Sequence[int]) -> _Compressed:
+    def transposed(self, b: Builder, perm: Sequence[int]) -> Compressed:
         """Returns the same with other axes."""
         scale, point = self.scale, self.point
         if self.block is not None:
@@ -82,7 +92,7 @@ class _Compressed:
             axis=None if self.axis is None else list(perm).index(self.axis),
         )
 
-    def raised(self, b: Builder) -> _Compressed:
+    def raised(self, b: Builder) -> Compressed:
         """Returns the same with one axis more in front."""
         scale, point = self.scale, self.point
         if self.block is not None:
@@ -95,7 +105,7 @@ class _Compressed:
             axis=None if self.axis is None else self.axis + 1,
         )
 
-    def reshaped(self, b: Builder, sizes: Sequence[int]) -> _Compressed | None:
+    def reshaped(self, b: Builder, sizes: Sequence[int]) -> Compressed | None:
         """Returns the same in another shape, or None where one has no axis that the scales belong to."""
         if self.block is not None:
             return None
@@ -113,7 +123,7 @@ class _Compressed:
 
     def _moved(self, b: Builder, sizes: Sequence[int], perm: Sequence[int] | None) -> ir.Value:
         assert self.data.const_value is not None
-        return b.constant(_moved(self.data.const_value, sizes, perm))
+        return b.constant(moved(self.data.const_value, sizes, perm))
 
     def emit(self, b: Builder) -> ir.Value:
         """Emits the node."""
@@ -150,7 +160,7 @@ def retyped(b: Builder, value: ir.Value, to: ir.DataType) -> ir.Value | None:
         return None if inner is None else b.typed(b.op("Reshape", inner, node.inputs[1]), to, value.shape)
     if value.dtype != ir.DataType.FLOAT16 or to != ir.DataType.FLOAT:
         return None
-    weights = _Compressed.of(value)
+    weights = Compressed.of(value)
     if weights is None:
         return _scaled(b, value)
     return dataclasses.replace(weights, scale=weights.scale.astype(np.float32)).emit(b)
@@ -192,10 +202,10 @@ def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value |
     return node.inputs[index] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
 
 
-def _in_groups(matrix: ir.Value) -> _Compressed | None:
+def _in_groups(matrix: ir.Value) -> Compressed | None:
     """Returns the compressed integers of which a Reshape made a matrix, or None."""
     weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
-    compressed = None if weights is None else _Compressed.of(weights)
+    compressed = None if weights is None else Compressed.of(weights)
     return compressed if compressed is not None and compressed.data.dtype in _TYPES else None
 
 
@@ -241,7 +251,7 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
 
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:
     """Returns compressed weights with other axes, or None."""
-    weights = _Compressed.of(value)
+    weights = Compressed.of(value)
     if weights is None or sorted(perm) != list(range(len(weights.sizes))):
         return None
     return weights.transposed(b, perm).emit(b)
@@ -250,7 +260,7 @@ def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | N
 def reshaped(b: Builder, value: ir.Value, sizes: Sequence[object]) -> ir.Value | None:
     """Returns compressed weights in another shape, where its sizes are all known and a DequantizeLinear can have it."""
     known = [size for size in sizes if isinstance(size, int) and size > 0]
-    weights = _Compressed.of(value) if len(known) == len(sizes) else None
+    weights = Compressed.of(value) if len(known) == len(sizes) else None
     if weights is None or math.prod(known) != math.prod(weights.sizes):
         return None
     moved = weights.reshaped(b, known)
@@ -266,7 +276,7 @@ def multiplied(b: Builder, value: ir.Value, *, transpose: bool) -> ir.Value | No
         if len(before) != len(perm):
             return None
         value, perm = node.inputs[0], [before[axis] for axis in perm]
-    weights = _Compressed.of(value)
+    weights = Compressed.of(value)
     if weights is None or len(weights.sizes) != len(perm):
         return None
     if perm != [0, 1]:
@@ -303,7 +313,7 @@ def _constant(b: Builder, value: ir.Value | None) -> np.ndarray | None:
     return None if array is None else array.astype(np.float64)
 
 
-def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> _Compressed | None:
+def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> Compressed | None:
     """Finds out along which axis there are several scales and zero points; None where ONNX cannot say so."""
     assert data.dtype is not None
     assert data.shape is not None
@@ -332,7 +342,7 @@ def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray |
         axis, block, shape = shared[0], sizes[shared[0]], aligned
     spread = [None if each is None else np.broadcast_to(each, own).reshape(shape) for each in (scales, points)]
     assert spread[0] is not None
-    return _Compressed(data, spread[0], spread[1], axis, block)
+    return Compressed(data, spread[0], spread[1], axis, block)
 
 
 def _by_leading_axes(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> ir.Value | None:
@@ -348,13 +358,13 @@ def _by_leading_axes(b: Builder, data: ir.Value, scales: np.ndarray, points: np.
     spread = [None if each is None else np.broadcast_to(each, own).reshape(-1) for each in (scales, points)]
     assert spread[0] is not None
     flat = [math.prod(sizes[:count]), *sizes[count:]]
-    rows = b.constant(_moved(data.const_value, flat))
+    rows = b.constant(moved(data.const_value, flat))
     shape = [flat[0], *[1] * (len(flat) - 1)]
     layout = _layout(b, rows, spread[0].reshape(shape), None if spread[1] is None else spread[1].reshape(shape))
     return None if layout is None else b.op("Reshape", layout.emit(b), b.constant(sizes))
 
 
-def _moved(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] | None = None) -> ir.TensorProtocol:
+def moved(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] | None = None) -> ir.TensorProtocol:
     """Returns a tensor reshaped or transposed, once somebody asks for its data."""
 
     def data() -> ir.Tensor[np.ndarray]:

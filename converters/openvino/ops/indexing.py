@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.compressed_rows import gathered_rows
 from ortconv.converters.openvino.ops.compression import is_misread
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.ops.running_axes import view_along
@@ -127,7 +128,8 @@ def _gathered(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_di
     axes = (axis,)
     if batch_dims == 0:
         index = indices if indices.dtype in _INDEX_TYPES else b.cast(indices, ir.DataType.INT64)
-        return b.op("Gather", data, index, axis=axis)
+        rows = gathered_rows(b, data, index) if axis == 0 else None
+        return b.op("Gather", data, index, axis=axis) if rows is None else rows
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
     (along,) = normalized(axes, rank, "axis")
     batch = batch_dims + index_rank if batch_dims < 0 else batch_dims

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.compressed_products import product
 from ortconv.converters.openvino.ops.compression import has_uneven_groups, multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
@@ -26,7 +27,10 @@ _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
 def matmul(
     b: Builder, a: ir.Value, c: ir.Value, /, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
-    """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are."""
+    """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are.
+
+    MatMulCompressed of ``org.ortconv`` by compressed weights.
+    """
     warn_of_singles(b, a, grows=True)
     _warn_of_shared_squares(b, c, transpose_b)
     warn_of_moved_levels(b, a, c, shifts=True)
@@ -35,6 +39,9 @@ def matmul(
             "the page is followed: weights are in groups of a size whose products with few rows OpenVINO's CPU plugin "
             "computes wrongly"
         )
+    compressed = None if transpose_a else product(b, a, c, transpose=transpose_b)
+    if compressed is not None:
+        return compressed
     if (transpose_a or transpose_b) and _is_gemm(a, c, transpose_a, transpose_b):
         return b.op("Gemm", a, c, transA=1 if transpose_a else None, transB=1 if transpose_b else None)
     if _is_vector(c) and (transpose_a or _is_moved(a)):

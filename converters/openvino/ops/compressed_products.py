@@ -1,0 +1,39 @@
+"""Products by compressed matrices as nodes of our own, which never have the weights as floats.
+
+ONNX Runtime dequantizes the whole matrix every time that the model runs, which takes longer than the product does.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv import matmul_compressed
+from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.compressed_matrix import CompressedMatrix
+from ortconv.inferred_node import DOMAIN
+
+__all__ = ["product"]
+
+_F32 = ir.DataType.FLOAT
+
+
+def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> ir.Value | None:
+    """Returns the product by a matrix of compressed weights, or None where our op is not wanted or computes others.
+
+    Args:
+        b: The builder.
+        x: Data; our op takes two axes or more.
+        weights: The matrix.
+        transpose: Whether its rows, not its columns, meet those of the data.
+    """
+    if b.options.target == "onnx" or b.options.opset < matmul_compressed.OLDEST_OPSET:
+        return None
+    if x.dtype != _F32 or weights.dtype != _F32 or x.shape is None or len(x.shape) < 2:
+        return None
+    matrix = CompressedMatrix.of(weights, transpose=not transpose)
+    if matrix is None:
+        return None
+    data = b.constant(matrix.data)
+    point = None if matrix.point is None else b.constant(matrix.point)
+    y = b.op(matmul_compressed.NAME, x, data, b.constant(matrix.scale), point, domain=DOMAIN, block_size=matrix.block)
+    return b.typed(y, _F32, ir.Shape([*x.shape[:-1], matrix.data.shape.numpy()[0]]))
