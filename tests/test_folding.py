@@ -144,6 +144,7 @@ def test_result_is_that_of_onnx_runtime(case: Case) -> None:
         case("Cast", np.array([2**31], F32), to=TO["INT32"]),
         case("Cast", np.array([2**32], F32), to=TO["UINT32"]),
         case("Cast", np.array([np.inf], F16), to=TO["INT64"]),
+        case("Cast", np.array([2.0**63], F64), to=TO["INT64"]),
         case("Cast", np.array([-np.inf], F16), to=TO["INT32"]),
         case("Cast", np.array([0.1], F64), to=TO["FLOAT16"]),
         case("Cast", np.ones((64, 64), U8), to=TO["FLOAT"]),

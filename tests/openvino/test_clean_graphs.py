@@ -135,6 +135,27 @@ def test_what_undoes_the_node_before_is_left_out() -> None:
     assert ops(check(openvino.Model([opset1.relu(shaped)], [x]), [numbers(2, 3, 4)])) == {"Relu": 1}
 
 
+@pytest.mark.parametrize(("size", "left"), [(6, 1), (-1, 2)])
+def test_reshape_that_may_refuse_sizes_stays(size: int, left: int) -> None:
+    x = opset1.parameter([size], F32)
+    shaped = opset1.reshape(opset1.reshape(x, np.array([2, -1]), False), np.array([-1, 3]), False)
+    converted = check(openvino.Model([shaped], [x]), [numbers(6)])
+    assert ops(converted) == {"Reshape": left}
+    if left == 2:
+        with pytest.raises(Exception, match="Reshape"):
+            run_onnx(converted, [[numbers(3)]])
+
+
+def test_product_over_nothing_is_its_bias() -> None:
+    """It stays a MatMul, as ONNX Runtime's Gemm may fail; OpenVINO's CPU plugin does not take it."""
+    x, y = opset1.parameter([2, 0], F32), opset1.parameter([0, 3], F32)
+    bias = numbers(1, 3)
+    converted = conversion(openvino.Model([opset1.add(opset1.matmul(x, y, False, False), bias)], [x, y]))
+    assert ops(converted) == {"MatMul": 1, "Add": 1}
+    ((actual,),) = run_onnx(converted, [[np.zeros((2, 0), F32), np.zeros((0, 3), F32)]])
+    assert_close(actual, np.broadcast_to(bias, (2, 3)), 0)
+
+
 def test_cast_that_rounds_stays() -> None:
     x = opset1.parameter([2, 3], F32)
     model = openvino.Model([opset1.convert(opset1.convert(x, "i32"), "f32")], [x])
