@@ -22,7 +22,9 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
+    in_one_type,
     is_static,
+    narrowed,
     require,
     rounded,
     saturated,
@@ -68,7 +70,12 @@ def relu(b: Builder, data: ir.Value, /) -> ir.Value:
 def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
     """PRelu, a slope per channel shaped to broadcast along axis 1; a formula on float64."""
     require(data, "data", (*FLOATS, *INTEGERS))
-    slope = _per_channel(b, data, slope)
+    own = dtype_of(data)
+    data, slope = in_one_type(b, data, slope)  # in old models of float16 the slope is float32
+    return narrowed(b, _prelu(b, data, _per_channel(b, data, slope)), data, own)
+
+
+def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     if data.dtype != ir.DataType.DOUBLE:
         return rounded(b, lambda x, s: b.op("PRelu", x, s), data, slope, kernels=("PRelu",))
     return compute(

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
 from ortconv.converters.openvino.ops.levels import keep_levels
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, in_one_type, narrowed, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -49,6 +49,10 @@ def fake_quantize(
             "and with it the limits"
         )
         return b.op("Identity", data)
+    own = dtype_of(data)
+    data, input_low, input_high, output_low, output_high = in_one_type(
+        b, data, input_low, input_high, output_low, output_high
+    )
     _warn_of_ranges(b, data, (input_low, input_high, output_low, output_high))
     _warn_of_reduction(b, data, (input_low, input_high, output_low, output_high))
     bounds = [
@@ -74,7 +78,7 @@ def fake_quantize(
 
     result = compute(b, formula, data, *bounds, kernels=_KERNELS)
     keep_levels(b, result, levels, output_low, output_high)
-    return result
+    return narrowed(b, result, data, own)
 
 
 def _is_fused(shape: ir.Shape | None, bounds: Sequence[np.ndarray | None]) -> bool:

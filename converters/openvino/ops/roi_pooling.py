@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require, single
+from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, in_one_type, in_single, narrowed, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 
@@ -184,8 +184,12 @@ def psroi_pooling(
 ) -> ir.Value:
     """Means over windows, each of channels of its own: a masked sum, or a formula over gathered elements."""
     require(data, "data", FLOATS)
+    require(rois, "rois", FLOATS)
+    own = dtype_of(data)
+    data, rois = in_one_type(b, data, rois)
     if mode == "average":
-        return up_to_the_end(b, lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale), data, rois)
+        pooled = up_to_the_end(b, lambda x, r: _averaged(b, x, r, output_dim, group_size, spatial_scale), data, rois)
+        return narrowed(b, pooled, data, own)
 
     for name in ("spatial_bins_x", "spatial_bins_y"):
         warn_of_default(b, name, 1, "takes 0, and refuses that")
@@ -224,7 +228,7 @@ def psroi_pooling(
         mean = b.op("Div", total, single(b, spatial_bins_x * spatial_bins_y))
         return _channels_first(b, mean)
 
-    return up_to_the_end(b, formula, data, rois)
+    return narrowed(b, up_to_the_end(b, formula, data, rois), data, own)
 
 
 def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int, bins: int, goal: int) -> ir.Value:

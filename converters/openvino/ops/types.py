@@ -229,6 +229,20 @@ def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value 
     return b.cast(b.typed(value, _F32, None), own)
 
 
+def in_one_type(b: Builder, *operands: ir.Value) -> tuple[ir.Value, ...]:
+    """Returns floats of different types, which some ops take, in one that holds all of them; others as they are."""
+    types = {dtype_of(operand) for operand in operands}
+    if len(types) == 1 or not types <= set(FLOATS):
+        return operands
+    wide = _F64 if _F64 in types else _F32
+    return tuple(b.cast(operand, wide) for operand in operands)
+
+
+def narrowed(b: Builder, value: ir.Value, data: ir.Value, own: ir.DataType) -> ir.Value:
+    """Casts what was computed from `in_one_type` data to the type that the data had."""
+    return value if dtype_of(data) == own else b.cast(b.typed(value, data.dtype, None), own)
+
+
 def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
     """Emits a formula over one operand; of integers of 64 bits in 32, which is what OpenVINO's CPU plugin has."""
     own = dtype_of(data)

@@ -76,6 +76,12 @@ ROWS += [
     Row("prelu of a slope of the last dim", opset1.prelu, [[numbers(2, 4, n, 3), numbers(3)] for n in (3, 5)]),
     Row("prelu of a full slope", opset1.prelu, [[numbers(2, 4, 3), numbers(1, 4, 1)]]),
     Row("prelu per channel of rank 3", opset1.prelu, [[numbers(2, 4, n), numbers(4)] for n in (3, 4)]),
+    Row(
+        "prelu of float16 by a slope of float32, as in old files",
+        opset1.prelu,
+        [[numbers(2, 4, n, 3).astype(np.float16), numbers(4)] for n in (3, 5)],
+    ),
+    Row("prelu of float32 by a slope of float16", opset1.prelu, [[numbers(2, 4, 3), numbers(4).astype(np.float16)]]),
     Row("prelu of rank 2", opset1.prelu, [[numbers(n, 4), numbers(4)] for n in (3, 5)]),
     Row("swish without beta", opset4.swish, [[numbers(5)]], LOOSE),
     Row("swish of an input beta", opset4.swish, [[numbers(5), np.array(0.7, F32)]], LOOSE),

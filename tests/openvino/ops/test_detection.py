@@ -214,6 +214,16 @@ ROWS.append(
     )
 )
 
+ROWS += [
+    Row(
+        f"psroi_pooling {mode} of float16 in boxes of float32",
+        lambda x, r, m=mode: opset1.psroi_pooling(x, r, 2, 2, 0.1, 2, 2, m),
+        [[numbers(2, 8, 8, 9, dtype="float16"), POSITIVE]],
+        BOUND,
+    )
+    for mode in ("average", "bilinear")
+]
+
 PRIORS: dict[str, Any] = {
     "offset": 0.5,
     "min_size": [10.0],

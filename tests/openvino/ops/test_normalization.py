@@ -222,6 +222,12 @@ QUANTIZED += [
         [[numbers(2, 4, 3, 3), *PER_CHANNEL]],
         8,
     ),
+    Row(
+        "fake_quantize of float16 by bounds of float32",
+        fake_quantize(256, -4, 4, -4, 4),
+        [[numbers(2, 4, n, 3, low=-5, high=5).astype(np.float16)] for n in (5, 6)],
+        1,
+    ),
 ]
 
 
