@@ -115,6 +115,7 @@ def _cut(model: onnx.ModelProto, inputs: Mapping[str, onnx.ValueInfoProto]) -> M
     """Makes inputs of intermediate results, which are outputs already; returns what the outputs are called now."""
     graph = model.graph
     names = {name for node in graph.node for name in node.output}
+    names |= {value.name for value in (*graph.input, *graph.initializer)}
     suffix = ".computed"
     while any(name + suffix in names for name in inputs):
         suffix += "_"

@@ -43,6 +43,16 @@ class TestLayers:
         assert found.first_difference is not None
         assert found.first_difference.node.op_type == "ReLU"
 
+    def test_names_that_end_as_ours_would_are_kept_apart(self, tmp_path: pathlib.Path) -> None:
+        def add(model: onnx.ModelProto) -> None:
+            (node,) = (node for node in model.graph.node if node.op_type == "Relu")
+            one = onnx.numpy_helper.from_array(np.ones((), np.float32), f"{node.output[0]}.computed")
+            after(model, "Relu", ("Mul", [one.name]))
+            model.graph.initializer.append(one)
+
+        model = saved(upsampling(), tmp_path / "m.onnx", add)
+        assert ortconv.verify(upsampling(), model, backends=NONE, layers=True).agrees
+
     def test_result_of_another_shape_is_passed_on_as_the_model_has_it(self, tmp_path: pathlib.Path) -> None:
         def flatten(model: onnx.ModelProto) -> None:
             after(model, "Relu", ("Flatten", []))
