@@ -9,7 +9,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import ml_dtypes
 import onnx
 import onnx_ir as ir
 
@@ -19,16 +18,12 @@ from ortconv.execution import Model
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
 from ortconv.plugin import Backend
-from ortconv.verification.compare import Comparison, Tolerance, compare
+from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of
 
 __all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "read", "tolerance_for"]
 
 _SIDES: tuple[Backend, Backend] = ("none", "native")
-_SINGLE = Tolerance(2e-5)
-_DOUBLE = Tolerance(1e-11)
 _TF32_EPSILON = 2.0**-10
-_ROUNDINGS = 5
-"""How many roundings to a narrow type a result may be off."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,13 +151,7 @@ def tolerance_for(model: onnx.ModelProto, *, tf32: bool = False) -> Tolerance:
         numbers |= {each.i for each in node.attribute if node.op_type == "Cast" and each.name == "to"}
         numbers |= {each.t.data_type for each in node.attribute if each.HasField("t")}
     types = {ir.DataType(number) for number in numbers}
-    floats = {each for each in types if each.is_floating_point()}
-    narrow = [float(ml_dtypes.finfo(each.numpy()).eps) for each in floats if each.bitwidth < 32]  # type: ignore[no-untyped-call]
-    if narrow:
-        return Tolerance(_ROUNDINGS * max(narrow))
-    if floats == {ir.DataType.DOUBLE}:
-        return _DOUBLE
-    return Tolerance(_ROUNDINGS * _TF32_EPSILON) if tf32 else _SINGLE
+    return tolerance_of(types, ROUNDINGS * _TF32_EPSILON) if tf32 else tolerance_of(types)
 
 
 def read(path: pathlib.Path) -> onnx.ModelProto:

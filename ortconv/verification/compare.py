@@ -12,11 +12,12 @@ import onnx_ir as ir
 from ortconv.inputs import Array
 from ortconv.source import SourceGraph, SourceValue
 
-__all__ = ["Comparison", "Tolerance", "compare", "default_tolerance"]
+__all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "default_tolerance", "tolerance_of"]
 
 _FLOAT_TOLERANCE = 2e-5
 _DOUBLE_TOLERANCE = 1e-11
-_ROUNDINGS = 5
+
+ROUNDINGS = 5
 """How many roundings to a narrow type a result may be off: sums are formed in float32, each tensor rounds once."""
 
 
@@ -104,11 +105,21 @@ def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> Tolerance:
         graph: The source.
         finest: The type in which what is expected is computed at best.
     """
-    types = {value.dtype for value in _computed(graph) if value.dtype.is_floating_point()}
-    narrow = [_epsilon(dtype) for dtype in types if dtype.bitwidth < 32]
+    return tolerance_of({finest, *(value.dtype for value in _computed(graph))})
+
+
+def tolerance_of(types: Iterable[ir.DataType], single: float = _FLOAT_TOLERANCE) -> Tolerance:
+    """Returns the tolerance that element types ask for: five roundings to the narrowest float of less than 32 bits.
+
+    Args:
+        types: Those of a model's tensors.
+        single: What is allowed where there is none; with float64 alone it is 1e-11.
+    """
+    floats = {dtype for dtype in types if dtype.is_floating_point()}
+    narrow = [_epsilon(dtype) for dtype in floats if dtype.bitwidth < 32]
     if narrow:
-        return Tolerance(_ROUNDINGS * max(narrow))
-    return Tolerance(_DOUBLE_TOLERANCE if types | {finest} == {ir.DataType.DOUBLE} else _FLOAT_TOLERANCE)
+        return Tolerance(ROUNDINGS * max(narrow))
+    return Tolerance(_DOUBLE_TOLERANCE if floats == {ir.DataType.DOUBLE} else single)
 
 
 def _epsilon(dtype: ir.DataType) -> float:
