@@ -33,6 +33,9 @@ _SIZES_FROM_SIZES = frozenset(
 )
 """Ops whose sizes depend on no value but those of constants."""
 
+_SIZES_FROM_THE_FIRST = frozenset({"Eye", "If", "RandomUniform", "Range", "Unique"})
+"""Ops whose sizes depend on the values of their first input."""
+
 
 def bounded_layers(net: Net, order: Sequence[Layer], *, parameters_too: bool = False) -> Set[int]:
     """Returns the ids of layers whose stated sizes may be upper bounds.
@@ -79,7 +82,8 @@ def certain_dims(
             return tuple(None if place == axis % len(dims) else dim for place, dim in enumerate(dims))
         if layer.type == "Loop" or layer.type in _SIZES_FROM_SIZES:
             return dims
-        if all(value is None or value.constant is not None for value in inputs[1:]):
+        sizing = inputs[layer.type not in _SIZES_FROM_THE_FIRST :]
+        if all(value is None or value.constant is not None for value in sizing):
             return dims
     data = shapes[0] if shapes else None
     if data is not None and len(data) == len(dims):

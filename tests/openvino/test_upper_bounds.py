@@ -88,10 +88,13 @@ def test_what_is_found(write_ir: Any) -> None:
     size = model.add("ShapeOf", "1", squashed, data='output_type="i64"', opset=3, element="i64")
     longer = model.add("Concat", "2", size, model.constant(np.array([2])), data='axis="0"', element="i64")
     tiled = model.add("Broadcast", "6,2", model.constant(np.float32([[1]])), longer, data='mode="numpy"', opset=3)
+    last = model.add("Squeeze", "", size, model.constant(np.array([0])), element="i64")
+    ends = [model.constant(np.array(each)) for each in (8, 1)]
+    rest = model.add("Range", "2", last, *ends, data='output_type="i64"', opset=4, element="i64")
     total = model.add("ReduceSum", "", tiled, model.constant(np.array([0, 1])), data='keep_dims="False"')
-    path = model.path(transposed, squashed, longer, tiled, total)
+    path = model.path(transposed, squashed, longer, tiled, total, rest)
     results = _check(path, [np.float32([[1, 0, 2], [0, 0, 3]])])
-    assert [result.shape for result in results] == [(3, 2), (3,), (2,), (3, 2), ()]
+    assert [result.shape for result in results] == [(3, 2), (3,), (2,), (3, 2), (), (5,)]
 
 
 def test_what_is_kept_of_boxes(write_ir: Any) -> None:
