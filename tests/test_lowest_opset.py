@@ -52,3 +52,11 @@ def test_lowest_opset_from_18_on(node: str, output: str, expected: int) -> None:
     assert lowest_opset(ir.from_proto(model).graph, 18, 21) == expected
     model.opset_import[0].version = expected
     onnx.checker.check_model(model, full_check=True)
+
+
+def test_our_product_needs_the_opset_of_its_body() -> None:
+    graph = "g (float[2, 8] x, uint8[6, 8] q, float[6, 2] s) => (float[2, 6] y)"
+    node = "y = org.ortconv.MatMulCompressed <block_size = 4> (x, q, s)"
+    imports = '<ir_version: 10, opset_import: ["": 25, "org.ortconv": 1]>'
+    model = onnx.parser.parse_model(f"{imports} {graph} {{ {node} }}")
+    assert lowest_opset(ir.from_proto(model).graph, 19, 25) == 21

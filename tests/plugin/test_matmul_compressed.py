@@ -121,6 +121,19 @@ def test_product_is_the_definition(
         assert_product(made, x, y, block)
 
 
+@pytest.mark.parametrize("rows", [1, 5, 40])
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_infinities_and_nan_reach_what_they_do_in_the_body(code: int, rows: int, library: str) -> None:
+    made = model(code, data=(33, 256), block=32, point=(33, 8))
+    x = np.random.default_rng(0).standard_normal((rows, 256)).astype(np.float32)
+    x[0, 5], x[-1, 200] = np.inf, -np.inf
+    if rows > 2:
+        x[1, 7] = np.nan
+    native, plain = (run(made, {"X": x}, way)[0] for way in ("native", "none"))
+    for found in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(found(native), found(plain))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
 def test_threads_share_a_large_product(code: int, threads: int, library: str) -> None:

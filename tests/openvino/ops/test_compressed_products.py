@@ -145,6 +145,28 @@ def test_two_products_share_weights_and_the_body() -> None:
     assert len(converted.model.graph.initializers) == 3
 
 
+def test_a_product_in_a_branch() -> None:
+    value, _ = compressed("u4", (24, 2, 12), (24, 2, 1), "f16", points=True)
+    matrix = opset1.convert(opset1.reshape(value, np.array([24, 24]), False), "f32")
+    inner = [opset1.parameter([-1, 24], dtype=openvino.Type.f32) for _ in range(2)]
+    yes = openvino.Model([opset1.result(opset1.matmul(inner[0], matrix, False, True))], [inner[0]])
+    no = openvino.Model([opset1.result(opset1.relu(inner[1]))], [inner[1]])
+    data, condition = opset1.parameter([-1, 24], dtype=openvino.Type.f32), opset1.parameter([], dtype=bool)
+    branches = opset8.if_op(condition)
+    branches.set_then_body(yes)
+    branches.set_else_body(no)
+    branches.set_input(data.output(0), *inner)
+    output = branches.set_output(yes.results[0], no.results[0])
+    source = openvino.Model([output], [data, condition])
+    model = conversion(source).to_proto()
+    assert [function.name for function in model.functions] == [OURS]
+    feeds = [[numbers(3, 24), np.array(chosen)] for chosen in (True, False)]
+    for feed, (expected,) in zip(feeds, run_openvino(source, feeds), strict=True):
+        named = {value.name: array for value, array in zip(model.graph.input, feed, strict=True)}
+        for way in WAYS:
+            assert_close(run(model, named, way)[0], expected, 64, way)
+
+
 def test_no_rows_of_data() -> None:
     value, _ = compressed("u4", (24, 2, 32), (24, 2, 1), "f32", points=True)
     matrix = opset1.reshape(value, np.array([24, 64]), False)
