@@ -15,7 +15,6 @@ import math
 import pathlib
 import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.turn import Fastest, Turn, pace
+from benchmarks.turn import Fastest, timed
 
 __all__ = ["NETWORKS", "compare"]
 
@@ -34,8 +33,6 @@ Run = Callable[[], Array]
 _ENGINES = ("torch's export", "OpenVINO", "ortconv")
 _TOLERANCE = 1e-4
 """Of the largest magnitude of an output."""
-_TRIES = 4
-"""How many turns are made, at most, for one that nobody else disturbed."""
 _OPSET = 20
 
 NETWORKS = {
@@ -87,7 +84,7 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
         fastest = Fastest()
         for _ in range(rounds):
             for engine, run in runs.items():
-                turns[engine].append(_turn(run, seconds, fastest).seconds * 1e3)
+                turns[engine].append(timed(run, seconds, fastest).seconds * 1e3)
     return {engine: statistics.median(found) for engine, found in turns.items()}
 
 
@@ -99,6 +96,7 @@ def _network(name: str) -> tuple[Any, Any]:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
+    torch.backends.mha.set_fastpath_enabled(False)  # an operator that torch.onnx.export lacks
     module = torchvision.models.get_model(name, weights=None, **_without_weights(name)).eval()
     for layer in module.modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
@@ -146,23 +144,6 @@ def _engines(module: Any, image: Any, folder: pathlib.Path) -> Iterator[Run]:
     request = openvino.Core().compile_model(source, "CPU", settings).create_infer_request()
     yield lambda: request.infer([data])[0]
     yield of_session(ortconv.InferenceSession(ortconv.convert(source), options))
-
-
-def _turn(run: Run, seconds: float, fastest: Fastest) -> Turn:
-    """Returns the turn during which the core was fastest, of as many as it takes until nobody disturbs one."""
-    found: list[Turn] = []
-    while len(found) < _TRIES:
-        run()
-        before, begin, runs = pace(), time.perf_counter(), 0
-        while time.perf_counter() - begin < seconds:
-            run()
-            runs += 1
-        turn = Turn((time.perf_counter() - begin) / runs, max(before, pace()))
-        found.append(turn)
-        fastest.add([turn.pace])
-        if not fastest.slowed(turn.pace):
-            break
-    return min(found, key=lambda turn: turn.pace)
 
 
 def _mean(ratios: Sequence[float]) -> float:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-__all__ = ["Fastest", "Turn", "pace"]
+__all__ = ["Fastest", "Turn", "pace", "timed"]
 
 _STEPS, _LOOPS = 4000, 3
+_TRIES = 4
+"""How many turns `timed` makes, at most, for one that nobody else disturbed."""
 _SHARED = 1.25
 """How many times as long as at best the loop takes, above which somebody else used the core."""
 
@@ -58,3 +60,26 @@ class Fastest:
     def slowed(self, pace: float) -> bool:
         """Tells whether a pace is that of a core which somebody else used."""
         return pace > _SHARED * self._seconds > 0
+
+
+def timed(run: Callable[[], object], seconds: float, fastest: Fastest) -> Turn:
+    """Returns the turn during which the core was fastest, of as many as it takes until nobody disturbs one.
+
+    Args:
+        run: What is timed, again and again.
+        seconds: How long a turn takes at least.
+        fastest: The best pace so far, and then that of these turns.
+    """
+    found: list[Turn] = []
+    while len(found) < _TRIES:
+        run()
+        before, begin, runs = pace(), time.perf_counter(), 0
+        while time.perf_counter() - begin < seconds:
+            run()
+            runs += 1
+        turn = Turn((time.perf_counter() - begin) / runs, max(before, pace()))
+        found.append(turn)
+        fastest.add([turn.pace])
+        if not fastest.slowed(turn.pace):
+            break
+    return min(found, key=lambda turn: turn.pace)

@@ -34,7 +34,7 @@ OLDEST_OPSET = 21
 _DOC = """Y = MatMul(X, Transpose(W)) of X [..., K] and W [N, K], where W is
 
     DequantizeLinear(data, scale, zero_point, axis=1, block_size=block_size):
-    W[n, k] = (data[n, k] - zero_point[n, k / block_size]) * scale[n, k / block_size], rounded down where it divides.
+    W[n, k] = (data[n, k] - zero_point[n, b]) * scale[n, b] with b = k / block_size, rounded down.
 
 The difference is exact. Products and sums are formed in float, in any order; a scale may be applied to the sum over its
 block. Nothing else is rounded: neither X nor W."""
