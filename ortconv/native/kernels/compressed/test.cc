@@ -175,6 +175,7 @@ void check_all(const ArchFlags& arch) {
     }
     for (int64_t n = 1; n <= 70; ++n) {
       for (const int64_t m : {1, 2, 4, 100}) {
+        if (m == 100 && n > 3 && n % 11 != 0) continue;  // these take longest
         for (const int64_t block : {16, 32, 128}) one(m, n, 384, block);
       }
     }
