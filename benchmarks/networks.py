@@ -89,7 +89,7 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
 
 
 def _network(name: str) -> tuple[Any, Any]:
-    """Returns a network, and an image for it; its normalisations have shifts and scales that do something."""
+    """Returns a network, and an image for it; its normalisations and its last layer do something."""
     import torch
     import torchvision
 
@@ -103,6 +103,9 @@ def _network(name: str) -> tuple[Any, Any]:
             for tensor, low in ((layer.running_mean, -0.1), (layer.running_var, 0.5), (layer.weight, 0.5)):
                 tensor.uniform_(low, low + 0.5)
             layer.bias.uniform_(-0.2, 0.2)
+    for parameter in module.parameters():
+        if not parameter.any():
+            parameter.normal_(0, 0.02)
     return module, torch.randn(1, 3, NETWORKS[name], NETWORKS[name])
 
 

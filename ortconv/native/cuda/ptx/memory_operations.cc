@@ -1,6 +1,7 @@
 // Loads, stores, atomic operations and asynchronous copies, with all that can go wrong with an address.
 #include <cstring>
 #include <sstream>
+#include <string>
 #include <type_traits>
 
 #include "cuda/ptx/lanes.h"
@@ -248,9 +249,13 @@ void add_memory_operations(Operations* all) {
   add_space<Space::kLocal>(all);
   add_space<Space::kParam>(all);
   auto& operations = *all;
-  operations["atom.or.b32"] = {"w,[a],w", atomic_or<true>};
-  operations["atom.global.or.b32"] = {"w,[a],w", atomic_or<true>};
-  operations["red.global.or.b32"] = {"[a],w", atomic_or<false>};
+  // Relaxed, and among the threads of the GPU, is what the ISA takes where nothing is said.
+  for (const std::string order : {"", ".relaxed.gpu"}) {
+    for (const std::string space : {"", ".global"}) {
+      operations["atom" + order + space + ".or.b32"] = {"w,[a],w", atomic_or<true>};
+      operations["red" + order + space + ".or.b32"] = {"[a],w", atomic_or<false>};
+    }
+  }
   operations["cp.async.ca.shared.global"] = {"[a],[a],n,w", begin_copy};
   operations["cp.async.cg.shared.global"] = {"[a],[a],n,w", begin_copy};
   operations["cp.async.commit_group"] = {"", commit_copies};

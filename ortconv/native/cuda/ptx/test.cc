@@ -161,6 +161,9 @@ TEST(races) {
   expect_error("ld.global.u32 %r10, [%rd1];\n" + barrier + "st.global.u32 [%rd2], 1;", "which another thread writes",
                2);
   expect_error("atom.global.or.b32 %r10, [%rd1], %r1;", "", 2);
+  expect_error("atom.relaxed.gpu.global.or.b32 %r10, [%rd1], %r1;", "", 2);
+  expect_error("red.or.b32 [%rd1], %r1;", "", 2);
+  expect_error("atom.acquire.gpu.global.or.b32 %r10, [%rd1], %r1;", "an unknown instruction", 2);
   expect_error("atom.global.or.b32 %r10, [%rd1], %r1;\nld.global.u32 %r11, [%rd1];", "which another thread", 2);
 }
 
