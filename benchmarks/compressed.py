@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.turn import Fastest, timed
+from benchmarks.engines import session_options
+from benchmarks.turn import in_turns
 
 __all__ = ["Layer", "compare"]
 
@@ -82,12 +82,7 @@ def compare(layer: Layer, rows: int, rounds: int, seconds: float) -> dict[str, f
         error = np.abs(run() - expected).max() / np.abs(expected).max()
         if not error <= _TOLERANCE:
             raise click.ClickException(f"{layer.name}: {engine} is wrong by {error:.1e} of the largest output")
-    fastest = Fastest()
-    turns: dict[str, list[float]] = {engine: [] for engine in runs}
-    for _ in range(rounds):
-        for engine, run in runs.items():
-            turns[engine].append(timed(run, seconds, fastest).seconds * 1e6 / layer.matrices)
-    return {engine: statistics.median(found) for engine, found in turns.items()}
+    return {engine: found * 1e6 / layer.matrices for engine, found in in_turns(runs, rounds, seconds).items()}
 
 
 def _model(layer: Layer, rows: int) -> tuple[Any, Array]:
@@ -135,9 +130,7 @@ def _engines(model: Any, x: Array) -> dict[str, Callable[[], Array]]:
 
     import ortconv
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options = session_options(1)
     standard = ortconv.convert(model, target="onnx").SerializeToString()
     ours = ortconv.InferenceSession(ortconv.convert(model), options)
     theirs = onnxruntime.InferenceSession(standard, options, providers=["CPUExecutionProvider"])

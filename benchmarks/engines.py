@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from benchmarks.shapes import Shape
 
-__all__ = ["ENGINES", "OURS", "PEERS", "Prepared", "Unsupported", "prepare", "version"]
+__all__ = ["ENGINES", "OURS", "PEERS", "Prepared", "Unsupported", "prepare", "session_options", "version"]
 
 Array = npt.NDArray[Any]
 Prepared = tuple[Callable[[], object], Callable[[object], Array]]
@@ -54,7 +54,7 @@ def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepare
     accumulation = TensorProto.DOUBLE if dtype == "f64" else TensorProto.FLOAT
     layout = dict.fromkeys(("x_perm", "w_perm", "y_perm"), identity)
     model = _model(shape, dtype, w, DOMAIN, accumulation_type=accumulation, **layout)
-    return _runner(ortconv.InferenceSession(model, _session_options(threads)), shape, dtype, x)
+    return _runner(ortconv.InferenceSession(model, session_options(threads)), shape, dtype, x)
 
 
 def _ort(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
@@ -64,12 +64,13 @@ def _ort(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared
         raise Unsupported("the CPU provider has no such kernel")
     model = _model(shape, dtype, w, "")
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), _session_options(threads), providers=["CPUExecutionProvider"]
+        model.SerializeToString(), session_options(threads), providers=["CPUExecutionProvider"]
     )
     return _runner(session, shape, dtype, x)
 
 
-def _session_options(threads: int) -> Any:
+def session_options(threads: int) -> Any:
+    """Returns options of ONNX Runtime for so many threads, which say errors only."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -23,7 +23,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.turn import Fastest, timed
+from benchmarks.engines import session_options
+from benchmarks.turn import in_turns
 
 __all__ = ["NETWORKS", "compare"]
 
@@ -74,18 +75,13 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
     """
     module, image = _network(name)
     expected = _first(module(image)).numpy()
-    turns: dict[str, list[float]] = {engine: [] for engine in _ENGINES}
     with tempfile.TemporaryDirectory(prefix="ortconv-networks-") as folder:
         runs = dict(zip(_ENGINES, _engines(module, image, pathlib.Path(folder)), strict=True))
         for engine, run in runs.items():
             error = np.abs(run() - expected).max() / np.abs(expected).max()
             if not error <= _TOLERANCE:
                 raise click.ClickException(f"{name}: {engine} differs from torch by {error:.1e} of the largest output")
-        fastest = Fastest()
-        for _ in range(rounds):
-            for engine, run in runs.items():
-                turns[engine].append(timed(run, seconds, fastest).seconds * 1e3)
-    return {engine: statistics.median(found) for engine, found in turns.items()}
+        return {engine: found * 1e3 for engine, found in in_turns(runs, rounds, seconds).items()}
 
 
 def _network(name: str) -> tuple[Any, Any]:
@@ -133,9 +129,7 @@ def _engines(module: Any, image: Any, folder: pathlib.Path) -> Iterator[Run]:
         torch.onnx.export(module, (image,), str(exported), dynamo=False, opset_version=_OPSET)
         converted = openvino.convert_model(module, example_input=image, input=[tuple(image.shape)])
         openvino.save_model(converted, source, compress_to_fp16=False)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options = session_options(1)
     data = image.numpy()
 
     def of_session(session: Any) -> Run:

@@ -8,14 +8,15 @@ that instructions take: a fixed loop that touches no memory is timed before and 
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["Fastest", "Turn", "pace", "timed"]
+__all__ = ["Fastest", "Turn", "in_turns", "pace"]
 
 _STEPS, _LOOPS = 4000, 3
 _TRIES = 4
-"""How many turns `timed` makes, at most, for one that nobody else disturbed."""
+"""How many turns `in_turns` makes, at most, for one that nobody else disturbed."""
 _SHARED = 1.25
 """How many times as long as at best the loop takes, above which somebody else used the core."""
 
@@ -62,14 +63,27 @@ class Fastest:
         return pace > _SHARED * self._seconds > 0
 
 
-def timed(run: Callable[[], object], seconds: float, fastest: Fastest) -> Turn:
-    """Returns the turn during which the core was fastest, of as many as it takes until nobody disturbs one.
+def in_turns(runs: Mapping[str, Callable[[], object]], rounds: int, seconds: float) -> dict[str, float]:
+    """Times several engines in one process, each on one thread.
 
     Args:
-        run: What is timed, again and again.
+        runs: What runs each of them once.
+        rounds: How many turns each has.
         seconds: How long a turn takes at least.
-        fastest: The best pace so far, and then that of these turns.
+
+    Returns:
+        The median of the seconds of a run, by engine.
     """
+    fastest = Fastest()
+    found: dict[str, list[float]] = {engine: [] for engine in runs}
+    for _ in range(rounds):
+        for engine, run in runs.items():
+            found[engine].append(_undisturbed(run, seconds, fastest).seconds)
+    return {engine: statistics.median(each) for engine, each in found.items()}
+
+
+def _undisturbed(run: Callable[[], object], seconds: float, fastest: Fastest) -> Turn:
+    """Returns the turn during which the core was fastest, of as many as it takes until nobody disturbs one."""
     found: list[Turn] = []
     while len(found) < _TRIES:
         run()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ortconv.fusion import Reshaped, take_place
+from ortconv.fusion import Reshaped, forget, take_place
 
 __all__ = ["fuse_channels"]
 
@@ -37,7 +37,7 @@ def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node,
             node.op_type = "GlobalAveragePool"
             node.resize_inputs(1)
             node.attributes.clear()
-            _forget(graph, [axes])
+            forget(graph, [axes])
         elif (node.domain, node.op_type) == ("", "Mul"):
             _normalize(node, constants, note)
         elif (node.domain, node.op_type) == ("", "Reshape") and node.graph is not None:
@@ -116,7 +116,7 @@ def _shuffle(graph: ir.Graph, split: ir.Node, note: Callable[[ir.Node, str], Non
             split.attributes.add(ir.AttrString("mode", mode))
             take_place(moved, split)
             take_place(merged, split)
-            _forget(graph, targets)
+            forget(graph, targets)
             return
 
 
@@ -133,13 +133,6 @@ def _tail(value: ir.Value) -> list[int]:
     """Returns the sizes behind the first axis if they are known and none is zero, else nothing."""
     sizes = [] if value.shape is None else [size for size in value.shape[1:] if isinstance(size, int) and size]
     return sizes if value.shape is not None and len(sizes) == len(value.shape) - 1 else []
-
-
-def _forget(graph: ir.Graph, constants: Iterable[ir.Value | None]) -> None:
-    """Removes the initializers that nothing uses any more."""
-    for constant in constants:
-        if constant is not None and not constant.uses():
-            graph.initializers.pop(str(constant.name), None)
 
 
 def _is_image(data: ir.Value) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["Reshaped", "fuse_biases", "take_place"]
+__all__ = ["Reshaped", "forget", "fuse_biases", "take_place"]
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
@@ -128,3 +128,10 @@ def take_place(node: ir.Node, by: ir.Node) -> None:
     name, old.name = old.name, None
     graph.remove(node, safe=True)
     new.name = name
+
+
+def forget(graph: ir.Graph, values: Iterable[ir.Value | None]) -> None:
+    """Removes those of some values that are initializers and that nothing uses any more."""
+    for value in values:
+        if value is not None and value.name in graph.initializers and not value.uses():
+            graph.initializers.pop(str(value.name))

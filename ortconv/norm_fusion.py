@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ortconv.fusion import Reshaped, take_place
+from ortconv.fusion import Reshaped, forget, take_place
 
 __all__ = ["fuse_norms"]
 
@@ -153,9 +153,7 @@ def _become(node: ir.Node, op_type: str, attributes: dict[str, int | float], inp
 def _drop(graph: ir.Graph, formula: tuple[ir.Node, ...]) -> None:
     """Removes nodes that nothing uses any more, the last one first, and their constants."""
     for node in formula:
-        inputs = [value for value in node.inputs if value is not None]
+        inputs = list(node.inputs)
         assert node.graph is not None
         node.graph.remove(node, safe=True)
-        for value in inputs:
-            if value.name in graph.initializers and not value.uses():
-                graph.initializers.pop(str(value.name))
+        forget(graph, inputs)

@@ -19,8 +19,9 @@ __all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
 
 Array = npt.NDArray[Any]
 
-_MALFORMED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
-"""What numpy and zipfile raise for what is no file of arrays, is damaged, or is packed in a way they do not know."""
+_MALFORMED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
+"""What numpy and zipfile raise for what is no file of arrays, or a damaged one; the last where it is encrypted, or
+packed in a way that they do not know."""
 
 
 def read_npz(path: pathlib.Path) -> dict[str, Array]:

@@ -19,6 +19,7 @@ from ortconv.errors import ConversionError, ConversionErrors
 from ortconv.session import InferenceSession
 
 __all__ = [
+    "NUMPY_TYPES",
     "Feed",
     "Refusal",
     "Row",
@@ -26,11 +27,18 @@ __all__ = [
     "assert_refused",
     "check",
     "check_row",
+    "ints",
     "model_of",
     "numbers",
     "run_onnx",
     "run_openvino",
 ]
+
+NUMPY_TYPES = (
+    *("float32", "float64", "float16", "int8", "uint8", "int16"),
+    *("uint16", "int32", "uint32", "int64", "uint64", "bool"),
+)
+"""The element types that numpy and OpenVINO both have, by numpy's names."""
 
 Feed = Sequence[np.ndarray]
 """One array for each Parameter, in order."""
@@ -254,6 +262,11 @@ def assert_refused(refusal: Refusal) -> None:
         assert value in found if isinstance(value, str) else value == found, f"{field}: {found!r}, expected {value!r}"
     assert error.node is not None
     assert error.node.op_type in str(error)
+
+
+def ints(*values: int, dtype: type = np.int64) -> np.ndarray:
+    """Returns integers as a vector."""
+    return np.array(values, dtype)
 
 
 def numbers(*shape: int, dtype: Any = np.float32, seed: int = 0, low: float = -4, high: float = 4) -> np.ndarray:

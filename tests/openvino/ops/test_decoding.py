@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 from openvino import opset1, opset4, opset6, opset9, opset14, opset16
 
-from tests.openvino.live import Row, check_row, numbers
+from tests.openvino.live import Row, check_row, ints, numbers
 
 I32, I64 = np.int32, np.int64
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 def mask(*lengths: int, steps: int) -> np.ndarray:

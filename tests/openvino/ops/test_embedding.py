@@ -7,13 +7,9 @@ import pytest
 from openvino import opset1, opset3, opset15, opset16
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, assert_close, check_row, ints, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 BYTES = np.array([[100, -7], [100, 3], [115, -120]])

@@ -10,14 +10,10 @@ from openvino import opset3, opset4, opset5, opset6, opset8, opset12, opset15
 
 from ortconv.api import conversion
 from ortconv.errors import ShapeError
-from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, ints, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
 TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 def places(*shape: int, below: int, dtype: type = I64, least: int = 0, seed: int = 1) -> np.ndarray:

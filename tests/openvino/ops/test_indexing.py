@@ -10,21 +10,9 @@ import pytest
 from openvino import opset1, opset7, opset8
 
 from ortconv.api import conversion
-from tests.openvino.live import (
-    Row,
-    assert_close,
-    check,
-    check_row,
-    model_of,
-    numbers,
-    run_onnx,
-)
+from tests.openvino.live import Row, assert_close, check, check_row, ints, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 GATHER = [

@@ -7,34 +7,9 @@ import pytest
 from openvino import opset1, opset3, opset8, opset12
 
 from ortconv.api import conversion
-from tests.openvino.live import (
-    Row,
-    assert_close,
-    check_row,
-    model_of,
-    numbers,
-    run_onnx,
-)
+from tests.openvino.live import NUMPY_TYPES, Row, assert_close, check_row, ints, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
-TYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "bool",
-)
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 MOVEMENT = [
@@ -94,7 +69,7 @@ MOVEMENT += [
 ]
 MOVEMENT += [
     Row(f"{name} {dtype}", build, [[numbers(2, 4, 6, dtype=dtype)]])
-    for dtype in TYPES
+    for dtype in NUMPY_TYPES
     for name, build in {
         "tile": lambda x: opset1.tile(x, ints(1, 2, 1)),
         "concat": lambda x: opset1.concat([x, x], 1),

@@ -13,13 +13,9 @@ from openvino.utils.node_factory import NodeFactory
 from openvino.utils.types import as_nodes
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, check_row, ints, model_of, numbers, run_onnx
 
 I32, I64 = np.int32, np.int64
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 ROLLS = [

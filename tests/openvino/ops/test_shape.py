@@ -9,35 +9,19 @@ from openvino import opset1, opset3, opset15, opset16
 from ortconv.api import conversion
 from ortconv.errors import ConversionError, ShapeError
 from tests.openvino.live import (
+    NUMPY_TYPES,
     Refusal,
     Row,
     assert_close,
     assert_refused,
     check_row,
+    ints,
     model_of,
     numbers,
     run_onnx,
 )
 
 I32, I64 = np.int32, np.int64
-TYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "bool",
-)
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 SHAPE = [
@@ -86,7 +70,7 @@ SHAPE += [
         lambda x, t=target: opset1.convert(x, t),
         [[numbers(3, 4, dtype=source, low=0)]],
     )
-    for source in TYPES
+    for source in NUMPY_TYPES
     for target in ("f32", "f16", "i64", "i32", "i16", "i8", "u8", "u32", "boolean")
 ]
 SHAPE += [

@@ -11,14 +11,10 @@ import pytest
 from openvino import opset1, opset3, opset10, opset11, opset15, opset16
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx, run_openvino
+from tests.openvino.live import Row, check_row, ints, model_of, numbers, run_onnx, run_openvino
 
 I32, I64 = np.int32, np.int64
 TOP: dict[str, Callable[..., openvino.Node]] = {"1": opset1.topk, "3": opset3.topk, "11": opset11.topk}
-
-
-def ints(*values: int, dtype: type = I64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 def shuffled(*shape: int, dtype: Any = np.float32) -> np.ndarray:

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/compressed/codes.h"
 #include "kernels/compressed/dots_avx512.h"
@@ -18,9 +19,10 @@
 namespace ortconv::kernels {
 namespace {
 
-// Rows begin with a byte, and blocks with a number of 32 bits.
+// Rows begin with a byte, and blocks with a number of 32 bits; scales of 16 rows are gathered by offsets of 32 bits.
 inline bool can_unpack(const CompressedMatrix& matrix) {
   const int64_t codes = 32 / bits_of(matrix.code);
+  if (matrix.k / matrix.block > std::numeric_limits<int32_t>::max() / 16) return false;
   return matrix.k * bits_of(matrix.code) % 8 == 0 && (matrix.block % codes == 0 || matrix.block == matrix.k);
 }
 
