@@ -12,13 +12,15 @@ op output padding, Y size of the output, b and e begin and end padding. ONNX Run
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from typing import Literal
 
 import onnx_ir as ir
 
 from ortconv.function_bodies import CAST_LIKE
 from ortconv.optimization.site import Ints, Left, Site
-from ortconv.optimization.values import Sizes, element_type
+from ortconv.optimization.values import Dims, Sizes, element_type
 
 __all__ = ["TO_SHAPE_OPSET", "read"]
 
@@ -27,6 +29,19 @@ TO_SHAPE_OPSET = 19
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _MAX_SPATIAL = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class _Window:
+    """How the kernel meets the data, in the words of the op's attributes; pads are those that ONNX Runtime computes."""
+
+    strides: Ints
+    dilations: Ints
+    output_padding: Ints
+    begin: Ints
+    end: Ints
+    output_shape: Ints | None
+    rule: Literal["SAME_UPPER", "SAME_LOWER"]
 
 
 def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
@@ -40,69 +55,36 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
         raise Left("an input is missing")
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         raise Left("its attributes are those of a function")
-    dtype = next((found for value in (w, x, bias, node.outputs[0]) if (found := element_type(value))), None)
-    if dtype is None:
-        raise Left("its element type is not stated; onnx.shape_inference adds it")
-    if dtype not in _TYPES:
-        raise Left(f"its element type is {dtype}; ONNX Runtime has kernels for FLOAT and FLOAT16")
-    if dtype == ir.DataType.FLOAT16 and opset < CAST_LIKE:
-        raise Left(f"its element type is {dtype}; ours of that type needs opset {CAST_LIKE}, the model has {opset}")
+    dtype = _dtype((w, x, bias, node.outputs[0]), opset)
     w_sizes = sizes.of(w) or _kernel_shape(node)
     rank = _rank(node, w_sizes, x)
-    ones, zeros = (1,) * rank, (0,) * rank
-    strides, dilations = _ints(node, "strides", ones, 1), _ints(node, "dilations", ones, 1)
-    output_padding = _ints(node, "output_padding", zeros, 0)
-    pads = _ints(node, "pads", zeros * 2, 0)
+    kernel = (None,) * rank if w_sizes is None else w_sizes[2:]
+    window = _window(node, kernel, opset)
     group = node.attributes.get_int("group", 1)
     if group < 1:
         raise Left(f"group = {group}")
-    auto_pad = node.attributes.get_string("auto_pad", "NOTSET")
-    if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise Left(f"auto_pad = {auto_pad!r}")
-    output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
-    if auto_pad != "NOTSET" and any(pads):
-        raise Left(f"pads stand beside auto_pad = {auto_pad}, which ONNX Runtime refuses")
-    if output_shape is not None and opset < TO_SHAPE_OPSET:
-        raise Left(f"it has an output_shape; ours with one needs opset {TO_SHAPE_OPSET}, the model has {opset}")
-    kernel = (None,) * rank if w_sizes is None else w_sizes[2:]
-    begin, end = pads[:rank], pads[rank:]
-    if output_shape is not None:
-        begin = end = zeros
-    elif auto_pad.startswith("SAME"):
-        begin, end = _same(auto_pad, kernel, strides, dilations, output_padding)
-    per_group = None if w_sizes is None else w_sizes[1]
-    channels = None if per_group is None else per_group * group
-    bias_sizes = None if bias is None else sizes.of(bias)
-    if channels is None and bias_sizes is not None and len(bias_sizes) == 1:
-        channels = bias_sizes[0]
-    if channels is None and bias is None:
-        raise Left("its number of output channels is not known")
     x_sizes = sizes.of(x)
-    x_sizes = x_sizes if x_sizes is not None and len(x_sizes) == rank + 2 else (None,) * (rank + 2)
-    least = tuple(
-        strides[i] * ((size or 1) - 1) + ((taps or 1) - 1) * dilations[i] + 1 - begin[i] - end[i] + output_padding[i]
-        for i, (size, taps) in enumerate(zip(x_sizes[2:], kernel, strict=True))
-    )
-    exact = tuple(bool(size) and taps is not None for size, taps in zip(x_sizes[2:], kernel, strict=True))
+    if x_sizes is None or len(x_sizes) != rank + 2:
+        x_sizes = (None,) * (rank + 2)
+    least, exact = _extent(x_sizes[2:], kernel, window)
     same = tuple(range(rank + 2))
-    rule: Literal["SAME_UPPER", "SAME_LOWER"] = "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER"
     return Site(
         node=node,
         x=x,
         w=w,
         bias=bias,
         dtype=dtype,
-        strides=strides,
-        dilations=dilations,
+        strides=window.strides,
+        dilations=window.dilations,
         group=group,
-        begin=begin,
-        end=end,
-        output_padding=output_padding,
-        output_shape=output_shape,
-        rule=rule,
-        least=least if output_shape is None else output_shape,
-        exact=exact if output_shape is None else (True,) * rank,
-        channels=channels,
+        begin=window.begin,
+        end=window.end,
+        output_padding=window.output_padding,
+        output_shape=window.output_shape,
+        rule=window.rule,
+        least=least,
+        exact=exact,
+        channels=_channels(w_sizes, group, bias, sizes),
         x_perm=same,
         w_perm=same,
         y_perm=same,
@@ -111,13 +93,79 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
     )
 
 
-def _kernel_shape(node: ir.Node) -> tuple[int | None, ...] | None:
+def _dtype(values: Iterable[ir.Value | None], opset: int) -> ir.DataType:
+    """Returns the element type that the values share."""
+    dtype = next((found for value in values if (found := element_type(value))), None)
+    if dtype is None:
+        raise Left("its element type is not stated; onnx.shape_inference adds it")
+    if dtype not in _TYPES:
+        raise Left(f"its element type is {dtype}; ONNX Runtime has kernels for FLOAT and FLOAT16")
+    if dtype == ir.DataType.FLOAT16 and opset < CAST_LIKE:
+        raise Left(f"its element type is {dtype}; ours of that type needs opset {CAST_LIKE}, the model has {opset}")
+    return dtype
+
+
+def _window(node: ir.Node, kernel: Dims, opset: int) -> _Window:
+    rank = len(kernel)
+    ones, zeros = (1,) * rank, (0,) * rank
+    strides, dilations = _ints(node, "strides", ones, 1), _ints(node, "dilations", ones, 1)
+    output_padding = _ints(node, "output_padding", zeros, 0)
+    pads = _ints(node, "pads", zeros * 2, 0)
+    auto_pad = node.attributes.get_string("auto_pad", "NOTSET")
+    if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise Left(f"auto_pad = {auto_pad!r}")
+    if auto_pad != "NOTSET" and any(pads):
+        raise Left(f"pads stand beside auto_pad = {auto_pad}, which ONNX Runtime refuses")
+    output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
+    if output_shape is not None and opset < TO_SHAPE_OPSET:
+        raise Left(f"it has an output_shape; ours with one needs opset {TO_SHAPE_OPSET}, the model has {opset}")
+    begin, end = pads[:rank], pads[rank:]
+    if output_shape is not None:
+        begin = end = zeros
+    elif auto_pad.startswith("SAME"):
+        begin, end = _same(auto_pad, kernel, strides, dilations, output_padding)
+    return _Window(
+        strides,
+        dilations,
+        output_padding,
+        begin,
+        end,
+        output_shape,
+        "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER",
+    )
+
+
+def _extent(x_sizes: Dims, kernel: Dims, window: _Window) -> tuple[Ints, tuple[bool, ...]]:
+    """Returns the spatial sizes of the result for the smallest input, and which of them are those of every input."""
+    if window.output_shape is not None:
+        return window.output_shape, (True,) * len(kernel)
+    padding = zip(window.output_padding, window.begin, window.end, strict=True)
+    least = tuple(
+        stride * ((size or 1) - 1) + ((taps or 1) - 1) * dilation + 1 + more - begin - end
+        for size, taps, stride, dilation, (more, begin, end) in zip(
+            x_sizes, kernel, window.strides, window.dilations, padding, strict=True
+        )
+    )
+    return least, tuple(bool(size) and taps is not None for size, taps in zip(x_sizes, kernel, strict=True))
+
+
+def _channels(w_sizes: Dims | None, group: int, bias: ir.Value | None, sizes: Sizes) -> int | None:
+    """Returns the number of output channels, or None where only the length of a bias tells it at run time."""
+    if w_sizes is not None and w_sizes[1] is not None:
+        return w_sizes[1] * group
+    if bias is None:
+        raise Left("its number of output channels is not known")
+    bias_sizes = sizes.of(bias)
+    return bias_sizes[0] if bias_sizes is not None and len(bias_sizes) == 1 else None
+
+
+def _kernel_shape(node: ir.Node) -> Dims | None:
     if "kernel_shape" not in node.attributes:
         return None
     return (None, None, *node.attributes["kernel_shape"].as_ints())
 
 
-def _rank(node: ir.Node, w_sizes: tuple[int | None, ...] | None, x: ir.Value) -> int:
+def _rank(node: ir.Node, w_sizes: Dims | None, x: ir.Value) -> int:
     """Returns the number of spatial axes."""
     if w_sizes is not None:
         rank = len(w_sizes) - 2
@@ -144,9 +192,7 @@ def _ints(node: ir.Node, name: str, default: Ints, least: int) -> Ints:
     return values
 
 
-def _same(
-    auto_pad: str, kernel: tuple[int | None, ...], strides: Ints, dilations: Ints, output_padding: Ints
-) -> tuple[Ints, Ints]:
+def _same(auto_pad: str, kernel: Dims, strides: Ints, dilations: Ints, output_padding: Ints) -> tuple[Ints, Ints]:
     if None in kernel:
         raise Left(f"auto_pad = {auto_pad} and the size of its kernel is not known")
     total = [
