@@ -19,6 +19,7 @@ from ortconv.builder import Builder
 from ortconv.folding import FILE, ORIGIN
 
 __all__ = [
+    "FOUR_BITS",
     "Compressed",
     "dequantized",
     "has_uneven_groups",
@@ -35,6 +36,8 @@ _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _BLOCKS_OPSET = 21
 """The first with 4-bit integers and blocks."""
+FOUR_BITS = "ortconv.four_bits"
+"""Key among the notes of a constant of 8 bits that has 4 in the source."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,6 +238,7 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
         return False
     assert matrix.shape is not None
     assert compressed.data.dtype is not None
+    assert compressed.data.const_value is not None
     sizes, rows = compressed.sizes, matrix.shape[0]
     if len(sizes) == 2:  # the groups of all rows are one axis
         along, groups, size = 0, sizes[0] // rows if isinstance(rows, int) and rows else 1, sizes[1]
@@ -245,7 +249,8 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
         return False
     if compressed.axis != along and compressed.block is None:
         return False
-    step = 4 if compressed.data.dtype.bitwidth == 8 else 2 if size <= 32 else 32
+    four_bits = compressed.data.dtype.bitwidth == 4 or FOUR_BITS in compressed.data.const_value.meta
+    step = 4 if not four_bits else 2 if size <= 32 else 32
     return groups > 1 and size > 4 and size % step != 0
 
 
@@ -374,6 +379,7 @@ def moved(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] |
 
     moved = ir.LazyTensor(data, tensor.dtype, ir.Shape(sizes))
     moved.meta[ORIGIN] = "Reshape" if perm is None else "Transpose", tensor, repr((list(sizes), perm))
-    if perm is None and FILE in tensor.meta:
-        moved.meta[FILE] = tensor.meta[FILE]
+    for key in (FILE, FOUR_BITS) if perm is None else (FOUR_BITS,):
+        if key in tensor.meta:
+            moved.meta[key] = tensor.meta[key]
     return moved

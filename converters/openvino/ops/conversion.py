@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.compression import retyped
+from ortconv.converters.openvino.ops.compression import FOUR_BITS, retyped
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, is_static, name, require, scalar
 from ortconv.converters.openvino.precision import CODE, CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
@@ -88,7 +88,9 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     if own in _INT4 and b.options.opset < _INT4_OPSET:
         array = b.array(data)
         assert array is not None
-        data, own = b.constant(array.astype(np.int8)), _I8
+        tensor = ir.Tensor(array.astype(np.int8))
+        tensor.meta[FOUR_BITS] = True
+        data, own = b.constant(tensor), _I8
     if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
         b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")
     if own == _F64:

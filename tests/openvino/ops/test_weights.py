@@ -104,16 +104,11 @@ UNEVEN = [
     ("u4", 6, False),
     ("i4", 64, False),
 ]
-UNEVEN_EIGHT_BITS = [case for case in UNEVEN if case[0].endswith("8")]
-"""Those that opset 20 has as they are. It has 4 bits in 8, and the warning is that of 8 bits then."""
 
 
 @pytest.mark.parametrize(
     ("element", "size", "warned", "how"),
-    [
-        *((*case, how) for case in UNEVEN for how in ("rows", "columns")),
-        *((*case, "rows in opset 20") for case in UNEVEN_EIGHT_BITS),
-    ],
+    [(*case, how) for case in UNEVEN for how in ("rows", "columns", "rows in opset 20")],
 )
 def test_groups_of_uneven_sizes(element: str, size: int, warned: bool, how: str) -> None:
     """OpenVINO's CPU plugin reads past the end of some of them."""
