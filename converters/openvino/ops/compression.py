@@ -22,6 +22,7 @@ __all__ = [
     "FOUR_BITS",
     "Compressed",
     "dequantized",
+    "has_scales_of_columns",
     "has_uneven_groups",
     "is_misread",
     "moved",
@@ -252,6 +253,23 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
     four_bits = compressed.data.dtype.bitwidth == 4 or FOUR_BITS in compressed.data.const_value.meta
     step = 4 if not four_bits else 2 if size <= 32 else 32
     return groups > 1 and size > 4 and size % step != 0
+
+
+def has_scales_of_columns(matrix: ir.Value, *, transpose: bool) -> bool:
+    """Tells whether each number of the data that a matrix of weights meets has a scale of its own.
+
+    OpenVINO's CPU plugin takes them for those of the results where few rows meet the matrix, and may end the process
+    where many do.
+
+    Args:
+        matrix: The weights.
+        transpose: Whether they are [N, K] instead of [K, N].
+    """
+    compressed = Compressed.of(matrix)
+    if compressed is None or len(compressed.sizes) != 2 or compressed.block is not None:
+        return False
+    inner = int(transpose)
+    return compressed.axis == inner and compressed.sizes[inner] > 1 and compressed.sizes[1 - inner] > 1
 
 
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:

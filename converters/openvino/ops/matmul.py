@@ -7,7 +7,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compressed_products import product
-from ortconv.converters.openvino.ops.compression import has_uneven_groups, multiplied, transposed
+from ortconv.converters.openvino.ops.compression import has_scales_of_columns, has_uneven_groups, multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
@@ -38,6 +38,11 @@ def matmul(
         b.warn(
             "the page is followed: weights are in groups of a size whose products with few rows OpenVINO's CPU plugin "
             "computes wrongly"
+        )
+    if has_scales_of_columns(c, transpose=transpose_b):
+        b.warn(
+            "the page is followed: each column of the data has a scale of its own in the weights, whose products "
+            "OpenVINO's CPU plugin computes wrongly"
         )
     compressed = None if transpose_a else product(b, a, c, transpose=transpose_b)
     if compressed is not None:

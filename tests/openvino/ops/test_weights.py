@@ -94,6 +94,32 @@ def test_groups_are_not_multiplied_in_eight_bits(bits: openvino.Type) -> None:
     assert "DequantizeLinear" in nodes(converted)
 
 
+@pytest.mark.parametrize("element", ["i8", "u8", "u4"])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("along", ["data", "results"])
+def test_scales_of_columns(element: str, transpose: bool, along: str) -> None:
+    """OpenVINO's CPU plugin takes scales along the data for those of the results, and may die of them."""
+    depth, outputs, rows = 16, 24, 3
+    integers = np.random.default_rng(0).integers(0, 8, (depth, outputs))
+    shape = (depth, 1) if along == "data" else (1, outputs)
+    scale = np.abs(numbers(*shape, seed=3, low=0.01, high=0.1)).astype(np.float32)
+    feeds = [[numbers(rows, depth)]]
+
+    def build(x: Any) -> Any:
+        matrix = integers.T if transpose else integers
+        held = openvino.op.Constant(TYPES[element], openvino.Shape(list(matrix.shape)), matrix.ravel().tolist())
+        scales = opset1.constant(np.ascontiguousarray(scale.T if transpose else scale))
+        return opset1.matmul(x, opset1.multiply(opset1.convert(held, "f32"), scales), False, transpose)
+
+    source = model_of(build, feeds)
+    converted = conversion(source)
+    assert any("a scale of its own" in text for text in converted.warnings) == (along == "data")
+    expected = (feeds[0][0].astype(np.float64) @ (integers * scale.astype(np.float64))).astype(np.float32)
+    assert_close(run_onnx(converted, feeds)[0][0], expected, 64)
+    if along == "results":
+        assert_close(run_openvino(source, feeds)[0][0], expected, 64)
+
+
 UNEVEN = [
     ("i8", 7, True),
     ("u8", 6, True),
