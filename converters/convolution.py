@@ -6,106 +6,22 @@ ONNX can say and what it cannot is decided here and nowhere else.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
+from ortconv.converters.layout import Layout, Sizes, dims_of, sizes, transpose
 from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
 from ortconv.opset import ACCUMULATION, DOMAIN, even_pads
 
-__all__ = [
-    "Layout",
-    "Sizes",
-    "conv",
-    "conv_transpose",
-    "conv_transpose_to_shape",
-    "inverse",
-    "merge_axes",
-    "sizes",
-    "transpose",
-]
+__all__ = ["conv", "conv_transpose", "conv_transpose_to_shape"]
 
 _STANDARD = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 """Types for which ONNX Runtime's CPU provider has Conv and ConvTranspose."""
 
 _MAX_SPATIAL = 6
-
-Sizes = tuple[int | None, ...]
-"""Sizes of axes, None where one is not known."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """Permutations to ONNX's layouts.
-
-    Attributes:
-        x_perm: Takes the data to [N, C, spatial...].
-        w_perm: Takes the weights to ONNX's: [C, M/group, kernel...] of ConvTranspose, [M, C/group, kernel...] of Conv.
-        y_perm: Takes the result from [N, M, spatial...] to the source's layout.
-    """
-
-    x_perm: Ints
-    w_perm: Ints
-    y_perm: Ints
-
-    @classmethod
-    def ncx(cls, spatial: int) -> Layout:
-        """The layout that is ONNX's own."""
-        same = tuple(range(spatial + 2))
-        return cls(same, same, same)
-
-
-def inverse(perm: Ints) -> Ints:
-    """Returns the permutation that undoes another."""
-    return tuple(perm.index(axis) for axis in range(len(perm)))
-
-
-def sizes(value: ir.Value, perm: Ints) -> Sizes:
-    """Returns a value's dims after a transposition, None where unknown.
-
-    Raises:
-        ShapeError: The rank is another than the permutation's.
-    """
-    if value.shape is None:
-        return (None,) * len(perm)
-    if len(value.shape) != len(perm):
-        raise ShapeError(str(value.name), _dims(value), f"rank {len(perm)} is required.")
-    return tuple(dim if isinstance(dim := value.shape[axis], int) else None for axis in perm)
-
-
-def transpose(b: Builder, value: ir.Value, perm: Ints) -> ir.Value:
-    """Transposes; nothing for an identity, and constants are transposed at conversion."""
-    if perm == tuple(range(len(perm))):
-        return value
-    shape = None if value.shape is None else [value.shape[axis] for axis in perm]
-    folded = _fold(b, value, lambda array: np.transpose(array, perm), shape)
-    if folded is not None:
-        return folded
-    return b.typed(b.op("Transpose", value, perm=perm), value.dtype, _plain(shape))
-
-
-def merge_axes(b: Builder, value: ir.Value) -> ir.Value:
-    """Reshapes [G, A, rest...] to [G*A, rest...], at conversion for a constant."""
-    dims = _dims(value)
-    if dims is None or len(dims) < 2:
-        raise ShapeError(str(value.name), dims, "a tensor of groups is required.")
-    first = dims[0] * dims[1] if isinstance(dims[0], int) and isinstance(dims[1], int) else None
-    shape = [first, *dims[2:]]
-    static = [dim for dim in shape if isinstance(dim, int)]
-    if len(static) == len(shape):
-        folded = _fold(b, value, lambda array: array.reshape(static), shape)
-        if folded is not None:
-            return folded
-        target = b.constant(static)
-    else:
-        tail = b.op("Shape", value, start=2)
-        target = b.op("Concat", b.constant([-1]), tail, axis=0)
-    return b.typed(b.op("Reshape", value, target), value.dtype, shape)
 
 
 def conv_transpose(
@@ -209,7 +125,7 @@ def conv_transpose_to_shape(
         UnsupportedTypeError: The element type has no kernel.
     """
     channels, _, _ = _check(x, w, bias, window, layout, transposed=True)
-    length = None if output_shape.shape is None else _dims(output_shape)
+    length = None if output_shape.shape is None else dims_of(output_shape)
     if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
     y = b.op(
@@ -330,16 +246,16 @@ def _check(
     if data[1] is not None and expected is not None and data[1] != expected:
         raise ShapeError(
             str(x.name),
-            _dims(x),
-            f"has {data[1]} channels; the weights {_dims(w)} with {group} groups allow {expected}.",
+            dims_of(x),
+            f"has {data[1]} channels; the weights {dims_of(w)} with {group} groups allow {expected}.",
         )
     if divided is not None and divided % group:
-        raise ShapeError(str(w.name), _dims(w), f"{divided} channels cannot be divided into {group} groups.")
+        raise ShapeError(str(w.name), dims_of(w), f"{divided} channels cannot be divided into {group} groups.")
     if 0 in weights or data[1] == 0:
         raise ShapeError(
-            str(w.name), _dims(w), f"beside {_dims(x)} data: channels and kernel sizes of at least 1 are required."
+            str(w.name), dims_of(w), f"beside {dims_of(x)} data: channels and kernel sizes of at least 1 are required."
         )
-    if bias is not None and channels is not None and (dims := _dims(bias)) is not None and dims != [channels]:
+    if bias is not None and channels is not None and (dims := dims_of(bias)) is not None and dims != [channels]:
         raise ShapeError(str(bias.name), dims, f"[{channels}] is required: one entry per output channel.")
     return channels, data[2:], weights[2:]
 
@@ -413,33 +329,6 @@ def _window_attributes(x: ir.Value, window: Window, layout: Layout) -> dict[str,
         "y_perm": layout.y_perm,
         "accumulation_type": int(ACCUMULATION[x.dtype]),
     }
-
-
-def _fold(
-    b: Builder, value: ir.Value, change: Callable[[np.ndarray], np.ndarray], shape: Sequence[object] | None
-) -> ir.Value | None:
-    """Applies a change to a constant when it is written, not now; None for a value that is no constant."""
-    tensor = value.const_value
-    if tensor is None or shape is None:
-        return None
-    return b.constant(
-        ir.LazyTensor(
-            lambda: ir.tensor(np.ascontiguousarray(change(tensor.numpy())), dtype=tensor.dtype),
-            dtype=tensor.dtype,
-            shape=ir.Shape([int(dim) for dim in shape]),  # type: ignore[call-overload]
-            cache=False,
-        )
-    )
-
-
-def _dims(value: ir.Value) -> list[int | str | None] | None:
-    return None if value.shape is None else _plain(value.shape)
-
-
-def _plain(shape: Sequence[object] | ir.Shape | None) -> list[int | str | None] | None:
-    if shape is None:
-        return None
-    return [dim if isinstance(dim, int) else getattr(dim, "value", None) for dim in shape]
 
 
 def _known(dims: Sizes) -> Ints | None:

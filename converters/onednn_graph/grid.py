@@ -12,7 +12,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import Sizes
+from ortconv.converters.layout import Sizes
 from ortconv.converters.onednn_graph.dtypes import check_type
 from ortconv.converters.onednn_graph.layout import known_dims
 from ortconv.converters.spatial import LARGEST, Rule, Window

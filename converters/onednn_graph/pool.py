@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import Sizes, transpose
+from ortconv.converters.layout import Sizes, transpose
 from ortconv.converters.onednn_graph.grid import AutoPad, Grid, on_grid
 from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, rank_of, to_ncx
 from ortconv.converters.spatial import LARGEST, conv_pads, conv_size, extent

@@ -8,7 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Options, Target
-from ortconv.converters.convolution import Layout, conv, conv_transpose
+from ortconv.converters.convolution import conv, conv_transpose
+from ortconv.converters.layout import Layout
 from ortconv.converters.spatial import Window, conv_pads, conv_size, extent, transpose_begin, transpose_full
 
 size = st.integers(1, 40)

@@ -7,7 +7,8 @@ import dataclasses
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints, Semantics
-from ortconv.converters.convolution import Layout, Sizes, conv_transpose, conv_transpose_to_shape, sizes
+from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.layout import Layout, Sizes, sizes
 from ortconv.converters.onednn_graph.dtypes import one_type
 from ortconv.converters.onednn_graph.grid import AutoPad, Grid, on_grid, same_shape, target_shape
 from ortconv.converters.onednn_graph.layout import DataFormat

@@ -14,7 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import Layout, Sizes, conv, inverse, sizes, transpose
+from ortconv.converters.convolution import conv
+from ortconv.converters.layout import Layout, Sizes, inverse, sizes, transpose
 from ortconv.converters.onednn_graph.dtypes import one_type
 from ortconv.converters.onednn_graph.grid import AutoPad, Grid, kernel_perm, on_grid, same_shape, target_shape
 from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, to_ncx

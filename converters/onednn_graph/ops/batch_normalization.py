@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import inverse, transpose
+from ortconv.converters.layout import inverse, transpose
 from ortconv.converters.onednn_graph.dtypes import computed, one_type
 from ortconv.converters.onednn_graph.layout import (
     DataFormat,

@@ -7,7 +7,8 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import Layout, Sizes, conv, conv_transpose, inverse, sizes
+from ortconv.converters.convolution import conv, conv_transpose
+from ortconv.converters.layout import Layout, Sizes, inverse, sizes
 from ortconv.converters.onednn_graph.dtypes import one_type
 from ortconv.converters.onednn_graph.grid import AutoPad, Grid, kernel_perm, on_grid
 from ortconv.converters.onednn_graph.layout import DataFormat, to_ncx

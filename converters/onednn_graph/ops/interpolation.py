@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import Sizes, inverse, transpose
+from ortconv.converters.layout import Sizes, inverse, transpose
 from ortconv.converters.onednn_graph.dtypes import check_type, one_type
 from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, plain_sizes, rank_of, to_ncx
 from ortconv.converters.onednn_graph.registry import REGISTRY

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import inverse, transpose
+from ortconv.converters.layout import inverse, transpose
 from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name, one_type
 from ortconv.converters.onednn_graph.layout import (
     DataFormat,

@@ -8,14 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import (
-    Layout,
-    Sizes,
-    conv_transpose,
-    conv_transpose_to_shape,
-    inverse,
-    transpose,
-)
+from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.layout import Layout, Sizes, inverse, transpose
 from ortconv.converters.onednn_graph.dtypes import one_type
 from ortconv.converters.onednn_graph.grid import AutoPad, same_shape, target_shape
 from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, plain_sizes, rank_of

@@ -15,14 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import (
-    Layout,
-    conv,
-    conv_transpose,
-    conv_transpose_to_shape,
-    merge_axes,
-    sizes,
-)
+from ortconv.converters.convolution import conv, conv_transpose, conv_transpose_to_shape
+from ortconv.converters.layout import Layout, merge_axes, sizes
 from ortconv.converters.openvino.ops.compression import reshaped
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
 from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
