@@ -90,6 +90,8 @@ def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
 def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     """Shapes a 1-D slope of as many entries as the data has channels; others broadcast onto the data as numpy does.
 
+    Axes of size 1 that the slope has in front of the data's are dropped, as OpenVINO's CPU plugin does.
+
     Where the number of channels or of entries is not known, there are as many entries, or one: others OpenVINO's CPU
     plugin does not run.
 
@@ -104,8 +106,12 @@ def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
         entries, channels = slope.shape[0], data.shape[1]
         if not isinstance(entries, int) or not isinstance(channels, int) or entries == channels:
             return _along_channels(b, slope, rank)
-    pairs = zip(reversed(slope.shape), reversed(data.shape), strict=False)
-    if slopes > rank or any(isinstance(a, int) and isinstance(c, int) and a not in (1, c) for a, c in pairs):
+    sizes, extra = list(slope.shape), max(slopes - rank, 0)
+    if extra and all(size == 1 for size in sizes[:extra] if isinstance(size, int)):
+        sizes, axes = sizes[extra:], b.constant(list(range(extra)))
+        slope = b.typed(b.op("Squeeze", slope, axes), slope.dtype, ir.Shape(sizes))
+    pairs = zip(reversed(sizes), reversed(data.shape), strict=False)
+    if len(sizes) > rank or any(isinstance(a, int) and isinstance(c, int) and a not in (1, c) for a, c in pairs):
         raise ShapeError("slope", slope.shape, f"it does not broadcast onto {data.shape}.")
     return slope
 

@@ -20,7 +20,7 @@ from ortconv.errors import ConversionError, ShapeError
 
 @REGISTRY.lowering("AdaptiveAvgPool", since=8)
 def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> ir.Value:
-    """AveragePool where the windows are alike, and otherwise a MatMul along each axis with one row per window."""
+    """AveragePool where the windows are alike, and otherwise a MatMul along each axis that changes."""
     require(data, "data", (*FLOATS, *INTEGERS))
     sizes, goals = _sizes(b, data, output_shape)
     kernel = _even(sizes, goals)
@@ -36,6 +36,8 @@ def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> 
         rank = len(sizes) + 2
         value = x
         for place, (size, goal) in enumerate(zip(sizes, goals, strict=True)):
+            if size is not None and size == goal:
+                continue
             axis = place + 2
             inside, length = _members(b, x, axis, size, goal, output_shape, place)
             if axis == rank - 1:

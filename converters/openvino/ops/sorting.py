@@ -18,6 +18,7 @@ from ortconv.converters.openvino.ops.types import (
     compute,
     dtype_of,
     require,
+    scalar,
     type_for,
 )
 from ortconv.converters.openvino.registry import REGISTRY
@@ -199,8 +200,10 @@ def _count_below(
 def cum_sum(
     b: Builder, data: ir.Value, axis: ir.Value | None = None, /, *, exclusive: bool = False, reverse: bool = False
 ) -> ir.Value:
-    """CumSum."""
+    """CumSum; of a scalar the scalar, or zero (exclusive)."""
     require(data, "data", (*FLOATS, *INTEGERS))
+    if data.shape is not None and data.shape.rank() == 0:
+        return scalar(b, 0, data) if exclusive else b.op("Identity", data)
     along = b.constant(0) if axis is None else axis if axis.dtype in (_I32, _I64) else b.cast(axis, _I64)
     return compute(
         b,

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.activations import softplus
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -27,7 +28,7 @@ _NUMERIC = {"Abs": "Abs", "Negative": "Neg", "Sign": "Sign"}
 _SATURATING = ("Abs", "Neg")
 _ROUNDING = {"Ceiling": "Ceil", "Floor": "Floor"}
 _FRACTIONAL = {
-    1: ("Acos", "Asin", "Atan", "Cos", "Cosh", "Erf", "Exp", "Log", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
+    1: ("Acos", "Asin", "Atan", "Cos", "Cosh", "Erf", "Exp", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
     4: ("Acosh", "Asinh", "Atanh"),
 }
 """Ops that ONNX calls the same and whose results have fractions, by the opset that introduced them."""
@@ -59,17 +60,21 @@ def _register_rounding(op_type: str, onnx_op: str) -> None:
 
 def _register_fractional(op_type: str, since: int) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
-        require(data, "data", (*FLOATS, *INTEGERS))
-        bound = _NAN_AS.get(dtype_of(data)) if op_type in _PARTIAL else None
-
-        def formula(x: ir.Value) -> ir.Value:
-            value = b.op(op_type, x)
-            return value if bound is None else b.op("Where", b.op("IsNaN", value), b.constant(bound, np.float32), value)
-
-        return rounded(b, formula, data, kernels=(op_type,))
+        return _fractional(b, op_type, data)
 
     lower.__doc__ = f"{op_type}; on integers rounded to the nearest."
     REGISTRY.lowering(op_type, since=since, how="exact")(lower)
+
+
+def _fractional(b: Builder, op_type: str, data: ir.Value) -> ir.Value:
+    require(data, "data", (*FLOATS, *INTEGERS))
+    bound = _NAN_AS.get(dtype_of(data)) if op_type in _PARTIAL else None
+
+    def formula(x: ir.Value) -> ir.Value:
+        value = b.op(op_type, x)
+        return value if bound is None else b.op("Where", b.op("IsNaN", value), b.constant(bound, np.float32), value)
+
+    return rounded(b, formula, data, kernels=(op_type,))
 
 
 for _table, _register in ((_NUMERIC, _register_numeric), (_ROUNDING, _register_rounding)):
@@ -78,6 +83,19 @@ for _table, _register in ((_NUMERIC, _register_numeric), (_ROUNDING, _register_r
 for _since, _op_types in _FRACTIONAL.items():
     for _op_type in _op_types:
         _register_fractional(_op_type, _since)
+
+
+@REGISTRY.lowering("Log", how="exact")
+def log(b: Builder, data: ir.Value, /) -> ir.Value:
+    """Log; on integers rounded to the nearest; of a Sigmoid less the Softplus of its negated data.
+
+    ONNX Runtime's Sigmoid errs by 1e-7 whatever its result, and gives 0 below -18, of which Log makes -infinity.
+    """
+    maker = data.producer()
+    if maker is None or (maker.domain, maker.op_type) != ("", "Sigmoid"):
+        return _fractional(b, "Log", data)
+    negated = b.typed(b.op("Neg", maker.inputs[0]), data.dtype, data.shape)
+    return b.op("Neg", softplus(b, negated))
 
 
 @REGISTRY.lowering("LogicalNot")

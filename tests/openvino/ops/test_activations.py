@@ -83,6 +83,14 @@ ROWS += [
     ),
     Row("prelu of float32 by a slope of float16", opset1.prelu, [[numbers(2, 4, 3), numbers(4).astype(np.float16)]]),
     Row("prelu of rank 2", opset1.prelu, [[numbers(n, 4), numbers(4)] for n in (3, 5)]),
+    *(
+        Row(
+            f"prelu of {list(data)} by a slope of {list(slope)}",
+            opset1.prelu,
+            [[numbers(*data, high=-1), numbers(*slope)]],
+        )
+        for data, slope in (((), (1,)), ((), (1, 1)), ((3,), (1, 3)), ((2, 3), (1, 2, 3)), ((2, 3), (1, 1, 3)))
+    ),
     Row("swish without beta", opset4.swish, [[numbers(5)]], LOOSE),
     Row("swish of an input beta", opset4.swish, [[numbers(5), np.array(0.7, F32)]], LOOSE),
 ]
@@ -151,6 +159,8 @@ def test_prelu_of_any_number_of_channels() -> None:
         check(model_of(opset1.prelu, [feed], [[-1, channels, -1, -1], [entries]]), feed)
     one = [feed[0], numbers(1)]
     check(model_of(opset1.prelu, [one], [[-1, -1, -1, -1], [-1]]), one)
+    scalar = [np.array(-2, F32), numbers(1)]
+    check(model_of(opset1.prelu, [scalar], [[], [-1]]), scalar)
 
 
 REFUSALS = [

@@ -46,6 +46,14 @@ ROWS += [
     for dtype in ("float16", "float64", "int8", "uint8", "int32")
     if not (name == "largest" and dtype == "uint8")
 ]
+ROWS.append(
+    Row(
+        "an axis that stays, and no data",
+        average(1, 3),
+        [[numbers(n, 2, 1, 7)] for n in (0, 2)],
+        emits=["MatMul", "Div"],
+    )
+)
 ROWS += [
     Row(
         f"{op.__name__} to a size of the run",

@@ -147,6 +147,15 @@ SUMS = [
     for reverse in (False, True)
     if dtype == "float32" or (axis == 1 and exclusive == reverse)
 ]
+SUMS += [
+    Row(
+        f"cum_sum of a scalar {dtype}, exclusive {exclusive}",
+        lambda x, exclusive=exclusive: opset3.cum_sum(x, np.array(0), exclusive),
+        [[np.array(3, dtype)]],
+    )
+    for dtype in ("float32", "float16", "int32")
+    for exclusive in (False, True)
+]
 SUMS.append(Row("cum_sum along an axis of the run", opset3.cum_sum, [[numbers(2, 3), np.array(a)] for a in (0, 1)]))
 
 HOT = [
