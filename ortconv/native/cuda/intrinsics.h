@@ -55,6 +55,24 @@ __device__ inline void load_four(float (&to)[4], const float* from) {
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
 
+// Words at once; `from` is aligned to them.
+__device__ inline void load_words(unsigned (&to)[1], const void* from) { to[0] = *static_cast<const unsigned*>(from); }
+__device__ inline void load_words(unsigned (&to)[2], const void* from) {
+  const uint2 two = *static_cast<const uint2*>(from);
+  to[0] = two.x, to[1] = two.y;
+}
+__device__ inline void load_words(unsigned (&to)[4], const void* from) {
+  const uint4 four = *static_cast<const uint4*>(from);
+  to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+}
+
+// The value of the lane whose number differs by `mask`; all lanes of the warp call it.
+__device__ inline float shuffle_xor(float value, int mask) {
+  float other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(other) : "f"(value), "r"(mask));
+  return other;
+}
+
 // 16 bytes at once; `to` is aligned.
 __device__ inline void store_chunk(unsigned char* to, unsigned a, unsigned b, unsigned c, unsigned d) {
   *reinterpret_cast<uint4*>(to) = make_uint4(a, b, c, d);

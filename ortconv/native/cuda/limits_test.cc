@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cuda/compressed_plan.h"
 #include "cuda/test_support.h"
+#include "kernels/compressed/codes.h"
 
 namespace ortconv::cuda {
 namespace {
@@ -73,13 +75,37 @@ std::vector<Case> drawn_cases(int count) {
 
 using Programs = std::map<std::string, std::set<int>>;  // and the devices that are asked for them
 
-void collect(const Case& c, const Device& device, DataType dtype, bool tf32, Programs* programs) {
-  const ConvProblem p = c.problem(dtype);
-  for (const Launch& launch : plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias, c.residual).launches) {
-    expect_within_limits(launch, device, c.describe());
+void collect(const std::vector<Launch>& launches, const Device& device, const std::string& what, Programs* programs) {
+  for (const Launch& launch : launches) {
+    expect_within_limits(launch, device, what);
     std::string program = launch.program.source;
     for (const std::string& option : launch.program.options) program += ' ' + option;
     (*programs)[program].insert(device.sm);
+  }
+}
+
+void collect(const Case& c, const Device& device, DataType dtype, bool tf32, Programs* programs) {
+  const ConvProblem p = c.problem(dtype);
+  collect(plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias, c.residual).launches, device, c.describe(),
+          programs);
+}
+
+// Products by matrices of language models, and by one whose blocks are odd.
+void collect_products(Programs* programs) {
+  constexpr int64_t kMatrices[][3] = {{896, 4864, 128}, {4096, 4096, 32},   {14336, 4096, 4096},
+                                      {512, 16384, 64}, {1536, 8960, 8960}, {100, 900, 100}};
+  for (const auto& [n, k, block] : kMatrices) {
+    for (const int64_t m : {1, 2, 4, 16, 256}) {
+      for (const kernels::Code code : {kernels::Code::kU8, kernels::Code::kS4}) {
+        for (const Device& device : kSoldDevices) {
+          for (const DataType dtype : kTypes) {
+            const CompressedProblem p{code, m, n, k, block, true, true, true};
+            collect(plan_compressed(dtype, p, device, {m == 256}).launches, device,
+                    test::describe("products ", m, ' ', n, ' ', k), programs);
+          }
+        }
+      }
+    }
   }
 }
 
@@ -104,6 +130,7 @@ TEST(programs_are_listed) {
     collect(c, device, kTypes[number % std::size(kTypes)], number % 2 == 0, &programs);
     ++number;
   }
+  collect_products(&programs);
   std::set<std::string> lines;
   for (const auto& [program, sms] : programs) {
     std::string line;
@@ -157,6 +184,27 @@ TEST(plans_of_large_problems_are_within_limits) {
         for (const Launch& launch : plan.launches) expect_within_limits(launch, device, c.describe());
         for (const Launch& launch : plan_weights(dtype, c.op(), p, device, {}).launches) {
           expect_within_limits(launch, device, c.describe());
+        }
+      }
+    }
+  }
+}
+
+TEST(plans_of_large_products_are_within_limits) {
+  const int64_t big = int64_t{1} << 33;
+  struct Row {
+    int64_t m, n, k, block;
+  };
+  for (const auto& [m, n, k, block] : {Row{1, big, 8, 8}, Row{big, 8, 8, 8}, Row{64, 1 << 16, 1 << 16, 32},
+                                       Row{70, 5, big, big}, Row{1 << 20, 1 << 17, 1 << 10, 1}}) {
+    for (const Device& device : kSoldDevices) {
+      for (const DataType dtype : kTypes) {
+        for (const bool aligned : {true, false}) {
+          const CompressedProblem p{kernels::Code::kU4, m, n, k, block, true, aligned, aligned};
+          const Plan plan = plan_compressed(dtype, p, device, {});
+          const std::string what = test::describe("products ", m, ' ', n, ' ', k);
+          EXPECT(!plan.launches.empty(), what);
+          for (const Launch& launch : plan.launches) expect_within_limits(launch, device, what);
         }
       }
     }

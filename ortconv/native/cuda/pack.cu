@@ -1,19 +1,11 @@
-// Packs weights for the products; see params.h. FLOATS: a block is [sum index][row] of floats. Otherwise it is
-// [row][chunk] of elements, the chunks of a row swapped so that reading eight rows meets every bank once.
+// Packs weights for the products; see params.h and packed.h.
 
 #include "cuda/device.h"
+#include "cuda/packed.h"
 #include "cuda/params.h"
 
 namespace ortconv {
 namespace cuda {
-
-#if FLOATS
-typedef float Packed;
-#else
-typedef Element Packed;
-#endif
-
-constexpr int kPerChunk = kChunkBytes / sizeof(Packed);
 
 // The tap of phase r at shift q of an axis; -1 when there is none.
 __device__ inline int tap_at(const Pack& p, int axis, int q, int r) {
@@ -58,16 +50,6 @@ __device__ inline bool shift_of(const Pack& p, int list, int index, int* q) {
 }
 
 __device__ inline Shift* shifts_of(const Pack& p) { return reinterpret_cast<Shift*>(p.packed + sizeof(PackedHeader)); }
-
-__device__ inline Packed packed_of(Element value) {
-#if FLOATS
-  return to_float(value);
-#elif TF32
-  return __uint_as_float(tf32_of_float(value));
-#else
-  return value;
-#endif
-}
 
 }  // namespace cuda
 }  // namespace ortconv
@@ -148,13 +130,7 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
       values[c] = packed_of(value);
     }
     Packed* const to = reinterpret_cast<Packed*>(p.packed + p.weights + block * kBlockBytes);
-    for (int c = 0; c < kPerChunk; ++c) {
-#if FLOATS
-      to[(chunk * kPerChunk + c) * kGranule + row_of_granule] = values[c];
-#else
-      to[(row_of_granule * kChunks + (chunk ^ (row_of_granule >> 1 & 3))) * kPerChunk + c] = values[c];
-#endif
-    }
+    for (int c = 0; c < kPerChunk; ++c) to[place_in_block(row_of_granule, chunk, c)] = values[c];
   }
   if (infinities) atomic_or(&reinterpret_cast<PackedHeader*>(p.packed)->has_infinities, 1u);
 }

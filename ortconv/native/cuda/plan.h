@@ -1,4 +1,5 @@
-// What the CUDA execution provider launches for a convolution: programs, grids and arguments as plain values.
+// What the CUDA execution provider launches for a convolution: programs, grids and arguments as plain values. Products
+// by compressed weights have plans of their own, see compressed_plan.h.
 //
 // Nothing here knows a driver or ONNX Runtime: these are pure functions, which the CUDA kernels of ort/ carry out on a
 // stream and the tests carry out on the CPU. Kernels exist for kFloat, kFloat16 and kBfloat16.
@@ -30,8 +31,8 @@ struct Options {
 };
 
 // The memory that a pointer among a kernel's arguments means. X, W, B, Residual and Y are the tensors of the run; W is
-// there whether or not there are packed weights.
-enum class Buffer { kX, kW, kPacked, kB, kResidual, kY, kScratch };
+// there whether or not there are packed weights. A product by compressed weights has Codes, Scales and Zeros for W.
+enum class Buffer { kX, kW, kCodes, kScales, kZeros, kPacked, kB, kResidual, kY, kScratch };
 
 // One compilation: a source and the macros it is compiled with.
 struct ProgramKey {

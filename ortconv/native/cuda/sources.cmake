@@ -3,6 +3,9 @@ set(cuda_dir ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB ORTCONV_CUDA_DEVICE_SOURCES CONFIGURE_DEPENDS ${cuda_dir}/*.cu)
 list(APPEND ORTCONV_CUDA_DEVICE_SOURCES
   ${cuda_dir}/params.h
+  ${cuda_dir}/compressed_params.h
+  ${cuda_dir}/codes.h
+  ${cuda_dir}/packed.h
   ${cuda_dir}/intrinsics.h
   ${cuda_dir}/device.h
   ${cuda_dir}/direct.h
@@ -17,6 +20,7 @@ add_custom_command(
   VERBATIM)
 set(ORTCONV_CUDA_SOURCES
   ${cuda_dir}/plan.cc
+  ${cuda_dir}/compressed_plan.cc
   ${cuda_dir}/products.cc
   ${cuda_dir}/describe.cc
   ${cuda_dir}/depthwise_plan.cc

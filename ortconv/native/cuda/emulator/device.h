@@ -64,6 +64,12 @@ inline void load_four(float (&to)[4], const float* from) {
   std::memcpy(to, from, sizeof to);
 }
 
+template <int kWords>
+inline void load_words(unsigned (&to)[kWords], const void* from) {
+  if (reinterpret_cast<uintptr_t>(from) % sizeof to != 0) emulator::runtime->trap("a load of words is misaligned");
+  std::memcpy(to, from, sizeof to);
+}
+
 inline void store_chunk(unsigned char* to, unsigned a, unsigned b, unsigned c, unsigned d) {
   if (reinterpret_cast<uintptr_t>(to) % 16 != 0) emulator::runtime->trap("a store of 16 bytes is misaligned");
   const unsigned words[] = {a, b, c, d};
@@ -83,6 +89,18 @@ inline void wait_for_copies() {
 }
 
 namespace emulator {
+
+struct Shuffle {
+  float value, result;
+  int mask;
+};
+
+inline void shuffle(void* const* lanes) {
+  for (int lane = 0; lane < 32; ++lane) {
+    Shuffle& own = *static_cast<Shuffle*>(lanes[lane]);
+    own.result = static_cast<Shuffle*>(lanes[lane ^ own.mask])->value;
+  }
+}
 
 struct LoadMatrix {
   const unsigned char* row;
@@ -159,6 +177,12 @@ void mma(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 }
 
 }  // namespace emulator
+
+inline float shuffle_xor(float value, int mask) {
+  emulator::Shuffle lane{value, 0, mask};
+  emulator::runtime->collective("shuffle_xor", &lane, emulator::shuffle);
+  return lane.result;
+}
 
 inline void load_matrix(unsigned (&registers)[4], SharedAddress row) { emulator::load_matrix(registers, row); }
 

@@ -12,6 +12,12 @@ void* Addresses::of(Buffer buffer) const {
       return x;
     case Buffer::kW:
       return w;
+    case Buffer::kCodes:
+      return codes;
+    case Buffer::kScales:
+      return scales;
+    case Buffer::kZeros:
+      return zeros;
     case Buffer::kPacked:
       return packed;
     case Buffer::kB:

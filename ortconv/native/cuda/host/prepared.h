@@ -16,6 +16,9 @@ constexpr size_t kMaxParamBytes = 4096;
 struct Addresses {
   void* x = nullptr;
   void* w = nullptr;
+  void* codes = nullptr;
+  void* scales = nullptr;
+  void* zeros = nullptr;
   void* packed = nullptr;
   void* b = nullptr;
   void* residual = nullptr;

@@ -230,6 +230,7 @@ void add_space(Operations* all) {
   for (const char* type : {"u8", "b8"}) add_of_type<kSpace, uint8_t, uint16_t>(type, 'h', all);
   for (const char* type : {"u32", "b32"}) add_wide<kSpace, uint32_t, uint64_t>(type, 'd', all);
   for (const char* type : {"u16", "b16"}) add_wide<kSpace, uint16_t, uint32_t>(type, 'w', all);
+  for (const char* type : {"u8", "b8"}) add_wide<kSpace, uint8_t, uint32_t>(type, 'w', all);
   add_wide<kSpace, int32_t, int64_t>("s32", 'd', all);
 }
 

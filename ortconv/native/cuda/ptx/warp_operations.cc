@@ -96,11 +96,29 @@ void multiply(Warp& warp, const Instruction& i, uint32_t lanes) {
   }
 }
 
+// Each lane gets the number of the lane whose own differs from its by the second operand.
+void exchange(Warp& warp, const Instruction& i, uint32_t lanes) {
+  const uint32_t *const numbers = warp.values<uint32_t>(i.operands[1]), *const mask =
+                                                                            warp.values<uint32_t>(i.operands[2]);
+  const uint32_t *const segments = warp.values<uint32_t>(i.operands[3]), *const taking_part =
+                                                                             warp.values<uint32_t>(i.operands[4]);
+  for (int operand = 2; operand <= 4; ++operand) warp.expect_defined(i.operands[operand], lanes, "where to exchange");
+  uint32_t results[kWarpLanes], defined = 0;
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    if (segments[lane] != 31 || taking_part[lane] != 0xffffffffu) warp.stop(lane, "an exchange among fewer lanes");
+    const uint32_t from = static_cast<uint32_t>(lane) ^ (mask[lane] & 31);
+    results[lane] = numbers[from];
+    defined |= (warp.defined(i.operands[1]) >> from & 1) << lane;
+  }
+  warp.set(i.operands[0], results, lanes, defined);
+}
+
 }  // namespace
 
 void add_warp_operations(Operations* all) {
   auto& operations = *all;
   const std::string four = "{w,w,w,w},", two = "{w,w},", one = "{w},";
+  operations["shfl.sync.bfly.b32"] = {"w,w,w,w,w", exchange, Kind::kCollective};
   operations["ldmatrix.sync.aligned.m8n8.x4.shared.b16"] = {four + "[a]", load_matrices, Kind::kCollective};
   operations["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"] = {
       four + four + two + "{w,w,w,w}", multiply<Element::kFloat16, 16>, Kind::kCollective};

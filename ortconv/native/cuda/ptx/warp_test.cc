@@ -167,5 +167,28 @@ TEST(matrices_are_loaded) {
   expect_error("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r2];", "is misaligned");
 }
 
+TEST(numbers_are_exchanged) {
+  for (const uint32_t mask : {1u, 6u, 16u, 31u}) {
+    Kernel kernel;
+    kernel.body = "mul.lo.u32 %r10, %r1, 3;\nshfl.sync.bfly.b32 %r11, %r10, " + std::to_string(mask) +
+                  ", 31, 0xffffffff;\nst.global.u32 [%rd2], %r11;";
+    kernel.run();
+    for (uint32_t thread = 0; thread < 64; ++thread) {
+      EXPECT(kernel.numbers[thread] == (thread ^ mask) * 3, "mask ", mask, " thread ", thread);
+    }
+  }
+  const std::string exchange = "shfl.sync.bfly.b32 %r11, %r1, 1, 31, 0xffffffff;\n";
+  expect_error("setp.lt.u32 %p10, %r1, 5;\n@%p10 bra over;\n" + exchange + "over:", "not all lanes of the warp");
+  expect_error("shfl.sync.bfly.b32 %r11, %r1, 1, 31, 0x0000ffff;\n", "an exchange among fewer lanes");
+  expect_error("shfl.sync.bfly.b32 %r11, %r1, 1, 7199, 0xffffffff;\n", "an exchange among fewer lanes");
+  // Of a lane that has none.
+  const std::string some =
+      "setp.eq.u32 %p10, %r1, 7;\n@%p10 bra all;\nmov.u32 %r10, 0;\nall:\n"
+      "shfl.sync.bfly.b32 %r11, %r10, 1, 31, 0xffffffff;\nsetp.eq.u32 %p11, %r1, ";
+  const std::string use = ";\n@!%p11 bra over;\nsetp.eq.s32 %p12, %r11, 0;\n@%p12 bra over;\nover:";
+  expect_error(some + "7" + use, "");
+  expect_error(some + "6" + use, "never written");
+}
+
 }  // namespace
 }  // namespace ortconv::cuda::ptx

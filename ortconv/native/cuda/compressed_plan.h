@@ -1,0 +1,31 @@
+// Plans of products by compressed weights: small integers, with a scale and perhaps a zero point for every block of a
+// row.
+//
+// Few rows of X take the time to read the weights, so a kernel reads them as they are stored and forms the dot products
+// from them. For many rows the weights are unpacked into scratch for the products that convolutions are made of, which
+// then take most of the time. The difference of a code and its zero point is exact, and sums are formed in float;
+// weights are rounded where they are unpacked, to the type of X, or with TF32 to that.
+#pragma once
+
+#include "cuda/plan.h"
+#include "kernels/compressed/compressed.h"
+
+namespace ortconv::cuda {
+
+struct CompressedProblem {
+  kernels::Code code;
+  int64_t m, n, k;  // X [m, k], weights [n, k], Y [m, n]; k is at least 1
+  int64_t block;    // divides k
+  bool has_zeros;
+  bool x_aligned, codes_aligned;  // whether the tensor lies at a multiple of 16 bytes
+};
+
+// One run. Launches use X, Codes, Scales, Zeros, Y and Scratch. All tensors are aligned to the size of their elements.
+Plan plan_compressed(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options);
+
+// Either way, whatever the number of rows. By unpacking is false where the sizes do not suit.
+Plan plan_dots(DataType dtype, const CompressedProblem& problem, const Device& device);
+bool plan_unpacked(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options,
+                   Plan* plan);
+
+}  // namespace ortconv::cuda
