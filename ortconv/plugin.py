@@ -19,7 +19,6 @@ __all__ = [
     "OLDEST_ONNXRUNTIME",
     "Backend",
     "import_onnxruntime",
-    "leave_to_gpu",
     "library_path",
     "register",
 ]
@@ -32,9 +31,6 @@ LIBRARY_VARIABLE = "ORTCONV_LIBRARY"
 
 OLDEST_ONNXRUNTIME = (1, 24)
 """Earlier releases crash in shape inference of custom ops, or do not find kernels for bfloat16."""
-
-_REGISTERED_ENTRY = "ortconv.registered"
-"""Session config entry that the library makes where it is registered."""
 
 MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
 """Session config entry: "0" leaves nodes of MatMulCompressed to their function bodies; the default is "1"."""
@@ -97,9 +93,8 @@ def register(session_options: Any) -> None:
     libraries may be registered before or after. On a GPU, products of float are formed in float unless the session
     config entry ``ortconv.cuda.use_tf32`` is "1"; it has to be set before.
 
-    MatMulCompressed has a kernel for the CPU only, to which a session with another provider hands such nodes. Where the
-    entry ``ortconv.matmul_compressed`` is "0", also set before, ONNX Runtime inlines their function bodies instead,
-    which any provider runs; `ortconv.InferenceSession` does so for sessions on a GPU.
+    Where the entry ``ortconv.matmul_compressed`` is "0", also set before, ONNX Runtime inlines the function bodies of
+    MatMulCompressed, which any provider runs; the operator itself has kernels for the CPU and CUDA providers.
 
     Args:
         session_options: The options; they are changed, and may be shared by any number of sessions.
@@ -118,21 +113,3 @@ def register(session_options: Any) -> None:
         session_options.register_custom_ops_library(path)
     except Exception as error:  # ONNX Runtime's own exception classes have no common base
         raise PluginError(f"ONNX Runtime {onnxruntime.__version__} cannot load {path}: {error}") from error
-
-
-def leave_to_gpu(session_options: Any) -> None:
-    """Leaves nodes that have no kernel for a GPU to their function bodies, if options have no library yet.
-
-    Args:
-        session_options: The ``onnxruntime.SessionOptions``; an entry that says what to do with such nodes stays.
-    """
-    if not any(_has_entry(session_options, key) for key in (_REGISTERED_ENTRY, MATMUL_COMPRESSED_ENTRY)):
-        session_options.add_session_config_entry(MATMUL_COMPRESSED_ENTRY, "0")
-
-
-def _has_entry(session_options: Any, key: str) -> bool:
-    try:
-        session_options.get_session_config_entry(key)
-    except Exception:  # ONNX Runtime's own exception classes have no common base
-        return False
-    return True

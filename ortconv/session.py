@@ -113,8 +113,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         if backend == "native":
-            if cuda.is_requested(more["providers"]):
-                plugin.leave_to_gpu(options)
             plugin.register(options)
             super().__init__(source, options, **more)
             return

@@ -4,13 +4,18 @@
 
 #include "ort/conv_kernel.h"
 #include "ort/cuda_conv_kernel.h"
+#include "ort/cuda_product_kernel.h"
+#include "ort/product_kernel.h"
 
 namespace ortconv {
 
 const std::vector<Provider>& providers() {
   static const auto& all = *new std::vector<Provider>{
-      {"CPUExecutionProvider", {std::begin(kDataTypes), std::end(kDataTypes)}, make_conv_kernel},
-      {"CUDAExecutionProvider", {std::begin(kCudaTypes), std::end(kCudaTypes)}, make_cuda_conv_kernel},
+      {"CPUExecutionProvider", {std::begin(kDataTypes), std::end(kDataTypes)}, make_conv_kernel, make_product_kernel},
+      {"CUDAExecutionProvider",
+       {std::begin(kCudaTypes), std::end(kCudaTypes)},
+       make_cuda_conv_kernel,
+       make_cuda_product_kernel},
   };
   return all;
 }

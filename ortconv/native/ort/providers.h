@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "kernels/compressed/compressed.h"
 #include "ops/conv_params.h"
 #include "ort/kernel.h"
 #include "ort/settings.h"
@@ -22,10 +23,24 @@ struct Creation {
   std::string subject;  // how messages name the node
 };
 
+// The same for MatMulCompressed.
+struct ProductCreation {
+  const OrtApi* api;
+  const OrtKernelInfo* info;
+  DataType dtype;
+  kernels::Code code;
+  Settings settings;
+  std::string subject;
+};
+
+// The types of X that every provider multiplies by compressed weights.
+constexpr DataType kProductTypes[] = {DataType::kFloat};
+
 struct Provider {
   const char* name;  // in ONNX Runtime
   std::vector<DataType> dtypes;
   std::unique_ptr<Kernel> (*make)(const Creation&);
+  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);  // null: none
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

@@ -103,7 +103,7 @@ struct Registry {
       }
     }
     if (settings.matmul_compressed) {
-      for (auto& op : matmul_compressed_ops(api)) ops.push_back(std::move(op));
+      for (auto& op : matmul_compressed_ops(api, settings)) ops.push_back(std::move(op));
     }
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
   }

@@ -5,6 +5,7 @@
 
 #include "ort/conv_kernel.h"
 #include "ort/cuda_conv_kernel.h"
+#include "ort/cuda_product_kernel.h"
 #include "ort/providers.h"
 
 namespace ortconv {
@@ -16,8 +17,9 @@ const std::vector<Provider>& providers() {
     for (const DataType dtype : kDataTypes) {
       if (std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) others.push_back(dtype);
     }
-    return new std::vector<Provider>{{"CPUExecutionProvider", others, make_conv_kernel},
-                                     {"CPUExecutionProvider", emulated, make_cuda_conv_kernel}};
+    return new std::vector<Provider>{
+        {"CPUExecutionProvider", others, make_conv_kernel, nullptr},
+        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel}};
   }();
   return all;
 }

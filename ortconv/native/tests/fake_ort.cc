@@ -135,9 +135,12 @@ struct Table {
       return nullptr;
     });
     set<abi::KernelInfoGetAttributeInt>([](const OrtKernelInfo* info, const char* name, int64_t* value) -> OrtStatus* {
-      if (std::strcmp(name, "group") != 0 && std::strcmp(name, "accumulation_type") != 0)
-        return attribute_missing(name);
-      *value = std::strcmp(name, "group") == 0 ? info->attributes.group : info->attributes.accumulation_type;
+      const std::map<std::string, int64_t> all = {{"group", info->attributes.group},
+                                                  {"accumulation_type", info->attributes.accumulation_type},
+                                                  {"block_size", info->block_size}};
+      const auto found = all.find(name);
+      if (found == all.end()) return attribute_missing(name);
+      *value = found->second;
       return nullptr;
     });
     set<abi::KernelInfoGetAttributeInts>(

@@ -47,6 +47,7 @@ struct OrtSessionOptions {
 struct OrtKernelInfo {
   std::string name = "node";
   ortconv::ConvAttributes attributes;
+  int64_t block_size = 0;       // of MatMulCompressed
   const OrtMemoryInfo* memory;  // of its tensors
   struct Input {
     std::optional<OrtTensorTypeAndShapeInfo> declared;  // no dims: of unknown rank

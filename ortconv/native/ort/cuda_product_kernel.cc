@@ -1,0 +1,139 @@
+#include "ort/cuda_product_kernel.h"
+
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+#include "cuda/compressed_plan.h"
+#include "cuda/host/gpu.h"
+#include "cuda/host/prepared.h"
+#include "ort/boundary.h"
+#include "ort/device_memory.h"
+#include "ort/inputs.h"
+#include "ort/product_inputs.h"
+#include "ort/recently_used.h"
+#include "ort/tensors.h"
+
+namespace ortconv {
+namespace {
+
+// What decides how a run is computed.
+struct Key {
+  ProductShapes shapes;
+  bool x_aligned, codes_aligned;
+
+  bool operator==(const Key& other) const {
+    return shapes == other.shapes && x_aligned == other.x_aligned && codes_aligned == other.codes_aligned;
+  }
+};
+
+// A run of some sizes, ready to be enqueued.
+struct ReadyRun {
+  Shape y;
+  size_t scratch_bytes;
+  cuda::Prepared launches;
+};
+
+bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+
+class CudaProductKernel : public Kernel {
+ public:
+  explicit CudaProductKernel(const ProductCreation& creation);
+  void compute(OrtKernelContext* context) const override;
+
+ private:
+  // For how many different sizes runs are kept ready.
+  static constexpr size_t kReadyRuns = 32;
+
+  std::optional<ProductShapes> known_shapes(const OrtKernelInfo* info) const;
+  std::shared_ptr<const ReadyRun> ready(const Key& key) const;
+
+  DataType dtype_;
+  kernels::Code code_;
+  int64_t block_;
+  cuda::Options options_;
+  DeviceAllocator allocator_;
+  cuda::Gpu& gpu_;
+  mutable RecentlyUsed<Key, ReadyRun> ready_runs_{kReadyRuns};
+  mutable ScratchMemory scratch_;
+};
+
+CudaProductKernel::CudaProductKernel(const ProductCreation& creation)
+    : Kernel(creation.api, creation.subject),
+      dtype_(creation.dtype),
+      code_(creation.code),
+      block_(block_size_of(creation.api, creation.info)),
+      allocator_(creation.api, creation.info),
+      gpu_(cuda::Gpu::get(allocator_.ordinal())),
+      scratch_(allocator_) {
+  options_.tf32 = creation.settings.tf32;
+  const cuda::Gpu::Current current(gpu_);
+  // Sizes that are refused are an error of the run that has them, as on the CPU.
+  if (const auto shapes = known_shapes(creation.info)) {
+    try {
+      ready({*shapes, true, true});
+    } catch (const Error&) {
+    }
+  }
+}
+
+std::optional<ProductShapes> CudaProductKernel::known_shapes(const OrtKernelInfo* info) const {
+  ProductShapes shapes;
+  Shape* const required[] = {&shapes.x, &shapes.data, &shapes.scale};
+  for (size_t i = 0; i < std::size(required); ++i) {
+    const auto known = known_shape(api(), info, i);
+    if (!known) return std::nullopt;
+    *required[i] = *known;
+  }
+  try {
+    shapes.zero_point = known_shape(api(), info, ProductIndices::kZeroPoint);
+    if (!shapes.zero_point) return std::nullopt;
+  } catch (const Error&) {
+    // The node has none.
+  }
+  return shapes;
+}
+
+std::shared_ptr<const ReadyRun> CudaProductKernel::ready(const Key& key) const {
+  if (auto found = ready_runs_.find(key)) return found;
+  const ProductSizes sizes = product_sizes(key.shapes, block_);
+  const cuda::Plan plan = cuda::plan_compressed(
+      dtype_,
+      {code_, sizes.m, sizes.n, sizes.k, block_, key.shapes.zero_point.has_value(), key.x_aligned, key.codes_aligned},
+      gpu_.device(), options_);
+  auto made =
+      std::make_shared<const ReadyRun>(ReadyRun{sizes.y, plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
+  ready_runs_.insert(key, made);
+  return made;
+}
+
+void CudaProductKernel::compute(OrtKernelContext* context) const {
+  const ProductInputs in(api(), context);
+  cuda::Addresses addresses;
+  addresses.x = data_of(api(), in.x);
+  addresses.codes = data_of(api(), in.data);
+  addresses.scales = data_of(api(), in.scale);
+  addresses.zeros = in.zero_point != nullptr ? data_of(api(), in.zero_point) : nullptr;
+
+  const cuda::Gpu::Current current(gpu_);
+  const std::shared_ptr<const ReadyRun> run =
+      ready({ProductShapes(api(), in), is_aligned(addresses.x), is_aligned(addresses.codes)});
+  OrtValue* y = nullptr;
+  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, run->y.data(), run->y.size(), &y);
+  addresses.y = data_of(api(), y);
+
+  void* stream = nullptr;
+  invoke<abi::KernelContextGetGpuComputeStream>(api(), static_cast<const OrtKernelContext*>(context), &stream);
+  scratch_.with_block(stream, run->scratch_bytes, [&](void* scratch) {
+    addresses.scratch = scratch;
+    run->launches.run(addresses, static_cast<cuda::Stream>(stream));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cuda_product_kernel(const ProductCreation& creation) {
+  return std::make_unique<CudaProductKernel>(creation);
+}
+
+}  // namespace ortconv

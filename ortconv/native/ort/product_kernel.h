@@ -1,0 +1,12 @@
+// The kernel of MatMulCompressed for the CPU.
+#pragma once
+
+#include <memory>
+
+#include "ort/providers.h"
+
+namespace ortconv {
+
+std::unique_ptr<Kernel> make_product_kernel(const ProductCreation& creation);
+
+}  // namespace ortconv

@@ -1,0 +1,76 @@
+"""MatMulCompressed on the GPU, against the definition in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from ortconv.matmul_compressed import CODES
+from tests.cuda import device
+from tests.plugin.products import SIZES, assert_product, model
+
+LARGE = [] if device.EMULATED else [(4096, 4096, 128), (1000, 14336, 14336), (11008, 896, 32)]
+"""Too slow to emulate."""
+
+
+def data(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
+@pytest.mark.parametrize("sizes", SIZES + LARGE, ids=str)
+def test_product_is_the_definition(code: int, points: bool, sizes: tuple[int, int, int], library: str) -> None:
+    rows, depth, block = sizes
+    point = (rows, depth // block) if points else None
+    for lead in ((1,), (2, 3), (1, 1, 40), (70,), (0,)):
+        made = model(code, x=[*lead[:-1], "N", depth], data=(rows, depth), block=block, point=point)
+        x = data(*lead, depth)
+        (y,) = device.session(made, device.only_here()).run(None, {"X": x})
+        assert_product(made, x, y, block)
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_numbers_of_rows_change_from_run_to_run(code: int, library: str) -> None:
+    made = model(code, data=(70, 256), block=128, point=(70, 2))
+    session = device.session(made, device.only_here())
+    for rows in (1, 300, 2, 5, 1, 17, 65, 0, 8):
+        x = data(rows, 256)
+        assert_product(made, x, session.run(None, {"X": x})[0], 128)
+
+
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("rows", [1, 70])
+def test_weights_of_the_run(code: int, rows: int, library: str) -> None:
+    constant = model(code, data=(9, 64), block=32, point=(9, 2))
+    made = model(code, data=(9, 64), block=32, point=(9, 2), constant=False)
+    x = data(rows, 64)
+    weights = {each.name: numpy_helper.to_array(each) for each in constant.graph.initializer}
+    (y,) = device.session(made, device.only_here()).run(None, {"X": x, **weights})
+    assert_product(constant, x, y, 32)
+
+
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_tf32_only_where_it_is_allowed(value: str, library: str) -> None:
+    made = model(TensorProto.UINT8, data=(64, 256), block=32, point=(64, 8))
+    x = data(200, 256)
+    (y,) = device.session(made, device.options(use_tf32=value)).run(None, {"X": x})
+    if value == "0":
+        assert_product(made, x, y, 32)
+        return
+    assert_product(made, x, y, 32, factors=2.0**-9)  # each is rounded to 11 bits
+    with pytest.raises(AssertionError):
+        assert_product(made, x, y, 32)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 70])
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_infinities_and_nan_reach_their_rows_only(code: int, rows: int, library: str) -> None:
+    made = model(code, data=(33, 256), block=32, point=(33, 8))
+    x = data(rows, 256)
+    x[rows // 2, 7] = np.nan
+    (y,) = device.session(made, device.only_here()).run(None, {"X": x})
+    assert np.isnan(y[rows // 2]).all()
+    rest = np.arange(rows) != rows // 2
+    assert_product(made, x[rest], y[rest], 32)

@@ -1,0 +1,96 @@
+"""Models of one MatMulCompressed, and what they must give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from ortconv.matmul_compressed import NAME, body
+from ortconv.opset import DOMAIN, register_schemas
+
+__all__ = ["SIZES", "assert_product", "model"]
+
+_LIMITS = {
+    TensorProto.UINT8: (0, 255),
+    TensorProto.INT8: (-128, 127),
+    TensorProto.UINT4: (0, 15),
+    TensorProto.INT4: (-8, 7),
+}
+SIZES = [
+    (1, 1, 1),
+    (1, 8, 8),
+    (5, 7, 7),
+    (3, 9, 3),
+    (4, 6, 1),
+    (17, 96, 32),
+    (70, 256, 128),
+    (33, 300, 100),
+    (40, 1030, 103),
+]
+"""Rows and columns of data, and block_size."""
+
+
+def model(
+    code: int = TensorProto.UINT8,
+    *,
+    x: list[Any] | None = None,
+    data: tuple[int, ...] = (6, 8),
+    scale: tuple[int, ...] | None = None,
+    point: tuple[int, ...] | None = None,
+    block: Any = 4,
+    x_type: int = TensorProto.FLOAT,
+    scale_type: int = TensorProto.FLOAT,
+    point_type: int | None = None,
+    drop: int = 0,
+    constant: bool = True,
+    opset: int = 21,
+    bodies: bool = True,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Returns a model of one node with random integers; `point` is the shape of zero points, if it has some."""
+    register_schemas()
+    rng = np.random.default_rng([code, *data])
+    low, high = _LIMITS.get(code, (0, 1))
+    blocks = (data[0], data[-1] // block if isinstance(block, int) and block > 0 else 1)
+    tensors = {"D": (code, data, rng.integers(low, high, data, endpoint=True))}
+    scales = blocks if scale is None else scale
+    tensors["S"] = (scale_type, scales, rng.uniform(-0.1, 0.1, scales).astype(np.float32))
+    if point is not None:
+        tensors["Z"] = (point_type or code, point, rng.integers(low, high // 2, point, endpoint=True))
+    inputs = [helper.make_tensor_value_info("X", x_type, ["N", data[-1]] if x is None else x)]
+    initializers = []
+    for name, (kind, shape, values) in tensors.items():
+        if constant:
+            initializers.append(helper.make_tensor(name, kind, shape, values.ravel().tolist()))
+        else:
+            inputs.append(helper.make_tensor_value_info(name, kind, shape))
+    if block is not None:
+        attributes["block_size"] = block
+    names = ["X", *tensors][: 1 + len(tensors) - drop]
+    node = helper.make_node(NAME, names, ["Y"], name="p", domain=DOMAIN, **attributes)
+    result = helper.make_tensor_value_info("Y", x_type, [None] * (2 if x is None else len(x)))
+    graph = helper.make_graph([node], "g", inputs, [result], initializers)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
+    functions = [body(opset)] if bodies else []
+    return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
+
+
+def _expected(made: onnx.ModelProto, x: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the product in float64, and the sums of its terms' magnitudes."""
+    arrays = {each.name: numpy_helper.to_array(each).astype(np.float64) for each in made.graph.initializer}
+    shifts = arrays["Z"].repeat(block, 1) if "Z" in arrays else 0
+    weights = (arrays["D"] - shifts) * arrays["S"].repeat(block, 1)
+    wide = x.astype(np.float64)
+    return wide @ weights.T, np.abs(wide) @ np.abs(weights).T
+
+
+def assert_product(made: onnx.ModelProto, x: np.ndarray, y: np.ndarray, block: int, factors: float = 0.0) -> None:
+    """Asserts that a result is the product, summed in float32 of terms that are off by no more than `factors`."""
+    exact, magnitude = _expected(made, x, block)
+    tolerance = (x.shape[-1] + 2) * np.finfo(np.float32).eps + factors
+    assert y.dtype == np.float32
+    assert y.shape == exact.shape
+    assert (np.abs(y - exact) <= tolerance * magnitude).all()
