@@ -45,8 +45,14 @@ def _register(
     def lower(b: Builder, data: ir.Value, axes: ir.Value, /, *, keep_dims: bool = False) -> ir.Value:
         require(data, "data", allowed)
         warn_of_no_axes(b, axes)
-        if known_ints(b, axes) == ():
+        known = known_ints(b, axes)
+        if known == ():
             return _over_nothing(b, onnx_op, data)
+        is_scalar = data.shape is not None and not len(data.shape)
+        if is_scalar and not keep_dims and known is not None and set(known) <= {-1, 0}:
+            # To OpenVINO a scalar has an axis, unless that is to stay.
+            data = b.typed(b.op("Unsqueeze", data, b.constant([0])), data.dtype, [1])
+            axes = b.constant([0])
         if onnx_op != "ReduceL2":  # that is in f32 here, too
             warn_of_singles(b, data, grows=onnx_op in _GROWING)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):

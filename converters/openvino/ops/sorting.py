@@ -142,9 +142,11 @@ def _warn_of_slices(b: Builder, data: ir.Value, axis: int, sorted: bool) -> None
 def non_zero(b: Builder, data: ir.Value, /, *, output_type: IndexType = "i64") -> ir.Value:
     """NonZero."""
     x = data if data.dtype in (_BOOL, _I32, _I64, ir.DataType.FLOAT) else b.cast(data, _BOOL)
-    # Of a scalar, OpenVINO declares no axis, and gives one.
-    scalar = data.shape is not None and not len(data.shape)
-    places = b.typed(b.op("NonZero", x), _I64, ["axes", None] if scalar else None)
+    # Of a scalar, ONNX has no axis; OpenVINO declares none, and gives one.
+    is_scalar = data.shape is not None and not len(data.shape)
+    if is_scalar:
+        x = b.op("Unsqueeze", x, b.constant([0]))
+    places = b.typed(b.op("NonZero", x), _I64, ["axes", None] if is_scalar else None)
     return b.cast(places, _INDEX_TYPES[output_type])
 
 

@@ -77,6 +77,16 @@ ROWS += [
         for name, op in (REDUCTIONS | LOGICAL).items()
         for keep in (False, True)
     ),
+    *(
+        Row(
+            f"{name} of a scalar {np.dtype(dtype)} along {along}",
+            lambda x, op=op, along=along: op(x, np.array(along)),
+            [[np.array(-100, np.float32).astype(dtype)]],
+        )
+        for name, op in (REDUCTIONS | LOGICAL).items()
+        for dtype in ((bool,) if name in LOGICAL else (np.float32, np.float16, np.int8, np.int64))
+        for along in ([-1], 0)
+    ),
     Row("reduce_sum along nothing", lambda x: opset1.reduce_sum(x, EMPTY, True), [[numbers(2, 3)]], emits=["Identity"]),
     *(
         Row(

@@ -149,6 +149,14 @@ SUMS = [
 ]
 SUMS += [
     Row(
+        f"non_zero of the scalar {value}, without its axis",
+        lambda x: opset1.squeeze(opset3.non_zero(x), np.array([0])),
+        [[np.array(value, np.float32)]],
+    )
+    for value in (0, 3)
+]
+SUMS += [
+    Row(
         f"cum_sum of a scalar {dtype}, exclusive {exclusive}",
         lambda x, exclusive=exclusive: opset3.cum_sum(x, np.array(0), exclusive),
         [[np.array(3, dtype)]],
