@@ -15,6 +15,10 @@ from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, requir
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
+__all__ = ["factors", "multiply"]
+
+_FACTORS = "ortconv.openvino.factors"
+"""Key in the metadata of products."""
 _GROUPED = 3
 """Rank of matrices in groups."""
 _MOST_GROUPS = 4096
@@ -44,6 +48,23 @@ def matmul(
             "the page is followed: each column of the data has a scale of its own in the weights, whose products "
             "OpenVINO's CPU plugin computes wrongly"
         )
+    result = multiply(b, a, c, transpose_a=transpose_a, transpose_b=transpose_b)
+    if not transpose_a:
+        result.meta[_FACTORS] = a, c, transpose_b
+    return result
+
+
+def factors(value: ir.Value) -> tuple[ir.Value, ir.Value, bool] | None:
+    """Returns of which two values a value is the product, and whether the second is transposed; None for no product.
+
+    Products of transposed data are left out.
+    """
+    found: tuple[ir.Value, ir.Value, bool] | None = value.meta.get(_FACTORS)
+    return found
+
+
+def multiply(b: Builder, a: ir.Value, c: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False) -> ir.Value:
+    """Emits a product of matrices, batches of them, or vectors."""
     compressed = None if transpose_a else product(b, a, c, transpose=transpose_b)
     if compressed is not None:
         return compressed

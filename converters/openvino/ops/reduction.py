@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
+from ortconv.converters.openvino.ops.experts import routed_sum
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -53,6 +54,10 @@ def _register(
             # To OpenVINO a scalar has an axis, unless that is to stay.
             data = b.typed(b.op("Unsqueeze", data, b.constant([0])), data.dtype, [1])
             axes = b.constant([0])
+        if onnx_op == "ReduceSum" and not keep_dims and known == (0,):
+            routed = routed_sum(b, data)
+            if routed is not None:
+                return routed
         if onnx_op != "ReduceL2":  # that is in f32 here, too
             warn_of_singles(b, data, grows=onnx_op in _GROWING)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):

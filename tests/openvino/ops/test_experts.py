@@ -1,0 +1,182 @@
+"""Mixtures of experts as exporters write them: each expert computes the rows that chose it, as in OpenVINO's plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+from openvino import opset1, opset3, opset4, opset8, opset11, opset12
+
+from ortconv.api import Conversion, conversion
+from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
+from tests.openvino.ops.test_compressed_products import compressed
+from tests.running import WAYS, run
+
+EXPERTS, COLUMNS, INNER, CHOSEN = 5, 32, 64, 2
+FEEDS = [[numbers(rows, COLUMNS, seed=rows, low=-1, high=1)] for rows in (7, 1, 12)]
+
+
+def ints(*values: int) -> Any:
+    return opset1.constant(np.array(values, np.int64))
+
+
+def matrices(element: str, rows: int, columns: int, seed: int) -> Any:
+    """Returns a matrix [rows, columns] for each expert, as floats or compressed."""
+    if element == "f32":
+        return opset1.constant(numbers(EXPERTS, rows, columns, seed=seed, low=-0.3, high=0.3))
+    if element == "f16":
+        return opset1.convert(
+            opset1.constant(numbers(EXPERTS, rows, columns, dtype=np.float16, seed=seed, low=-0.3, high=0.3)), "f32"
+        )
+    if element in ("u8", "i8"):
+        value, _ = compressed(element, (EXPERTS, rows, columns), (EXPERTS, rows, 1), "f16", points=element == "u8")
+        return opset1.convert(value, "f32")
+    value, _ = compressed(
+        element, (EXPERTS, rows, columns // 16, 16), (EXPERTS, rows, columns // 16, 1), "f16", points=element == "u4"
+    )
+    return opset1.convert(opset1.reshape(value, ints(EXPERTS, rows, columns), False), "f32")
+
+
+def table(x: Any) -> tuple[Any, Any]:
+    """Returns factors [rows, experts], most of them zeros, and how many rows there are, as a vector."""
+    gate = opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True)
+    best = opset11.topk(opset8.softmax(gate, -1), np.int64(CHOSEN), -1, "max", "value", "i64")
+    rows = opset8.gather(opset3.shape_of(best.output(1)), ints(0), np.int64(0))
+    zeros = opset3.broadcast(np.float32(0), opset1.concat([rows, ints(EXPERTS)], 0))
+    updated = opset12.scatter_elements_update(zeros, best.output(1), best.output(0), np.int64(1))
+    return updated, rows
+
+
+def gated(x: Any, element: str, *, apart: bool = False) -> Any:
+    """Three products with Swish between them; where `apart`, with biases, limits, and one axis more in the end."""
+    copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
+    if apart:
+        both = opset1.matmul(copies, matrices(element, 2 * INNER, COLUMNS, 1), False, True)
+        both = opset1.add(both, numbers(EXPERTS, 1, 2 * INNER, seed=8))
+        gate, up = (opset8.slice(both, ints(start), ints(np.iinfo(np.int64).max), ints(2), ints(2)) for start in (0, 1))
+        gate = opset1.minimum(gate, np.full((1, 1, 1), 0.7, np.float32))
+        up = opset1.add(opset1.clamp(up, -1.0, 1.0), np.ones((1, 1, 1), np.float32))
+        inner = opset1.multiply(up, opset1.multiply(gate, opset1.sigmoid(gate)))
+    else:
+        gate = opset1.matmul(copies, matrices(element, INNER, COLUMNS, 1), False, True)
+        up = opset1.matmul(copies, matrices(element, INNER, COLUMNS, 2), False, True)
+        inner = opset1.multiply(opset4.swish(gate), up)
+    results = opset1.matmul(inner, matrices(element, COLUMNS, INNER, 3), False, True)
+    factors, rows = table(x)
+    turned = opset1.transpose(factors, ints(1, 0))
+    if not apart:
+        return opset1.reduce_sum(opset1.multiply(results, opset1.unsqueeze(turned, ints(2))), ints(0), False)
+    results = opset1.add(results, numbers(EXPERTS, 1, COLUMNS, seed=9))
+    split = opset1.reshape(results, opset1.concat([ints(EXPERTS), rows, ints(-1), ints(COLUMNS)], 0), False)
+    column = opset1.unsqueeze(opset1.reshape(turned, opset1.concat([ints(EXPERTS), rows, ints(1)], 0), False), ints(3))
+    return opset1.reduce_sum(opset1.multiply(split, column), ints(0), False)
+
+
+def conditions(converted: Conversion) -> int:
+    return [node.op_type for node in converted.model.graph].count("If")
+
+
+def bodies(model: onnx.ModelProto) -> list[onnx.GraphProto]:
+    return [attribute.g for node in model.graph.node if node.op_type == "If" for attribute in node.attribute]
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "u8", "i8", "u4", "i4"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_go_to_their_experts(element: str, apart: bool) -> None:
+    source = model_of(lambda x: gated(x, element, apart=apart), FEEDS)
+    converted, expected = conversion(source), run_openvino(source, FEEDS)
+    assert conditions(converted) == EXPERTS
+    model = converted.to_proto()
+    kinds = {node.op_type for body in bodies(model) for node in body.node}
+    assert ("MatMulCompressed" in kinds) == (element not in ("f32", "f16"))
+    assert "DequantizeLinear" not in kinds
+    assert "Tile" not in {node.op_type for node in model.graph.node}
+    for feed, (theirs,) in zip(FEEDS, expected, strict=True):
+        for way in WAYS:
+            (mine,) = run(model, {model.graph.input[0].name: feed[0]}, way)
+            assert_close(mine, theirs, 64, way)
+
+
+@pytest.mark.parametrize("element", ["f32", "u4"])
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("target", ["auto", "onnx"])
+def test_sizes_that_are_known(element: str, apart: bool, target: Any) -> None:
+    converted = check(model_of(lambda x: gated(x, element, apart=apart), FEEDS[:1]), FEEDS[0], bound=64, target=target)
+    assert conditions(converted) == EXPERTS
+
+
+def test_no_rows() -> None:
+    converted = conversion(model_of(lambda x: gated(x, "f32"), FEEDS))
+    (y,) = run_onnx(converted, [[np.zeros((0, COLUMNS), np.float32)]])[0]
+    assert y.shape == (0, COLUMNS)
+
+
+def test_an_expert_that_nobody_chose_may_give_infinities() -> None:
+    """Its results times zero would be no numbers."""
+
+    def build(x: Any) -> Any:
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
+        weights = numbers(EXPERTS, COLUMNS, COLUMNS, low=-0.3, high=0.3)
+        results = opset1.matmul(copies, weights, False, True)
+        results = opset1.exp(
+            opset1.multiply(opset1.abs(results), np.array([[[1e4]], *[[[1]]] * (EXPERTS - 1)], np.float32))
+        )
+        factors, _ = table(x)
+        column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    rows = numbers(40, COLUMNS, seed=3, low=-1, high=1)
+    best = np.argsort(rows @ numbers(EXPERTS, COLUMNS, seed=5).T)[:, -CHOSEN:]
+    feed = [rows[(best != 0).all(axis=1)]]
+    assert len(feed[0])
+    converted = conversion(model_of(build, FEEDS))
+    assert conditions(converted) == EXPERTS
+    ((y,),) = run_onnx(converted, [feed])
+    assert np.isfinite(y).all()
+
+
+LIKE: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "other rows": lambda x, _, y: mixed(x, table(y)[0], ints(EXPERTS, 1)),
+    "no table": lambda x, y, _: mixed(x, y, ints(EXPERTS, 1)),
+    "other copies": lambda x, _, __: mixed(x, table(x)[0], ints(1, EXPERTS)),
+}
+
+
+def mixed(x: Any, factors: Any, repeats: Any) -> Any:
+    copies = opset1.reshape(opset1.tile(x, repeats), ints(EXPERTS, -1, COLUMNS), False)
+    results = opset1.matmul(copies, numbers(EXPERTS, COLUMNS, COLUMNS, low=-0.3, high=0.3), False, True)
+    column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
+    return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+
+@pytest.mark.parametrize("like", LIKE)
+def test_what_only_looks_like_it(like: str) -> None:
+    feeds: list[Feed] = [
+        [numbers(rows, COLUMNS), numbers(rows, EXPERTS, seed=1), numbers(rows, COLUMNS, seed=2)] for rows in (3, 1)
+    ]
+    source = model_of(LIKE[like], feeds, [[-1, COLUMNS], [-1, EXPERTS], [-1, COLUMNS]])
+    assert conditions(check(source, *feeds, bound=64)) == 0
+
+
+def test_one_row_of_factors_for_all_rows() -> None:
+    """Sizes that are one at run time broadcast."""
+    source = model_of(
+        lambda x, y: mixed(x, table(y)[0], ints(EXPERTS, 1)),
+        [[numbers(3, COLUMNS), numbers(1, COLUMNS)]],
+        [[-1, COLUMNS], [-1, COLUMNS]],
+    )
+    converted = check(source, [numbers(3, COLUMNS), numbers(1, COLUMNS, seed=4)], bound=64)
+    assert conditions(converted) == 0
+
+
+def test_the_matrices_lie_in_the_file_once(tmp_path: Any) -> None:
+    openvino.save_model(model_of(lambda x: gated(x, "u4"), FEEDS), tmp_path / "model.xml", compress_to_fp16=False)
+    converted = conversion(tmp_path / "model.xml")
+    converted.save(tmp_path / "model.onnx")
+    packed = 2 * EXPERTS * COLUMNS * INNER // 2  # two of the three are equal here
+    stored = [each for each in onnx.load(tmp_path / "model.onnx").graph.initializer if each.data_type == 21]
+    assert sum(len(each.raw_data) for each in stored if len(each.dims) == 2 and each.dims[1] > 4) == packed
