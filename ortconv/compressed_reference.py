@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 __all__ = ["matmul_compressed"]
 
 Array = npt.NDArray[Any]
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 def matmul_compressed(
@@ -18,21 +21,22 @@ def matmul_compressed(
     """Multiplies by a matrix of small integers.
 
     Args:
-        x: Data [..., K] of float32, of two axes or more.
+        x: Data [..., K] of float32, float16 or bfloat16, of two axes or more.
         data: Integers [N, K], in any type that holds them.
-        scale: Scales [N, K / block_size] of float32.
+        scale: Scales [N, K / block_size] of the type of the data.
         zero_point: Zero points of that shape; None for zeros.
         block_size: How many columns of data share a scale.
 
     Returns:
-        The product [..., N] of float32.
+        The product [..., N], formed in float32 and rounded to that type.
 
     Raises:
         ValueError: Types or shapes do not fit, or block_size does not divide K.
     """
-    for name, array in (("X", x), ("scale", scale)):
-        if array.dtype != np.float32:
-            raise ValueError(f"{name} has type {array.dtype}; allowed: float32")
+    if x.dtype not in _FLOATS:
+        raise ValueError(f"X has type {x.dtype}; allowed: {', '.join(map(str, _FLOATS))}")
+    if scale.dtype != x.dtype:
+        raise ValueError(f"scale has type {scale.dtype}; allowed: {x.dtype}, as X has")
     if block_size < 1:
         raise ValueError(f"block_size = {block_size}; allowed: integers >= 1")
     if data.ndim != 2 or data.shape[1] < 1 or data.shape[1] % block_size:
@@ -46,6 +50,6 @@ def matmul_compressed(
     integers = data.astype(np.int32)
     if zero_point is not None:
         integers -= zero_point.astype(np.int32).repeat(block_size, 1)
-    weights = integers.astype(np.float32) * scale.repeat(block_size, 1)
-    product: Array = x @ weights.T
-    return product
+    weights = integers.astype(np.float32) * scale.astype(np.float32).repeat(block_size, 1)
+    product: Array = x.astype(np.float32) @ weights.T
+    return product.astype(x.dtype)

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from ortconv.inferred_node import DOMAIN, VERSION, Dim, InferredNode, differ
 
-__all__ = ["BLOCK_SIZE", "CODES", "INPUTS", "NAME", "OLDEST_OPSET", "body", "register_schema"]
+__all__ = ["BLOCK_SIZE", "CODES", "FLOATS", "INPUTS", "NAME", "OLDEST_OPSET", "body", "register_schema"]
 
 NAME = "MatMulCompressed"
 
@@ -28,6 +28,9 @@ BLOCK_SIZE = "block_size"
 CODES = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT4, TensorProto.INT4)
 """Element types of data and zero_point."""
 
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""Element types of X, scale and Y, which have the same."""
+
 OLDEST_OPSET = 21
 """The version of ai.onnx that brought integers of 4 bits and blocks to DequantizeLinear, of which the body consists."""
 
@@ -37,18 +40,23 @@ _DOC = """Y = MatMul(X, Transpose(W)) of X [..., K] and W [N, K], where W is
     W[n, k] = (data[n, k] - zero_point[n, b]) * scale[n, b] with b = k / block_size, rounded down.
 
 The difference is exact. Products and sums are formed in float, in any order; a scale may be applied to the sum over its
-block. Nothing else is rounded: neither X nor W."""
+block. Y is rounded to its type at the end. Where that is not float, W may be rounded to it; nothing else is rounded, in
+particular not X."""
 
 _Schema = onnx.defs.OpSchema
 
 # ONNX Runtime makes MatMulNBits, which by default rounds the data to 8 bits, of a matrix that is dequantized and
-# multiplied. It does not look behind a Reshape, even to the shape that there is.
+# multiplied. It does not look behind a Reshape, even to the shape that there is. On the CPU it has neither operator for
+# bfloat16; casts of float to float it drops.
 _BODY = """
-  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, scale, zero_point)
+  wide_scale = Cast <to = 1> (scale)
+  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, zero_point)
   sizes = Shape (dequantized)
   rows = Reshape (dequantized, sizes)
   columns = Transpose <perm = [1, 0]> (rows)
-  Y = MatMul (X, columns)
+  wide = Cast <to = 1> (X)
+  product = MatMul (wide, columns)
+  Y = CastLike (product, X)
 """
 
 
@@ -70,7 +78,7 @@ def register_schema() -> None:
         ],
         outputs=[formal("Y", "T", "The product [..., N].")],
         type_constraints=[
-            ("T", ["tensor(float)"], "Floats."),
+            ("T", [f"tensor({TensorProto.DataType.Name(each).lower()})" for each in FLOATS], "Floats."),
             (
                 "C",
                 [f"tensor({TensorProto.DataType.Name(code).lower()})" for code in CODES],

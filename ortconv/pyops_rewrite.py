@@ -170,8 +170,10 @@ def _product_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) ->
     make, prefix = onnx.helper.make_node, f"{PYTHON_DOMAIN}/{node.output[0]}"
     nodes, inputs = [], []
     codes = tuple(code for code in matmul_compressed.CODES if types.get(names[1], 0) in (0, code))
+    floats = tuple(each for each in matmul_compressed.FLOATS if types.get(names[0], 0) in (0, each))
+    by_formal = {"X": matmul_compressed.FLOATS, "data": matmul_compressed.CODES, "scale": floats, "zero_point": codes}
     for formal, name in zip(formals, names, strict=True):
-        allowed = {"data": matmul_compressed.CODES, "zero_point": codes}.get(formal, (TensorProto.FLOAT,))
+        allowed = by_formal[formal]
         if types.get(name, 0) not in (0, *allowed):
             raise PluginError(
                 f"{subject}: {formal} has type {_type_name(types[name])}; "
@@ -185,11 +187,12 @@ def _product_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) ->
             nodes.append(make("Constant", [], inputs[-1:], value=empty))
     task = {"op": matmul_compressed.NAME, "subject": subject, "calls": calls.key, "attributes": attributes}
     text = json.dumps(task | {"zero_point": bool(names[-1])})
-    flat = [f"{prefix}/product", f"{prefix}/shape"]
+    flat, wide = [f"{prefix}/product", f"{prefix}/shape"], f"{prefix}/wide"
     return [
         *nodes,
         make(PRODUCT, inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
-        make("Reshape", flat, list(node.output), allowzero=1),
+        make("Reshape", flat, [wide], allowzero=1),
+        make("CastLike", [wide, names[0]], list(node.output)),
     ]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
+from onnx.helper import tensor_dtype_to_np_dtype
 
 from ortconv.matmul_compressed import CODES
 from tests.cuda import device
@@ -29,6 +31,20 @@ def test_product_is_the_definition(code: int, points: bool, sizes: tuple[int, in
         x = data(*lead, depth)
         (y,) = device.session(made, device.only_here()).run(None, {"X": x})
         assert_product(made, x, y, block)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16], ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("sizes", [(5, 7, 7), (33, 300, 100), (70, 256, 32), *LARGE], ids=str)
+def test_floats_of_16_bits(kind: int, code: int, sizes: tuple[int, int, int], library: str) -> None:
+    rows, depth, block = sizes
+    dtype = tensor_dtype_to_np_dtype(kind)
+    made = model(code, data=(rows, depth), block=block, point=(rows, depth // block), x_type=kind)
+    session = device.session(made, device.only_here())
+    for count in (1, 6, 40, 200, 0):
+        x = data(count, depth).astype(dtype)
+        (y,) = session.run(None, {"X": x})
+        assert_product(made, x, y, block, factors=float(ml_dtypes.finfo(dtype).eps) / 2)  # weights may be rounded
 
 
 @pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)

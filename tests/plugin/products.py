@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -42,7 +43,7 @@ def model(
     point: tuple[int, ...] | None = None,
     block: Any = 4,
     x_type: int = TensorProto.FLOAT,
-    scale_type: int = TensorProto.FLOAT,
+    scale_type: int | None = None,
     point_type: int | None = None,
     drop: int = 0,
     constant: bool = True,
@@ -50,14 +51,17 @@ def model(
     bodies: bool = True,
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """Returns a model of one node with random integers; `point` is the shape of zero points, if it has some."""
+    """Returns a model of one node with random integers; `point` is the shape of zero points, if it has some.
+
+    Scales are of X's type unless `scale_type` is another.
+    """
     register_schemas()
     rng = np.random.default_rng([code, *data])
     low, high = _LIMITS.get(code, (0, 1))
     blocks = (data[0], data[-1] // block if isinstance(block, int) and block > 0 else 1)
     tensors = {"D": (code, data, rng.integers(low, high, data, endpoint=True))}
     scales = blocks if scale is None else scale
-    tensors["S"] = (scale_type, scales, rng.uniform(-0.1, 0.1, scales).astype(np.float32))
+    tensors["S"] = (scale_type or x_type, scales, rng.uniform(-0.1, 0.1, scales).astype(np.float32))
     if point is not None:
         tensors["Z"] = (point_type or code, point, rng.integers(low, high // 2, point, endpoint=True))
     inputs = [helper.make_tensor_value_info("X", x_type, ["N", data[-1]] if x is None else x)]
@@ -88,9 +92,21 @@ def _expected(made: onnx.ModelProto, x: np.ndarray, block: int) -> tuple[np.ndar
 
 
 def assert_product(made: onnx.ModelProto, x: np.ndarray, y: np.ndarray, block: int, factors: float = 0.0) -> None:
-    """Asserts that a result is the product, summed in float32 of terms that are off by no more than `factors`."""
+    """Asserts that a result is the product, rounded to its type from a sum in float32.
+
+    Args:
+        made: The model, with constant weights.
+        x: What it was given.
+        y: The result.
+        block: Its block_size.
+        factors: How far the terms of the sum may be off, relative to them.
+    """
     exact, magnitude = _expected(made, x, block)
     tolerance = (x.shape[-1] + 2) * np.finfo(np.float32).eps + factors
-    assert y.dtype == np.float32
+    bound = tolerance * magnitude
+    if x.dtype != np.float32:
+        kind = ml_dtypes.finfo(x.dtype)
+        bound = bound + float(kind.eps) / 2 * (np.abs(exact) + bound) + float(kind.smallest_subnormal)
+    assert y.dtype == x.dtype
     assert y.shape == exact.shape
-    assert (np.abs(y - exact) <= tolerance * magnitude).all()
+    assert (np.abs(y.astype(np.float64) - exact) <= bound).all()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, numpy_helper
+from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 import ortconv
@@ -37,6 +39,39 @@ def test_product_is_the_definition(
         x = np.random.default_rng(0).standard_normal((*lead, depth)).astype(np.float32)
         (y,) = run(made, {"X": x}, way)
         assert_product(made, x, y, block)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16], ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "of the run"])
+def test_floats_of_16_bits(way: str, kind: int, code: int, constant: bool, library: str) -> None:
+    for rows, depth, block in ((5, 7, 7), (33, 300, 100), (70, 256, 32)):
+        for lead in ((1,), (2, 3), (40,), (0,)):
+            settings = {
+                "x": [*lead[:-1], "N", depth], "data": (rows, depth), "block": block, "point": (rows, depth // block),
+                "x_type": kind,
+            }  # fmt: skip
+            made = model(code, **settings)
+            x = np.random.default_rng(0).standard_normal((*lead, depth)).astype(tensor_dtype_to_np_dtype(kind))
+            feeds = {"X": x}
+            if not constant:
+                feeds |= {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+            (y,) = run(made if constant else model(code, **settings, constant=False), feeds, way)
+            assert_product(made, x, y, block)
+
+
+def test_results_are_rounded_once(library: str) -> None:
+    """Neither terms nor their sum so far."""
+    made = model(TensorProto.INT8, data=(1, 4), block=4, x_type=TensorProto.FLOAT16)
+    for each, values in zip(
+        made.graph.initializer, (np.array([[64, 64, 1, 1]], np.int8), np.ones((1, 1), np.float16)), strict=True
+    ):
+        each.CopyFrom(numpy_helper.from_array(values, each.name))
+    x = np.array([[1024, -1023.5, 0.25, 0.25], [32, 0, 1, 0.5], [2048, 0, 64, 1]], np.float16)
+    for way in WAYS:
+        (y,) = run(made, {"X": x}, way)
+        np.testing.assert_array_equal(y, np.array([[32.5], [2050], [np.inf]], np.float16))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
@@ -142,7 +177,8 @@ def test_entry_has_to_be_set_before(library: str) -> None:
         ortconv.register(options)
 
 
-F16, DOUBLE, INT32 = TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.INT32
+FLOAT, F16, DOUBLE, INT32 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.INT32
+BF16 = TensorProto.BFLOAT16
 
 
 @pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
@@ -173,7 +209,8 @@ def test_good_node_passes(code: int) -> None:
     pytest.param({"block": None, "scale": (6, 2)}, id="no block"),
     pytest.param({"block": 4.0, "scale": (6, 2)}, id="block that is no integer"),
     pytest.param({"block": [4], "scale": (6, 2)}, id="list of blocks"),
-    pytest.param({"x_type": F16}, id="X of f16"),
+    pytest.param({"x_type": F16, "scale_type": FLOAT}, id="X of f16 and scales of float"),
+    pytest.param({"x_type": BF16, "scale_type": F16}, id="X of bf16 and scales of f16"),
     pytest.param({"x_type": DOUBLE}, id="X of f64"),
     pytest.param({"scale_type": F16}, id="scales of f16"),
     pytest.param({"code": INT32}, id="integers of 32 bits"),
@@ -187,7 +224,7 @@ def test_bad_node_is_refused(made: dict[str, Any], constant: bool, library: str)
         bad = model(**({"code": code} if code else {}), **made, constant=constant, bodies=False)
         with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
             onnx.checker.check_model(bad, full_check=True)
-        types = {TensorProto.DOUBLE: np.float64, F16: np.float16}
+        types = {TensorProto.DOUBLE: np.float64, F16: np.float16, BF16: ml_dtypes.bfloat16}
         kind = types.get(made.get("x_type", TensorProto.FLOAT), np.float32)
         sizes = made.get("x", ["N", made.get("data", (6, 8))[-1]])
         feeds = {"X": np.ones([2 if size == "N" else size for size in sizes], kind)}

@@ -34,7 +34,7 @@ struct ProductCreation {
 };
 
 // The types of X that every provider multiplies by compressed weights.
-constexpr DataType kProductTypes[] = {DataType::kFloat};
+constexpr DataType kProductTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
 
 struct Provider {
   const char* name;  // in ONNX Runtime
