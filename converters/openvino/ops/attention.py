@@ -15,7 +15,10 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
 _KERNELS = ("Add", "Mul", "MatMul", "Softmax")
+_MOVES = ("Cast", "Expand", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 _LARGEST = float(np.finfo(np.float32).max)
+_LOWEST = {ir.DataType.FLOAT16: -65504.0, ir.DataType.BFLOAT16: -(2.0**128 - 2.0**120)}
+"""The lowest finite numbers of 16 bits."""
 
 
 @REGISTRY.lowering("ScaledDotProductAttention", since=13)
@@ -36,7 +39,8 @@ def scaled_dot_product_attention(
         require(operand, label, FLOATS)
         if rank_of(operand, label) < 3:
             raise ShapeError(label, operand.shape, "its rank must be at least 3.")
-    if is_cache(key):
+    cached = is_cache(key)
+    if cached:
         b.warn(
             "the page is followed: OpenVINO's CPU plugin keeps a cache of keys and values in 8 bits, unless its "
             "property KV_CACHE_PRECISION is f32"
@@ -62,7 +66,11 @@ def scaled_dot_product_attention(
         kept = b.op("Slice", weights, b.constant([0]), b.constant([-1]), b.constant([-1]))
         return b.op("MatMul", kept, v)
 
-    return compute(b, formula, query, key, value, _added(b, mask, query), _scalar(b, scale), sink, kernels=_KERNELS)
+    added = _added(b, mask, query, finite=cached)
+    result = compute(b, formula, query, key, value, added, _scalar(b, scale), sink, kernels=_KERNELS)
+    if not cached or mask is None or sink is not None or mask.dtype == ir.DataType.BOOL or _is_finite(mask):
+        return result
+    return _without_keys(b, mask, b.typed(result, query.dtype, None))
 
 
 def _scalar(b: Builder, scale: ir.Value | None) -> ir.Value | None:
@@ -84,11 +92,17 @@ def _factor(b: Builder, query: ir.Value, q: ir.Value, scale: ir.Value | None) ->
     return b.op("Reciprocal", b.op("Sqrt", width))
 
 
-def _added(b: Builder, mask: ir.Value | None, query: ir.Value) -> ir.Value | None:
+def _added(b: Builder, mask: ir.Value | None, query: ir.Value, *, finite: bool) -> ir.Value | None:
     """Returns what is added to the scores: the mask, or 0 where a boolean mask is true and -infinity elsewhere.
 
-    As in OpenVINO's CPU plugin, which has float64 in float32, that keeps to the finite numbers of float32 there, so
-    that a query without any key gets the mean of the values.
+    Where OpenVINO's CPU plugin has finite numbers, a query without any key gets the mean of the values: instead of a
+    boolean mask where keys come from a cache, and of float64, which it has in float32.
+
+    Args:
+        b: The builder.
+        mask: The mask.
+        query: What has keys.
+        finite: Whether the lowest finite number takes the place of a boolean mask.
     """
     if mask is None:
         return None
@@ -102,8 +116,31 @@ def _added(b: Builder, mask: ir.Value | None, query: ir.Value) -> ir.Value | Non
         ends = [b.constant(np.array(end, np.float64)) for end in (-_LARGEST, _LARGEST)]
         return b.typed(b.op("Clip", mask, *ends), dtype, mask.shape)
     inner = type_for(dtype, ["Where"])
-    bounds = [b.constant(np.array(bound, inner.numpy())) for bound in (0, -_LARGEST if doubles else -math.inf)]
+    lowest = _LOWEST.get(dtype, -_LARGEST) if doubles or finite else -math.inf
+    bounds = [b.constant(np.array(bound, inner.numpy())) for bound in (0, lowest)]
     return b.cast(b.typed(b.op("Where", mask, *bounds), inner, None), dtype)
+
+
+def _is_finite(mask: ir.Value) -> bool:
+    """Tells whether a mask is made of finite constants, as far as that can be seen."""
+    node = mask.producer()
+    if mask.const_value is not None:
+        return bool(np.isfinite(mask.const_value.numpy().astype(np.float64)).all())
+    if node is None or node.domain:
+        return False
+    data = node.inputs[1:] if node.op_type == "Where" else node.inputs[:1] if node.op_type in _MOVES else ()
+    return bool(data) and all(each is not None and _is_finite(each) for each in data)
+
+
+def _without_keys(b: Builder, mask: ir.Value, result: ir.Value) -> ir.Value:
+    """Emits zeros for each query that a mask leaves no key, as OpenVINO's CPU plugin has where keys are in a cache."""
+
+    def formula(rows: ir.Value, attended: ir.Value) -> ir.Value:
+        best = b.op("ReduceMax", rows, b.constant([-1]), keepdims=1)
+        none = b.op("Equal", best, scalar(b, -math.inf, rows))
+        return b.op("Where", none, scalar(b, 0, attended), attended)
+
+    return compute(b, formula, mask, result, kernels=("Equal", "ReduceMax", "Where"))
 
 
 def _causal(b: Builder, q: ir.Value, k: ir.Value) -> ir.Value:
