@@ -146,11 +146,13 @@ $(CUDA)/run: $(CUDA)/.installed
 # First whether the numbers are right; then the sessions, which want the GPU to themselves. Warnings of the machine's
 # packages are no errors.
 cuda-test: $(CUDA)/run
-	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default -n $(JOBS) tests/cuda/test_conformance.py
+	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default -n $(JOBS) tests/cuda/test_conformance.py \
+		tests/cuda/test_products.py
 	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default tests/cuda/test_sessions.py
 
 cuda-bench: $(CUDA)/run
 	cd $< && ../venv/bin/python -m benchmarks.cuda --json $(abspath benchmarks/results/cuda.json) $(CUDA_BENCH)
+	cd $< && ../venv/bin/python -m benchmarks.cuda.products --json $(abspath benchmarks/results/cuda_products.json)
 
 cuda-sanitize: $(CUDA)/run
 	cd $< && for tool in memcheck racecheck synccheck; do ORTCONV_TEST_CUDA=required compute-sanitizer --error-exitcode 9 \

@@ -21,7 +21,7 @@ from benchmarks.engines import Unsupported
 from benchmarks.shapes import Shape
 from benchmarks.turn import Turn
 
-__all__ = ["ENGINES", "LAYOUTS", "Prepared", "prepare"]
+__all__ = ["ENGINES", "LAYOUTS", "Prepared", "bind", "captured", "prepare", "provider", "session_options"]
 
 Array = npt.NDArray[Any]
 
@@ -105,9 +105,9 @@ def _ours(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool
     identity = list(range(shape.axes + 2))
     more = {"x_perm": perm, "w_perm": identity, "y_perm": _inverse(perm), "accumulation_type": TensorProto.FLOAT}
     model = _model(layout, shape, dtype, w, DOMAIN, more)
-    options = _session_options()
+    options = session_options()
     options.add_session_config_entry(cuda.TF32_ENTRY, str(int(dtype == "tf32")))
-    session = ortconv.InferenceSession(model.SerializeToString(), options, providers=[_provider(dtype, graph)])
+    session = ortconv.InferenceSession(model.SerializeToString(), options, providers=[provider(dtype, graph)])
     return _bound(session, layout, shape, dtype, x)
 
 
@@ -122,7 +122,7 @@ def _ort(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool)
     model = _model(layout, shape, dtype, w, "", {})
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), _session_options(), providers=[_provider(dtype, graph)], enable_fallback=0
+            model.SerializeToString(), session_options(), providers=[provider(dtype, graph)], enable_fallback=0
         )
     except Exception as error:  # ONNX Runtime's own exception classes have no common base
         if "NOT_IMPLEMENTED" in str(error) or "fallback" in str(error):
@@ -131,7 +131,8 @@ def _ort(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool)
     return _bound(session, layout, shape, dtype, x)
 
 
-def _session_options() -> Any:
+def session_options() -> Any:
+    """Returns quiet options, with which a session fails that would leave a node to another provider."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -140,7 +141,8 @@ def _session_options() -> Any:
     return options
 
 
-def _provider(dtype: str, graph: bool) -> tuple[str, dict[str, object]]:
+def provider(dtype: str, graph: bool) -> tuple[str, dict[str, object]]:
+    """Returns the CUDA provider for runs of a type, in graphs or not."""
     # Without use_tf32 ONNX Runtime keeps cuDNN from the tensor cores for the narrow types, too.
     settings = {"use_tf32": int(dtype != "f32"), "enable_cuda_graph": int(graph)}
     return "CUDAExecutionProvider", settings | {"cudnn_conv_algo_search": "EXHAUSTIVE"}
@@ -189,17 +191,30 @@ def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: d
 
 
 def _bound(session: Any, layout: str, shape: Shape, dtype: str, x: Array) -> Prepared:
-    """Runs a session from and to memory of the GPU, often enough for a graph to be captured."""
+    source = np.ascontiguousarray(np.moveaxis(x, 1, -1) if layout == "nxc" else x)
+    prepared = bind(session, source, _physical(shape.y_shape, layout))
+    if layout == "ncx":
+        return prepared
+    return dataclasses.replace(prepared, result=lambda: np.moveaxis(prepared.result(), -1, 1))
+
+
+def bind(session: Any, x: Array, dims: list[int]) -> Prepared:
+    """Runs a session from and to memory of the GPU, often enough for a graph to be captured.
+
+    Args:
+        session: The session, whose only input is X and whose outputs are results of one shape, each of a run.
+        x: The input; the results have its type.
+        dims: The shape of a result.
+    """
     import onnxruntime
     from onnx import TensorProto
 
     # The bits of bfloat16 travel as those of another type of that size.
-    storage, element = (np.dtype(np.uint16), TensorProto.BFLOAT16) if dtype == "bf16" else (x.dtype, x.dtype)
-    source = np.ascontiguousarray(np.moveaxis(x, 1, -1) if layout == "nxc" else x)
-    value = onnxruntime.OrtValue.ortvalue_from_numpy(source.view(storage), "cuda", 0)
+    is_bf16 = x.dtype == NUMPY["bf16"]
+    storage, element = (np.dtype(np.uint16), TensorProto.BFLOAT16) if is_bf16 else (x.dtype, x.dtype)
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(x.view(storage), "cuda", 0)
     binding = session.io_binding()
-    binding.bind_input("X", "cuda", 0, element, list(source.shape), value.data_ptr())
-    dims = _physical(shape.y_shape, layout)
+    binding.bind_input("X", "cuda", 0, element, list(x.shape), value.data_ptr())
     results = []
     for output in session.get_outputs():
         results.append(onnxruntime.OrtValue.ortvalue_from_shape_and_type(dims, storage, "cuda", 0))
@@ -210,9 +225,8 @@ def _bound(session: Any, layout: str, shape: Shape, dtype: str, x: Array) -> Pre
         binding.synchronize_outputs()
 
     def result() -> Array:
-        found = np.asarray(results[0].numpy()).view(x.dtype)
         assert value is not None  # the input lives as long as what reads it
-        return np.moveaxis(found, -1, 1) if layout == "nxc" else found
+        return np.asarray(results[0].numpy()).view(x.dtype)
 
     for _ in range(_WARM):
         replay()
@@ -253,19 +267,32 @@ def _torch(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: boo
     def run() -> list[Any]:
         return [convolve(source, each, **settings) for each in weights]
 
+    return captured(run, x.dtype, graph)
+
+
+def captured(run: Callable[[], list[Any]], dtype: np.dtype[Any], graph: bool) -> Prepared:
+    """Runs torch on the GPU, in a graph or not.
+
+    Args:
+        run: Computes the results, tensors of one shape.
+        dtype: Their type as numpy has it.
+        graph: Whether the run is captured in a graph.
+    """
+    import torch
+
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         for _ in range(_WARM):
             results = run()
     torch.cuda.synchronize()
     if graph:
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
             results = run()
 
     def replay() -> None:
         if graph:
-            captured.replay()
+            recorded.replay()
         else:
             results[:] = run()
         torch.cuda.synchronize()
@@ -273,9 +300,10 @@ def _torch(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: boo
     def result() -> Array:
         replay()
         found = results[0].contiguous().cpu()
-        return np.asarray(found.view(torch.int16).numpy().view(x.dtype) if dtype == "bf16" else found.numpy())
+        is_bf16 = dtype == NUMPY["bf16"]
+        return np.asarray(found.view(torch.int16).numpy().view(dtype) if is_bf16 else found.numpy())
 
-    return Prepared(replay, result, runs)
+    return Prepared(replay, result, len(results))
 
 
 ENGINES: dict[str, Callable[[str, Shape, str, Array, Array, bool], Prepared]] = {

@@ -66,8 +66,8 @@ def test_small_shapes_run_many_times_in_a_graph_and_large_ones_do_not() -> None:
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_models_compute_the_shape(layout: str, shape: Shape, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_MOST_RUNS", 2)
-    monkeypatch.setattr(engines, "_session_options", onnxruntime.SessionOptions)
-    monkeypatch.setattr(engines, "_provider", lambda dtype, graph: "CPUExecutionProvider")
+    monkeypatch.setattr(engines, "session_options", onnxruntime.SessionOptions)
+    monkeypatch.setattr(engines, "provider", lambda dtype, graph: "CPUExecutionProvider")
     monkeypatch.setattr(engines, "_bound", lambda session, *rest: session)
     x, w = answers.data(shape, dtype)
     sessions = [engines._ours(layout, shape, dtype, x, w, False)]
