@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.shared_heads import SharedHeads
 from ortconv.converters.openvino.ops.state import is_cache
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar, type_for
 from ortconv.converters.openvino.registry import REGISTRY
@@ -47,24 +48,36 @@ def scaled_dot_product_attention(
         )
     rank = rank_of(query, "query")
     mask = None if causal else attention_mask
+    shared = SharedHeads.of(query, key, value) if cached and is_cache(value) and not causal else None
+    if shared is not None:
+        key, value = shared.key, shared.value
 
     def formula(
         q: ir.Value, k: ir.Value, v: ir.Value, added: ir.Value | None, factor: ir.Value | None, extra: ir.Value | None
     ) -> ir.Value:
         width = rank_of(key, "key")
         swapped = b.op("Transpose", k, perm=[*range(width - 2), width - 1, width - 2])
-        scores = b.op("MatMul", b.op("Mul", q, _factor(b, query, q, factor)), swapped)
+        scaled, sizes = b.op("Mul", q, _factor(b, query, q, factor)), None
+        if shared is None:
+            scores = b.op("MatMul", scaled, swapped)
+        else:
+            scores, sizes = shared.scores(b, scaled, swapped, k)
         if causal:
             scores = b.op("Add", scores, _causal(b, q, k))
         elif added is not None:
             scores = b.op("Add", scores, added)
         if extra is None:
-            return b.op("MatMul", b.op("Softmax", scores, axis=-1), v)
+            return attended(b.op("Softmax", scores, axis=-1), sizes, v)
         column = b.op("Slice", b.op("Shape", scores), b.constant([0]), b.constant([rank - 1]))
         one_each = b.op("Concat", column, b.constant([1]), axis=0)
         weights = b.op("Softmax", b.op("Concat", scores, b.op("Expand", extra, one_each), axis=-1), axis=-1)
         kept = b.op("Slice", weights, b.constant([0]), b.constant([-1]), b.constant([-1]))
-        return b.op("MatMul", kept, v)
+        return attended(kept, sizes, v)
+
+    def attended(weights: ir.Value, sizes: ir.Value | None, v: ir.Value) -> ir.Value:
+        if shared is None or sizes is None:
+            return b.op("MatMul", weights, v)
+        return shared.attended(b, weights, sizes, v)
 
     added = _added(b, mask, query, finite=cached)
     result = compute(b, formula, query, key, value, added, _scalar(b, scale), sink, kernels=_KERNELS)
