@@ -283,12 +283,13 @@ class Builder:
             return None if found is None else [found]
         if self._sizes.keys().isdisjoint(inputs):
             return None
-        given = [None if value is None else self._entries(value) for value in inputs]
+        given = [None if value is None else self.entries(value) for value in inputs]
         if any(value is not None and known is None for value, known in zip(inputs, given, strict=True)):
             return None
         return propagate(op_type, given, attributes, outputs)
 
-    def _entries(self, value: ir.Value) -> Sizes | None:
+    def entries(self, value: ir.Value) -> Sizes | None:
+        """Returns what is known at conversion time of integers that may be sizes."""
         return of_constant(value.const_value) if value.const_value is not None else self._sizes.get(value)
 
     def _known(self, sizes: Sequence[Sizes] | None) -> list[ir.Value] | None:
@@ -340,8 +341,10 @@ class Builder:
         Returns:
             None where nothing is known, not even how many there are.
         """
-        known = self._entries(value)
-        return None if known is None else tuple(known.entries.ravel().tolist())
+        known = self.entries(value)
+        if known is None:
+            return None
+        return tuple(entry if isinstance(entry, int) else None for entry in known.entries.ravel().tolist())
 
     def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         """Casts unless the value has that type already."""

@@ -1,7 +1,8 @@
 """What is known of sizes while a graph is built: the entries of a shape, some of which may be open.
 
 ``Shape`` of a tensor whose dims are static in part, and what moves or computes such entries, is followed, so that a
-size that is known becomes a constant although its neighbour is not.
+size that is known becomes a constant although its neighbour is not. Of a size that is open, it is known which one it
+is, also after numbers are added to it or it is multiplied by one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.folding import evaluate
 
-__all__ = ["Sizes", "of_constant", "of_shape", "propagate"]
+__all__ = ["Entry", "Linear", "Sizes", "of_axis", "of_constant", "of_shape", "propagate"]
 
 _MOST = 1 << 10
 """Longer vectors are no shapes."""
@@ -25,11 +26,32 @@ _INTEGERS = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
 
 @dataclasses.dataclass(frozen=True)
+class Linear:
+    """A number that follows from a size known at run time only: ``scale * X + offset``.
+
+    Attributes:
+        value: The tensor of that size; what is transposed, not what comes of it.
+        axis: X is the size of this axis of it.
+        scale: Is not zero.
+        offset: What is added.
+    """
+
+    value: ir.Value
+    axis: int
+    scale: int = 1
+    offset: int = 0
+
+
+Entry = int | Linear | None
+"""An entry of a shape; None where nothing is known."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Sizes:
     """A vector or scalar of sizes.
 
     Attributes:
-        entries: Python integers, and None where nothing is known.
+        entries: Each is an `Entry`.
         dtype: The tensor's element type.
     """
 
@@ -39,15 +61,31 @@ class Sizes:
     @property
     def tensor(self) -> ir.TensorProtocol | None:
         """The data, if every entry is known."""
-        return None if None in self.entries.ravel().tolist() else ir.tensor(self.entries.astype(self.dtype.numpy()))
+        if not all(isinstance(entry, int) for entry in self.entries.ravel().tolist()):
+            return None
+        return ir.tensor(self.entries.astype(self.dtype.numpy()))
 
 
 def of_shape(value: ir.Value, attributes: Mapping[str, Any]) -> Sizes | None:
     """Returns what ``Shape`` gives for a value."""
     if value.shape is None:
         return None
-    dims = [dim if isinstance(dim, int) else None for dim in value.shape]
+    dims = [of_axis(value, axis) for axis in range(len(value.shape))]
     return _sizes(dims[attributes.get("start") or 0 : attributes.get("end")], ir.DataType.INT64)
+
+
+def of_axis(value: ir.Value, axis: int) -> int | Linear:
+    """Returns the size of an axis of a value whose rank is known."""
+    assert value.shape is not None
+    dim = value.shape[axis]
+    if isinstance(dim, int):
+        return dim
+    producer = value.producer()
+    while producer is not None and producer.op_type == "Transpose" and producer.inputs[0] is not None:
+        axis = producer.attributes["perm"].as_ints()[axis]
+        value = producer.inputs[0]
+        producer = value.producer()
+    return Linear(value, axis)
 
 
 def of_constant(tensor: ir.TensorProtocol) -> Sizes | None:
@@ -96,30 +134,53 @@ def propagate(
 
 
 def _sizes(entries: Any, dtype: ir.DataType) -> Sizes:
-    """Makes sizes; what does not fit into the type would wrap, and is not known."""
+    """Makes sizes; an integer that does not fit into the type would wrap, and is not known."""
     least, most = dtype.min, dtype.max
     array = np.asarray(entries, np.object_)
-    kept = [entry if entry is not None and least <= entry <= most else None for entry in array.ravel().tolist()]
+    kept: list[Entry] = [
+        None if isinstance(entry, int) and not least <= entry <= most else entry for entry in array.ravel().tolist()
+    ]
     return Sizes(np.array(kept, np.object_).reshape(array.shape), dtype)
 
 
-def _known(function: Callable[[int, int], int | None]) -> Callable[[int | None, int | None], int | None]:
-    return lambda x, y: None if x is None or y is None else function(x, y)
+def _known(function: Callable[[int, int], int | None]) -> Callable[[Entry, Entry], int | None]:
+    return lambda x, y: function(x, y) if isinstance(x, int) and isinstance(y, int) else None
 
 
-def _product(x: int | None, y: int | None) -> int | None:
+def _sum(x: Entry, y: Entry) -> Entry:
+    if isinstance(x, int):
+        x, y = y, x
+    if x is None or y is None:
+        return None
+    if isinstance(x, int):
+        return x + y if isinstance(y, int) else None
+    if isinstance(y, int):
+        return _linear(x, x.scale, x.offset + y)
+    same = x.value is y.value and x.axis == y.axis
+    return _linear(x, x.scale + y.scale, x.offset + y.offset) if same else None
+
+
+def _product(x: Entry, y: Entry) -> Entry:
     if x == 0 or y == 0:
         return 0
-    return None if x is None or y is None else x * y
+    if isinstance(x, int):
+        x, y = y, x
+    if x is None or not isinstance(y, int):
+        return None
+    return x * y if isinstance(x, int) else _linear(x, x.scale * y, x.offset * y)
 
 
-_ARITHMETIC: Mapping[str, Callable[[int | None, int | None], int | None]] = {
-    "Add": _known(lambda x, y: x + y),
+def _linear(x: Linear, scale: int, offset: int) -> int | Linear:
+    return dataclasses.replace(x, scale=scale, offset=offset) if scale else offset
+
+
+_ARITHMETIC: Mapping[str, Callable[[Entry, Entry], Entry]] = {
+    "Add": _sum,
     "Div": _known(lambda x, y: x // y if x >= 0 and y > 0 else None),
     "Max": _known(max),
     "Min": _known(min),
     "Mul": _product,
-    "Sub": _known(lambda x, y: x - y),
+    "Sub": lambda x, y: _sum(x, _product(y, -1)),
 }
 
 _MOVES_ALL = frozenset({"Concat"})

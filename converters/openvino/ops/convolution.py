@@ -8,7 +8,7 @@ The spec pages and OpenVINO's CPU plugin differ in two ways, and ``--semantics``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
+from ortconv.sizes import Entry, Linear, of_axis
 
 __all__ = ["RULES", "AutoPad", "explicit_pads", "window_of"]
 
@@ -177,9 +178,8 @@ def _backprop(
 
         return _in_source_types(b, data, filter, emit)
 
-    target = _target_sizes(b, output_shape, window.rank)
+    full, target = _full_and_target(b, data, filter, output_shape, window)
     rules = _begin_rules(auto_pad, begin)
-    full = _full_sizes(data, filter, window)
     spec, library = (_begins(rule, pads, full, target, extra) for rule, pads in rules)
     if spec != library:
         b.warn(
@@ -242,31 +242,49 @@ def _begin_text(rule: Rule, pads: Ints, resolved: Ints | None) -> str:
     return f"half of the total, rounded {'down' if rule == 'SAME_UPPER' else 'up'},"
 
 
-def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Ints | None:
-    """Returns the values of a constant output_shape, None for one that is computed."""
+def _full_and_target(
+    b: Builder, data: ir.Value, filter: ir.Value, output_shape: ir.Value, window: Window
+) -> tuple[Ints | None, Ints | None]:
+    """Returns F and Y of each axis, None where they are known at run time only.
+
+    Where every element of the data adds a stride to both, they are those of data without elements: all that counts is
+    F - Y.
+    """
+    kernel = sizes(filter, tuple(range(window.rank + 2)))[2:]
+    full: list[int] = []
+    target: list[int] = []
+    for axis, goal in enumerate(_target_sizes(b, output_shape, window.rank)):
+        size: Entry = None if data.shape is None else of_axis(data, axis + 2)
+        taps, stride, dilation = kernel[axis], window.strides[axis], window.dilations[axis]
+        if isinstance(size, Linear) and isinstance(goal, Linear) and _follows(size, goal, stride):
+            size, goal = 0, goal.offset
+        if not isinstance(size, int) or not isinstance(goal, int) or taps is None:
+            return None, None
+        full.append(transpose_full(size, taps, stride, dilation))
+        target.append(goal)
+    return tuple(full), tuple(target)
+
+
+def _follows(size: Linear, goal: Linear, stride: int) -> bool:
+    """Tells whether a number grows by a stride where a size grows by one."""
+    return goal.value is size.value and goal.axis == size.axis and goal.scale == stride
+
+
+def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Sequence[Entry]:
+    """Returns what is known of an output_shape."""
     if output_shape.dtype not in _INTEGERS:
         raise UnsupportedTypeError("output_shape", str(output_shape.dtype), [str(dtype) for dtype in _INTEGERS])
     dims = None if output_shape.shape is None else list(output_shape.shape)
     if dims is not None and (len(dims) != 1 or (isinstance(dims[0], int) and dims[0] != rank)):
         raise ShapeError("output_shape", dims, f"[{rank}] is required: the spatial sizes only.")
-    array = b.array(output_shape)
-    if array is None:
-        return None
-    target = tuple(int(size) for size in array)
-    if any(not 0 <= size <= LARGEST for size in target):
-        raise ShapeError("output_shape", [rank], f"holds {list(target)}; sizes from 0 to {LARGEST} are required.")
+    array, known = b.array(output_shape), b.entries(output_shape)
+    if array is not None:
+        target: Sequence[Entry] = [int(size) for size in array]
+    else:
+        target = (None,) * rank if known is None or known.entries.shape != (rank,) else known.entries.tolist()
+    if any(isinstance(size, int) and not 0 <= size <= LARGEST for size in target):
+        raise ShapeError("output_shape", [rank], f"holds {target}; sizes from 0 to {LARGEST} are required.")
     return target
-
-
-def _full_sizes(data: ir.Value, filter: ir.Value, window: Window) -> Ints | None:
-    perm = tuple(range(window.rank + 2))
-    full: list[int] = []
-    spatial, kernel = sizes(data, perm)[2:], sizes(filter, perm)[2:]
-    for size, taps, stride, dilation in zip(spatial, kernel, window.strides, window.dilations, strict=True):
-        if size is None or taps is None:
-            return None
-        full.append(transpose_full(size, taps, stride, dilation))
-    return tuple(full)
 
 
 def _grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Value]:
