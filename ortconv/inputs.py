@@ -41,6 +41,11 @@ class Input:
     shape: tuple[Dim, ...] | None
 
     @property
+    def is_known(self) -> bool:
+        """Whether all sizes are numbers."""
+        return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
+    @property
     def declared(self) -> str:
         """The shape in words: [N, 3, ?, ?]."""
         if self.shape is None:
@@ -80,9 +85,17 @@ def fill(
             _match(each, arrays[each.name].shape, symbols)
         elif each.name in shapes:
             _match(each, tuple(shapes[each.name]), symbols)
+    chosen = {
+        each.name: shapes[each.name] if each.name in shapes else _resolve(each, symbols)
+        for each in inputs
+        if each.name not in arrays
+    }
+    unknown = [each for each in inputs if each.name in chosen and chosen[each.name] is None]
+    if unknown:
+        raise _left_open(unknown, symbols)
     for each in inputs:
-        if each.name not in arrays:
-            shape = shapes[each.name] if each.name in shapes else _resolve(each, symbols)
+        shape = chosen.get(each.name)
+        if shape is not None:
             arrays[each.name] = random_data(each, shape, seed)
     return {each.name: arrays[each.name] for each in inputs}
 
@@ -129,21 +142,44 @@ def _match(each: Input, shape: tuple[int, ...], symbols: dict[str, tuple[int, st
                 )
 
 
-def _resolve(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int]:
-    """Returns a shape for random data."""
-    sizes = [
+def _resolve(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int] | None:
+    """Returns a shape for random data, or None where a size is open."""
+    sizes = _sizes(each, symbols)
+    known = [size for size in sizes or () if size is not None]
+    return known if sizes is not None and len(known) == len(sizes) else None
+
+
+def _sizes(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int | None] | None:
+    """Returns the sizes of an input, None for open ones; or None where not even their number is known."""
+    if each.shape is None:
+        return None
+    return [
         dim if isinstance(dim, int) else symbols[dim][0] if isinstance(dim, str) and dim in symbols else None
-        for dim in each.shape or ()
+        for dim in each.shape
     ]
-    known = [size for size in sizes if size is not None]
-    if each.shape is None or len(known) < len(sizes):
-        example = "x".join("8" if size is None else str(size) for size in sizes) or "1x3x8x8"
-        raise InputError(
-            each.name,
-            f"the model leaves its shape open ({each.declared}); give a shape or data (on the command line "
-            f"--shape {each.name}={example} or --input {each.name}=FILE.npy).",
+
+
+def _left_open(unknown: Sequence[Input], symbols: Mapping[str, tuple[int, str]]) -> InputError:
+    """Returns an error that names all inputs whose shapes are open, and says how to give them."""
+    examples = {}
+    for each in unknown:
+        sizes = _sizes(each, symbols)
+        examples[each.name] = (
+            "1x3x8x8" if sizes is None else "x".join("8" if size is None else str(size) for size in sizes)
         )
-    return known
+    options = " ".join(f"--shape {name}={example}" for name, example in examples.items())
+    first = unknown[0]
+    if len(unknown) == 1:
+        return InputError(
+            first.name,
+            f"the model leaves its shape open ({first.declared}); give a shape or data (on the command line {options} "
+            f"or --input {first.name}=FILE.npy).",
+        )
+    return InputError(
+        ", ".join(each.name for each in unknown),
+        f"the model leaves their shapes open ({', '.join(each.declared for each in unknown)}); give shapes or data (on "
+        f"the command line {options}, or --input {first.name}=FILE.npy and so on).",
+    )
 
 
 def random_data(each: Input, shape: Sequence[int], seed: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,18 +82,11 @@ class OpenVinoRuntime:
             ExecutionError: OpenVINO reports a failure.
         """
         model = self._model.clone()
-        states = {state.input: state for state in self._graph.states}
-        given = [value for value in self._graph.inputs if value not in states]
-        inputs = _paired(model.inputs, [value.name for value in given])
         count = len(model.outputs)
         values = _add_outputs(model, self._graph) if everything else {}
         compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
         request = compiled.create_infer_request()
-        for port, value in zip(inputs, given, strict=True):
-            feed = feeds[value.name]
-            if self._other_types and feed.dtype == np.float16:
-                feed = feed.astype(np.float32)
-            request.set_tensor(compiled.inputs[port], self._tensor(feed))
+        self._give(request, compiled, feeds)
         variables = {variable.name: variable for variable in request.query_state()}
         for state in self._graph.states:
             variables[state.variable].state = self._tensor(feeds[state.input.name])
@@ -113,6 +106,42 @@ class OpenVinoRuntime:
         }
         return Results(tuple(arrays), shown)
 
+    def first_values(self, feeds: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+        """Returns what states hold in the first call, as far as the model computes it.
+
+        Args:
+            feeds: Data of all inputs that are no states.
+            names: The states' inputs.
+
+        Raises:
+            ExecutionError: OpenVINO reports a failure.
+        """
+        model = self._model.clone()
+        reads = {read.get_attributes()["variable_id"]: read for read in model.get_ops() if _is_begun(read)}
+        states = [each for each in self._graph.states if each.input.name in names and each.variable in reads]
+        if not states:
+            return {}
+        sources = [reads[each.variable].input(0).get_source_output() for each in states]
+        model = self._openvino.Model(sources, model.get_parameters())
+        compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
+        request = compiled.create_infer_request()
+        self._give(request, compiled, feeds)
+        self._guard("fails", request.infer)
+        return {
+            each.input.name: _array(request.get_output_tensor(index), each.input.dtype)
+            for index, each in enumerate(states)
+        }
+
+    def _give(self, request: Any, compiled: Any, feeds: Mapping[str, Array]) -> None:
+        """Gives a request the data of all inputs that are no states."""
+        states = {state.input for state in self._graph.states}
+        given = [value for value in self._graph.inputs if value not in states]
+        for port, value in zip(_paired(compiled.inputs, [value.name for value in given]), given, strict=True):
+            feed = feeds[value.name]
+            if self._other_types and feed.dtype == np.float16:
+                feed = feed.astype(np.float32)
+            request.set_tensor(compiled.inputs[port], self._tensor(feed))
+
     def _tensor(self, array: Array) -> Any:
         dtype = ir.DataType.from_numpy(array.dtype)
         array = np.ascontiguousarray(array).reshape(array.shape)
@@ -130,6 +159,11 @@ class OpenVinoRuntime:
             return action()
         except Exception as error:  # OpenVINO raises RuntimeError and its subclasses, and pybind's TypeError.
             raise ExecutionError(self._path, "OpenVINO", f"{problem}: {error}") from error
+
+
+def _is_begun(operation: Any) -> bool:
+    """Tells whether an operation reads a state whose first value the model computes."""
+    return bool(operation.get_type_name() == "ReadValue" and operation.get_input_size())
 
 
 def _paired(ports: Sequence[Any], names: Sequence[str]) -> list[int]:

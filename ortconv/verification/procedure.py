@@ -68,6 +68,7 @@ class Verification:
         given: Names of the inputs whose data was given.
         outputs: For each backend that ran, a comparison for each output.
         skipped: Backends that did not run, and why.
+        first: Names of the states that hold what they hold in the source's first call.
         layers: The intermediate results in order of computation, if they were asked for. Each is computed from the
             source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
         in_float: Of a quantised OpenVINO model whose outputs differ: how it compares without OpenVINO's int8 kernels.
@@ -84,6 +85,7 @@ class Verification:
     given: frozenset[str]
     outputs: Mapping[Backend, tuple[Comparison, ...]]
     skipped: Mapping[Backend, str]
+    first: frozenset[str] = frozenset()
     layers: tuple[Layer, ...] = ()
     in_float: FloatComparison | None = None
     warnings: tuple[str, ...] = ()
@@ -162,8 +164,9 @@ def verify(
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model
-    feeds = inputs.fill(_declared(graph), data or {}, shapes or {}, seed)
     oracle = _oracle(source, graph, semantics)
+    first = _first_values(graph, oracle, data or {}, shapes or {}, seed)
+    feeds = inputs.fill(_declared(graph), {**(data or {}), **first}, shapes or {}, seed)
     allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
     load = functools.partial(Model, name=name, providers=providers)
     ran, skipped = _run(proto, name, feeds, backends, load)
@@ -187,6 +190,7 @@ def verify(
         seed=seed,
         feeds=feeds,
         given=frozenset(data or {}),
+        first=frozenset(first),
         outputs=outputs,
         skipped=skipped,
         layers=look_inside(_suspect(outputs)).layers if layers else (),
@@ -206,6 +210,18 @@ def _declared(graph: SourceGraph) -> tuple[Input, ...]:
 
 def _oracle(source: object, graph: SourceGraph, semantics: Semantics) -> Oracle:
     return OpenVinoRuntime(source, graph) if graph.format == "openvino" else OneDnnReference(graph, semantics)
+
+
+def _first_values(
+    graph: SourceGraph, oracle: Oracle, data: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], seed: int
+) -> dict[str, Array]:
+    """Returns what the states whose sizes nobody knows hold in the first call, such as an empty cache."""
+    states = {each.input.name for each in graph.states} - data.keys() - shapes.keys()
+    unknown = {each.name for each in _declared(graph) if each.name in states and not each.is_known}
+    if not unknown or not isinstance(oracle, OpenVinoRuntime):
+        return {}
+    others = [each for each in _declared(graph) if each.name not in unknown]
+    return oracle.first_values(inputs.fill(others, data, shapes, seed), unknown)
 
 
 def _semantics_of(model: onnx.ModelProto) -> Semantics:

@@ -13,9 +13,10 @@ from openvino import opset1, opset3, opset6, opset8, opset13
 
 import ortconv
 from ortconv.api import conversion
-from ortconv.errors import ModelFormatError
+from ortconv.errors import InputError, ModelFormatError
 from tests.openvino.conftest import IrWriter
 from tests.openvino.live import numbers
+from tests.openvino.ops.test_cached_attention import decoder as masked_decoder
 
 F32 = np.float32
 
@@ -198,3 +199,35 @@ def test_a_cache_of_full_precision(reordered: bool) -> None:
             each.name.removesuffix(".next"): value for each, value in zip(session.get_outputs()[1:], after, strict=True)
         }
         np.testing.assert_allclose(y, request.get_output_tensor(0).data, rtol=1e-5, atol=1e-5)
+
+
+def test_verify_begins_with_the_first_value_of_a_state_of_open_sizes(tmp_path: pathlib.Path) -> None:
+    openvino.save_model(masked_decoder(openvino.Type.f32), tmp_path / "model.xml")
+    shapes = dict.fromkeys("qkv", (2, 2, 4, 8))
+    data = {"beams": np.array([1, 0], np.int32)}
+    found = ortconv.verify(tmp_path / "model.xml", shapes={**shapes, "mask": (2, 1, 4, 4)}, data=data)
+    assert found.agrees
+    assert found.first == {"keys", "values"}
+    assert found.feeds["keys"].shape == found.feeds["values"].shape == (2, 2, 0, 8)
+    cached = dict.fromkeys(("keys", "values"), (2, 2, 3, 8))
+    given = ortconv.verify(tmp_path / "model.xml", shapes={**shapes, **cached, "mask": (2, 1, 4, 7)}, data=data)
+    assert given.agrees
+    assert not given.first
+    assert given.feeds["keys"].any()
+
+
+def test_a_first_value_that_is_computed_is_what_verify_begins_with(tmp_path: pathlib.Path) -> None:
+    x = opset1.parameter([-1, 3], F32, name="x")
+    read = opset6.read_value(opset1.exp(x), "memory", openvino.Type.f32, openvino.PartialShape([-1, 3]))
+    y = opset1.add(read, x)
+    openvino.save_model(openvino.Model([opset1.result(y)], [opset6.assign(y, "memory")], [x]), tmp_path / "model.xml")
+    found = ortconv.verify(tmp_path / "model.xml", shapes={"x": (2, 3)})
+    assert found.agrees
+    np.testing.assert_allclose(found.feeds["memory"], np.exp(found.feeds["x"]), rtol=1e-6)
+
+
+def test_all_open_shapes_are_named_at_once(tmp_path: pathlib.Path) -> None:
+    left, right = (opset1.parameter(shape, F32, name=name) for name, shape in (("left", [-1, 3]), ("right", [-1, -1])))
+    openvino.save_model(openvino.Model([opset1.add(left, right)], [left, right]), tmp_path / "model.xml")
+    with pytest.raises(InputError, match=r"left, right: .*--shape left=8x3 --shape right=8x8"):
+        ortconv.verify(tmp_path / "model.xml")

@@ -31,7 +31,7 @@ def test_symbolic_dim_is_bound_by_another_input() -> None:
 @pytest.mark.parametrize(
     ("given", "shapes", "name", "problem"),
     [
-        ({}, {}, "a", "leaves its shape open ([N, 3])"),
+        ({}, {}, "a, b", "leaves their shapes open ([N, 3], [N, ?])"),
         ({"c": np.zeros(1)}, {}, "c", "no such input; it has a, b"),
         ({}, {"a": [2, 4]}, "a", "shape [2, 4] does not fit; the model declares [N, 3]"),
         ({}, {"a": [2, 3, 1]}, "a", "does not fit"),
