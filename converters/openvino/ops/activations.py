@@ -68,7 +68,7 @@ def relu(b: Builder, data: ir.Value, /) -> ir.Value:
 
 @REGISTRY.lowering("PReLU")
 def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
-    """PRelu, a slope per channel shaped to broadcast along axis 1; a formula on float64."""
+    """LeakyRelu where all slopes are one number, else PRelu, a slope per channel on axis 1; a formula on float64."""
     require(data, "data", (*FLOATS, *INTEGERS))
     own = dtype_of(data)
     data, slope = in_one_type(b, data, slope)  # in old models of float16 the slope is float32
@@ -77,6 +77,10 @@ def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
 
 def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     if data.dtype != ir.DataType.DOUBLE:
+        slopes = b.array(slope)
+        if slopes is not None and slopes.size and (slopes == slopes.flat[0]).all():
+            alpha = float(slopes.flat[0])  # ONNX Runtime computes LeakyRelu along with a Conv, and PRelu slowly.
+            return rounded(b, lambda x: b.op("LeakyRelu", x, alpha=alpha), data, kernels=("LeakyRelu",))
         return rounded(b, lambda x, s: b.op("PRelu", x, s), data, slope, kernels=("PRelu",))
     return compute(
         b,

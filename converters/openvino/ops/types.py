@@ -85,7 +85,7 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
     )
     | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
     | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
-    | dict.fromkeys(("PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
+    | dict.fromkeys(("LeakyRelu", "PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
     | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)
     | dict.fromkeys(("Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum"), _IEEE | {_I32, _I64})
     | dict.fromkeys(("ReduceMax", "ReduceMin"), _IEEE | {_I8, _U8, _I32, _I64})

@@ -82,6 +82,16 @@ ROWS += [
         [[numbers(2, 4, n, 3).astype(np.float16), numbers(4)] for n in (3, 5)],
     ),
     Row("prelu of float32 by a slope of float16", opset1.prelu, [[numbers(2, 4, 3), numbers(4).astype(np.float16)]]),
+    *(
+        Row(
+            f"prelu whose {entries} slopes are all {slope}",
+            lambda x, slope=slope, entries=entries: opset1.prelu(x, np.full(entries, slope, F32)),
+            [[np.concatenate([numbers(2, 4, 3), np.full((1, 4, 3), edge, F32)])] for edge in (-np.inf, -0.0, -3e38)],
+            emits=["LeakyRelu"],
+        )
+        for entries in (1, 4)
+        for slope in (0.3, -2.0, 1.0)
+    ),
     Row("prelu of rank 2", opset1.prelu, [[numbers(n, 4), numbers(4)] for n in (3, 5)]),
     *(
         Row(
