@@ -22,6 +22,7 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
+    extreme,
     in_one_type,
     is_static,
     narrowed,
@@ -57,12 +58,12 @@ def _either(
 
 @REGISTRY.lowering("ReLU")
 def relu(b: Builder, data: ir.Value, /) -> ir.Value:
-    """Relu; Max with zero on 64-bit integers; Identity on unsigned ones."""
+    """Relu; a comparison with zero on 64-bit integers; Identity on unsigned ones."""
     warn_of_singles(b, data)
     if data.dtype in UNSIGNED:
         return b.op("Identity", data)
     if data.dtype == ir.DataType.INT64:
-        return b.op("Max", data, scalar(b, 0, data))
+        return extreme(b, "Max", data, scalar(b, 0, data))
     return apply(b, "Relu", data)
 
 
@@ -269,7 +270,7 @@ def softsign(b: Builder, data: ir.Value, /) -> ir.Value:
 
 @REGISTRY.lowering("Clamp")
 def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
-    """Clip; on integers min is rounded up, max down, and both into the type's range."""
+    """Clip; on integers min is rounded up, max down, and both into the type's range; comparisons on 64-bit ones."""
     require(data, "data", (*FLOATS, *INTEGERS))
     if min > max:
         raise UnsupportedAttributeError("min", min, f"at most max, {max}")
@@ -291,6 +292,8 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
     else:
         with np.errstate(over="ignore"):
             bounds = [scalar(b, bound, data) for bound in (min, max)]
+    if dtype == ir.DataType.INT64:
+        return extreme(b, "Min", b.typed(extreme(b, "Max", data, bounds[0]), dtype, data.shape), bounds[1])
     return apply(b, "Clip", data, *bounds)
 
 

@@ -21,6 +21,7 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
+    extreme,
     is_static,
     name,
     require,
@@ -35,7 +36,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 Emit = Callable[[Builder, ir.Value, ir.Value], ir.Value]
 
 _SATURATING = {"Add": "Add", "Subtract": "Sub", "Multiply": "Mul"}
-_PLAIN = {"Maximum": "Max", "Minimum": "Min"}
+_EXTREMES = {"Maximum": "Max", "Minimum": "Min"}
 _COMPARISONS = {
     "Equal": "Equal",
     "Greater": "Greater",
@@ -86,8 +87,8 @@ def _saturating(onnx_op: str) -> Emit:
     return emit
 
 
-def _plain(onnx_op: str) -> Emit:
-    return lambda b, x, y: apply(b, onnx_op, x, y)
+def _extreme(onnx_op: str) -> Emit:
+    return lambda b, x, y: extreme(b, onnx_op, x, y)
 
 
 def _comparison(onnx_op: str) -> Emit:
@@ -103,7 +104,12 @@ def _logical(onnx_op: str) -> Emit:
     return emit
 
 
-for _table, _make in ((_SATURATING, _saturating), (_PLAIN, _plain), (_COMPARISONS, _comparison), (_LOGICAL, _logical)):
+for _table, _make in (
+    (_SATURATING, _saturating),
+    (_EXTREMES, _extreme),
+    (_COMPARISONS, _comparison),
+    (_LOGICAL, _logical),
+):
     for _op_type, _onnx_op in _table.items():
         _binary(_op_type, f"{_onnx_op}.")(_make(_onnx_op))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import compute
+from ortconv.converters.openvino.ops.types import compute, dtype_of, saturated, saturates
 from ortconv.converters.openvino.registry import REGISTRY
 
 
@@ -13,6 +13,9 @@ from ortconv.converters.openvino.registry import REGISTRY
 def einsum(b: Builder, *inputs: ir.Value, equation: str) -> ir.Value:
     """Einsum."""
     equation = _explicit(equation)
+    if inputs and saturates(b, inputs[0].dtype):
+        wide = b.op("Einsum", *(b.cast(value, ir.DataType.INT32) for value in inputs), equation=equation)
+        return saturated(b, b.typed(wide, ir.DataType.INT32, None), dtype_of(inputs[0]))
     return compute(b, lambda *values: b.op("Einsum", *values, equation=equation), *inputs, kernels=("Einsum",))
 
 

@@ -11,7 +11,16 @@ from ortconv.converters.openvino.ops.compression import has_scales_of_columns, h
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
-from ortconv.converters.openvino.ops.types import FLOATS, apply, compute, require, warn_of_singles
+from ortconv.converters.openvino.ops.types import (
+    FLOATS,
+    apply,
+    compute,
+    dtype_of,
+    require,
+    saturated,
+    saturates,
+    warn_of_singles,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
@@ -76,7 +85,14 @@ def multiply(b: Builder, a: ir.Value, c: ir.Value, *, transpose_a: bool = False,
     right = multiplied(b, c, transpose=transpose_b)
     if right is None:
         right = _transposed(b, c, "b") if transpose_b else c
-    return apply(b, "MatMul", left, right, modular=True)
+    return _multiplied(b, left, right)
+
+
+def _multiplied(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
+    if not saturates(b, left.dtype):
+        return apply(b, "MatMul", left, right, modular=True)
+    wide = b.op("MatMul", b.cast(left, ir.DataType.INT32), b.cast(right, ir.DataType.INT32))
+    return saturated(b, b.typed(wide, ir.DataType.INT32, None), dtype_of(left))
 
 
 def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> None:
@@ -106,10 +122,9 @@ def _by_vector(b: Builder, a: ir.Value, vector: ir.Value, transpose_a: bool) -> 
     rank = rank_of(a, "a")
     if transpose_a and rank > 1:  # a vector from the left is one from the right of what is transposed
         weights = multiplied(b, a, transpose=False)
-        return apply(b, "MatMul", vector, a if weights is None else weights, modular=True)
+        return _multiplied(b, vector, a if weights is None else weights)
     column = b.typed(b.op("Unsqueeze", vector, b.constant([1])), vector.dtype, None)
-    product = apply(b, "MatMul", a, column, modular=True)
-    return b.op("Squeeze", product, b.constant([-1]))
+    return b.op("Squeeze", _multiplied(b, a, column), b.constant([-1]))
 
 
 def _is_gemm(a: ir.Value, c: ir.Value, transpose_a: bool, transpose_b: bool) -> bool:

@@ -7,6 +7,7 @@ which is exact, and those of 64 bits without Reduce ops.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -79,10 +80,25 @@ def _register(
 def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     known = known_ints(b, axes)
     along = int64_vector(b, axes)
+    is_extreme_64 = x.dtype == _I64 and onnx_op in _BEGINNINGS and b.sizes(x) is None
     if known is not None and x.shape is not None:
+        places = normalized(known, len(x.shape), "axes")
+        if is_extreme_64 and all(x.shape[axis] != 0 for axis in places):
+            return _extreme_64(b, onnx_op, x, places, keep_dims)
         # Axes counted from the end drop nothing in ONNX Runtime where there are no elements.
-        along = b.constant(list(normalized(known, len(x.shape), "axes")))
+        along = b.constant(list(places))
+    elif is_extreme_64:
+        b.warn("64-bit integers along axes of the run: ONNX Runtime orders numbers beyond 2^31 wrongly")
     return b.typed(b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1), x.dtype, None)
+
+
+def _extreme_64(b: Builder, onnx_op: str, x: ir.Value, along: Sequence[int], keep_dims: bool) -> ir.Value:
+    """Takes the first of TopK along each axis: ONNX Runtime's ReduceMax and ReduceMin take lower halves for signed."""
+    value = x
+    for axis in along:
+        largest = int(onnx_op == "ReduceMax")
+        value, _ = b.op("TopK", value, b.constant([1]), outputs=2, axis=axis, largest=largest)
+    return b.typed(value if keep_dims else b.op("Squeeze", value, b.constant(list(along))), _I64, None)
 
 
 def _from_beginning(b: Builder, onnx_op: str, result: ir.Value) -> ir.Value:

@@ -41,10 +41,21 @@ def _register_numeric(op_type: str, onnx_op: str) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
         if data.dtype == ir.DataType.INT8 and onnx_op in _SATURATING and saturates(b, data.dtype):
             data = b.typed(b.op("Max", data, scalar(b, -127, data)), data.dtype, data.shape)
+        if onnx_op == "Sign" and data.dtype == ir.DataType.INT64:
+            return _sign(b, data)
         return apply(b, onnx_op, data, modular=onnx_op == "Neg")
 
     lower.__doc__ = f"{onnx_op}."
     REGISTRY.lowering(op_type)(lower)
+
+
+def _sign(b: Builder, data: ir.Value) -> ir.Value:
+    """Emits two comparisons: to ONNX Runtime's Sign of int64, 2^31 is below 0."""
+    zero = scalar(b, 0, data)
+    above, below = (
+        b.op("Cast", b.op("Less", *pair), to=int(ir.DataType.INT64)) for pair in ((zero, data), (data, zero))
+    )
+    return b.op("Sub", above, below)
 
 
 def _register_rounding(op_type: str, onnx_op: str) -> None:

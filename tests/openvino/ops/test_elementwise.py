@@ -254,6 +254,21 @@ def test_wide_integers(name: str, oracle: np.ufunc, dtype: str) -> None:
     assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
 
 
+def test_order_of_wide_integers() -> None:
+    """ONNX Runtime's Min, Max, Clip and Sign take the lower halves of int64 for signed numbers."""
+    x = np.array([0, 1, -1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, -(2**31) - 1, 2**40, 2**40 + 2**31, 2**62])
+    feed = [x.reshape(-1, 1), x]
+    for pair, oracle in ((opset1.maximum, np.maximum), (opset1.minimum, np.minimum)):
+        assert_close(run_onnx(conversion(model_of(pair, [feed])), [feed])[0][0], oracle(*feed), 0)
+    low, high = 5, 2**31 + 2**20
+    for single, expected in (
+        (opset1.sign, np.sign(x)),
+        (opset1.relu, np.maximum(x, 0)),
+        (lambda x: opset1.clamp(x, low, high), np.clip(x, low, high)),
+    ):
+        assert_close(run_onnx(conversion(model_of(single, [[x]])), [[x]])[0][0], expected, 0)
+
+
 def test_power_of_wide_integers() -> None:
     feed = [np.array([3, -3, 2**31, 12345678901], np.int64)]
     converted = conversion(model_of(lambda x: opset1.power(x, np.array(5, np.int64)), [feed]))

@@ -167,6 +167,17 @@ IMAGES.append(Row("col2im without a batch", lambda x: opset15.col2im(x, ints(4, 
 
 EINSUMS = [
     Row(
+        f"einsum of {dtype} saturates",
+        lambda *x: opset7.einsum(list(x), "bij,jk->bik"),
+        [
+            [numbers(2, n, 5, dtype=dtype, low=-20, high=30), numbers(5, 4, dtype=dtype, low=-20, high=30)]
+            for n in (3, 4)
+        ],
+    )
+    for dtype in ("int8", "uint8")
+]
+EINSUMS += [
+    Row(
         f"einsum {equation} of {dtype}",
         lambda *x, equation=equation: opset7.einsum(list(x), equation),
         [[numbers(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate(shapes)]],

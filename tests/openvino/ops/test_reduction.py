@@ -201,6 +201,15 @@ ROWS += [
         lambda x, y: opset1.matmul(x, y, False, False),
         [[numbers(2, 3, dtype=np.int32), numbers(3, 4, dtype=np.int32)]],
     ),
+    *(
+        Row(
+            f"matmul {dtype} saturates, {np.shape(right)}",
+            lambda x, right=right: opset1.matmul(x, right, False, False),
+            [[numbers(n, 2, 5, dtype=dtype, low=-20, high=30)] for n in (3, 4)],
+        )
+        for dtype in ("int8", "uint8")
+        for right in (numbers(5, 4, dtype=dtype, low=-20, high=30), numbers(5, dtype=dtype, low=-20, high=30))
+    ),
     Row(
         "matmul f16",
         lambda x, y: opset1.matmul(x, y, False, True),
@@ -245,6 +254,27 @@ def test_wide_integers(name: str, dtype: str, keep: bool) -> None:
         expected = oracle(feed[0])
     converted = conversion(model_of(lambda x: REDUCTIONS[name](x, axes(1), keep), [feed]))
     assert_close(run_onnx(converted, [feed])[0][0], expected[:, None] if keep else expected, 0)
+
+
+HALVES = np.array([0, 1, -1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, -(2**31) - 1, 2**40, 2**40 + 2**31, 2**62])
+"""Numbers whose lower halves are in another order if they are taken for signed ones."""
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("along", [(0,), (1,), (0, 2)])
+def test_extremes_of_wide_integers(dtype: str, along: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).choice(HALVES, (6, 5, 7)).astype(dtype)
+    for name, oracle in (("reduce_max", np.max), ("reduce_min", np.min)):
+        for keep in (False, True):
+            build = lambda x, name=name, keep=keep: REDUCTIONS[name](x, axes(*along), keep)  # noqa: E731
+            for shapes in (None, [[-1, -1, -1]]):
+                converted = conversion(model_of(build, [[x]], shapes))
+                assert_close(run_onnx(converted, [[x]])[0][0], oracle(x, axis=along, keepdims=keep), 0)
+
+
+def test_extremes_of_wide_integers_along_axes_of_the_run_are_warned_about() -> None:
+    converted = conversion(model_of(lambda x, a: opset1.reduce_max(x, a, True), [[HALVES.reshape(1, -1), axes(1)]]))
+    assert "beyond 2^31" in converted.warnings[-1]
 
 
 def test_matmul_of_wide_integers() -> None:
