@@ -55,5 +55,25 @@ struct BlockCounter {
   }
 };
 
+// Where a lane is in its columns.
+struct Place {
+  long long k, block, rest;  // the element, the block that it is of, and where in that
+
+  __device__ Place(const CompressedWeights& w, int first) {
+    k = first;
+    block = k / w.block;
+    rest = k % w.block;
+  }
+  __device__ void advance(const CompressedDots& p, int step) {
+    k += step;
+    block += p.step_blocks;
+    rest += p.step_rest;
+    if (rest >= p.weights.block) {
+      rest -= p.weights.block;
+      ++block;
+    }
+  }
+};
+
 }  // namespace cuda
 }  // namespace ortconv

@@ -63,26 +63,6 @@ __device__ inline void copy_src(const CompressedDots& p, long long row, long lon
   }
 }
 
-// Where a lane is in its columns.
-struct Place {
-  long long k, block, rest;  // the element, the block that it is of, and where in that
-
-  __device__ Place(const CompressedDots& p, int first) {
-    k = first;
-    block = k / p.weights.block;
-    rest = k % p.weights.block;
-  }
-  __device__ void next_step(const CompressedDots& p) {
-    k += kStep;
-    block += p.step_blocks;
-    rest += p.step_rest;
-    if (rest >= p.weights.block) {
-      rest -= p.weights.block;
-      ++block;
-    }
-  }
-};
-
 #if WHOLE
 
 // What a lane takes of one column.
@@ -214,7 +194,7 @@ KERNEL(compressed_dots, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThread
   for (long long row = static_cast<long long>(blockIdx.y) * kRows; row < p.rows;
        row += static_cast<long long>(gridDim.y) * kRows) {
     float sums[kColumns][kRows] = {};
-    Place place(p, (warp % kDepthWarps * 32 + lane) * kUnit);
+    Place place(p.weights, (warp % kDepthWarps * 32 + lane) * kUnit);
 #if WHOLE
     Unit next[kColumns];
     load(p, first_column, place, next);
@@ -227,12 +207,12 @@ KERNEL(compressed_dots, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThread
       Unit units[kColumns];
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) units[c] = next[c];
-      place.next_step(p);
+      place.advance(p, kStep);
       load(p, first_column, place, next);
       multiply(units, own, sums);
 #else
       multiply_any(p, first_column, place.k, own, sums);
-      place.next_step(p);
+      place.advance(p, kStep);
 #endif
     }
 

@@ -38,5 +38,10 @@ struct Unpack {
 constexpr int kDotThreads = 256;
 constexpr int kFourPitch = 32 * 4 + 4;
 
+// The same on tensor cores: what is between the rows of a step of src, in bytes, and then the sums of a row, in floats.
+constexpr int kMmaColumns = 16;
+constexpr int kMmaRowPadding = 64;
+constexpr int kMmaSumPitch = kMmaColumns + 4;
+
 }  // namespace cuda
 }  // namespace ortconv

@@ -12,9 +12,10 @@
 namespace ortconv::cuda {
 namespace {
 
-// Up to how many rows it pays to read the weights once for every eight of them. To unpack them costs as much memory
-// traffic as reading them ten times or more; beyond, tensor cores are so much faster that they make up for it sooner.
-constexpr int64_t kMostRowsOfDots = 16, kMostRowsOfFloatDots = 64;
+// Up to how many rows it pays to read the weights anew for every few of them. To unpack them costs as much memory
+// traffic as reading them ten times or more, for which tensor cores make up the sooner the less they are used
+// otherwise.
+constexpr int64_t kMostRowsOfDots = 16, kMostRowsOfFloatDots = 64, kMostRowsOfMma = 128;
 
 constexpr int64_t kMostRowsAtOnce = 8, kMostColumnsAtOnce = 4;
 constexpr int kWarps = kDotThreads / 32;
@@ -44,6 +45,9 @@ struct DotsShape {
   int words, rows, columns, depth_warps;
   bool whole;
 };
+
+// Elements of a column that a lane takes on tensor cores: 16 bytes of codes.
+int64_t unit_of_mma(const CompressedProblem& p) { return 128 / kernels::bits_of(p.code); }
 
 // What of the shape the weights decide: how many words a lane can take at a time.
 DotsShape shape_of_weights(const CompressedProblem& p) {
@@ -83,33 +87,76 @@ size_t shared_bytes(const DotsShape& shape, int bits) {
          static_cast<size_t>(shape.rows * shape.depth_warps * fours * kFourPitch + kWarps * shape.columns * shape.rows);
 }
 
+// The same on tensor cores. Fields are options of the program.
+struct MmaShape {
+  int tiles, depth_warps;
+};
+
+MmaShape mma_shape_of(const CompressedProblem& p, const Device& device) {
+  constexpr int kMostTiles = 8, kMostTilesOfSteps = 16;  // so that a step of src takes little of the shared memory
+  MmaShape shape{1, 1};
+  while (shape.tiles < kMostTiles && shape.tiles * 8 < p.m) shape.tiles *= 2;
+  const int64_t steps = ceil_div(p.k, 4 * unit_of_mma(p));
+  const int64_t wanted = kWantedWarps * device.multiprocessors;
+  const int64_t warps = ceil_div(p.n, kMmaColumns) * ceil_div(p.m, shape.tiles * 8);
+  const int most = std::min(kWarps, kMostTilesOfSteps / shape.tiles);
+  while (warps * shape.depth_warps < wanted && shape.depth_warps < std::min<int64_t>(steps, most)) {
+    shape.depth_warps *= 2;
+  }
+  return shape;
+}
+
+// A launch whose blocks take so many rows and columns, and of all columns `step` elements at a time.
+Launch dots(const CompressedProblem& p, int64_t step, int rows, int columns) {
+  CompressedDots params{};
+  params.weights = describe(p);
+  params.rows = p.m;
+  params.step_blocks = step / p.block;
+  params.step_rest = step % p.block;
+  Launch launch;
+  launch.grid[0] = static_cast<uint32_t>(ceil_div(p.n, columns));
+  launch.grid[1] = static_cast<uint32_t>(std::min<int64_t>(ceil_div(p.m, rows), 0xffff));
+  launch.block[0] = kDotThreads;
+  set_params(params, &launch);
+  add_pointers(offsetof(CompressedDots, weights), p, &launch);
+  launch.pointers.push_back({offsetof(CompressedDots, src), Buffer::kX});
+  launch.pointers.push_back({offsetof(CompressedDots, dst), Buffer::kY});
+  return launch;
+}
+
 }  // namespace
+
+bool plan_mma(DataType dtype, const CompressedProblem& p, const Device& device, Plan* plan) {
+  const int64_t unit = unit_of_mma(p);
+  const bool whole = p.codes_aligned && p.k % unit == 0 && p.block % unit == 0;
+  if (!whole || unit_of(dtype, device, {}) != Unit::kTensor) return false;
+  const MmaShape shape = mma_shape_of(p, device);
+  const int64_t step = shape.depth_warps * 4 * unit;
+  const int rows = shape.tiles * 8;
+  Launch launch = dots(p, step, rows, kWarps / shape.depth_warps * kMmaColumns);
+  launch.program = {
+      "compressed_mma",
+      {option("ACTIVATE", 0), option("BITS", kernels::bits_of(p.code)), option("BLOCKS", shape.tiles == 8 ? 1 : 2),
+       option("DEPTH_WARPS", shape.depth_warps), option("ELEMENT", element_of(dtype)), option("TILES", shape.tiles)}};
+  launch.function = "compressed_mma";
+  launch.shared_bytes = std::max(static_cast<size_t>(rows * (step * 2 + kMmaRowPadding)),
+                                 static_cast<size_t>(kWarps * rows * kMmaSumPitch) * sizeof(float));
+  *plan = {0, {launch}};
+  return true;
+}
 
 Plan plan_dots(DataType dtype, const CompressedProblem& p, const Device& device) {
   const int bits = kernels::bits_of(p.code);
   const DotsShape shape = shape_of(p, device);
-  CompressedDots params{};
-  params.weights = describe(p);
-  params.rows = p.m;
   const int64_t step = int64_t{shape.depth_warps} * 32 * shape.words * (32 / bits);
-  params.step_blocks = step / p.block;
-  params.step_rest = step % p.block;
-
-  Launch launch;
+  Launch launch = dots(p, step, shape.rows, kWarps / shape.depth_warps * shape.columns);
   launch.program = {
       "compressed_dots",
       {option("ACTIVATE", 0), option("BITS", bits), option("BLOCKS", blocks_of(shape)),
        option("COLUMNS", shape.columns), option("DEPTH_WARPS", shape.depth_warps), option("ELEMENT", element_of(dtype)),
        option("ROWS", shape.rows), option("WHOLE", shape.whole), option("WORDS", shape.words)}};
   launch.function = "compressed_dots";
-  launch.grid[0] = static_cast<uint32_t>(ceil_div(p.n, kWarps / shape.depth_warps * shape.columns));
-  launch.grid[1] = static_cast<uint32_t>(std::min<int64_t>(ceil_div(p.m, shape.rows), 0xffff));
-  launch.block[0] = kDotThreads;
   launch.shared_bytes = shared_bytes(shape, bits);
-  set_params(params, &launch);
-  add_pointers(offsetof(CompressedDots, weights), p, &launch);
-  launch.pointers.push_back({offsetof(CompressedDots, src), Buffer::kX});
-  launch.pointers.push_back({offsetof(CompressedDots, dst), Buffer::kY});
   return {0, {launch}};
 }
 
@@ -172,6 +219,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
 Plan plan_compressed(DataType dtype, const CompressedProblem& p, const Device& device, const Options& options) {
   if (p.m == 0 || p.n == 0) return {};
   Plan plan;
+  if (p.m <= kMostRowsOfMma && plan_mma(dtype, p, device, &plan)) return plan;
   const bool floats = unit_of(dtype, device, options) == Unit::kFloat;
   if (p.m > (floats ? kMostRowsOfFloatDots : kMostRowsOfDots) && plan_unpacked(dtype, p, device, options, &plan)) {
     return plan;

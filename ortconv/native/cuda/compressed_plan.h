@@ -1,10 +1,11 @@
 // Plans of products by compressed weights: small integers, with a scale and perhaps a zero point for every block of a
 // row.
 //
-// Few rows of X take the time to read the weights, so a kernel reads them as they are stored and forms the dot products
-// from them. For many rows the weights are unpacked into scratch for the products that convolutions are made of, which
-// then take most of the time. The difference of a code and its zero point is exact, and sums are formed in float;
-// weights are rounded where they are unpacked, to the type of X, or with TF32 to that.
+// Few rows of X take the time to read the weights, so kernels read them as they are stored: one forms dot products in
+// float, another, of 16-bit floats, products on tensor cores. For many rows the weights are unpacked into scratch for
+// the products that convolutions are made of, which then take most of the time. The difference of a code and its zero
+// point is exact, and sums are formed in float; weights are rounded to the type of X, or with TF32 to that, but in
+// dots.
 #pragma once
 
 #include "cuda/plan.h"
@@ -23,8 +24,9 @@ struct CompressedProblem {
 // One run. Launches use X, Codes, Scales, Zeros, Y and Scratch. All tensors are aligned to the size of their elements.
 Plan plan_compressed(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options);
 
-// Either way, whatever the number of rows. By unpacking is false where the sizes do not suit.
+// Each way, whatever the number of rows; false where type or sizes do not suit.
 Plan plan_dots(DataType dtype, const CompressedProblem& problem, const Device& device);
+bool plan_mma(DataType dtype, const CompressedProblem& problem, const Device& device, Plan* plan);
 bool plan_unpacked(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options,
                    Plan* plan);
 

@@ -37,7 +37,7 @@ struct Integers {
   }
 };
 
-enum class Way { kPlanned, kDots, kUnpacked };
+enum class Way { kPlanned, kDots, kMma, kUnpacked };
 
 struct Setting {
   Device device;
@@ -103,6 +103,7 @@ std::vector<T> run(DataType dtype, const CompressedProblem& p, const Inputs<T>& 
   Plan plan;
   if (s.way == Way::kPlanned) plan = plan_compressed(dtype, p, s.device, s.options);
   if (s.way == Way::kDots) plan = plan_dots(dtype, p, s.device);
+  if (s.way == Way::kMma && !plan_mma(dtype, p, s.device, &plan)) return {};
   if (s.way == Way::kUnpacked && !plan_unpacked(dtype, p, s.device, s.options, &plan)) return {};
   DeviceMemory scratch(plan.scratch_bytes);
   const Tensor<T> x(in.x, s.x_skew), scales(in.scales, s.x_skew);
@@ -198,6 +199,31 @@ TEST(random_products_by_compressed_weights) {
   EXPECT(taken >= cases * 3 / 4, "only ", taken, " cases were taken");
 }
 
+// On tensor cores: every number of tiles and of warps that share a sum, and rows of X beyond the last tile.
+TEST(random_products_on_tensor_cores) {
+  const int cases = wanted_cases(kCases) / 2;
+  CaseMaker maker(23);
+  for (int i = 0; i < cases; ++i) {
+    CompressedProblem p{};
+    p.code = kCodes[maker.draw(0, 3)];
+    p.block = 32 * maker.draw(1, 4);
+    p.k = p.block * maker.draw(1, maker.draw(0, 3) == 0 ? 20 : 6);
+    constexpr int64_t kRows[] = {1, 3, 8, 9, 16, 31, 64, 70};
+    p.m = kRows[maker.draw(0, 7)];
+    p.n = maker.draw(1, 70);
+    p.has_zeros = maker.draw(0, 2) != 0;
+    Setting s;
+    const DataType dtype = maker.draw(0, 1) == 0 ? DataType::kFloat16 : DataType::kBfloat16;
+    s.device = kDevices[dtype == DataType::kFloat16 ? maker.draw(0, 3) : maker.draw(1, 3)];
+    s.device.multiprocessors = static_cast<int>(maker.draw(1, 4));
+    s.choices.order = static_cast<unsigned>(maker.draw(0, 5));
+    s.way = Way::kMma;
+    s.x_skew = maker.draw(0, 3) == 0 ? maker.draw(1, 7) : 0;
+    s.exact = maker.draw(0, 2) != 0;
+    EXPECT(check(dtype, p, s, static_cast<unsigned>(i)), describe(dtype, p, s), " was refused");
+  }
+}
+
 // Sums that many warps share, of all types, with an X that is longer than what is in shared memory at a time.
 TEST(long_rows) {
   for (const Code code : kCodes) {
@@ -234,9 +260,9 @@ void check_infinities(DataType dtype, Code code, int64_t m, Way way) {
 
 TEST(infinities_and_nan_reach_their_products) {
   for (const Code code : kCodes) {
-    for (const Way way : {Way::kDots, Way::kUnpacked}) {
+    for (const Way way : {Way::kDots, Way::kMma, Way::kUnpacked}) {
       for (const int64_t m : {1, 5}) {
-        check_infinities<float>(DataType::kFloat, code, m, way);
+        if (way != Way::kMma) check_infinities<float>(DataType::kFloat, code, m, way);
         check_infinities<Float16>(DataType::kFloat16, code, m, way);
         check_infinities<Bfloat16>(DataType::kBfloat16, code, m, way);
       }
@@ -261,6 +287,10 @@ TEST(every_kind_of_dots_was_tried) {
         "DEPTH_WARPS=4", "DEPTH_WARPS=8", "ELEMENT=0", "ELEMENT=1", "ELEMENT=2", "ROWS=1",        "ROWS=2",
         "ROWS=4",        "ROWS=8",        "WHOLE=0",   "WHOLE=1",   "WORDS=1",   "WORDS=2",       "WORDS=4"}) {
     facts.push_back(std::string("compressed_dots -D") + option);
+  }
+  for (const char* option : {"BITS=4", "BITS=8", "DEPTH_WARPS=1", "DEPTH_WARPS=2", "DEPTH_WARPS=4", "DEPTH_WARPS=8",
+                             "ELEMENT=1", "ELEMENT=2", "TILES=1", "TILES=2", "TILES=4", "TILES=8"}) {
+    facts.push_back(std::string("compressed_mma -D") + option);
   }
   for (const std::string& fact : facts) EXPECT(tried().count(fact) == 1, "never tried: ", fact);
 }

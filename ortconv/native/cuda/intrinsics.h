@@ -148,7 +148,31 @@ __device__ inline void mma_f16(float (&c)[4], const unsigned (&a)[4], const unsi
 #endif
 }
 
+// Of both halves of a word.
+__device__ inline unsigned subtract_halves(unsigned a, unsigned b) {
+  unsigned result;
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+__device__ inline unsigned multiply_halves(unsigned a, unsigned b) {
+  unsigned result;
+  asm("mul.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
 #if __CUDA_ARCH__ >= 800
+// The same of bfloat16, as multiplication by 1 and addition of -0.
+__device__ inline unsigned subtract_bfloats(unsigned a, unsigned b) {
+  unsigned result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(0x3f803f80u), "r"(b ^ 0x80008000u));
+  return result;
+}
+__device__ inline unsigned multiply_bfloats(unsigned a, unsigned b) {
+  unsigned result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(0x80008000u));
+  return result;
+}
+
 __device__ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"

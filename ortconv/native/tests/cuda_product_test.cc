@@ -53,8 +53,8 @@ class ProductNode {
         blocks_(p.k / p.block),
         codes_(draw(p.n * p.k)),
         zeros_(draw(p.n * blocks_)),
-        x_values_(draw_floats(p.skew + p.m * p.k, 0)),
-        scale_values_(draw_floats(p.n * blocks_, 4)),
+        x_values_(draw_floats(p.skew + p.m * p.k, false)),
+        scale_values_(draw_floats(p.n * blocks_, true)),
         x_(dtype, {p.skew + p.m * p.k}, x_values_, p.device),
         data_(type(), {p.n, p.k}, packed(codes_), p.device),
         scale_(dtype, {p.n, blocks_}, scale_values_, p.device),
@@ -114,12 +114,12 @@ class ProductNode {
     return values;
   }
 
-  // Integers from -3 to 3, less so many powers of two.
-  std::vector<T> draw_floats(int64_t count, int powers) {
+  // Integers from -3 to 3, or without a mantissa: then weights, which may be rounded, are exact.
+  std::vector<T> draw_floats(int64_t count, bool only_powers) {
     std::vector<T> values;
     for (int64_t i = 0; i < count; ++i) {
-      const int integer = static_cast<int>(random_() % 7) - 3;
-      values.push_back(test::narrow<T>(std::ldexp(integer, powers == 0 ? 0 : -static_cast<int>(random_() % powers))));
+      const double integer = static_cast<int>(random_() % 7) - 3, power = 1.0 / static_cast<double>(1 << random_() % 4);
+      values.push_back(test::narrow<T>(only_powers ? std::copysign(power, integer) : integer));
     }
     return values;
   }

@@ -186,6 +186,31 @@ inline float shuffle_xor(float value, int mask) {
 
 inline void load_matrix(unsigned (&registers)[4], SharedAddress row) { emulator::load_matrix(registers, row); }
 
+template <class Narrow, class Fn>
+inline unsigned of_both(unsigned a, unsigned b, Narrow narrow, Fn fn) {
+  unsigned result = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const auto low = static_cast<unsigned short>(a >> shift), high = static_cast<unsigned short>(b >> shift);
+    result |= static_cast<unsigned>(narrow(fn(low, high))) << shift;
+  }
+  return result;
+}
+inline float float_of_bfloat(unsigned short bits) { return ::ortconv::to_float(Bfloat16{bits}); }
+inline unsigned short bfloat_of(float value) { return to_bfloat16(value).bits; }
+
+inline unsigned subtract_halves(unsigned a, unsigned b) {
+  return of_both(a, b, half_of_float, [](auto x, auto y) { return float_of_half(x) - float_of_half(y); });
+}
+inline unsigned multiply_halves(unsigned a, unsigned b) {
+  return of_both(a, b, half_of_float, [](auto x, auto y) { return float_of_half(x) * float_of_half(y); });
+}
+inline unsigned subtract_bfloats(unsigned a, unsigned b) {
+  return of_both(a, b, bfloat_of, [](auto x, auto y) { return float_of_bfloat(x) - float_of_bfloat(y); });
+}
+inline unsigned multiply_bfloats(unsigned a, unsigned b) {
+  return of_both(a, b, bfloat_of, [](auto x, auto y) { return float_of_bfloat(x) * float_of_bfloat(y); });
+}
+
 inline void mma_f16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   emulator::mma<emulator::Kind::kFloat16>(sums, a, b);
 }

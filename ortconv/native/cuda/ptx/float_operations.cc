@@ -57,6 +57,41 @@ struct FloatToBfloat {
   }
 };
 
+float bfloat_to_float(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+// Both halves of a word, from sums and products in double. They are rounded to float first, which changes nothing where
+// float holds them, as it does products and what kernels subtract.
+template <class Narrow>
+uint32_t of_both(double low, double high, Narrow narrow) {
+  return narrow(static_cast<float>(low)) | static_cast<uint32_t>(narrow(static_cast<float>(high))) << 16;
+}
+double low_half(uint32_t word) { return half_to_float(static_cast<uint16_t>(word)); }
+double high_half(uint32_t word) { return half_to_float(static_cast<uint16_t>(word >> 16)); }
+double low_bfloat(uint32_t word) { return bfloat_to_float(static_cast<uint16_t>(word)); }
+double high_bfloat(uint32_t word) { return bfloat_to_float(static_cast<uint16_t>(word >> 16)); }
+
+struct SubtractHalves {
+  uint32_t operator()(uint32_t a, uint32_t b) const {
+    return of_both(low_half(a) - low_half(b), high_half(a) - high_half(b), FloatToHalf());
+  }
+};
+struct MultiplyHalves {
+  uint32_t operator()(uint32_t a, uint32_t b) const {
+    return of_both(low_half(a) * low_half(b), high_half(a) * high_half(b), FloatToHalf());
+  }
+};
+struct MultiplyAddBfloats {
+  uint32_t operator()(uint32_t a, uint32_t b, uint32_t c) const {
+    return of_both(std::fma(low_bfloat(a), low_bfloat(b), low_bfloat(c)),
+                   std::fma(high_bfloat(a), high_bfloat(b), high_bfloat(c)), FloatToBfloat());
+  }
+};
+
 }  // namespace
 
 float half_to_float(uint16_t bits) {
@@ -96,6 +131,9 @@ void add_float_operations(Operations* all) {
   operations["setp.ge.f32"] = {"p,w,w", compare<float, GreaterEqual>};
   operations["setp.nan.f32"] = {"p,w,w", compare<float, Unordered>};
   operations["setp.num.f32"] = {"p,w,w", compare<float, Ordered>};
+  operations["sub.f16x2"] = {"w,w,w", binary<uint32_t, uint32_t, uint32_t, SubtractHalves>};
+  operations["mul.f16x2"] = {"w,w,w", binary<uint32_t, uint32_t, uint32_t, MultiplyHalves>};
+  operations["fma.rn.bf16x2"] = {"w,w,w,w", ternary<uint32_t, uint32_t, uint32_t, uint32_t, MultiplyAddBfloats>};
   operations["cvt.f32.f16"] = {"w,h", unary<float, uint16_t, HalfToFloat>};
   operations["cvt.rn.f16.f32"] = {"h,w", unary<uint16_t, float, FloatToHalf>};
   operations["cvt.rn.bf16.f32"] = {"h,w", unary<uint16_t, float, FloatToBfloat>};

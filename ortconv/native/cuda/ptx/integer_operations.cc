@@ -50,6 +50,21 @@ struct ShiftRight {
   }
 };
 
+// Each byte of the result is one of the eight of b and a, or eight times its sign.
+struct Permute {
+  uint32_t operator()(uint32_t a, uint32_t b, uint32_t selector) const {
+    const uint64_t bytes = a | static_cast<uint64_t>(b) << 32;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t selected = selector >> 4 * i & 15;
+      uint32_t byte = static_cast<uint32_t>(bytes >> (selected & 7) * 8) & 0xff;
+      if ((selected & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
+      result |= byte << 8 * i;
+    }
+    return result;
+  }
+};
+
 template <class T, bool kRemainder>
 void divide(Warp& warp, const Instruction& i, uint32_t lanes) {
   const T* const a = warp.values<T>(i.operands[1]);
@@ -129,6 +144,7 @@ void add_integer_operations(Operations* all) {
   operations["mul.wide.s16"] = {"w,h,h", binary<int32_t, int16_t, int16_t, MultiplyWide<int32_t>>};
   operations["mul.wide.u32"] = {"d,w,w", binary<uint64_t, uint32_t, uint32_t, MultiplyWide<uint64_t>>};
   operations["mul.wide.s32"] = {"d,w,w", binary<int64_t, int32_t, int32_t, MultiplyWide<int64_t>>};
+  operations["prmt.b32"] = {"w,w,w,w", ternary<uint32_t, uint32_t, uint32_t, uint32_t, Permute>};
   operations["bfi.b32"] = {"w,w,w,w,w", insert_bits};
 }
 

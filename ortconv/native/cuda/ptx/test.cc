@@ -42,6 +42,8 @@ TEST(integers) {
   expect_result("setp.lt.u32 %p10, -1, 1;\nselp.b32 %r10, 7, 8, %p10;", 8);
   expect_result("setp.lt.s32 %p10, -1, 1;\nselp.b32 %r10, 7, 8, %p10;", 7);
   expect_error("div.s32 %r10, 1, 0;", "a division by zero");
+  expect_result("prmt.b32 %r10, 0x33221100, 0x77665584, 0x7250;", 0x77225500);
+  expect_result("prmt.b32 %r10, 0x33221100, 0x77665584, 0x4dc3;", 0x8400ff33);
 }
 
 TEST(floats) {
@@ -90,6 +92,17 @@ TEST(conversions) {
   expect_result("cvt.rna.tf32.f32 %r10, 0f3FFFF000;", 0x40000000);
   expect_result("cvt.rna.tf32.f32 %r10, 0f00001000;", 0x00002000);  // a subnormal
   expect_result("cvt.rna.tf32.f32 %r10, 0fFF800000;", 0xff800000);
+}
+
+TEST(pairs_of_narrow_floats) {
+  const auto result_of_pair = [](const std::string& name, const std::string& operands) {
+    return result_of(name + " %r10, " + operands + ";");
+  };
+  EXPECT(result_of_pair("sub.f16x2", "0x640f6401, 0x64056403") == 0x4900c000u, "10 and -2");
+  EXPECT(result_of_pair("mul.f16x2", "0x4900c000, 0x3c002e66") == 0x4900b266u, "10 * 1 and -2 * 0.09998");
+  EXPECT(result_of_pair("mul.f16x2", "0x7bff0001, 0x40003800") == 0x7c000000u, "overflow, and a tie to even");
+  EXPECT(result_of_pair("fma.rn.bf16x2", "0x430f4301, 0x3f803f80, 0xc305c303") == 0x4120c000u, "10 and -2");
+  EXPECT(result_of_pair("fma.rn.bf16x2", "0x412041c8, 0x3dcd3f81, 0x80008000") == 0x3f8041cau, "1 and 25.25");
 }
 
 TEST(lanes_part_and_meet) {
