@@ -15,6 +15,7 @@ from ortconv.fusion import Reshaped, fuse_biases
 from ortconv.norm_fusion import fuse_norms
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
+from ortconv.sinking import sink
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
 __all__ = ["Lowered", "lower"]
@@ -75,6 +76,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     )
     makers = {node: step for step in builder.steps for node in step.nodes}
     constants = Reshaped(graph, builder.unique)
+    sink(graph)
     for fuse in (fuse_biases, fuse_norms, fuse_channels):
         fuse(graph, constants, lambda node, why: makers[node].notes.append(why))
     for step in builder.steps:

@@ -150,6 +150,8 @@ class _Reader:
         if layer is None:
             return ()
         where = f"layer {layer.id} {shown(layer.name)} ({layer.type})"
+        if state.begins:
+            return ()
         if layer.type != "Const":
             return (
                 f"the first value of variable {state.variable!r} comes from {where}, and is for the caller to feed",
@@ -322,7 +324,7 @@ class _Reader:
             raise UnsupportedOpError(
                 "a state inside a body is not supported; allowed: in the model itself.", node=self._ref(layer)
             )
-        given = tuple(inputs) if state is None else (state,)
+        given = tuple(inputs) if state is None else (state, *inputs)
         unused = frozenset(index for index in range(count) if (layer.id, index) not in used)
         node = SourceNode(
             self._ref(layer), given, outputs, layer.attributes, layer.opset, warnings=warnings, unused=unused

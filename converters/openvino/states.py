@@ -3,7 +3,9 @@
 ``ReadValue`` reads a variable and ``Assign`` writes it. The ONNX model takes the variable's value as an input of the
 variable's name and returns the new value as an output of that name with ``.next`` appended. What computed the first
 value is left out: the caller feeds it, zeros where the source states nothing else; where it does, the conversion warns.
-The model's metadata lists the states under the key `STATES_KEY`.
+Where the sizes of a state are open and its first value is computed from the inputs, as the keys and values that a
+decoder has of its encoder are, a state of no elements stands for it. The model's metadata lists the states under the
+key `STATES_KEY`.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ class State:
         writes: The Assign layers.
         first: What gives the first value, or what that is made from by moving its elements; None where nothing does,
             which means zeros.
+        begins: Whether a state of no elements stands for the first value.
     """
 
     variable: str
     reads: tuple[Layer, ...]
     writes: tuple[Layer, ...]
     first: Layer | None
+    begins: bool
 
 
 def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
@@ -64,12 +68,19 @@ def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
     for layers in reads.values():
         if any(len(layer.outputs) != 1 for layer in layers):
             raise layers[0].error("a ReadValue has one output port.")
-    cut = {layer.id: () for layers in reads.values() for layer in layers}
     states = tuple(
-        State(name, tuple(layers), tuple(writes.get(name, ())), _first(net, layers[0]))
+        State(name, tuple(layers), tuple(writes.get(name, ())), first, _begins(layers[0], first))
         for name, layers in reads.items()
+        for first in [_first(net, layers[0])]
     )
+    kept = {state.reads[0].id for state in states if state.begins}
+    cut = {layer.id: () for layers in reads.values() for layer in layers if layer.id not in kept}
     return (dataclasses.replace(net, wires={**net.wires, **cut}) if cut else net), states
+
+
+def _begins(read: Layer, first: Layer | None) -> bool:
+    """Tells whether a first value is computed, and the state may have no elements otherwise."""
+    return first is not None and first.type != "Const" and any(not isinstance(d, int) for d in read.outputs[0].dims)
 
 
 def _first(net: Net, read: Layer) -> Layer | None:

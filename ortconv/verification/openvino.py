@@ -122,14 +122,15 @@ class OpenVinoRuntime:
         if not states:
             return {}
         sources = [reads[each.variable].input(0).get_source_output() for each in states]
-        model = self._openvino.Model(sources, model.get_parameters())
+        model.add_outputs(list({_key(port): port for port in sources}.values()))
+        places = {_key(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
         compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
         request = compiled.create_infer_request()
         self._give(request, compiled, feeds)
         self._guard("fails", request.infer)
         return {
-            each.input.name: _array(request.get_output_tensor(index), each.input.dtype)
-            for index, each in enumerate(states)
+            each.input.name: _array(request.get_output_tensor(places[_key(port)]), each.input.dtype)
+            for each, port in zip(states, sources, strict=True)
         }
 
     def _give(self, request: Any, compiled: Any, feeds: Mapping[str, Array]) -> None:

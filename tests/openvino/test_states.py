@@ -231,3 +231,40 @@ def test_all_open_shapes_are_named_at_once(tmp_path: pathlib.Path) -> None:
     openvino.save_model(openvino.Model([opset1.add(left, right)], [left, right]), tmp_path / "model.xml")
     with pytest.raises(InputError, match=r"left, right: .*--shape left=8x3 --shape right=8x8"):
         ortconv.verify(tmp_path / "model.xml")
+
+
+def translating() -> openvino.Model:
+    """Attends to keys that are made of an encoder's output in the first call, and are a state from then on."""
+    encoded = opset1.parameter([-1, -1, 4], F32, name="encoded")
+    x = opset1.parameter([-1, -1, 4], F32, name="x")
+    beams = opset1.parameter([-1], np.int32, name="beams")
+    keys = opset1.add(opset1.matmul(encoded, numbers(4, 4), False, True), encoded)
+    read = opset6.read_value(keys, "keys", openvino.Type.f32, openvino.PartialShape([-1, -1, 4]))
+    chosen = opset8.gather(read, beams, np.int64(0))
+    y = opset1.matmul(opset1.add(x, opset1.reduce_mean(encoded, np.array([1]), True)), chosen, False, True)
+    return openvino.Model([opset1.result(y)], [opset6.assign(chosen, "keys")], [encoded, x, beams])
+
+
+def test_a_state_without_elements_is_the_first_value(tmp_path: pathlib.Path) -> None:
+    source = translating()
+    converted = conversion(source)
+    assert not converted.warnings
+    model = converted.to_proto()
+    (choice,) = (node for node in model.graph.node if node.op_type == "If")
+    inside = {attribute.name: [node.op_type for node in attribute.g.node] for attribute in choice.attribute}
+    assert inside == {"then_branch": ["MatMul", "Add", "Identity"], "else_branch": ["Identity"]}
+    request = openvino.Core().compile_model(source, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    session = ortconv.InferenceSession(model, backend="none")
+    state = np.zeros((2, 0, 4), F32)
+    for call, beams in enumerate(([0, 1], [1, 0], [1, 1])):
+        feed = {"encoded": numbers(2, 5, 4, seed=call), "x": numbers(2, 1, 4, seed=call + 9)}
+        feed["beams"] = np.array(beams, np.int32)
+        request.infer(feed)
+        y, state = session.run(None, feed | {"keys": state})
+        np.testing.assert_allclose(y, request.get_output_tensor(0).data, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(state, request.query_state()[0].state.data, rtol=1e-6, atol=1e-6)
+    openvino.save_model(source, tmp_path / "model.xml")
+    shapes = {"encoded": (2, 5, 4), "x": (2, 1, 4)}
+    found = ortconv.verify(tmp_path / "model.xml", shapes=shapes, data={"beams": np.array([1, 1], np.int32)})
+    assert found.agrees
+    assert found.feeds["keys"].shape == (2, 5, 4)

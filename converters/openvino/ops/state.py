@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.sinking import LAZY
 
 __all__ = ["is_cache"]
 
@@ -20,17 +21,24 @@ _REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
 
 
 @REGISTRY.lowering("ReadValue", since=3, how="exact")
-def read_value_3(b: Builder, state: ir.Value, /, *, variable_id: str) -> ir.Value:
-    """An input of the model, named as the variable; what computes the first value is left out."""
-    return _read(b, state, variable_id)
+def read_value_3(b: Builder, state: ir.Value, first: ir.Value | None = None, /, *, variable_id: str) -> ir.Value:
+    """An input of the model, named as the variable; where that is empty, the first value, if it is computed."""
+    return _read(b, state, first, variable_id)
 
 
 @REGISTRY.lowering("ReadValue", since=6, how="exact")
 def read_value(
-    b: Builder, state: ir.Value, /, *, variable_id: str, variable_type: str = "", variable_shape: str = ""
+    b: Builder,
+    state: ir.Value,
+    first: ir.Value | None = None,
+    /,
+    *,
+    variable_id: str,
+    variable_type: str = "",
+    variable_shape: str = "",
 ) -> ir.Value:
-    """An input of the model, named as the variable; what computes the first value is left out."""
-    return _read(b, state, variable_id)
+    """An input of the model, named as the variable; where that is empty, the first value, if it is computed."""
+    return _read(b, state, first, variable_id)
 
 
 @REGISTRY.lowering("Assign", since=3, how="exact")
@@ -41,14 +49,27 @@ def assign(b: Builder, value: ir.Value, /, *, variable_id: str) -> ir.Value:
     return value
 
 
-def _read(b: Builder, state: ir.Value, variable_id: str) -> ir.Value:
+def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str) -> ir.Value:
     if state.dtype in _WIDE:
         b.warn(
             "the page is followed: OpenVINO's CPU plugin keeps a state of 64-bit numbers in memory that is not its own"
         )
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
     state.meta[_STATE] = True
-    return state
+    if first is None:
+        return state
+    b.note(f"input {state.name!r} without elements stands for the first value")
+    with b.body() as begin:
+        then_branch = begin.graph([first])
+    with b.body() as go_on:
+        else_branch = go_on.graph([state])
+    is_empty = b.op("Equal", b.op("Size", state), b.constant(0))
+    value = b.op("If", is_empty, then_branch=then_branch, else_branch=else_branch)
+    value.meta[_STATE] = True
+    node = value.producer()
+    assert node is not None
+    node.meta[LAZY] = True
+    return b.typed(value, state.dtype, state.shape)
 
 
 def is_cache(value: ir.Value) -> bool:

@@ -1,0 +1,50 @@
+"""Nodes whose results one branch alone takes move into it, so that they run when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+__all__ = ["LAZY", "sink"]
+
+LAZY = "ortconv.lazy"
+"""Key in the metadata of an If into whose branches nodes move."""
+
+
+def sink(graph: ir.Graph) -> None:
+    """Moves nodes into the one branch that uses what they compute, the last ones first.
+
+    Args:
+        graph: The graph; nodes in bodies stay.
+    """
+    branches: dict[ir.Graph, ir.Graph] = {}
+    for node in graph:
+        if node.meta.get(LAZY):
+            for branch in _graphs(node):
+                branches.update(dict.fromkeys(_within(branch), branch))
+    if not branches:
+        return
+    for node in reversed(list(graph)):
+        users = [user for output in node.outputs for user, _ in output.uses()]
+        found = {branches.get(user.graph) if isinstance(user.graph, ir.Graph) else None for user in users}
+        if len(found) != 1 or any(output.is_graph_output() for output in node.outputs):
+            continue
+        (into,) = found
+        if into is not None:
+            graph.remove(node)
+            into.insert_before(into[0], node)
+
+
+def _within(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """Yields a graph and those in its nodes."""
+    yield graph
+    for node in graph:
+        for inner in _graphs(node):
+            yield from _within(inner)
+
+
+def _graphs(node: ir.Node) -> Iterator[ir.Graph]:
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
