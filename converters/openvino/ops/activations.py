@@ -35,6 +35,8 @@ from ortconv.converters.openvino.ops.types import (
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 
+__all__ = ["softplus"]
+
 _GELU_OPSET = 20
 
 _Formula = Callable[[Builder, ir.Value, int], ir.Value]

@@ -26,6 +26,7 @@ __all__ = [
     "compute",
     "dtype_of",
     "exponential",
+    "extreme",
     "in_32_bits",
     "in_bytes",
     "in_one_type",
