@@ -15,6 +15,7 @@ from ortconv.fusion import Reshaped, fuse_biases
 from ortconv.norm_fusion import fuse_norms
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
+from ortconv.sharp_sigmoid import sharpen_sigmoids
 from ortconv.sinking import sink
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
@@ -79,6 +80,9 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     sink(graph)
     for fuse in (fuse_biases, fuse_norms, fuse_channels):
         fuse(graph, constants, lambda node, why: makers[node].notes.append(why))
+    for sigmoid, made in sharpen_sigmoids(graph, constants, builder.unique).items():
+        makers[sigmoid].nodes.extend(made)
+        makers[sigmoid].notes.append("is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
     return Lowered(graph, tuple(builder.steps))
