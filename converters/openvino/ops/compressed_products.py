@@ -14,7 +14,7 @@ from ortconv.inferred_node import DOMAIN
 
 __all__ = ["product"]
 
-_F32 = ir.DataType.FLOAT
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> ir.Value | None:
@@ -28,7 +28,7 @@ def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> i
     """
     if b.options.target == "onnx" or b.options.opset < matmul_compressed.OLDEST_OPSET:
         return None
-    if x.dtype != _F32 or weights.dtype != _F32 or x.shape is None or len(x.shape) < 2:
+    if x.dtype not in _FLOATS or weights.dtype != x.dtype or x.shape is None or len(x.shape) < 2:
         return None
     matrix = CompressedMatrix.of(weights, transpose=not transpose)
     if matrix is None:
@@ -36,4 +36,4 @@ def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> i
     data = b.constant(matrix.data)
     point = None if matrix.point is None else b.constant(matrix.point)
     y = b.op(matmul_compressed.NAME, x, data, b.constant(matrix.scale), point, domain=DOMAIN, block_size=matrix.block)
-    return b.typed(y, _F32, ir.Shape([*x.shape[:-1], matrix.data.shape.numpy()[0]]))
+    return b.typed(y, x.dtype, ir.Shape([*x.shape[:-1], matrix.data.shape.numpy()[0]]))

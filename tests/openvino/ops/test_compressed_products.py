@@ -99,6 +99,18 @@ def test_weights_in_rows(element: str, dtype: str, points: bool, form: str) -> N
 
 
 @pytest.mark.parametrize("element", RANGES)
+@pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
+def test_data_of_float16(element: str, points: bool) -> None:
+    value, weights = compressed(element, (24, 4, 32), (24, 4, 1), "f16", points=points)
+    matrix = opset1.reshape(value, np.array((24, 128)), False)
+    feeds = [[numbers(2, rows, 128).astype(np.float16)] for rows in (1, 5)]
+    converted = assert_ours(model_of(lambda x: opset1.matmul(x, matrix, False, True), feeds), feeds, bound=4)
+    for (x,), (y,) in zip(feeds, run_onnx(converted, feeds), strict=True):
+        exact = x.astype(np.float64) @ weights.reshape(24, 128).T
+        assert np.abs(y - exact).max() <= float(np.finfo(np.float16).eps) * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("element", RANGES)
 @pytest.mark.parametrize(
     ("stored", "scaled", "matrix"),
     [
