@@ -32,6 +32,7 @@ ORDER = (
         "norm_fusion",
         "channel_fusion",
         "sharp_sigmoid",
+        "sinking",
         "pyops_rewrite",
         "registry",
     },
