@@ -15,7 +15,7 @@ from ortconv.errors import ConversionError, NodeRef, in_utf8
 from ortconv.folding import fold
 from ortconv.four_bits import FOUR_BITS, require_kernels
 from ortconv.simplification import simplified
-from ortconv.sizes import Sizes, of_constant, of_shape, propagate
+from ortconv.sizes import Sizes, of_constant, of_shape, opened, propagate
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
 __all__ = ["Body", "Builder", "Ints", "Options", "Semantics", "Step", "Target"]
@@ -227,7 +227,9 @@ class Builder:
         if results is None:
             require_kernels(op_type, present)
             results = self._emit(op_type, present, attributes, outputs or 1, domain)
-            self._sizes.update(zip(results, sizes or (), strict=False))
+            self._sizes.update(
+                (value, opened(known, value)) for value, known in zip(results, sizes or (), strict=False)
+            )
         return results[0] if outputs is None else tuple(results)
 
     def copy(self, value: ir.Value) -> ir.Value:

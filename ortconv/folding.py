@@ -256,6 +256,22 @@ def _tile(arrays: _Arrays, attributes: _Attributes) -> Any:
     return _bounded(shape.tolist(), data, attributes) and np.tile(data, repeats)
 
 
+def _pad(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
+    data, pads = arrays[:2]
+    axes, filler = (arrays[3] if len(arrays) > 3 else None), (arrays[2] if len(arrays) > 2 else None)
+    assert data is not None
+    assert pads is not None
+    widths = pads.reshape(2, -1).T.tolist()
+    if attributes.get("mode", "constant") != "constant" or axes is not None or pads.min(initial=0) < 0:
+        return None
+    shape = [size + before + after for size, (before, after) in zip(data.shape, widths, strict=True)]
+    if not _bounded(shape, data, attributes):
+        return None
+    padded = np.full(shape, 0 if filler is None else filler.item(), data.dtype)
+    padded[tuple(slice(before, before + size) for size, (before, _) in zip(data.shape, widths, strict=True))] = data
+    return padded
+
+
 def _bounded(shape: Sequence[int], data: _Array, attributes: _Attributes) -> bool | None:
     return math.prod(shape) * data.itemsize <= attributes["most"] or None
 
@@ -328,6 +344,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Min": _plain(lambda *arrays: np.minimum.reduce(np.broadcast_arrays(*arrays))),
     "Mod": _modulo,
     "NonZero": lambda arrays, attributes: np.array(np.nonzero(arrays[0]), np.int64),
+    "Pad": _pad,
     "Range": _range,
     "ReduceMax": _reduced(np.max),
     "ReduceMin": _reduced(np.min),

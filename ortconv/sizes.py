@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.folding import evaluate
 
-__all__ = ["Entry", "Linear", "Sizes", "of_axis", "of_constant", "of_shape", "propagate"]
+__all__ = ["Entry", "Linear", "Sizes", "of_axis", "of_constant", "of_shape", "opened", "propagate"]
 
 _MOST = 1 << 10
 """Longer vectors are no shapes."""
@@ -27,19 +27,25 @@ _INTEGERS = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A number that follows from a size known at run time only: ``scale * X + offset``.
+    """A number that follows from one known at run time only: ``scale * X + offset``.
 
     Attributes:
-        value: The tensor of that size; what is transposed, not what comes of it.
+        value: The tensor of whose size X is; what is transposed, not what comes of it.
         axis: X is the size of this axis of it.
         scale: Is not zero.
         offset: What is added.
+        content: X is no size, but the entry of a vector in this place.
     """
 
     value: ir.Value
     axis: int
     scale: int = 1
     offset: int = 0
+    content: bool = False
+
+    def follows(self, other: Linear) -> bool:
+        """Tells whether both follow from the same number."""
+        return self.value is other.value and (self.axis, self.content) == (other.axis, other.content)
 
 
 Entry = int | Linear | None
@@ -93,6 +99,14 @@ def of_constant(tensor: ir.TensorProtocol) -> Sizes | None:
     if tensor.dtype not in _INTEGERS or tensor.size > _MOST:
         return None
     return Sizes(tensor.numpy().astype(np.object_), tensor.dtype)
+
+
+def opened(known: Sizes, value: ir.Value) -> Sizes:
+    """Returns what is known of a vector, with its own entries for those of which nothing is known."""
+    if known.entries.ndim != 1:
+        return known
+    entries = [Linear(value, i, content=True) if entry is None else entry for i, entry in enumerate(known.entries)]
+    return _sizes(entries, known.dtype)
 
 
 def propagate(
@@ -156,8 +170,7 @@ def _sum(x: Entry, y: Entry) -> Entry:
         return x + y if isinstance(y, int) else None
     if isinstance(y, int):
         return _linear(x, x.scale, x.offset + y)
-    same = x.value is y.value and x.axis == y.axis
-    return _linear(x, x.scale + y.scale, x.offset + y.offset) if same else None
+    return _linear(x, x.scale + y.scale, x.offset + y.offset) if x.follows(y) else None
 
 
 def _product(x: Entry, y: Entry) -> Entry:
@@ -179,9 +192,10 @@ _ARITHMETIC: Mapping[str, Callable[[Entry, Entry], Entry]] = {
     "Div": _known(lambda x, y: x // y if x >= 0 and y > 0 else None),
     "Max": _known(max),
     "Min": _known(min),
+    "Mod": _known(lambda x, y: x % y if x >= 0 and y > 0 else None),
     "Mul": _product,
     "Sub": lambda x, y: _sum(x, _product(y, -1)),
 }
 
 _MOVES_ALL = frozenset({"Concat"})
-_MOVES = _MOVES_ALL | {"Expand", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"}
+_MOVES = _MOVES_ALL | {"Expand", "Gather", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"}

@@ -267,7 +267,7 @@ def _full_and_target(
 
 def _follows(size: Linear, goal: Linear, stride: int) -> bool:
     """Tells whether a number grows by a stride where a size grows by one."""
-    return goal.value is size.value and goal.axis == size.axis and goal.scale == stride
+    return goal.follows(size) and goal.scale == stride
 
 
 def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Sequence[Entry]:

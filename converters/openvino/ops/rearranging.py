@@ -18,6 +18,7 @@ from ortconv.converters.openvino.ops.constants import (
     normalized,
     warn_of_no_axes,
 )
+from ortconv.converters.openvino.ops.dilation import dilated_conv, remember_blocks
 from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.sizes import (
     Size,
@@ -136,7 +137,9 @@ def space_to_batch(
     rank = rank_of(data, "data")
     blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, pads_begin, pads_end))
     for size, first, block in zip(sizes_of(b, data, "data"), begin, blocks, strict=True):
-        if not (isinstance(size, int) and isinstance(first, int) and isinstance(block, int)):
+        if isinstance(first, int) and isinstance(block, int) and first >= block - 1:
+            misplaced = None
+        elif not (isinstance(size, int) and isinstance(first, int) and isinstance(block, int)):
             misplaced = None if block == 1 else "where entries and those in front are less than a block"
         elif size + first < block:
             misplaced = f"{size} entries and {first} in front are less than a block of {block}"
@@ -159,16 +162,21 @@ def space_to_batch(
     batch = sizes[0]
     for block in blocks[1:]:
         batch = calculate(b, "Mul", batch, block)
-    return reshaped(b, b.op("Transpose", split, perm=perm), [batch, *thin[1:]])
+    spread = reshaped(b, b.op("Transpose", split, perm=perm), [batch, *thin[1:]])
+    remember_blocks(b, spread, data, (block_shape, pads_begin, pads_end))
+    return spread
 
 
 @REGISTRY.lowering("BatchToSpace", since=2)
 def batch_to_space(
     b: Builder, data: ir.Value, block_shape: ir.Value, crops_begin: ir.Value, crops_end: ir.Value, /
 ) -> ir.Value:
-    """Reshape, Transpose, Reshape, Slice."""
+    """Reshape, Transpose, Reshape, Slice; a dilated Conv for blocks on which a Conv worked one by one."""
     rank = rank_of(data, "data")
     blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, crops_begin, crops_end))
+    dilated = dilated_conv(b, data, (block_shape, crops_begin, crops_end))
+    if dilated is not None:
+        return dilated
     sizes = sizes_of(b, data, "data")
     batch = sizes[0]
     for block in blocks[1:]:

@@ -1,0 +1,191 @@
+"""A convolution between SpaceToBatch and BatchToSpace, which is how TensorFlow writes a dilated one.
+
+Every block of the image holds one element of each of the smaller images that SpaceToBatch makes. A convolution of those
+meets the elements that one dilated by the block meets in the image itself; what is padded before and cropped afterwards
+becomes its padding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder
+from ortconv.sizes import Entry, Linear
+
+__all__ = ["dilated_conv", "remember_blocks"]
+
+_BLOCKS = "ortconv.blocks"
+"""Key in the metadata of what SpaceToBatch makes: `_Blocks`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Blocks:
+    """What SpaceToBatch did.
+
+    Attributes:
+        data: What it took.
+        block: The size of a block along each axis.
+        begin: Zeros in front.
+        end: Zeros behind.
+    """
+
+    data: ir.Value
+    block: Sequence[Entry]
+    begin: Sequence[Entry]
+    end: Sequence[Entry]
+
+
+def remember_blocks(b: Builder, spread: ir.Value, data: ir.Value, inputs: Sequence[ir.Value]) -> None:
+    """Keeps what SpaceToBatch did to get a value, for `dilated_conv`.
+
+    Args:
+        b: The builder.
+        spread: What it gives.
+        data: What it takes.
+        inputs: Sizes of blocks, and paddings in front and behind.
+    """
+    vectors = _vectors(b, inputs)
+    if vectors is not None and spread is not data and spread.producer() is not None:
+        spread.meta[_BLOCKS] = _Blocks(data, *vectors)
+
+
+def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.Value | None:
+    """Emits the Conv that gives what BatchToSpace does.
+
+    Args:
+        b: The builder.
+        data: What BatchToSpace takes.
+        inputs: Sizes of blocks, and how much it crops in front and behind.
+
+    Returns:
+        None where there is no such Conv, or sizes are not known well enough.
+    """
+    vectors = _vectors(b, inputs)
+    conv, added = _without_axis(data.producer(), "Squeeze")
+    if conv is None or (conv.domain, conv.op_type) != ("", "Conv") or vectors is None:
+        return None
+    x = conv.inputs[0]
+    block, crops_begin, crops_end = vectors
+    if added is not None:
+        inner = None if x is None else x.producer()
+        if inner is None or _axis_of(inner, "Unsqueeze") != added:
+            return None
+        x = inner.inputs[0]
+    blocks = None if x is None else x.meta.get(_BLOCKS)
+    if not isinstance(blocks, _Blocks):
+        return None
+    if added is None:
+        _warn_of_what_is_left_out(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
+    if list(blocks.block) != block or block[:2] != [1, 1]:
+        return None
+    window = _window(conv, blocks, block, crops_begin, crops_end, added)
+    if window is None:
+        return None
+    whole = blocks.data
+    if added is not None:
+        dims = None
+        if whole.shape is not None:
+            dims = [dim if isinstance(dim, int) else None for dim in whole.shape]
+            dims.insert(added, 1)
+        whole = b.typed(b.op("Unsqueeze", whole, b.constant([added])), whole.dtype, dims)
+    attributes = {name: attribute.value for name, attribute in conv.attributes.items()} | window
+    y = b.typed(b.op("Conv", whole, *conv.inputs[1:], **attributes), data.dtype, _shape(whole, conv.inputs[1]))
+    b.note("SpaceToBatch, Conv and BatchToSpace are one dilated Conv")
+    return y if added is None else b.typed(b.op("Squeeze", y, b.constant([added])), data.dtype, None)
+
+
+def _vectors(b: Builder, inputs: Sequence[ir.Value]) -> list[list[Entry]] | None:
+    """Returns what is known of entries, None where that is not even how many there are."""
+    known = [each.entries.ravel().tolist() for each in map(b.entries, inputs) if each is not None]
+    return known if len(known) == len(inputs) else None
+
+
+def _warn_of_what_is_left_out(
+    b: Builder, conv: ir.Node, blocks: _Blocks, block: Sequence[Entry], crops: Sequence[Entry]
+) -> None:
+    """Warns where OpenVINO's CPU plugin makes another dilated convolution of the three."""
+    dropped = [
+        f"the {name} of the convolution"
+        for name, plain in (("strides", 1), ("dilations", 1), ("pads", 0))
+        if set(conv.attributes.get_ints(name, [])) - {plain}
+    ]
+    if list(blocks.block) != block:
+        dropped.append("the blocks of BatchToSpace")
+    if set(crops) - {0}:
+        dropped.append("what is cropped of batch and channels")
+    if dropped:
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin makes one convolution of SpaceToBatch, a convolution and "
+            f"BatchToSpace where it can, and leaves out {', '.join(dropped)}"
+        )
+
+
+def _shape(data: ir.Value, filter: ir.Value | None) -> list[int | str | None] | None:
+    """Returns what is certain of the result's shape."""
+    if data.shape is None or filter is None or filter.shape is None:
+        return None
+    batch, channels = (dim if isinstance(dim, int) else None for dim in (data.shape[0], filter.shape[0]))
+    return [batch, channels, *[None] * (len(data.shape) - 2)]
+
+
+def _without_axis(node: ir.Node | None, op_type: str) -> tuple[ir.Node | None, int | None]:
+    """Looks through the removal of an axis: the node that made what has the axis, and the axis."""
+    axis = None if node is None else _axis_of(node, op_type)
+    if node is None or axis is None or node.inputs[0] is None:
+        return node, None
+    return node.inputs[0].producer(), axis
+
+
+def _axis_of(node: ir.Node, op_type: str) -> int | None:
+    """Returns the one spatial axis that a Squeeze or Unsqueeze takes out or in, None of another node."""
+    axes = node.inputs[1] if (node.domain, node.op_type) == ("", op_type) and len(node.inputs) == 2 else None
+    if axes is None or axes.const_value is None:
+        return None
+    listed = axes.const_value.numpy().ravel().tolist()
+    return listed[0] if len(listed) == 1 and listed[0] >= 2 else None
+
+
+def _window(
+    conv: ir.Node,
+    blocks: _Blocks,
+    block: Sequence[Entry],
+    crops_begin: Sequence[Entry],
+    crops_end: Sequence[Entry],
+    added: int | None,
+) -> dict[str, list[int]] | None:
+    """Returns the dilations and pads of a Conv of the whole image."""
+    begin, end = (
+        [_difference(pad, crop) for pad, crop in zip(pads, crops, strict=True)]
+        for pads, crops in ((blocks.begin, crops_begin), (blocks.end, crops_end))
+    )
+    if {*begin[:2], *end[:2]} != {0}:
+        return None
+    rows = [(size, first, last) for size, first, last in zip(block, begin, end, strict=True)][2:]
+    if added is not None:
+        rows.insert(added - 2, (1, 0, 0))
+    rank = len(rows)
+    pads = conv.attributes.get_ints("pads", [0] * 2 * rank)
+    strides = conv.attributes.get_ints("strides", [1] * rank)
+    dilations = conv.attributes.get_ints("dilations", [1] * rank)
+    if "auto_pad" in conv.attributes or len(pads) != 2 * rank or set(strides) != {1}:
+        return None
+    made: dict[str, list[int]] = {"dilations": [], "pads": [0] * 2 * rank}
+    for axis, (size, first, last) in enumerate(rows):
+        if not isinstance(size, int) or first is None or last is None:
+            return None
+        made["dilations"].append(dilations[axis] * size)
+        made["pads"][axis] = pads[axis] * size + first
+        made["pads"][rank + axis] = pads[rank + axis] * size + last
+    return made if min(made["pads"]) >= 0 else None
+
+
+def _difference(pad: Entry, crop: Entry) -> int | None:
+    """Returns what remains of a padding; both may be known at run time only."""
+    if isinstance(pad, int) and isinstance(crop, int):
+        return pad - crop
+    if isinstance(pad, Linear) and isinstance(crop, Linear) and pad.follows(crop) and pad.scale == crop.scale:
+        return pad.offset - crop.offset
+    return None
