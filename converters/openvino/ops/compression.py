@@ -190,6 +190,8 @@ def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
         return looked_up
     if looked_up is not None and looked_up.const_value is not None and looked_up.dtype in _FLOAT8:
         return b.cast(looked_up, ir.DataType.FLOAT)
+    if _is_looked_up(numbers):
+        return b.cast(numbers, ir.DataType.FLOAT)
     found = _integers(b, numbers)
     if found is None:
         return None
@@ -198,6 +200,17 @@ def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
     if points is None:
         return integers
     return b.typed(b.op("Sub", integers, b.constant(points.astype(np.float32))), integers.dtype, numbers.shape)
+
+
+def _is_looked_up(numbers: ir.Value) -> bool:
+    """Tells whether constant codes choose numbers from a constant table."""
+    table, codes = _made_by(numbers, "Gather"), _made_by(numbers, "Gather", 1)
+    for part in (table, codes):
+        while part is not None and part.const_value is None:
+            part = _made_by(part, "Cast")
+        if part is None:
+            return False
+    return True
 
 
 def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value | None:

@@ -490,3 +490,22 @@ def test_rows_gathered_from_weights_in_groups(
     (theirs,) = run_openvino(built, [[indices]])[0]
     assert (theirs.shape == expected.shape and np.allclose(theirs, expected, rtol=1e-3)) == is_right
     assert any("gathers wrongly" in warning for warning in converted.warnings) != is_right
+
+
+@pytest.mark.parametrize("element", ["f8e4m3", "f16"])
+def test_codes_of_a_table_with_scales(element: str) -> None:
+    """As nncf's codebooks are written: OpenVINO's CPU plugin does not round the products to f16."""
+    codes = np.random.default_rng(0).integers(0, 16, (24, 2, 32))
+    numbers_of_table = np.linspace(-3.5, 4, 16).astype(np.float16)
+    if element == "f16":
+        table = opset1.constant(numbers_of_table)
+    else:
+        table = opset1.convert(
+            openvino.op.Constant(openvino.Type.f8e4m3, openvino.Shape([16]), numbers_of_table.tolist()), "f16"
+        )
+    stored = openvino.op.Constant(openvino.Type.u4, openvino.Shape([24, 2, 32]), codes.ravel().tolist())
+    chosen = opset8.gather(table, opset1.convert(stored, "u8"), np.int64(0))
+    scaled = opset1.multiply(chosen, numbers(24, 2, 1, dtype=np.float16, low=0.1, high=0.2))
+    matrix = opset1.convert(opset1.reshape(scaled, np.array([24, 64]), False), "f32")
+    feeds = [[numbers(rows, 64)] for rows in (3, 1)]
+    check(model_of(lambda x: opset1.matmul(x, matrix, False, True), feeds), *feeds, bound=64)
