@@ -140,12 +140,25 @@ def _without_axis(node: ir.Node | None, op_type: str) -> tuple[ir.Node | None, i
 
 
 def _axis_of(node: ir.Node, op_type: str) -> int | None:
-    """Returns the one spatial axis that a Squeeze or Unsqueeze takes out or in, None of another node."""
-    axes = node.inputs[1] if (node.domain, node.op_type) == ("", op_type) and len(node.inputs) == 2 else None
-    if axes is None or axes.const_value is None:
+    """Returns the one spatial axis that a node takes out (Squeeze) or in (Unsqueeze), None of another node."""
+    if node.domain or node.op_type not in (op_type, "Reshape") or len(node.inputs) != 2:
         return None
-    listed = axes.const_value.numpy().ravel().tolist()
-    return listed[0] if len(listed) == 1 and listed[0] >= 2 else None
+    data, given = node.inputs
+    if node.op_type == "Reshape":
+        return None if data is None else _axis_between(*(data, node.outputs[0])[:: 1 if op_type == "Unsqueeze" else -1])
+    if given is None or given.const_value is None:
+        return None
+    axes = given.const_value.numpy().ravel().tolist()
+    return axes[0] if len(axes) == 1 and axes[0] >= 2 else None
+
+
+def _axis_between(narrow: ir.Value, wide: ir.Value) -> int | None:
+    """Returns the one spatial axis, of size 1, that a value has more than another of the same elements."""
+    if narrow.shape is None or wide.shape is None:
+        return None
+    dims, more = ([dim if isinstance(dim, int) else None for dim in shape] for shape in (narrow.shape, wide.shape))
+    places = [axis for axis in range(2, len(more)) if more[axis] == 1 and dims == more[:axis] + more[axis + 1 :]]
+    return places[0] if len(places) == 1 and dims.count(None) < 2 else None
 
 
 def _window(

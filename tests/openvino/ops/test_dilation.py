@@ -175,14 +175,22 @@ def test_padding_that_is_not_cropped_again_stays() -> None:
     assert "Reshape" in kinds(check(model_of(build, feeds), *feeds))
 
 
-def test_image_of_one_row() -> None:
+@pytest.mark.parametrize("by_shape", [False, True])
+def test_image_of_one_row(by_shape: bool) -> None:
     """TensorFlow's convolutions along one axis are those of an image of one row, spread along one axis."""
 
     def build(x: Any) -> Any:
         spread = opset2.space_to_batch(x, ints(1, 1, 2), ints(0, 0, 2), ints(0, 0, 3))
-        y = convolution(opset1.unsqueeze(spread, ints(2)), numbers(5, 3, 1, 3), 2)
-        return opset2.batch_to_space(opset1.squeeze(y, ints(2)), ints(1, 1, 2), ints(0, 0, 0), ints(0, 0, 1))
+        if by_shape:
+            y = convolution(opset1.reshape(spread, ints(-1, 3, 1, 7), False), numbers(5, 3, 1, 3), 2)
+            y = opset1.reshape(y, ints(-1, 5, 5), False)
+        else:
+            y = convolution(opset1.unsqueeze(spread, ints(2)), numbers(5, 3, 1, 3), 2)
+            y = opset1.squeeze(y, ints(2))
+        return opset2.batch_to_space(y, ints(1, 1, 2), ints(0, 0, 0), ints(0, 0, 1))
 
     feeds = [[numbers(2, 3, 9)], [numbers(1, 3, 9)]]
     for given in (feeds[:1], feeds):
-        assert set(kinds(check(model_of(build, given), *given))) <= {"Conv", "Reshape", "Squeeze", "Unsqueeze"}
+        found = kinds(check(model_of(build, given), *given))
+        assert set(found) <= {"Conv", "Reshape", "Squeeze", "Unsqueeze"}
+        assert len(found) == 3
