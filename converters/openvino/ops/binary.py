@@ -81,10 +81,18 @@ def _saturating(onnx_op: str) -> Emit:
             return weights
         if (onnx_op != "Mul" and _folded(b, x, y)) or not saturates(b, x.dtype):
             return apply(b, onnx_op, x, y, modular=True)
+        if onnx_op == "Mul":
+            _warn_of_lost_products(b, x, y)
         wide = b.op(onnx_op, b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32))
         return saturated(b, wide, dtype_of(x))
 
     return emit
+
+
+def _warn_of_lost_products(b: Builder, x: ir.Value, y: ir.Value) -> None:
+    """Warns of products and powers that OpenVINO's CPU plugin stores in u8 by way of signed 16 bits."""
+    if x.dtype == ir.DataType.UINT8 and not (is_static(x) and is_static(y)):
+        b.warn("u8 beyond 2^15 is saturated, too: in dynamic sizes OpenVINO's CPU plugin makes 0 of it")
 
 
 def _extreme(onnx_op: str) -> Emit:
@@ -175,6 +183,8 @@ def _power(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype not in INTEGERS:
         return apply(b, "Pow", x, y)
     exponent = b.array(y)
+    if saturates(b, x.dtype):
+        _warn_of_lost_products(b, x, y)
     if (
         dtype_of(x).bitwidth < 64
         or exponent is None

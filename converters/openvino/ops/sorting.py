@@ -71,7 +71,7 @@ def top_k_11(
 
 
 def _warn_of_ties(b: Builder, data: ir.Value) -> None:
-    if data.dtype in INTEGERS:
+    if data.dtype in (*INTEGERS, _BOOL):
         b.warn(
             "of equal integers the first ones are taken; the page leaves that open, OpenVINO's CPU plugin may differ"
         )

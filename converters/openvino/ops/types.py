@@ -126,7 +126,7 @@ _HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
     _U16: (_I32, _I64, _F32, _F64),
     _I32: (_I64, _F64),
     _U32: (_I64, _F64),
-    _BOOL: (_U8, _I32),
+    _BOOL: (_U8, _I32, _I64),
 }
 """The types that hold every value of a type, narrowest first."""
 

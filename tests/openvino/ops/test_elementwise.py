@@ -12,7 +12,7 @@ from openvino import opset1, opset5
 from openvino.utils.node_factory import NodeFactory
 
 from ortconv.api import conversion
-from tests.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx
+from tests.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx, run_openvino
 
 F32 = np.float32
 BFLOAT16_UNITS = 4 * 2.0**16
@@ -305,6 +305,15 @@ def test_squared_difference_of_8_bits_saturates(dtype: str) -> None:
 def test_differences_are_warned_about(name: str, dtype: str, text: str) -> None:
     (warning,) = conversion(model_of(getattr(opset1, name), [_wide(dtype)])).warnings
     assert text in warning
+
+
+@pytest.mark.parametrize("op", [opset1.multiply, opset1.power])
+def test_products_that_the_plugin_loses_are_warned_about(op: Callable[..., Any]) -> None:
+    feed = [np.array([200, 3], np.uint8), np.array([200, 2], np.uint8)]
+    converted = conversion(model_of(op, [feed], [[-1], [-1]]))
+    assert "2^15" in converted.warnings[-1]
+    ((actual,),), ((expected,),) = run_onnx(converted, [feed]), run_openvino(model_of(op, [feed]), [feed])
+    assert_close(actual, expected, 0)
 
 
 def test_what_the_plugin_makes_of_squared_differences_is_warned_about() -> None:

@@ -79,6 +79,13 @@ UNIQUE = [
     )
     for in_order in (True, False)
 ]
+UNIQUE.append(
+    Row(
+        "unique of booleans",
+        lambda x: opset10.unique(x).outputs(),
+        [[np.array([True, False, True] * n)] for n in (2, 3)],
+    )
+)
 
 NON_ZERO = [
     Row(
@@ -206,8 +213,9 @@ def test_matches_openvino(row: Row) -> None:
     check_row(row)
 
 
-def test_equal_integers_are_warned_about() -> None:
-    feed = [np.array([[3, 1, 3, 3]], I32)]
+@pytest.mark.parametrize("dtype", [I32, np.bool_])
+def test_equal_integers_are_warned_about(dtype: type) -> None:
+    feed = [np.array([[3, 0, 3, 3]], dtype)]
     built = {stable: lambda x, s=stable: opset11.topk(x, 2, 1, "max", "value", stable=s) for stable in (False, True)}
     loose, stable = (conversion(model_of(lambda x, f=f: list(f(x).outputs()), [feed])) for f in built.values())
     assert "equal integers" in loose.warnings[0]
