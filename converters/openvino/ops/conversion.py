@@ -93,9 +93,20 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         data, own = b.constant(tensor), _I8
     if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
         b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")
+    if to == ir.DataType.BFLOAT16 and data.const_value is None and own not in (_BOOL, _I8, _U8, *_INT4, *_FLOAT8):
+        _warn_of_cut_digits(b, data)
     if own == _F64:
         return _from_double(b, data, to)
     return _from(b, data, to)
+
+
+def _warn_of_cut_digits(b: Builder, data: ir.Value) -> None:
+    """Warns of numbers that become bf16 in code of OpenVINO's CPU plugin that is made for no type in particular."""
+    if data.dtype not in (_F32, _F16) or not is_static(data):
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin rounds half of what becomes bf16 to the nearest, and cuts the "
+            "digits of the rest"
+        )
 
 
 def _is_narrowed(data: ir.Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -154,3 +155,18 @@ def test_half_precision_between_wider_floats_is_warned_about() -> None:
     half = [feed[0].astype(np.float16)]
     for build in (lambda x: opset1.convert(x, "f32"), lambda x: opset1.convert(opset1.relu(x), "f32")):
         assert not check(model_of(build, [half]), half).warnings
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int32, np.int8])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_becomes_bfloat16(dtype: Any, dynamic: bool) -> None:
+    """OpenVINO's CPU plugin rounds to the nearest in static sizes of f32 and f16; ours always does."""
+    most = 90000 if dtype is np.int32 else 100
+    feed = [numbers(4, 32, low=-most, high=most, seed=2).astype(dtype)]
+    shapes = [[-1, 32]] if dynamic else None
+    model = model_of(lambda x: opset1.convert(opset1.convert(x, "bf16"), "f32"), [feed], shapes)
+    converted = conversion(model)
+    expected = feed[0].astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(run_onnx(converted, [feed])[0][0], expected)
+    is_same = np.array_equal(run_openvino(model, [feed])[0][0], expected)
+    assert any("cuts the digits" in text for text in converted.warnings) != is_same
