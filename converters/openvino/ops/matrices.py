@@ -54,6 +54,8 @@ def _numbers(b: Builder, count: ir.Value) -> ir.Value:
 def inverse(b: Builder, data: ir.Value, /, *, adjoint: bool = False) -> ir.Value:
     """Loop of Gauss-Jordan elimination with the largest pivot of each column; transposed if adjoint."""
     require(data, "data", FLOATS)
+    if data.shape is not None and 0 in data.shape:
+        return b.op("Identity", data)
     if b.array(data) is not None:
         b.warn(
             "the page is followed: OpenVINO's CPU plugin computes the inverse of a constant after a MatMul has taken "

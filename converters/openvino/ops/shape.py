@@ -90,6 +90,8 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
     sizes = data.shape
     rank = rank_of(data, "data")
     assert sizes is not None
+    if not rank and set(known) <= {-1, 0}:  # to OpenVINO a scalar has an axis
+        return b.op("Identity", data)
     chosen = sorted(set(normalized(known, rank, "axes")))
     if skips and not all(isinstance(sizes[axis], int) for axis in chosen):
         raise ShapeError("data", sizes, f"allow_axis_skip: the sizes of axes {chosen} must be known.")

@@ -96,6 +96,10 @@ MATRICES += [
     for shape in ((1, 1), (4, 4), (2, 3, 3), (2, 2, 5, 5))
     for adjoint in (False, True)
 ]
+MATRICES += [
+    Row(f"inverse of nothing, {shape}", lambda x: opset14.inverse(x, False), [[numbers(*shape)]])
+    for shape in ((0, 0), (2, 0, 0), (0, 3, 3))
+]
 MATRICES.append(
     Row(
         "inverse of dynamic batches",

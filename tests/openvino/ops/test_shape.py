@@ -51,6 +51,10 @@ SHAPE = [
     Row("squeeze of every axis of size 1", opset15.squeeze, [[numbers(1, 3, 1, 2)]]),
     Row("squeeze by a scalar axis", lambda x: opset1.squeeze(x, np.array(1)), [[numbers(2, 1, 3)]]),
     Row("squeeze of an axis that is not of size 1", lambda x: opset1.squeeze(x, ints(0, 1)), [[numbers(1, 3)]]),
+    *(
+        Row(f"squeeze of a scalar along {axis}", lambda x, axis=axis: opset1.squeeze(x, ints(axis)), [[numbers()]])
+        for axis in (0, -1)
+    ),
     Row("squeeze-15", lambda x: opset15.squeeze(x, ints(1)), [[numbers(2, 1, n)] for n in (3, 4)]),
     Row("squeeze-15 with allow_axis_skip", lambda x: opset15.squeeze(x, ints(0, 1), True), [[numbers(2, 1, 3)]]),
     Row("unsqueeze", lambda x: opset1.unsqueeze(x, ints(0, -1)), [[numbers(n, 3)] for n in (2, 4)]),
