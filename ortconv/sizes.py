@@ -30,7 +30,7 @@ class Linear:
     """A number that follows from one known at run time only: ``scale * X + offset``.
 
     Attributes:
-        value: The tensor of whose size X is; what is transposed, not what comes of it.
+        value: The tensor of whose size X is; what is transposed or gets axes, not what comes of it.
         axis: X is the size of this axis of it.
         scale: Is not zero.
         offset: What is added.
@@ -86,12 +86,34 @@ def of_axis(value: ir.Value, axis: int) -> int | Linear:
     dim = value.shape[axis]
     if isinstance(dim, int):
         return dim
-    producer = value.producer()
-    while producer is not None and producer.op_type == "Transpose" and producer.inputs[0] is not None:
-        axis = producer.attributes["perm"].as_ints()[axis]
-        value = producer.inputs[0]
+    source: int | None = axis
+    while source is not None:
+        axis = source
         producer = value.producer()
+        source = None if producer is None or producer.domain else _moved_axis(producer, axis)
+        if source is not None and producer is not None and producer.inputs[0] is not None:
+            value = producer.inputs[0]
     return Linear(value, axis)
+
+
+def _moved_axis(node: ir.Node, axis: int) -> int | None:
+    """Returns which axis of its input a node gives as an axis of its output, None where that is not certain."""
+    if node.op_type == "Transpose":
+        return int(node.attributes["perm"].as_ints()[axis])
+    given = node.inputs[1].const_value if len(node.inputs) == 2 and node.inputs[1] is not None else None
+    if given is None or node.outputs[0].shape is None:
+        return None
+    entries = [int(entry) for entry in given.numpy().ravel()]
+    rank = len(node.outputs[0].shape)
+    if node.op_type == "Reshape":
+        return axis if entries[axis] == 0 and not node.attributes.get_int("allowzero", 0) else None
+    if node.op_type == "Squeeze":
+        taken = {entry % (rank + len(entries)) for entry in entries}
+        return [place for place in range(rank + len(entries)) if place not in taken][axis]
+    if node.op_type == "Unsqueeze":
+        added = {entry % rank for entry in entries}
+        return None if axis in added else axis - sum(place < axis for place in added)
+    return None
 
 
 def of_constant(tensor: ir.TensorProtocol) -> Sizes | None:

@@ -8,17 +8,19 @@ becomes its padding.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.sizes import Entry, Linear
+from ortconv.sizes import Entry, Linear, of_axis
 
 __all__ = ["dilated_conv", "remember_blocks"]
 
 _BLOCKS = "ortconv.blocks"
 """Key in the metadata of what SpaceToBatch makes: `_Blocks`."""
+
+_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,19 +66,20 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
         None where there is no such Conv, or sizes are not known well enough.
     """
     vectors = _vectors(b, inputs)
-    conv, added = _without_axis(data.producer(), "Squeeze")
-    if conv is None or (conv.domain, conv.op_type) != ("", "Conv") or vectors is None:
+    result = _behind(data, _is_of_conv)
+    conv = None if result is None else result.producer()
+    if result is None or conv is None or conv.domain or conv.inputs[0] is None or vectors is None:
         return None
     x = conv.inputs[0]
-    block, crops_begin, crops_end = vectors
-    if added is not None:
-        inner = None if x is None else x.producer()
-        if inner is None or _axis_of(inner, "Unsqueeze") != added:
-            return None
-        x = inner.inputs[0]
-    blocks = None if x is None else x.meta.get(_BLOCKS)
-    if not isinstance(blocks, _Blocks):
+    spread = _behind(x, lambda value: _BLOCKS in value.meta)
+    if spread is None or (spread is x) != (result is data):
         return None
+    added = None if spread is x else _axis_between(spread, x)
+    if spread is not x and (added is None or _axis_between(data, result) != added):
+        return None
+    block, crops_begin, crops_end = vectors
+    blocks = spread.meta[_BLOCKS]
+    assert isinstance(blocks, _Blocks)
     if added is None:
         _warn_of_what_is_left_out(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
     if list(blocks.block) != block or block[:2] != [1, 1]:
@@ -131,34 +134,34 @@ def _shape(data: ir.Value, filter: ir.Value | None) -> list[int | str | None] | 
     return [batch, channels, *[None] * (len(data.shape) - 2)]
 
 
-def _without_axis(node: ir.Node | None, op_type: str) -> tuple[ir.Node | None, int | None]:
-    """Looks through the removal of an axis: the node that made what has the axis, and the axis."""
-    axis = None if node is None else _axis_of(node, op_type)
-    if node is None or axis is None or node.inputs[0] is None:
-        return node, None
-    return node.inputs[0].producer(), axis
+def _is_of_conv(value: ir.Value) -> bool:
+    node = value.producer()
+    return node is not None and node.op_type == "Conv"
 
 
-def _axis_of(node: ir.Node, op_type: str) -> int | None:
-    """Returns the one spatial axis that a node takes out (Squeeze) or in (Unsqueeze), None of another node."""
-    if node.domain or node.op_type not in (op_type, "Reshape") or len(node.inputs) != 2:
-        return None
-    data, given = node.inputs
-    if node.op_type == "Reshape":
-        return None if data is None else _axis_between(*(data, node.outputs[0])[:: 1 if op_type == "Unsqueeze" else -1])
-    if given is None or given.const_value is None:
-        return None
-    axes = given.const_value.numpy().ravel().tolist()
-    return axes[0] if len(axes) == 1 and axes[0] >= 2 else None
+def _behind(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> ir.Value | None:
+    """Returns the value that is wanted, or from which one is made by adding and taking away axes."""
+    found: ir.Value | None = value
+    while found is not None and not wanted(found):
+        node = found.producer()
+        found = None if node is None or node.domain or node.op_type not in _RESHAPES else node.inputs[0]
+    return found
 
 
 def _axis_between(narrow: ir.Value, wide: ir.Value) -> int | None:
     """Returns the one spatial axis, of size 1, that a value has more than another of the same elements."""
-    if narrow.shape is None or wide.shape is None:
-        return None
-    dims, more = ([dim if isinstance(dim, int) else None for dim in shape] for shape in (narrow.shape, wide.shape))
-    places = [axis for axis in range(2, len(more)) if more[axis] == 1 and dims == more[:axis] + more[axis + 1 :]]
-    return places[0] if len(places) == 1 and dims.count(None) < 2 else None
+    dims, more = (
+        [] if value.shape is None else [of_axis(value, axis) for axis in range(len(value.shape))]
+        for value in (narrow, wide)
+    )
+    places = [axis for axis in range(2, len(more)) if more[axis] == 1 and _alike(dims, more[:axis] + more[axis + 1 :])]
+    return places[0] if len(places) == 1 else None
+
+
+def _alike(dims: Sequence[int | Linear], others: Sequence[int | Linear]) -> bool:
+    """Tells whether two shapes of as many elements are the same: one size may be unknown in both."""
+    differing = [each for pair in zip(dims, others, strict=False) if pair[0] != pair[1] for each in pair]
+    return len(dims) == len(others) and len(differing) <= 2 and all(isinstance(each, Linear) for each in differing)
 
 
 def _window(

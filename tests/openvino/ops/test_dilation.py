@@ -194,3 +194,14 @@ def test_image_of_one_row(by_shape: bool) -> None:
         found = kinds(check(model_of(build, given), *given))
         assert set(found) <= {"Conv", "Reshape", "Squeeze", "Unsqueeze"}
         assert len(found) == 3
+
+
+def test_image_of_one_row_whose_sizes_are_open() -> None:
+    def build(x: Any) -> Any:
+        spread = opset2.space_to_batch(x, ints(1, 1, 2), ints(0, 0, 2), ints(0, 0, 3))
+        row = opset1.reshape(opset1.unsqueeze(spread, ints(-3)), ints(0, 3, 1, 0), True)
+        y = opset1.squeeze(convolution(row, numbers(5, 3, 1, 3), 2), ints(2))
+        return opset2.batch_to_space(y, ints(1, 1, 2), ints(0, 0, 0), ints(0, 0, 1))
+
+    feeds = [[numbers(2, 3, 9)], [numbers(1, 3, 11)]]
+    assert kinds(check(model_of(build, feeds), *feeds)) == ["Conv", "Squeeze", "Unsqueeze"]

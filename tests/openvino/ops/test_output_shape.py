@@ -96,6 +96,21 @@ def test_sizes_are_followed_through_sums_differences_and_products(element: str) 
     assert kinds(check(model_of(build, feeds), *feeds)) == {"ConvTranspose"}
 
 
+def test_sizes_are_followed_through_axes_of_size_one() -> None:
+    """TensorFlow's transposed convolutions along one axis are those of an image of one row."""
+
+    def build(x: Any) -> Any:
+        row = opset1.reshape(opset1.unsqueeze(x, ints(-3)), ints(0, 3, 1, 0), True)
+        goal = opset1.concat([ints(1, dtype=np.int32), sizes_of(x, ints(2), 2, 0)], 0)
+        y = opset1.convolution_backprop_data(
+            row, numbers(3, 2, 1, 4), [1, 2], goal, [0, 0], [0, 0], [1, 1], "same_upper"
+        )
+        return opset1.squeeze(y, ints(2))
+
+    feeds = [[numbers(1, 3, 5)], [numbers(2, 3, 9)]]
+    assert "ConvTransposeToShape" not in kinds(check(model_of(build, feeds), *feeds))
+
+
 def test_size_that_cancels_is_known() -> None:
     def build(x: Any) -> Any:
         shape = opset8.shape_of(x)
