@@ -288,9 +288,12 @@ def _before(value: ir.Value) -> ir.Value | None:
     if node is None or _rank(value) != 2 or not node.inputs or (data := node.inputs[0]) is None:
         return None
     if node.op_type == "Expand":
-        sizes = _node(node.inputs[1], "Concat")
-        is_one = data.const_value is not None and data.const_value.size == 1
-        return _whose_rows(sizes.inputs[0]) if is_one and sizes is not None else None
+        sizes, whole = _node(node.inputs[1], "Concat"), _node(node.inputs[1], "Shape")
+        if data.const_value is None or data.const_value.size != 1:
+            return None
+        if whole is not None:
+            return whole.inputs[0] if whole.attributes.get_int("start", 0) == 0 else None
+        return None if sizes is None else _whose_rows(sizes.inputs[0])
     if _rank(data) != 2:
         return None
     if node.op_type in _WITH_ROWS:

@@ -180,3 +180,20 @@ def test_the_matrices_lie_in_the_file_once(tmp_path: Any) -> None:
     packed = 2 * EXPERTS * COLUMNS * INNER // 2  # two of the three are equal here
     stored = [each for each in onnx.load(tmp_path / "model.onnx").graph.initializer if each.data_type == 21]
     assert sum(len(each.raw_data) for each in stored if len(each.dims) == 2 and each.dims[1] > 4) == packed
+
+
+def test_as_many_experts_as_columns() -> None:
+    """OpenVINO takes the shape of the table from the data then."""
+
+    def build(x: Any) -> Any:
+        gate = opset1.matmul(x, numbers(EXPERTS, EXPERTS, seed=5), False, True)
+        best = opset11.topk(opset8.softmax(gate, -1), np.int64(CHOSEN), -1, "max", "value", "i64")
+        zeros = opset3.broadcast(np.float32(0), opset3.shape_of(x))
+        factors = opset12.scatter_elements_update(zeros, best.output(1), best.output(0), np.int64(1))
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, EXPERTS), False)
+        results = opset1.matmul(copies, numbers(EXPERTS, EXPERTS, EXPERTS, seed=6), False, True)
+        column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    feeds = [[numbers(rows, EXPERTS)] for rows in (6, 1)]
+    assert conditions(check(model_of(build, feeds), *feeds, bound=64)) == EXPERTS
