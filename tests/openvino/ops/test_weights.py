@@ -391,12 +391,12 @@ def test_a_square_that_two_products_share_is_warned_about(element: str, first: b
 
     feed = [numbers(3, 6).round()]
     converted = conversion(model_of(lambda x: build(x, (first, not first)), [feed]))
-    (warning,) = converted.warnings
-    assert "square constant" in warning
+    assert len([text for text in converted.warnings if "square constant" in text]) == 1
     matrix = square * scales if element == "i8" else square
     for way, result in zip((first, not first), run_onnx(converted, [feed])[0], strict=True):
         np.testing.assert_array_equal(result, feed[0] @ (matrix.T if way else matrix))
-    assert not conversion(model_of(lambda x: build(x, (first, first)), [feed])).warnings
+    alone = conversion(model_of(lambda x: build(x, (first, first)), [feed]))
+    assert not any("square constant" in text for text in alone.warnings)
 
 
 def test_equal_squares_of_a_file_are_one(tmp_path: pathlib.Path) -> None:
