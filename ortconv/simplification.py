@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.producers import made_by
+
 __all__ = ["simplified"]
 
 _Inputs = Sequence[ir.Value | None]
@@ -53,7 +55,7 @@ def _cast(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     assert x is not None
     if x.dtype == attributes["to"]:
         return x
-    before = _made_by(x, "Cast")
+    before = made_by(x, "Cast")
     if before is None or before.dtype is None or x.dtype is None:
         return None
     back = before.dtype == attributes["to"] and x.dtype in _WIDER.get(before.dtype, ())
@@ -67,7 +69,7 @@ def _transpose(inputs: _Inputs, attributes: _Attributes) -> ir.Value | _Call | N
         return None
     if list(perm) == list(range(len(perm))):
         return x
-    before = _made_by(x, "Transpose")
+    before = made_by(x, "Transpose")
     if before is None:
         return None
     producer = x.producer()
@@ -90,7 +92,7 @@ def _reshape(inputs: _Inputs, attributes: _Attributes) -> ir.Value | _Call | Non
             return x
     if 0 in target:
         return None
-    before = _made_by(x, "Reshape")
+    before = made_by(x, "Reshape")
     if before is not None and (before.shape is None or not before.shape.is_static()):
         before = None  # The Reshape in between may be there to refuse sizes that do not fit.
     return "Reshape", [x if before is None else before, inputs[1]], {}
@@ -106,7 +108,7 @@ def _squeeze(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
         return None
     if axes == ():
         return inputs[0]
-    before = _made_by(inputs[0], "Unsqueeze")
+    before = made_by(inputs[0], "Unsqueeze")
     producer = inputs[0].producer()
     return before if before is not None and producer is not None and _ints(producer.inputs[1]) == axes else None
 
@@ -131,12 +133,6 @@ def _tile(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
 def _pad(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     pads = _ints(inputs[1])
     return inputs[0] if pads is not None and not any(pads) else None
-
-
-def _made_by(value: ir.Value, op_type: str) -> ir.Value | None:
-    """Returns the first input of the node that makes a value, if it is of a type of the ai.onnx domain."""
-    node = value.producer()
-    return node.inputs[0] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
 
 
 def _ints(value: ir.Value | None) -> tuple[int, ...] | None:

@@ -19,7 +19,17 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 ORDER = (
-    {"attributes", "compressed_reference", "errors", "folding", "inferred_node", "progress", "protos", "writing"},
+    {
+        "attributes",
+        "compressed_reference",
+        "errors",
+        "folding",
+        "inferred_node",
+        "producers",
+        "progress",
+        "protos",
+        "writing",
+    },
     {"matmul_compressed"},
     {"cuda", "lowest_opset", "opset", "onednn_kinds", "serialization"},
     {"onednn_shapes", "reference", "plugin"},
@@ -85,6 +95,7 @@ CONVERSION_SIDE |= {
     "sharp_sigmoid",
     "sinking",
     "optimization",
+    "producers",
     "serialization",
     "simplification",
     "sizes",

@@ -108,7 +108,7 @@ def _ours(layer: Layer, dtype: str, x: Array, weights: Weights, graph: bool) -> 
     from ortconv.opset import DOMAIN
 
     names = ["X", "D{}", "S{}", *(["Z{}"] if weights.points is not None else [])]
-    at = {"block_size": layer.block or layer.inputs}
+    at: dict[str, Any] = {"block_size": layer.block or layer.inputs}
     model = _model(
         layer, dtype, x, weights, lambda name: helper.make_node("MatMulCompressed", name(names), name(["Y{}"]),
                                                                 domain=DOMAIN, **at),
@@ -123,7 +123,7 @@ def _standard(layer: Layer, dtype: str, x: Array, weights: Weights, graph: bool)
     from onnx import helper
 
     names = ["D{}", "S{}", *(["Z{}"] if weights.points is not None else [])]
-    at = {"axis": 1, "block_size": layer.block or layer.inputs}
+    at: dict[str, Any] = {"axis": 1, "block_size": layer.block or layer.inputs}
 
     def nodes(name: Any) -> list[Any]:
         return [
@@ -144,7 +144,7 @@ def _n_bits(layer: Layer, dtype: str, x: Array, weights: Weights, graph: bool) -
     if not layer.block or layer.block > _SPLIT or BITS[layer.codes] != 4:
         raise Unsupported("MatMulNBits is for blocks of 4 bits")
     names = ["X", "B{}", "S{}", *(["P{}"] if weights.points is not None else [])]
-    at = {"K": layer.inputs, "N": layer.outputs, "bits": 4, "block_size": layer.block}
+    at: dict[str, Any] = {"K": layer.inputs, "N": layer.outputs, "bits": 4, "block_size": layer.block}
     model = _model(
         layer, dtype, x, weights, lambda name: helper.make_node("MatMulNBits", name(names), name(["Y{}"]),
                                                                 domain="com.microsoft", **at),

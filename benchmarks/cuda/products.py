@@ -69,8 +69,8 @@ def compare(layer: Layer, dtype: str, rounds: int, seconds: float, graph: bool) 
             answer = prepared.answer()
         except Unsupported as reason:
             skipped[name] = str(reason)
-        except Exception as error:  # ONNX Runtime's own exception classes have no common base
-            wrong[name] = str(error)
+        except Exception as raised:  # ONNX Runtime's own exception classes have no common base
+            wrong[name] = str(raised)
         else:
             error = float(np.abs(answer.astype(np.float64) - expected).max() / np.abs(expected).max())
             errors[name] = error

@@ -17,14 +17,13 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.folding import FILE, ORIGIN
+from ortconv.producers import made_by
 
 __all__ = [
+    "COMPRESSED_TYPES",
     "FOUR_BITS",
     "Compressed",
     "dequantized",
-    "has_scales_of_columns",
-    "has_uneven_groups",
-    "is_misread",
     "moved",
     "multiplied",
     "reshaped",
@@ -32,7 +31,8 @@ __all__ = [
     "transposed",
 ]
 
-_TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
+COMPRESSED_TYPES = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
+"""Types of compressed integers."""
 _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _BLOCKS_OPSET = 21
@@ -184,8 +184,8 @@ def _scaled(b: Builder, value: ir.Value) -> ir.Value | None:
 
 def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
     """Returns as f32 what constants stand for: numbers of a table, floats of 8 bits, or integers less zero points."""
-    looked_up = _made_by(numbers, "Cast")
-    codes = _made_by(_made_by(looked_up, "Gather", 1), "Cast")
+    looked_up = made_by(numbers, "Cast")
+    codes = made_by(made_by(looked_up, "Gather", 1), "Cast")
     if looked_up is not None and codes is not None and codes.const_value is not None:
         return looked_up
     if looked_up is not None and looked_up.const_value is not None and looked_up.dtype in _FLOAT8:
@@ -204,85 +204,13 @@ def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
 
 def _is_looked_up(numbers: ir.Value) -> bool:
     """Tells whether constant codes choose numbers from a constant table."""
-    table, codes = _made_by(numbers, "Gather"), _made_by(numbers, "Gather", 1)
+    table, codes = made_by(numbers, "Gather"), made_by(numbers, "Gather", 1)
     for part in (table, codes):
         while part is not None and part.const_value is None:
-            part = _made_by(part, "Cast")
+            part = made_by(part, "Cast")
         if part is None:
             return False
     return True
-
-
-def _made_by(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value | None:
-    """Returns an input of the node that makes a value, if it is of a type of the ai.onnx domain."""
-    node = None if value is None else value.producer()
-    return node.inputs[index] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
-
-
-def _in_groups(matrix: ir.Value) -> Compressed | None:
-    """Returns the compressed integers of which a Reshape made a matrix, or None."""
-    weights = None if matrix.shape is None or len(matrix.shape) != 2 else _made_by(matrix, "Reshape")
-    compressed = None if weights is None else Compressed.of(weights)
-    return compressed if compressed is not None and compressed.data.dtype in _TYPES else None
-
-
-def is_misread(matrix: ir.Value) -> bool:
-    """Tells whether OpenVINO's CPU plugin takes a matrix of weights in groups for another one where rows are gathered.
-
-    Of three axes that a Reshape made two of, it takes the first one for the rows, and has one scale for each group
-    along the last one.
-    """
-    compressed = _in_groups(matrix)
-    if compressed is None or len(compressed.sizes) != 3:
-        return False
-    assert matrix.shape is not None
-    if matrix.shape[0] != compressed.sizes[0]:
-        return True
-    return compressed.axis == 2 if compressed.block is None else compressed.scale.shape[2] != 1
-
-
-def has_uneven_groups(matrix: ir.Value) -> bool:
-    """Tells whether OpenVINO's CPU plugin reads a matrix of weights in groups wrongly where few rows meet it.
-
-    It does where there are several groups, whose size is more than 4 and no multiple of 4 with integers of 8 bits; with
-    4 bits where it is odd and more than 4, or no multiple of 32 and more than that.
-    """
-    compressed = _in_groups(matrix)
-    if compressed is None:
-        return False
-    assert matrix.shape is not None
-    assert compressed.data.dtype is not None
-    assert compressed.data.const_value is not None
-    sizes, rows = compressed.sizes, matrix.shape[0]
-    if len(sizes) == 2:  # the groups of all rows are one axis
-        along, groups, size = 0, sizes[0] // rows if isinstance(rows, int) and rows else 1, sizes[1]
-    elif len(sizes) == 3:
-        along = int(rows == sizes[0])
-        groups, size = sizes[along], sizes[along + 1]
-    else:
-        return False
-    if compressed.axis != along and compressed.block is None:
-        return False
-    four_bits = compressed.data.dtype.bitwidth == 4 or FOUR_BITS in compressed.data.const_value.meta
-    step = 4 if not four_bits else 2 if size <= 32 else 32
-    return groups > 1 and size > 4 and size % step != 0
-
-
-def has_scales_of_columns(matrix: ir.Value, *, transpose: bool) -> bool:
-    """Tells whether each number of the data that a matrix of weights meets has a scale of its own.
-
-    OpenVINO's CPU plugin takes them for those of the results where few rows meet the matrix, and may end the process
-    where many do.
-
-    Args:
-        matrix: The weights.
-        transpose: Whether they are [N, K] instead of [K, N].
-    """
-    compressed = Compressed.of(matrix)
-    if compressed is None or len(compressed.sizes) != 2 or compressed.block is not None:
-        return False
-    inner = int(transpose)
-    return compressed.axis == inner and compressed.sizes[inner] > 1 and compressed.sizes[1 - inner] > 1
 
 
 def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:
@@ -333,7 +261,7 @@ def _integers(b: Builder, value: ir.Value) -> tuple[ir.Value, np.ndarray | None]
     if node is None or (node.domain, node.op_type) != ("", "Cast"):
         return None
     data = node.inputs[0]
-    if data is None or data.const_value is None or data.dtype not in _TYPES:
+    if data is None or data.const_value is None or data.dtype not in COMPRESSED_TYPES:
         return None
     return data, points
 

@@ -16,6 +16,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.compression import Compressed
 from ortconv.converters.openvino.ops.matmul import factors, multiply
 from ortconv.converters.openvino.ops.parts import compressed_part, part
+from ortconv.producers import made_by, maker
 
 __all__ = ["routed_sum"]
 
@@ -81,7 +82,7 @@ class _Mixture:
         apart = _rank(results) == 4
         whole = _before_split(results, table) if apart else results
         copies = None if whole is None else _copies(whole)
-        tile = _node(_input(copies, "Reshape"), "Tile")
+        tile = maker(made_by(copies, "Reshape"), "Tile")
         if whole is None or copies is None or tile is None or tile.inputs[0] is None or tile.inputs[1] is None:
             return None
         rows, repeats = tile.inputs[0], tile.inputs[1].const_value
@@ -191,43 +192,31 @@ def _size(value: ir.Value, axis: int) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _node(value: ir.Value | None, op_type: str) -> ir.Node | None:
-    """Returns what makes a value, if it is of a type of the ai.onnx domain."""
-    node = None if value is None else value.producer()
-    return node if node is not None and (node.domain, node.op_type) == ("", op_type) else None
-
-
-def _input(value: ir.Value | None, op_type: str) -> ir.Value | None:
-    """Returns the first input of what makes a value, if it is of a type of the ai.onnx domain."""
-    node = _node(value, op_type)
-    return None if node is None else node.inputs[0]
-
-
 def _table(weights: ir.Value) -> ir.Value | None:
     """Returns the table [rows, experts] that factors [experts, rows, 1, ...] are made of, or None."""
     if weights.shape is None or not 3 <= len(weights.shape) <= 4 or any(size != 1 for size in weights.shape[2:]):
         return None
     value: ir.Value | None = weights
-    while (before := _input(value, "Unsqueeze") or _input(value, "Reshape")) is not None:
+    while (before := made_by(value, "Unsqueeze") or made_by(value, "Reshape")) is not None:
         value = before
-    turned = _node(value, "Transpose")
+    turned = maker(value, "Transpose")
     if turned is None or list(turned.attributes["perm"].as_ints()) != [1, 0]:
         return None
     table = turned.inputs[0]
-    if table is None or _node(table, "ScatterElements") is None or _rank(table) != 2:
+    if table is None or maker(table, "ScatterElements") is None or _rank(table) != 2:
         return None
     return table if _size(table, 1) == _size(weights, 0) else None
 
 
 def _before_split(results: ir.Value, table: ir.Value) -> ir.Value | None:
     """Returns the results [experts, rows, columns] of which a Reshape made [experts, rows, 1, columns], or None."""
-    node, whole = _node(results, "Reshape"), _input(results, "Reshape")
+    node, whole = maker(results, "Reshape"), made_by(results, "Reshape")
     if node is None or whole is None or _rank(whole) != 3 or _size(whole, 0) is None:
         return None
     if _size(table, 0) is not None:
         sizes = [_size(results, axis) for axis in range(4)]
         return whole if sizes == [_size(whole, 0), _size(table, 0), 1, _size(whole, 2)] else None
-    target = _node(node.inputs[1], "Concat")
+    target = maker(node.inputs[1], "Concat")
     if target is None or len(target.inputs) != 4:
         return None
     count, rows, one, columns = target.inputs
@@ -244,7 +233,7 @@ def _before_split(results: ir.Value, table: ir.Value) -> ir.Value | None:
 def _copies(value: ir.Value | None) -> ir.Value | None:
     """Returns the data, once for each expert, that results are computed from, or None."""
     while value is not None:
-        if _node(_input(value, "Reshape"), "Tile") is not None:
+        if maker(made_by(value, "Reshape"), "Tile") is not None:
             return value
         product, node = factors(value), value.producer()
         if product is not None:
@@ -258,10 +247,10 @@ def _copies(value: ir.Value | None) -> ir.Value | None:
 
 def _whose_rows(size: ir.Value | None) -> ir.Value | None:
     """Returns the value whose first size something is, or None."""
-    node = _node(size, "Gather")
+    node = maker(size, "Gather")
     if node is None:
         return None
-    index, shape = node.inputs[1], _node(node.inputs[0], "Shape")
+    index, shape = node.inputs[1], maker(node.inputs[0], "Shape")
     if index is None or index.const_value is None or index.const_value.numpy().ravel().tolist() != [0]:
         return None
     return shape.inputs[0] if shape is not None and shape.attributes.get_int("start", 0) == 0 else None
@@ -288,7 +277,7 @@ def _before(value: ir.Value) -> ir.Value | None:
     if node is None or _rank(value) != 2 or not node.inputs or (data := node.inputs[0]) is None:
         return None
     if node.op_type == "Expand":
-        sizes, whole = _node(node.inputs[1], "Concat"), _node(node.inputs[1], "Shape")
+        sizes, whole = maker(node.inputs[1], "Concat"), maker(node.inputs[1], "Shape")
         if data.const_value is None or data.const_value.size != 1:
             return None
         if whole is not None:
@@ -314,7 +303,7 @@ def _has_matrices(value: ir.Value, count: int) -> bool:
         return False
     if value.const_value is not None:
         return value.dtype == ir.DataType.FLOAT
-    compressed = Compressed.of(_input(value, "Reshape") or value)
+    compressed = Compressed.of(made_by(value, "Reshape") or value)
     if compressed is None or compressed.sizes[0] != count or value.dtype != ir.DataType.FLOAT:
         return False
     return compressed.block is None or compressed.axis != 0
@@ -324,7 +313,7 @@ def _matrix(b: Builder, value: ir.Value, expert: int) -> ir.Value:
     """Returns the matrix of one expert."""
     if value.const_value is not None:
         return b.constant(part(value.const_value, expert))
-    compressed = Compressed.of(_input(value, "Reshape") or value)
+    compressed = Compressed.of(made_by(value, "Reshape") or value)
     own = None if compressed is None else compressed_part(b, compressed, expert)
     assert own is not None
     sizes = [size for axis in (1, 2) if (size := _size(value, axis)) is not None]

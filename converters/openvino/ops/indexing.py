@@ -11,8 +11,8 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compressed_rows import gathered_rows
-from ortconv.converters.openvino.ops.compression import is_misread
 from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.misread_weights import is_misread
 from ortconv.converters.openvino.ops.running_axes import view_along
 from ortconv.converters.openvino.ops.sizes import counted, size_of
 from ortconv.converters.openvino.ops.types import SIGNED, compute, is_static, scalar

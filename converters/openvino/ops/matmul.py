@@ -7,9 +7,10 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.compressed_products import product
-from ortconv.converters.openvino.ops.compression import has_scales_of_columns, has_uneven_groups, multiplied, transposed
+from ortconv.converters.openvino.ops.compression import multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
+from ortconv.converters.openvino.ops.misread_weights import has_scales_of_columns, has_uneven_groups
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
 from ortconv.converters.openvino.ops.types import (
     FLOATS,

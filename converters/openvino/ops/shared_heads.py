@@ -11,6 +11,7 @@ import dataclasses
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.producers import made_by
 
 __all__ = ["SharedHeads"]
 
@@ -72,9 +73,9 @@ class SharedHeads:
 
 def _before_repetition(value: ir.Value) -> ir.Value | None:
     """Returns the value [batch, heads, positions, width] each of whose heads is repeated, one after the other."""
-    spread = _made_by(value, "Reshape")
-    parted = _made_by(spread, "Expand")
-    whole = _made_by(parted, "Unsqueeze")
+    spread = made_by(value, "Reshape")
+    parted = made_by(spread, "Expand")
+    whole = made_by(parted, "Unsqueeze")
     if spread is None or parted is None or whole is None:
         return None
     shapes = [each.shape for each in (value, spread, parted, whole)]
@@ -87,9 +88,3 @@ def _before_repetition(value: ir.Value) -> ir.Value | None:
     if narrow[1:3] != [heads, 1] or wide[1] != heads or merged[1] != heads * times:
         return None
     return whole if narrow[4] == wide[4] == merged[3] == before[3] else None
-
-
-def _made_by(value: ir.Value | None, op_type: str) -> ir.Value | None:
-    """Returns the first input of what makes a value, if it is of a type of the ai.onnx domain."""
-    node = None if value is None else value.producer()
-    return node.inputs[0] if node is not None and (node.domain, node.op_type) == ("", op_type) else None
