@@ -5,6 +5,7 @@ Names are imported when they are first used, so that ``import ortconv`` costs no
 
 from __future__ import annotations
 
+import importlib.util
 import pkgutil
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from ortconv import onednn
     from ortconv.api import Conversion, conversion, convert
-    from ortconv.builder import Semantics, Target
     from ortconv.checking import check_file as check
     from ortconv.errors import (
         CheckError,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         UnsupportedTypeError,
     )
     from ortconv.optimization import Optimization, optimize
+    from ortconv.options import Semantics, Target
     from ortconv.plugin import library_path, register
     from ortconv.session import InferenceSession
     from ortconv.verification import Verification, verify
@@ -70,12 +71,18 @@ __all__ = [
     "verify",
 ]
 
+if importlib.util.find_spec("ortconv.converters") is None:
+    raise ImportError(
+        f"{__path__[0]} is a part of ortconv's sources, and hides the installed package from Python in this folder: "
+        "run Python in another one, use the command ortconv, or install with pip install --editable."
+    )
+
 _HOMES = {
     "Conversion": "ortconv.api:Conversion",
     "InferenceSession": "ortconv.session:InferenceSession",
     "Optimization": "ortconv.optimization:Optimization",
-    "Semantics": "ortconv.builder:Semantics",
-    "Target": "ortconv.builder:Target",
+    "Semantics": "ortconv.options:Semantics",
+    "Target": "ortconv.options:Target",
     "Verification": "ortconv.verification:Verification",
     "check": "ortconv.checking:check_file",
     "conversion": "ortconv.api:conversion",

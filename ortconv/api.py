@@ -15,7 +15,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common
 
 from ortconv import checking, functions, serialization, writing
-from ortconv.builder import Options, Semantics, Step, Target
+from ortconv.builder import Step
 from ortconv.contradictions import contradictions
 from ortconv.converters import FRONTENDS
 from ortconv.errors import (
@@ -25,13 +25,15 @@ from ortconv.errors import (
     NodeRef,
     SemanticsWarning,
     ShapeError,
-    in_utf8,
+    file_name,
 )
 from ortconv.frontend import Frontend, Tensors
 from ortconv.lowering import lower
 from ortconv.lowest_opset import lowest_opset
-from ortconv.opset import register_schemas
+from ortconv.open_sizes import name_open_sizes
+from ortconv.options import Options, Semantics, Target
 from ortconv.progress import Progress, silent
+from ortconv.schemas import register_schemas
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
 
@@ -126,13 +128,16 @@ def conversion(
     """
     if opset is not None and opset not in OPSETS:
         raise ValueError(f"opset {opset!r} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
+    seed = 0 if random_constants is None else random_constants
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"random_constants {random_constants!r} is not a seed; allowed: integers from 0")
     options = Options(semantics, target, DEFAULT_OPSET if opset is None else opset)
     frontend = detect(source)
     if tensors and not frontend.takes_tensors:
         raise ModelFormatError(
             str(source),
             "",
-            f"data for {len(tensors)} tensors is given; allowed: none, since {frontend.title} holds its own.",
+            f"data is given for {', '.join(tensors)}; allowed: none, since {frontend.title} holds its own.",
         )
     given: Tensors = tensors or {}
     if random_constants is not None and frontend.random_constants is not None:
@@ -158,7 +163,7 @@ def _converted(
     model.metadata_props.update(
         {
             "ortconv.source.format": graph.format,
-            "ortconv.source.file": in_utf8(graph.path),
+            "ortconv.source.file": file_name(graph.path),
             "ortconv.semantics": options.semantics,
         }
     )
@@ -168,6 +173,7 @@ def _converted(
     _complete_outputs(model, graph.path)
     if options.target == "onnx":
         functions.inline(model)
+    name_open_sizes(model)
     try:
         checking.check(model, graph.path)
     except CheckError as error:
@@ -222,7 +228,7 @@ def convert(
         ModelFormatError: The source cannot be read.
         ConversionErrors: Nodes were refused; one error each.
         CheckError: The result fails the checker, which is a bug of ours.
-        ValueError: `opset` is not supported, or `semantics` or `target` is unknown.
+        ValueError: `opset` is not supported, `semantics` or `target` is unknown, or `random_constants` is no seed.
 
     Warns:
         SemanticsWarning: For a node, spec page and library give different results.
@@ -262,21 +268,19 @@ def _complete_outputs(model: ir.Model, path: str) -> None:
             str(value.name), None, "the rank is known at run time only; ONNX outputs have a fixed rank.", node=ref
         )
         for value in model.graph.outputs
-        if value.shape is None and (ref := _origin(value)) is not None
+        if value.shape is None and (ref := _origin(value, path)) is not None
     ]
     if errors:
         raise ConversionErrors(f"{path}: {len(errors)} outputs refused", errors)
 
 
-def _origin(value: ir.Value) -> NodeRef | None:
-    """Returns the source node that computes a value, from the metadata of its ONNX node."""
+def _origin(value: ir.Value, path: str) -> NodeRef | None:
+    """Returns the source node that computes a value, from the metadata of its ONNX node; `path` is the source's."""
     node = value.producer()
     if node is None:
         return None
-    facts = [
-        node.metadata_props.get(f"ortconv.source.{name}", "") for name in ("file", "op_type", "name", "id", "version")
-    ]
-    return NodeRef(*facts)
+    facts = [node.metadata_props.get(f"ortconv.source.{name}", "") for name in ("op_type", "name", "id", "version")]
+    return NodeRef(path, *facts)
 
 
 def _version() -> str:

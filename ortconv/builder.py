@@ -5,50 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.errors import ConversionError, NodeRef, in_utf8
+from ortconv.errors import ConversionError, NodeRef, file_name
 from ortconv.folding import fold
 from ortconv.four_bits import FOUR_BITS, require_kernels
+from ortconv.options import Options
 from ortconv.simplification import simplified
 from ortconv.sizes import Sizes, of_constant, of_shape, opened, propagate
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 
-__all__ = ["Body", "Builder", "Ints", "Options", "Semantics", "Step", "Target"]
+__all__ = ["Body", "Builder", "Ints", "Step"]
 
-Semantics = Literal["spec", "runtime"]
-Target = Literal["auto", "onnx", "plugin"]
 Ints = tuple[int, ...]
 
 _MAX_GROWTH = 1 << 30
 """How many bytes of constants in half precision may become as many more; beyond, the file would not be one."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What the user asked for.
-
-    Attributes:
-        semantics: Follow the spec pages, or reproduce the source's own library where the two differ; see
-            `ortconv.convert`.
-        target: Which nodes may be emitted; see `ortconv.convert`.
-        opset: Version of the ai.onnx opset to emit.
-
-    Raises:
-        ValueError: `semantics` or `target` is unknown: taken for the default, it would give other numbers silently.
-    """
-
-    semantics: Semantics = "spec"
-    target: Target = "auto"
-    opset: int = 21
-
-    def __post_init__(self) -> None:
-        _known("semantics", self.semantics, get_args(Semantics))
-        _known("target", self.target, get_args(Target))
 
 
 @dataclasses.dataclass
@@ -398,7 +374,7 @@ class Builder:
 def origin(ref: NodeRef) -> dict[str, str]:
     """Returns the metadata that records a node's origin."""
     return {
-        "ortconv.source.file": in_utf8(ref.file),
+        "ortconv.source.file": file_name(ref.file),
         "ortconv.source.op_type": ref.op_type,
         "ortconv.source.version": ref.version,
         "ortconv.source.id": ref.id,
@@ -408,8 +384,3 @@ def origin(ref: NodeRef) -> dict[str, str]:
 
 def _attribute(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _known(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} {value!r} is unknown; allowed: {', '.join(allowed)}")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ortconv.fusion import Reshaped, forget, take_place
+from ortconv.fusion import Reshaped, take_place
 
 __all__ = ["fuse_channels"]
 
@@ -33,15 +33,13 @@ def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node,
     """
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if _is_mean_of_pixels(node):
-            axes = node.inputs[1]
             node.op_type = "GlobalAveragePool"
             node.resize_inputs(1)
             node.attributes.clear()
-            forget(graph, [axes])
         elif (node.domain, node.op_type) == ("", "Mul"):
             _normalize(node, constants, note)
         elif (node.domain, node.op_type) == ("", "Reshape") and node.graph is not None:
-            _shuffle(graph, node, note)
+            _shuffle(node, note)
 
 
 def _is_mean_of_pixels(node: ir.Node) -> bool:
@@ -85,7 +83,7 @@ def _normalize(product: ir.Node, constants: Reshaped, note: Callable[[ir.Node, s
             return
 
 
-def _shuffle(graph: ir.Graph, split: ir.Node, note: Callable[[ir.Node, str], None]) -> None:
+def _shuffle(split: ir.Node, note: Callable[[ir.Node, str], None]) -> None:
     """Makes DepthToSpace of a Reshape, if a Transpose and a Reshape alone follow, and takes those away."""
     moved = _only_user(split, "Transpose")
     merged = None if moved is None else _only_user(moved, "Reshape")
@@ -106,7 +104,6 @@ def _shuffle(graph: ir.Graph, split: ir.Node, note: Callable[[ir.Node, str], Non
             and apart[3:] == [height, width]
             and together == [channels, height * factor, width * factor]
         ):
-            targets = [split.inputs[1], merged.inputs[1]]
             for node in (moved, merged):
                 note(node, f"is a part of DepthToSpace {split.name!r}")
             split.op_type = "DepthToSpace"
@@ -116,7 +113,6 @@ def _shuffle(graph: ir.Graph, split: ir.Node, note: Callable[[ir.Node, str], Non
             split.attributes.add(ir.AttrString("mode", mode))
             take_place(moved, split)
             take_place(merged, split)
-            forget(graph, targets)
             return
 
 

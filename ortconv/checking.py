@@ -10,7 +10,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from ortconv.errors import CheckError, in_utf8
-from ortconv.opset import register_schemas
+from ortconv.schemas import register_schemas
 from ortconv.serialization import weights_as_inputs
 
 __all__ = ["check", "check_file"]

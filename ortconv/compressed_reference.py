@@ -1,4 +1,4 @@
-"""The numpy oracle of ``MatMulCompressed``."""
+"""The numpy oracles of the products by compressed weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["matmul_compressed"]
+__all__ = ["gather_matmul_compressed", "matmul_compressed"]
 
 Array = npt.NDArray[Any]
 
@@ -33,23 +33,71 @@ def matmul_compressed(
     Raises:
         ValueError: Types or shapes do not fit, or block_size does not divide K.
     """
+    if data.ndim != 2:
+        raise ValueError(f"data has shape {list(data.shape)}; allowed: [N, K]")
+    weights = _weights(x, data, scale, zero_point, block_size)
+    if x.ndim < 2 or x.shape[-1] != data.shape[-1]:
+        raise ValueError(f"X has shape {list(x.shape)}; allowed: rank 2 or more, and {data.shape[-1]} columns")
+    with np.errstate(all="ignore"):
+        product: Array = x.astype(np.float32) @ weights.T
+        return product.astype(x.dtype)
+
+
+def gather_matmul_compressed(
+    x: Array, data: Array, scale: Array, index: Array, zero_point: Array | None = None, *, block_size: int
+) -> Array:
+    """Multiplies by those of many matrices of small integers that an index names.
+
+    Args:
+        x: Data [T, J, K] or [T, 1, K] of float32, float16 or bfloat16.
+        data: Integers [E, N, K], in any type that holds them.
+        scale: Scales [E, N, K / block_size] of the type of the data.
+        index: Which of E matrices, [T, J]; another number gives zeros.
+        zero_point: Zero points of the shape of the scales; None for zeros.
+        block_size: How many columns of data share a scale.
+
+    Returns:
+        The products [T, J, N], formed in float32 and rounded to that type.
+
+    Raises:
+        ValueError: Types or shapes do not fit, or block_size does not divide K.
+    """
+    if data.ndim != 3:
+        raise ValueError(f"data has shape {list(data.shape)}; allowed: [E, N, K]")
+    weights = _weights(x, data, scale, zero_point, block_size)
+    if index.ndim != 2:
+        raise ValueError(f"index has shape {list(index.shape)}; allowed: [T, J]")
+    rows, slots = index.shape
+    if x.shape not in ((rows, slots, data.shape[-1]), (rows, 1, data.shape[-1])):
+        raise ValueError(
+            f"X has shape {list(x.shape)}; allowed: {[rows, slots, data.shape[-1]]}, or 1 in the second place"
+        )
+    spread = np.broadcast_to(x, (rows, slots, data.shape[-1])).astype(np.float32)
+    product = np.zeros((rows, slots, data.shape[1]), np.float32)
+    with np.errstate(all="ignore"):
+        for t, j in np.ndindex(rows, slots):
+            if 0 <= index[t, j] < len(data):
+                product[t, j] = weights[index[t, j]] @ spread[t, j]
+        return product.astype(x.dtype)
+
+
+def _weights(x: Array, data: Array, scale: Array, zero_point: Array | None, block_size: int) -> Array:
+    """Checks types, scales and zero points, and returns the weights as float32."""
     if x.dtype not in _FLOATS:
         raise ValueError(f"X has type {x.dtype}; allowed: {', '.join(map(str, _FLOATS))}")
     if scale.dtype != x.dtype:
         raise ValueError(f"scale has type {scale.dtype}; allowed: {x.dtype}, as X has")
     if block_size < 1:
         raise ValueError(f"block_size = {block_size}; allowed: integers >= 1")
-    if data.ndim != 2 or data.shape[1] < 1 or data.shape[1] % block_size:
-        raise ValueError(f"data has shape {list(data.shape)}; allowed: [N, K], K a multiple of {block_size}")
-    rows, depth = data.shape
-    for name, blocks in (("scale", scale), ("zero_point", zero_point)):
-        if blocks is not None and blocks.shape != (rows, depth // block_size):
-            raise ValueError(f"{name} has shape {list(blocks.shape)}; allowed: {[rows, depth // block_size]}")
-    if x.ndim < 2 or x.shape[-1] != depth:
-        raise ValueError(f"X has shape {list(x.shape)}; allowed: rank 2 or more, and {depth} columns")
+    *matrices, depth = data.shape
+    if depth < 1 or depth % block_size:
+        raise ValueError(f"data has {depth} columns; allowed: a multiple of {block_size}")
+    blocks = (*matrices, depth // block_size)
+    for name, found in (("scale", scale), ("zero_point", zero_point)):
+        if found is not None and found.shape != blocks:
+            raise ValueError(f"{name} has shape {list(found.shape)}; allowed: {list(blocks)}")
     integers = data.astype(np.int32)
     if zero_point is not None:
-        integers -= zero_point.astype(np.int32).repeat(block_size, 1)
-    weights = integers.astype(np.float32) * scale.astype(np.float32).repeat(block_size, 1)
-    product: Array = x.astype(np.float32) @ weights.T
-    return product.astype(x.dtype)
+        integers -= zero_point.astype(np.int32).repeat(block_size, -1)
+    weights: Array = integers.astype(np.float32) * scale.astype(np.float32).repeat(block_size, -1)
+    return weights

@@ -7,6 +7,7 @@ raises with what it knows (attribute, value, allowed values); the driver fills i
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Sequence
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "UnsupportedAttributeError",
     "UnsupportedOpError",
     "UnsupportedTypeError",
+    "file_name",
     "in_utf8",
     "shown",
 ]
@@ -34,6 +36,14 @@ _SHOWN = 200
 def in_utf8(path: str) -> str:
     """Returns a path as an ONNX file can hold it: bytes that are not UTF-8 as escapes."""
     return path.encode("utf-8", "backslashreplace").decode()
+
+
+def file_name(path: str) -> str:
+    """Returns what an ONNX file says of the file that it was made from: its name, wherever it lies.
+
+    What is no file, but an object in memory, has angle brackets around its description and keeps it.
+    """
+    return in_utf8(path if path.startswith("<") else os.path.basename(path))
 
 
 def shown(value: object) -> str:
@@ -270,7 +280,9 @@ class ExecutionError(OrtconvError):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.runtime}: {self.problem} {self.hint}".rstrip()
+        # A runtime's own words end as they like.
+        problem = f"{self.problem.rstrip('. ')}." if self.hint else self.problem
+        return f"{self.path}: {self.runtime}: {problem} {self.hint}".rstrip()
 
 
 class SemanticsWarning(UserWarning):

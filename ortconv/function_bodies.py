@@ -12,6 +12,7 @@ from __future__ import annotations
 import onnx.parser
 import onnx_ir as ir
 
+from ortconv.matmul_form import CONV_BY_MATMUL, CONV_TRANSPOSE_BY_MATMUL
 from ortconv.opset import (
     ACTIVATION,
     CONV,
@@ -37,6 +38,9 @@ _MODERN = 18
 def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = False) -> ir.Function:
     """Returns the function body of an op.
 
+    Without a bias the body has no input for one. So a node that some other tool gives a bias later, as onnx-simplifier
+    does with an Add, is refused where the body is run, and does not lose it silently.
+
     Args:
         op: The op.
         opset: The ai.onnx version of the model, which the body must share.
@@ -59,8 +63,6 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = Fals
         f"{''.join(lines)}}}\n"
     )
     function = onnx.parser.parse_function(text)
-    if not bias:
-        function.input.append(op.inputs[-1])
     function.doc_string = op.doc
     return ir.serde.deserialize_function(function)
 
@@ -110,6 +112,12 @@ _POSSIBLE = """
   y = Where (possible, y_asked, refused)
 """
 
+# What may exceed 31 bits is compared by Greater: ONNX Runtime's Max takes the lower halves of such numbers as signed.
+_TOTAL = """
+  is_padded = Greater (total_or_less, zero)
+  total = Where (is_padded, total_or_less, zero)
+"""
+
 _HALVES = """
   rule = Constant <value_string: string = @auto_pad> ()
   upper_text = Constant <value_string = "SAME_UPPER"> ()
@@ -139,7 +147,7 @@ _GEOMETRY = {
 {_POSSIBLE}
   grown = Add (full, op)
   total_or_less = Sub (grown, y)
-  total = Max (total_or_less, zero)
+{_TOTAL}
   b_fixed = Constant <value_ints: ints = @pads_begin> ()
 {_HALVES}""",
     # Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
@@ -153,7 +161,7 @@ _GEOMETRY = {
   y_same_steps = Mul (y_same_less_1, s)
   needed = Add (y_same_steps, extent)
   total_or_less = Sub (needed, x)
-  total = Max (total_or_less, zero)
+{_TOTAL}
 {_HALVES}
   is_same = Or (is_upper, is_lower)
   e_same = Sub (total, b)
@@ -182,7 +190,8 @@ _CONV_TRANSPOSE_BY_CONV = f"""
 {_SPATIAL_AXES}
   stop = Add (b, y)
   beyond = Sub (stop, full)
-  missing = Max (beyond, zero)
+  is_beyond = Greater (beyond, zero)
+  missing = Where (is_beyond, beyond, zero)
   nothing = Sub (b, b)
   tail = Concat <axis = 0> (nothing, missing)
   P = Pad (F, tail, , axes)
@@ -225,138 +234,12 @@ _CONV_BY_CONV = f"""
   S = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
 """
 
-
-def _coordinates(size: str) -> str:
-    """Lists the coordinates of a grid of sizes `size`, row by row: {size}_at is [points, spatial axes].
-
-    Divisors are at least 1: ONNX Runtime refuses a zero even when there is nothing to divide.
-    """
-    return f"""
-  {size}_table = Expand ({size}, square)
-  {size}_inner = Where (is_inner, {size}_table, one)
-  {size}_inner_points = ReduceProd <keepdims = 0> ({size}_inner, one)
-  {size}_pitch = Max ({size}_inner_points, one)
-  {size}_size = Max ({size}, one)
-  {size}_count = ReduceProd <keepdims = 1> ({size})
-  {size}_scalar = Squeeze ({size}_count, zero)
-  {size}_range = Range (first, {size}_scalar, by)
-  {size}_column = Unsqueeze ({size}_range, one)
-  {size}_rows = Div ({size}_column, {size}_pitch)
-  {size}_at = Mod ({size}_rows, {size}_size)
-"""
-
-
-# index [points of y, points of k]: which point of x (in row order) a tap reads; the number of points for none.
-_INDEX = f"""
-  first = Constant <value_int = 0> ()
-  by = Constant <value_int = 1> ()
-  square = Concat <axis = 0> (spatial, spatial)
-  spatial_scalar = Squeeze (spatial, zero)
-  axis = Range (first, spatial_scalar, by)
-  axis_row = Unsqueeze (axis, zero)
-  axis_column = Unsqueeze (axis, one)
-  is_inner = Greater (axis_row, axis_column)
-  x_table = Expand (x, square)
-  x_inner = Where (is_inner, x_table, one)
-  x_pitch = ReduceProd <keepdims = 0> (x_inner, one)
-  x_count = ReduceProd <keepdims = 1> (x)
-{_coordinates("y")}{_coordinates("k")}
-  tap = Mul (k_at, d)
-"""
-
-_INDEX_END = """
-  not_below = GreaterOrEqual (position, zero)
-  not_above = Less (position, x)
-  in_range = And (not_below, not_above)
-  hit = And (in_range, on_grid)
-  hit_number = Cast <to = 7> (hit)
-  all_hit_number = ReduceMin <keepdims = 0> (hit_number, two)
-  all_hit = Cast <to = 9> (all_hit_number)
-  offset = Mul (position, x_pitch)
-  point = ReduceSum <keepdims = 0> (offset, two)
-  index = Where (all_hit, point, x_count)
-"""
-
-_TRANSPOSE_INDEX = f"""{_INDEX}
-  y_shifted = Add (y_at, b)
-  y_points = Unsqueeze (y_shifted, one)
-  scaled = Sub (y_points, tap)
-  position = Div (scaled, s)
-  remainder = Mod (scaled, s)
-  on_positive_grid = Equal (remainder, zero)
-  scaled_not_below = GreaterOrEqual (scaled, zero)
-  on_grid = And (on_positive_grid, scaled_not_below)
-{_INDEX_END}"""
-
-_DIRECT_INDEX = f"""{_INDEX}
-  y_scaled = Mul (y_at, s)
-  y_shifted = Sub (y_scaled, b)
-  y_points = Unsqueeze (y_shifted, one)
-  position = Add (y_points, tap)
-  on_grid = GreaterOrEqual (position, zero)
-{_INDEX_END}"""
-
-
-def _matmul(weights: str) -> str:
-    """Multiplies the gathered input by the weights; `weights` lays them out as V [g, taps * c/g, m/g].
-
-    The batch stands in the rows, not beside the groups: ONNX Runtime's MatMul refuses to broadcast over an empty one.
-    """
-    return f"""
-  g_scalar = Constant <value_int: int = @group> ()
-  g = Reshape (g_scalar, one)
-  n = Shape <start = 0, end = 1> (Xt)
-  c = Shape <start = 1, end = 2> (Xt)
-  c_group = Div (c, g)
-{weights}
-  depth = Mul (k_count, c_group)
-  v_shape = Concat <axis = 0> (g, depth, m_group)
-  V = Reshape <allowzero = 1> (Wp, v_shape)
-  flat_shape = Concat <axis = 0> (n, c, x_count)
-  Xf = Reshape <allowzero = 1> (Xa, flat_shape)
-  Xp = Transpose <perm = [2, 0, 1]> (Xf)
-  row_shape = Concat <axis = 0> (one, n, c)
-  naught = CastLike (zero, Xp)
-  row = Expand (naught, row_shape)
-  Xz = Concat <axis = 0> (Xp, row)
-  G = Gather <axis = 0> (Xz, index)
-  grouped_shape = Concat <axis = 0> (y_count, k_count, n, g, c_group)
-  Gg = Reshape <allowzero = 1> (G, grouped_shape)
-  Gp = Transpose <perm = [3, 2, 0, 1, 4]> (Gg)
-  rows = Mul (n, y_count)
-  u_shape = Concat <axis = 0> (g, rows, depth)
-  U = Reshape <allowzero = 1> (Gp, u_shape)
-  R3 = MatMul (U, V)
-  r4_shape = Concat <axis = 0> (g, n, y_count, m_group)
-  R4 = Reshape <allowzero = 1> (R3, r4_shape)
-  Rp = Transpose <perm = [1, 0, 3, 2]> (R4)
-  m = Mul (g, m_group)
-  r_shape = Concat <axis = 0> (n, m, y)
-  S = Reshape <allowzero = 1> (Rp, r_shape)
-"""
-
-
-_TRANSPOSE_WEIGHTS = """
-  m_group = Shape <start = 1, end = 2> (Wt)
-  w_shape = Concat <axis = 0> (g, c_group, m_group, k_count)
-  Wr = Reshape <allowzero = 1> (Wa, w_shape)
-  Wp = Transpose <perm = [0, 3, 1, 2]> (Wr)
-"""
-
-_DIRECT_WEIGHTS = """
-  m_all = Shape <start = 0, end = 1> (Wt)
-  m_group = Div (m_all, g)
-  w_shape = Concat <axis = 0> (g, m_group, c_group, k_count)
-  Wr = Reshape <allowzero = 1> (Wa, w_shape)
-  Wp = Transpose <perm = [0, 3, 2, 1]> (Wr)
-"""
-
 _COMPUTE = {
     # (op is Conv, exact)
     (False, False): _CONV_TRANSPOSE_BY_CONV,
-    (False, True): _TRANSPOSE_INDEX + _matmul(_TRANSPOSE_WEIGHTS),
+    (False, True): CONV_TRANSPOSE_BY_MATMUL,
     (True, False): _CONV_BY_CONV,
-    (True, True): _DIRECT_INDEX + _matmul(_DIRECT_WEIGHTS),
+    (True, True): CONV_BY_MATMUL,
 }
 
 _NO_BIAS = """

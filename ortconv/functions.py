@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common
 
-from ortconv import matmul_compressed
 from ortconv.errors import ConversionError
 from ortconv.function_bodies import body
 from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, VERSION, Op
+from ortconv.products import PRODUCTS
 
 __all__ = ["attach", "inline"]
 
@@ -22,7 +22,8 @@ _BY_NAME = {op.name: op for op in OPS}
 def attach(model: ir.Model) -> None:
     """Gives every op of ours that the model uses its function body, and imports the domain.
 
-    Where only some nodes of an op have a bias, the others are given a bias of zeros, since they share the body.
+    Where only some nodes of an op have a bias, the others are given a bias of zeros, since they share the body. Where
+    none has one, the body takes none, and an empty name in its place goes.
 
     Raises:
         ConversionError: A bias of zeros is needed and the number of output channels is not known.
@@ -32,22 +33,24 @@ def attach(model: ir.Model) -> None:
         if node.domain == DOMAIN:
             nodes[node.op_type].append(node)
     for name, users in sorted(nodes.items()):
-        if name == matmul_compressed.NAME:
-            product = ir.serde.deserialize_function(matmul_compressed.body(model.graph.opset_imports[""]))
+        if name in PRODUCTS:
+            product = ir.serde.deserialize_function(PRODUCTS[name].body(model.graph.opset_imports[""]))
             model.functions[product.identifier()] = product
             continue
         op = _BY_NAME[name]
-        biased = [_has_bias(op, node) for node in users]
-        if any(biased) and not all(biased):
-            for node in users:
+        biased = any(_has_bias(op, node) for node in users)
+        for node in users:
+            if biased:
                 _give_bias(op, node, model.graph)
+            else:
+                node.resize_inputs(len(op.inputs) - 1)
         exact = any(ACCUMULATION[_element(node)] != ir.DataType.FLOAT for node in users)
         activated = any(ACTIVATION in node.attributes for node in users)
         if activated and exact:
             raise ConversionError(f"{name} has nodes with an activation beside nodes that do not accumulate in float.")
         for node in users if activated else ():
             node.attributes.setdefault(ACTIVATION, ir.AttrFloat32s(ACTIVATION, NO_ACTIVATION))
-        function = body(op, opset=model.graph.opset_imports[""], bias=any(biased), exact=exact, activation=activated)
+        function = body(op, opset=model.graph.opset_imports[""], bias=biased, exact=exact, activation=activated)
         model.functions[function.identifier()] = function
     if nodes:
         model.graph.opset_imports[DOMAIN] = VERSION

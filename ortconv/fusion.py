@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["Reshaped", "forget", "fuse_biases", "take_place"]
+__all__ = ["Reshaped", "forget_unused", "fuse_biases", "take_place"]
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
@@ -138,8 +138,8 @@ def take_place(node: ir.Node, by: ir.Node) -> None:
     new.name = name
 
 
-def forget(graph: ir.Graph, values: Iterable[ir.Value | None]) -> None:
-    """Removes those of some values that are initializers and that nothing uses any more."""
-    for value in values:
-        if value is not None and value.name in graph.initializers and not value.uses():
-            graph.initializers.pop(str(value.name))
+def forget_unused(graph: ir.Graph) -> None:
+    """Removes the initializers that nothing uses and that are no output."""
+    for name, value in list(graph.initializers.items()):
+        if not value.uses() and not value.is_graph_output():
+            graph.initializers.pop(name)

@@ -83,6 +83,12 @@ def fill(
         if each.name in given:
             arrays[each.name] = fit(given[each.name], each.dtype, each.name)
             _match(each, arrays[each.name].shape, symbols)
+            if each.name in shapes and tuple(shapes[each.name]) != arrays[each.name].shape:
+                raise InputError(
+                    each.name,
+                    f"the data has the shape {shown(list(arrays[each.name].shape))}, and "
+                    f"{shown(list(shapes[each.name]))} is asked for; a shape is for random data.",
+                )
         elif each.name in shapes:
             _match(each, tuple(shapes[each.name]), symbols)
     chosen = {

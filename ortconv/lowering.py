@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Options, Step
+from ortconv.builder import Builder, Step
 from ortconv.channel_fusion import fuse_channels
 from ortconv.collection import gather_constants, reachable
 from ortconv.errors import ConversionError, ConversionErrors, ShapeError
-from ortconv.fusion import Reshaped, fuse_biases
+from ortconv.fusion import Reshaped, forget_unused, fuse_biases
 from ortconv.norm_fusion import fuse_norms
+from ortconv.options import Options
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
 from ortconv.sharp_sigmoid import sharpen_sigmoids
@@ -81,8 +82,11 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     for fuse in (fuse_biases, fuse_norms, fuse_channels):
         fuse(graph, constants, lambda node, why: makers[node].notes.append(why))
     for sigmoid, made in sharpen_sigmoids(graph, constants, builder.unique).items():
-        makers[sigmoid].nodes.extend(made)
+        step_nodes = makers[sigmoid].nodes
+        place = step_nodes.index(sigmoid)
+        step_nodes[place:place] = made
         makers[sigmoid].notes.append("is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
+    forget_unused(graph)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
     return Lowered(graph, tuple(builder.steps))

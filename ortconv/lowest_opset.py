@@ -7,8 +7,9 @@ import functools
 import onnx
 import onnx_ir as ir
 
-from ortconv import matmul_compressed
+from ortconv.compressed_product import OLDEST_OPSET
 from ortconv.inferred_node import DOMAIN
+from ortconv.products import PRODUCTS
 
 __all__ = ["lowest_opset"]
 
@@ -44,8 +45,8 @@ def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
     """
     needed = first
     for node in ir.traversal.RecursiveGraphIterator(graph):
-        if (node.domain, node.op_type) == (DOMAIN, matmul_compressed.NAME):
-            needed = max(needed, matmul_compressed.OLDEST_OPSET)
+        if node.domain == DOMAIN and node.op_type in PRODUCTS:
+            needed = max(needed, OLDEST_OPSET)
         elif node.domain == "" and needed < last:
             needed = max(needed, _introduced(node, first, last))
     return needed

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ortconv.fusion import Reshaped, forget, take_place
+from ortconv.fusion import Reshaped, take_place
 
 __all__ = ["fuse_norms"]
 
@@ -57,7 +57,9 @@ def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, st
         else:
             continue
         _become(node, op_type, attributes, [found.data, *(constants.get(value, sizes) for _, value in parts)])
-        _drop(graph, found.formula)
+        for maker in found.formula:
+            assert maker.graph is not None
+            maker.graph.remove(maker, safe=True)
         for (part, _), role in zip(parts, ("scale", "shift"), strict=False):
             note(part, f"is the {role} of {op_type} {node.name!r}")
             take_place(part, node)
@@ -148,12 +150,3 @@ def _become(node: ir.Node, op_type: str, attributes: dict[str, int | float], inp
         node.replace_input_with(index, value)
     for name, number in attributes.items():
         node.attributes.add(ir.AttrInt64(name, number) if isinstance(number, int) else ir.AttrFloat32(name, number))
-
-
-def _drop(graph: ir.Graph, formula: tuple[ir.Node, ...]) -> None:
-    """Removes nodes that nothing uses any more, the last one first, and their constants."""
-    for node in formula:
-        inputs = list(node.inputs)
-        assert node.graph is not None
-        node.graph.remove(node, safe=True)
-        forget(graph, inputs)

@@ -19,31 +19,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import numbers
 import operator
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import SupportsIndex
 
 from ortconv import onednn_shapes
-from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, AttributeType, is_unset
+from ortconv.onednn_attributes import Attribute, attribute
+from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, is_unset
 
 __all__ = [
     "OWN_FIELD",
     "UNKNOWN",
-    "Attribute",
     "Graph",
     "Op",
     "Tensor",
-    "attribute",
     "graph_inputs",
     "graph_outputs",
-    "typed",
 ]
-
-Attribute = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
-"""An attribute's value."""
 
 UNKNOWN = -(1 << 63)
 """What the format writes for a dimension that is not known."""
@@ -54,9 +47,7 @@ VERSION = "3.13.0"
 OWN_FIELD = "ortconv"
 """Field at the end of a file for what the format has no place for; other readers stop before it."""
 
-_INT64 = range(-(1 << 63), 1 << 63)
 _SIZES = range(1 << 63)
-_F32_MAX = float.fromhex("0x1.fffffep+127")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,25 +280,6 @@ class Graph:
         return candidate
 
 
-def attribute(kind: str, name: str, value: object) -> Attribute:
-    """Checks an attribute against oneDNN's schema.
-
-    Args:
-        kind: Op kind.
-        name: Attribute name.
-        value: Its value; any sequence for a list.
-
-    Returns:
-        The value, with tuples for lists.
-
-    Raises:
-        ValueError: The kind has no such attribute, or the value is of another type.
-    """
-    if name not in KINDS[kind].attributes:
-        raise ValueError(f"{kind} has no attribute {name}; allowed: {', '.join(KINDS[kind].attributes) or 'none'}")
-    return typed(name, ATTRIBUTE_TYPES[name], value)
-
-
 def graph_inputs(ops: Sequence[Op]) -> tuple[Tensor, ...]:
     """Returns the tensors that no operation computes, in the order of their first use."""
     produced = {tensor.id for op in ops for tensor in op.outputs}
@@ -324,38 +296,6 @@ def graph_outputs(ops: Sequence[Op]) -> tuple[Tensor, ...]:
 def dense_stride(shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the stride of a tensor without gaps whose last dimension is innermost."""
     return tuple(math.prod(max(dim, 1) for dim in shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def typed(name: str, kind: AttributeType, value: object) -> Attribute:
-    """Checks a value against a type of the format; see `attribute`."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        if kind == "s64[]":
-            return tuple(_integer(name, entry) for entry in value)
-        if kind == "f32[]":
-            return tuple(_number(name, entry) for entry in value)
-    if kind == "s64":
-        return _integer(name, value)
-    if kind == "f32":
-        return _number(name, value)
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if kind == "string" and isinstance(value, str):
-        return value
-    raise ValueError(f"attribute {name}={value!r} is not of type {kind}")
-
-
-def _integer(name: str, value: object) -> int:
-    if not isinstance(value, SupportsIndex) or isinstance(value, bool) or operator.index(value) not in _INT64:
-        raise ValueError(f"attribute {name}: {value!r} is not a 64-bit integer")
-    return operator.index(value)
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        number = math.inf if isinstance(value, int) and abs(value) > _F32_MAX else float(value)
-        if abs(number) <= _F32_MAX:
-            return number
-    raise ValueError(f"attribute {name}: {value!r} is not a finite 32-bit number")
 
 
 def _checked_shape(name: str, shape: Sequence[int | None]) -> tuple[int | None, ...]:

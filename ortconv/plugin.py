@@ -33,7 +33,7 @@ OLDEST_ONNXRUNTIME = (1, 24)
 """Earlier releases crash in shape inference of custom ops, or do not find kernels for bfloat16."""
 
 MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
-"""Session config entry: "0" leaves nodes of MatMulCompressed to their function bodies; the default is "1"."""
+"""Session config entry: "0" leaves products by compressed weights to their function bodies; the default is "1"."""
 
 _FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
 
@@ -94,7 +94,8 @@ def register(session_options: Any) -> None:
     config entry ``ortconv.cuda.use_tf32`` is "1"; it has to be set before.
 
     Where the entry ``ortconv.matmul_compressed`` is "0", also set before, ONNX Runtime inlines the function bodies of
-    MatMulCompressed, which any provider runs; the operator itself has kernels for the CPU and CUDA providers.
+    MatMulCompressed and GatherMatMulCompressed, which any provider runs; the operators themselves have kernels for the
+    CPU and CUDA providers.
 
     Args:
         session_options: The options; they are changed, and may be shared by any number of sessions.

@@ -26,18 +26,19 @@ import onnx
 import onnx.helper
 from onnx import TensorProto
 
-from ortconv import matmul_compressed, reference
+from ortconv import reference
 from ortconv.errors import PluginError
 from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.products import PRODUCTS
 
 __all__ = [
     "CARRIERS",
-    "PRODUCT",
     "PYTHON_DOMAIN",
     "Calls",
     "copy_if_extended",
     "import_extensions",
     "op_type",
+    "product_type",
     "register",
 ]
 
@@ -48,9 +49,6 @@ CARRIERS = {
     for accumulation in ACCUMULATION.values()
 }
 """Accumulation type -> the type in which numbers travel to and from the Python op."""
-
-PRODUCT = f"{matmul_compressed.NAME}_float"
-"""The Python op for MatMulCompressed. Its inputs are all floats, which hold the integers; the last may be empty."""
 
 _CALLS: weakref.WeakValueDictionary[int, Calls] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
@@ -170,6 +168,14 @@ def op_type(inputs: int, carrier: int) -> str:
     return f"Convolution{inputs}_{TensorProto.DataType.Name(carrier).lower()}"
 
 
+def product_type(name: str) -> str:
+    """Returns the Python op for a product by compressed weights; all inputs but an index are floats.
+
+    These hold the integers too. The last may be empty.
+    """
+    return f"{name}_float"
+
+
 def _declare(extensions: ModuleType) -> None:
     """Declares all Python ops, once per process and before any of them is registered."""
     global _declared
@@ -186,12 +192,13 @@ def _declare(extensions: ModuleType) -> None:
                     outputs=[number, types.dt_int64],
                     attrs={"task": types.dt_string},
                 )(_Compute(onnx.helper.tensor_dtype_to_np_dtype(carrier)))
-        extensions.onnx_op(
-            op_type=f"{PYTHON_DOMAIN}::{PRODUCT}",
-            inputs=[types.dt_float] * len(matmul_compressed.INPUTS),
-            outputs=[types.dt_float, types.dt_int64],
-            attrs={"task": types.dt_string},
-        )(_ComputeProduct(np.dtype(np.float32)))
+        for product in PRODUCTS.values():
+            extensions.onnx_op(
+                op_type=f"{PYTHON_DOMAIN}::{product_type(product.name)}",
+                inputs=[types.dt_int64 if each.type == "I" else types.dt_float for each in product.inputs],
+                outputs=[types.dt_float, types.dt_int64],
+                attrs={"task": types.dt_string},
+            )(_ComputeProduct(np.dtype(np.float32)))
         _declared = True
 
 

@@ -21,16 +21,17 @@ import onnx.helper
 import onnx.inliner
 from onnx import TensorProto
 
-from ortconv import matmul_compressed, protos
+from ortconv import protos
+from ortconv.compressed_product import BLOCK_SIZE, CODES, FLOATS, INDEX, CompressedProduct
 from ortconv.errors import PluginError, shown
 from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
-from ortconv.pyops import CARRIERS, PRODUCT, PYTHON_DOMAIN, Calls, op_type
+from ortconv.products import PRODUCTS
+from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type, product_type
 
 __all__ = ["rewrite"]
 
 _OLDEST_OPSET = 15  # CastLike
 _OPS = {(DOMAIN, op.name): op for op in OPS}
-_PRODUCT = (DOMAIN, matmul_compressed.NAME)
 
 
 def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
@@ -46,7 +47,7 @@ def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
     Raises:
         PluginError: A node of ours contradicts its schema, or the model's opset is too old.
     """
-    kept = [function for function in model.functions if (function.domain, function.name) not in {*_OPS, _PRODUCT}]
+    kept = [each for each in model.functions if not _is_operator(each.domain, each.name)]
     del model.functions[:]
     model.functions.extend(kept)
     while holders := [(f.domain, f.name) for f in model.functions if any(map(_is_ours, protos.nodes(f.node)))]:
@@ -63,11 +64,11 @@ def rewrite(model: onnx.ModelProto, calls: Calls) -> None:
 
 
 def _is_ours(node: onnx.NodeProto) -> bool:
-    return (node.domain, node.op_type) in _OPS or _is_product(node)
+    return _is_operator(node.domain, node.op_type)
 
 
-def _is_product(node: onnx.NodeProto) -> bool:
-    return (node.domain, node.op_type) == _PRODUCT
+def _is_operator(domain: str, name: str) -> bool:
+    return (domain, name) in _OPS or (domain == DOMAIN and name in PRODUCTS)
 
 
 def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) -> None:
@@ -86,8 +87,8 @@ def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) 
 
 def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> list[onnx.NodeProto]:
     """Returns what replaces one node of ours."""
-    if _is_product(node):
-        return _product_nodes(node, types, calls)
+    if node.op_type in PRODUCTS:
+        return _product_nodes(PRODUCTS[node.op_type], node, types, calls)
     op = _OPS[node.domain, node.op_type]
     names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
     accumulation, activation, task = _task(node, op, names, types)
@@ -155,23 +156,23 @@ def _added(sums: str, residual: str, like: str, carrier: int, out: str) -> list[
     ]
 
 
-def _product_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> list[onnx.NodeProto]:
-    """Returns what replaces one node of MatMulCompressed."""
-    formals = matmul_compressed.INPUTS
-    subject = f"{DOMAIN}.{matmul_compressed.NAME} {shown(node.name or node.output[0])}"
+def _product_nodes(
+    op: CompressedProduct, node: onnx.NodeProto, types: dict[str, int], calls: Calls
+) -> list[onnx.NodeProto]:
+    """Returns what replaces one product by compressed weights."""
+    formals = [each.name for each in op.inputs]
+    subject = f"{DOMAIN}.{op.name} {shown(node.name or node.output[0])}"
     names = [*node.input, *[""] * (len(formals) - len(node.input))]
     if len(names) > len(formals) or not all(names[:-1]):
         raise PluginError(f"{subject}: has the inputs {names}; allowed: {', '.join(formals[:-1])}, and {formals[-1]}.")
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-    if list(attributes) != [matmul_compressed.BLOCK_SIZE] or not all(isinstance(v, int) for v in attributes.values()):
-        raise PluginError(
-            f"{subject}: has the attributes {attributes}; allowed: {matmul_compressed.BLOCK_SIZE}, an integer."
-        )
+    if list(attributes) != [BLOCK_SIZE] or not all(isinstance(v, int) for v in attributes.values()):
+        raise PluginError(f"{subject}: has the attributes {attributes}; allowed: {BLOCK_SIZE}, an integer.")
     make, prefix = onnx.helper.make_node, f"{PYTHON_DOMAIN}/{node.output[0]}"
     nodes, inputs = [], []
-    codes = tuple(code for code in matmul_compressed.CODES if types.get(names[1], 0) in (0, code))
-    floats = tuple(each for each in matmul_compressed.FLOATS if types.get(names[0], 0) in (0, each))
-    by_formal = {"X": matmul_compressed.FLOATS, "data": matmul_compressed.CODES, "scale": floats, "zero_point": codes}
+    codes = tuple(code for code in CODES if types.get(names[1], 0) in (0, code))
+    floats = tuple(each for each in FLOATS if types.get(names[0], 0) in (0, each))
+    by_formal = {"X": FLOATS, "data": CODES, "scale": floats, "index": INDEX, "zero_point": codes}
     for formal, name in zip(formals, names, strict=True):
         allowed = by_formal[formal]
         if types.get(name, 0) not in (0, *allowed):
@@ -179,18 +180,18 @@ def _product_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) ->
                 f"{subject}: {formal} has type {_type_name(types[name])}; "
                 f"allowed: {', '.join(map(_type_name, allowed))}."
             )
-        inputs.append(f"{prefix}/{formal}")
-        if name:
+        inputs.append(name if allowed is INDEX else f"{prefix}/{formal}")
+        if name and allowed is not INDEX:
             nodes.append(make("Cast", [name], inputs[-1:], to=TensorProto.FLOAT))
-        else:
+        elif not name:
             empty = onnx.helper.make_tensor("", TensorProto.FLOAT, [0], [])
             nodes.append(make("Constant", [], inputs[-1:], value=empty))
-    task = {"op": matmul_compressed.NAME, "subject": subject, "calls": calls.key, "attributes": attributes}
+    task = {"op": op.name, "subject": subject, "calls": calls.key, "attributes": attributes}
     text = json.dumps(task | {"zero_point": bool(names[-1])})
     flat, wide = [f"{prefix}/product", f"{prefix}/shape"], f"{prefix}/wide"
     return [
         *nodes,
-        make(PRODUCT, inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
+        make(product_type(op.name), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
         make("Reshape", flat, [wide], allowzero=1),
         make("CastLike", [wide, names[0]], list(node.output)),
     ]

@@ -10,8 +10,6 @@ F = max(s*(X-1) + E, 0) the full size of a transposed convolution, b its begin p
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -20,9 +18,12 @@ import numpy.typing as npt
 import onnx.helper
 from onnx.reference.op_run import OpRun
 
-from ortconv.compressed_reference import matmul_compressed
-from ortconv.matmul_compressed import NAME as MATMUL_COMPRESSED
-from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.compressed_reference import gather_matmul_compressed, matmul_compressed
+from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset import DOMAIN
+from ortconv.products import PRODUCTS
+from ortconv.reference_task import Array, Task, accumulation_dtype, activated, checked_activation
 
 __all__ = [
     "FUNCTIONS",
@@ -32,28 +33,11 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_add",
     "conv_transpose_to_shape",
+    "gather_matmul_compressed",
     "matmul_compressed",
 ]
 
-Array = npt.NDArray[Any]
 AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER"]
-
-_ACCUMULATION: dict[np.dtype[Any], np.dtype[Any]] = {
-    onnx.helper.tensor_dtype_to_np_dtype(element): onnx.helper.tensor_dtype_to_np_dtype(sums)
-    for element, sums in ACCUMULATION.items()
-}
-
-
-def accumulation_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Returns the type in which products of an element type are formed and summed.
-
-    Raises:
-        ValueError: The ops do not take the element type.
-    """
-    found = np.dtype(dtype)
-    if found not in _ACCUMULATION:
-        raise ValueError(f"X has type {found}; allowed: {', '.join(map(str, _ACCUMULATION))}")
-    return _ACCUMULATION[found]
 
 
 def conv_transpose(
@@ -98,7 +82,7 @@ def conv_transpose(
     Raises:
         ValueError: A type, shape or attribute contradicts the above, or Y is negative.
     """
-    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
+    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
     extra = task.ints("output_padding", output_padding, task.axes)
     sizes = [full - b - e + o for full, b, e, o in zip(task.full(), begin, end, extra, strict=True)]
@@ -142,7 +126,7 @@ def conv_transpose_add(
     sums = accumulation_dtype(x.dtype) if accumulate is None else np.dtype(accumulate)
     with np.errstate(all="ignore"):
         out = (y.astype(sums) + residual.astype(sums)).astype(y.dtype)
-        return _activated(out, _checked_activation(activation, accumulation_dtype(x.dtype)), sums)
+        return activated(out, checked_activation(activation, accumulation_dtype(x.dtype)), sums)
 
 
 def conv_transpose_to_shape(
@@ -191,7 +175,7 @@ def conv_transpose_to_shape(
     Raises:
         ValueError: A type, shape or attribute contradicts the above.
     """
-    task = _Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
+    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
     begin = task.ints("pads_begin", pads_begin, task.axes, 0)
     extra = task.ints("output_padding", output_padding, task.axes, 0)
     if np.ndim(output_shape) != 1:
@@ -245,9 +229,7 @@ def conv(
     Raises:
         ValueError: A type, shape or attribute contradicts the above, or the kernel exceeds the padded input.
     """
-    task = _Task(
-        x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=False
-    )
+    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=False)
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
     extent, source = task.extent(), task.x.shape[2:]
     if _same(auto_pad, pads):
@@ -260,167 +242,6 @@ def conv(
     if any(e > p for e, p in zip(extent, padded, strict=True)):
         raise ValueError(f"the kernel covers {extent}, more than the padded input {padded}")
     return task.gather(begin, [(p - e) // s + 1 for p, e, s in zip(padded, extent, task.strides, strict=True)])
-
-
-class _Task:
-    """What the ops share: checked operands in the plain layout and in the accumulation type, and the two sums."""
-
-    def __init__(
-        self,
-        x: Array,
-        w: Array,
-        bias: Array | None,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        group: int,
-        x_perm: Sequence[int],
-        w_perm: Sequence[int],
-        y_perm: Sequence[int],
-        accumulate: npt.DTypeLike | None,
-        activation: Sequence[float] | None,
-        *,
-        transposed: bool,
-    ) -> None:
-        self.axes = x.ndim - 2
-        if not 1 <= self.axes <= 6:
-            raise ValueError(f"X has shape {list(x.shape)}; allowed: rank 3 to 8")
-        if w.ndim != x.ndim:
-            raise ValueError(f"W has shape {list(w.shape)}; allowed: rank {x.ndim}, as X has")
-        own = accumulation_dtype(x.dtype)
-        self.sums = own if accumulate is None else np.dtype(accumulate)
-        self.result = x.dtype if accumulate is None else self.sums
-        for name, given in (("W", w), ("B", bias)):
-            if given is not None and given.dtype != x.dtype:
-                raise ValueError(f"{name} has type {given.dtype}; allowed: {x.dtype}, as X has")
-        self.strides = self.ints("strides", strides, self.axes, 1)
-        self.dilations = self.ints("dilations", dilations, self.axes, 1)
-        if group < 1:
-            raise ValueError(f"group = {group}; allowed: integers >= 1")
-        self.group = operator.index(group)
-        self.y_perm = self._perm("y_perm", y_perm)
-        self.activation = _checked_activation(activation, own)
-        self.x = np.transpose(x, self._perm("x_perm", x_perm)).astype(self.sums)
-        self.w = np.transpose(w, self._perm("w_perm", w_perm)).astype(self.sums)
-        self.kernel = self.w.shape[2:]
-        if 0 in self.kernel:
-            raise ValueError(f"the kernel has sizes {list(self.kernel)}; allowed: at least 1")
-        channels = self.x.shape[1]
-        if transposed:
-            expected, self.m = self.w.shape[0], self.w.shape[1] * self.group
-        else:
-            expected, self.m = self.w.shape[1] * self.group, self.w.shape[0]
-        if channels != expected:
-            raise ValueError(f"X has {channels} channels; allowed: {expected}, as W and group = {self.group} say")
-        for name, count in (("input", channels), ("output", self.m)):
-            if count % self.group:
-                raise ValueError(f"there are {count} {name} channels; allowed: a multiple of group = {self.group}")
-        if bias is not None and bias.shape != (self.m,):
-            raise ValueError(f"B has shape {list(bias.shape)}; allowed: [{self.m}]")
-        self.bias = None if bias is None else bias.astype(self.sums)
-
-    def ints(self, name: str, values: Sequence[int], count: int, least: int | None = None) -> list[int]:
-        if len(values) != count or (least is not None and any(value < least for value in values)):
-            bound = "" if least is None else f" >= {least}"
-            raise ValueError(f"{name} = {list(values)}; allowed: {count} integers{bound}")
-        return [operator.index(value) for value in values]
-
-    def _perm(self, name: str, values: Sequence[int]) -> list[int]:
-        if sorted(values) != list(range(self.axes + 2)):
-            raise ValueError(f"{name} = {list(values)}; allowed: a permutation of 0 to {self.axes + 1}")
-        return [operator.index(value) for value in values]
-
-    def extent(self) -> list[int]:
-        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
-
-    def full(self) -> list[int]:
-        return [
-            max(s * (size - 1) + e, 0) for s, size, e in zip(self.strides, self.x.shape[2:], self.extent(), strict=True)
-        ]
-
-    @np.errstate(all="ignore")  # infinities and NaN in the data are data
-    def scatter(self, begin: Sequence[int], sizes: Sequence[int]) -> Array:
-        """out[x*s + (k*d - b)] += x[x] * w[k]."""
-        x, out = self._operands(sizes)
-        w = self.w.reshape(self.group, x.shape[2], out.shape[2], *self.kernel)
-        for tap in itertools.product(*map(range, self.kernel)):
-            source, strided = self._reach(tap, begin, x.shape[3:], sizes)
-            product = np.swapaxes(w[_last(tap)], 1, 2) @ _flat(x[_last(source)])
-            view = out[_last(strided)]
-            view += product.reshape(view.shape)
-        return self._finish(out)
-
-    @np.errstate(all="ignore")
-    def gather(self, begin: Sequence[int], sizes: Sequence[int]) -> Array:
-        """out[y] += x[y*s + (k*d - b)] * w[k]."""
-        x, out = self._operands(sizes)
-        w = self.w.reshape(self.group, out.shape[2], x.shape[2], *self.kernel)
-        for tap in itertools.product(*map(range, self.kernel)):
-            target, strided = self._reach(tap, begin, sizes, x.shape[3:])
-            product = w[_last(tap)] @ _flat(x[_last(strided)])
-            view = out[_last(target)]
-            view += product.reshape(view.shape)
-        return self._finish(out)
-
-    def _operands(self, sizes: Sequence[int]) -> tuple[Array, Array]:
-        """Returns x as [N, group, C/group, X...] and zeros [N, group, M/group, Y...]."""
-        batch, channels = self.x.shape[:2]
-        x = self.x.reshape(batch, self.group, channels // self.group, *self.x.shape[2:])
-        return x, np.zeros((batch, self.group, self.m // self.group, *sizes), self.sums)
-
-    def _reach(
-        self, tap: Sequence[int], begin: Sequence[int], counts: Sequence[int], limits: Sequence[int]
-    ) -> tuple[list[slice], list[slice]]:
-        """Returns per axis the i in [0, count) with 0 <= i*s + (k*d - b) < limit, and those strided positions."""
-        plain, strided = [], []
-        for k, d, s, b, count, limit in zip(tap, self.dilations, self.strides, begin, counts, limits, strict=True):
-            offset = k * d - b
-            first = max(-(offset // s), 0)
-            last = min((limit - 1 - offset) // s, count - 1)
-            if last < first:
-                plain.append(slice(0, 0))
-                strided.append(slice(0, 0))
-            else:
-                plain.append(slice(first, last + 1))
-                strided.append(slice(first * s + offset, last * s + offset + 1, s))
-        return plain, strided
-
-    def _finish(self, out: Array) -> Array:
-        out = out.reshape(out.shape[0], self.m, *out.shape[3:])
-        if self.bias is not None:
-            out += self.bias.reshape(-1, *[1] * self.axes)
-        # Overflow to infinity, and integers that keep their low bits, are what the definition asks for.
-        out = np.ascontiguousarray(np.transpose(out, self.y_perm).astype(self.result))
-        return _activated(out, self.activation, self.sums)
-
-
-def _checked_activation(values: Sequence[float] | None, sums: np.dtype[Any]) -> tuple[float, float, float] | None:
-    """Returns the slope below zero, minimum and maximum, or None where they change nothing."""
-    if values is None or tuple(values) == (1, -np.inf, np.inf):
-        return None
-    if len(values) != 3 or not np.isfinite(values[0]) or not values[1] <= values[2]:
-        raise ValueError(f"activation = {list(values)}; allowed: a finite slope, a minimum, a maximum")
-    if sums != np.float32:
-        raise ValueError(f"activation = {list(values)}; allowed for types that do not sum in float32: none")
-    return values[0], values[1], values[2]
-
-
-def _activated(out: Array, activation: tuple[float, float, float] | None, sums: np.dtype[Any]) -> Array:
-    """Returns the result with its activation, which is computed in the type of the sums."""
-    if activation is None:
-        return out
-    slope, minimum, maximum = activation
-    wide = out.astype(sums)
-    return np.clip(np.where(wide < 0, wide * sums.type(slope), wide), minimum, maximum).astype(out.dtype)
-
-
-def _last(indices: Sequence[int | slice]) -> tuple[Any, ...]:
-    """Indexes the last axes."""
-    return (..., *indices)
-
-
-def _flat(x: Array) -> Array:
-    """[N, group, C/group, X...] -> [N, group, C/group, all of X]."""
-    return x.reshape(*x.shape[:3], int(np.prod(x.shape[3:])))
 
 
 def _split(pads: list[int]) -> tuple[list[int], list[int]]:
@@ -446,7 +267,8 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "ConvTransposeToShape": conv_transpose_to_shape,
     "Conv": conv,
     "ConvTransposeAdd": conv_transpose_add,
-    MATMUL_COMPRESSED: matmul_compressed,
+    MATMUL_COMPRESSED.name: matmul_compressed,
+    GATHER_MATMUL_COMPRESSED.name: gather_matmul_compressed,
 }
 """Op type -> its oracle: inputs by position, attributes (without accumulation_type) by name."""
 
@@ -467,14 +289,14 @@ class _OpRun(OpRun):
 
 
 class _Product(OpRun):
-    """Evaluates a node of MatMulCompressed."""
+    """Evaluates a product by compressed weights."""
 
     op_domain = DOMAIN
     op_schema = None
 
     def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array]:
-        return (FUNCTIONS[MATMUL_COMPRESSED](*inputs, **attributes),)
+        return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
 
 
-OPS: list[type[OpRun]] = [type(name, (_Product if name == MATMUL_COMPRESSED else _OpRun,), {}) for name in FUNCTIONS]
+OPS: list[type[OpRun]] = [type(name, (_Product if name in PRODUCTS else _OpRun,), {}) for name in FUNCTIONS]
 """Operator classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=OPS)``."""

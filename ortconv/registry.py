@@ -87,6 +87,9 @@ class Lowering:
         for index, (name, optional) in enumerate(fixed):
             if not optional and (index >= len(given) or given[index] is None):
                 raise ConversionError(f"input {name} (number {index}) is missing; it is required.")
+        for index in range(len(fixed), len(given)):
+            if given[index] is None:
+                raise ConversionError(f"input {self.inputs[-1][0]} (number {index}) is missing; it is required.")
         return list(given)
 
     def bind_attributes(self, given: Mapping[str, object], coerce: Coerce) -> dict[str, object]:

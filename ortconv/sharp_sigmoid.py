@@ -14,10 +14,8 @@ from ortconv.fusion import Reshaped
 
 __all__ = ["sharpen_sigmoids"]
 
-_DEPTH = 5
-"""How many nodes there may be between a Log and a Sigmoid."""
 _BY_CONSTANTS = frozenset({"Add", "Clip", "Max", "Min", "Mul", "Sub"})
-"""Ops between them, all of whose operands but one are constants."""
+"""Ops between a Log and a Sigmoid, all of whose operands but one are constants."""
 _BETWEEN = frozenset({"Div", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
@@ -44,24 +42,24 @@ def sharpen_sigmoids(
 
 
 def _sigmoids(value: ir.Value | None) -> list[ir.Node]:
-    """Returns the Sigmoids whose results reach a value through few other nodes."""
-    found: dict[ir.Node, None] = {}
-    level = [value]
-    for _ in range(_DEPTH):
-        makers = [maker for each in level if each is not None and (maker := each.producer()) is not None]
-        level = []
-        for maker in makers:
-            if maker.domain:
-                continue
-            if maker.op_type == "Sigmoid":
-                if maker.outputs[0].dtype in _TYPES:
-                    found[maker] = None
-            elif maker.op_type in _BETWEEN:
-                level.extend(maker.inputs)
-            elif maker.op_type in _BY_CONSTANTS:
-                computed = [each for each in maker.inputs if each is not None and each.const_value is None]
-                level.extend(computed if len(computed) == 1 else [])
-    return list(found)
+    """Returns the Sigmoids whose results reach a value through sums, bounds, quotients and moves."""
+    found: list[ir.Node] = []
+    seen: set[ir.Node] = set()
+    values = [value]
+    while values:
+        value = values.pop()
+        maker = None if value is None else value.producer()
+        if maker is None or maker.domain or maker in seen:
+            continue
+        seen.add(maker)
+        if maker.op_type == "Sigmoid":
+            found += [maker] if maker.outputs[0].dtype in _TYPES else []
+        elif maker.op_type in _BETWEEN:
+            values.extend(maker.inputs)
+        elif maker.op_type in _BY_CONSTANTS:
+            computed = [each for each in maker.inputs if each is not None and each.const_value is None]
+            values.extend(computed if len(computed) == 1 else [])
+    return found
 
 
 def _sharpened(sigmoid: ir.Node, constants: Reshaped, unique: Callable[[str], str]) -> list[ir.Node]:

@@ -21,8 +21,7 @@ def sink(graph: ir.Graph) -> None:
     branches: dict[ir.Graph, ir.Graph] = {}
     for node in graph:
         if node.meta.get(LAZY):
-            for branch in _graphs(node):
-                branches.update(dict.fromkeys(_within(branch), branch))
+            branches.update((branch, branch) for branch in _graphs(node))
     if not branches:
         return
     for node in reversed(list(graph)):
@@ -34,6 +33,7 @@ def sink(graph: ir.Graph) -> None:
         if into is not None:
             graph.remove(node)
             into.insert_before(into[0], node)
+            branches.update((inner, into) for body in _graphs(node) for inner in _within(body))
 
 
 def _within(graph: ir.Graph) -> Iterator[ir.Graph]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import warnings
@@ -63,7 +64,7 @@ def test_every_node_records_its_origin() -> None:
     path = SOURCES / "unet_decoder.xml"
     for node in ortconv.convert(path).graph.node:
         facts = {entry.key: entry.value for entry in node.metadata_props}
-        assert facts["ortconv.source.file"] == str(path)
+        assert facts["ortconv.source.file"] == "unet_decoder.xml"
         assert facts["ortconv.source.op_type"]
         assert facts["ortconv.source.version"].startswith("opset")
         assert facts["ortconv.source.id"].isdecimal()
@@ -281,13 +282,30 @@ def test_model_runs_on_a_plain_onnxruntime() -> None:
     assert mask.shape == (1, 2, 5, 7)
 
 
+def test_model_does_not_depend_on_the_folder_of_its_source(tmp_path: pathlib.Path) -> None:
+    written = []
+    for name in ("here", "there"):
+        folder = shutil.copytree(SOURCES, tmp_path / name)
+        ortconv.conversion(folder / "unet_decoder.xml").save(tmp_path / f"{name}.onnx")
+        written.append((tmp_path / f"{name}.onnx").read_bytes())
+    assert written[0] == written[1]
+    facts = {entry.key: entry.value for entry in onnx.load_from_string(written[0]).metadata_props}
+    assert facts["ortconv.source.file"] == "unet_decoder.xml"
+
+
 def test_source_of_no_known_format_is_refused() -> None:
     with pytest.raises(ortconv.ModelFormatError, match="is not a source that ortconv reads; allowed: OpenVINO IR"):
         ortconv.convert("model.tflite")
 
 
+@pytest.mark.parametrize("seed", [-1, "1", 1.5])
+def test_what_is_no_seed_is_refused(seed: object) -> None:
+    with pytest.raises(ValueError, match=r"is not a seed; allowed: integers from 0"):
+        ortconv.convert(SOURCES / "onednn_upsample.json", random_constants=seed)  # type: ignore[arg-type]
+
+
 def test_data_for_a_format_that_holds_its_own_is_refused() -> None:
-    with pytest.raises(ortconv.ModelFormatError, match="data for 1 tensors is given"):
+    with pytest.raises(ortconv.ModelFormatError, match=r"data is given for x; allowed: none, since OpenVINO IR"):
         ortconv.convert(SOURCES / "unet_decoder.xml", tensors={"x": np.zeros(1)})
 
 

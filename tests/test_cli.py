@@ -53,6 +53,7 @@ class TestProgram:
             ("convert", "a.json", "--opset", "26"),
             ("convert", "a.json", "--target", "none"),
             ("ops", "pytorch"),
+            ("ops", "--json", "--markdown"),
             ("run", "a.onnx", "--random", "-1"),
             ("run", "a.onnx", "--no-plugin", "--backend", "python"),
             ("verify", "a.json", "--tolerance", "-1"),
@@ -161,6 +162,15 @@ class TestTerminal:
         assert "\x1b[1m" in shown
         assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 80
 
+    def test_long_names_are_folded_where_the_table_would_be_too_wide(self) -> None:
+        source = activation(name="act")
+        long = "__module.decoder.layers.0/aten::leaky_relu_/LeakyRelu.of.a.name.that.is.longer.than.a.line"
+        source.op("ReLU", [source.tensor("y", "f32", [2])], name=long)
+        shown = self.run("explain", str(write(source, pathlib.Path("act.json"))), NO_COLOR="1")
+        assert max(map(len, shown.splitlines())) <= 80
+        assert long[:24] in shown
+        assert long[-20:] in "".join(line.strip() for line in shown.splitlines())
+
     def test_no_color_means_no_escape_sequences(self) -> None:
         assert "\x1b" not in self.run("ops", "onednn", NO_COLOR="1")
 
@@ -198,6 +208,29 @@ class TestConvert:
         assert re.fullmatch(r"up\.json -> out\.onnx: \d+ nodes \(all standard\), 1 warning\n", result.stdout)
         (line,) = result.stderr.splitlines()
         assert line.startswith("warning: up.json: ConvolutionBackwardData 'ConvolutionBackwardData_0' (id 0): ")
+
+    def test_warning_that_nodes_share_is_printed_once_and_reported_for_each(self) -> None:
+        source = upsampling()
+        w = source.tensor("w2", "f32", [3, 3, 2, 3])
+        for x in ("x2", "x3"):
+            source.op(
+                "ConvolutionBackwardData",
+                [source.tensor(x, "f32", [1, 4, 4, 3]), w],
+                strides=[2, 2],
+                pads_begin=[0, 0],
+                pads_end=[0, 0],
+                dilations=[1, 1],
+                auto_pad="SAME_UPPER",
+                dst_shape=[1, 8, 8, 2],
+            )
+        write(source, pathlib.Path("up.json"))
+        result = run_cli("convert", "up.json", "--report", "report.json")
+        assert result.stdout.endswith(", 3 warnings\n")
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("warning: up.json: ConvolutionBackwardData 'ConvolutionBackwardData_0' (id 0)")
+        assert " and 2 more nodes: auto_pad " in line
+        nodes = json.loads(pathlib.Path("report.json").read_text())["sources"][0]["nodes"]
+        assert [len(node["warnings"]) for node in nodes].count(1) == 3
 
     def test_plugin_target_counts_our_nodes(self) -> None:
         write(upsampling(), pathlib.Path("up.json"))
@@ -248,6 +281,7 @@ class TestConvert:
         [
             (("a.json", "b.json", "-o", "x.onnx"), "-o names one file, and there are 2 sources"),
             (("a.json", "-o", "x.onnx", "--output-dir", "d"), "exclude each other"),
+            (("a.json", "-o", ""), "-o: '.' is a directory"),
             (("a.json", "-o", "missing/x.onnx"), "the directory 'missing' does not exist"),
             (("p/a.json", "q/a.json", "--output-dir", "d"), "p/a.json, q/a.json: all would be written to a.onnx"),
             (("a.json", "-o", "a.json"), "a.json would overwrite a file that this call reads or writes"),
@@ -274,13 +308,15 @@ class TestConvert:
         (initializer,) = model.graph.initializer
         np.testing.assert_array_equal(onnx.numpy_helper.to_array(initializer), weights)
 
-    @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b"\x93NUMPY junk"])
+    @pytest.mark.parametrize("content", [b"", b"plain text", b"PK\x03\x04 no archive", b"\x93NUMPY junk"])
     def test_tensors_that_cannot_be_read_are_one_error(self, content: bytes) -> None:
+        """And numpy's advice, to load unknown data as a program, is not passed on."""
         write(upsampling(), pathlib.Path("up.json"))
         pathlib.Path("data.npz").write_bytes(content)
         result = run_cli("convert", "up.json", "--tensors", "data.npz")
         assert result.exit_code == 1
         assert re.fullmatch(r"error: data\.npz: .*\n", result.stderr)
+        assert "pickle" not in result.stderr
 
     @pytest.mark.parametrize("damage", ["content", "encryption", "method"])
     def test_tensors_in_a_damaged_archive_are_one_error(self, damage: str) -> None:

@@ -56,6 +56,15 @@ class TestRun:
             assert stored.files == ["y"]
             np.testing.assert_array_equal(stored["y"], [[0, 2, 4]])
 
+    @pytest.mark.parametrize("output", ["m.onnx", "./x.npy"])
+    def test_what_is_read_is_not_overwritten(self, output: str) -> None:
+        np.save("x.npy", np.ones((1, 3), np.float32))
+        before = {name: pathlib.Path(name).read_bytes() for name in (model(RELU), "x.npy")}
+        result = run_cli("run", "m.onnx", "--input", "x=x.npy", "--output", output, "--no-plugin")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "would overwrite a file that this call reads or writes" in " ".join(result.stderr.split())
+        assert {name: pathlib.Path(name).read_bytes() for name in before} == before
+
     def test_nan_and_infinities_are_counted_and_left_out(self) -> None:
         model("(float[4] x) => (float[4] y) { y = Identity(x) }")
         np.save("x.npy", np.array([np.nan, np.inf, -np.inf, 3], np.float32))
@@ -91,7 +100,7 @@ class TestRun:
         assert result.exit_code == 1
         (line,) = result.stderr.splitlines()
         assert line.startswith("error: m.onnx: ONNX Runtime: fails: ")
-        assert line.endswith("Random integers went into size: give sizes and indices by --input NAME=[1,2].")
+        assert line.endswith(". Random integers went into size: give sizes and indices by --input NAME=[1,2].")
 
     def test_types_that_numpy_lacks_are_written_exactly(self) -> None:
         model("(float[3] x) => (bfloat16[3] y) { y = Cast <to = 16> (x) }")
@@ -243,7 +252,7 @@ class TestVerify:
     @pytest.mark.parametrize(
         ("options", "problem"),
         [
-            (("--tolerance", "nan"), "--tolerance: nan is not allowed"),
+            (("--tolerance", "nan"), "'--tolerance': nan is not a number"),
             (("--json", "missing/found.json"), "--json: the directory 'missing' does not exist"),
         ],
     )
@@ -251,6 +260,18 @@ class TestVerify:
         result = run_cli("verify", "missing.json", *options)
         assert (result.exit_code, result.stdout) == (2, "")
         assert problem in " ".join(result.stderr.split())
+
+    @pytest.mark.parametrize("path", ["up.json", "up.onnx", "x.npy", "w.npz"])
+    def test_what_is_read_is_not_overwritten(self, path: str) -> None:
+        write(upsampling(), pathlib.Path("up.json"))
+        np.save("x.npy", np.ones((1, 4, 4, 3), np.float32))
+        np.savez("w.npz", w=np.ones((3, 3, 2, 3), np.float32))
+        pathlib.Path("up.onnx").write_bytes(b"model")
+        before = pathlib.Path(path).read_bytes()
+        result = run_cli("verify", "up.json", "up.onnx", "--tensors", "w.npz", "--input", "x=x.npy", "--json", path)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"{path} would overwrite a file that this call reads or writes" in " ".join(result.stderr.split())
+        assert pathlib.Path(path).read_bytes() == before
 
     def test_backend_that_cannot_run_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ORTCONV_LIBRARY", "missing.so")

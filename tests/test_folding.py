@@ -12,7 +12,6 @@ import onnxruntime
 import pytest
 
 from ortconv.folding import fold
-from ortconv.sizes import Sizes, of_constant, propagate
 
 F16, F32, F64, I32, I64, U8 = np.float16, np.float32, np.float64, np.int32, np.int64, np.uint8
 Array = np.ndarray
@@ -63,6 +62,9 @@ CASTS = [
     if (source, to) not in ((F64, TO["FLOAT16"]),)
 ]
 MOVES = [
+    case("Pad", data(2, 3), ints(1, 0, 2, 3)),
+    case("Pad", data(3), ints(2, 0), np.array(7, F32), mode="constant"),
+    case("Pad", ints(4, 5), ints(0, 2), np.array(-1)),
     case("Concat", data(2, 3), data(2, 1), axis=-1),
     case("CumSum", ints(3, 4, 5), np.array(0)),
     case("Expand", data(3, 1), ints(2, 1, 4)),
@@ -157,6 +159,10 @@ def test_result_is_that_of_onnx_runtime(case: Case) -> None:
         case("Gather", data(3), np.array(5), axis=0),
         case("Reshape", data(6), ints(4, 2)),
         case("Slice", data(3), ints(5), ints(0), ints(0), ints(-1)),
+        case("Pad", data(1), ints(-2, 3)),
+        case("Pad", data(2, 3), ints(1, 0, 0, 2), None, ints(1, 0)),
+        case("Pad", data(3), ints(1, 1), mode="edge"),
+        case("Pad", data(3), ints(0, 1 << 45)),
     ],
     ids=str,
 )
@@ -178,37 +184,3 @@ def test_bfloat16_weights_become_floats() -> None:
     weights = np.arange(8).astype(ml_dtypes.bfloat16)
     (floats,) = fold("Cast", [ir.tensor(weights)], {"to": TO["FLOAT"]}, 1) or ()
     np.testing.assert_array_equal(floats.numpy(), np.arange(8, dtype=F32))
-
-
-def sizes(*entries: int | None) -> Sizes:
-    return Sizes(np.array(entries, np.object_), ir.DataType.INT64)
-
-
-def constant(*entries: int) -> Sizes:
-    found = of_constant(ir.tensor(ints(*entries)))
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize(
-    ("op", "inputs", "attributes", "expected"),
-    [
-        ("Gather", [sizes(None, 3, 4), constant(2, 0)], {"axis": 0}, [4, None]),
-        ("Gather", [sizes(None, 3, 4), of_constant(ir.tensor(np.array(0)))], {"axis": 0}, None),
-        ("Concat", [sizes(None), constant(5), sizes(7)], {"axis": 0}, [None, 5, 7]),
-        ("Slice", [sizes(None, 3, 4), constant(1), constant(9)], {}, [3, 4]),
-        ("Mul", [sizes(None, 3, None), constant(2, 2, 0)], {}, [None, 6, 0]),
-        ("Div", [sizes(None, 7, -7), constant(2, 2, 2)], {}, [None, 3, None]),
-        ("Add", [sizes(2**63 - 1, 1), constant(1, 1)], {}, [None, 2]),
-        ("Cast", [sizes(2**40, 3, None)], {"to": TO["INT32"]}, [None, 3, None]),
-    ],
-)
-def test_open_sizes_stay_open(
-    op: str, inputs: list[Sizes], attributes: dict[str, Any], expected: list[Any] | None
-) -> None:
-    (found,) = propagate(op, inputs, attributes, 1) or ()
-    assert found.entries.tolist() == expected
-
-
-def test_position_that_is_open_makes_everything_open() -> None:
-    assert propagate("Gather", [constant(1, 2), sizes(None)], {"axis": 0}, 1) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -25,14 +26,20 @@ ORDER = (
         "errors",
         "folding",
         "inferred_node",
+        "matmul_form",
+        "open_sizes",
+        "options",
         "producers",
         "progress",
         "protos",
         "writing",
     },
-    {"matmul_compressed"},
+    {"compressed_product"},
+    {"gather_matmul_compressed", "matmul_compressed"},
+    {"products"},
     {"cuda", "lowest_opset", "opset", "onednn_kinds", "serialization"},
-    {"onednn_shapes", "reference", "plugin"},
+    {"reference_task", "schemas"},
+    {"onednn_attributes", "onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "function_bodies", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
     {
         "builder",
@@ -61,6 +68,7 @@ RUNTIME_SIDE = {
     "compressed_reference",
     "cuda",
     "reference",
+    "reference_task",
     "plugin",
     "pyops",
     "pyops_rewrite",
@@ -90,12 +98,16 @@ CONVERSION_SIDE |= {
     "four_bits",
     "fusion",
     "lowest_opset",
+    "matmul_form",
     "norm_fusion",
     "channel_fusion",
     "sharp_sigmoid",
     "sinking",
+    "open_sizes",
     "optimization",
+    "options",
     "producers",
+    "schemas",
     "serialization",
     "simplification",
     "sizes",
@@ -134,7 +146,7 @@ def test_public_names_resolve() -> None:
 
 def test_type_checkers_see_the_public_names() -> None:
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     seen = {
         alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
@@ -211,3 +223,16 @@ def test_frontends_do_not_import_each_other() -> None:
         if parts[0] == "converters" and len(parts) > 1 and parts[1] in ("openvino", "onednn_graph"):
             (other,) = {"openvino", "onednn_graph"} - {parts[1]}
             assert not any(entry.startswith(f"converters.{other}") for entry in imported(path)), name
+
+
+def test_source_tree_says_that_it_is_no_package(tmp_path: pathlib.Path) -> None:
+    """In the repository's own folder it stands in front of the package that pip installed; -S leaves out all others."""
+    (tmp_path / "ortconv").mkdir()
+    shutil.copy(PACKAGE / "__init__.py", tmp_path / "ortconv")
+    command = [sys.executable, "-S", "-c", "import ortconv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"ImportError: {tmp_path / 'ortconv'} is a part of ortconv's sources" in done.stderr
+    (tmp_path / "ortconv" / "converters").mkdir()
+    (tmp_path / "ortconv" / "converters" / "__init__.py").touch()
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from ortconv.attributes import coerce_text, coerce_typed
-from ortconv.builder import Builder, Ints, Options
+from ortconv.builder import Builder, Ints
 from ortconv.errors import (
     ConversionErrors,
     NodeRef,
@@ -19,6 +19,7 @@ from ortconv.errors import (
     UnsupportedOpError,
 )
 from ortconv.lowering import lower
+from ortconv.options import Options
 from ortconv.registry import Registry
 from ortconv.source import SourceGraph, SourceNode, SourceOutput, SourceValue
 

@@ -15,7 +15,8 @@ from typing import cast, get_args
 
 from ortconv.converters.onednn_graph.jsonfile import Place, parse
 from ortconv.errors import shown
-from ortconv.onednn import OWN_FIELD, UNKNOWN, Attribute, Op, Tensor, typed
+from ortconv.onednn import OWN_FIELD, UNKNOWN, Op, Tensor
+from ortconv.onednn_attributes import Attribute, typed
 from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, AttributeType, is_unset
 
 __all__ = ["Document", "read_document"]

@@ -28,4 +28,6 @@ def _read(source: object, tensors: Tensors) -> SourceGraph:
     return read_model(source)
 
 
-FRONTEND = Frontend(name="openvino", title="OpenVINO IR (.xml)", detect=_detect, read=_read, registry=REGISTRY)
+FRONTEND = Frontend(
+    name="openvino", title="OpenVINO IR (.xml) or openvino.Model", detect=_detect, read=_read, registry=REGISTRY
+)

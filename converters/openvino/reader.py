@@ -18,6 +18,7 @@ from ortconv.converters.openvino import markup
 from ortconv.converters.openvino.bodies import read_branch, read_iteration
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.low_precision import warned
+from ortconv.converters.openvino.merged_layers import with_merges
 from ortconv.converters.openvino.naming import join_names, split_names, unique_names
 from ortconv.converters.openvino.precision import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
@@ -128,13 +129,14 @@ class _Reader:
                 nodes.append(self._node(layer, used, read.get(layer.id), first.get(layer.id, ())))
         outputs = [SourceOutput(names[result.id], self._values[sources[result.id]]) for result in self.results]
         kept = [self._kept(state, value, names) for state, value in pairs]
+        outputs += [state.output for state in kept if state.output is not None]
         return SourceGraph(
             path=self._label,
             format="openvino",
             name=self._net.name,
             inputs=(*(self._values[layer.id, 0] for layer in self.parameters), *states),
-            outputs=(*outputs, *(state.output for state in kept if state.output is not None)),
-            nodes=tuple(nodes) if self._outer else warned(nodes),
+            outputs=tuple(outputs),
+            nodes=tuple(nodes) if self._outer else with_merges(warned(nodes), outputs),
             metadata=metadata(kept),
             states=tuple(kept),
         )

@@ -3,9 +3,9 @@
 ``ReadValue`` reads a variable and ``Assign`` writes it. The ONNX model takes the variable's value as an input of the
 variable's name and returns the new value as an output of that name with ``.next`` appended. What computed the first
 value is left out: the caller feeds it, zeros where the source states nothing else; where it does, the conversion warns.
-Where the sizes of a state are open and its first value is computed from the inputs, as the keys and values that a
-decoder has of its encoder are, a state of no elements stands for it. The model's metadata lists the states under the
-key `STATES_KEY`.
+Where the sizes of a state are open, one layer reads it, and its first value is computed from the inputs, as the keys
+and values that a decoder has of its encoder are, a state of no elements stands for it. The model's metadata lists the
+states under the key `STATES_KEY`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
         if any(len(layer.outputs) != 1 for layer in layers):
             raise layers[0].error("a ReadValue has one output port.")
     states = tuple(
-        State(name, tuple(layers), tuple(writes.get(name, ())), first, _begins(layers[0], first))
+        State(name, tuple(layers), tuple(writes.get(name, ())), first, _begins(layers, first))
         for name, layers in reads.items()
         for first in [_first(net, layers[0])]
     )
@@ -78,9 +78,10 @@ def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
     return (dataclasses.replace(net, wires={**net.wires, **cut}) if cut else net), states
 
 
-def _begins(read: Layer, first: Layer | None) -> bool:
-    """Tells whether a first value is computed, and the state may have no elements otherwise."""
-    return first is not None and first.type != "Const" and any(not isinstance(d, int) for d in read.outputs[0].dims)
+def _begins(reads: Sequence[Layer], first: Layer | None) -> bool:
+    """Tells whether one layer reads a state whose first value is computed, and which may have no elements otherwise."""
+    is_open = any(not isinstance(dim, int) for dim in reads[0].outputs[0].dims)
+    return len(reads) == 1 and is_open and first is not None and first.type != "Const"
 
 
 def _first(net: Net, read: Layer) -> Layer | None:

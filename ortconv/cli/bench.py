@@ -33,14 +33,14 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, 60, min_open=True),
+    type=options.Number(0, 60, min_open=True),
     default=0.1,
     show_default=True,
     help="How long a turn lasts, about; a single run may take longer.",
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0.0),
+    type=options.Number(0.0),
     help="Relative error up to which outputs agree. Default: integers must be equal; floats by the narrowest type in "
     "the file, 2e-5 for float32.",
 )
@@ -70,8 +70,6 @@ def command(
     after the other; times are medians over the turns. The outputs are compared first: if one differs, nothing is timed
     and the exit code is 1. On a GPU, inputs and outputs stay there while it is timed.
     """
-    if tolerance is not None and math.isnan(tolerance):
-        raise click.UsageError("--tolerance: nan is not allowed; allowed: numbers from 0.")
     options.writable("--json", json_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
@@ -81,6 +79,7 @@ def command(
     allowed = benchmarking.tolerance_for(proto, tf32=tf32) if tolerance is None else Tolerance(tolerance)
     with output.progress(f"Loading {model}"):
         pair = benchmarking.Pair(model, threads or 0, providers=names, tf32=tf32)
+    options.keep_apart([json_file], [model, *feeds.files_given(input_texts, pair.inputs)])
     given = feeds.parse_inputs(input_texts, pair.inputs)
     data = inputs.fill(pair.inputs, given, feeds.parse_shapes(shape_texts, pair.inputs), seed)
     with output.progress(f"Measuring {model}"), feeds.integers_in_mind(pair.inputs, given):

@@ -6,16 +6,17 @@ import dataclasses
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
 
 from ortconv import api
-from ortconv.builder import Semantics, Target
-from ortconv.cli import files, options, output, report
-from ortconv.errors import OrtconvError
+from ortconv.builder import Step
+from ortconv.cli import files, options, output, report, stopping
+from ortconv.errors import NodeRef, OrtconvError
 from ortconv.opset import DOMAIN
+from ortconv.options import Semantics, Target
 
 __all__ = ["command"]
 
@@ -88,10 +89,13 @@ def command(
     """Convert OpenVINO IR (.xml, its .bin beside it) and oneDNN Graph JSON files to ONNX.
 
     Each source gives one line on stdout. A source that is refused gives an error line for each node and does not stop
-    the others; nothing is written for it, and the exit code is 1.
+    the others; nothing is written for it, and the exit code is 1. A warning that several nodes share is printed once;
+    the report has them all.
     """
     jobs = _plan(sources, target_file, target_dir)
-    _keep_apart([job.target for job in jobs], report_file, sources, tensors_file)
+    options.keep_apart(
+        [*(job.target for job in jobs), report_file], [*sources, *map(options.weights_of, sources), tensors_file]
+    )
     tensors = files.read_npz(tensors_file) if tensors_file else None
     takers = {job for job in jobs if _takes_tensors(job)} or set(jobs)
     if target_dir:
@@ -103,7 +107,8 @@ def command(
         how: dict[str, Any] = {"semantics": semantics, "target": target, "opset": opset}
         if job in takers:
             how |= {"tensors": tensors, "random_constants": constants_seed}
-        entries.append(_convert(job, f"Converting {job.source}{count}", how))
+        with stopping.tidy():
+            entries.append(_convert(job, f"Converting {job.source}{count}", how))
     if report_file:
         files.write_json(report_file, report.document(semantics, target, opset, entries))
     if any(entry["status"] != "converted" for entry in entries):
@@ -127,10 +132,21 @@ def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]
     except Exception as error:
         output.failure(error)
         return report.refused(job.source, error)
-    for text in done.warnings:
+    for text in _grouped(done.steps):
         output.warning(text)
     output.line(output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", (_summary(done), "green"))
     return report.converted(job.source, job.target, done)
+
+
+def _grouped(steps: Iterable[Step]) -> Iterator[str]:
+    """Yields a line for each warning; what is said of several nodes of one kind is said once, of the first of them."""
+    concerned: dict[tuple[str, str], list[NodeRef]] = defaultdict(list)
+    for step in steps:
+        for text in step.warnings:
+            concerned[step.ref.op_type, text].append(step.ref)
+    for (_, text), (first, *others) in concerned.items():
+        more = f" and {output.count(len(others), 'more node')}" if others else ""
+        yield f"{first}{more}: {text}"
 
 
 def _summary(done: api.Conversion) -> str:
@@ -165,25 +181,6 @@ def _plan(
                 f"{', '.join(claimants)}: all would be written to {target.name}; convert them one by one with -o."
             )
     return jobs
-
-
-def _keep_apart(
-    targets: list[pathlib.Path],
-    report_file: pathlib.Path | None,
-    sources: tuple[pathlib.Path, ...],
-    tensors_file: pathlib.Path | None,
-) -> None:
-    """Refuses to overwrite what is read, and to write two things to one file.
-
-    Raises:
-        click.UsageError: That would happen.
-    """
-    taken = {_real(path) for source in sources for path in (source, source.parent / f"{source.stem}.bin")}
-    taken |= {_real(tensors_file)} if tensors_file else set()
-    for path in [*targets, report_file] if report_file else targets:
-        if _real(path) in taken:
-            raise click.UsageError(f"{path} would overwrite a file that this call reads or writes; choose another.")
-        taken.add(_real(path))
 
 
 def _real(path: pathlib.Path) -> pathlib.Path:

@@ -9,10 +9,11 @@ import click
 from rich.text import Text
 
 from ortconv import api
-from ortconv.builder import Semantics, Step, Target
+from ortconv.builder import Step
 from ortconv.cli import files, options, output
 from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
 from ortconv.opset import DOMAIN
+from ortconv.options import Semantics, Target
 
 __all__ = ["command"]
 

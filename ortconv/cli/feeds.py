@@ -16,7 +16,7 @@ from ortconv.cli import files, output
 from ortconv.errors import ExecutionError, shown
 from ortconv.inputs import Array, Input
 
-__all__ = ["describe", "feed_options", "integers_in_mind", "parse_inputs", "parse_shapes"]
+__all__ = ["describe", "feed_options", "files_given", "integers_in_mind", "parse_inputs", "parse_shapes"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -52,6 +52,15 @@ def feed_options(function: _F) -> _F:
     return function
 
 
+def files_given(texts: Iterable[str], inputs: Sequence[Input]) -> list[pathlib.Path]:
+    """Returns the files that ``--input`` names.
+
+    Raises:
+        click.UsageError: An input does not exist.
+    """
+    return [pathlib.Path(text) for text in _pairs(texts, inputs, "--input").values() if not _is_literal(text)]
+
+
 def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Array]:
     """Reads what ``--input`` names.
 
@@ -61,7 +70,7 @@ def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Arr
     """
     dtypes = {each.name: each.dtype for each in inputs}
     return {
-        name: _literal(text, dtypes[name]) if text.lstrip().startswith("[") else files.read_npy(pathlib.Path(text))
+        name: _literal(text, dtypes[name]) if _is_literal(text) else files.read_npy(pathlib.Path(text))
         for name, text in _pairs(texts, inputs, "--input").items()
     }
 
@@ -123,6 +132,10 @@ def _pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[s
             raise click.UsageError(f"{option}: input {name} is given twice.")
         pairs[name] = text[len(name) + 1 :]
     return pairs
+
+
+def _is_literal(text: str) -> bool:
+    return text.lstrip().startswith("[")
 
 
 def _literal(text: str, dtype: ir.DataType) -> Array:

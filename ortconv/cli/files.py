@@ -39,7 +39,7 @@ def read_npz(path: pathlib.Path) -> dict[str, Array]:
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
     except _MALFORMED as error:
-        raise InputError(str(path), f"is not an .npz file of plain arrays: {error}") from error
+        raise InputError(str(path), f"is not an .npz file of plain arrays{_reason(error)}.") from error
 
 
 def read_npy(path: pathlib.Path) -> Array:
@@ -54,7 +54,7 @@ def read_npy(path: pathlib.Path) -> Array:
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
     except _MALFORMED as error:
-        raise InputError(str(path), f"is not an .npy file of numbers: {error}") from error
+        raise InputError(str(path), f"is not an .npy file of numbers{_reason(error)}.") from error
     if not isinstance(loaded, np.ndarray):
         raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
     return loaded
@@ -72,3 +72,9 @@ def write_npz(path: pathlib.Path, arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _reason(error: Exception) -> str:
+    """Returns numpy's reason, but for its advice to load what it does not know as a program."""
+    text = str(error).rstrip(".")
+    return f": {text}" if text and "pickle" not in text else ""

@@ -29,6 +29,8 @@ def command(source: str | None, as_json: bool, markdown: bool) -> None:
     How is "exact" for one ONNX node that means the same, "composed" for several, "plugin" for a node of the domain
     org.ortconv, and "refused" with the reason.
     """
+    if as_json and markdown:
+        raise click.UsageError("--json and --markdown exclude each other.")
     frontends = [frontend for frontend in FRONTENDS if source in (None, frontend.name)]
     if as_json:
         entries = [_entry(frontend, lowering) for frontend in frontends for lowering in frontend.registry]

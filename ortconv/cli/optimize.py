@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 from importlib.metadata import version
 
@@ -11,11 +10,14 @@ import click
 from rich.text import Text
 
 from ortconv import optimization
-from ortconv.cli import files, options, output
+from ortconv.cli import files, options, output, stopping
 from ortconv.opset import DOMAIN
 from ortconv.optimization import Optimization, Outcome
 
 __all__ = ["command"]
+
+_COLUMNS = ("node", "becomes", "folded in", "left alone")
+"""Headings of the table; a column without any text is left out."""
 
 
 @click.command("optimize", epilog="Example: ortconv optimize network.onnx -o faster.onnx --report faster.json")
@@ -45,12 +47,14 @@ def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path
     """
     options.writable("-o", target)
     options.writable("--report", report_file)
-    with output.progress(f"Optimizing {model}"):
+    with output.progress(f"Optimizing {model}"), stopping.tidy():
         done = optimization.optimize(model)
-        _keep_apart(done, target, report_file)
+        options.keep_apart([*done.targets(target), report_file], done.reads)
         done.save(target)
     if done.outcomes:
-        output.table(("node", "becomes", "folded in", "left alone"), [_row(outcome) for outcome in done.outcomes])
+        rows = [_row(outcome) for outcome in done.outcomes]
+        used = [index for index in range(len(_COLUMNS)) if any(str(row[index]) for row in rows)]
+        output.table([_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows])
         output.line()
     output.line(
         output.plain(model),
@@ -61,20 +65,6 @@ def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path
     )
     if report_file:
         files.write_json(report_file, _document(done, target))
-
-
-def _keep_apart(done: Optimization, target: pathlib.Path, report_file: pathlib.Path | None) -> None:
-    """Refuses to overwrite what is read, and to write two things to one file.
-
-    Raises:
-        click.UsageError: That would happen.
-    """
-    taken = set(done.reads)
-    for path in [*done.targets(target), *([str(report_file)] if report_file else [])]:
-        real = os.path.realpath(path)
-        if real in taken:
-            raise click.UsageError(f"{path} would overwrite a file that this call reads or writes; choose another.")
-        taken.add(real)
 
 
 def _row(outcome: Outcome) -> tuple[output.Cell, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +14,8 @@ from ortconv import cuda, plugin
 
 __all__ = [
     "SOURCE",
+    "Number",
+    "keep_apart",
     "provider_names",
     "provider_titles",
     "providers",
@@ -19,6 +23,7 @@ __all__ = [
     "semantics",
     "tensors",
     "tf32",
+    "weights_of",
     "writable",
 ]
 
@@ -26,6 +31,17 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 SOURCE = click.Path(path_type=pathlib.Path)
 """A file that is read: one that is missing is a failure of that file (exit 1), not wrong usage."""
+
+
+class Number(click.FloatRange):
+    """A number of a range; nan, of which no comparison says that it lies outside, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail("nan is not a number.", param, ctx)
+        return number
 
 
 def tensors(function: _F) -> _F:
@@ -105,10 +121,39 @@ def provider_titles(names: list[str]) -> str:
 
 
 def writable(option: str, path: pathlib.Path | None) -> None:
-    """Refuses, before any work is done, a file in a folder that does not exist.
+    """Refuses, before any work is done, a file in a folder that does not exist, or in the place of one.
 
     Raises:
-        click.UsageError: There is no such folder.
+        click.UsageError: There is no such folder, or the file is one, as the empty name is.
     """
+    if path and path.is_dir():
+        raise click.UsageError(f"{option}: {str(path)!r} is a directory.")
     if path and not path.parent.is_dir():
         raise click.UsageError(f"{option}: the directory {str(path.parent)!r} does not exist.")
+
+
+def keep_apart(writes: Iterable[str | os.PathLike[str] | None], reads: Iterable[str | os.PathLike[str] | None]) -> None:
+    """Refuses to overwrite what is read, and to write two things to one file.
+
+    Args:
+        writes: The files to write; None for one that is not asked for.
+        reads: The files that are read.
+
+    Raises:
+        click.UsageError: That would happen.
+    """
+    taken = {os.path.realpath(path) for path in reads if path is not None}
+    for path in writes:
+        if path is None:
+            continue
+        real = os.path.realpath(path)
+        if real in taken:
+            raise click.UsageError(
+                f"{os.fspath(path)} would overwrite a file that this call reads or writes; choose another."
+            )
+        taken.add(real)
+
+
+def weights_of(source: pathlib.Path) -> pathlib.Path:
+    """Returns the file in which an OpenVINO source has its weights."""
+    return source.parent / f"{source.stem}.bin"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import rich.progress
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -25,6 +26,9 @@ Cell = str | Text
 
 _WHOLE_WORD = 24
 """Words up to this length are not broken where a column is too narrow for them."""
+
+_SHORT = 12
+"""Columns up to this width are not wrapped."""
 
 _GAP = 2
 """Spaces between columns."""
@@ -68,27 +72,38 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Se
     """
     console = stdout()
     shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for index, column in enumerate(columns):
+    cells = [[column, *(str(row[index]) for row in rows)] for index, column in enumerate(columns)]
+    widths = _widths(cells, [column in numbers for column in columns], console.width)
+    for column, width in zip(columns, widths, strict=True):
         right = column in numbers
-        longest = max((len(word) for row in rows for word in str(row[index]).split()), default=0)
-        shown.add_column(
-            column,
-            justify="right" if right else "left",
-            no_wrap=right,
-            overflow="fold",
-            min_width=min(longest, _WHOLE_WORD),
-        )
+        shown.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold", width=width)
     for row in rows:
         shown.add_row(*row)
     # Where a terminal is narrower than that, it breaks the lines; rich would leave out columns, and ends of lines.
-    needed = console.measure(shown, options=console.options.update(max_width=_UNLIMITED)).minimum
-    console.width = max(console.width, needed + _GAP * len(columns))
+    console.width = max(console.width, sum(widths) + _GAP * len(columns))
     with console.capture() as capture:
         console.print(shown, crop=False)
-    text = capture.get()
-    if not console.is_terminal:
-        text = "".join(f"{row.rstrip()}\n" for row in text.splitlines())
-    console.file.write(text)
+    # Spaces up to the edge of a terminal would show as empty lines where it breaks them.
+    console.file.write("".join(f"{row.rstrip()}\n" for row in capture.get().splitlines()))
+
+
+def _widths(cells: Sequence[Sequence[str]], fixed: Sequence[bool], available: int) -> list[int]:
+    """Returns the widths of columns that fit a terminal: all that they need, or a share of the room that there is.
+
+    Args:
+        cells: For each column its cells, the heading among them.
+        fixed: Which columns are not wrapped.
+        available: The terminal's width.
+    """
+    wide = [max(map(cell_len, column)) for column in cells]
+    words = [max((cell_len(word) for cell in column for word in cell.split()), default=0) for column in cells]
+    narrow = [
+        width if whole or width <= _SHORT else max(min(word, _WHOLE_WORD), cell_len(column[0]))
+        for column, width, word, whole in zip(cells, wide, words, fixed, strict=True)
+    ]
+    wish = sum(wide) - sum(narrow)
+    spare = min(max(available - _GAP * len(cells) - sum(narrow), 0), wish)
+    return [least + (most - least) * spare // max(wish, 1) for least, most in zip(narrow, wide, strict=True)]
 
 
 def warning(text: str) -> None:

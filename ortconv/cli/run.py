@@ -68,6 +68,7 @@ def command(
             providers=names,
             tf32=tf32,
         )
+    options.keep_apart([output_file], [model, *feeds.files_given(input_texts, loaded.inputs)])
     given = feeds.parse_inputs(input_texts, loaded.inputs)
     data = inputs.fill(loaded.inputs, given, feeds.parse_shapes(shape_texts, loaded.inputs), seed)
     with output.progress(f"Running {model}"), feeds.integers_in_mind(loaded.inputs, given):

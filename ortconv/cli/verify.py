@@ -12,8 +12,8 @@ from click.core import ParameterSource
 from rich.text import Text
 
 from ortconv import verification
-from ortconv.builder import Semantics, Target
 from ortconv.cli import feeds, files, options, output
+from ortconv.options import Semantics, Target
 from ortconv.plugin import Backend
 from ortconv.verification import Comparison, FloatComparison, Layer, Verification
 
@@ -41,7 +41,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
 @feeds.feed_options
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0.0),
+    type=options.Number(0.0),
     help="Relative error up to which elements agree. Default: integers must be equal; floats by the narrowest type "
     "computed in, 2e-5 for float32.",
 )
@@ -94,14 +94,16 @@ def command(
     its outputs differ, it is compared with OpenVINO without int8 kernels, and if they still do, layer by layer, each on
     the inputs that OpenVINO gave it. It passes if these agree.
     """
-    if tolerance is not None and math.isnan(tolerance):
-        raise click.UsageError("--tolerance: nan is not allowed; allowed: numbers from 0.")
     if model and click.get_current_context().get_parameter_source("target") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--target chooses how SOURCE is converted, and MODEL.onnx is converted already.")
     options.writable("--json", json_file)
     names = options.provider_names(providers)
     tensors = files.read_npz(tensors_file) if tensors_file else None
     declared = verification.declared_inputs(source, tensors)
+    options.keep_apart(
+        [json_file],
+        [source, options.weights_of(source), model, tensors_file, *feeds.files_given(input_texts, declared)],
+    )
     given = feeds.parse_inputs(input_texts, declared)
     shapes = feeds.parse_shapes(shape_texts, declared)
     with output.progress(f"Verifying {source}"), feeds.integers_in_mind(declared, given):

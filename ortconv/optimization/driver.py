@@ -18,6 +18,7 @@ from ortconv.function_bodies import OPSETS
 from ortconv.opset import DOMAIN, VERSION
 from ortconv.optimization import activation, bias, crop, layout, pad, residual
 from ortconv.optimization.emission import Emitter
+from ortconv.optimization.neighbours import require_no_pad_with_axes
 from ortconv.optimization.reading import read
 from ortconv.optimization.site import Kept, Left, Outcome, Site
 from ortconv.optimization.values import Sizes, element_type
@@ -150,6 +151,7 @@ def _rewrite(model: ir.Model, name: str, found: Sequence[ir.Node], misleading: s
             site = read(node, sizes, opset)
             site.shapes = shapes
             folded, kept = _fold(site)
+            require_no_pad_with_axes(site)
             new = emitter.emit(site)
         except Left as reason:
             outcomes.append(Outcome(_name(node), "", reason=str(reason)))

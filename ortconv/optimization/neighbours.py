@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
-from ortconv.optimization.site import Ints, Kept, Site, named
+from ortconv.opset import DOMAIN
+from ortconv.optimization.site import Ints, Kept, Left, Site, named
 from ortconv.optimization.values import constant
 
-__all__ = ["crop", "ints", "reader", "require_alone", "require_no_residual"]
+__all__ = ["crop", "ints", "reader", "require_alone", "require_no_pad_with_axes", "require_no_residual"]
+
+_NO_TRANSPOSE_PASSES = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Ops behind which the Transpose that ends a function body does not get."""
+
+_AXES = 3
+"""The input of Pad that names its axes."""
+
+_WRONGLY = "ONNX Runtime moves Transposes past it wrongly"
 
 
 def reader(site: Site, op_type: str) -> ir.Node | None:
@@ -42,6 +51,54 @@ def require_no_residual(node: ir.Node, site: Site) -> None:
     """
     if site.residual is not None:
         raise Kept(f"{named(node)}: it stands behind an Add of {site.residual.name}, which ours reads as it lies")
+
+
+def require_no_pad_with_axes(site: Site) -> None:
+    """Checks that no Pad of some axes stands between a Transpose of our function body and another one.
+
+    The body begins and ends with one, even where it moves nothing. Where two undo each other, ONNX Runtime moves the
+    first past what lies between, past such a Pad wrongly: without the plugin the model would fail when it runs.
+
+    Raises:
+        Left: One does.
+    """
+    for pad in filter(_names_axes, _passed(site.output, _readers)):
+        if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], _readers)):
+            raise Left(f"{named(pad)}, which follows, names its axes: {_WRONGLY}")
+    for pad in filter(_names_axes, _passed(site.x, _makers)):
+        if any(map(_turns, _passed(pad.inputs[0], _makers))):
+            raise Left(f"{named(pad)}, which stands in front, names its axes: {_WRONGLY}")
+
+
+def _passed(value: ir.Value | None, step: Callable[[ir.Value], Iterable[ir.Node]]) -> Iterator[ir.Node]:
+    """Yields the nodes on one side of a value as far as ONNX Runtime moves a Transpose, and those that stop it."""
+    values, seen = [value], set[ir.Node]()
+    while values:
+        last = values.pop()
+        for node in () if last is None else step(last):
+            if node not in seen:
+                seen.add(node)
+                yield node
+                if not node.domain and node.op_type not in _NO_TRANSPOSE_PASSES:
+                    values += node.outputs if step is _readers else node.inputs
+
+
+def _readers(value: ir.Value) -> Iterable[ir.Node]:
+    return value.consumers()
+
+
+def _makers(value: ir.Value) -> Iterable[ir.Node]:
+    node = value.producer()
+    return () if node is None else (node,)
+
+
+def _names_axes(node: ir.Node) -> bool:
+    return not node.domain and node.op_type == "Pad" and len(node.inputs) > _AXES and node.inputs[_AXES] is not None
+
+
+def _turns(node: ir.Node) -> bool:
+    """Tells whether a node is a Transpose, or has one in its function body."""
+    return node.op_type == "Transpose" or node.domain == DOMAIN
 
 
 def ints(node: ir.Node, index: int) -> list[int] | None:

@@ -6,16 +6,17 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import get_args
 
 import onnx
 
 from ortconv import api, checking, inputs, protos
-from ortconv.builder import Options, Semantics, Target
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
 from ortconv.execution import Model
 from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
+from ortconv.options import Options, Semantics, Target, refuse_unknown
 from ortconv.plugin import Backend
 from ortconv.source import SourceGraph
 from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
@@ -152,6 +153,8 @@ def verify(
         OrtconvError: The source is not converted, the model is bad, the data does not fit, or something cannot run.
         ValueError: `semantics`, `target` or a backend is unknown.
     """
+    for backend in backends:
+        refuse_unknown("backend", backend, get_args(Backend))
     frontend = api.detect(source)
     graph = frontend.read(source, tensors or {})
     if model is None:

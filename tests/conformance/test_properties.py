@@ -7,10 +7,11 @@ import hypothesis.strategies as st
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Options, Target
+from ortconv.builder import Builder
 from ortconv.converters.convolution import conv, conv_transpose
 from ortconv.converters.layout import Layout
 from ortconv.converters.spatial import Window, conv_pads, conv_size, extent, transpose_begin, transpose_full
+from ortconv.options import Options, Target
 
 size = st.integers(1, 40)
 small = st.integers(1, 7)

@@ -1,4 +1,4 @@
-"""MatMulCompressed on the GPU, against the definition in float64."""
+"""MatMulCompressed and GatherMatMulCompressed on the GPU, against the definition in float64."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from ortconv.matmul_compressed import CODES
+from ortconv.compressed_product import CODES
 from tests.cuda import device
+from tests.plugin import gather_products
 from tests.plugin.products import SIZES, assert_product, model
 
 LARGE = [] if device.EMULATED else [(4096, 4096, 128), (1000, 14336, 14336), (11008, 896, 32)]
@@ -90,3 +91,19 @@ def test_infinities_and_nan_reach_their_rows_only(code: int, rows: int, library:
     assert np.isnan(y[rows // 2]).all()
     rest = np.arange(rows) != rows // 2
     assert_product(made, x[rest], y[rest], 32)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.FLOAT16], ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("sizes", [(3, 7, 7), (33, 300, 100), (70, 256, 32), *LARGE], ids=str)
+def test_matrices_that_an_index_names(kind: int, code: int, sizes: tuple[int, int, int], library: str) -> None:
+    rows, depth, block = sizes
+    point = (4, rows, depth // block)
+    made = gather_products.model(code, data=(4, rows, depth), block=block, point=point, x_type=kind)
+    session = device.session(made, device.only_here())
+    for count, slots in ((1, 3), (5, 2), (0, 2)):
+        index = gather_products.indices(count, slots, 4)
+        for of_each in (1, slots):
+            x = data(count, of_each, depth).astype(tensor_dtype_to_np_dtype(kind))
+            (y,) = session.run(None, {"X": x, "I": index})
+            gather_products.assert_products(made, x, index, y, block)

@@ -11,8 +11,8 @@ import onnx
 
 import ortconv
 from ortconv import onednn
-from ortconv.builder import Semantics
 from ortconv.converters.onednn_graph import FRONTEND
+from ortconv.options import Semantics
 from ortconv.verification.onednn import OneDnnReference
 from tests.onednn_graph.references import evaluate
 from tests.onednn_graph.references.call import DTYPES, Call, Slot

@@ -298,6 +298,20 @@ def test_constant_weights_in_eight_bits_are_not_either(integer_source: bool) -> 
     assert kinds.count("DequantizeLinear") == (2 if integer_source else 0)
 
 
+@pytest.mark.parametrize(("opset", "kinds"), [(19, ["DequantizeLinear", "Reshape"]), (21, ["Cast", "Mul", "Reshape"])])
+def test_integers_that_move_keep_their_sign(opset: int, kinds: list[str]) -> None:
+    """ONNX Runtime before 1.28 takes int8 behind a Reshape for uint8 where no zero point tells."""
+    g = onednn.Graph()
+    x = g.op("Dequantize", [g.tensor("x", "s8", [2, 6])], dtype="f32", scales=[0.5])
+    g.op("StaticReshape", [x], shape=[3, 4], special_zero=False)
+    model = ortconv.convert(g, opset=opset)
+    assert [node.op_type for node in model.graph.node] == kinds
+    assert all(len(node.input) == 3 for node in model.graph.node if node.op_type == "DequantizeLinear")
+    data = numbers((2, 6), "s8", low=-128, high=127)
+    (found,) = run(model, {"x": data}, "none")
+    np.testing.assert_array_equal(found, data.reshape(3, 4) * np.float32(0.5))
+
+
 def refusal(
     kind: str, inputs: list[np.ndarray], output: str, attributes: dict[str, Any], opset: int = 21
 ) -> ConversionError:

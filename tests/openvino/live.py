@@ -9,13 +9,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import onnxruntime
 import openvino
 from openvino import opset1
 
 from ortconv.api import Conversion, conversion
-from ortconv.builder import Semantics, Target
 from ortconv.errors import ConversionError, ConversionErrors
+from ortconv.options import Semantics, Target
 from ortconv.session import InferenceSession
 
 __all__ = [
@@ -200,6 +201,8 @@ def check(
 ) -> Conversion:
     """Converts a model and asserts that ONNX Runtime computes what OpenVINO's CPU plugin does.
 
+    And that the file holds no constant that nothing uses, and no shape without a type, which onnx_ir would not write.
+
     Args:
         model: The model.
         *feeds: Data; several of different sizes for a model with dynamic dims.
@@ -212,11 +215,22 @@ def check(
         The conversion, for further assertions.
     """
     converted = conversion(model, semantics=semantics, opset=opset, target=target)
+    _check_values(converted.model.graph)
     actual, expected = run_onnx(converted, feeds), run_openvino(model, feeds)
     for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
         for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
             assert_close(mine, other, bound, f"feed {number}, output {index}")
     return converted
+
+
+def _check_values(graph: ir.Graph) -> None:
+    constants = graph.initializers.values()
+    assert [value.name for value in constants if not value.uses() and not value.is_graph_output()] == []
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        assert [value.name for value in node.outputs if value.shape is not None and value.type is None] == [], node.name
+        if node.op_type == "DequantizeLinear" and "block_size" not in node.attributes:
+            # Without, ONNX Runtime before 1.28 takes the integers to be unsigned, and moves them past a Reshape so.
+            assert node.inputs[0].dtype not in (ir.DataType.INT4, ir.DataType.INT8) or len(node.inputs) == 3, node.name
 
 
 def check_row(row: Row) -> None:

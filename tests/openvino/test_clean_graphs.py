@@ -108,6 +108,17 @@ def test_bias_that_others_use_is_kept_for_them() -> None:
     assert ops(check(model, [numbers(1, 4, 5, 5)])) == {"Conv": 1, "Add": 1, "Mul": 1}
 
 
+def test_bias_that_convolutions_share_is_stored_once() -> None:
+    x, bias = opset1.parameter([1, 4, 5, 5], F32), opset1.constant(weights(1, 4, 1, 1))
+    y = x
+    for seed in range(2):
+        y = opset1.convolution(y, weights(4, 4, 1, 1, seed=seed), [1, 1], [0, 0], [0, 0], [1, 1])
+        y = opset1.relu(opset1.add(y, bias))
+    converted = check(openvino.Model([y], [x]), [numbers(1, 4, 5, 5)])
+    assert [list(value.shape or ()) for value in converted.model.graph.initializers.values()].count([4]) == 1
+    assert len(converted.model.graph.initializers) == 3
+
+
 @pytest.mark.parametrize(
     ("shape", "fused"), [((1, 4, 1, 1), True), ((4, 1, 1), True), ((4,), False), ((1,), False), ((1, 4, 4, 4), False)]
 )

@@ -32,11 +32,19 @@ def reshaped(x: Any) -> Any:
     return opset1.log(opset1.clamp(opset1.unsqueeze(opset1.sigmoid(x), np.array(0)), 1e-12, 1.0))
 
 
+def far(x: Any) -> Any:
+    y = opset1.sigmoid(x)
+    for _ in range(6):
+        y = opset1.add(y, np.array(1e-20, x.get_element_type().to_dtype()))
+    return opset1.log(y)
+
+
 FORMULAS: dict[str, Callable[[Any], Any]] = {
     "bounded": lambda x: opset1.log(opset1.clamp(opset1.sigmoid(x), 1e-9, 1.0)),
     "shifted": shifted,
     "reshaped and bounded": reshaped,
     "inverse": inverse,
+    "far": far,
 }
 
 
@@ -64,8 +72,15 @@ def test_other_sigmoids_stay() -> None:
     assert "Reciprocal" not in kinds
 
 
+def test_half_precision_stays() -> None:
+    """The exponential of 12 is beyond float16."""
+    converted = conversion(model_of(shifted, [[DATA.astype(np.float16)]]))
+    assert "Sigmoid" in [node.op_type for node in converted.model.graph]
+
+
 def test_formula_is_explained() -> None:
     converted = conversion(model_of(FORMULAS["bounded"], [[DATA.astype(np.float32)]]))
     (step,) = (step for step in converted.steps if step.ref.op_type == "Sigmoid")
-    assert [node.op_type for node in step.nodes] == ["Reciprocal", "Neg", "Exp", "Add"]
+    assert [node.op_type for node in step.nodes] == ["Neg", "Exp", "Add", "Reciprocal"]
+    assert len({tuple(node.metadata_props.items()) for node in step.nodes}) == 1
     assert "magnifies" in step.notes[-1]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import openvino
 import pytest
@@ -14,6 +16,7 @@ from openvino import opset1, opset3, opset6, opset8, opset13
 import ortconv
 from ortconv.api import conversion
 from ortconv.errors import InputError, ModelFormatError
+from ortconv.verification import declared_inputs
 from tests.openvino.conftest import IrWriter
 from tests.openvino.live import numbers
 from tests.openvino.ops.test_cached_attention import decoder as masked_decoder
@@ -71,6 +74,7 @@ def test_verify_compares_outputs_and_new_states(tmp_path: pathlib.Path, layers: 
     (outputs,) = found.outputs.values()
     assert [each.name for each in outputs][1:] == ["memory.next"]
     assert found.agrees
+    assert not found.first
     assert not layers or found.first_difference is None
     np.testing.assert_array_equal(found.feeds["memory"].shape, (2, 3))
 
@@ -226,6 +230,20 @@ def test_a_first_value_that_is_computed_is_what_verify_begins_with(tmp_path: pat
     np.testing.assert_allclose(found.feeds["memory"], np.exp(found.feeds["x"]), rtol=1e-6)
 
 
+def test_a_state_of_open_sizes_that_has_no_first_value(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "model.xml"
+    openvino.save_model(accumulating(6, [-1, 3]), path)
+    text = path.read_text()
+    (read,) = re.findall(r'<layer id="\d+" name="[^"]*" type="ReadValue".*?</layer>', text, re.DOTALL)
+    text = text.replace(read, re.sub(r"<input>.*?</input>", "", read, flags=re.DOTALL))
+    number = read.split('"')[1]
+    path.write_text(re.sub(rf'<edge [^>]*to-layer="{number}"[^>]*/>', "", text))
+    name = declared_inputs(path)[0].name
+    with pytest.raises(InputError, match="memory"):
+        ortconv.verify(path, shapes={name: (2, 3)})
+    assert ortconv.verify(path, shapes={name: (2, 3), "memory": (2, 3)}).agrees
+
+
 def test_all_open_shapes_are_named_at_once(tmp_path: pathlib.Path) -> None:
     left, right = (opset1.parameter(shape, F32, name=name) for name, shape in (("left", [-1, 3]), ("right", [-1, -1])))
     openvino.save_model(openvino.Model([opset1.add(left, right)], [left, right]), tmp_path / "model.xml")
@@ -268,3 +286,79 @@ def test_a_state_without_elements_is_the_first_value(tmp_path: pathlib.Path) -> 
     found = ortconv.verify(tmp_path / "model.xml", shapes=shapes, data={"beams": np.array([1, 1], np.int32)})
     assert found.agrees
     assert found.feeds["keys"].shape == (2, 5, 4)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i32", "u8", "boolean"])
+def test_a_first_value_of_other_types(dtype: str) -> None:
+    x = opset1.parameter([-1, 3], F32, name="x")
+    first = opset1.convert(opset1.abs(opset1.multiply(x, F32(9))), dtype)
+    read = opset6.read_value(first, "memory", getattr(openvino.Type, dtype), openvino.PartialShape([-1, 3]))
+    source = openvino.Model([opset1.result(opset1.convert(read, "f32"))], [opset6.assign(read, "memory")], [x])
+    request = openvino.Core().compile_model(source, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    session = ortconv.InferenceSession(conversion(source).to_proto(), backend="none")
+    held = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "u8": np.uint8, "boolean": np.bool_}[dtype]
+    state: Any = np.zeros((0, 3), held)
+    for call in range(2):
+        feed = numbers(2, 3, seed=call)
+        request.infer([feed])
+        y, state = session.run(None, {"x": feed, "memory": state})
+        np.testing.assert_array_equal(y, request.get_output_tensor(0).data)
+
+
+def test_a_state_that_two_layers_read_has_no_first_value_of_its_own() -> None:
+    """OpenVINO's CPU plugin does not run it: which of two first values would be the one?"""
+    x = opset1.parameter([-1, 3], F32, name="x")
+    shape = openvino.PartialShape([-1, 3])
+    reads = [opset6.read_value(op(x), "memory", openvino.Type.f32, shape) for op in (opset1.exp, opset1.sin)]
+    y = opset1.add(opset1.multiply(reads[0], x), reads[1])
+    converted = conversion(openvino.Model([opset1.result(y)], [opset6.assign(y, "memory")], [x]))
+    (warning,) = converted.warnings
+    assert "is for the caller to feed" in warning
+    session = ortconv.InferenceSession(converted.to_proto(), backend="none")
+    feed, state = numbers(2, 3), numbers(2, 3, seed=1)
+    np.testing.assert_allclose(session.run(None, {"x": feed, "memory": state})[0], state * feed + state, rtol=1e-6)
+
+
+def encoding(kind: str) -> openvino.Model:
+    """Two states whose first values are computed from what something else reads, too."""
+    x = opset1.parameter([-1, 3], F32, name="x")
+    shape = openvino.PartialShape([-1, 3])
+    common = opset1.exp(x)
+    if kind == "in a body":
+        inner = opset1.parameter([-1, 3], F32)
+        other = opset1.parameter([-1, 3], F32)
+        bodies = [openvino.Model([op(value)], [value]) for op, value in ((opset1.sin, inner), (opset1.cos, other))]
+        is_large = opset1.greater(opset1.reduce_sum(x, np.array([0, 1]), False), F32(0))
+        branch = opset8.if_op(is_large.output(0))
+        branch.set_then_body(bodies[0])
+        branch.set_else_body(bodies[1])
+        branch.set_input(common.output(0), inner, other)
+        first = branch.set_output(bodies[0].results[0], bodies[1].results[0])
+    else:
+        first = opset1.tanh(common).output(0)
+    second = opset1.sqrt(common) if kind == "another state" else opset1.abs(x)
+    reads = [opset6.read_value(each, name, openvino.Type.f32, shape) for each, name in ((first, "a"), (second, "b"))]
+    results = [opset1.add(opset1.multiply(reads[0], reads[1]), x)]
+    results += [common] if kind == "an output" else []
+    results += [opset1.relu(common)] if kind == "another node" else []
+    writes = [opset6.assign(opset1.multiply(read, x), name) for read, name in zip(reads, "ab", strict=True)]
+    return openvino.Model([opset1.result(each) for each in results], writes, [x])
+
+
+@pytest.mark.parametrize("kind", ["alone", "an output", "another node", "another state", "in a body"])
+def test_what_computes_a_first_value_moves_only_if_nothing_else_needs_it(kind: str) -> None:
+    source = encoding(kind)
+    model = conversion(source).to_proto()
+    assert ("Exp" in [node.op_type for node in model.graph.node]) == (kind not in ("alone", "in a body"))
+    request = openvino.Core().compile_model(source, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    session = ortconv.InferenceSession(model, backend="none")
+    states = dict.fromkeys("ab", np.zeros((0, 3), F32))
+    names = [each.name for each in session.get_outputs()]
+    for call in range(3):
+        feed = numbers(2, 3, seed=call)
+        request.infer([feed])
+        found = dict(zip(names, session.run(None, {"x": feed} | states), strict=True))
+        for index in range(len(source.outputs)):
+            theirs = request.get_output_tensor(index).data
+            np.testing.assert_allclose(found[names[index]], theirs, rtol=1e-5, atol=1e-6)
+        states = {name: found[f"{name}.next"] for name in "ab"}

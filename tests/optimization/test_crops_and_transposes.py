@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from ortconv.optimization import optimize
 from tests.optimization.models import CT, assert_same, op_types, parsed, rand
 
 
@@ -91,6 +92,17 @@ def test_what_is_not_exact_stays(node: str, conv: str, tensors: dict[str, Any], 
     assert op_types(done.to_proto().graph)[-1] in ("Slice", "Pad")
 
 
+def test_crop_to_a_size_that_the_kernel_decides_stays() -> None:
+    model = parsed(
+        """g (float[1,2,3] x, float[2,3,K] w) => (float[A,B,C] y) {
+        c = ConvTranspose <strides = [2]> (x, w)
+        y = Slice (c, s, e, a) }""",
+        s=[0], e=[5], a=[2],
+    )  # fmt: skip
+    done = assert_same(model, {"x": rand(1, 2, 3), "w": rand(2, 3, 3)}, {"x": rand(1, 2, 3), "w": rand(2, 3, 1)})
+    assert "a size that is not known" in done.outcomes[0].kept[0]
+
+
 def test_initializer_that_is_an_input_too_is_no_constant() -> None:
     model = parsed(
         """g (float[N,2,H,W] x, int64[1] s) => (float[A,B,C,D] y) {
@@ -109,6 +121,58 @@ def test_pad_behind_a_bias_stays_and_before_it_folds() -> None:
     )
     assert "has the bias there" in done.outcomes[0].kept[0]
     assert_same(parsed(text + "d = Pad (c, p)\ny = Add (d, a) }", **tensors), {"x": rand(2, 2, 3)}, ops=[CT])
+
+
+AROUND_PADS = {
+    "u": rand(3, 3, 2, 2),
+    **{"p": [1, 1, 1, 1], "a": [2, 3], "q": [1, 1], "b": [-1], "f": [0, 0, 1, 1] * 2, "v": np.zeros((), np.float32)},
+}
+
+
+@pytest.mark.parametrize(
+    ("between", "last", "left"),
+    [
+        ('z = Pad <mode = "reflect"> (c, p, , a)', "Transpose <perm = [0, 2, 3, 1]> (z)", [0]),
+        ("r = Relu (c)\nz = Pad (r, p, v, a)", "ConvTranspose (z, u)", [0]),
+        ("z = Pad (c, q, , b)", "Transpose <perm = [0, 1, 2, 3]> (z)", [0]),
+        ("r = ConvTranspose (c, u)\nz = Pad (r, p, , a)", "Transpose <perm = [0, 2, 3, 1]> (z)", [1]),
+        (
+            "t = Transpose <perm = [0, 1, 3, 2]> (c)\nz = Pad (t, p, , a)\nr = Add (z, z)",
+            "ConvTranspose (r, u)",
+            [0, 1],
+        ),
+        ("t = Conv (c, u)\nz = Pad (t, p, , a)", "ConvTranspose (z, u)", []),
+        ("z = Pad (c, p, , a)", "Relu (z)", []),
+        ("z = Pad (c, p, , a)\nr = Conv (z, u)", "Transpose (r)", []),
+        ("z = Pad (c, f)", "ConvTranspose (z, u)", []),
+        ("z = Pad (c, f, v)", "Transpose <perm = [0, 2, 3, 1]> (z)", []),
+    ],
+)
+def test_a_pad_of_some_axes_between_transposes(between: str, last: str, left: list[int]) -> None:
+    """ONNX Runtime moves the Transpose at an end of a function body past it wrongly, if another undoes it."""
+    done = assert_same(after(f"{between}\ny = {last}", **AROUND_PADS), FEED)
+    assert [index for index, outcome in enumerate(done.outcomes) if not outcome.becomes] == left
+    assert all("names its axes" in done.outcomes[index].reason for index in left)
+
+
+def test_a_pad_of_some_axes_behind_a_transpose() -> None:
+    model = parsed(
+        "g (float[2,2,3,4] x) => (float[A,B,C,D] y) { t = Transpose <perm = [0, 1, 3, 2]> (x)\n"
+        "z = Pad (t, p, , a)\ny = ConvTranspose (z, w) }",
+        w=rand(2, 3, 3, 3), p=[1, 1, 1, 1], a=[2, 3],
+    )  # fmt: skip
+    (outcome,) = assert_same(model, FEED).outcomes
+    assert "which stands in front, names its axes" in outcome.reason
+
+
+def test_a_pad_of_some_axes_behind_a_node_of_ours() -> None:
+    model = optimize(after("y = Identity (c)")).to_proto()
+    behind = after("z = Pad (y, p, , a)\nlast = ConvTranspose (z, u)", **AROUND_PADS)
+    model.graph.node.extend(behind.graph.node[1:])
+    model.graph.initializer.extend(each for each in behind.graph.initializer if each.name != "w")
+    model.graph.output[0].name = "last"
+    (outcome,) = assert_same(model, FEED).outcomes
+    assert "which stands in front, names its axes" in outcome.reason
 
 
 @pytest.mark.parametrize("perm", [[0, 3, 1, 2], [3, 2, 1, 0], [1, 0, 2, 3], [2, 3, 1, 0]])

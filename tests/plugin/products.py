@@ -9,17 +9,20 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.matmul_compressed import NAME, body
-from ortconv.opset import DOMAIN, register_schemas
+from ortconv.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset import DOMAIN
+from ortconv.schemas import register_schemas
 
-__all__ = ["SIZES", "assert_product", "model"]
+__all__ = ["LIMITS", "SIZES", "assert_close_to", "assert_product", "model"]
 
-_LIMITS = {
+LIMITS = {
     TensorProto.UINT8: (0, 255),
     TensorProto.INT8: (-128, 127),
     TensorProto.UINT4: (0, 15),
     TensorProto.INT4: (-8, 7),
 }
+"""Least and greatest integer of a type."""
+
 SIZES = [
     (1, 1, 1),
     (1, 8, 8),
@@ -57,7 +60,7 @@ def model(
     """
     register_schemas()
     rng = np.random.default_rng([code, *data])
-    low, high = _LIMITS.get(code, (0, 1))
+    low, high = LIMITS.get(code, (0, 1))
     blocks = (data[0], data[-1] // block if isinstance(block, int) and block > 0 else 1)
     tensors = {"D": (code, data, rng.integers(low, high, data, endpoint=True))}
     scales = blocks if scale is None else scale
@@ -74,11 +77,11 @@ def model(
     if block is not None:
         attributes["block_size"] = block
     names = ["X", *tensors][: 1 + len(tensors) - drop]
-    node = helper.make_node(NAME, names, ["Y"], name="p", domain=DOMAIN, **attributes)
+    node = helper.make_node(MATMUL_COMPRESSED.name, names, ["Y"], name="p", domain=DOMAIN, **attributes)
     result = helper.make_tensor_value_info("Y", x_type, [None] * (2 if x is None else len(x)))
     graph = helper.make_graph([node], "g", inputs, [result], initializers)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
-    functions = [body(opset)] if bodies else []
+    functions = [MATMUL_COMPRESSED.body(opset)] if bodies else []
     return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
 
 
@@ -101,7 +104,21 @@ def assert_product(made: onnx.ModelProto, x: np.ndarray, y: np.ndarray, block: i
         block: Its block_size.
         factors: How far the terms of the sum may be off, relative to them.
     """
-    exact, magnitude = _expected(made, x, block)
+    assert_close_to(*_expected(made, x, block), x, y, factors)
+
+
+def assert_close_to(
+    exact: np.ndarray, magnitude: np.ndarray, x: np.ndarray, y: np.ndarray, factors: float = 0.0
+) -> None:
+    """Asserts that a result is what it should be, rounded to the type of x from sums in float32.
+
+    Args:
+        exact: What it should be.
+        magnitude: The sums of the terms' magnitudes.
+        x: What was multiplied.
+        y: The result.
+        factors: How far the terms of a sum may be off, relative to them.
+    """
     tolerance = (x.shape[-1] + 2) * np.finfo(np.float32).eps + factors
     bound = tolerance * magnitude
     if x.dtype != np.float32:

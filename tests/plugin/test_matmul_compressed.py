@@ -16,8 +16,9 @@ from onnx.reference import ReferenceEvaluator
 
 import ortconv
 from ortconv import plugin, reference
+from ortconv.compressed_product import CODES
 from ortconv.errors import PluginError
-from ortconv.matmul_compressed import CODES, NAME, body
+from ortconv.matmul_compressed import MATMUL_COMPRESSED
 from tests.plugin.native import quiet
 from tests.plugin.products import SIZES, assert_product, model
 from tests.running import WAYS, run
@@ -127,7 +128,7 @@ def test_body_in_every_opset(opset: int) -> None:
 
 def test_no_body_before_opset_21() -> None:
     with pytest.raises(ValueError, match="opset 20"):
-        body(20)
+        MATMUL_COMPRESSED.body(20)
 
 
 def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, register: bool, entry: str | None = None) -> set[str]:
@@ -155,7 +156,7 @@ def test_body_does_not_round_the_data(code: int, block: int, tmp_path: pathlib.P
 @pytest.mark.parametrize(("entry", "ours"), [(None, True), ("1", True), ("0", False)])
 def test_entry_leaves_the_op_to_its_body(entry: str | None, ours: bool, tmp_path: pathlib.Path, library: str) -> None:
     types = optimized(model(), tmp_path, register=True, entry=entry)
-    assert (NAME in types) == ours
+    assert (MATMUL_COMPRESSED.name in types) == ours
     assert ("DequantizeLinear" in types) != ours
 
 
@@ -232,7 +233,7 @@ def test_bad_node_is_refused(made: dict[str, Any], constant: bool, library: str)
         if not constant:
             feeds |= {each.name: numpy_helper.to_array(each) for each in whole.graph.initializer}
         for way in ("native", "python"):
-            with pytest.raises(Exception, match=NAME):
+            with pytest.raises(Exception, match=MATMUL_COMPRESSED.name):
                 run(bad, feeds, way)
 
 

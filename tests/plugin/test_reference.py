@@ -14,7 +14,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from ortconv import reference
-from ortconv.opset import DOMAIN, register_schemas
+from ortconv.opset import DOMAIN
+from ortconv.schemas import register_schemas
 
 
 def evaluate(case: Any, inputs: list[np.ndarray | None], **more: Any) -> np.ndarray:
@@ -225,5 +226,6 @@ def test_operator_classes_are_of_our_domain() -> None:
         "ConvTransposeAdd",
         "Conv",
         "MatMulCompressed",
+        "GatherMatMulCompressed",
     }
     assert {op.op_domain for op in reference.OPS} == {DOMAIN}

@@ -15,7 +15,7 @@ from onnx import helper
 
 import ortconv
 from ortconv import functions
-from ortconv.opset import register_schemas
+from ortconv.schemas import register_schemas
 from tests.plugin.conftest import CASES, DTYPES, Case
 from tests.running import WAYS, run
 

@@ -38,6 +38,12 @@ def test_symbolic_dim_is_bound_by_another_input() -> None:
         ({}, {"a": [2, 3], "b": [3, 1]}, "b", "dim N is 3 in shape [3, 1], and 2 in that of a"),
         ({"a": np.full((1, 3), 1e300)}, {"b": [1, 1]}, "a", "not all of it is representable as float32"),
         ({"a": np.array([["x"] * 3])}, {"b": [1, 1]}, "a", "numbers are required"),
+        (
+            {"a": np.zeros((1, 3))},
+            {"a": [2, 3], "b": [1, 1]},
+            "a",
+            "the data has the shape [1, 3], and [2, 3] is asked for",
+        ),
         ({}, {"a": [1 << 40, 3], "b": [1 << 40, 1]}, "a", "more than 16 GiB"),
     ],
 )

@@ -33,6 +33,12 @@ def test_default_tolerance_follows_the_narrowest_computed_type() -> None:
     assert tolerance("bf16") == 5 * 2**-7
 
 
+@pytest.mark.parametrize("backends", [("gpu",), ("native", "None")])
+def test_unknown_backend_is_refused_also_where_no_operator_of_ours_needs_one(backends: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=rf"backend '{backends[-1]}' is unknown; allowed: native, python, none"):
+        ortconv.verify(activation(), shapes={"x": [1, 2, 3]}, backends=backends)
+
+
 def saved(source: object, path: pathlib.Path, change: Callable[[onnx.ModelProto], None] = lambda model: None) -> str:
     """Converts a source, changes the model, and returns the file."""
     model = ortconv.conversion(source).to_proto()

@@ -6,7 +6,7 @@ import dataclasses
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints, Semantics
+from ortconv.builder import Builder, Ints
 from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
 from ortconv.converters.layout import Layout, Sizes, sizes
 from ortconv.converters.onednn_graph.dtypes import one_type
@@ -16,6 +16,7 @@ from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, layout_
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.converters.spatial import Rule, conv_size, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.options import Semantics
 
 
 @REGISTRY.lowering("ConvolutionBackwardData")

@@ -92,10 +92,12 @@ def dequantize(
     at = _channel_axis(src, qtype, axis, len(scales))
     low, high = _limits(src.dtype) if dtype_name(src.dtype) in _BYTES else (0, -1)
     shifted = any(points)
-    fused = not _becomes_approximate(b, src) and not (shifted and _breaks_when_moved(b, src))
+    breaks = (shifted or src.const_value is None) and _breaks_when_moved(b, src)
+    fused = not _becomes_approximate(b, src) and not breaks
     if all(low <= point <= high for point in points) and fused:
         scale, zero = _vector(b, scales, qtype, np.float32), _vector(b, points, qtype, src.dtype.numpy())
-        return b.typed(b.op("DequantizeLinear", src, scale, zero if shifted else None, axis=at), None, src.shape)
+        stated = shifted or dtype_name(src.dtype) == "s8"
+        return b.typed(b.op("DequantizeLinear", src, scale, zero if stated else None, axis=at), None, src.shape)
     scale = _spread(b, scales, at, src)
     return _affine(b, src, scale, _spread(b, points, at, src) if shifted else None)
 
@@ -324,9 +326,11 @@ def _becomes_approximate(b: Builder, src: ir.Value) -> bool:
 
 
 def _breaks_when_moved(b: Builder, src: ir.Value) -> bool:
-    """Whether ONNX Runtime would move DequantizeLinear past an op that moves data, with a zero point that is int8.
+    """Whether ONNX Runtime would move DequantizeLinear of int8 past an op that moves data.
 
-    The QuantizeLinear that it then inserts has the wrong type since opset 21, and no session is made.
+    The QuantizeLinear that it then inserts has the wrong type since opset 21, and no session is made where there is a
+    zero point. Where there is none, ONNX Runtime before 1.28 takes the type to be uint8, and loses what is negative;
+    in older opsets a zero point says that it is not.
     """
     if dtype_name(src.dtype) != "s8" or b.options.opset < _NIBBLE_OPSET:
         return False

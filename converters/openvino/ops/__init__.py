@@ -54,6 +54,7 @@ from ortconv.converters.openvino.ops import (
     spectral,
     state,
     suppression,
+    transposed_convolution,
     unary,
     yolo,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "spectral",
     "state",
     "suppression",
+    "transposed_convolution",
     "unary",
     "yolo",
 ]

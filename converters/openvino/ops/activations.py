@@ -7,7 +7,7 @@ formulas of simpler ops.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
+from ortconv.converters.openvino.ops.extremes import extreme
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -22,7 +23,6 @@ from ortconv.converters.openvino.ops.types import (
     apply,
     compute,
     dtype_of,
-    extreme,
     in_one_type,
     is_static,
     narrowed,
@@ -81,7 +81,7 @@ def prelu(b: Builder, data: ir.Value, slope: ir.Value, /) -> ir.Value:
 def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     if data.dtype != ir.DataType.DOUBLE:
         slopes = b.array(slope)
-        if slopes is not None and slopes.size and (slopes == slopes.flat[0]).all():
+        if slopes is not None and slopes.size and (slopes == slopes.flat[0]).all() and _fits(data, slopes.shape):
             alpha = float(slopes.flat[0])  # ONNX Runtime computes LeakyRelu along with a Conv, and PRelu slowly.
             return rounded(b, lambda x: b.op("LeakyRelu", x, alpha=alpha), data, kernels=("LeakyRelu",))
         return rounded(b, lambda x, s: b.op("PRelu", x, s), data, slope, kernels=("PRelu",))
@@ -92,6 +92,12 @@ def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
         slope,
         kernels=("Less", "Mul", "Where"),
     )
+
+
+def _fits(data: ir.Value, slopes: Sequence[int]) -> bool:
+    """Tells whether slopes broadcast onto the data for certain; to more of them, PRelu repeats the data."""
+    sizes = list(data.shape or ())[-len(slopes) :] if slopes else []
+    return all(slope in (1, size) for slope, size in zip(slopes, sizes, strict=True))
 
 
 def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:

@@ -11,15 +11,15 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.shared_heads import SharedHeads
 from ortconv.converters.openvino.ops.state import is_cache
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar, type_for
+from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 
 _KERNELS = ("Add", "Mul", "MatMul", "Softmax")
 _MOVES = ("Cast", "Expand", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 _LARGEST = float(np.finfo(np.float32).max)
-_LOWEST = {ir.DataType.FLOAT16: -65504.0, ir.DataType.BFLOAT16: -(2.0**128 - 2.0**120)}
-"""The lowest finite numbers of 16 bits."""
+_MOST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 2.0**128 - 2.0**120}
+"""The largest finite numbers of 16 bits."""
 
 
 @REGISTRY.lowering("ScaledDotProductAttention", since=13)
@@ -46,9 +46,9 @@ def scaled_dot_product_attention(
             "the page is followed: OpenVINO's CPU plugin keeps a cache of keys and values in 8 bits, unless its "
             "property KV_CACHE_PRECISION is f32"
         )
-    rank = rank_of(query, "query")
     mask = None if causal else attention_mask
-    shared = SharedHeads.of(query, key, value) if cached and is_cache(value) and not causal else None
+    shown = mask if mask is not None and mask.dtype == ir.DataType.BOOL else None
+    shared = SharedHeads.of(b, query, key, value) if cached else None
     if shared is not None:
         key, value = shared.key, shared.value
 
@@ -63,27 +63,32 @@ def scaled_dot_product_attention(
         else:
             scores, sizes = shared.scores(b, scaled, swapped, k)
         if causal:
-            scores = b.op("Add", scores, _causal(b, q, k))
-        elif added is not None:
-            scores = b.op("Add", scores, added)
-        if extra is None:
-            return attended(b.op("Softmax", scores, axis=-1), sizes, v)
-        column = b.op("Slice", b.op("Shape", scores), b.constant([0]), b.constant([rank - 1]))
-        one_each = b.op("Concat", column, b.constant([1]), axis=0)
-        weights = b.op("Softmax", b.op("Concat", scores, b.op("Expand", extra, one_each), axis=-1), axis=-1)
-        kept = b.op("Slice", weights, b.constant([0]), b.constant([-1]), b.constant([-1]))
-        return attended(kept, sizes, v)
-
-    def attended(weights: ir.Value, sizes: ir.Value | None, v: ir.Value) -> ir.Value:
+            added = _causal(b, q, k)
+        elif shown is not None:
+            added = _hidden(b, shown, q, finite=cached)
+        weights = _weights(b, scores if added is None else b.op("Add", scores, added), extra, rank_of(query, "query"))
         if shared is None or sizes is None:
             return b.op("MatMul", weights, v)
         return shared.attended(b, weights, sizes, v)
 
-    added = _added(b, mask, query, finite=cached)
-    result = compute(b, formula, query, key, value, added, _scalar(b, scale), sink, kernels=_KERNELS)
-    if not cached or mask is None or sink is not None or mask.dtype == ir.DataType.BOOL or _is_finite(mask):
+    kernels = _KERNELS if shown is None else (*_KERNELS, "Where")
+    added = None if mask is None else _added(b, mask, query)
+    result = compute(b, formula, query, key, value, added, _scalar(b, scale), sink, kernels=kernels)
+    if not cached or mask is None or sink is not None or shown is not None:
+        return result
+    if _is_finite(mask, _MOST.get(dtype_of(mask), _LARGEST)):  # a Cast may make infinities of what is more
         return result
     return _without_keys(b, mask, b.typed(result, query.dtype, None))
+
+
+def _weights(b: Builder, scores: ir.Value, sink: ir.Value | None, rank: int) -> ir.Value:
+    """Emits the Softmax of scores, to which a sink belongs that gets none of the weights."""
+    if sink is None:
+        return b.op("Softmax", scores, axis=-1)
+    column = b.op("Slice", b.op("Shape", scores), b.constant([0]), b.constant([rank - 1]))
+    one_each = b.op("Concat", column, b.constant([1]), axis=0)
+    weights = b.op("Softmax", b.op("Concat", scores, b.op("Expand", sink, one_each), axis=-1), axis=-1)
+    return b.op("Slice", weights, b.constant([0]), b.constant([-1]), b.constant([-1]))
 
 
 def _scalar(b: Builder, scale: ir.Value | None) -> ir.Value | None:
@@ -105,44 +110,42 @@ def _factor(b: Builder, query: ir.Value, q: ir.Value, scale: ir.Value | None) ->
     return b.op("Reciprocal", b.op("Sqrt", width))
 
 
-def _added(b: Builder, mask: ir.Value | None, query: ir.Value, *, finite: bool) -> ir.Value | None:
-    """Returns what is added to the scores: the mask, or 0 where a boolean mask is true and -infinity elsewhere.
+def _added(b: Builder, mask: ir.Value, query: ir.Value) -> ir.Value | None:
+    """Returns what a mask adds to the scores; None for a boolean one, for which `_hidden` is."""
+    if dtype_of(query) != ir.DataType.DOUBLE:
+        return None if mask.dtype == ir.DataType.BOOL else mask
+    b.warn("OpenVINO's CPU plugin is followed: a mask of f64 has the numbers of f32, and no infinities")
+    if mask.dtype == ir.DataType.BOOL:
+        return None
+    ends = [b.constant(np.array(end, np.float64)) for end in (-_LARGEST, _LARGEST)]
+    return b.typed(b.op("Clip", mask, *ends), mask.dtype, mask.shape)
 
-    Where OpenVINO's CPU plugin has finite numbers, a query without any key gets the mean of the values: instead of a
-    boolean mask where keys come from a cache, and of float64, which it has in float32.
+
+def _hidden(b: Builder, shown: ir.Value, q: ir.Value, *, finite: bool) -> ir.Value:
+    """Emits 0 where a boolean mask is true, and -infinity elsewhere.
+
+    Where OpenVINO's CPU plugin has finite numbers, a query without any key gets the mean of the values: where keys come
+    from a cache, and of float64, which it has in float32.
 
     Args:
         b: The builder.
-        mask: The mask.
-        query: What has keys.
-        finite: Whether the lowest finite number takes the place of a boolean mask.
+        shown: The mask.
+        q: What has keys, in the type in which scores are computed.
+        finite: Whether the lowest finite number takes the place of -infinity.
     """
-    if mask is None:
-        return None
-    dtype = dtype_of(query)
-    doubles = dtype == ir.DataType.DOUBLE
-    if doubles:
-        b.warn("OpenVINO's CPU plugin is followed: a mask of f64 has the numbers of f32, and no infinities")
-    if mask.dtype != ir.DataType.BOOL:
-        if not doubles:
-            return mask
-        ends = [b.constant(np.array(end, np.float64)) for end in (-_LARGEST, _LARGEST)]
-        return b.typed(b.op("Clip", mask, *ends), dtype, mask.shape)
-    inner = type_for(dtype, ["Where"])
-    lowest = _LOWEST.get(dtype, -_LARGEST) if doubles or finite else -math.inf
-    bounds = [b.constant(np.array(bound, inner.numpy())) for bound in (0, lowest)]
-    return b.cast(b.typed(b.op("Where", mask, *bounds), inner, None), dtype)
+    lowest = -_LARGEST if finite or q.dtype == ir.DataType.DOUBLE else -math.inf
+    return b.op("Where", shown, scalar(b, 0, q), scalar(b, lowest, q))
 
 
-def _is_finite(mask: ir.Value) -> bool:
-    """Tells whether a mask is made of finite constants, as far as that can be seen."""
+def _is_finite(mask: ir.Value, most: float) -> bool:
+    """Tells whether a mask is made of constants up to a number, as far as that can be seen."""
     node = mask.producer()
     if mask.const_value is not None:
-        return bool(np.isfinite(mask.const_value.numpy().astype(np.float64)).all())
+        return bool((abs(mask.const_value.numpy().astype(np.float64)) <= most).all())
     if node is None or node.domain:
         return False
     data = node.inputs[1:] if node.op_type == "Where" else node.inputs[:1] if node.op_type in _MOVES else ()
-    return bool(data) and all(each is not None and _is_finite(each) for each in data)
+    return bool(data) and all(each is not None and _is_finite(each, most) for each in data)
 
 
 def _without_keys(b: Builder, mask: ir.Value, result: ir.Value) -> ir.Value:

@@ -15,13 +15,13 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned, rank_of
 from ortconv.converters.openvino.ops.compression import dequantized
+from ortconv.converters.openvino.ops.extremes import extreme
 from ortconv.converters.openvino.ops.types import (
     INTEGERS,
     SIGNED,
     apply,
     compute,
     dtype_of,
-    extreme,
     is_static,
     name,
     require,

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.convolution import conv
 from ortconv.converters.layout import Layout
-from ortconv.converters.openvino.ops.convolution import RULES, AutoPad, explicit_pads, window_of
+from ortconv.converters.openvino.ops.convolution_window import RULES, AutoPad, explicit_pads, window_of
 from ortconv.converters.openvino.ops.sizes import require_sizes
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
 from ortconv.converters.openvino.registry import REGISTRY

@@ -1,4 +1,4 @@
-"""A matrix of compressed weights as integers with a scale, and perhaps a zero point, for each block of a row."""
+"""Matrices of compressed weights as integers with a scale, and perhaps a zero point, for each block of a row."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["CompressedMatrix"]
 
 @dataclasses.dataclass(frozen=True)
 class CompressedMatrix:
-    """A matrix of compressed weights.
+    """A matrix of compressed weights, or several of a size.
 
     Attributes:
-        data: The integers [N, K].
-        scale: Scales [N, K / block].
+        data: The integers [N, K] or [E, N, K].
+        scale: Scales [N, K / block] or [E, N, K / block].
         point: Zero points of that shape and of the type of the integers; None for zeros.
         block: How many integers of a row share a scale.
     """
@@ -30,25 +30,29 @@ class CompressedMatrix:
     block: int
 
     @classmethod
-    def of(cls, value: ir.Value, *, transpose: bool = False) -> CompressedMatrix | None:
-        """Returns what a matrix is made of, or None where it is something else or its scales do not lie in rows.
+    def of(cls, value: ir.Value, *, transpose: bool = False, rank: int = 2) -> CompressedMatrix | None:
+        """Returns what matrices are made of, or None where they are something else or scales do not lie in rows.
 
         Args:
-            value: The matrix.
-            transpose: Whether its columns become the rows.
+            value: The matrix, or several.
+            transpose: Whether columns become the rows.
+            rank: 2 for a matrix, 3 for several.
         """
         value, transpose = _before_transpose(value, transpose)
         compressed = Compressed.of(value) or _before_reshape(value)
-        if compressed is None or value.shape is None or len(value.shape) != 2:
+        if compressed is None or value.shape is None or len(value.shape) != rank:
             return None
-        rows, columns = value.shape.numpy()
-        if rows * columns == 0:
+        *several_of, rows, columns = value.shape.numpy()
+        matrices = math.prod(several_of)
+        if matrices * rows * columns == 0:
             return None
-        sizes, own = _divided(compressed, rows)
-        split = next((at for at in range(len(sizes) + 1) if math.prod(sizes[:at]) == rows), None)
-        if split is None:
+        sizes, own = compressed.sizes, _own_sizes(compressed)
+        for before in (matrices, matrices * rows):
+            sizes, own = _divided(sizes, own, before)
+        ends = [_split(sizes, before) for before in (matrices, matrices * rows)]
+        if ends[0] is None or ends[1] is None:
             return None
-        outer, inner = range(split), range(split, len(sizes))
+        lead, outer, inner = range(ends[0]), range(ends[0], ends[1]), range(ends[1], len(sizes))
         if transpose:
             outer, inner = inner, outer
         several = [axis for axis in inner if own[axis] != 1]
@@ -59,19 +63,20 @@ class CompressedMatrix:
         block = math.prod(sizes[last : inner.stop])
         if block == 1 and depth > 1:
             return None  # as many scales as integers are no compression
-        each = [size if axis in outer or axis < last else 1 for axis, size in enumerate(sizes)]
+        each = [size if axis not in inner or axis < last else 1 for axis, size in enumerate(sizes)]
 
         def arranged(values: np.ndarray) -> np.ndarray:
-            spread = np.broadcast_to(values.reshape(own), each).transpose([*outer, *inner])
-            return np.ascontiguousarray(spread.reshape(count, depth // block))
+            spread = np.broadcast_to(values.reshape(own), each).transpose([*lead, *outer, *inner])
+            return np.ascontiguousarray(spread.reshape(*several_of, count, depth // block))
 
         data, dtype = compressed.data.const_value, compressed.data.dtype
         assert data is not None
         assert dtype is not None
-        if compressed.sizes != [rows, columns]:
-            data = moved(data, [rows, columns])
+        if compressed.sizes != [*several_of, rows, columns]:
+            data = moved(data, [*several_of, rows, columns])
         if transpose:
-            data = moved(data, [columns, rows], [1, 0])
+            axes = range(len(several_of))
+            data = moved(data, [*several_of, columns, rows], [*axes, len(axes) + 1, len(axes)])
         points = None if compressed.point is None else arranged(compressed.point).astype(dtype.numpy())
         return cls(data, arranged(compressed.scale), None if points is None else ir.Tensor(points, dtype), block)
 
@@ -81,7 +86,8 @@ def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]
     node = value.producer()
     if node is None or (node.domain, node.op_type) != ("", "Transpose") or node.inputs[0] is None:
         return value, transpose
-    return (node.inputs[0], not transpose) if list(node.attributes["perm"].as_ints()) == [1, 0] else (value, transpose)
+    turns = list(node.attributes["perm"].as_ints()) in ([1, 0], [0, 2, 1])
+    return (node.inputs[0], not transpose) if turns else (value, transpose)
 
 
 def _before_reshape(value: ir.Value) -> Compressed | None:
@@ -91,17 +97,23 @@ def _before_reshape(value: ir.Value) -> Compressed | None:
     return Compressed.of(node.inputs[0])
 
 
-def _divided(compressed: Compressed, rows: int) -> tuple[list[int], list[int]]:
-    """Returns the sizes of the integers and those of their scales, one for each axis.
-
-    An axis of which the rows of the matrix are a part is divided.
-    """
-    sizes = compressed.sizes
-    own = [1] * len(sizes)
+def _own_sizes(compressed: Compressed) -> list[int]:
+    """Returns the sizes of the scales, one for each axis of the integers."""
+    own = [1] * len(compressed.sizes)
     if compressed.block is not None:
         own = list(compressed.scale.shape)
     elif compressed.axis is not None:
-        own[compressed.axis] = sizes[compressed.axis]
+        own[compressed.axis] = compressed.sizes[compressed.axis]
+    return own
+
+
+def _split(sizes: list[int], count: int) -> int | None:
+    """Returns how many axes in front have so many elements together, or None."""
+    return next((at for at in range(len(sizes) + 1) if math.prod(sizes[:at]) == count), None)
+
+
+def _divided(sizes: list[int], own: list[int], rows: int) -> tuple[list[int], list[int]]:
+    """Returns sizes of integers and of their scales, where an axis is divided of which so many rows are a part."""
     before = 1
     for axis, size in enumerate(sizes):
         part = rows // before

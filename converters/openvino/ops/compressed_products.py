@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv import matmul_compressed
 from ortconv.builder import Builder
+from ortconv.compressed_product import OLDEST_OPSET
 from ortconv.converters.openvino.ops.compressed_matrix import CompressedMatrix
 from ortconv.inferred_node import DOMAIN
+from ortconv.matmul_compressed import MATMUL_COMPRESSED
 
 __all__ = ["product"]
 
@@ -26,7 +27,7 @@ def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> i
         weights: The matrix.
         transpose: Whether its rows, not its columns, meet those of the data.
     """
-    if b.options.target == "onnx" or b.options.opset < matmul_compressed.OLDEST_OPSET:
+    if b.options.target == "onnx" or b.options.opset < OLDEST_OPSET:
         return None
     if x.dtype not in _FLOATS or weights.dtype != x.dtype or x.shape is None or len(x.shape) < 2:
         return None
@@ -35,5 +36,5 @@ def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> i
         return None
     data = b.constant(matrix.data)
     point = None if matrix.point is None else b.constant(matrix.point)
-    y = b.op(matmul_compressed.NAME, x, data, b.constant(matrix.scale), point, domain=DOMAIN, block_size=matrix.block)
+    y = b.op(MATMUL_COMPRESSED.name, x, data, b.constant(matrix.scale), point, domain=DOMAIN, block_size=matrix.block)
     return b.typed(y, x.dtype, ir.Shape([*x.shape[:-1], matrix.data.shape.numpy()[0]]))

@@ -37,6 +37,12 @@ _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _BLOCKS_OPSET = 21
 """The first with 4-bit integers and blocks."""
+_SIGNED = frozenset({ir.DataType.INT4, ir.DataType.INT8})
+"""Types whose zero points are stated though they are zeros.
+
+ONNX Runtime before 1.28 repeats the scale behind a Reshape or Transpose, in a QuantizeLinear to uint8 if it has none.
+"""
+
 FOUR_BITS = "ortconv.four_bits"
 """Key among the notes of a constant of 8 bits that has 4 in the source."""
 
@@ -72,7 +78,7 @@ class Compressed:
         if point and point[0] is not None:
             if point[0].const_value is None:
                 return None
-            points = point[0].const_value.numpy()
+            points = point[0].const_value.numpy() if point[0].const_value.numpy().any() else None
         axis, block = (node.attributes.get(name) for name in ("axis", "block_size"))
         along = axis.as_int() if axis is not None and scales.ndim else None
         return cls(data, scales, points, along, None if block is None else block.as_int())
@@ -133,7 +139,10 @@ class Compressed:
         """Emits the node."""
         dtype = self.data.dtype
         assert dtype is not None
-        point = None if self.point is None else b.constant(ir.Tensor(self.point.astype(dtype.numpy()), dtype))
+        points = self.point
+        if points is None and self.block is None and dtype in _SIGNED:
+            points = np.zeros(self.scale.shape)
+        point = None if points is None else b.constant(ir.Tensor(points.astype(dtype.numpy()), dtype))
         scale = b.constant(self.scale)
         value = b.op("DequantizeLinear", self.data, scale, point, axis=self.axis, block_size=self.block)
         return b.typed(value, scale.dtype, self.data.shape)

@@ -77,13 +77,13 @@ def loop(b: Builder, trip_count: ir.Value, execution_condition: ir.Value, /, *in
     if known is not None:
         trips = None if known[0] < 0 else b.constant(known[0])
     else:
-        count = _scalar(b, b.cast(trip_count, _INT64))
+        count = _scalar(b, b.cast(trip_count, _INT64), _INT64)
         negative = b.op("Less", count, b.constant(0))
         trips = b.op("Where", negative, b.constant(_FOREVER), count)
     begins = b.array(execution_condition)
     if begins is not None and not begins.any():
         return _never(b, node, (trip_count, execution_condition, *inputs))
-    condition = None if begins is not None and begins.all() else _scalar(b, execution_condition)
+    condition = None if begins is not None and begins.all() else _scalar(b, execution_condition, _BOOL)
     return _iterate(b, node, (trip_count, execution_condition, *inputs), trips, condition)
 
 
@@ -157,7 +157,7 @@ def _iterate(
         if node.iteration is not None:
             given[node.iteration] = _as_declared(b, iteration, node)
         results = b.inline(node.body, [given[index] for index in range(len(node.body.inputs))])
-        go_on = b.constant(True) if node.condition is None else _scalar(b, results[node.condition])
+        go_on = b.constant(True) if node.condition is None else _scalar(b, results[node.condition], _BOOL)
         outputs = [go_on, *(results[index] for index in carried)]
         outputs += [_scan_output(b, results[port.inner], port) for port in scanned]
         graph = body.graph(outputs)
@@ -166,6 +166,8 @@ def _iterate(
     ]
     begins = b.constant(True) if condition is None else condition
     emitted = b.op("Loop", trips, begins, *starts, outputs=len(outputs) - 1, body=graph)
+    for outside, inside in zip(emitted, outputs[1:], strict=True):
+        b.typed(outside, inside.dtype, None)
     found: dict[int, ir.Value] = {}
     for port in node.out_of:
         if port.slice is None:
@@ -233,7 +235,8 @@ def _count(b: Builder, value: ir.Value, port: Port) -> ir.Value:
     size = b.op("Shape", value, start=axis, end=axis + 1)
     if left:
         size = b.op("Sub", size, b.constant([left]))
-    return _scalar(b, size if rule.part_size == 1 else b.op("Div", size, b.constant([rule.part_size])))
+    parts = size if rule.part_size == 1 else b.op("Div", size, b.constant([rule.part_size]))
+    return _scalar(b, parts, _INT64)
 
 
 def _part(b: Builder, value: ir.Value, port: Port, iteration: ir.Value, count: ir.Value) -> ir.Value:
@@ -315,8 +318,8 @@ def _as_declared(b: Builder, iteration: ir.Value, node: IterationNode) -> ir.Val
     return number
 
 
-def _scalar(b: Builder, value: ir.Value) -> ir.Value:
-    """Returns a value of one element without axes."""
+def _scalar(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Returns a value of one element, of that type, without axes."""
     if value.shape == ():
         return value
-    return b.typed(b.op("Reshape", value, b.constant(np.zeros(0, np.int64))), value.dtype, ())
+    return b.typed(b.op("Reshape", value, b.constant(np.zeros(0, np.int64))), dtype, ())

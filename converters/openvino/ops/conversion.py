@@ -93,7 +93,7 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         data, own = b.constant(tensor), _I8
     if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
         b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")
-    if to == ir.DataType.BFLOAT16 and data.const_value is None and own not in (_BOOL, _I8, _U8, *_INT4, *_FLOAT8):
+    if to == ir.DataType.BFLOAT16 and own not in (_BOOL, _I8, _U8, *_INT4, *_FLOAT8):
         _warn_of_cut_digits(b, data)
     if own == _F64:
         return _from_double(b, data, to)
@@ -101,8 +101,14 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
 
 
 def _warn_of_cut_digits(b: Builder, data: ir.Value) -> None:
-    """Warns of numbers that become bf16 in code of OpenVINO's CPU plugin that is made for no type in particular."""
-    if data.dtype not in (_F32, _F16) or not is_static(data):
+    """Warns of numbers that become bf16 in code of OpenVINO's that is made for no type in particular."""
+    array = b.array(data)
+    if array is not None:
+        narrow = array.astype(np.float32).astype(ir.DataType.BFLOAT16.numpy())
+        is_cut = not np.array_equal(narrow.astype(np.float64), array.astype(np.float64), equal_nan=True)
+    else:
+        is_cut = data.dtype not in (_F32, _F16) or not is_static(data)
+    if is_cut:
         b.warn(
             "the page is followed: OpenVINO's CPU plugin rounds half of what becomes bf16 to the nearest, and cuts the "
             "digits of the rest"

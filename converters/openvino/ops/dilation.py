@@ -50,7 +50,7 @@ def remember_blocks(b: Builder, spread: ir.Value, data: ir.Value, inputs: Sequen
         inputs: Sizes of blocks, and paddings in front and behind.
     """
     vectors = _vectors(b, inputs)
-    if vectors is not None and spread is not data and spread.producer() is not None:
+    if vectors is not None:
         spread.meta[_BLOCKS] = _Blocks(data, *vectors)
 
 
@@ -149,19 +149,18 @@ def _behind(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> ir.Value | N
 
 
 def _axis_between(narrow: ir.Value, wide: ir.Value) -> int | None:
-    """Returns the one spatial axis, of size 1, that a value has more than another of the same elements."""
+    """Returns a spatial axis, of size 1, that a value has more than another of the same elements."""
     dims, more = (
         [] if value.shape is None else [of_axis(value, axis) for axis in range(len(value.shape))]
         for value in (narrow, wide)
     )
-    places = [axis for axis in range(2, len(more)) if more[axis] == 1 and _alike(dims, more[:axis] + more[axis + 1 :])]
-    return places[0] if len(places) == 1 else None
+    places = (axis for axis in range(2, len(more)) if more[axis] == 1 and _alike(dims, more[:axis] + more[axis + 1 :]))
+    return next(places, None)
 
 
 def _alike(dims: Sequence[int | Linear], others: Sequence[int | Linear]) -> bool:
-    """Tells whether two shapes of as many elements are the same: one size may be unknown in both."""
-    differing = [each for pair in zip(dims, others, strict=False) if pair[0] != pair[1] for each in pair]
-    return len(dims) == len(others) and len(differing) <= 2 and all(isinstance(each, Linear) for each in differing)
+    """Tells whether two shapes of as many elements are the same: all sizes but one are enough."""
+    return len(dims) == len(others) and sum(a != b for a, b in zip(dims, others, strict=True)) <= 1
 
 
 def _window(
@@ -186,7 +185,7 @@ def _window(
     pads = conv.attributes.get_ints("pads", [0] * 2 * rank)
     strides = conv.attributes.get_ints("strides", [1] * rank)
     dilations = conv.attributes.get_ints("dilations", [1] * rank)
-    if "auto_pad" in conv.attributes or len(pads) != 2 * rank or set(strides) != {1}:
+    if set(strides) != {1}:
         return None
     made: dict[str, list[int]] = {"dilations": [], "pads": [0] * 2 * rank}
     for axis, (size, first, last) in enumerate(rows):

@@ -73,4 +73,4 @@ def has_scales_of_columns(matrix: ir.Value, *, transpose: bool) -> bool:
     if compressed is None or len(compressed.sizes) != 2 or compressed.block is not None:
         return False
     inner = int(transpose)
-    return compressed.axis == inner and compressed.sizes[inner] > 1 and compressed.sizes[1 - inner] > 1
+    return compressed.axis == inner and compressed.sizes[1 - inner] > 1

@@ -16,6 +16,7 @@ from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
 from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
 from ortconv.converters.openvino.ops.experts import routed_sum
+from ortconv.converters.openvino.ops.extremes import holds_sizes
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
     INTEGERS,
@@ -80,10 +81,10 @@ def _register(
 def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     known = known_ints(b, axes)
     along = int64_vector(b, axes)
-    is_extreme_64 = x.dtype == _I64 and onnx_op in _BEGINNINGS and b.sizes(x) is None
+    is_extreme_64 = x.dtype == _I64 and onnx_op in _BEGINNINGS and not holds_sizes(b, x)
     if known is not None and x.shape is not None:
         places = normalized(known, len(x.shape), "axes")
-        if is_extreme_64 and all(x.shape[axis] != 0 for axis in places):
+        if is_extreme_64:
             return _extreme_64(b, onnx_op, x, places, keep_dims)
         # Axes counted from the end drop nothing in ONNX Runtime where there are no elements.
         along = b.constant(list(places))
@@ -94,11 +95,25 @@ def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bo
 
 def _extreme_64(b: Builder, onnx_op: str, x: ir.Value, along: Sequence[int], keep_dims: bool) -> ir.Value:
     """Takes the first of TopK along each axis: ONNX Runtime's ReduceMax and ReduceMin take lower halves for signed."""
-    value = x
+    largest = int(onnx_op == "ReduceMax")
+    value = _never_empty(b, x, x.shape, along, -(2**63) if largest else _INT64_MAX)
     for axis in along:
-        largest = int(onnx_op == "ReduceMax")
         value, _ = b.op("TopK", value, b.constant([1]), outputs=2, axis=axis, largest=largest)
     return b.typed(value if keep_dims else b.op("Squeeze", value, b.constant(list(along))), _I64, None)
+
+
+def _never_empty(b: Builder, value: ir.Value, sizes: ir.Shape | None, along: Sequence[int], neutral: int) -> ir.Value:
+    """Adds an element that changes no result to each axis that may be empty.
+
+    Args:
+        b: The builder.
+        value: Of int64.
+        sizes: Its shape.
+        along: The axes that are reduced.
+        neutral: What is added.
+    """
+    extra = [int(axis in along and not (isinstance(size, int) and size)) for axis, size in enumerate(sizes or ())]
+    return b.op("Pad", value, b.constant([0] * len(extra) + extra), b.constant(neutral)) if any(extra) else value
 
 
 def _from_beginning(b: Builder, onnx_op: str, result: ir.Value) -> ir.Value:
@@ -187,6 +202,7 @@ def _reduce_64(b: Builder, onnx_op: str, data: ir.Value, wide: ir.Value, axes: i
         b.warn("64-bit integers: ONNX Runtime rounds beyond 2^53; OpenVINO's CPU plugin keeps 32 bits")
         return _reduce(b, onnx_op, wide, axes, keep_dims)
     value = b.op("Abs", wide) if onnx_op == "ReduceL1" and data.dtype == _I64 else wide
+    value = _never_empty(b, value, data.shape, along, 0)
     for axis, size in zip(along, sizes, strict=True):
         if onnx_op == "ReduceProd":
             assert isinstance(size, int)

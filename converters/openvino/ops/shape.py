@@ -21,7 +21,7 @@ from ortconv.converters.openvino.ops.constants import (
 from ortconv.converters.openvino.ops.running_axes import permuted
 from ortconv.converters.openvino.ops.types import in_bytes, is_static
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ConversionError, ShapeError
+from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 
 
 @REGISTRY.lowering("Reshape")
@@ -131,6 +131,9 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
         warn_of_no_axes(b, order)
         return b.op("Transpose", data) if order.shape == ir.Shape([0]) else permuted(b, data, order)
     perm = constant_ints(b, order, "input_order")
+    rank = len(perm) if data.shape is None else len(data.shape)
+    if perm and sorted(perm) != list(range(rank)):
+        raise UnsupportedAttributeError("input_order", list(perm), f"each number from 0 to {rank - 1} once")
     weights = transposed(b, data, perm) if perm else None
     return b.op("Transpose", data, perm=perm or None) if weights is None else weights
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.producers import made_by
+from ortconv.sizes import Entry, of_axis
 
 __all__ = ["SharedHeads"]
 
@@ -35,9 +36,9 @@ class SharedHeads:
     widths: tuple[int, int]
 
     @classmethod
-    def of(cls, query: ir.Value, key: ir.Value, value: ir.Value) -> SharedHeads | None:
+    def of(cls, b: Builder, query: ir.Value, key: ir.Value, value: ir.Value) -> SharedHeads | None:
         """Returns what keys and values of a cache were before they were repeated; None where they were not."""
-        keys, values = _before_repetition(key), _before_repetition(value)
+        keys, values = _before_repetition(b, key), _before_repetition(b, value)
         if keys is None or values is None or query.shape is None or len(query.shape) != 4:
             return None
         assert keys.shape is not None
@@ -71,7 +72,7 @@ class SharedHeads:
         return b.op("Reshape", together, b.constant([0, self.asked, -1, self.widths[1]]))
 
 
-def _before_repetition(value: ir.Value) -> ir.Value | None:
+def _before_repetition(b: Builder, value: ir.Value) -> ir.Value | None:
     """Returns the value [batch, heads, positions, width] each of whose heads is repeated, one after the other."""
     spread = made_by(value, "Reshape")
     parted = made_by(spread, "Expand")
@@ -85,6 +86,26 @@ def _before_repetition(value: ir.Value) -> ir.Value | None:
     heads, times = before[1], wide[2]
     if not isinstance(heads, int) or not isinstance(times, int) or not isinstance(before[3], int):
         return None
-    if narrow[1:3] != [heads, 1] or wide[1] != heads or merged[1] != heads * times:
+    if narrow[1:3] != [heads, 1] or merged[1] != heads * times:
         return None
-    return whole if narrow[4] == wide[4] == merged[3] == before[3] else None
+    if not narrow[4] == wide[4] == merged[3] == before[3]:
+        return None
+    return whole if _keep_batch_and_positions(b, value, spread, parted) else None
+
+
+def _keep_batch_and_positions(b: Builder, merged: ir.Value, wide: ir.Value, narrow: ir.Value) -> bool:
+    """Tells whether an Expand and a Reshape leave the batch and the positions as they are, for certain."""
+    batch, positions = of_axis(narrow, 0), of_axis(narrow, 3)
+    spread, goal = _target(b, wide), _target(b, merged)
+    if len(spread) != 5 or len(goal) != 4 or spread[0] not in (1, batch) or spread[3] not in (1, positions):
+        return False
+    # As there are as many elements, one of the two sizes tells the other; a 0 stands for that of the input.
+    return goal[0] in (0, batch) or goal[2] == positions
+
+
+def _target(b: Builder, value: ir.Value) -> list[Entry]:
+    """Returns what is known of the sizes to which an Expand or a Reshape makes a value."""
+    node = value.producer()
+    given = None if node is None else node.inputs[1]
+    known = None if given is None else b.entries(given)
+    return [] if known is None else known.entries.ravel().tolist()

@@ -63,7 +63,8 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
         then_branch = begin.graph([first])
     with b.body() as go_on:
         else_branch = go_on.graph([state])
-    is_empty = b.op("Equal", b.op("Size", state), b.constant(0))
+    count = b.op("ReduceProd", b.op("Shape", state), keepdims=0)  # ONNX Runtime has no Size of bfloat16
+    is_empty = b.op("Equal", count, b.constant(0))
     value = b.op("If", is_empty, then_branch=then_branch, else_branch=else_branch)
     value.meta[_STATE] = True
     node = value.producer()

@@ -26,7 +26,6 @@ __all__ = [
     "compute",
     "dtype_of",
     "exponential",
-    "extreme",
     "in_32_bits",
     "in_bytes",
     "in_one_type",
@@ -252,17 +251,6 @@ def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Val
     if own not in (_I64, _U64):
         return formula(data)
     return b.cast(b.typed(formula(b.cast(data, _I32)), _I32, None), own)
-
-
-def extreme(b: Builder, onnx_op: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Emits Min or Max; of int64 that are no sizes of tensors a Where of Less.
-
-    ONNX Runtime's Min, Max, Clip and Sign of int64 take the lower halves for signed numbers: 2^31 is below 0 to them.
-    """
-    if x.dtype != _I64 or (b.sizes(x) is not None and b.sizes(y) is not None):
-        return apply(b, onnx_op, x, y)
-    less, more = (x, y) if onnx_op == "Min" else (y, x)
-    return b.typed(b.op("Where", b.op("Less", less, more), x, y), _I64, None)
 
 
 def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:

@@ -3,6 +3,7 @@
 // the sum of a column. The difference of code and zero point is exact; the sum over a block is scaled.
 //
 // WHOLE: what a lane takes lies in one block, and where words do in memory. Otherwise codes are read one by one.
+// GATHER: there is an index, and ROWS is 1.
 
 #include "cuda/codes.h"
 
@@ -17,7 +18,7 @@ constexpr int kWarps = kDotThreads / 32, kColumnWarps = kWarps / kDepthWarps;
 constexpr int kBlockColumns = kColumnWarps * kColumns;
 constexpr int kSums = kColumns * kRows;
 constexpr int kRowFloats = kDepthWarps * kFours * kFourPitch;  // of a step of src
-static_assert(kSums <= 32 && kUnit % 4 == 0);
+static_assert(kSums <= 32 && kUnit % 4 == 0 && (!GATHER || kRows == 1));
 
 // Four at once; `from` is aligned to them.
 __device__ inline void load_elements(float (&to)[4], const Element* from) {
@@ -37,8 +38,9 @@ __device__ inline void store_floats(float* to, const float (&from)[4]) {
   store_shared(shared_address(reinterpret_cast<unsigned char*>(to)), words);
 }
 
-// Copies a step of src to shared memory, zeros where there is none.
-__device__ inline void copy_src(const CompressedDots& p, long long row, long long begin, float* memory, int thread) {
+// Copies a step of src to shared memory, zeros from row `rows` on.
+__device__ inline void copy_src(const CompressedDots& p, long long row, long long rows, long long begin, float* memory,
+                                int thread) {
   const Element* const src = static_cast<const Element*>(p.src);
   const long long depth = p.weights.depth;
   const bool by_fours = depth % 4 == 0 && reinterpret_cast<unsigned long long>(src) % (4 * sizeof(Element)) == 0;
@@ -48,7 +50,7 @@ __device__ inline void copy_src(const CompressedDots& p, long long row, long lon
 #pragma unroll 4
     for (int k = thread * 4; k < kStep; k += kDotThreads * 4) {
       float values[4] = {0, 0, 0, 0};
-      if (row + r < p.rows) {
+      if (row + r < rows) {
         if (by_fours) {
           if (begin + k < depth) load_elements(values, from + k);
         } else {
@@ -71,12 +73,13 @@ struct Unit {
   float scale, zero;
 };
 
-__device__ inline void load(const CompressedDots& p, long long first_column, const Place& place,
+// Columns from first_column on, of the matrix whose first one is `matrix`.
+__device__ inline void load(const CompressedDots& p, long long matrix, long long first_column, const Place& place,
                             Unit (&units)[kColumns]) {
   const CompressedWeights& w = p.weights;
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
-    const long long column = first_column + c < w.columns ? first_column + c : w.columns - 1;
+    const long long column = matrix + (first_column + c < w.columns ? first_column + c : w.columns - 1);
 #pragma unroll
     for (int i = 0; i < kWords; ++i) units[c].words[i] = 0;
     units[c].scale = units[c].zero = 0;
@@ -136,14 +139,14 @@ __device__ inline void multiply(const Unit (&units)[kColumns], const float* src,
 
 #else
 
-__device__ inline void multiply_any(const CompressedDots& p, long long first_column, long long first, const float* src,
-                                    float (&sums)[kColumns][kRows]) {
+__device__ inline void multiply_any(const CompressedDots& p, long long matrix, long long first_column, long long first,
+                                    const float* src, float (&sums)[kColumns][kRows]) {
   const CompressedWeights& w = p.weights;
   const int count = static_cast<int>(w.depth - first < kUnit ? w.depth - first : kUnit);
   if (count <= 0) return;
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
-    const long long column = first_column + c < w.columns ? first_column + c : w.columns - 1;
+    const long long column = matrix + (first_column + c < w.columns ? first_column + c : w.columns - 1);
     BlockCounter block(w, column, first);
     for (int i = 0; i < count; ++i) {
       if (i > 0) block.next(w);
@@ -193,25 +196,38 @@ KERNEL(compressed_dots, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThread
 
   for (long long row = static_cast<long long>(blockIdx.y) * kRows; row < p.rows;
        row += static_cast<long long>(gridDim.y) * kRows) {
+#if GATHER
+    const long long named = p.index[row], src_row = row / p.sharing, src_rows = src_row + 1;
+    if (named < 0 || named >= p.matrices) {
+      const long long column = static_cast<long long>(blockIdx.x) * kBlockColumns + thread;
+      if (thread < kBlockColumns && column < p.weights.columns) {
+        static_cast<Element*>(p.dst)[row * p.weights.columns + column] = to_element(0);
+      }
+      continue;
+    }
+    const long long matrix = named * p.weights.columns;
+#else
+    const long long matrix = 0, src_row = row, src_rows = p.rows;
+#endif
     float sums[kColumns][kRows] = {};
     Place place(p.weights, (warp % kDepthWarps * 32 + lane) * kUnit);
 #if WHOLE
     Unit next[kColumns];
-    load(p, first_column, place, next);
+    load(p, matrix, first_column, place, next);
 #endif
     for (long long begin = 0; begin < p.weights.depth; begin += kStep) {
       __syncthreads();  // the step before has been read
-      copy_src(p, row, begin, memory, thread);
+      copy_src(p, src_row, src_rows, begin, memory, thread);
       __syncthreads();
 #if WHOLE
       Unit units[kColumns];
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) units[c] = next[c];
       place.advance(p, kStep);
-      load(p, first_column, place, next);
+      load(p, matrix, first_column, place, next);
       multiply(units, own, sums);
 #else
-      multiply_any(p, first_column, place.k, own, sums);
+      multiply_any(p, matrix, first_column, place.k, own, sums);
       place.advance(p, kStep);
 #endif
     }

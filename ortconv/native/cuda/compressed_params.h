@@ -15,6 +15,9 @@ struct CompressedWeights {
 };
 
 // dst[row][column] = sum over k of src[row][k] * weights[column][k].
+//
+// With an index, that of rows of src [row / sharing] and weights [index[row] * columns + column], which are as many
+// matrices one after the other; zeros where the index is negative, or that many or more.
 struct CompressedDots {
   CompressedWeights weights;
   const void* src;
@@ -22,6 +25,8 @@ struct CompressedDots {
   long long rows;
   // How far it is, in blocks and elements, from what a lane has of a step to what it has of the next one.
   long long step_blocks, step_rest;
+  const long long* index;
+  long long matrices, sharing;
 };
 
 // Writes the matrix as packed weights, see params.h, of one shift.

@@ -61,7 +61,7 @@ DotsShape shape_of_weights(const CompressedProblem& p) {
 
 DotsShape shape_of(const CompressedProblem& p, const Device& device) {
   DotsShape shape = shape_of_weights(p);
-  while (shape.rows < std::min(p.m, kMostRowsAtOnce)) shape.rows *= 2;
+  while (!p.has_index && shape.rows < std::min(p.m, kMostRowsAtOnce)) shape.rows *= 2;
   shape.columns = kMostColumnsAtOnce;
   const int64_t steps = ceil_div(p.k, int64_t{32} * shape.words * (32 / kernels::bits_of(p.code)));
   const int64_t wanted = kWantedWarps * device.multiprocessors;
@@ -113,6 +113,8 @@ Launch dots(const CompressedProblem& p, int64_t step, int rows, int columns) {
   params.rows = p.m;
   params.step_blocks = step / p.block;
   params.step_rest = step % p.block;
+  params.matrices = p.matrices;
+  params.sharing = p.sharing;
   Launch launch;
   launch.grid[0] = static_cast<uint32_t>(ceil_div(p.n, columns));
   launch.grid[1] = static_cast<uint32_t>(std::min<int64_t>(ceil_div(p.m, rows), 0xffff));
@@ -121,6 +123,7 @@ Launch dots(const CompressedProblem& p, int64_t step, int rows, int columns) {
   add_pointers(offsetof(CompressedDots, weights), p, &launch);
   launch.pointers.push_back({offsetof(CompressedDots, src), Buffer::kX});
   launch.pointers.push_back({offsetof(CompressedDots, dst), Buffer::kY});
+  if (p.has_index) launch.pointers.push_back({offsetof(CompressedDots, index), Buffer::kIndex});
   return launch;
 }
 
@@ -150,11 +153,11 @@ Plan plan_dots(DataType dtype, const CompressedProblem& p, const Device& device)
   const DotsShape shape = shape_of(p, device);
   const int64_t step = int64_t{shape.depth_warps} * 32 * shape.words * (32 / bits);
   Launch launch = dots(p, step, shape.rows, kWarps / shape.depth_warps * shape.columns);
-  launch.program = {
-      "compressed_dots",
-      {option("ACTIVATE", 0), option("BITS", bits), option("BLOCKS", blocks_of(shape)),
-       option("COLUMNS", shape.columns), option("DEPTH_WARPS", shape.depth_warps), option("ELEMENT", element_of(dtype)),
-       option("ROWS", shape.rows), option("WHOLE", shape.whole), option("WORDS", shape.words)}};
+  launch.program = {"compressed_dots",
+                    {option("ACTIVATE", 0), option("BITS", bits), option("BLOCKS", blocks_of(shape)),
+                     option("COLUMNS", shape.columns), option("DEPTH_WARPS", shape.depth_warps),
+                     option("ELEMENT", element_of(dtype)), option("GATHER", p.has_index), option("ROWS", shape.rows),
+                     option("WHOLE", shape.whole), option("WORDS", shape.words)}};
   launch.function = "compressed_dots";
   launch.shared_bytes = shared_bytes(shape, bits);
   return {0, {launch}};
@@ -218,6 +221,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
 
 Plan plan_compressed(DataType dtype, const CompressedProblem& p, const Device& device, const Options& options) {
   if (p.m == 0 || p.n == 0) return {};
+  if (p.has_index) return plan_dots(dtype, p, device);
   Plan plan;
   if (p.m <= kMostRowsOfMma && plan_mma(dtype, p, device, &plan)) return plan;
   const bool floats = unit_of(dtype, device, options) == Unit::kFloat;

@@ -19,12 +19,18 @@ struct CompressedProblem {
   int64_t block;    // divides k
   bool has_zeros;
   bool x_aligned, codes_aligned;  // whether the tensor lies at a multiple of 16 bytes
+
+  // Whether row i of Y is a product of row i / sharing of X and matrix index[i] of so many, or zeros where there is no
+  // such matrix. These lie one after the other, and each of the m rows takes the time to read the one that it names.
+  bool has_index = false;
+  int64_t matrices = 1, sharing = 1;
 };
 
-// One run. Launches use X, Codes, Scales, Zeros, Y and Scratch. All tensors are aligned to the size of their elements.
+// One run. Launches use X, Codes, Scales, Zeros, Index, Y and Scratch. All tensors are aligned to the size of their
+// elements.
 Plan plan_compressed(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options);
 
-// Each way, whatever the number of rows; false where type or sizes do not suit.
+// Each way, whatever the number of rows; false where type or sizes do not suit. Only dots know of an index.
 Plan plan_dots(DataType dtype, const CompressedProblem& problem, const Device& device);
 bool plan_mma(DataType dtype, const CompressedProblem& problem, const Device& device, Plan* plan);
 bool plan_unpacked(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options,

@@ -50,10 +50,11 @@ struct Setting {
 
 std::string describe(DataType dtype, const CompressedProblem& p, const Setting& s) {
   return test::describe("type ", static_cast<int>(dtype), " code ", static_cast<int>(p.code), " m ", p.m, " n ", p.n,
-                        " k ", p.k, " block ", p.block, p.has_zeros ? " zeros" : "", " on sm ", s.device.sm,
-                        " multiprocessors ", s.device.multiprocessors, s.options.tf32 ? " tf32" : "", " order ",
-                        s.choices.order, s.choices.late_copies ? " late copies" : "", " way ", static_cast<int>(s.way),
-                        " skews ", s.x_skew, ' ', s.codes_skew, s.exact ? "" : " any numbers");
+                        " k ", p.k, " block ", p.block, p.has_zeros ? " zeros" : "", p.has_index ? " index" : "",
+                        " matrices ", p.matrices, " sharing ", p.sharing, " on sm ", s.device.sm, " multiprocessors ",
+                        s.device.multiprocessors, s.options.tf32 ? " tf32" : "", " order ", s.choices.order,
+                        s.choices.late_copies ? " late copies" : "", " way ", static_cast<int>(s.way), " skews ",
+                        s.x_skew, ' ', s.codes_skew, s.exact ? "" : " any numbers");
 }
 
 std::set<std::string>& tried() {
@@ -65,17 +66,20 @@ template <class T>
 struct Inputs {
   Integers codes, zeros;
   std::vector<T> x, scales;
+  std::vector<int64_t> index;
 
   Inputs(const CompressedProblem& p, bool exact, unsigned seed) : Inputs(p, exact, std::mt19937(seed)) {}
 
   // The product of row i and column j, and the sum of the magnitudes of its terms.
   void expect(const CompressedProblem& p, int64_t i, int64_t j, double* sum, double* magnitude) const {
     *sum = *magnitude = 0;
-    const int64_t blocks = p.k / p.block;
+    const int64_t blocks = p.k / p.block, row = i / p.sharing;
+    if (p.has_index && (index[i] < 0 || index[i] >= p.matrices)) return;
+    if (p.has_index) j += index[i] * p.n;
     for (int64_t k = 0; k < p.k; ++k) {
       const int64_t b = j * blocks + k / p.block;
       const int difference = codes.values[j * p.k + k] - (p.has_zeros ? zeros.values[b] : 0);
-      const double term = difference * test::widen(scales[b]) * test::widen(x[i * p.k + k]);
+      const double term = difference * test::widen(scales[b]) * test::widen(x[row * p.k + k]);
       *sum += term;
       *magnitude += std::abs(term);
     }
@@ -83,16 +87,19 @@ struct Inputs {
 
  private:
   Inputs(const CompressedProblem& p, bool exact, std::mt19937 random)
-      : codes(p.code, p.n * p.k, random() % 4 == 0, random),
-        zeros(p.code, p.n * (p.k / p.block), random() % 4 == 0, random) {
+      : codes(p.code, p.matrices * p.n * p.k, random() % 4 == 0, random),
+        zeros(p.code, p.matrices * p.n * (p.k / p.block), random() % 4 == 0, random) {
     std::normal_distribution<double> normal;
-    for (int64_t i = 0; i < p.m * p.k; ++i) {
+    for (int64_t i = 0; i < p.m / p.sharing * p.k; ++i) {
       x.push_back(test::narrow<T>(exact ? static_cast<double>(random() % 7) - 3 : normal(random)));
     }
-    for (int64_t i = 0; i < p.n * (p.k / p.block); ++i) {
+    for (int64_t i = 0; i < p.matrices * p.n * (p.k / p.block); ++i) {
       const double sign = random() % 2 == 0 ? 1 : -1;
       scales.push_back(test::narrow<T>(
           sign * (exact ? std::ldexp(1.0, static_cast<int>(random() % 4) - 2) : std::abs(normal(random)) / 50)));
+    }
+    for (int64_t i = 0; i < p.m && p.has_index; ++i) {
+      index.push_back(static_cast<int64_t>(random() % (p.matrices + 2)) - 1);
     }
   }
 };
@@ -108,6 +115,7 @@ std::vector<T> run(DataType dtype, const CompressedProblem& p, const Inputs<T>& 
   DeviceMemory scratch(plan.scratch_bytes);
   const Tensor<T> x(in.x, s.x_skew), scales(in.scales, s.x_skew);
   const Tensor<uint8_t> codes(in.codes.bytes, s.codes_skew), zeros(in.zeros.bytes, s.codes_skew);
+  const Tensor<int64_t> index(in.index, 0);
   T ones;
   std::memset(static_cast<void*>(&ones), 0xff, sizeof ones);
   const Tensor<T> y(std::vector<T>(p.m * p.n, ones), s.x_skew);
@@ -116,6 +124,7 @@ std::vector<T> run(DataType dtype, const CompressedProblem& p, const Inputs<T>& 
   codes.put(Buffer::kCodes, ptx::Content::kDefined, &memory);
   scales.put(Buffer::kScales, ptx::Content::kDefined, &memory);
   if (p.has_zeros) zeros.put(Buffer::kZeros, ptx::Content::kDefined, &memory);
+  if (p.has_index) index.put(Buffer::kIndex, ptx::Content::kDefined, &memory);
   y.put(Buffer::kY, ptx::Content::kResult, &memory);
   memory.set(Buffer::kScratch, scratch.data(), plan.scratch_bytes, ptx::Content::kUndefined);
   for (const Launch& launch : plan.launches) {
@@ -224,6 +233,33 @@ TEST(random_products_on_tensor_cores) {
   }
 }
 
+TEST(random_products_by_matrices_that_an_index_names) {
+  const int cases = wanted_cases(kCases) / 2;
+  CaseMaker maker(29);
+  for (int i = 0; i < cases; ++i) {
+    CompressedProblem p{};
+    p.code = kCodes[maker.draw(0, 3)];
+    constexpr int64_t kBlocks[] = {1, 3, 7, 8, 16, 32, 96, 128};
+    p.block = kBlocks[maker.draw(0, 7)];
+    p.k = p.block * maker.draw(1, std::max<int64_t>(1, (maker.draw(0, 5) == 0 ? 2000 : 300) / p.block));
+    p.n = maker.draw(1, 50);
+    p.has_zeros = maker.draw(0, 1) == 0;
+    p.has_index = true;
+    p.matrices = maker.draw(0, 5);
+    p.sharing = maker.draw(1, 4);
+    p.m = p.sharing * maker.draw(1, 6);
+    Setting s;
+    s.device = kDevices[maker.draw(0, 3)];
+    s.device.multiprocessors = static_cast<int>(maker.draw(1, 4));
+    s.choices.order = static_cast<unsigned>(maker.draw(0, 5));
+    s.choices.late_copies = maker.draw(0, 1) == 0;
+    s.x_skew = maker.draw(0, 5) == 0 ? maker.draw(1, 5) : 0;
+    s.codes_skew = maker.draw(0, 5) == 0 ? maker.draw(1, 16) : 0;
+    s.exact = maker.draw(0, 2) != 0;
+    EXPECT(check(kTypes[maker.draw(0, 2)], p, s, static_cast<unsigned>(i)), describe(DataType::kFloat, p, s));
+  }
+}
+
 // Sums that many warps share, of all types, with an X that is longer than what is in shared memory at a time.
 TEST(long_rows) {
   for (const Code code : kCodes) {
@@ -283,9 +319,10 @@ TEST(every_kind_of_dots_was_tried) {
   std::vector<std::string> facts = {"unpack -DFLOATS=0", "unpack -DFLOATS=1", "unpack -DTF32=1", "float_gemm",
                                     "tensor_gemm"};
   for (const char* option :
-       {"BITS=4",        "BITS=8",        "COLUMNS=1", "COLUMNS=2", "COLUMNS=4", "DEPTH_WARPS=1", "DEPTH_WARPS=2",
-        "DEPTH_WARPS=4", "DEPTH_WARPS=8", "ELEMENT=0", "ELEMENT=1", "ELEMENT=2", "ROWS=1",        "ROWS=2",
-        "ROWS=4",        "ROWS=8",        "WHOLE=0",   "WHOLE=1",   "WORDS=1",   "WORDS=2",       "WORDS=4"}) {
+       {"BITS=4",        "BITS=8",        "COLUMNS=1",     "COLUMNS=2", "COLUMNS=4", "DEPTH_WARPS=1",
+        "DEPTH_WARPS=2", "DEPTH_WARPS=4", "DEPTH_WARPS=8", "GATHER=0",  "GATHER=1",  "ELEMENT=0",
+        "ELEMENT=1",     "ELEMENT=2",     "ROWS=1",        "ROWS=2",    "ROWS=4",    "ROWS=8",
+        "WHOLE=0",       "WHOLE=1",       "WORDS=1",       "WORDS=2",   "WORDS=4"}) {
     facts.push_back(std::string("compressed_dots -D") + option);
   }
   for (const char* option : {"BITS=4", "BITS=8", "DEPTH_WARPS=1", "DEPTH_WARPS=2", "DEPTH_WARPS=4", "DEPTH_WARPS=8",

@@ -102,6 +102,11 @@ void collect_products(Programs* programs) {
             const CompressedProblem p{code, m, n, k, block, true, true, true};
             collect(plan_compressed(dtype, p, device, {m == 256}).launches, device,
                     test::describe("products ", m, ' ', n, ' ', k), programs);
+            if (m == 256) continue;
+            CompressedProblem named = p;  // a row for each of 8 experts
+            named.has_index = true, named.m *= 8, named.matrices = 128, named.sharing = 8;
+            collect(plan_compressed(dtype, named, device, {}).launches, device,
+                    test::describe("named products ", m, ' ', n, ' ', k), programs);
           }
         }
       }
@@ -205,6 +210,11 @@ TEST(plans_of_large_products_are_within_limits) {
           const std::string what = test::describe("products ", m, ' ', n, ' ', k);
           EXPECT(!plan.launches.empty(), what);
           for (const Launch& launch : plan.launches) expect_within_limits(launch, device, what);
+          CompressedProblem named = p;
+          named.has_index = true, named.matrices = 1 << 20;
+          for (const Launch& launch : plan_compressed(dtype, named, device, {}).launches) {
+            expect_within_limits(launch, device, what);
+          }
         }
       }
     }

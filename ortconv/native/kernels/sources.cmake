@@ -24,6 +24,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/compressed/compressed.cc
   kernels/compressed/compressed_generic.cc
   kernels/compressed/driver.cc
+  kernels/compressed/named_rows.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "cuda/compressed_plan.h"
@@ -38,7 +39,7 @@ bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(a
 
 class CudaProductKernel : public Kernel {
  public:
-  explicit CudaProductKernel(const ProductCreation& creation);
+  CudaProductKernel(const ProductCreation& creation, ProductOp op);
   void compute(OrtKernelContext* context) const override;
 
  private:
@@ -46,8 +47,10 @@ class CudaProductKernel : public Kernel {
   static constexpr size_t kReadyRuns = 32;
 
   std::optional<ProductShapes> known_shapes(const OrtKernelInfo* info) const;
+  cuda::CompressedProblem problem_of(const Key& key, Shape* y) const;
   std::shared_ptr<const ReadyRun> ready(const Key& key) const;
 
+  ProductOp op_;
   DataType dtype_;
   kernels::Code code_;
   int64_t block_;
@@ -58,8 +61,9 @@ class CudaProductKernel : public Kernel {
   mutable ScratchMemory scratch_;
 };
 
-CudaProductKernel::CudaProductKernel(const ProductCreation& creation)
+CudaProductKernel::CudaProductKernel(const ProductCreation& creation, ProductOp op)
     : Kernel(creation.api, creation.subject),
+      op_(op),
       dtype_(creation.dtype),
       code_(creation.code),
       block_(block_size_of(creation.api, creation.info)),
@@ -79,14 +83,15 @@ CudaProductKernel::CudaProductKernel(const ProductCreation& creation)
 
 std::optional<ProductShapes> CudaProductKernel::known_shapes(const OrtKernelInfo* info) const {
   ProductShapes shapes;
-  Shape* const required[] = {&shapes.x, &shapes.data, &shapes.scale};
-  for (size_t i = 0; i < std::size(required); ++i) {
+  std::vector<Shape*> required = {&shapes.x, &shapes.data, &shapes.scale};
+  if (op_ == ProductOp::kGather) required.push_back(&shapes.index.emplace());
+  for (size_t i = 0; i < required.size(); ++i) {
     const auto known = known_shape(api(), info, i);
     if (!known) return std::nullopt;
     *required[i] = *known;
   }
   try {
-    shapes.zero_point = known_shape(api(), info, ProductIndices::kZeroPoint);
+    shapes.zero_point = known_shape(api(), info, ProductIndices(op_).zero_point);
     if (!shapes.zero_point) return std::nullopt;
   } catch (const Error&) {
     // The node has none.
@@ -94,26 +99,45 @@ std::optional<ProductShapes> CudaProductKernel::known_shapes(const OrtKernelInfo
   return shapes;
 }
 
+// Of a run with these shapes, and the shape of its result. Throws Error where they do not fit.
+cuda::CompressedProblem CudaProductKernel::problem_of(const Key& key, Shape* y) const {
+  cuda::CompressedProblem problem{};
+  problem.code = code_;
+  problem.block = block_;
+  problem.has_zeros = key.shapes.zero_point.has_value();
+  problem.x_aligned = key.x_aligned;
+  problem.codes_aligned = key.codes_aligned;
+  if (op_ == ProductOp::kMatMul) {
+    const ProductSizes sizes = product_sizes(key.shapes, block_);
+    problem.m = sizes.m, problem.n = sizes.n, problem.k = sizes.k;
+    *y = sizes.y;
+  } else {
+    const GatherSizes sizes = gather_sizes(key.shapes, block_);
+    problem.m = sizes.count, problem.n = sizes.n, problem.k = sizes.k;
+    problem.has_index = true;
+    problem.matrices = sizes.matrices, problem.sharing = sizes.sharing;
+    *y = sizes.y;
+  }
+  return problem;
+}
+
 std::shared_ptr<const ReadyRun> CudaProductKernel::ready(const Key& key) const {
   if (auto found = ready_runs_.find(key)) return found;
-  const ProductSizes sizes = product_sizes(key.shapes, block_);
-  const cuda::Plan plan = cuda::plan_compressed(
-      dtype_,
-      {code_, sizes.m, sizes.n, sizes.k, block_, key.shapes.zero_point.has_value(), key.x_aligned, key.codes_aligned},
-      gpu_.device(), options_);
-  auto made =
-      std::make_shared<const ReadyRun>(ReadyRun{sizes.y, plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
+  Shape y;
+  const cuda::Plan plan = cuda::plan_compressed(dtype_, problem_of(key, &y), gpu_.device(), options_);
+  auto made = std::make_shared<const ReadyRun>(ReadyRun{y, plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
   ready_runs_.insert(key, made);
   return made;
 }
 
 void CudaProductKernel::compute(OrtKernelContext* context) const {
-  const ProductInputs in(api(), context);
+  const ProductInputs in(api(), op_, context);
   cuda::Addresses addresses;
   addresses.x = data_of(api(), in.x);
   addresses.codes = data_of(api(), in.data);
   addresses.scales = data_of(api(), in.scale);
   addresses.zeros = in.zero_point != nullptr ? data_of(api(), in.zero_point) : nullptr;
+  addresses.index = in.index != nullptr ? data_of(api(), in.index) : nullptr;
 
   const cuda::Gpu::Current current(gpu_);
   const std::shared_ptr<const ReadyRun> run =
@@ -133,7 +157,11 @@ void CudaProductKernel::compute(OrtKernelContext* context) const {
 }  // namespace
 
 std::unique_ptr<Kernel> make_cuda_product_kernel(const ProductCreation& creation) {
-  return std::make_unique<CudaProductKernel>(creation);
+  return std::make_unique<CudaProductKernel>(creation, ProductOp::kMatMul);
+}
+
+std::unique_ptr<Kernel> make_cuda_gather_kernel(const ProductCreation& creation) {
+  return std::make_unique<CudaProductKernel>(creation, ProductOp::kGather);
 }
 
 }  // namespace ortconv

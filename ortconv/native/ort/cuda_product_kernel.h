@@ -1,4 +1,4 @@
-// The kernel of MatMulCompressed of the CUDA execution provider.
+// The kernels of MatMulCompressed and GatherMatMulCompressed of the CUDA execution provider.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace ortconv {
 
-// Compiles what a run needs when all sizes are known.
+// They compile what a run needs when all sizes are known.
 std::unique_ptr<Kernel> make_cuda_product_kernel(const ProductCreation& creation);
+std::unique_ptr<Kernel> make_cuda_gather_kernel(const ProductCreation& creation);
 
 }  // namespace ortconv

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ort/attributes.h"
 #include "ort/boundary.h"
+#include "ort/product_inputs.h"
 
 namespace ortconv {
 namespace {
@@ -77,17 +78,21 @@ void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
   set_output(api, context, x.type, y, names);
 }
 
-void infer_product_shape(const OrtApi* api, OrtShapeInferContext* context) {
-  const InputShape x(api, context, 0), data(api, context, 1);
-  if (x.dims.size() < 2 || data.dims.size() != 2) fail("two axes are wanted.");
-  Shape y = x.dims;
-  std::vector<const char*> names(y.size(), "");
-  y.back() = data.dims[0];
+void infer_product_shape(const OrtApi* api, ProductOp op, OrtShapeInferContext* context) {
+  const bool is_gather = op == ProductOp::kGather;
+  const InputShape x(api, context, ProductIndices::kX), data(api, context, ProductIndices::kData);
+  const InputShape& rows = is_gather ? InputShape(api, context, ProductIndices::kIndex) : x;
+  if (rows.dims.size() < 2 || data.dims.size() != (is_gather ? 3 : 2)) fail("other axes are wanted.");
+  Shape y = rows.dims;
+  if (!is_gather) y.pop_back();
+  std::vector<const char*> names(y.size() + 1, "");
   for (size_t i = 0; i < y.size(); ++i) {
     if (y[i] >= 0) continue;
-    if (i + 1 == y.size() || !x.has_name(i)) fail("a size is not known.");
-    names[i] = x.names[i];
+    if (!rows.has_name(i)) fail("a size is not known.");
+    names[i] = rows.names[i];
   }
+  y.push_back(data.dims[data.dims.size() - 2]);
+  if (y.back() < 0) fail("a size is not known.");
   set_output(api, context, x.type, y, std::move(names));
 }
 

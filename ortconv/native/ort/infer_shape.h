@@ -3,6 +3,7 @@
 
 #include "ops/conv_params.h"
 #include "ort/abi.h"
+#include "ort/providers.h"
 
 namespace ortconv {
 
@@ -11,7 +12,7 @@ namespace ortconv {
 // Throws Error when inference is not possible; the caller drops it, since creating the kernel reports what is wrong.
 void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context);
 
-// The same for MatMulCompressed, where every dim of X but the last may be a name.
-void infer_product_shape(const OrtApi* api, OrtShapeInferContext* context);
+// The same for products by compressed weights, where every dim but those of the weights may be a name.
+void infer_product_shape(const OrtApi* api, ProductOp op, OrtShapeInferContext* context);
 
 }  // namespace ortconv

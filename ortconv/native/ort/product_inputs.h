@@ -1,4 +1,5 @@
-// The inputs of MatMulCompressed: X, data, scale and an optional zero_point.
+// The inputs of MatMulCompressed: X, data, scale and an optional zero_point, before which GatherMatMulCompressed has an
+// index.
 #pragma once
 
 #include <cstddef>
@@ -7,33 +8,38 @@
 
 #include "ops/conv_params.h"
 #include "ort/abi.h"
+#include "ort/providers.h"
 
 namespace ortconv {
 
 struct ProductIndices {
-  static constexpr size_t kX = 0, kData = 1, kScale = 2, kZeroPoint = 3, kCount = 4;
+  static constexpr size_t kX = 0, kData = 1, kScale = 2, kIndex = 3;
+  size_t zero_point;  // the last one
+
+  explicit ProductIndices(ProductOp op) : zero_point(op == ProductOp::kGather ? kIndex + 1 : kIndex) {}
 };
 
-// Those of a run; zero_point is null where the node has none. Throws Error when ONNX Runtime reports one, as everything
-// here.
+// Those of a run; null where the node has none. Throws Error when ONNX Runtime reports one, as everything here.
 struct ProductInputs {
   const OrtValue* x = nullptr;
   const OrtValue* data = nullptr;
   const OrtValue* scale = nullptr;
+  const OrtValue* index = nullptr;
   const OrtValue* zero_point = nullptr;
 
-  ProductInputs(const OrtApi* api, const OrtKernelContext* context);
+  ProductInputs(const OrtApi* api, ProductOp op, const OrtKernelContext* context);
 };
 
 struct ProductShapes {
   Shape x, data, scale;
-  std::optional<Shape> zero_point;
+  std::optional<Shape> index, zero_point;
 
   ProductShapes() = default;
   ProductShapes(const OrtApi* api, const ProductInputs& in);
 
   bool operator==(const ProductShapes& other) const {
-    return x == other.x && data == other.data && scale == other.scale && zero_point == other.zero_point;
+    return x == other.x && data == other.data && scale == other.scale && index == other.index &&
+           zero_point == other.zero_point;
   }
 };
 
@@ -45,6 +51,13 @@ struct ProductSizes {
 
 // Throws Error where the shapes do not fit.
 ProductSizes product_sizes(const ProductShapes& shapes, int64_t block);
+
+// The same for GatherMatMulCompressed: so many matrices of n rows, and a row of X for each `sharing` of the index.
+struct GatherSizes {
+  int64_t matrices, n, k, count, sharing;
+  Shape y;
+};
+GatherSizes gather_sizes(const ProductShapes& shapes, int64_t block);
 
 // Reads and checks the only attribute.
 int64_t block_size_of(const OrtApi* api, const OrtKernelInfo* info);

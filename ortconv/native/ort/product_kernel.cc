@@ -1,8 +1,10 @@
 #include "ort/product_kernel.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "base/arch.h"
+#include "kernels/compressed/named_rows.h"
 #include "kernels/widen/widen.h"
 #include "ops/pool_size.h"
 #include "ort/boundary.h"
@@ -12,68 +14,103 @@
 namespace ortconv {
 namespace {
 
-// Scales of X's type T as floats, which the kernels want: in `memory`, where they are none.
-template <class T>
-const float* widen(const T* scales, int64_t count, float* memory) {
-  if constexpr (std::is_same_v<T, float>) {
-    return scales;
-  } else {
-    kernels::get_widen_kernel(ArchFlags::host()).run(scales, count, memory);
-    return memory;
-  }
-}
-
+// What both ops do once it is known which rows of y are made of what.
 template <class T>
 class ProductKernel : public Kernel {
  public:
-  explicit ProductKernel(const ProductCreation& creation)
+  ProductKernel(const ProductCreation& creation, ProductOp op)
       : Kernel(creation.api, creation.subject),
+        op_(op),
         code_(creation.code),
         block_(block_size_of(creation.api, creation.info)) {}
 
-  void compute(OrtKernelContext* context) const override;
+  void compute(OrtKernelContext* context) const override {
+    const ProductInputs in(api(), op_, context);
+    const ProductShapes shapes(api(), in);
+    if (op_ == ProductOp::kMatMul) {
+      const ProductSizes sizes = product_sizes(shapes, block_);
+      const kernels::CompressedMatrix matrix = matrix_of(in, sizes.n, sizes.k);
+      multiply(context, in, matrix, kernels::RowGroups::all(sizes.m, matrix), output(context, sizes.y));
+      return;
+    }
+    const GatherSizes sizes = gather_sizes(shapes, block_);
+    const kernels::NamedRows named = kernels::named_rows(static_cast<const int64_t*>(data_of(api(), in.index)),
+                                                         sizes.count, sizes.sharing, sizes.matrices, sizes.n);
+    OrtValue* const y = output(context, sizes.y);
+    T* const rows = static_cast<T*>(data_of(api(), y));
+    for (const int64_t row : named.nameless) std::fill_n(rows + row * sizes.n, sizes.n, T());
+    multiply(context, in, matrix_of(in, sizes.matrices * sizes.n, sizes.k), named.rows, y);
+  }
 
  private:
+  // Without its scales.
+  kernels::CompressedMatrix matrix_of(const ProductInputs& in, int64_t rows, int64_t columns) const {
+    kernels::CompressedMatrix matrix{code_, rows, columns, block_, data_of(api(), in.data), nullptr};
+    if (in.zero_point != nullptr) matrix.zeros = data_of(api(), in.zero_point);
+    return matrix;
+  }
+
+  OrtValue* output(OrtKernelContext* context, const Shape& shape) const {
+    OrtValue* y = nullptr;
+    invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, shape.data(), shape.size(), &y);
+    return y;
+  }
+
+  void multiply(OrtKernelContext* context, const ProductInputs& in, kernels::CompressedMatrix matrix,
+                const kernels::RowGroups& rows, OrtValue* y) const;
+
+  ProductOp op_;
   kernels::Code code_;
   int64_t block_;
   mutable PoolSize pool_size_;
 };
 
 template <class T>
-void ProductKernel<T>::compute(OrtKernelContext* context) const {
-  const ProductInputs in(api(), context);
-  const ProductSizes sizes = product_sizes(ProductShapes(api(), in), block_);
-  kernels::CompressedMatrix matrix{code_, sizes.n, sizes.k, block_, data_of(api(), in.data), nullptr};
-  if (in.zero_point != nullptr) matrix.zeros = data_of(api(), in.zero_point);
-
-  OrtValue* y = nullptr;
-  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, sizes.y.data(), sizes.y.size(), &y);
+void ProductKernel<T>::multiply(OrtKernelContext* context, const ProductInputs& in, kernels::CompressedMatrix matrix,
+                                const kernels::RowGroups& rows, OrtValue* y) const {
   const ArchFlags arch = ArchFlags::host();
   SessionThreads threads(api(), context);
   Parallel parallel = threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
-  const int64_t scales = sizes.n * (sizes.k / block_);
-  const size_t own = kernels::compressed_scratch_bytes<T>(arch, matrix, sizes.m, parallel.threads);
-  const Scratch scratch(api(), context, y,
-                        own + (std::is_same_v<T, float> ? 0 : static_cast<size_t>(scales) * sizeof(float)));
+  const auto* const scales = static_cast<const T*>(data_of(api(), in.scale));
+  const int64_t blocks = matrix.k / matrix.block;
+  const size_t own = kernels::compressed_scratch_bytes<T>(arch, matrix, rows, parallel.threads);
+  const size_t widened = std::is_same_v<T, float> ? 0 : static_cast<size_t>(matrix.n * blocks) * sizeof(float);
+  const Scratch scratch(api(), context, y, own + widened);
   auto* const memory = static_cast<unsigned char*>(scratch.data());
-  matrix.scales =
-      widen(static_cast<const T*>(data_of(api(), in.scale)), scales, reinterpret_cast<float*>(memory + own));
-  kernels::multiply_compressed(arch, matrix, sizes.m, static_cast<const T*>(data_of(api(), in.x)),
+  if constexpr (std::is_same_v<T, float>) {
+    matrix.scales = scales;
+  } else {  // the kernels want floats, of the rows that are multiplied by
+    auto* const floats = reinterpret_cast<float*>(memory + own);
+    for (const kernels::RowGroup& group : rows.groups) {
+      const int64_t begin = group.first * blocks;
+      kernels::get_widen_kernel(arch).run(scales + begin, rows.width * blocks, floats + begin);
+    }
+    matrix.scales = floats;
+  }
+  kernels::multiply_compressed(arch, matrix, rows, static_cast<const T*>(data_of(api(), in.x)),
                                static_cast<T*>(data_of(api(), y)), memory, parallel);
+}
+
+std::unique_ptr<Kernel> make(const ProductCreation& creation, ProductOp op) {
+  switch (creation.dtype) {
+    case DataType::kFloat16:
+      return std::make_unique<ProductKernel<Float16>>(creation, op);
+    case DataType::kBfloat16:
+      return std::make_unique<ProductKernel<Bfloat16>>(creation, op);
+    default:
+      return std::make_unique<ProductKernel<float>>(creation, op);
+  }
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_product_kernel(const ProductCreation& creation) {
-  switch (creation.dtype) {
-    case DataType::kFloat16:
-      return std::make_unique<ProductKernel<Float16>>(creation);
-    case DataType::kBfloat16:
-      return std::make_unique<ProductKernel<Bfloat16>>(creation);
-    default:
-      return std::make_unique<ProductKernel<float>>(creation);
-  }
+  return make(creation, ProductOp::kMatMul);
+}
+
+std::unique_ptr<Kernel> make_gather_kernel(const ProductCreation& creation) {
+  return make(creation, ProductOp::kGather);
 }
 
 }  // namespace ortconv

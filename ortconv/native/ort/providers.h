@@ -23,7 +23,10 @@ struct Creation {
   std::string subject;  // how messages name the node
 };
 
-// The same for MatMulCompressed.
+// The products by compressed weights: MatMulCompressed, and GatherMatMulCompressed.
+enum class ProductOp { kMatMul, kGather };
+
+// The same for one of these.
 struct ProductCreation {
   const OrtApi* api;
   const OrtKernelInfo* info;
@@ -40,7 +43,11 @@ struct Provider {
   const char* name;  // in ONNX Runtime
   std::vector<DataType> dtypes;
   std::unique_ptr<Kernel> (*make)(const Creation&);
-  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);  // null: none
+  // Null: none.
+  std::unique_ptr<Kernel> (*make_matmul)(const ProductCreation&);
+  std::unique_ptr<Kernel> (*make_gather)(const ProductCreation&);
+
+  auto make_product(ProductOp product) const { return product == ProductOp::kGather ? make_gather : make_matmul; }
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

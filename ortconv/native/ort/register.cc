@@ -13,7 +13,7 @@
 #include "ort/custom_op.h"
 #include "ort/infer_shape.h"
 #include "ort/inputs.h"
-#include "ort/matmul_compressed.h"
+#include "ort/product_ops.h"
 #include "ort/providers.h"
 #include "ort/settings.h"
 
@@ -103,7 +103,7 @@ struct Registry {
       }
     }
     if (settings.matmul_compressed) {
-      for (auto& op : matmul_compressed_ops(api, settings)) ops.push_back(std::move(op));
+      for (auto& op : product_ops(api, settings)) ops.push_back(std::move(op));
     }
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
   }

@@ -15,8 +15,8 @@ constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
 struct Settings {
   bool tf32 = false;  // float products may be formed in TF32 on a GPU
 
-  // Nodes of MatMulCompressed are given to this library. Otherwise ONNX Runtime inlines their function bodies, which
-  // any of its providers runs, also those for which this library has no kernels.
+  // Nodes of MatMulCompressed and GatherMatMulCompressed are given to this library. Otherwise ONNX Runtime inlines
+  // their function bodies, which any of its providers runs, also those for which this library has no kernels.
   bool matmul_compressed = true;
 
   // Reads the config entries, and tells the CUDA side which files of NVRTC the entry `ortconv.cuda.nvrtc` names,

@@ -36,30 +36,32 @@ void with_cuda_type(DataType dtype, Fn&& fn) {
 TEST(registration_declares_memory_and_types) {
   OrtSessionOptions options;
   const auto ops = registered(&options);
-  size_t cuda = 0, products = 0;
+  size_t cuda = 0, products = 0, gathering = 0;
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
     const bool to_shape = name == "ConvTransposeToShape", adds = name == "ConvTransposeAdd";
-    const bool multiplies = name == "MatMulCompressed";
-    EXPECT(op->GetInputTypeCount(op) == (to_shape || adds || multiplies ? 4 : 3), name);
+    const bool multiplies = name == "MatMulCompressed", gathers = name == "GatherMatMulCompressed";
+    EXPECT(op->GetInputTypeCount(op) == (gathers ? 5 : to_shape || adds || multiplies ? 4 : 3), name);
     for (size_t i = 0; i < op->GetInputTypeCount(op); ++i) {
       const bool on_host = to_shape && i == 2;
       EXPECT(op->GetInputMemoryType(op, i) == (on_host ? -2 : 0), op->GetName(op), " input ", i);
     }
     cuda += std::string(op->GetExecutionProviderType(op)) == "CUDAExecutionProvider";
-    products += multiplies;
+    products += multiplies, gathering += gathers;
   }
   // Convolutions, and products by four types of integers on two providers.
-  EXPECT(cuda == 12 + products / 2, cuda);
+  EXPECT(cuda == 12 + products / 2 + gathering / 2, cuda);
   EXPECT(products == 8 * std::size(kProductTypes), products);
-  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products, ops.size());
+  EXPECT(gathering == 8 * std::size(kProductTypes), gathering);
+  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering, ops.size());
 }
 
 TEST(products_are_left_to_other_providers) {
   OrtSessionOptions options;
   options.config["ortconv.matmul_compressed"] = "0";
   for (const OrtCustomOp* const op : registered(&options)) {
-    EXPECT(std::string(op->GetName(op)) != "MatMulCompressed", op->GetExecutionProviderType(op));
+    const std::string name = op->GetName(op);
+    EXPECT(name.find("MatMulCompressed") == std::string::npos, name, " of ", op->GetExecutionProviderType(op));
   }
 }
 

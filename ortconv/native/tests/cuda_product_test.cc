@@ -1,4 +1,5 @@
-// MatMulCompressed in the CUDA provider as ONNX Runtime meets it: on the fake GPU, against the definition; exact.
+// MatMulCompressed and GatherMatMulCompressed in the CUDA provider as ONNX Runtime meets them: on the fake GPU, against
+// the definition; exact.
 #include <cmath>
 #include <random>
 #include <sstream>
@@ -27,13 +28,15 @@ struct Product {
   bool has_zeros = true, known_shapes = false;
   int64_t skew = 0;  // elements of X before its first one
   int device = 0;
+  int64_t matrices = 0, slots = 1;  // matrices, if any: the products are those of an index [m, slots]
+  bool is_shared = false;           // whether a row of X serves all of its slots
 };
 
-const OrtCustomOp* product_op(DataType dtype, Code code) {
+const OrtCustomOp* product_op(DataType dtype, Code code, bool gathers = false) {
   static OrtSessionOptions options;
   static const auto ops = test::registered(&options);
   for (const OrtCustomOp* const op : ops) {
-    if (std::string(op->GetName(op)) != "MatMulCompressed") continue;
+    if (std::string(op->GetName(op)) != (gathers ? "GatherMatMulCompressed" : "MatMulCompressed")) continue;
     if (std::string(op->GetExecutionProviderType(op)) != "CUDAExecutionProvider") continue;
     const bool is_ours = op->GetInputType(op, 0) == static_cast<int>(dtype) &&
                          op->GetInputType(op, 1) == kCodeTypes[static_cast<int>(code)];
@@ -48,19 +51,23 @@ class ProductNode {
  public:
   ProductNode(DataType dtype, const Product& p, unsigned seed)
       : p_(p),
-        op_(product_op(dtype, p.code)),
+        op_(product_op(dtype, p.code, gathers())),
         random_(seed),
         blocks_(p.k / p.block),
-        codes_(draw(p.n * p.k)),
-        zeros_(draw(p.n * blocks_)),
-        x_values_(draw_floats(p.skew + p.m * p.k, false)),
-        scale_values_(draw_floats(p.n * blocks_, true)),
-        x_(dtype, {p.skew + p.m * p.k}, x_values_, p.device),
-        data_(type(), {p.n, p.k}, packed(codes_), p.device),
-        scale_(dtype, {p.n, blocks_}, scale_values_, p.device),
-        zero_(type(), {p.n, blocks_}, packed(zeros_), p.device),
+        columns_(p.n * (gathers() ? p.matrices : 1)),
+        codes_(draw(columns_ * p.k)),
+        zeros_(draw(columns_ * blocks_)),
+        index_values_(draw_index()),
+        x_values_(draw_floats(p.skew + p.m * rows_of_each() * p.k, false)),
+        scale_values_(draw_floats(columns_ * blocks_, true)),
+        x_(dtype, {p.skew + p.m * rows_of_each() * p.k}, x_values_, p.device),
+        data_(type(), weights(p.k), packed(codes_), p.device),
+        scale_(dtype, weights(blocks_), scale_values_, p.device),
+        index_(DataType::kInt64, {p.m, p.slots}, index_values_, p.device),
+        zero_(type(), weights(blocks_), packed(zeros_), p.device),
         skewed_(*x_.value()) {
     skewed_.dims = {p.m, p.k};
+    if (gathers()) skewed_.dims = {p.m, rows_of_each(), p.k};
     skewed_.data = static_cast<T*>(skewed_.data) + p.skew;
     info_.block_size = p.block;
     info_.memory = test::gpu_memory(p.device);
@@ -92,8 +99,9 @@ class ProductNode {
     std::vector<T> y(context.y_bytes / sizeof(T));
     fake_copy(y.data(), context.y->data, context.y_bytes);
     fake_free(context.y->data);
-    if (context.y->dims != Shape{p_.m, p_.n}) return "shape " + to_string(context.y->dims);
-    for (int64_t i = 0; i < p_.m * p_.n; ++i) {
+    const Shape shape = gathers() ? Shape{p_.m, p_.slots, p_.n} : Shape{p_.m, p_.n};
+    if (context.y->dims != shape) return "shape " + to_string(context.y->dims);
+    for (int64_t i = 0; i < p_.m * p_.slots * p_.n; ++i) {
       const double expected = test::widen(test::narrow<T>(element(i / p_.n, i % p_.n)));
       if (test::widen(y[i]) != expected) {
         return test::describe("element ", i, " is ", test::widen(y[i]), " not ", expected);
@@ -105,6 +113,17 @@ class ProductNode {
   void spoil() { bad_scale_ = *scale_.value(), bad_scale_.dims = {p_.n, blocks_ + 1}, spoiled_ = true; }
 
  private:
+  bool gathers() const { return p_.matrices > 0; }
+  int64_t rows_of_each() const { return p_.is_shared ? 1 : p_.slots; }
+  Shape weights(int64_t columns) const { return gathers() ? Shape{p_.matrices, p_.n, columns} : Shape{p_.n, columns}; }
+
+  // Some of them name no matrix.
+  std::vector<int64_t> draw_index() {
+    std::vector<int64_t> values(p_.m * p_.slots);
+    for (int64_t& value : values) value = static_cast<int64_t>(random_() % (p_.matrices + 2)) - 1;
+    return values;
+  }
+
   DataType type() const { return static_cast<DataType>(kCodeTypes[static_cast<int>(p_.code)]); }
 
   std::vector<int> draw(int64_t count) {
@@ -135,11 +154,20 @@ class ProductNode {
   }
 
   std::vector<const OrtValue*> inputs() const {
-    return {&skewed_, data_.value(), spoiled_ ? &bad_scale_ : scale_.value(), p_.has_zeros ? zero_.value() : nullptr};
+    std::vector<const OrtValue*> all = {&skewed_, data_.value(), spoiled_ ? &bad_scale_ : scale_.value()};
+    if (gathers()) all.push_back(index_.value());
+    all.push_back(p_.has_zeros ? zero_.value() : nullptr);
+    return all;
   }
 
   double element(int64_t row, int64_t column) const {
     double sum = 0;
+    if (gathers()) {
+      const int64_t named = index_values_[row];
+      if (named < 0 || named >= p_.matrices) return 0;
+      column += named * p_.n;
+      if (p_.is_shared) row /= p_.slots;
+    }
     for (int64_t k = 0; k < p_.k; ++k) {
       const int64_t block = column * blocks_ + k / p_.block;
       const int difference = codes_[column * p_.k + k] - (p_.has_zeros ? zeros_[block] : 0);
@@ -151,10 +179,11 @@ class ProductNode {
   Product p_;
   const OrtCustomOp* op_;
   std::mt19937 random_;
-  int64_t blocks_;
+  int64_t blocks_, columns_;  // columns of all matrices
   std::vector<int> codes_, zeros_;
+  std::vector<int64_t> index_values_;
   std::vector<T> x_values_, scale_values_;
-  GpuTensor x_, data_, scale_, zero_;
+  GpuTensor x_, data_, scale_, index_, zero_;
   OrtValue skewed_, bad_scale_{};
   bool spoiled_ = false;
   OrtKernelInfo info_;
@@ -171,7 +200,7 @@ void with_product_type(DataType dtype, Fn&& fn) {
 TEST(products_by_compressed_weights) {
   const FakeGpu gpus[] = {{75, 2, 64 << 10, 13020}, kA100, {90, 2, 227 << 10, 13020}, {120, 3, 99 << 10, 13020}};
   std::mt19937 random(3);
-  for (int i = 0; i < 48; ++i) {
+  for (int i = 0; i < 96; ++i) {
     fake_configure(&gpus[i % 4]);
     fake_defer(i % 3 == 0);
     Product p;
@@ -185,13 +214,19 @@ TEST(products_by_compressed_weights) {
     p.has_zeros = random() % 2 == 0;
     p.known_shapes = random() % 2 == 0;
     p.skew = random() % 4 == 0 ? 1 : 0;
+    if (random() % 2 == 0) {
+      p.matrices = 1 + random() % 4;
+      p.slots = 1 + random() % 3;
+      p.is_shared = random() % 2 == 0;
+    }
     const DataType dtype = kProductTypes[random() % std::size(kProductTypes)];
     with_product_type(dtype, [&](auto zero) {
       ProductNode<decltype(zero)> node(dtype, p, static_cast<unsigned>(i));
       std::string problem = node.create();
       if (problem.empty()) problem = node.check();
       EXPECT(problem.empty(), "type ", static_cast<int>(dtype), " code ", static_cast<int>(p.code), " m ", p.m, " n ",
-             p.n, " k ", p.k, " block ", p.block, " skew ", p.skew, ": ", problem);
+             p.n, " k ", p.k, " block ", p.block, " skew ", p.skew, " matrices ", p.matrices, " slots ", p.slots, ": ",
+             problem);
     });
   }
   fake_defer(false);

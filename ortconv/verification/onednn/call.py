@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ortconv.builder import Semantics
 from ortconv.inputs import Array
+from ortconv.options import Semantics
 from ortconv.source import SourceNode
 
 __all__ = ["Call"]

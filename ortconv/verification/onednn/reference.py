@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Semantics
 from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
+from ortconv.options import Semantics
 from ortconv.source import SourceGraph, SourceNode, SourceValue
 from ortconv.verification.onednn.call import Call
 from ortconv.verification.onednn.convolution import CONVOLUTIONS

@@ -163,6 +163,11 @@ def test_parameters_of_the_run_that_openvino_cannot_take() -> None:
         assert_close(run_onnx(converted, [feed])[0][0], expected, 4)
 
 
+def test_prelu_of_alike_slopes_still_gives_each_its_channel() -> None:
+    build = lambda x: opset1.prelu(x, np.full(4, 0.25, F32))  # noqa: E731
+    check(model_of(build, [[numbers(2, 4, 3)]], [[-1, -1, -1]]), [numbers(2, 4, 3)], [numbers(2, 1, 3)])
+
+
 def test_prelu_of_any_number_of_channels() -> None:
     feed = [numbers(2, 3, 4, 5), numbers(3)]
     for channels, entries in ((-1, 3), (3, -1), (-1, -1)):

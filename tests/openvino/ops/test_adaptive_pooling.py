@@ -63,6 +63,14 @@ ROWS += [
     )
     for op in (opset8.adaptive_avg_pool,)
 ]
+ROWS.append(
+    Row(
+        "sizes of the run to others of the run",
+        lambda x, goal: opset8.adaptive_avg_pool(x, goal),
+        [[numbers(1, 2, 7, n), np.array(goal, np.int64)] for n, goal in ((6, (3, 4)), (5, (2, 5)))],
+        8,
+    )
+)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,17 +24,23 @@ CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 
 
 def decoder(
-    mask: openvino.Type, *, selected: bool = False, repeated: int | None = None, sink: bool = False
+    mask: openvino.Type,
+    *,
+    selected: bool = False,
+    repeat: Callable[[Any], Any] | None = None,
+    sink: bool = False,
+    computed: bool = False,
 ) -> openvino.Model:
     """Appends keys and values to their caches, and attends to all of them.
 
     Args:
         mask: Type of the mask.
         selected: Whether it chooses between two numbers.
-        repeated: In front of which axis the heads are repeated for the queries, of which there are three times as many.
+        repeat: Repeats the heads for the queries, of which there are three times as many.
         sink: Whether there is one.
+        computed: Whether the first values are computed, and a cache without elements stands for them.
     """
-    asked = HEADS if repeated is None else TIMES * HEADS
+    asked = HEADS if repeat is None else TIMES * HEADS
     query, key, value = (
         opset1.parameter([-1, heads, -1, WIDTH], dtype=F32, name=name)
         for name, heads in (("q", asked), ("k", HEADS), ("v", HEADS))
@@ -40,20 +49,21 @@ def decoder(
     beams = opset1.parameter([-1], dtype=openvino.Type.i32, name="beams")
     batch = opset8.gather(opset1.shape_of(query), np.array([0]), np.int64(0))
     first = opset1.broadcast(np.float32(0), opset1.concat([batch, np.array([HEADS, 0, WIDTH])], 0))
+    first = opset1.exp(first) if computed else first
     caches, writes = [], []
     for data, name in ((key, "keys"), (value, "values")):
         read = opset6.read_value(first, name, F32, openvino.PartialShape([-1, HEADS, -1, WIDTH]))
         caches.append(opset1.concat([opset8.gather(read, beams, np.int64(0)), data], 2))
         writes.append(opset6.assign(caches[-1], name))
     added: Any = opset1.select(masked, np.float32(0), np.float32(-65504)) if selected else masked
-    if repeated is not None:
-        caches = [spread(cache, repeated) for cache in caches]
+    if repeat is not None:
+        caches = [repeat(cache) for cache in caches]
     more = [opset1.constant(each) for each in (np.float32(0.5), numbers(1, asked, 1, 1, seed=7))] if sink else []
     result = attention(query, *caches, added, *more)
     return openvino.Model([opset1.result(result)], writes, [query, key, value, masked, beams])
 
 
-def spread(cache: Any, axis: int) -> Any:
+def spread(cache: Any, axis: int = 2) -> Any:
     """Repeats heads: one after the other where the axis is 2, all of them where it is 1."""
     length = opset8.gather(opset1.shape_of(cache), np.array([0, 2]), np.int64(0))
     batch, positions = (opset8.gather(length, np.array([index]), np.int64(0)) for index in (0, 1))
@@ -106,6 +116,13 @@ def test_a_query_without_a_key(mask: Any, hidden: float, target: Any) -> None:
     agree(source, steps(np.dtype(mask), hidden), target=target)
 
 
+def test_caches_whose_first_values_are_computed() -> None:
+    source = decoder(openvino.Type.boolean, computed=True)
+    converted = agree(source, steps(np.dtype(bool), 0.0))
+    assert any("KV_CACHE_PRECISION" in text for text in converted.warnings)
+    assert [node.op_type for node in converted.model.graph].count("If") == 2
+
+
 def test_a_mask_that_has_no_infinities_needs_no_more() -> None:
     kinds = [node.op_type for node in conversion(decoder(openvino.Type.boolean, selected=True)).model.graph]
     assert "ReduceMax" not in kinds
@@ -113,16 +130,152 @@ def test_a_mask_that_has_no_infinities_needs_no_more() -> None:
     assert "ReduceMax" in kinds
 
 
+@pytest.mark.parametrize(("hidden", "checked"), [(-65504, False), (-65536, True)])
+def test_a_mask_that_becomes_infinite_in_float16(hidden: float, checked: bool) -> None:
+    f16 = openvino.Type.f16
+    query, key = (opset1.parameter([-1, HEADS, -1, WIDTH], dtype=f16, name=name) for name in ("q", "k"))
+    shown = opset1.parameter([-1, 1, -1, -1], np.bool_, name="mask")
+    beams = opset1.parameter([-1], np.int32, name="beams")
+    first = opset1.broadcast(np.float16(0), np.array([1, HEADS, 0, WIDTH]))
+    read = opset6.read_value(first, "keys", f16, openvino.PartialShape([-1, HEADS, -1, WIDTH]))
+    keys = opset1.concat([opset8.gather(read, beams, np.int64(0)), key], 2)
+    mask = opset1.convert(opset1.select(shown, np.float32(0), np.float32(hidden)), "f16")
+    y = opset1.result(attention(query, keys, keys, mask))
+    source = openvino.Model([y], [opset6.assign(keys, "keys")], [query, key, shown, beams])
+    converted = conversion(source)
+    assert ("ReduceMax" in [node.op_type for node in converted.model.graph]) == checked
+    data = numbers(1, HEADS, 3, WIDTH, dtype=np.float16)
+    feed = {"q": data, "k": data, "mask": np.tri(3, 3, -1, dtype=bool)[None, None], "beams": np.array([0], np.int32)}
+    session = ortconv.InferenceSession(converted.to_proto(), backend="none")
+    (result, *_) = session.run(None, feed | {"keys": data[:, :, :0]})
+    assert np.isfinite(result).all()
+
+
 @pytest.mark.parametrize("mask", [bool, np.float32])
 @pytest.mark.parametrize("sink", [False, True])
 def test_heads_that_queries_share(mask: Any, sink: bool) -> None:
     """Nothing is repeated."""
-    source = decoder(openvino.Type(np.dtype(mask)), repeated=2, sink=sink)
+    source = decoder(openvino.Type(np.dtype(mask)), repeat=spread, sink=sink)
     feeds = steps(np.dtype(mask), -65504.0, TIMES * HEADS)
-    converted = agree(source, feeds)
-    assert [node.op_type for node in converted.model.graph].count("Expand") == int(sink)
+    kinds = [node.op_type for node in agree(source, feeds).model.graph]
+    assert kinds.count("Expand") == int(sink)
+    assert kinds.count("ReduceMax") == (mask is not bool and not sink)  # with a sink, no query is without a key
 
 
 def test_heads_that_are_repeated_in_turns() -> None:
-    converted = agree(decoder(F32, repeated=1), steps(np.dtype(np.float32), -65504.0, TIMES * HEADS))
+    converted = agree(
+        decoder(F32, repeat=functools.partial(spread, axis=1)), steps(np.dtype(np.float32), -65504.0, TIMES * HEADS)
+    )
     assert [node.op_type for node in converted.model.graph].count("Expand") == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Repetition:
+    """How a cache is repeated.
+
+    Attributes:
+        heads: How many heads it has.
+        sizes: To what it is spread, after an axis is put in; None for the cache's own size.
+        merged: What becomes of that; None likewise.
+        axis: Where the axis is put in.
+    """
+
+    heads: int
+    sizes: tuple[int | None, ...]
+    merged: tuple[int | None, ...]
+    axis: int = 2
+
+    def in_graph(self, cache: Any) -> Any:
+        own = opset1.shape_of(cache)
+        before = opset1.unsqueeze(cache, np.array([self.axis]))
+        wide = opset3.broadcast(before, _stated(own, self.sizes, (0, 1, 1, 2, 3)), broadcast_spec="BIDIRECTIONAL")
+        return opset1.reshape(wide, _stated(own, self.merged, (0, 1, 2, 3)), True)
+
+    def in_numpy(self, cache: np.ndarray) -> np.ndarray:
+        wide = np.expand_dims(cache, self.axis) * np.ones([size or 1 for size in self.sizes], np.float32)
+        batch, _, positions, _ = cache.shape
+        known = (batch, None, positions, None)
+        sizes = [own if size is None else size for size, own in zip(self.merged, known, strict=True)]
+        return wide.reshape([len(wide) if size == 0 else size for size in sizes])
+
+
+def _stated(own: Any, sizes: Sequence[int | None], axes: Sequence[int]) -> Any:
+    """Returns sizes as a graph states them."""
+    parts = [
+        opset8.gather(own, np.array([axis]), np.int64(0)) if size is None else opset1.constant(np.array([size]))
+        for size, axis in zip(sizes, axes, strict=True)
+    ]
+    return opset1.concat(parts, 0)
+
+
+ONES, KEPT = (1, 1, 3, 1, 1), (0, 6, -1, WIDTH)
+REPEATED = Repetition(2, ONES, KEPT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "keys", "values", "batch", "length", "shared"),
+    [
+        (6, REPEATED, REPEATED, 2, 4, True),
+        (6, Repetition(2, (None, 2, 3, None, WIDTH), (-1, 6, None, WIDTH)), REPEATED, 2, 4, True),
+        (6, Repetition(2, ONES, (None, 6, -1, WIDTH)), REPEATED, 2, 4, True),
+        # Positions or batches are repeated, too, or made of each other.
+        (6, *[Repetition(2, (1, 1, 3, 4, 1), KEPT)] * 2, 2, 1, False),
+        (6, *[Repetition(2, (2, 1, 3, 1, 1), KEPT)] * 2, 1, 4, False),
+        (6, *[Repetition(2, ONES, (1, 6, -1, WIDTH))] * 2, 2, 4, False),
+        (6, *[Repetition(2, ONES, (-1, 6, 2, WIDTH))] * 2, 1, 4, False),
+        # Keys and values have other heads, or the queries do.
+        (6, Repetition(1, (1, 1, 6, 1, 1), KEPT), REPEATED, 2, 4, False),
+        (1, REPEATED, REPEATED, 2, 4, False),
+        # Each is not repeated one after the other, or along two axes.
+        (4, *[Repetition(2, (1, 2, 2, 1, 1), (0, 4, -1, WIDTH), 1)] * 2, 2, 4, False),
+        (6, *[Repetition(1, (1, 3, 2, 1, 1), KEPT)] * 2, 2, 4, False),
+    ],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_is_repeated(
+    asked: int, keys: Repetition, values: Repetition, batch: int, length: int, shared: bool, causal: bool
+) -> None:
+    """OpenVINO's CPU plugin fails, or takes other repetitions for that of heads one after the other."""
+    query = opset1.parameter([-1, asked, -1, WIDTH], dtype=F32, name="q")
+    masked = opset1.parameter([-1, 1, -1, -1], dtype=F32, name="mask")
+    beams = opset1.parameter([-1], dtype=openvino.Type.i32, name="beams")
+    wholes, writes, more, feed, states, repeated = [], [], [], {}, {}, []
+    for seed, (name, each) in enumerate((("keys", keys), ("values", values))):
+        data = opset1.parameter([-1, each.heads, -1, WIDTH], dtype=F32, name=name[0])
+        first = opset1.broadcast(np.float32(0), np.array([1, each.heads, 0, WIDTH]))
+        read = opset6.read_value(first, name, F32, openvino.PartialShape([-1, each.heads, -1, WIDTH]))
+        whole = opset1.concat([opset8.gather(read, beams, np.int64(0)), data], 2)
+        wholes.append(each.in_graph(whole))
+        writes.append(opset6.assign(whole, name))
+        more.append(data)
+        feed[name[0]] = numbers(batch, each.heads, length, WIDTH, seed=seed)
+        states[name] = np.zeros((batch, each.heads, 0, WIDTH), np.float32)
+        repeated.append(each.in_numpy(feed[name[0]]))
+    y = opset1.result(attention(query, *wholes, masked, causal=causal))
+    converted = conversion(openvino.Model([y], writes, [query, *more, masked, beams]))
+    assert [node.op_type for node in converted.model.graph].count("Expand") == (0 if shared else 2) + causal
+    wide_keys, wide_values = repeated
+    feed["q"] = numbers(len(wide_keys), asked, 4, WIDTH)
+    feed["mask"] = numbers(1, 1, 4, wide_keys.shape[2], seed=4)
+    session = ortconv.InferenceSession(converted.to_proto(), backend="none")
+    actual, *_ = session.run(None, feed | states | {"beams": np.arange(batch, dtype=np.int32)})
+    behind = np.where(np.tri(4, wide_keys.shape[2], dtype=bool), 0, -math.inf)
+    weights = np.exp(feed["q"] @ wide_keys.swapaxes(2, 3) / math.sqrt(WIDTH) + (behind if causal else feed["mask"]))
+    expected = weights / weights.sum(-1, keepdims=True) @ wide_values
+    assert_close(actual, expected.astype(np.float32), 16)
+
+
+def test_a_boolean_mask_of_float16_leaves_a_query_without_keys_the_mean() -> None:
+    query, key = (opset1.parameter([-1, HEADS, -1, WIDTH], dtype=openvino.Type.f16, name=name) for name in ("q", "k"))
+    shown = opset1.parameter([-1, 1, -1, -1], np.bool_, name="mask")
+    beams = opset1.parameter([-1], np.int32, name="beams")
+    first = opset1.broadcast(np.float16(0), np.array([1, HEADS, 0, WIDTH]))
+    read = opset6.read_value(first, "keys", openvino.Type.f16, openvino.PartialShape([-1, HEADS, -1, WIDTH]))
+    keys = opset1.concat([opset8.gather(read, beams, np.int64(0)), key], 2)
+    y = opset1.result(attention(query, keys, keys, shown))
+    source = openvino.Model([y], [opset6.assign(keys, "keys")], [query, key, shown, beams])
+    data = numbers(1, HEADS, 3, WIDTH, dtype=np.float16)
+    feed = {"q": data, "k": data, "mask": np.tri(3, 3, -1, dtype=bool)[None, None], "beams": np.array([0], np.int32)}
+    session = ortconv.InferenceSession(conversion(source).to_proto(), backend="none")
+    (result, *_) = session.run(None, feed | {"keys": data[:, :, :0]})
+    assert_close(result[:, :, 0], data.astype(np.float32).mean(2).astype(np.float16), 8)

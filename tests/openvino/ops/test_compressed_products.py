@@ -11,7 +11,7 @@ import pytest
 from openvino import opset1, opset8
 
 from ortconv.api import Conversion, conversion
-from ortconv.builder import Target
+from ortconv.options import Target
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
 from tests.running import WAYS, run
 

@@ -170,3 +170,19 @@ def test_what_becomes_bfloat16(dtype: Any, dynamic: bool) -> None:
     np.testing.assert_array_equal(run_onnx(converted, [feed])[0][0], expected)
     is_same = np.array_equal(run_openvino(model, [feed])[0][0], expected)
     assert any("cuts the digits" in text for text in converted.warnings) != is_same
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int32, np.int8])
+@pytest.mark.parametrize("digits", [8, 12])
+def test_constants_that_become_bfloat16(dtype: Any, digits: int) -> None:
+    """OpenVINO cuts the digits of some of them, too, where there are more than eight."""
+    most = 127 if dtype is np.int8 else (1 << digits) - 1
+    constant = numbers(4, 32, low=-most, high=most, seed=2, dtype=np.int32).astype(dtype)
+    feed = [np.zeros((4, 32), np.float32)]
+    model = model_of(lambda x: opset1.add(opset1.convert(opset1.convert(constant, "bf16"), "f32"), x), [feed])
+    converted = conversion(model)
+    expected = constant.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(run_onnx(converted, [feed])[0][0], expected)
+    is_same = np.array_equal(run_openvino(model, [feed])[0][0], expected)
+    assert is_same == (digits == 8 or dtype is np.int8)
+    assert any("cuts the digits" in text for text in converted.warnings) != is_same

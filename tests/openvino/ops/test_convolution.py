@@ -188,9 +188,9 @@ def test_shape_that_contradicts_is_refused(
 @pytest.mark.parametrize(
     ("given", "input", "dtype"),
     [
-        ({"dtype": "BOOL"}, "data", "BOOL"),
-        ({"filter_dtype": "FP64"}, "filter", "DOUBLE"),
-        ({"sizes": (6,), "sizes_dtype": "FP32"}, "output_shape", "FLOAT"),
+        ({"dtype": "BOOL"}, "data", "boolean"),
+        ({"filter_dtype": "FP64"}, "filter", "f64"),
+        ({"sizes": (6,), "sizes_dtype": "FP32"}, "output_shape", "f32"),
     ],
 )
 def test_type_outside_the_page_is_refused(source: Sources, given: Mapping[str, Any], input: str, dtype: str) -> None:
@@ -204,7 +204,7 @@ def test_output_of_another_type_than_the_data_is_refused(source: Sources) -> Non
     path.write_text(path.read_text().replace('<port id="2" precision="FP32">', '<port id="2" precision="FP64">'))
     error = refusal(path)
     assert isinstance(error, UnsupportedTypeError)
-    assert (error.input, error.dtype, error.allowed) == ("up", "DOUBLE", ("FLOAT",))
+    assert (error.input, error.dtype, error.allowed) == ("up", "f64", ("f32",))
 
 
 def test_runtime_takes_the_negative_paddings_that_openvino_takes(source: Sources) -> None:

@@ -11,7 +11,7 @@ import pytest
 from openvino import opset1, opset5
 from openvino.utils.node_factory import NodeFactory
 
-from ortconv.api import conversion
+from ortconv.api import Conversion, conversion
 from tests.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx, run_openvino
 
 F32 = np.float32
@@ -269,6 +269,24 @@ def test_order_of_wide_integers() -> None:
         assert_close(run_onnx(conversion(model_of(single, [[x]])), [[x]])[0][0], expected, 0)
 
 
+@pytest.mark.parametrize(("pair", "oracle"), [(opset1.maximum, np.maximum), (opset1.minimum, np.minimum)])
+def test_order_of_sizes_and_wide_integers(pair: Callable[..., Any], oracle: np.ufunc) -> None:
+    feed = [numbers(5, 3)]
+
+    def of_sizes(factor: int, other: int, offset: int = 0) -> Conversion:
+        def build(x: Any) -> Any:
+            scaled = opset1.multiply(opset1.shape_of(x), np.array(factor))
+            return pair(opset1.add(scaled, np.array(offset)), np.array([other, 4]))
+
+        return conversion(model_of(build, [feed], [[-1, -1]]))
+
+    wide = ((1, 2**31), (1, 2**33 + 2**31), (1, -(2**32) - 1), (2**31, 4), (-(2**32) + 1, 4), (1, 4, 2**31))
+    for factor, other, *offset in wide:
+        expected = oracle(np.array([5, 3]) * factor + sum(offset), [other, 4])
+        assert_close(run_onnx(of_sizes(factor, other, *offset), [feed])[0][0], expected, 0)
+    assert of_sizes(2, 9).model.graph[-1].op_type == {"maximum": "Max", "minimum": "Min"}[pair.__name__]
+
+
 def test_power_of_wide_integers() -> None:
     feed = [np.array([3, -3, 2**31, 12345678901], np.int64)]
     converted = conversion(model_of(lambda x: opset1.power(x, np.array(5, np.int64)), [feed]))
@@ -310,8 +328,10 @@ def test_differences_are_warned_about(name: str, dtype: str, text: str) -> None:
 @pytest.mark.parametrize("op", [opset1.multiply, opset1.power])
 def test_products_that_the_plugin_loses_are_warned_about(op: Callable[..., Any]) -> None:
     feed = [np.array([200, 3], np.uint8), np.array([200, 2], np.uint8)]
-    converted = conversion(model_of(op, [feed], [[-1], [-1]]))
-    assert "2^15" in converted.warnings[-1]
+    for shapes in ([[-1], [-1]], [[-1], [2]], [[2], [-1]]):
+        converted = conversion(model_of(op, [feed], shapes))
+        assert "2^15" in converted.warnings[-1]
+    assert not any("2^15" in text for text in conversion(model_of(op, [feed])).warnings)
     ((actual,),), ((expected,),) = run_onnx(converted, [feed]), run_openvino(model_of(op, [feed]), [feed])
     assert_close(actual, expected, 0)
 

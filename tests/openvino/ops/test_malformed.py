@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ortconv.builder import Options
 from ortconv.converters.openvino import FRONTEND
 from ortconv.errors import ConversionErrors, NodeRef
 from ortconv.lowering import lower
+from ortconv.options import Options
 from ortconv.source import SourceGraph, SourceNode, SourceOutput, SourceValue
 
 DATA = SourceValue("data", ir.DataType.FLOAT, (1, 4, 5, 6))
@@ -55,6 +55,11 @@ NODES: Sequence[tuple[str, int, Sequence[SourceValue | None], Mapping[str, str],
     ("Slice", 8, [DATA, HUGE, HUGE, HUGE], {}, "at most 32"),
     ("Squeeze", 1, [DATA, ints(9)], {}, "axes = [9] is out of range"),
     ("MVN", 6, [DATA, ints(1)], {}, "eps is missing"),
+    ("Transpose", 1, [DATA, ints(0, 0, 1, 2)], {}, "input_order = [0, 0, 1, 2]"),
+    ("Transpose", 1, [DATA, ints(0, 2, 1)], {}, "each number from 0 to 3 once"),
+    ("Transpose", 1, [RANKLESS, ints(2, 1)], {}, "input_order = [2, 1]"),
+    ("Concat", 1, [None, DATA], {"axis": "0"}, "input inputs (number 0) is missing; it is required"),
+    ("Einsum", 7, [DATA, None], {"equation": "abcd,abcd->a"}, "input inputs (number 1) is missing; it is required"),
     ("StridedSlice", 1, [DATA, VECTOR, VECTOR], SLICE, "its length must be known"),
     ("StridedSlice", 1, [DATA, ints(0), ints(1), ints(0)], SLICE, "strides that are not 0"),
     ("StridedSlice", 1, [DATA, *[ints(0, 0, 0, 0, 0)] * 2], SLICE, "begin slices 5 axes"),

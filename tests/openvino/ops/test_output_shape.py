@@ -9,7 +9,7 @@ import openvino
 import pytest
 from openvino import opset1, opset8
 
-from ortconv.builder import Semantics
+from ortconv.options import Semantics
 from tests.openvino.live import Feed, check, ints, model_of, numbers
 
 FEEDS = [[numbers(1, 5, 7, 3)], [numbers(2, 8, 4, 3)], [numbers(1, 1, 2, 3)]]

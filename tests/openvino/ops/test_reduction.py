@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset4
 
 from ortconv.api import conversion
+from ortconv.errors import ConversionErrors
 from tests.openvino.live import Row, assert_close, check_row, model_of, numbers, run_onnx
 
 REDUCTIONS = {
@@ -270,6 +273,44 @@ def test_extremes_of_wide_integers(dtype: str, along: tuple[int, ...]) -> None:
             for shapes in (None, [[-1, -1, -1]]):
                 converted = conversion(model_of(build, [[x]], shapes))
                 assert_close(run_onnx(converted, [[x]])[0][0], oracle(x, axis=along, keepdims=keep), 0)
+
+
+@pytest.mark.parametrize("name", ["reduce_l1", "reduce_max", "reduce_mean", "reduce_min", "reduce_sum"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "uint32"])
+def test_nothing_along_an_axis(name: str, dtype: str) -> None:
+    """Maxima and minima of nothing are the bounds of the type, where OpenVINO's CPU plugin has those of int32."""
+    bound = {"reduce_max": np.iinfo(dtype).min, "reduce_min": np.iinfo(dtype).max}.get(name, 0)
+    for along in ((0,), (0, 2)):
+        for keep in (False, True):
+            build = lambda x, along=along, keep=keep: REDUCTIONS[name](x, axes(*along), keep)  # noqa: E731
+            for shape in ((0, 3, 2), (0, 0, 2)):
+                x = np.zeros(shape, dtype)
+                expected = np.full_like(x.sum(along, keepdims=keep), bound, dtype)
+                for shapes in ([[-1, -1, 2]], None):
+                    assert_close(run_onnx(conversion(model_of(build, [[x]], shapes)), [[x]])[0][0], expected, 0)
+
+
+@pytest.mark.parametrize(("attribute", "axis"), [("true", 0), ("false", 1), ("false", -2)])
+def test_axes_that_a_scalar_does_not_have(tmp_path: pathlib.Path, attribute: str, axis: int) -> None:
+    source = model_of(lambda x: opset1.reduce_sum(x, axes(0), False), [[np.float32(3).reshape(())]])
+    openvino.save_model(source, tmp_path / "model.xml")
+    text = (tmp_path / "model.xml").read_text()
+    (tmp_path / "model.xml").write_text(text.replace('keep_dims="false"', f'keep_dims="{attribute}"'))
+    assert (tmp_path / "model.bin").read_bytes() == axes(0).tobytes()
+    (tmp_path / "model.bin").write_bytes(axes(axis).tobytes())
+    with pytest.raises(ConversionErrors) as caught:
+        conversion(tmp_path / "model.xml")
+    (error,) = caught.value.exceptions
+    assert f"input axes = [{axis}] is out of range" in str(error)
+
+
+def test_extremes_of_sizes_stay_reductions() -> None:
+    feed = [numbers(2, 3)]
+    for factors, op_type in (([1, 1], "ReduceMax"), ([2**31, 2**30], "TopK")):
+        build = lambda x, by=factors: opset1.reduce_max(opset1.multiply(opset1.shape_of(x), np.array(by)), axes(0))  # noqa: E731
+        converted = conversion(model_of(build, [feed], [[-1, -1]]))
+        assert op_type in [node.op_type for node in converted.model.graph]
+        assert run_onnx(converted, [feed])[0][0] == max(2 * factors[0], 3 * factors[1])
 
 
 def test_extremes_of_wide_integers_along_axes_of_the_run_are_warned_about() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
+import openvino
 import pytest
 from openvino import opset1, opset3, opset15, opset16
 
 from ortconv.api import conversion
-from ortconv.errors import ConversionError, ShapeError
+from ortconv.errors import ConversionError, ConversionErrors, ShapeError
 from tests.openvino.live import (
     NUMPY_TYPES,
     Refusal,
@@ -123,3 +126,13 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+def test_squeeze_of_an_axis_that_a_scalar_does_not_have(tmp_path: pathlib.Path) -> None:
+    openvino.save_model(model_of(lambda x: opset1.squeeze(x, ints(0)), [[numbers()]]), tmp_path / "model.xml")
+    assert (tmp_path / "model.bin").read_bytes() == ints(0).tobytes()
+    (tmp_path / "model.bin").write_bytes(ints(1).tobytes())
+    with pytest.raises(ConversionErrors) as caught:
+        conversion(tmp_path / "model.xml")
+    (error,) = caught.value.exceptions
+    assert "input axes = [1] is out of range" in str(error)

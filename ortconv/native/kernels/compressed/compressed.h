@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/arch.h"
 #include "kernels/element.h"
@@ -26,14 +27,34 @@ struct CompressedMatrix {
   const void* zeros = nullptr;  // the same type and packing as codes, [n][k / block]; null: all are 0
 };
 
-// y[i][n] = sum over k of x[i][k] * matrix[n][k]   for 0 <= i < m.
+// Rows of y that have the same rows of the matrix: `width` of these, from `first` on.
+struct RowGroup {
+  int64_t first;
+  int64_t begin, end;  // in RowGroups::order
+};
+
+// Which rows of y are computed, and of what.
+struct RowGroups {
+  std::vector<RowGroup> groups;
+  int64_t width;               // columns of y
+  std::vector<int64_t> order;  // rows of y; empty: order[i] is i
+  int64_t sharing = 1;         // row i of y is made of row i / sharing of x
+
+  // All m rows of y, by the whole matrix.
+  static RowGroups all(int64_t m, const CompressedMatrix& matrix) { return {{{0, 0, m}}, matrix.n, {}, 1}; }
+
+  int64_t row(int64_t i) const { return order.empty() ? i : order[i]; }
+};
+
+// y[i][n] = sum over k of x[i / sharing][k] * matrix[first + n][k]   for every row i of every group, 0 <= n < width.
 //
 // T: float, Float16 or Bfloat16. A code less its zero point is exact; everything else is computed in float, and rounded
 // to T at the end. `scratch` is 64-byte aligned and has scratch_bytes.
 template <class T>
-void multiply_compressed(const ArchFlags& arch, const CompressedMatrix& matrix, int64_t m, const T* x, T* y,
+void multiply_compressed(const ArchFlags& arch, const CompressedMatrix& matrix, const RowGroups& rows, const T* x, T* y,
                          void* scratch, const Parallel& parallel);
 template <class T>
-size_t compressed_scratch_bytes(const ArchFlags& arch, const CompressedMatrix& matrix, int64_t m, int threads);
+size_t compressed_scratch_bytes(const ArchFlags& arch, const CompressedMatrix& matrix, const RowGroups& rows,
+                                int threads);
 
 }  // namespace ortconv::kernels

@@ -69,7 +69,7 @@ void dots(const DotArgs& args) {
         decode_row<code()>(matrix, n, k, end, values);
         for (int64_t i = 0; i < args.m; ++i) {
           const float sum = dot(values, args.x + i * matrix.k + k, end - k);
-          float& y = args.y[i * args.ldy + n];
+          float& y = args.y[i][n - args.first];
           y = k == 0 ? sum : y + sum;
         }
       }

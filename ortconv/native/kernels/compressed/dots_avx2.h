@@ -56,7 +56,7 @@ template <int M>
 void store_sums(const DotArgs& args, int64_t n, const __m256 (&sums)[M]) {
   ORTCONV_UNROLL
   for (int m = 0; m < M; ++m) {
-    float& y = args.y[m * args.ldy + n];
+    float& y = args.y[m][n - args.first];
     const float sum = sum_of(sums[m]);
     y = args.begin > 0 ? y + sum : sum;
   }

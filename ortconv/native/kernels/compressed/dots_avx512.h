@@ -111,7 +111,7 @@ template <int M, int R>
 void store_sums(const DotArgs& args, int64_t n, const __m512 (&sums)[M][R]) {
   ORTCONV_UNROLL
   for (int m = 0; m < M; ++m) {
-    float* y = args.y + m * args.ldy + n;
+    float* y = args.y[m] + n - args.first;
     if constexpr (R == 4) {
       const __m128 of_rows = sums_of(sums[m][0], sums[m][1], sums[m][2], sums[m][3]);
       _mm_storeu_ps(y, args.begin > 0 ? _mm_add_ps(of_rows, _mm_loadu_ps(y)) : of_rows);

@@ -9,7 +9,7 @@
 
 namespace ortconv::kernels {
 
-// y[i][n] (+)= sum over begin <= k < end of x[i][k] * matrix[n][k]   for 0 <= i < m, first <= n < last.
+// y[i][n - first] (+)= sum over begin <= k < end of x[i][k] * matrix[n][k]   for 0 <= i < m, first <= n < last.
 // Where begin is not 0, the sum is added to what y holds.
 struct DotArgs {
   const CompressedMatrix* matrix;
@@ -17,8 +17,7 @@ struct DotArgs {
   int64_t begin, end;  // multiples of kDotGranule, or the end of the row
   int64_t m;           // 1..dot_rows
   const float* x;      // as the kernel arranged these rows; 64-byte aligned
-  float* y;
-  int64_t ldy;
+  float* const* y;     // one pointer per row
 };
 
 // out[k - begin][n - first] = matrix[n][k]   for first <= n < last, begin <= k < end, and 0 up to the next column

@@ -1,5 +1,5 @@
-// Every kernel for compressed matrices this CPU has, against sums in double: all types of code, blocks, odd lengths and
-// extremes. What is read ends, or begins, where the memory does.
+// Every kernel for compressed matrices this CPU has, against sums in double: all types of code, blocks, odd lengths,
+// extremes, and rows in groups. What is read ends, or begins, where the memory does.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/compressed/codes.h"
+#include "kernels/compressed/named_rows.h"
 #include "kernels/compressed/stages.h"
 #include "ops/parallel.h"
 
@@ -109,13 +110,14 @@ void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& par
                                 codes.bytes.as<void>(),
                                 scales.as<float>(),
                                 s.has_zeros ? zeros.bytes.as<void>() : nullptr};
-  const size_t bytes = compressed_scratch_bytes<T>(arch, matrix, s.m, parallel.threads);
+  const RowGroups rows = RowGroups::all(s.m, matrix);
+  const size_t bytes = compressed_scratch_bytes<T>(arch, matrix, rows, parallel.threads);
   std::vector<char> memory(bytes + 63);
   void* scratch = memory.data();
   size_t room = memory.size();
   scratch = std::align(64, bytes, scratch, room);
   std::memset(scratch, 0xff, bytes);
-  multiply_compressed(arch, matrix, s.m, x.as<T>(), y.as<T>(), scratch, parallel);
+  multiply_compressed(arch, matrix, rows, x.as<T>(), y.as<T>(), scratch, parallel);
   ++checked;
   for (int64_t i = 0; i < s.m; ++i) {
     for (int64_t n = 0; n < s.n; ++n) {
@@ -192,6 +194,92 @@ void check_all(const ArchFlags& arch) {
   std::printf("%s\n", get_compressed_kernel(arch).name);
 }
 
+struct GroupedShape {
+  int64_t count, sharing, matrices, n, k, block;
+};
+
+// Rows that name one of several matrices; `most` is how many of these are named at all, beside numbers of none.
+template <class T>
+void check_named(const ArchFlags& arch, Code code, const GroupedShape& s, int64_t most, const Parallel& parallel) {
+  std::mt19937 random(static_cast<unsigned>(s.count * 7919 + s.n * 131 + s.k));
+  std::normal_distribution<float> normal;
+  const int64_t blocks = s.k / s.block, rows = s.matrices * s.n, sources = (s.count + s.sharing - 1) / s.sharing;
+  Codes codes(code, rows * s.k, false, false, random), zeros(code, rows * blocks, false, true, random);
+  Guarded scales(rows * blocks * sizeof(float), false), x(sources * s.k * sizeof(T), false);
+  Guarded y(s.count * s.n * sizeof(T), true);
+  for (int64_t i = 0; i < rows * blocks; ++i) scales.as<float>()[i] = normal(random);
+  for (int64_t i = 0; i < sources * s.k; ++i) round_to(x.as<T>() + i, normal(random));
+  std::memset(y.as<char>(), 0xff, s.count * s.n * sizeof(T));  // NaN
+  std::vector<int64_t> index(s.count);
+  for (int64_t& i : index) i = static_cast<int64_t>(random() % (most + 2)) - 1;
+  const NamedRows named = named_rows(index.data(), s.count, s.sharing, s.matrices, s.n);
+  const CompressedMatrix matrix{
+      code, rows, s.k, s.block, codes.bytes.as<void>(), scales.as<float>(), zeros.bytes.as<void>()};
+  const size_t bytes = compressed_scratch_bytes<T>(arch, matrix, named.rows, parallel.threads);
+  Guarded scratch((bytes + 63) / 64 * 64, false);
+  std::memset(scratch.as<char>(), 0xff, (bytes + 63) / 64 * 64);
+  multiply_compressed(arch, matrix, named.rows, x.as<T>(), y.as<T>(), scratch.as<void>(), parallel);
+  ++checked;
+  for (int64_t i = 0; i < s.count; ++i) {
+    const bool is_named = index[i] >= 0 && index[i] < s.matrices;
+    const bool is_listed = std::find(named.nameless.begin(), named.nameless.end(), i) != named.nameless.end();
+    for (int64_t n = 0; n < s.n; ++n) {
+      const double got = static_cast<double>(widen(y.as<T>()[i * s.n + n]));
+      double want = 0, magnitude = 0;
+      for (int64_t k = 0; k < s.k && is_named; ++k) {
+        const int64_t row = index[i] * s.n + n, b = row * blocks + k / s.block;
+        const double product = static_cast<double>(widen(x.as<T>()[i / s.sharing * s.k + k])) *
+                               (codes.values[row * s.k + k] - zeros.values[b]) *
+                               static_cast<double>(scales.as<float>()[b]);
+        want += product;
+        magnitude += std::fabs(product);
+      }
+      const double roundings = 4 + std::sqrt(static_cast<double>(s.k));
+      double bound = roundings * static_cast<double>(std::numeric_limits<float>::epsilon()) * magnitude;
+      if (sizeof(T) == 2) {
+        bound += std::fabs(want) * (std::is_same_v<T, Float16> ? 0x1p-11 : 0x1p-8) + 0x1p-24;
+      }
+      // A row that names nothing is left as it was.
+      const bool right = is_named ? std::fabs(got - want) <= bound : got != got;
+      if (right && is_listed != is_named) continue;
+      ++failures;
+      std::printf(
+          "FAIL %s code %d x of %zu bytes, %ld rows, %ld share, matrices %ld x %ld x %ld, block %ld: y[%ld][%ld] "
+          "by %ld is %.9g, not %.9g\n",
+          get_compressed_kernel(arch).name, static_cast<int>(code), sizeof(T), static_cast<long>(s.count),
+          static_cast<long>(s.sharing), static_cast<long>(s.matrices), static_cast<long>(s.n), static_cast<long>(s.k),
+          static_cast<long>(s.block), static_cast<long>(i), static_cast<long>(n), static_cast<long>(index[i]), got,
+          want);
+      return;
+    }
+  }
+}
+
+void check_all_named(const ArchFlags& arch) {
+  Parallel parallel = serial();
+  int turn = 0;
+  for (const Code code : kCodes) {
+    for (const int64_t count : {0, 1, 2, 8, 30, 200}) {
+      for (const int64_t block : {1, 7, 32, 128}) {
+        for (const int64_t n : {1, 7, 33, 64}) {
+          ++turn;
+          parallel.threads = 1 + turn % 3;
+          const int64_t most = 1 + turn % 5;
+          const GroupedShape shape{count, turn % 2 == 0 ? 1 : 4, 5, n, block * (1 + turn % 3), block};
+          check_named<float>(arch, code, shape, most, parallel);
+          if (turn % 3 == 0) check_named<Float16>(arch, code, shape, most, parallel);
+          if (turn % 3 == 1) check_named<Bfloat16>(arch, code, shape, most, parallel);
+        }
+      }
+    }
+    // More rows than are taken at a time, a row that several groups have in common, and no matrices.
+    check_named<float>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, parallel);
+    check_named<Float16>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, parallel);
+    check_named<float>(arch, code, {3, 3, 5, 33, 256, 128}, 5, parallel);
+    check_named<float>(arch, code, {3, 3, 0, 33, 256, 128}, 1, parallel);
+  }
+}
+
 // Infinity and NaN in x reach the rows that they are in and no others.
 void check_special(const ArchFlags& arch, Code code, int64_t m, int64_t block) {
   constexpr int64_t kRows = 33, kDepth = 96;
@@ -200,10 +288,11 @@ void check_special(const ArchFlags& arch, Code code, int64_t m, int64_t block) {
   x[5] = std::numeric_limits<float>::infinity();
   if (m > 1) x[kDepth + 7] = std::numeric_limits<float>::quiet_NaN();
   const CompressedMatrix matrix{code, kRows, kDepth, block, codes.data(), scales.data()};
-  std::vector<char> memory(63 + compressed_scratch_bytes<float>(arch, matrix, m, 1));
+  const RowGroups rows = RowGroups::all(m, matrix);
+  std::vector<char> memory(63 + compressed_scratch_bytes<float>(arch, matrix, rows, 1));
   void* scratch = memory.data();
   size_t room = memory.size();
-  multiply_compressed(arch, matrix, m, x.data(), y.data(), std::align(64, room - 63, scratch, room), serial());
+  multiply_compressed(arch, matrix, rows, x.data(), y.data(), std::align(64, room - 63, scratch, room), serial());
   const float usual = 0.5f * kDepth * (bits_of(code) == 8 ? 0x33 : 3);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t n = 0; n < kRows; ++n) {
@@ -223,7 +312,7 @@ void check_special(const ArchFlags& arch, Code code, int64_t m, int64_t block) {
 void check_no_depth(const ArchFlags& arch) {
   const CompressedMatrix matrix{Code::kU4, 3, 0, 16, nullptr, nullptr};
   float y[6] = {1, 1, 1, 1, 1, 1};
-  multiply_compressed<float>(arch, matrix, 2, nullptr, y, nullptr, serial());
+  multiply_compressed<float>(arch, matrix, RowGroups::all(2, matrix), nullptr, y, nullptr, serial());
   ++checked;
   if (std::any_of(y, y + 6, [](float value) { return value != 0; })) {
     ++failures;
@@ -243,6 +332,7 @@ int main() {
     if (&kernel == seen) continue;
     seen = &kernel;
     check_all(arch);
+    check_all_named(arch);
     check_no_depth(arch);
     for (const Code code : kCodes) {
       for (const int64_t m : {1, 2, 7, 40}) {

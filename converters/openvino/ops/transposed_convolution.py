@@ -1,0 +1,203 @@
+"""ConvolutionBackpropData-1 and GroupConvolutionBackpropData-1.
+
+The spec page and OpenVINO's CPU plugin differ in where a given output size puts the padding (`_begin_rules`), and
+``--semantics`` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ortconv.builder import Builder, Ints
+from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.layout import Layout, sizes
+from ortconv.converters.openvino.ops.convolution_types import in_source_types
+from ortconv.converters.openvino.ops.convolution_window import AutoPad, explicit_pads, grouped, per_axis, window_of
+from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
+from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
+from ortconv.converters.openvino.ops.types import INTEGERS, require
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.sizes import Entry, Linear, of_axis
+
+
+@REGISTRY.lowering("ConvolutionBackpropData")
+def convolution_backprop_data(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints = (),
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+    output_padding: Ints = (),
+) -> ir.Value:
+    """ConvTranspose with explicit pads; org.ortconv ConvTransposeToShape where sizes are known at run time only."""
+    warn_of_shared_filters(b, filter, backward=True)
+    warn_of_moved_levels(b, data, filter, shifts=True)
+    return _backprop(
+        b, data, filter, output_shape, 1, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
+    )
+
+
+@REGISTRY.lowering("GroupConvolutionBackpropData")
+def group_convolution_backprop_data(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value | None = None,
+    /,
+    *,
+    strides: Ints = (),
+    pads_begin: Ints = (),
+    pads_end: Ints = (),
+    dilations: Ints = (),
+    auto_pad: AutoPad = "explicit",
+    output_padding: Ints = (),
+) -> ir.Value:
+    """ConvTranspose with explicit pads and group; org.ortconv ConvTransposeToShape as for ConvolutionBackpropData."""
+    groups, merged = grouped(b, data, filter)
+    return _backprop(
+        b, data, merged, output_shape, groups, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
+    )
+
+
+def _backprop(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value | None,
+    groups: int,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    auto_pad: AutoPad,
+    output_padding: Ints,
+) -> ir.Value:
+    window = window_of(data, filter, strides, dilations, groups)
+    runtime = b.options.semantics == "runtime"
+    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
+    extra = per_axis("output_padding", output_padding, window.rank, 0, None if runtime else 0)
+    layout = Layout.ncx(window.rank)
+    if output_shape is None:
+        end = tuple(pad - more for pad, more in zip(end, extra, strict=True))
+
+        def emit(x: ir.Value, w: ir.Value) -> ir.Value:
+            return conv_transpose(b, x, w, None, window, layout, begin=begin, end=end)
+
+        return in_source_types(b, data, filter, emit)
+
+    full, target = _full_and_target(b, data, filter, output_shape, window)
+    rules = _begin_rules(auto_pad, begin)
+    spec, library = (_begins(rule, pads, full, target, extra) for rule, pads in rules)
+    if spec != library:
+        b.warn(
+            f"the begin padding is {_begin_text(*rules[0], spec)} by the spec page and "
+            f"{_begin_text(*rules[1], library)} in OpenVINO's CPU plugin; "
+            f"--semantics {b.options.semantics} is in force."
+        )
+    rule, pads = rules[1 if runtime else 0]
+    resolved = library if runtime else spec
+    if full is not None and target is not None and resolved is not None:
+        ends = tuple(f - p - y for f, p, y in zip(full, resolved, target, strict=True))
+
+        def emit_static(x: ir.Value, w: ir.Value) -> ir.Value:
+            return conv_transpose(b, x, w, None, window, layout, begin=resolved, end=ends)
+
+        return in_source_types(b, data, filter, emit_static)
+
+    shape = b.cast(output_shape, ir.DataType.INT64)
+    enters = (0,) * window.rank if rule == "NOTSET" else extra
+    if any(more < 0 for more in enters):
+        raise UnsupportedAttributeError("output_padding", list(extra), "integers >= 0 where sizes are dynamic")
+
+    def emit_dynamic(x: ir.Value, w: ir.Value) -> ir.Value:
+        return conv_transpose_to_shape(
+            b, x, w, shape, None, window, layout, rule=rule, begin=pads, output_padding=enters
+        )
+
+    return in_source_types(b, data, filter, emit_dynamic)
+
+
+def _begin_rules(auto_pad: AutoPad, begin: Ints) -> tuple[tuple[Rule, Ints], tuple[Rule, Ints]]:
+    """Returns how a given output size places the padding: by the spec page, and in the CPU plugin.
+
+    The page halves the total and puts the odd element at the begin under same_upper, at the end otherwise. The plugin
+    does so for same_upper and same_lower only: explicit keeps pads_begin, valid has none. (OpenVINO's Python function
+    for the grouped op leaves pads_begin out where an output_shape is given; a file may state it.)
+    """
+    zeros = (0,) * len(begin)
+    if auto_pad == "same_upper":
+        return ("SAME_LOWER", zeros), ("SAME_LOWER", zeros)
+    if auto_pad == "same_lower":
+        return ("SAME_UPPER", zeros), ("SAME_UPPER", zeros)
+    return ("SAME_UPPER", zeros), ("NOTSET", begin)
+
+
+def _begins(rule: Rule, pads: Ints, full: Ints | None, target: Ints | None, extra: Ints) -> Ints | None:
+    """Returns the begin paddings, None where they depend on sizes known at run time only."""
+    if rule == "NOTSET":
+        return pads
+    if full is None or target is None:
+        return None
+    return tuple(
+        transpose_begin(rule, f, y, more, pad) for f, y, more, pad in zip(full, target, extra, pads, strict=True)
+    )
+
+
+def _begin_text(rule: Rule, pads: Ints, resolved: Ints | None) -> str:
+    if resolved is not None:
+        return str(list(resolved))
+    return f"half of the total, rounded {'down' if rule == 'SAME_UPPER' else 'up'},"
+
+
+def _full_and_target(
+    b: Builder, data: ir.Value, filter: ir.Value, output_shape: ir.Value, window: Window
+) -> tuple[Ints | None, Ints | None]:
+    """Returns F and Y of each axis, None where they are known at run time only.
+
+    Where every element of the data adds a stride to both, they are those of data without elements: all that counts is
+    F - Y.
+    """
+    kernel = sizes(filter, tuple(range(window.rank + 2)))[2:]
+    full: list[int] = []
+    target: list[int] = []
+    for axis, goal in enumerate(_target_sizes(b, output_shape, window.rank)):
+        size: Entry = None if data.shape is None else of_axis(data, axis + 2)
+        taps, stride, dilation = kernel[axis], window.strides[axis], window.dilations[axis]
+        if isinstance(size, Linear) and isinstance(goal, Linear) and _follows(size, goal, stride):
+            size, goal = 0, goal.offset
+        if not isinstance(size, int) or not isinstance(goal, int) or taps is None:
+            return None, None
+        full.append(transpose_full(size, taps, stride, dilation))
+        target.append(goal)
+    return tuple(full), tuple(target)
+
+
+def _follows(size: Linear, goal: Linear, stride: int) -> bool:
+    """Tells whether a number grows by a stride where a size grows by one."""
+    return goal.follows(size) and goal.scale == stride
+
+
+def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Sequence[Entry]:
+    """Returns what is known of an output_shape."""
+    require(output_shape, "output_shape", INTEGERS)
+    dims = None if output_shape.shape is None else list(output_shape.shape)
+    if dims is not None and (len(dims) != 1 or (isinstance(dims[0], int) and dims[0] != rank)):
+        raise ShapeError("output_shape", dims, f"[{rank}] is required: the spatial sizes only.")
+    array, known = b.array(output_shape), b.entries(output_shape)
+    if array is not None:
+        target: Sequence[Entry] = [int(size) for size in array]
+    else:
+        target = (None,) * rank if known is None or known.entries.shape != (rank,) else known.entries.tolist()
+    if any(isinstance(size, int) and not 0 <= size <= LARGEST for size in target):
+        raise ShapeError("output_shape", [rank], f"holds {target}; sizes from 0 to {LARGEST} are required.")
+    return target

@@ -1,0 +1,61 @@
+"""A conversion that a signal ends leaves nothing half written."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli import activation, write
+
+SLOW = """
+import pathlib, time
+from ortconv import serialization
+def write(model, path, progress):
+    path.write_bytes(b"half")
+    pathlib.Path("started").touch()
+    time.sleep(60)
+serialization.write = write
+from ortconv.cli import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1)], ids=str
+)
+def test_nothing_half_written_stays(number: signal.Signals, code: int, tmp_path: pathlib.Path) -> None:
+    write(activation(), tmp_path / "act.json")
+    (tmp_path / "act.onnx").write_bytes(b"old")
+    program = subprocess.Popen(
+        [sys.executable, "-P", "-c", SLOW, "convert", "act.json"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        end = time.monotonic() + 60
+        while not (tmp_path / "started").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        program.send_signal(number)
+        _, told = program.communicate(timeout=60)
+    finally:
+        program.kill()
+    assert program.returncode == code
+    assert "Traceback" not in told
+    assert sorted(os.listdir(tmp_path)) == ["act.json", "act.onnx", "started"]
+    assert (tmp_path / "act.onnx").read_bytes() == b"old"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_signal_that_is_ignored_stays_so(tmp_path: pathlib.Path) -> None:
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + SLOW.replace("time.sleep(60)", (
+        "import os; os.kill(os.getpid(), signal.SIGHUP)"
+    ))  # fmt: skip
+    write(activation(), tmp_path / "act.json")
+    done = subprocess.run([sys.executable, "-P", "-c", code, "convert", "act.json"], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "act.onnx").read_bytes() == b"half"
