@@ -23,6 +23,8 @@ __all__ = ["chosen_sum"]
 
 _MOST_CHOICES = 64
 """Of each row, where it has to be found out which of them are the same."""
+_INDICES = (ir.DataType.INT32, ir.DataType.INT64)
+"""Types that hold the number of every expert."""
 
 
 def chosen_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
@@ -32,12 +34,14 @@ def chosen_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
     choices = _Choices.of(mixture)
     if choices is None:
         return None
-    index, weights = choices.emit(b)
+    index, replaced = choices.emit(b)
     wide = b.typed(
         b.op("Unsqueeze", mixture.rows, b.constant([1])), ir.DataType.FLOAT, [None, 1, size_of(mixture.rows, 1)]
     )
     results = _Emission(b, mixture, index, {mixture.copies: wide}).of(mixture.results)
-    shares = b.op("Mul", results, b.op("Unsqueeze", weights, b.constant([2])))
+    shares = b.op("Mul", results, b.op("Unsqueeze", choices.weights, b.constant([2])))
+    if replaced is not None:
+        shares = b.op("Where", b.op("Unsqueeze", replaced, b.constant([2])), b.constant(np.float32(0)), shares)
     total = b.op("ReduceSum", shares, b.constant([1]), keepdims=1 if mixture.apart else 0)
     b.note(f"of {mixture.count} experts each row is multiplied by the matrices of those that it chose")
     return total
@@ -95,22 +99,21 @@ class _Choices:
             return None
         return cls(index, weights, chosen == 1)
 
-    def emit(self, b: Builder) -> tuple[ir.Value, ir.Value]:
-        """Emits index and weights. Of choices of the same expert the table has the last, and the others have none."""
+    def emit(self, b: Builder) -> tuple[ir.Value, ir.Value | None]:
+        """Emits the index, and which choices count for nothing: of those of the same expert the table has the last.
+
+        The index of these names no expert. What is computed of its zeros need not be a number.
+        """
         index = b.cast(self.index, ir.DataType.INT64)
         if self.distinct:
-            return index, self.weights
+            return index, None
         count = size_of(index, 1)
         assert count is not None
         same = b.op("Equal", b.op("Unsqueeze", index, b.constant([2])), b.op("Unsqueeze", index, b.constant([1])))
         later = b.constant(np.triu(np.ones((1, count, count), bool), 1))
         repeats = b.op("Cast", b.op("And", same, later), to=int(ir.DataType.INT32))
         replaced = b.op("Cast", b.op("ReduceMax", repeats, b.constant([2]), keepdims=0), to=int(ir.DataType.BOOL))
-        shape = index.shape
-        return (
-            b.typed(b.op("Where", replaced, b.constant(-1), index), ir.DataType.INT64, shape),
-            b.typed(b.op("Where", replaced, b.constant(np.float32(0)), self.weights), ir.DataType.FLOAT, shape),
-        )
+        return b.typed(b.op("Where", replaced, b.constant(-1), index), ir.DataType.INT64, index.shape), replaced
 
 
 def _are_zeros(base: ir.Value | None) -> bool:
@@ -120,7 +123,7 @@ def _are_zeros(base: ir.Value | None) -> bool:
 
 def _best_of(index: ir.Value, count: int) -> int | None:
     """Returns from how many TopK of so many columns an index comes, or None where it is something else."""
-    while (before := made_by(index, "Cast")) is not None:
+    while (before := made_by(index, "Cast")) is not None and index.dtype in _INDICES:
         index = before
     joined = maker(index, "Concat")
     if joined is not None and joined.attributes.get_int("axis", 0) in (1, -1):

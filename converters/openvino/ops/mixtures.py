@@ -64,9 +64,11 @@ class Mixture:
         if whole is None or copies is None or tile is None or tile.inputs[0] is None or tile.inputs[1] is None:
             return None
         rows, repeats = tile.inputs[0], tile.inputs[1].const_value
-        if repeats is None or repeats.numpy().tolist() != [count, 1] or _rank(rows) != 2 or _rank(whole) != 3:
+        if repeats is None or repeats.numpy().tolist() != [count, 1] or _rank(rows) != 2:
             return None
-        if any(value.dtype != ir.DataType.FLOAT for value in (rows, table, whole)) or size_of(whole, 2) is None:
+        if _rank(copies) != 3 or _rank(whole) != 3 or size_of(whole, 2) is None:
+            return None
+        if any(value.dtype != ir.DataType.FLOAT for value in (rows, table, whole)):
             return None
         if any(size_of(value, 0) != count for value in (copies, whole)) or size_of(copies, 2) != size_of(rows, 1):
             return None

@@ -214,7 +214,7 @@ def test_as_many_experts_as_columns() -> None:
     assert conditions(check(model_of(build, feeds), *feeds, bound=64)) == EXPERTS
 
 
-def twice_chosen(x: Any, *, numbers_of: int = EXPERTS) -> Any:
+def twice_chosen(x: Any, *, numbers_of: int = EXPERTS, quotient: bool = False) -> Any:
     """Each row chooses an expert by each of two gates, which may be the same; the table has the second factor then."""
     best = [
         opset11.topk(
@@ -235,15 +235,19 @@ def twice_chosen(x: Any, *, numbers_of: int = EXPERTS) -> Any:
     )
     copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
     results = opset1.matmul(copies, matrices("u4", COLUMNS, COLUMNS, 1), False, True)
+    if quotient:
+        results = opset1.divide(results, opset1.abs(results))
     column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
     return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
 
 
-def test_a_row_that_chooses_an_expert_twice() -> None:
+@pytest.mark.parametrize("quotient", [False, True])
+def test_a_row_that_chooses_an_expert_twice(quotient: bool) -> None:
+    """The choice that does not count has zeros, of which a quotient is no number."""
     feeds = [[numbers(rows, COLUMNS, seed=rows, low=-1, high=1)] for rows in (40, 1)]
     gates = [feeds[0][0] @ numbers(EXPERTS, COLUMNS, seed=seed).T for seed in (5, 6)]
     assert (gates[0].argmax(1) == gates[1].argmax(1)).any()
-    assert gathered(check(model_of(twice_chosen, feeds), *feeds, bound=64)) == 1
+    assert gathered(check(model_of(lambda x: twice_chosen(x, quotient=quotient), feeds), *feeds, bound=64)) == 1
 
 
 def test_choices_among_fewer_experts_stay_conditions() -> None:
@@ -303,3 +307,41 @@ def test_rows_that_chose_nothing() -> None:
 
     converted = check(model_of(build, FEEDS), *FEEDS, bound=64)
     assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
+
+
+@pytest.mark.parametrize(("number_type", "op_type"), [("i32", "GatherMatMulCompressed"), ("i8", "If")])
+def test_numbers_of_experts_that_become_another_type(number_type: str, op_type: str) -> None:
+    """Of 160 experts the last 32 are negative in 8 bits, which a table counts from its end."""
+    count = 160
+
+    def build(x: Any) -> Any:
+        gate = opset1.matmul(x, numbers(count, COLUMNS, seed=5), False, True)
+        best = opset11.topk(gate, np.int64(CHOSEN), -1, "max", "value", "i64")
+        index = opset1.convert(opset1.convert(best.output(1), number_type), "i64")
+        rows = opset8.gather(opset3.shape_of(index), ints(0), np.int64(0))
+        zeros = opset3.broadcast(np.float32(0), opset1.concat([rows, ints(count)], 0))
+        factors = opset12.scatter_elements_update(zeros, index, best.output(0), np.int64(1))
+        copies = opset1.reshape(opset1.tile(x, ints(count, 1)), ints(count, -1, COLUMNS), False)
+        value, _ = compressed("u8", (count, 4, COLUMNS), (count, 4, 1), "f16", points=True)
+        results = opset1.matmul(copies, opset1.convert(value, "f32"), False, True)
+        column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    feeds = [[numbers(rows, COLUMNS, seed=rows)] for rows in (60, 1)]
+    chosen = np.argsort(feeds[0][0] @ numbers(count, COLUMNS, seed=5).T)[:, -CHOSEN:]
+    assert (chosen >= 128).any()
+    assert {node.op_type for node in check(model_of(build, feeds), *feeds, bound=64).model.graph} & {
+        "GatherMatMulCompressed",
+        "If",
+    } == {op_type}
+
+
+def test_copies_of_one_row_that_have_no_axis_for_it() -> None:
+    def build(x: Any) -> Any:
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, COLUMNS), False)
+        column = opset1.unsqueeze(opset1.transpose(table(x)[0], ints(1, 0)), ints(2))
+        results = opset1.add(copies, numbers(EXPERTS, 1, 1))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    feed = [numbers(1, COLUMNS)]
+    assert not conditions(check(model_of(build, [feed], [[-1, COLUMNS]]), feed, bound=64))
