@@ -6,7 +6,8 @@ what is in front of a transposed one, the strides.
 It takes away two Transposes of the last two of three axes that undo each other, although activations lie between. Of
 what a convolution along one axis gives, which it keeps with the channels last, the axes are then mixed up.
 
-It moves the strides of a convolution with one tap to what makes its data, and pads what is left of them as before.
+It moves the strides of a convolution with one tap to what makes its data, and pads what is left of them as before,
+also by a Pad that it has made part of the convolution.
 """
 
 from __future__ import annotations
@@ -152,19 +153,36 @@ class _Graph:
 
     def moves_strides(self, node: SourceNode) -> bool:
         """Tells whether a node is a convolution whose strides are moved, although it pads."""
-        strides = _strides_of_one_tap(node)
-        begin, end = (_integers(node.attributes.get(name, "")) for name in ("pads_begin", "pads_end"))
-        if not any(stride > 1 and pad for pads in (begin, end) for stride, pad in zip(strides, pads, strict=False)):
+        strides, (data, pads) = _strides_of_one_tap(node), self._padded(node)
+        if not any(stride > 1 and pad for row in pads for stride, pad in zip(strides, row, strict=False)):
             return False
-        data = _input(node, 0)
         while (scaled := self._alone(data)) is not None and _scales_channels(scaled):
             data = next((value for value in scaled.inputs if value is not None and value.constant is None), None)
         front = None if data is None else self._makers.get(data)
-        if front is None or front.ref.op_type not in _STRIDES_PASS:
+        if data is None or front is None or front.ref.op_type not in _STRIDES_PASS:
             return False
-        read = _input(node, 0)
-        readers = [] if read is None else self._readers[read]
-        return all(reader is not None and _strides_of_one_tap(reader) == strides for reader in readers)
+        return all(self._hands_on(reader, strides) for reader in self._readers[data])
+
+    def _padded(self, node: SourceNode) -> tuple[SourceValue | None, list[list[float]]]:
+        """Returns what a convolution pads once a Pad is part of it, and how much: in front, behind, by each of both."""
+        pads: list[list[float]] = []
+        if str(node.attributes.get("auto_pad", "explicit")).lower() == "explicit":
+            pads += ([*_integers(node.attributes.get(name, ""))] for name in ("pads_begin", "pads_end"))
+        data, zeros = _input(node, 0), self._zeros_in_front(node)
+        pad = self._alone(data)
+        return (data, pads) if pad is None or zeros == [[], []] else (_input(pad, 0), [*pads, *zeros])
+
+    def _hands_on(self, node: SourceNode | None, strides: Sequence[int]) -> bool:
+        """Tells whether a node is a convolution with such strides and one tap, or goes into one."""
+        if node is None:
+            return False
+        if node.ref.op_type == "Convolution":
+            return _strides_of_one_tap(node) == strides
+        readers = self._readers[node.outputs[0]]
+        behind = readers[0] if len(readers) == 1 else None
+        if behind is None or not (_scales_channels(node) or self._padded(behind)[0] in node.inputs):
+            return False
+        return self._hands_on(behind, strides)
 
     def _alone(self, value: SourceValue | None) -> SourceNode | None:
         """Returns the node that makes a value which one other reads."""

@@ -101,6 +101,13 @@ def test_an_index_that_names_no_matrix_gives_zeros(way: str, library: str) -> No
     assert (y == 0).all()
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_many_matrices_that_have_no_rows(way: str, library: str) -> None:
+    made = model(data=(1 << 40, 0, 8))
+    (y,) = run(made, {"X": np.ones((2, 1, 8), np.float32), "I": np.array([[0, -1], [5, 1 << 39]])}, way)
+    assert y.shape == (2, 2, 0)
+
+
 @pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("count", [2, 90])
 def test_infinities_and_nan_reach_what_they_do_in_the_body(code: int, count: int, library: str) -> None:

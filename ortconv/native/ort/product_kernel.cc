@@ -34,9 +34,10 @@ class ProductKernel : public Kernel {
       return;
     }
     const GatherSizes sizes = gather_sizes(shapes, block_);
+    OrtValue* const y = output(context, sizes.y);
+    if (sizes.count * sizes.n == 0) return;  // matrices without rows may be more than any memory has room to count
     const kernels::NamedRows named = kernels::named_rows(static_cast<const int64_t*>(data_of(api(), in.index)),
                                                          sizes.count, sizes.sharing, sizes.matrices, sizes.n);
-    OrtValue* const y = output(context, sizes.y);
     T* const rows = static_cast<T*>(data_of(api(), y));
     for (const int64_t row : named.nameless) std::fill_n(rows + row * sizes.n, sizes.n, T());
     multiply(context, in, matrix_of(in, sizes.matrices * sizes.n, sizes.k), named.rows, y);

@@ -71,11 +71,7 @@ class ProductNode {
     skewed_.data = static_cast<T*>(skewed_.data) + p.skew;
     info_.block_size = p.block;
     info_.memory = test::gpu_memory(p.device);
-    for (const OrtValue* value : inputs()) {
-      if (value == nullptr) continue;  // the last one, which the node does not have
-      const Shape open(value->dims.size(), -1);
-      info_.inputs.push_back({OrtTensorTypeAndShapeInfo{value->type, p.known_shapes ? value->dims : open}, nullptr});
-    }
+    declare();
   }
   ~ProductNode() {
     if (kernel_ != nullptr) op_->KernelDestroy(kernel_);
@@ -110,9 +106,22 @@ class ProductNode {
     return "";
   }
   // The scales get another shape.
-  void spoil() { bad_scale_ = *scale_.value(), bad_scale_.dims = {p_.n, blocks_ + 1}, spoiled_ = true; }
+  void spoil() {
+    bad_scale_ = *scale_.value(), bad_scale_.dims = {p_.n, blocks_ + 1}, spoiled_ = true;
+    declare();
+  }
 
  private:
+  // What is known of the inputs when the kernel is created.
+  void declare() {
+    info_.inputs.clear();
+    for (const OrtValue* value : inputs()) {
+      if (value == nullptr) continue;  // the last one, which the node does not have
+      const Shape open(value->dims.size(), -1);
+      info_.inputs.push_back({OrtTensorTypeAndShapeInfo{value->type, p_.known_shapes ? value->dims : open}, nullptr});
+    }
+  }
+
   bool gathers() const { return p_.matrices > 0; }
   int64_t rows_of_each() const { return p_.is_shared ? 1 : p_.slots; }
   Shape weights(int64_t columns) const { return gathers() ? Shape{p_.matrices, p_.n, columns} : Shape{p_.n, columns}; }
@@ -263,13 +272,16 @@ TEST(a_product_does_nothing_but_launch) {
 }
 
 TEST(products_that_do_not_fit_are_refused) {
-  Product p;
-  ProductNode<float> node(DataType::kFloat, p, 2);
-  EXPECT(node.create().empty(), "creation");
-  node.spoil();
-  OrtKernelContext context;
-  const std::string problem = node.enqueue(&context);
-  EXPECT(count(problem, "MatMulCompressed 'node': input scale has shape [20, 3]; allowed: [20, 2]") == 1, problem);
+  for (const bool known_shapes : {false, true}) {  // when they run, in any case
+    Product p;
+    p.known_shapes = known_shapes;
+    ProductNode<float> node(DataType::kFloat, p, 2);
+    node.spoil();
+    EXPECT(node.create().empty(), "creation");
+    OrtKernelContext context;
+    const std::string problem = node.enqueue(&context);
+    EXPECT(count(problem, "MatMulCompressed 'node': input scale has shape [20, 3]; allowed: [20, 2]") == 1, problem);
+  }
   OrtKernelInfo info;
   info.memory = test::gpu_memory(0);
   void* kernel = nullptr;
@@ -280,21 +292,28 @@ TEST(products_that_do_not_fit_are_refused) {
 
 TEST(failures_of_the_driver_are_errors_of_the_product) {
   int device = 30;
-  for (const char* const function : {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuLaunchKernel"}) {
-    Product p;
-    p.device = device++;
-    p.m = 70;
-    ProductNode<float> node(DataType::kFloat, p, 3);
-    fake_fail(function, 2, 0);
-    std::string problem = node.create();
-    const bool created = problem.empty();
-    if (created) problem = node.check();
-    fake_fail(nullptr, 0, 0);
-    EXPECT(count(problem, "org.ortconv.MatMulCompressed 'node': ") == 1 && count(problem, "as the test wants") == 1,
-           function, ": ", problem);
-    if (!created) EXPECT(node.create().empty(), function, " again");
-    problem = node.check();
-    EXPECT(problem.empty(), function, " again: ", problem);
+  for (const bool known_shapes : {false, true}) {
+    for (const char* const function :
+         {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuLaunchKernel"}) {
+      Product p;
+      p.device = device++;
+      p.m = 70;
+      p.known_shapes = known_shapes;
+      ProductNode<float> node(DataType::kFloat, p, 3);
+      fake_fail(function, 2, 0);
+      std::string problem = node.create();
+      const bool created = problem.empty();
+      if (created) problem = node.check();
+      fake_fail(nullptr, 0, 0);
+      EXPECT(count(problem, "org.ortconv.MatMulCompressed 'node': ") == 1 && count(problem, "as the test wants") == 1,
+             function, ": ", problem);
+      // What is known is compiled when the kernel is created.
+      const bool is_of_run = std::string(function) == "cuLaunchKernel";
+      if (known_shapes) EXPECT(created == is_of_run, function, ": ", problem);
+      if (!created) EXPECT(node.create().empty(), function, " again");
+      problem = node.check();
+      EXPECT(problem.empty(), function, " again: ", problem);
+    }
   }
 }
 
