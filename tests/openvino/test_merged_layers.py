@@ -283,7 +283,8 @@ MOVED: dict[str, Build] = {
     "padded in front": lambda x: opset1.convolution(opset1.relu(x), TAP, [2, 2], [1, 0], [0, 0], [1, 1]),
     "two alike": lambda x: [strided(t := opset1.relu(x)), opset1.abs(strided(t, image(1, 2, 1, 1)))],
     "two alike behind products": lambda x: [
-        strided(opset1.multiply(t := opset1.relu(x), F32(factor)), image(factor, 2, 1, 1)) for factor in (2, 3)
+        strided(opset1.multiply(t := opset1.relu(x), F32(2))),
+        strided(opset1.multiply(t, F32(3)), image(1, 2, 1, 1)),
     ],
     "a Pad": lambda x: strided(padded(opset1.relu(x)), pads=(0, 0)),
     "a Pad beside auto_pad": lambda x: strided(padded(opset1.relu(x)), auto_pad="same_lower"),
