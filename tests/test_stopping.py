@@ -28,7 +28,7 @@ main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1)], ids=str
+    ("number", "code"), [(signal.SIGINT, 128 + 2), (signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1)], ids=str
 )
 def test_nothing_half_written_stays(number: signal.Signals, code: int, tmp_path: pathlib.Path) -> None:
     write(activation(), tmp_path / "act.json")
@@ -45,7 +45,7 @@ def test_nothing_half_written_stays(number: signal.Signals, code: int, tmp_path:
     finally:
         program.kill()
     assert program.returncode == code
-    assert "Traceback" not in told
+    assert told == ("interrupted\n" if number == signal.SIGINT else "")
     assert sorted(os.listdir(tmp_path)) == ["act.json", "act.onnx", "started"]
     assert (tmp_path / "act.onnx").read_bytes() == b"old"
 

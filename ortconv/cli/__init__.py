@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import signal
 import sys
 from typing import Any
 
@@ -49,6 +50,9 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
+        except KeyboardInterrupt:
+            output.interrupted()
+            ctx.exit(128 + signal.SIGINT)
         except Exception as error:
             ctx.exit(output.failure(error))
 
@@ -62,7 +66,8 @@ class _Commands(click.Group):
 def cli() -> None:
     """Convert OpenVINO IR and oneDNN Graph JSON to ONNX, run the result in ONNX Runtime, and prove that it is right.
 
-    Results go to stdout, warnings and errors to stderr. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+    Results go to stdout, warnings and errors to stderr. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 128 and
+    its number where a signal ends it.
     """
 
 

@@ -20,7 +20,20 @@ from rich.text import Text
 from ortconv.errors import ConversionErrors, OrtconvError
 from ortconv.progress import Progress, silent
 
-__all__ = ["Cell", "bar", "count", "failure", "line", "plain", "progress", "stderr", "stdout", "table", "warning"]
+__all__ = [
+    "Cell",
+    "bar",
+    "count",
+    "failure",
+    "interrupted",
+    "line",
+    "plain",
+    "progress",
+    "stderr",
+    "stdout",
+    "table",
+    "warning",
+]
 
 Cell = str | Text
 
@@ -109,6 +122,12 @@ def _widths(cells: Sequence[Sequence[str]], fixed: Sequence[bool], available: in
 def warning(text: str) -> None:
     """Prints a warning on one line."""
     stderr().print(Text.assemble(("warning: ", "yellow"), _one_line(text)))
+
+
+def interrupted() -> None:
+    """Prints that the user stopped the program, below what the terminal shows of the key."""
+    console = stderr()
+    console.print(Text("\ninterrupted" if console.is_terminal else "interrupted", "red"))
 
 
 def failure(error: BaseException) -> int:
