@@ -5,7 +5,7 @@ Bodies see the outer graph: what goes into a body unchanged is not an input of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -168,15 +168,33 @@ def _iterate(
     emitted = b.op("Loop", trips, begins, *starts, outputs=len(outputs) - 1, body=graph)
     for outside, inside in zip(emitted, outputs[1:], strict=True):
         b.typed(outside, inside.dtype, None)
+    last = {result: emitted[carried.index(result)] for result in carried}
+    return _results(b, node, results, last, dict(zip(scanned, emitted[len(carried) :], strict=True)))
+
+
+def _results(
+    b: Builder,
+    node: IterationNode,
+    results: Sequence[ir.Value],
+    last: Mapping[int, ir.Value],
+    stacked: Mapping[Port, ir.Value],
+) -> tuple[ir.Value, ...]:
+    """Returns the outputs of a node.
+
+    Args:
+        b: The builder.
+        node: The source node.
+        results: What its body gives.
+        last: By their numbers, those of the last iteration.
+        stacked: By the ports that want them, those of all iterations.
+    """
     found: dict[int, ir.Value] = {}
     for port in node.out_of:
         if port.slice is None:
             shape = results[port.inner].shape
-            last = emitted[carried.index(port.inner)]
-            found[port.outer] = b.typed(last, None, None if shape is None else [None] * len(shape))
+            found[port.outer] = b.typed(last[port.inner], None, None if shape is None else [None] * len(shape))
         else:
-            stacked = emitted[len(carried) + scanned.index(port)]
-            found[port.outer] = _concatenated(b, stacked, results[port.inner], port.slice)
+            found[port.outer] = _concatenated(b, stacked[port], results[port.inner], port.slice)
     for index, output in enumerate(node.outputs):
         if index not in found:
             raise ConversionError(f"output {output.name} has no source in the body; it is required.")

@@ -23,6 +23,10 @@ from ortconv.errors import ConversionError, UnsupportedAttributeError
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _ALL = np.iinfo(np.int64).max
+_INPUTS = (
+    *("box_logits", "class_predictions", "proposals"),
+    *("additional_class_predictions", "additional_box_predictions"),
+)
 _ROW = 7
 """Image, class, score and corners of a detection."""
 _BACKGROUND_OF_PAIRS = 0
@@ -92,15 +96,8 @@ def detection_output(
     """NonMaxSuppression of decoded boxes, and sorts."""
     if (additional_class_predictions is None) != (additional_box_predictions is None):
         raise ConversionError("has one of the two additional inputs; allowed: none, or both.")
-    if top_k < -1:
-        raise UnsupportedAttributeError("top_k", top_k, "-1, 0 or a positive number")
     if not keep_top_k or (keep_top_k[0] < 1 and keep_top_k[0] != -1):
         raise UnsupportedAttributeError("keep_top_k", keep_top_k, "-1 or a positive number")
-    if decrease_label_id and background_label_id != _BACKGROUND_OF_PAIRS:
-        raise UnsupportedAttributeError("background_label_id", background_label_id, "0 with decrease_label_id")
-    for name, size in (("input_width", input_width), ("input_height", input_height)):
-        if not normalized and size < 1:
-            raise UnsupportedAttributeError(name, size, "a positive number")
     rules = _Rules(
         background_label_id=background_label_id,
         top_k=top_k,
@@ -117,38 +114,10 @@ def detection_output(
         image=(input_width, input_height),
         objectness_score=objectness_score,
     )
-    if keep_top_k[0] > 0:
-        b.note("where a prior has the same score in several classes and not all can be kept, the first are")
-    if top_k > 0:
-        what = "image" if decrease_label_id else "class"
-        b.warn(f"top_k: OpenVINO's CPU plugin takes the best of each {what} before suppression; the page says after")
-    if additional_box_predictions is not None and not normalized:
-        b.warn("normalized: OpenVINO's CPU plugin divides by the image's size again after the additional predictions")
-    for name, operand in (
-        ("box_logits", box_logits),
-        ("class_predictions", class_predictions),
-        ("proposals", proposals),
-        ("additional_class_predictions", additional_class_predictions),
-        ("additional_box_predictions", additional_box_predictions),
-    ):
-        if operand is not None:
-            require(operand, name, FLOATS)
+    _check(rules)
+    _tell(b, rules, moves=additional_box_predictions is not None)
     given = (box_logits, class_predictions, proposals, additional_class_predictions, additional_box_predictions)
-    require_sizes(proposals, "proposals", None, 1 if variance_encoded_in_target else 2, None)
-    require_sizes(class_predictions, "class_predictions", None, None)
-    priors = calculate(b, "Div", size_of(b, proposals, 2), 4 if normalized else 5)
-    classes = calculate(b, "Div", size_of(b, class_predictions, 1), priors) if num_classes is None else num_classes
-    images = size_of(b, class_predictions, 0)
-    counts = _Counts(images, priors, classes)
-    require_sizes(class_predictions, "class_predictions", images, calculate(b, "Mul", priors, classes))
-    corners = calculate(b, "Mul", priors, calculate(b, "Mul", 1 if share_location else classes, 4))
-    require_sizes(box_logits, "box_logits", images, corners)
-    require_sizes(proposals, "proposals", None, None, calculate(b, "Mul", priors, 4 if normalized else 5))
-    if additional_class_predictions is not None and additional_box_predictions is not None:
-        require_sizes(
-            additional_class_predictions, "additional_class_predictions", images, calculate(b, "Mul", priors, 2)
-        )
-        require_sizes(additional_box_predictions, "additional_box_predictions", images, corners)
+    counts = _counts(b, given, num_classes, rules)
 
     def formula(*values: ir.Value) -> ir.Value:
         logits, predictions, proposed, *additional = values
@@ -164,6 +133,53 @@ def detection_output(
     # In models of float16 the priors are float32, and old files say that the result is, too.
     result = in_single(b, formula, *[b.cast(value, ir.DataType.FLOAT) for value in values])
     return result if (own, stated) == (ir.DataType.FLOAT16, ir.DataType.FLOAT) else b.cast(result, own)
+
+
+def _check(rules: _Rules) -> None:
+    """Refuses attributes that mean nothing."""
+    if rules.top_k < -1:
+        raise UnsupportedAttributeError("top_k", rules.top_k, "-1, 0 or a positive number")
+    if rules.decrease_label_id and rules.background_label_id != _BACKGROUND_OF_PAIRS:
+        raise UnsupportedAttributeError("background_label_id", rules.background_label_id, "0 with decrease_label_id")
+    for name, size in zip(("input_width", "input_height"), rules.image, strict=True):
+        if not rules.normalized and size < 1:
+            raise UnsupportedAttributeError(name, size, "a positive number")
+
+
+def _tell(b: Builder, rules: _Rules, *, moves: bool) -> None:
+    """Says where numbers are open, or the plugin's are not the page's; `moves`: there are additional predictions."""
+    if rules.keep_top_k > 0:
+        b.note("where a prior has the same score in several classes and not all can be kept, the first are")
+    if rules.top_k > 0:
+        what = "image" if rules.decrease_label_id else "class"
+        b.warn(f"top_k: OpenVINO's CPU plugin takes the best of each {what} before suppression; the page says after")
+    if moves and not rules.normalized:
+        b.warn("normalized: OpenVINO's CPU plugin divides by the image's size again after the additional predictions")
+
+
+def _counts(b: Builder, given: Sequence[ir.Value | None], num_classes: int | None, rules: _Rules) -> _Counts:
+    """Checks types and sizes of the inputs, and returns how many images, priors and classes there are."""
+    for name, operand in zip(_INPUTS, given, strict=True):
+        if operand is not None:
+            require(operand, name, FLOATS)
+    box_logits, class_predictions, proposals, actors, moves = given
+    assert box_logits is not None
+    assert class_predictions is not None
+    assert proposals is not None
+    entries = 4 if rules.normalized else 5
+    require_sizes(proposals, "proposals", None, 1 if rules.variance_encoded_in_target else 2, None)
+    require_sizes(class_predictions, "class_predictions", None, None)
+    priors = calculate(b, "Div", size_of(b, proposals, 2), entries)
+    classes = calculate(b, "Div", size_of(b, class_predictions, 1), priors) if num_classes is None else num_classes
+    images = size_of(b, class_predictions, 0)
+    require_sizes(class_predictions, "class_predictions", images, calculate(b, "Mul", priors, classes))
+    corners = calculate(b, "Mul", priors, calculate(b, "Mul", 1 if rules.share_location else classes, 4))
+    require_sizes(box_logits, "box_logits", images, corners)
+    require_sizes(proposals, "proposals", None, None, calculate(b, "Mul", priors, entries))
+    if actors is not None and moves is not None:
+        require_sizes(actors, "additional_class_predictions", images, calculate(b, "Mul", priors, 2))
+        require_sizes(moves, "additional_box_predictions", images, corners)
+    return _Counts(images, priors, classes)
 
 
 def _shaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
