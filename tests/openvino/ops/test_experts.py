@@ -100,6 +100,7 @@ def test_rows_go_to_their_experts(element: str, apart: bool) -> None:
     kinds = {node.op_type for node in model.graph.node} | {node.op_type for body in bodies(model) for node in body.node}
     assert not kinds & {"DequantizeLinear", "Tile"}
     assert ("ScatterElements" in kinds) != is_compressed
+    assert "Where" not in kinds  # no row chose an expert twice
     for feed, (theirs,) in zip(FEEDS, expected, strict=True):
         for way in WAYS:
             (mine,) = run(model, {model.graph.input[0].name: feed[0]}, way)
@@ -306,6 +307,44 @@ def test_rows_that_chose_nothing() -> None:
         return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
 
     converted = check(model_of(build, FEEDS), *FEEDS, bound=64)
+    assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
+
+
+def summed_choices(x: Any) -> Any:
+    """Each row chooses twice, and the factors of the same expert are added up."""
+    gates = [opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=seed), False, True) for seed in (5, 6)]
+    best = [opset11.topk(gate, np.int64(1), -1, "max", "value", "i64") for gate in gates]
+    zeros = opset3.broadcast(np.float32(0), opset3.shape_of(gates[0]))
+    index, factors = (opset1.concat([each.output(port) for each in best], 1) for port in (1, 0))
+    return opset12.scatter_elements_update(zeros, index, factors, np.int64(1), "sum")
+
+
+def scattered_along_rows(x: Any) -> Any:
+    """The numbers that a row chose are rows of the table, of which the same may be chosen by several."""
+    gate = opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True)
+    best = opset11.topk(gate, np.int64(CHOSEN), -1, "max", "value", "i64")
+    zeros = opset3.broadcast(np.float32(0), opset3.shape_of(gate))
+    return opset12.scatter_elements_update(zeros, best.output(1), best.output(0), np.int64(0))
+
+
+def best_rows(x: Any) -> Any:
+    """Each column has numbers of rows, which are taken for those of experts: a row may have the same one twice."""
+    gate = opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True)
+    best = opset11.topk(gate, np.int64(3), 0, "max", "value", "i64")
+    zeros = opset3.broadcast(np.float32(0), opset3.shape_of(gate))
+    return opset12.scatter_elements_update(zeros, best.output(1), best.output(0), np.int64(1))
+
+
+@pytest.mark.parametrize(("factors", "rows"), [(summed_choices, 40), (scattered_along_rows, 7), (best_rows, 3)])
+def test_tables_of_other_choices(factors: Callable[[Any], Any], rows: int) -> None:
+    def build(x: Any) -> Any:
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
+        results = opset1.matmul(copies, matrices("u8", COLUMNS, COLUMNS, 1), False, True)
+        column = opset1.unsqueeze(opset1.transpose(factors(x), ints(1, 0)), ints(2))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    feed = [numbers(rows, COLUMNS, low=-1, high=1)]
+    converted = check(model_of(build, [feed]), feed, bound=64)
     assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
 
 
