@@ -272,3 +272,28 @@ def test_shapes_are_inferred(library: str) -> None:
     assert [dim.dim_param or dim.dim_value for dim in graph.output[0].type.tensor_type.shape.dim] == ["T", "J", 6]
     session = ortconv.InferenceSession(made, quiet(), providers=["CPUExecutionProvider"])
     assert session.get_outputs()[0].shape == ["T", "J", 6]
+
+
+@pytest.mark.parametrize(
+    ("x", "index", "data", "expected"),
+    [
+        ([2, 1, 8], [2, 3], True, [2, 3, 6]),
+        ([2, 3, 8], [2, 3], True, [2, 3, 6]),
+        (None, ["T", 3], True, ["T", 3, 6]),
+        (["T", 1, None], None, True, ["T", 0, 6]),
+        (None, None, True, [0, 0, 6]),
+        ([2, "A", None], [None, None], False, [0, 0, 0]),
+    ],
+)
+def test_what_is_known_of_shapes_is_inferred(
+    x: list[Any] | None, index: list[Any] | None, data: bool, expected: list[Any]
+) -> None:
+    """0 stands for what is not known, for which inference makes up names."""
+    made = model(x=x, index=index, constant=False, bodies=False)
+    unknown = {name for name, known in (("X", x), ("I", index), ("D", data)) if not known}
+    for each in made.graph.input:
+        if each.name in unknown:
+            each.type.tensor_type.ClearField("shape")
+    (result,) = onnx.shape_inference.infer_shapes(made, strict_mode=True).graph.output
+    dims = result.type.tensor_type.shape.dim
+    assert [0 if dim.dim_param.startswith("unk__") else dim.dim_param or dim.dim_value for dim in dims] == expected

@@ -348,6 +348,27 @@ def test_tables_of_other_choices(factors: Callable[[Any], Any], rows: int) -> No
     assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
 
 
+@pytest.mark.parametrize("element", ["f32", "u8"])
+@pytest.mark.parametrize("lead", [(), (1,)])
+def test_a_matrix_that_all_experts_share(element: str, lead: tuple[int, ...]) -> None:
+    """Each expert has numbers of its own besides."""
+
+    def build(x: Any) -> Any:
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
+        copies = opset1.multiply(copies, numbers(EXPERTS, 1, COLUMNS))
+        shape = (*lead, COLUMNS, COLUMNS)
+        if element == "f32":
+            matrix = opset1.constant(numbers(*shape))
+        else:
+            matrix = opset1.convert(compressed(element, shape, (*lead, COLUMNS, 1), "f16", points=True)[0], "f32")
+        results = opset1.matmul(copies, matrix, False, True)
+        column = opset1.unsqueeze(opset1.transpose(table(x)[0], ints(1, 0)), ints(2))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    converted = check(model_of(build, FEEDS), *FEEDS, bound=64)
+    assert (gathered(converted), conditions(converted)) == (0, 0)
+
+
 @pytest.mark.parametrize(("number_type", "op_type"), [("i32", "GatherMatMulCompressed"), ("i8", "If")])
 def test_numbers_of_experts_that_become_another_type(number_type: str, op_type: str) -> None:
     """Of 160 experts the last 32 are negative in 8 bits, which a table counts from its end."""
