@@ -41,9 +41,9 @@ def matrices(element: str, rows: int, columns: int, seed: int) -> Any:
     return opset1.convert(opset1.reshape(value, ints(EXPERTS, rows, columns), False), "f32")
 
 
-def table(x: Any) -> tuple[Any, Any]:
+def table(x: Any, gate: Any = None) -> tuple[Any, Any]:
     """Returns factors [rows, experts], most of them zeros, and how many rows there are, as a vector."""
-    gate = opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True)
+    gate = opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True) if gate is None else gate
     best = opset11.topk(opset8.softmax(gate, -1), np.int64(CHOSEN), -1, "max", "value", "i64")
     rows = opset8.gather(opset3.shape_of(best.output(1)), ints(0), np.int64(0))
     zeros = opset3.broadcast(np.float32(0), opset1.concat([rows, ints(EXPERTS)], 0))
@@ -346,6 +346,20 @@ def test_tables_of_other_choices(factors: Callable[[Any], Any], rows: int) -> No
     feed = [numbers(rows, COLUMNS, low=-1, high=1)]
     converted = check(model_of(build, [feed]), feed, bound=64)
     assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
+
+
+def test_factors_of_columns() -> None:
+    """Of a table of two rows come factors of two columns, for all rows."""
+
+    def build(x: Any) -> Any:
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, 2, 2), False)
+        results = opset1.matmul(copies, numbers(EXPERTS, 2, 2), False, True)
+        gate = opset1.matmul(x, numbers(EXPERTS, 2, seed=5), False, True)
+        turned = opset1.transpose(table(x, gate)[0], ints(1, 0))
+        return opset1.reduce_sum(opset1.multiply(results, opset1.unsqueeze(turned, ints(1))), ints(0), False)
+
+    feed = [numbers(2, 2)]
+    assert conditions(check(model_of(build, [feed]), feed, bound=64)) == 0
 
 
 @pytest.mark.parametrize("element", ["f32", "u8"])
