@@ -348,6 +348,20 @@ def test_tables_of_other_choices(factors: Callable[[Any], Any], rows: int) -> No
     assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_results_in_another_order(axis: int) -> None:
+    """Of the experts, or of the rows."""
+
+    def build(x: Any) -> Any:
+        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
+        results = opset1.matmul(copies, numbers(EXPERTS, COLUMNS, COLUMNS), False, True)
+        results = opset8.slice(results, ints(-1), ints(np.iinfo(np.int64).min), ints(-1), ints(axis))
+        column = opset1.unsqueeze(opset1.transpose(table(x)[0], ints(1, 0)), ints(2))
+        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
+
+    assert conditions(check(model_of(build, FEEDS), *FEEDS, bound=64)) == 0
+
+
 def test_factors_of_columns() -> None:
     """Of a table of two rows come factors of two columns, for all rows."""
 
