@@ -68,7 +68,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     vectors = _vectors(b, inputs)
     result = _behind(data, _is_of_conv)
     conv = None if result is None else result.producer()
-    if result is None or conv is None or conv.domain or conv.inputs[0] is None or vectors is None:
+    if result is None or conv is None or conv.inputs[0] is None or vectors is None:
         return None
     x = conv.inputs[0]
     spread = _behind(x, lambda value: _BLOCKS in value.meta)
@@ -82,7 +82,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     assert isinstance(blocks, _Blocks)
     if added is None:
         _warn_of_what_is_left_out(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
-    if list(blocks.block) != block or block[:2] != [1, 1]:
+    if conv.domain or list(blocks.block) != block or block[:2] != [1, 1]:
         return None
     window = _window(conv, blocks, block, crops_begin, crops_end, added)
     if window is None:

@@ -141,6 +141,28 @@ def test_page_is_followed_where_the_plugin_leaves_something_out(
     assert emits in kinds(converted)
 
 
+@pytest.mark.parametrize("target", ["auto", "onnx"])
+def test_strides_of_sizes_of_the_run(target: Any) -> None:
+    """What auto_pad pads is known when the model runs only; the plugin merges all the same."""
+
+    def build(x: Any, apart: bool = False) -> Any:
+        return blockwise(
+            x, W1, [1, 1, 2], ([0, 0, 2], [0, 0, 2]), (NONE, NONE), apart=apart, strides=2, auto_pad="same_upper"
+        )
+
+    feeds: list[Feed] = [[numbers(1, 3, 12)], [numbers(1, 3, 10)]]
+    expected = run_openvino(model_of(functools.partial(build, apart=True), feeds), feeds)
+    source = model_of(build, feeds)
+    converted = conversion(source, target=target)
+    for (mine,), (right,), (theirs,) in zip(
+        run_onnx(converted, feeds), expected, run_openvino(source, feeds), strict=True
+    ):
+        assert_close(mine, right, 16)
+        assert theirs.shape != right.shape
+    (warning,) = converted.warnings
+    assert "leaves out the strides" in warning
+
+
 @pytest.mark.parametrize(
     ("shape", "sizes"),
     [
