@@ -1,4 +1,4 @@
-"""Normalisations: a standardised value that constants scale and shift becomes the one node that exporters write."""
+"""Normalisations: a standardised value becomes the one node that exporters write, with what scales and shifts it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,25 @@ class _Standardized:
     epsilon: float
 
 
+@dataclasses.dataclass(frozen=True)
+class _Fused:
+    """The node that a formula becomes.
+
+    Attributes:
+        op_type: Its op.
+        sizes: The shape of its scale and shift.
+        parts: The Mul and the Add that become its scale and shift, each with its constant.
+    """
+
+    op_type: str
+    sizes: list[int]
+    parts: tuple[tuple[ir.Node, ir.Value], ...]
+
+
 def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
-    """Makes LayerNormalization and InstanceNormalization of the formula, where constants scale and shift its result.
+    """Makes LayerNormalization and InstanceNormalization of the formula, and of constants that scale and shift it.
+
+    Without such constants, their scale is ones.
 
     Args:
         graph: The graph; bodies of its nodes are included.
@@ -41,28 +58,39 @@ def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, st
     """
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         found = _standardized(node)
-        scale = None if found is None else _by_constant(node.outputs[0], "Mul")
-        if found is None or scale is None:
+        fused = None if found is None else _fused(found)
+        if found is None or fused is None:
             continue
-        shift = _by_constant(scale[0].outputs[0], "Add")
-        parts = [scale] if shift is None else [scale, shift]
         attributes: dict[str, int | float] = {"epsilon": found.epsilon}
-        layer, channels = _sizes_of_layer(found), _sizes_of_channels(found)
-        if layer and _fits(scale[1], layer, found):
-            op_type, sizes = "LayerNormalization", layer
-            attributes["axis"] = -len(sizes)
-            parts = [scale, *(part for part in parts[1:] if _fits(part[1], sizes, found))]
-        elif channels and shift is not None and all(_fits(constant, channels, found) for _, constant in parts):
-            op_type, sizes = "InstanceNormalization", channels[:1]
-        else:
-            continue
-        _become(node, op_type, attributes, [found.data, *(constants.get(value, sizes) for _, value in parts)])
+        if fused.op_type == "LayerNormalization":
+            attributes["axis"] = -len(fused.sizes)
+        inputs = [constants.get(value, fused.sizes) for _, value in fused.parts]
+        if not inputs:
+            numbers = (1, 0) if fused.op_type == "InstanceNormalization" else (1,)
+            inputs = [constants.full(*fused.sizes, number) for number in numbers]
+        _become(node, fused.op_type, attributes, [found.data, *inputs])
         for maker in found.formula:
             assert maker.graph is not None
             maker.graph.remove(maker, safe=True)
-        for (part, _), role in zip(parts, ("scale", "shift"), strict=False):
-            note(part, f"is the {role} of {op_type} {node.name!r}")
+        for (part, _), role in zip(fused.parts, ("scale", "shift"), strict=False):
+            note(part, f"is the {role} of {fused.op_type} {node.name!r}")
             take_place(part, node)
+
+
+def _fused(found: _Standardized) -> _Fused | None:
+    """Returns what the formula becomes, or None where it stays."""
+    scale = _by_constant(found.node.outputs[0], "Mul")
+    shift = None if scale is None else _by_constant(scale[0].outputs[0], "Add")
+    parts = tuple(part for part in (scale, shift) if part is not None)
+    layer, channels = _sizes_of_layer(found), _sizes_of_channels(found)
+    if scale is not None and layer and _fits(scale[1], layer, found):
+        fitting = tuple(part for part in parts if _fits(part[1], layer, found))
+        return _Fused("LayerNormalization", layer, fitting)
+    if shift is not None and channels and all(_fits(constant, channels, found) for _, constant in parts):
+        return _Fused("InstanceNormalization", channels[:1], parts)
+    if len(layer) == 1:
+        return _Fused("LayerNormalization", layer, ())
+    return _Fused("InstanceNormalization", channels[:1], ()) if channels else None
 
 
 def _standardized(node: ir.Node) -> _Standardized | None:

@@ -48,15 +48,17 @@ def emitted(build: Callable[[Node], Node], *shapes: tuple[int, ...]) -> Counter[
         (lambda x: scaled(standardized(x, -1), 6), LAYER),
         (lambda x: shifted(scaled(standardized(x, -1), 6), 5, 6), LAYER + SHIFT),
         (lambda x: shifted(scaled(standardized(x, -1), 6), 1), LAYER + SHIFT),
-        (lambda x: shifted(scaled(standardized(x, -1), 1, 1, 1, 6), 6), FORMULA + SCALE + SHIFT),
-        (lambda x: shifted(scaled(standardized(x, -1), 5, 6), 6), FORMULA + SCALE + SHIFT),
-        (lambda x: shifted(scaled(standardized(x, -1), 1), 6), FORMULA + SCALE + SHIFT),
+        (lambda x: shifted(scaled(standardized(x, -1), 1, 1, 1, 6), 6), LAYER + SCALE + SHIFT),
+        (lambda x: shifted(scaled(standardized(x, -1), 5, 6), 6), LAYER + SCALE + SHIFT),
+        (lambda x: shifted(scaled(standardized(x, -1), 1), 6), LAYER + SCALE + SHIFT),
+        (lambda x: scaled(standardized(x, -1, 1), 1), FORMULA + SCALE),
         (lambda x: shifted(scaled(standardized(x, 0, -1), 6), 6), FORMULA + SCALE + SHIFT),
         (lambda x: shifted(scaled(standardized(x, -1, mode="outside_sqrt"), 6), 6), FORMULA + SCALE + SHIFT),
-        (lambda x: shifted(standardized(x, -1), 6), FORMULA + SHIFT),
+        (lambda x: shifted(standardized(x, -1), 6), LAYER + SHIFT),
+        (lambda x: standardized(x, -1), LAYER),
         (lambda x: shifted(scaled(standardized(x, 2), 5, 1), 1, 5, 1), INSTANCE),
-        (lambda x: scaled(standardized(x, 2), 5, 1), FORMULA + SCALE),
-        (lambda x: shifted(scaled(standardized(x, 2), 5, 1), 1), FORMULA + SCALE + SHIFT),
+        (lambda x: scaled(standardized(x, 2), 5, 1), LAYER + SCALE),
+        (lambda x: shifted(scaled(standardized(x, 2), 5, 1), 1), LAYER + SCALE + SHIFT),
     ],
 )
 @pytest.mark.parametrize("shapes", [((2, 5, 6),), ((2, 5, 6), (3, 5, 6))])
@@ -70,6 +72,14 @@ def test_normalization(
 def test_instances_of_an_image(sizes: tuple[tuple[int, int], ...]) -> None:
     found = emitted(lambda x: shifted(scaled(standardized(x, 2, 3), 1, 5, 1, 1), 5, 1, 1), *((2, 5, *s) for s in sizes))
     assert found == INSTANCE
+
+
+def test_instances_without_scale_that_data_scale() -> None:
+    def build(x: Node) -> Node:
+        return opset1.multiply(standardized(x, 2, 3), opset1.sigmoid(opset1.reduce_mean(x, np.array([2, 3]), True)))
+
+    found = emitted(build, (2, 5, 4, 6), (3, 5, 7, 2))
+    assert found == INSTANCE + Counter(ReduceMean=1, Sigmoid=1, Mul=1)
 
 
 def test_size_of_the_last_axis_must_be_known() -> None:
@@ -91,7 +101,7 @@ def test_what_is_an_output_too_stays(kept: int) -> None:
     model = openvino.Model([shifted(multiplied, 6), (distance, standard, multiplied)[kept]], [x])
     converted = check(model, [numbers(2, 6)], bound=256)
     found = Counter(node.op_type for node in converted.model.graph)
-    assert found == (LAYER + SHIFT if kept == 2 else FORMULA + SCALE + SHIFT)
+    assert found == (FORMULA + SCALE + SHIFT, LAYER + SCALE + SHIFT, LAYER + SHIFT)[kept]
 
 
 def test_formula_of_the_source_is_one_too() -> None:
