@@ -141,7 +141,9 @@ class _Graph:
             return False
         shape = node.outputs[0].shape
         readers = self._readers[node.outputs[0]]
-        if shape is None or not all(isinstance(size, int) and size > 1 for size in shape[1:]) or len(readers) != 1:
+        if shape is None or not all(isinstance(size, int) and size > 1 for size in shape[1:]):
+            return False
+        if len(readers) != 1 and not self._meet(readers):
             return False
         if not isinstance(shape[0], int) or (readers[0] is not None and readers[0].ref.op_type in _CONVOLUTIONS):
             return False
@@ -150,6 +152,27 @@ class _Graph:
         while first is not None and _acts(first):
             first = self._alone(_input(first, 0))
         return first is not None and first is not between and _swaps(first) and self._is_convolved(_input(first, 0))
+
+    def _meet(self, readers: Sequence[SourceNode | None]) -> bool:
+        """Tells whether several nodes are parts of one formula of elements, which the plugin makes one node of."""
+        left = set(readers)
+        if len(left) < 2:
+            return False
+        while len(left) > 1:
+            steps = ((node, self._next_of_formula(node)) for node in left)
+            node, following = next(((node, to) for node, to in steps if to is not None), (None, None))
+            if following is None:
+                return False
+            left = left - {node} | {following}
+        return True
+
+    def _next_of_formula(self, node: SourceNode | None) -> SourceNode | None:
+        """Returns the only node that reads what a node gives, if both compute each element by itself."""
+        readers = [] if node is None else self._readers[node.outputs[0]]
+        follows = readers[0] if len(readers) == 1 else None
+        if node is None or follows is None:
+            return None
+        return follows if {node.ref.op_type, follows.ref.op_type} <= _UNARY | _BY_NUMBER else None
 
     def moves_strides(self, node: SourceNode) -> bool:
         """Tells whether a node is a convolution whose strides are moved, although it pads."""

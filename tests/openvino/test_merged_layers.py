@@ -209,6 +209,12 @@ TURNED: dict[str, Build] = {
     "bias and activation in front": between(opset1.relu, lambda x: opset1.elu(opset1.add(x, CHANNELS), 1.0)),
     "another input in front": between(opset1.relu, lambda x: opset1.concat([opset1.abs(x), x], 1)),
     "grouped": lambda x: turned(opset1.relu(turned(convolution(x, GROUPED)))),
+    "a sum with its activation behind": between(
+        opset1.relu, behind=lambda y: opset1.add(y, opset1.abs(opset1.tanh(y)))
+    ),
+    "two activations behind": between(
+        opset1.relu, behind=lambda y: opset1.softmax(opset1.subtract(opset1.elu(y, 0.5), opset1.sigmoid(y)), 1)
+    ),
     "read on": between(opset1.relu, behind=lambda y: opset1.softmax(y, 1)),
     "a transposed convolution behind": between(
         opset1.relu,
@@ -226,6 +232,10 @@ KEPT: dict[str, Build] = {
     "normalized in front": between(opset1.relu, lambda x: opset6.mvn(x, np.array([2]), True, 1e-3, "inside_sqrt")),
     "a convolution behind": between(opset1.relu, behind=lambda y: convolution(y, numbers(2, 3, 3))),
     "read twice": between(opset1.relu, behind=lambda y: [opset1.abs(y), opset1.softmax(y, 1)]),
+    "read twice by activations": between(opset1.relu, behind=lambda y: [opset1.abs(y), opset1.tanh(y)]),
+    "squared": between(opset1.relu, behind=lambda y: opset1.multiply(y, y)),
+    "joined with its activation": between(opset1.relu, behind=lambda y: opset1.concat([y, opset1.tanh(y)], 1)),
+    "a sum with its softmax": between(opset1.relu, behind=lambda y: opset1.add(y, opset1.softmax(y, 1))),
     "read between": lambda x: [turned(opset1.relu(t := turned(convolution(x)))), opset1.abs(t)],
     "no convolution": lambda x: turned(opset1.relu(turned(opset1.abs(x)))),
     "other axes": lambda x: opset1.transpose(
