@@ -126,7 +126,8 @@ def interpolate_11(
     _warn_of_errors(b, mode, target, rank_of(image, "image"), is_padded=padded is not image)
     if mode == "bilinear_pillow" or mode == "bicubic_pillow":
         require(image, "image", (*FLOATS, *INTEGERS))
-        if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT:
+        folded = b.array(image) is not None and b.array(scales_or_sizes) is not None  # by OpenVINO's own reference
+        if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT and not folded:
             b.warn(f"OpenVINO's CPU plugin is followed: it takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
             cube_coeff = _PILLOW_COEFFICIENT
         return _pillow(b, padded, target, "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff)

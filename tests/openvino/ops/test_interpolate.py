@@ -349,6 +349,14 @@ ROWS.append(
 )
 
 
+@pytest.mark.parametrize("target", [(3, 2), (7, 9)])
+def test_coefficient_counts_for_constants_which_openvino_folds(target: tuple[int, int]) -> None:
+    resized = sizes("bicubic_pillow", target)
+    feed = [numbers(1, 2, *target, seed=1)]
+    converted = check(model_of(lambda x: opset1.add(resized(opset1.constant(IMAGE[0])), x), [feed]), feed, bound=LOOSE)
+    assert not converted.warnings
+
+
 @pytest.mark.parametrize(
     ("build", "text"),
     [
