@@ -1,4 +1,4 @@
-"""What the operators that multiply by small integers with scales have in common; see `products` for all of them.
+"""What the operators that multiply by compressed weights have in common; see `products` for all of them.
 
 Each has standard ops for its body, which compute the same.
 """
@@ -19,11 +19,12 @@ from ortconv.inferred_node import DOMAIN, VERSION, Dim, InferredNode, differ
 __all__ = [
     "BLOCK_SIZE",
     "CODES",
+    "ELEMENTS",
     "FLOATS",
-    "INDEX",
     "OLDEST_OPSET",
     "CompressedProduct",
     "Formal",
+    "check_codebook",
     "check_columns",
     "check_scales",
 ]
@@ -37,14 +38,22 @@ CODES = (TensorProto.UINT8, TensorProto.INT8, TensorProto.UINT4, TensorProto.INT
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """Element types of X, scale and Y, which have the same."""
 
-INDEX = (TensorProto.INT64,)
-"""Element type of an index."""
-
 OLDEST_OPSET = 21
 """The version of ai.onnx that brought integers of 4 bits and blocks to DequantizeLinear, which the bodies need."""
 
 _Schema = onnx.defs.OpSchema
-_CONSTRAINTS = {"T": (FLOATS, "Floats."), "C": (CODES, "Integers of a byte or half."), "I": (INDEX, "Indices.")}
+_CONSTRAINTS = {
+    "T": (FLOATS, "Floats."),
+    "C": (CODES, "Integers of a byte or half."),
+    "N": ((TensorProto.UINT4,), "Codes of 4 bits."),
+    "F": ((TensorProto.FLOAT,), "Numbers of a codebook."),
+    "I": ((TensorProto.INT64,), "Indices."),
+}
+_NUMBERS = 16
+"""How many numbers 4 bits can choose from."""
+
+ELEMENTS = {name: types for name, (types, _) in _CONSTRAINTS.items()}
+"""Type of a formal input -> its element types."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,22 +62,24 @@ class Formal:
 
     Attributes:
         name: Its name.
-        type: "T" for floats, "C" for integers of a byte or half, "I" for indices.
+        type: A key of `ELEMENTS`.
         doc: What it is.
+        optional: Whether a node may lack it.
     """
 
     name: str
     type: str
     doc: str
+    optional: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class CompressedProduct:
-    """An operator that multiplies by small integers with scales.
+    """An operator that multiplies by compressed weights: small integers, or codes of a codebook, with scales.
 
     Attributes:
         name: Op type.
-        inputs: Formal inputs: the first is X, the second data; the last one, zero_point, is optional.
+        inputs: Formal inputs: the first is X, the second data; the last one may be optional.
         output: What Y is.
         doc: What it computes.
         text: The nodes of the function body, as onnx.parser reads them.
@@ -87,7 +98,6 @@ class CompressedProduct:
         if onnx.defs.has(self.name, VERSION, DOMAIN):
             return
         options = _Schema.FormalParameterOption
-        last = self.inputs[-1]
         schema = _Schema(
             self.name,
             DOMAIN,
@@ -95,7 +105,10 @@ class CompressedProduct:
             doc=self.doc,
             inputs=[
                 _Schema.FormalParameter(
-                    each.name, each.type, each.doc, param_option=options.Optional if each is last else options.Single
+                    each.name,
+                    each.type,
+                    each.doc,
+                    param_option=options.Optional if each.optional else options.Single,
                 )
                 for each in self.inputs
             ],
@@ -166,3 +179,10 @@ def check_scales(node: InferredNode, block: int, data: list[Dim], *inputs: tuple
         given = node.dims(index) if node.has(index) else None
         if given is not None and (len(given) != len(wanted) or any(map(differ, given, wanted))):
             raise node.fail(f"{name} has shape {given}; allowed: {wanted}")
+
+
+def check_codebook(node: InferredNode, index: int) -> None:
+    """Checks the shape of the input of an index, which is a codebook."""
+    given = node.dims(index)
+    if given is not None and (len(given) != 1 or differ(given[0], _NUMBERS)):
+        raise node.fail(f"codebook has shape {given}; allowed: [{_NUMBERS}]")

@@ -8,11 +8,13 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["gather_matmul_compressed", "matmul_compressed"]
+__all__ = ["gather_matmul_codebook", "gather_matmul_compressed", "matmul_codebook", "matmul_compressed"]
 
 Array = npt.NDArray[Any]
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+_NUMBERS = 16
+"""How many numbers 4 bits can choose from."""
 
 
 def matmul_compressed(
@@ -35,9 +37,34 @@ def matmul_compressed(
     """
     if data.ndim != 2:
         raise ValueError(f"data has shape {list(data.shape)}; allowed: [N, K]")
-    weights = _weights(x, data, scale, zero_point, block_size)
-    if x.ndim < 2 or x.shape[-1] != data.shape[-1]:
-        raise ValueError(f"X has shape {list(x.shape)}; allowed: rank 2 or more, and {data.shape[-1]} columns")
+    return _product(x, _weights(x, data, scale, zero_point, block_size))
+
+
+def matmul_codebook(x: Array, data: Array, scale: Array, codebook: Array, *, block_size: int) -> Array:
+    """Multiplies by a matrix of codes that choose numbers from a table.
+
+    Args:
+        x: Data as in `matmul_compressed`.
+        data: Codes [N, K] from 0 to 15, in any type that holds them.
+        scale: Scales as in `matmul_compressed`.
+        codebook: What each code stands for: 16 numbers of float32.
+        block_size: How many columns of data share a scale.
+
+    Returns:
+        The product [..., N], formed in float32 and rounded to the type of the data.
+
+    Raises:
+        ValueError: Types or shapes do not fit, or block_size does not divide K.
+    """
+    if data.ndim != 2:
+        raise ValueError(f"data has shape {list(data.shape)}; allowed: [N, K]")
+    return _product(x, _looked_up(x, data, scale, codebook, block_size))
+
+
+def _product(x: Array, weights: Array) -> Array:
+    """Multiplies by a matrix [N, K]."""
+    if x.ndim < 2 or x.shape[-1] != weights.shape[-1]:
+        raise ValueError(f"X has shape {list(x.shape)}; allowed: rank 2 or more, and {weights.shape[-1]} columns")
     with np.errstate(all="ignore"):
         product: Array = x.astype(np.float32) @ weights.T
         return product.astype(x.dtype)
@@ -64,25 +91,73 @@ def gather_matmul_compressed(
     """
     if data.ndim != 3:
         raise ValueError(f"data has shape {list(data.shape)}; allowed: [E, N, K]")
-    weights = _weights(x, data, scale, zero_point, block_size)
+    return _gathered(x, _weights(x, data, scale, zero_point, block_size), index)
+
+
+def gather_matmul_codebook(
+    x: Array, data: Array, scale: Array, index: Array, codebook: Array, *, block_size: int
+) -> Array:
+    """Multiplies by those of many matrices of codes that an index names.
+
+    Args:
+        x: Data as in `gather_matmul_compressed`.
+        data: Codes [E, N, K] from 0 to 15, in any type that holds them.
+        scale: Scales as in `gather_matmul_compressed`.
+        index: Which of E matrices, [T, J]; another number gives zeros.
+        codebook: What each code stands for: 16 numbers of float32.
+        block_size: How many columns of data share a scale.
+
+    Returns:
+        The products [T, J, N], formed in float32 and rounded to the type of the data.
+
+    Raises:
+        ValueError: Types or shapes do not fit, or block_size does not divide K.
+    """
+    if data.ndim != 3:
+        raise ValueError(f"data has shape {list(data.shape)}; allowed: [E, N, K]")
+    return _gathered(x, _looked_up(x, data, scale, codebook, block_size), index)
+
+
+def _gathered(x: Array, weights: Array, index: Array) -> Array:
+    """Multiplies by the matrices [E, N, K] that an index names."""
     if index.ndim != 2:
         raise ValueError(f"index has shape {list(index.shape)}; allowed: [T, J]")
-    rows, slots = index.shape
-    if x.shape not in ((rows, slots, data.shape[-1]), (rows, 1, data.shape[-1])):
-        raise ValueError(
-            f"X has shape {list(x.shape)}; allowed: {[rows, slots, data.shape[-1]]}, or 1 in the second place"
-        )
-    spread = np.broadcast_to(x, (rows, slots, data.shape[-1])).astype(np.float32)
-    product = np.zeros((rows, slots, data.shape[1]), np.float32)
+    (rows, slots), (matrices, columns, depth) = index.shape, weights.shape
+    if x.shape not in ((rows, slots, depth), (rows, 1, depth)):
+        raise ValueError(f"X has shape {list(x.shape)}; allowed: {[rows, slots, depth]}, or 1 in the second place")
+    spread = np.broadcast_to(x, (rows, slots, depth)).astype(np.float32)
+    product = np.zeros((rows, slots, columns), np.float32)
     with np.errstate(all="ignore"):
         for t, j in np.ndindex(rows, slots):
-            if 0 <= index[t, j] < len(data):
+            if 0 <= index[t, j] < matrices:
                 product[t, j] = weights[index[t, j]] @ spread[t, j]
         return product.astype(x.dtype)
 
 
 def _weights(x: Array, data: Array, scale: Array, zero_point: Array | None, block_size: int) -> Array:
     """Checks types, scales and zero points, and returns the weights as float32."""
+    _check(x, data, block_size, scale=scale, zero_point=zero_point)
+    integers = data.astype(np.int32)
+    if zero_point is not None:
+        integers -= zero_point.astype(np.int32).repeat(block_size, -1)
+    weights: Array = integers.astype(np.float32) * scale.astype(np.float32).repeat(block_size, -1)
+    return weights
+
+
+def _looked_up(x: Array, data: Array, scale: Array, codebook: Array, block_size: int) -> Array:
+    """Checks types, scales and codebook, and returns the weights as float32."""
+    _check(x, data, block_size, scale=scale)
+    if codebook.dtype != np.float32 or codebook.shape != (_NUMBERS,):
+        raise ValueError(
+            f"codebook has type {codebook.dtype} and shape {list(codebook.shape)}; allowed: float32, [{_NUMBERS}]"
+        )
+    with np.errstate(all="ignore"):
+        weights: Array = codebook[data.astype(np.int32)] * scale.astype(np.float32).repeat(block_size, -1)
+    return weights
+
+
+def _check(x: Array, data: Array, block_size: int, *, scale: Array, zero_point: Array | None = None) -> None:
+    """Checks types and the shapes that those of data decide."""
     if x.dtype not in _FLOATS:
         raise ValueError(f"X has type {x.dtype}; allowed: {', '.join(map(str, _FLOATS))}")
     if scale.dtype != x.dtype:
@@ -96,8 +171,3 @@ def _weights(x: Array, data: Array, scale: Array, zero_point: Array | None, bloc
     for name, found in (("scale", scale), ("zero_point", zero_point)):
         if found is not None and found.shape != blocks:
             raise ValueError(f"{name} has shape {list(found.shape)}; allowed: {list(blocks)}")
-    integers = data.astype(np.int32)
-    if zero_point is not None:
-        integers -= zero_point.astype(np.int32).repeat(block_size, -1)
-    weights: Array = integers.astype(np.float32) * scale.astype(np.float32).repeat(block_size, -1)
-    return weights

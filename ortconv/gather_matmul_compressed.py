@@ -10,7 +10,7 @@ from __future__ import annotations
 from ortconv.compressed_product import CompressedProduct, Formal, check_columns, check_scales
 from ortconv.inferred_node import Dim, InferredNode, differ
 
-__all__ = ["GATHER_MATMUL_COMPRESSED"]
+__all__ = ["GATHER_MATMUL_COMPRESSED", "NAMED_PRODUCTS", "infer_products"]
 
 _RANK = 3
 """How many axes X and data have."""
@@ -27,28 +27,7 @@ The difference is exact. Products and sums are formed in float, in any order; a 
 block. Y is rounded to its type at the end. Where that is not float, W may be rounded to it; nothing else is rounded, in
 particular not X."""
 
-# No standard op takes a part of a tensor of 4 bits, so the integers become bytes, which ONNX Runtime does once where
-# they are constants. The highest bit of those that had a sign is turned over, and that of their zero points too, which
-# leaves the differences as they are. QuantizeLinear of zeros gives the zero points, and zeros of uint8 where there are
-# none.
-_BODY = """
-  minus_one = Constant <value_int = -1> ()
-  code = CastLike (minus_one, data)
-  read = Cast <to = 6> (code)
-  nothing = Constant <value = int32 {0}> ()
-  is_signed = Less (read, nothing)
-  highest = Constant <value = uint8 {128}> ()
-  no_bit = Constant <value = uint8 {0}> ()
-  turned = Where (is_signed, highest, no_bit)
-  byte_codes = Cast <to = 2> (data)
-  codes = BitwiseXor (byte_codes, turned)
-  blocks = Shape (scale)
-  zeros = ConstantOfShape (blocks)
-  ones = ConstantOfShape <value = float[1] {1.0}> (blocks)
-  given = QuantizeLinear <axis: int = 2, block_size: int = 1> (zeros, ones, zero_point)
-  byte_points = Cast <to = 2> (given)
-  points = BitwiseXor (byte_points, turned)
-  scales = Cast <to = 1> (scale)
+NAMED_PRODUCTS = """
   all = Constant <value_ints = [-1]> ()
   slots = Reshape (index, all)
   named = Unique <sorted = 1> (slots)
@@ -81,11 +60,7 @@ _BODY = """
     found = NonZero (is_own)
     own = Transpose <perm = [1, 0]> (found)
     x = GatherND (rows, own)
-    code_e = Gather (codes, e)
-    scale_e = Gather (scales, e)
-    point_e = Gather (points, e)
-    weights = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (code_e, scale_e, point_e)
-    columns = Transpose <perm = [1, 0]> (weights)
+%s
     y = MatMul (x, columns)
     added = ScatterND (sum, own, y)
   }>
@@ -93,22 +68,61 @@ _BODY = """
   shaped = Reshape <allowzero: int = 1> (products, shape)
   Y = CastLike (shaped, X)
 """
+"""Nodes of a body that multiply by the matrices that are named; %s makes the columns [K, N] of matrix e."""
+
+# No standard op takes a part of a tensor of 4 bits, so the integers become bytes, which ONNX Runtime does once where
+# they are constants. The highest bit of those that had a sign is turned over, and that of their zero points too, which
+# leaves the differences as they are. QuantizeLinear of zeros gives the zero points, and zeros of uint8 where there are
+# none.
+_BYTES = """
+  minus_one = Constant <value_int = -1> ()
+  code = CastLike (minus_one, data)
+  read = Cast <to = 6> (code)
+  nothing = Constant <value = int32 {0}> ()
+  is_signed = Less (read, nothing)
+  highest = Constant <value = uint8 {128}> ()
+  no_bit = Constant <value = uint8 {0}> ()
+  turned = Where (is_signed, highest, no_bit)
+  byte_codes = Cast <to = 2> (data)
+  codes = BitwiseXor (byte_codes, turned)
+  blocks = Shape (scale)
+  zeros = ConstantOfShape (blocks)
+  ones = ConstantOfShape <value = float[1] {1.0}> (blocks)
+  given = QuantizeLinear <axis: int = 2, block_size: int = 1> (zeros, ones, zero_point)
+  byte_points = Cast <to = 2> (given)
+  points = BitwiseXor (byte_points, turned)
+  scales = Cast <to = 1> (scale)
+"""
+_COLUMNS_OF_BYTES = """
+    code_e = Gather (codes, e)
+    scale_e = Gather (scales, e)
+    point_e = Gather (points, e)
+    weights = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (code_e, scale_e, point_e)
+    columns = Transpose <perm = [1, 0]> (weights)
+"""
 
 
-def _infer(node: InferredNode, block: int) -> list[Dim] | None:
+def infer_products(node: InferredNode, block: int) -> list[Dim] | None:
+    """Checks X, data [E, N, K], scale and index, the first four inputs; returns the shape of Y or None."""
     x, data, index = node.dims(0), node.dims(1), node.dims(3)
     for name, dims in (("X", x), ("data", data)):
         if dims is not None and len(dims) != _RANK:
             raise node.fail(f"{name} has rank {len(dims)}; allowed: {_RANK}")
     count, width, depth = data or [None] * _RANK
     check_columns(node, block, x, depth)
-    check_scales(node, block, [count, width, depth], (2, "scale"), (4, "zero_point"))
+    check_scales(node, block, [count, width, depth], (2, "scale"))
     if index is not None and len(index) != _RANK - 1:
         raise node.fail(f"index has rank {len(index)}; allowed: {_RANK - 1}")
     rows, slots = index or [None if x is None else x[0], None]
     if x is not None and (differ(x[0], rows) or (x[1] != 1 and differ(x[1], slots))):
         raise node.fail(f"X has shape {x}; allowed: {[rows, slots, depth]}, or 1 in the second place")
     return [rows, slots, width]
+
+
+def _infer(node: InferredNode, block: int) -> list[Dim] | None:
+    shape = infer_products(node, block)
+    check_scales(node, block, node.dims(1) or [None] * _RANK, (4, "zero_point"))
+    return shape
 
 
 GATHER_MATMUL_COMPRESSED = CompressedProduct(
@@ -118,10 +132,10 @@ GATHER_MATMUL_COMPRESSED = CompressedProduct(
         Formal("data", "C", "Integers [E, N, K]."),
         Formal("scale", "T", "Scales [E, N, K / block_size]."),
         Formal("index", "I", "Which of E matrices: [T, J]."),
-        Formal("zero_point", "C", "Zero points [E, N, K / block_size]; none is 0."),
+        Formal("zero_point", "C", "Zero points [E, N, K / block_size]; none is 0.", optional=True),
     ),
     output="The products [T, J, N].",
     doc=_DOC,
-    text=_BODY,
+    text=_BYTES + NAMED_PRODUCTS % _COLUMNS_OF_BYTES,
     infer=_infer,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ortconv.compressed_product import CompressedProduct, Formal, check_columns, check_scales
 from ortconv.inferred_node import Dim, InferredNode
 
-__all__ = ["MATMUL_COMPRESSED"]
+__all__ = ["MATMUL_COMPRESSED", "infer_product"]
 
 _RANK = 2
 """How many axes data has, and X at least."""
@@ -38,7 +38,8 @@ _BODY = """
 """
 
 
-def _infer(node: InferredNode, block: int) -> list[Dim] | None:
+def infer_product(node: InferredNode, block: int) -> list[Dim] | None:
+    """Checks X [..., K], data [N, K] and scale, the first three inputs of a product; returns the shape of Y or None."""
     x, data = node.dims(0), node.dims(1)
     if x is not None and len(x) < _RANK:
         raise node.fail(f"X has rank {len(x)}; allowed: at least {_RANK}")
@@ -46,8 +47,14 @@ def _infer(node: InferredNode, block: int) -> list[Dim] | None:
         raise node.fail(f"data has rank {len(data)}; allowed: {_RANK}")
     rows, depth = data or [None, None]
     check_columns(node, block, x, depth)
-    check_scales(node, block, [rows, depth], (2, "scale"), (3, "zero_point"))
+    check_scales(node, block, data or [None, None], (2, "scale"))
     return None if x is None else [*x[:-1], rows]
+
+
+def _infer(node: InferredNode, block: int) -> list[Dim] | None:
+    shape = infer_product(node, block)
+    check_scales(node, block, node.dims(1) or [None, None], (3, "zero_point"))
+    return shape
 
 
 MATMUL_COMPRESSED = CompressedProduct(
@@ -56,7 +63,7 @@ MATMUL_COMPRESSED = CompressedProduct(
         Formal("X", "T", "Data [..., K], of two axes or more."),
         Formal("data", "C", "Integers [N, K]."),
         Formal("scale", "T", "Scales [N, K / block_size]."),
-        Formal("zero_point", "C", "Zero points [N, K / block_size]; none is 0."),
+        Formal("zero_point", "C", "Zero points [N, K / block_size]; none is 0.", optional=True),
     ),
     output="The product [..., N].",
     doc=_DOC,

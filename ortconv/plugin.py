@@ -94,8 +94,8 @@ def register(session_options: Any) -> None:
     config entry ``ortconv.cuda.use_tf32`` is "1"; it has to be set before.
 
     Where the entry ``ortconv.matmul_compressed`` is "0", also set before, ONNX Runtime inlines the function bodies of
-    MatMulCompressed and GatherMatMulCompressed, which any provider runs; the operators themselves have kernels for the
-    CPU and CUDA providers.
+    the products by compressed weights, which any provider runs; the operators themselves have kernels for the CPU and
+    CUDA providers.
 
     Args:
         session_options: The options; they are changed, and may be shared by any number of sessions.

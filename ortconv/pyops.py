@@ -171,7 +171,7 @@ def op_type(inputs: int, carrier: int) -> str:
 def product_type(name: str) -> str:
     """Returns the Python op for a product by compressed weights; all inputs but an index are floats.
 
-    These hold the integers too. The last may be empty.
+    These hold the integers too. The last may be empty where a node may lack it.
     """
     return f"{name}_float"
 
@@ -259,5 +259,5 @@ class _Compute:
 
 class _ComputeProduct(_Compute):
     def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        points = inputs[-1:] if task["zero_point"] else ()
-        return reference.FUNCTIONS[task["op"]](*inputs[:-1], *points, **task["attributes"])
+        last = inputs[-1:] if task["last"] else ()
+        return reference.FUNCTIONS[task["op"]](*inputs[:-1], *last, **task["attributes"])

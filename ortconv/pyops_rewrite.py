@@ -22,7 +22,7 @@ import onnx.inliner
 from onnx import TensorProto
 
 from ortconv import protos
-from ortconv.compressed_product import BLOCK_SIZE, CODES, FLOATS, INDEX, CompressedProduct
+from ortconv.compressed_product import BLOCK_SIZE, ELEMENTS, CompressedProduct
 from ortconv.errors import PluginError, shown
 from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
 from ortconv.products import PRODUCTS
@@ -160,34 +160,35 @@ def _product_nodes(
     op: CompressedProduct, node: onnx.NodeProto, types: dict[str, int], calls: Calls
 ) -> list[onnx.NodeProto]:
     """Returns what replaces one product by compressed weights."""
-    formals = [each.name for each in op.inputs]
+    required = [each.name for each in op.inputs if not each.optional]
     subject = f"{DOMAIN}.{op.name} {shown(node.name or node.output[0])}"
-    names = [*node.input, *[""] * (len(formals) - len(node.input))]
-    if len(names) > len(formals) or not all(names[:-1]):
-        raise PluginError(f"{subject}: has the inputs {names}; allowed: {', '.join(formals[:-1])}, and {formals[-1]}.")
+    names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
+    if len(names) > len(op.inputs) or not all(names[: len(required)]):
+        more = [f"optionally {each.name}" for each in op.inputs if each.optional]
+        raise PluginError(f"{subject}: has the inputs {names}; allowed: {', '.join([*required, *more])}.")
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     if list(attributes) != [BLOCK_SIZE] or not all(isinstance(v, int) for v in attributes.values()):
         raise PluginError(f"{subject}: has the attributes {attributes}; allowed: {BLOCK_SIZE}, an integer.")
     make, prefix = onnx.helper.make_node, f"{PYTHON_DOMAIN}/{node.output[0]}"
     nodes, inputs = [], []
-    codes = tuple(code for code in CODES if types.get(names[1], 0) in (0, code))
-    floats = tuple(each for each in FLOATS if types.get(names[0], 0) in (0, each))
-    by_formal = {"X": FLOATS, "data": CODES, "scale": floats, "index": INDEX, "zero_point": codes}
-    for formal, name in zip(formals, names, strict=True):
-        allowed = by_formal[formal]
+    for formal, name in zip(op.inputs, names, strict=True):
+        # Of inputs of one type the first one decides.
+        first = next(own for each, own in zip(op.inputs, names, strict=True) if each.type == formal.type)
+        allowed = [each for each in ELEMENTS[formal.type] if name == first or types.get(first, 0) in (0, each)]
         if types.get(name, 0) not in (0, *allowed):
             raise PluginError(
-                f"{subject}: {formal} has type {_type_name(types[name])}; "
+                f"{subject}: {formal.name} has type {_type_name(types[name])}; "
                 f"allowed: {', '.join(map(_type_name, allowed))}."
             )
-        inputs.append(name if allowed is INDEX else f"{prefix}/{formal}")
-        if name and allowed is not INDEX:
+        is_index = formal.type == "I"
+        inputs.append(name if is_index else f"{prefix}/{formal.name}")
+        if name and not is_index:
             nodes.append(make("Cast", [name], inputs[-1:], to=TensorProto.FLOAT))
         elif not name:
             empty = onnx.helper.make_tensor("", TensorProto.FLOAT, [0], [])
             nodes.append(make("Constant", [], inputs[-1:], value=empty))
     task = {"op": op.name, "subject": subject, "calls": calls.key, "attributes": attributes}
-    text = json.dumps(task | {"zero_point": bool(names[-1])})
+    text = json.dumps(task | {"last": bool(names[-1])})
     flat, wide = [f"{prefix}/product", f"{prefix}/shape"], f"{prefix}/wide"
     return [
         *nodes,

@@ -18,8 +18,15 @@ import numpy.typing as npt
 import onnx.helper
 from onnx.reference.op_run import OpRun
 
-from ortconv.compressed_reference import gather_matmul_compressed, matmul_compressed
+from ortconv.compressed_reference import (
+    gather_matmul_codebook,
+    gather_matmul_compressed,
+    matmul_codebook,
+    matmul_compressed,
+)
+from ortconv.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.opset import DOMAIN
 from ortconv.products import PRODUCTS
@@ -33,7 +40,9 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_add",
     "conv_transpose_to_shape",
+    "gather_matmul_codebook",
     "gather_matmul_compressed",
+    "matmul_codebook",
     "matmul_compressed",
 ]
 
@@ -269,6 +278,8 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "ConvTransposeAdd": conv_transpose_add,
     MATMUL_COMPRESSED.name: matmul_compressed,
     GATHER_MATMUL_COMPRESSED.name: gather_matmul_compressed,
+    MATMUL_CODEBOOK.name: matmul_codebook,
+    GATHER_MATMUL_CODEBOOK.name: gather_matmul_codebook,
 }
 """Op type -> its oracle: inputs by position, attributes (without accumulation_type) by name."""
 

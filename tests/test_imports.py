@@ -36,6 +36,8 @@ ORDER = (
     },
     {"compressed_product"},
     {"gather_matmul_compressed", "matmul_compressed"},
+    {"matmul_codebook"},
+    {"gather_matmul_codebook"},
     {"products"},
     {"cuda", "lowest_opset", "opset", "onednn_kinds", "serialization"},
     {"reference_task", "schemas"},

@@ -227,5 +227,7 @@ def test_operator_classes_are_of_our_domain() -> None:
         "Conv",
         "MatMulCompressed",
         "GatherMatMulCompressed",
+        "MatMulCodebook",
+        "GatherMatMulCodebook",
     }
     assert {op.op_domain for op in reference.OPS} == {DOMAIN}

@@ -15,6 +15,7 @@ from ortconv.compressed_product import OLDEST_OPSET
 from ortconv.converters.openvino.ops.compressed_matrix import CompressedMatrix
 from ortconv.converters.openvino.ops.matmul import factors
 from ortconv.converters.openvino.ops.mixtures import TOGETHER, Mixture, share_rows, size_of
+from ortconv.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 from ortconv.inferred_node import DOMAIN
 from ortconv.producers import made_by, maker
@@ -174,14 +175,15 @@ class _Emission:
     def _product(self, data: ir.Value, matrices: ir.Value, transpose: bool) -> ir.Value:
         own = _matrices(matrices, transpose=transpose)
         assert own is not None
-        point = None if own.point is None else self.b.constant(own.point)
+        op = GATHER_MATMUL_COMPRESSED if own.table is None else GATHER_MATMUL_CODEBOOK
+        last = own.point if own.table is None else own.table
         return self.b.op(
-            GATHER_MATMUL_COMPRESSED.name,
+            op.name,
             self.of(data),
             self.b.constant(own.data),
             self.b.constant(own.scale),
             self.index,
-            point,
+            None if last is None else self.b.constant(last),
             domain=DOMAIN,
             block_size=own.block,
         )

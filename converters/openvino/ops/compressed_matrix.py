@@ -1,4 +1,4 @@
-"""Matrices of compressed weights as integers with a scale, and perhaps a zero point, for each block of a row."""
+"""Matrices of compressed weights: codes or integers with a scale, perhaps a zero point too, for each block of a row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.ops.coded import Coded
 from ortconv.converters.openvino.ops.compression import Compressed, moved
+from ortconv.producers import made_by
 
 __all__ = ["CompressedMatrix"]
 
@@ -18,16 +20,18 @@ class CompressedMatrix:
     """A matrix of compressed weights, or several of a size.
 
     Attributes:
-        data: The integers [N, K] or [E, N, K].
+        data: The integers, or codes of 4 bits, [N, K] or [E, N, K].
         scale: Scales [N, K / block] or [E, N, K / block].
         point: Zero points of that shape and of the type of the integers; None for zeros.
         block: How many integers of a row share a scale.
+        table: What each code stands for; None of integers.
     """
 
     data: ir.TensorProtocol
     scale: np.ndarray
     point: ir.Tensor[np.ndarray] | None
     block: int
+    table: np.ndarray | None = None
 
     @classmethod
     def of(cls, value: ir.Value, *, transpose: bool = False, rank: int = 2) -> CompressedMatrix | None:
@@ -39,7 +43,7 @@ class CompressedMatrix:
             rank: 2 for a matrix, 3 for several.
         """
         value, transpose = _before_transpose(value, transpose)
-        compressed = Compressed.of(value) or _before_reshape(value)
+        compressed = _stored(value) or _stored(made_by(value, "Reshape"))
         if compressed is None or value.shape is None or len(value.shape) != rank:
             return None
         *several_of, rows, columns = value.shape.numpy()
@@ -77,8 +81,11 @@ class CompressedMatrix:
         if transpose:
             axes = range(len(several_of))
             data = moved(data, [*several_of, columns, rows], [*axes, len(axes) + 1, len(axes)])
+        scale = arranged(compressed.scale)
+        if isinstance(compressed, Coded):
+            return cls(data, scale, None, block, compressed.table)
         points = None if compressed.point is None else arranged(compressed.point).astype(dtype.numpy())
-        return cls(data, arranged(compressed.scale), None if points is None else ir.Tensor(points, dtype), block)
+        return cls(data, scale, None if points is None else ir.Tensor(points, dtype), block)
 
 
 def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]:
@@ -90,17 +97,14 @@ def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]
     return (node.inputs[0], not transpose) if turns else (value, transpose)
 
 
-def _before_reshape(value: ir.Value) -> Compressed | None:
-    node = value.producer()
-    if node is None or (node.domain, node.op_type) != ("", "Reshape") or node.inputs[0] is None:
-        return None
-    return Compressed.of(node.inputs[0])
+def _stored(value: ir.Value | None) -> Compressed | Coded | None:
+    return None if value is None else Compressed.of(value) or Coded.of(value)
 
 
-def _own_sizes(compressed: Compressed) -> list[int]:
+def _own_sizes(compressed: Compressed | Coded) -> list[int]:
     """Returns the sizes of the scales, one for each axis of the integers."""
     own = [1] * len(compressed.sizes)
-    if compressed.block is not None:
+    if isinstance(compressed, Coded) or compressed.block is not None:
         own = list(compressed.scale.shape)
     elif compressed.axis is not None:
         own[compressed.axis] = compressed.sizes[compressed.axis]

@@ -11,6 +11,7 @@ from ortconv.builder import Builder
 from ortconv.compressed_product import OLDEST_OPSET
 from ortconv.converters.openvino.ops.compressed_matrix import CompressedMatrix
 from ortconv.inferred_node import DOMAIN
+from ortconv.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.matmul_compressed import MATMUL_COMPRESSED
 
 __all__ = ["product"]
@@ -19,11 +20,11 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> ir.Value | None:
-    """Returns the product by a matrix of compressed weights, or None where our op is not wanted or computes others.
+    """Returns the product by a matrix of compressed weights, or None where our ops are not wanted or compute others.
 
     Args:
         b: The builder.
-        x: Data; our op takes two axes or more.
+        x: Data; our ops take two axes or more.
         weights: The matrix.
         transpose: Whether its rows, not its columns, meet those of the data.
     """
@@ -34,7 +35,15 @@ def product(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) -> i
     matrix = CompressedMatrix.of(weights, transpose=not transpose)
     if matrix is None:
         return None
-    data = b.constant(matrix.data)
-    point = None if matrix.point is None else b.constant(matrix.point)
-    y = b.op(MATMUL_COMPRESSED.name, x, data, b.constant(matrix.scale), point, domain=DOMAIN, block_size=matrix.block)
+    op = MATMUL_COMPRESSED if matrix.table is None else MATMUL_CODEBOOK
+    last = matrix.point if matrix.table is None else matrix.table
+    y = b.op(
+        op.name,
+        x,
+        b.constant(matrix.data),
+        b.constant(matrix.scale),
+        None if last is None else b.constant(last),
+        domain=DOMAIN,
+        block_size=matrix.block,
+    )
     return b.typed(y, x.dtype, ir.Shape([*x.shape[:-1], matrix.data.shape.numpy()[0]]))

@@ -9,9 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.coded import Coded
 from ortconv.converters.openvino.ops.compressed_matrix import CompressedMatrix
 from ortconv.folding import ORIGIN
 from ortconv.four_bits import FOUR_BITS
+from ortconv.producers import made_by
 
 __all__ = ["gathered_rows"]
 
@@ -21,6 +23,15 @@ _BLOCKS_OPSET = 21
 
 def gathered_rows(b: Builder, table: ir.Value, indices: ir.Value) -> ir.Value | None:
     """Returns rows of a matrix of compressed weights, or None where it is no such, or the opset cannot say so."""
+    stored = made_by(table, "Reshape") or table
+    coded = Coded.of(stored)
+    if coded is not None and coded.of_halves:
+        weights = coded.gathered.emit(b)
+        if stored is not table and table.shape is not None:
+            sizes = table.shape.numpy()
+            weights = b.typed(b.op("Reshape", weights, b.constant(list(sizes))), weights.dtype, sizes)
+        rows = gathered_rows(b, weights, indices)
+        return b.op("Gather", weights, indices) if rows is None else rows
     matrix = CompressedMatrix.of(table) if b.options.opset >= _BLOCKS_OPSET else None
     if matrix is None or not indices.shape:
         return None  # of one index a row might have one scale, for which ONNX Runtime refuses blocks
@@ -35,6 +46,8 @@ def gathered_rows(b: Builder, table: ir.Value, indices: ir.Value) -> ir.Value | 
     else:
         return None  # every other row begins within a byte
     scale = b.op("Gather", b.constant(matrix.scale), indices)
+    if matrix.table is not None:
+        return b.typed(_looked_up(b, matrix, data, scale, rank), table.dtype, [*indices.shape, columns])
     points = None if point is None else b.op("Gather", b.constant(point), indices)
     data = b.typed(data, _bytes_of(matrix.data.dtype), [*indices.shape, columns])
     rows = b.op("DequantizeLinear", data, scale, points, axis=rank, block_size=matrix.block)
@@ -69,3 +82,13 @@ def _unpacked(b: Builder, pairs: ir.Value, dtype: ir.DataType) -> ir.Value:
     # From 8 on they stand for negative numbers.
     turned = b.typed(b.op("BitwiseXor", integers, b.constant(8, np.uint8)), ir.DataType.UINT8, None)
     return b.op("Sub", b.cast(turned, ir.DataType.INT8), b.constant(8, np.int8))
+
+
+def _looked_up(b: Builder, matrix: CompressedMatrix, codes: ir.Value, scale: ir.Value, rank: int) -> ir.Value:
+    """Returns rows [rank indices, columns] of codes as the numbers of a table, times the scales of their blocks."""
+    assert matrix.table is not None
+    columns, leading = matrix.data.shape.numpy()[1], [0] * rank
+    numbers = b.op("Gather", b.constant(matrix.table.astype(matrix.scale.dtype)), b.cast(codes, ir.DataType.INT32))
+    blocks = b.op("Reshape", numbers, b.constant([*leading, columns // matrix.block, matrix.block]))
+    scaled = b.op("Mul", blocks, b.op("Unsqueeze", scale, b.constant([-1])))
+    return b.op("Reshape", scaled, b.constant([*leading, columns]))

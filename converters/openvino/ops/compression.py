@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.tables import HALVES, evaluated
 from ortconv.folding import FILE, ORIGIN
 from ortconv.producers import made_by
 
@@ -185,9 +186,11 @@ def _scaled(b: Builder, value: ir.Value) -> ir.Value | None:
     if node is None or (node.domain, node.op_type) != ("", "Mul"):
         return None
     for numbers, scale in (node.inputs, node.inputs[::-1]):
-        scales, single = b.array(scale), None if numbers is None else _single(b, numbers)
+        scales, single = evaluated(scale), None if numbers is None else _single(b, numbers)
         if scales is not None and single is not None:
-            return b.typed(b.op("Mul", single, b.constant(scales.astype(np.float32))), single.dtype, value.shape)
+            product = b.op("Mul", single, b.constant(scales.astype(np.float32)))
+            product.meta[HALVES] = True
+            return b.typed(product, single.dtype, value.shape)
     return None
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.converters.openvino.ops.coded import Coded
 from ortconv.converters.openvino.ops.compression import Compressed
 from ortconv.converters.openvino.ops.matmul import factors, multiply
 from ortconv.converters.openvino.ops.mixtures import TOGETHER, Mixture, size_of
@@ -78,8 +79,13 @@ def _matrix(b: Builder, value: ir.Value, expert: int) -> ir.Value:
     """Returns the matrix of one expert."""
     if value.const_value is not None:
         return b.constant(part(value.const_value, expert))
-    compressed = Compressed.of(made_by(value, "Reshape") or value)
-    own = None if compressed is None else compressed_part(b, compressed, expert)
+    stored = made_by(value, "Reshape") or value
+    own: Coded | Compressed | None
+    if (coded := Coded.of(stored)) is not None:
+        own = coded.part(b, expert)
+    else:
+        compressed = Compressed.of(stored)
+        own = None if compressed is None else compressed_part(b, compressed, expert)
     assert own is not None
     sizes = [size for axis in (1, 2) if (size := size_of(value, axis)) is not None]
     if own.sizes == sizes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
 from ortconv.builder import Builder
@@ -10,7 +12,7 @@ from ortconv.converters.openvino.ops.compressed_products import product
 from ortconv.converters.openvino.ops.compression import multiplied, transposed
 from ortconv.converters.openvino.ops.constants import int64_vector
 from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
-from ortconv.converters.openvino.ops.misread_weights import has_scales_of_columns, has_uneven_groups
+from ortconv.converters.openvino.ops.misread_weights import has_odd_rows, has_scales_of_columns, has_uneven_groups
 from ortconv.converters.openvino.ops.sharing import is_used_otherwise
 from ortconv.converters.openvino.ops.types import (
     FLOATS,
@@ -43,7 +45,7 @@ def matmul(
 ) -> ir.Value:
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are.
 
-    MatMulCompressed of ``org.ortconv`` by compressed weights.
+    MatMulCompressed or MatMulCodebook of ``org.ortconv`` by compressed weights.
     """
     warn_of_singles(b, a, grows=True)
     _warn_of_shared_squares(b, c, transpose_b)
@@ -57,6 +59,11 @@ def matmul(
         b.warn(
             "the page is followed: each column of the data has a scale of its own in the weights, whose products "
             "OpenVINO's CPU plugin computes wrongly"
+        )
+    if has_odd_rows(c, transpose=transpose_b) and not _has_few_rows(a, 4):
+        b.warn(
+            "the page is followed: weights of 4 bits have rows of an odd length, whose products with more than 4 rows "
+            "of data OpenVINO's CPU plugin computes wrongly"
         )
     result = multiply(b, a, c, transpose_a=transpose_a, transpose_b=transpose_b)
     if not transpose_a:
@@ -106,6 +113,11 @@ def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> 
             "the page is followed: where MatMuls share a square constant that only some of them transpose, "
             "OpenVINO's CPU plugin computes others wrongly"
         )
+
+
+def _has_few_rows(value: ir.Value, most: int) -> bool:
+    sizes = None if value.shape is None else [size for size in value.shape[:-1] if isinstance(size, int)]
+    return sizes is not None and len(sizes) == len(value.shape or ()) - 1 and math.prod(sizes) <= most
 
 
 def _is_vector(value: ir.Value) -> bool:

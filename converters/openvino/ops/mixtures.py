@@ -9,6 +9,7 @@ import dataclasses
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.ops.coded import Coded
 from ortconv.converters.openvino.ops.compression import Compressed
 from ortconv.converters.openvino.ops.matmul import factors
 from ortconv.producers import made_by, maker
@@ -214,7 +215,7 @@ def _before(value: ir.Value) -> ir.Value | None:
         return data
     if node.op_type in _ALONG_COLUMNS:
         return data if node.attributes.get_int("axis", -1) in (-1, 1) else None
-    if node.op_type in ("Gemm", "MatMul", "MatMulCompressed"):
+    if node.op_type in ("Gemm", "MatMul", "MatMulCodebook", "MatMulCompressed"):
         is_turned = node.op_type == "Gemm" and node.attributes.get_int("transA", 0) != 0
         return data if not is_turned and node.inputs[1] is not None and _rank(node.inputs[1]) == 2 else None
     if node.op_type in TOGETHER and (other := node.inputs[1]) is not None and other.const_value is not None:
@@ -228,7 +229,10 @@ def _has_matrices(value: ir.Value, count: int) -> bool:
         return False
     if value.const_value is not None:
         return value.dtype == ir.DataType.FLOAT
-    compressed = Compressed.of(made_by(value, "Reshape") or value)
+    stored = made_by(value, "Reshape") or value
+    if (coded := Coded.of(stored)) is not None:
+        return coded.sizes[0] == count and value.dtype == ir.DataType.FLOAT
+    compressed = Compressed.of(stored)
     if compressed is None or compressed.sizes[0] != count or value.dtype != ir.DataType.FLOAT:
         return False
     return compressed.block is None or compressed.axis != 0

@@ -1,4 +1,5 @@
-// Codes of compressed weights: integers of BITS bits (8 or 4), the first in the lowest bits.
+// Codes of compressed weights: integers of BITS bits (8 or 4), the first in the lowest bits. TABLE: 4 bits choose a
+// number from a table, which has been copied to shared memory.
 #pragma once
 
 #include "cuda/compressed_params.h"
@@ -10,6 +11,7 @@ namespace cuda {
 constexpr int kBits = BITS;
 constexpr int kPerWord = 32 / kBits;
 constexpr unsigned kCodeMask = (1u << kBits) - 1;
+constexpr bool kHasTable = TABLE;
 constexpr unsigned kMagic = 0x4b000000u;  // the bits of 2^23, as a float, where a unit has the value 1
 
 // Code i of an array, unsigned.
@@ -28,6 +30,16 @@ __device__ inline float difference(unsigned code, unsigned zero) {
   return __uint_as_float(kMagic | code) - __uint_as_float(kMagic | zero);
 }
 
+// What a code stands for, less a zero point where there is no table.
+__device__ inline float number_of(unsigned code, unsigned zero, const float* table) {
+  return kHasTable ? table[code] : difference(code, zero);
+}
+
+// All threads of a block copy the table, and then wait for each other.
+__device__ inline void copy_table(const CompressedWeights& w, float* table, int thread) {
+  if (kHasTable && thread < kTableNumbers) table[thread] = w.table[thread];
+}
+
 __device__ inline float scale_at(const CompressedWeights& w, long long i) {
   return to_float(static_cast<const Element*>(w.scales)[i]);
 }
@@ -44,7 +56,7 @@ struct BlockCounter {
     scale = scale_at(w, at);
     zero = zero_at(w, at);
   }
-  __device__ float value(unsigned code) const { return difference(code, zero) * scale; }
+  __device__ float value(unsigned code, const float* table) const { return number_of(code, zero, table) * scale; }
   // To the next element, which is one of the row.
   __device__ void next(const CompressedWeights& w) {
     if (--left > 0) return;

@@ -67,10 +67,12 @@ __device__ inline void copy_src(const CompressedDots& p, long long row, long lon
 
 #if WHOLE
 
-// What a lane takes of one column.
+// What a lane takes of one column. Where there is nothing, with a table, the scale counts for nothing, since what the
+// table has first may not be finite.
 struct Unit {
   unsigned words[kWords];
   float scale, zero;
+  bool is_there;
 };
 
 // Columns from first_column on, of the matrix whose first one is `matrix`.
@@ -83,7 +85,8 @@ __device__ inline void load(const CompressedDots& p, long long matrix, long long
 #pragma unroll
     for (int i = 0; i < kWords; ++i) units[c].words[i] = 0;
     units[c].scale = units[c].zero = 0;
-    if (place.k >= w.depth) continue;
+    units[c].is_there = place.k < w.depth;
+    if (!units[c].is_there) continue;
     load_words(units[c].words, static_cast<const unsigned char*>(w.codes) + (column * w.depth + place.k) * kBits / 8);
 #pragma unroll
     for (int i = 0; i < kWords; ++i) units[c].words[i] ^= w.flip;
@@ -93,7 +96,8 @@ __device__ inline void load(const CompressedDots& p, long long matrix, long long
 }
 
 // src: what the lane needs of it, in shared memory.
-__device__ inline void multiply(const Unit (&units)[kColumns], const float* src, float (&sums)[kColumns][kRows]) {
+__device__ inline void multiply(const Unit (&units)[kColumns], const float* src, const float* table,
+                                float (&sums)[kColumns][kRows]) {
   // With j codes in the bits below, a code in the place of a float's lowest bits is 2^(BITS * j) times as much; that
   // and what is to be taken from it are exact.
   constexpr int kOfHalf = 16 / kBits;
@@ -114,7 +118,11 @@ __device__ inline void multiply(const Unit (&units)[kColumns], const float* src,
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int bit = (four * 4 + e) % kPerWord * kBits, j = bit % 16 / kBits;
-        const unsigned half = units[c].words[(four * 4 + e) / kPerWord] >> bit / 16 * 16;
+        const unsigned word = units[c].words[(four * 4 + e) / kPerWord], half = word >> bit / 16 * 16;
+        if (kHasTable) {
+          values[c][e] = table[word >> bit & kCodeMask];
+          continue;
+        }
         values[c][e] = fmaf(__uint_as_float((half & kCodeMask << kBits * j) | kMagic),
                             1.0f / static_cast<float>(1 << kBits * j), less[c][j]);
       }
@@ -133,14 +141,16 @@ __device__ inline void multiply(const Unit (&units)[kColumns], const float* src,
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) sums[c][r] = fmaf(units[c].scale, products[c][r], sums[c][r]);
+    for (int r = 0; r < kRows; ++r) {
+      if (!kHasTable || units[c].is_there) sums[c][r] = fmaf(units[c].scale, products[c][r], sums[c][r]);
+    }
   }
 }
 
 #else
 
 __device__ inline void multiply_any(const CompressedDots& p, long long matrix, long long first_column, long long first,
-                                    const float* src, float (&sums)[kColumns][kRows]) {
+                                    const float* src, const float* table, float (&sums)[kColumns][kRows]) {
   const CompressedWeights& w = p.weights;
   const int count = static_cast<int>(w.depth - first < kUnit ? w.depth - first : kUnit);
   if (count <= 0) return;
@@ -150,7 +160,7 @@ __device__ inline void multiply_any(const CompressedDots& p, long long matrix, l
     BlockCounter block(w, column, first);
     for (int i = 0; i < count; ++i) {
       if (i > 0) block.next(w);
-      const float value = block.value(code_at(w.codes, column * w.depth + first + i, w.flip));
+      const float value = block.value(code_at(w.codes, column * w.depth + first + i, w.flip), table);
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         sums[c][r] = fmaf(value, src[r * kRowFloats + i / 4 * kFourPitch + i % 4], sums[c][r]);
@@ -189,11 +199,12 @@ KERNEL(compressed_dots, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThread
   using namespace ortconv::cuda;
   const CompressedDots& p = params;
   float* const memory = reinterpret_cast<float*>(shared_memory());
-  float* const warp_sums = memory + kRows * kRowFloats;
+  float *const warp_sums = memory + kRows * kRowFloats, *const table = warp_sums + kWarps * kSums;
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
   const long long first_column = static_cast<long long>(blockIdx.x) * kBlockColumns + warp / kDepthWarps * kColumns;
   const float* const own = memory + warp % kDepthWarps * kFours * kFourPitch + lane * 4;
 
+  copy_table(p.weights, table, thread);
   for (long long row = static_cast<long long>(blockIdx.y) * kRows; row < p.rows;
        row += static_cast<long long>(gridDim.y) * kRows) {
 #if GATHER
@@ -225,9 +236,9 @@ KERNEL(compressed_dots, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThread
       for (int c = 0; c < kColumns; ++c) units[c] = next[c];
       place.advance(p, kStep);
       load(p, matrix, first_column, place, next);
-      multiply(units, own, sums);
+      multiply(units, own, table, sums);
 #else
-      multiply_any(p, matrix, first_column, place.k, own, sums);
+      multiply_any(p, matrix, first_column, place.k, own, table, sums);
       place.advance(p, kStep);
 #endif
     }

@@ -20,6 +20,9 @@ constexpr int kAhead = 2;  // steps whose codes are on their way
 constexpr int kWarps = kDotThreads / 32, kColumnWarps = kWarps / kDepthWarps;
 constexpr int kBlockColumns = kColumnWarps * kMmaColumns;
 constexpr int kPitch = kStep * 2 + kMmaRowPadding;  // bytes of a row of src in shared memory
+// Where the table is, behind a step of src and the sums, which have the same place.
+constexpr int kSrcBytes = kRows * kPitch, kSumBytes = kWarps * kRows * kMmaSumPitch * 4;
+constexpr int kTableAt = kSrcBytes > kSumBytes ? kSrcBytes : kSumBytes;
 
 // The lower, or the upper, halves of two words.
 __device__ inline unsigned lower(unsigned a, unsigned b) { return (a & 0xffffu) | b << 16; }
@@ -55,11 +58,13 @@ __device__ inline void copy_src(const CompressedDots& p, long long row, long lon
   }
 }
 
-// What a lane takes of one column; scale and zero point are in both halves of a word.
+// What a lane takes of one column; scale and zero point are in both halves of a word. With a table weights are zeros
+// where there is nothing, whatever the table has first.
 struct Unit {
   unsigned words[4];
   unsigned scale;
   unsigned zero;
+  bool is_there;
 };
 
 __device__ inline void load(const CompressedDots& p, long long first_column, const Place& place, Unit (&units)[2]) {
@@ -70,7 +75,8 @@ __device__ inline void load(const CompressedDots& p, long long first_column, con
 #pragma unroll
     for (int i = 0; i < 4; ++i) units[c].words[i] = 0;
     units[c].scale = units[c].zero = 0;
-    if (place.k >= w.depth) continue;
+    units[c].is_there = place.k < w.depth;
+    if (!units[c].is_there) continue;
     load_words(units[c].words, static_cast<const unsigned char*>(w.codes) + (column * w.depth + place.k) * kBits / 8);
 #pragma unroll
     for (int i = 0; i < 4; ++i) units[c].words[i] ^= w.flip;
@@ -80,8 +86,9 @@ __device__ inline void load(const CompressedDots& p, long long first_column, con
   }
 }
 
-// Chunk `i` of a unit as weights, in pairs. Codes become floats as the lowest bits of one whose unit is 1.
-__device__ inline void weights_of(const Unit& unit, int i, unsigned (&pairs)[4]) {
+// Chunk `i` of a unit as weights, in pairs. Without a table codes become floats as the lowest bits of one whose unit is
+// 1.
+__device__ inline void weights_of(const Unit& unit, int i, const float* table, unsigned (&pairs)[4]) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
 #if BITS == 4
@@ -89,7 +96,11 @@ __device__ inline void weights_of(const Unit& unit, int i, unsigned (&pairs)[4])
 #else
     const unsigned codes = unit.words[i * 2 + j / 2] >> j % 2 * 8 & 0x00ff00ffu;
 #endif
-#if ELEMENT == 1
+#if TABLE
+    const float scale = to_float(static_cast<Element>(unit.scale));
+    const unsigned low = to_element(table[codes & 0xffffu] * scale), high = to_element(table[codes >> 16] * scale);
+    pairs[j] = unit.is_there ? low | high << 16 : 0;
+#elif ELEMENT == 1
     pairs[j] = multiply_halves(subtract_halves(codes | 0x64006400u, unit.zero | 0x64006400u), unit.scale);
 #elif BITS == 4
     pairs[j] = multiply_bfloats(subtract_bfloats(codes | 0x43004300u, unit.zero | 0x43004300u), unit.scale);
@@ -104,12 +115,13 @@ __device__ inline void weights_of(const Unit& unit, int i, unsigned (&pairs)[4])
 }
 
 // src: what the lane needs of it, in shared memory.
-__device__ inline void multiply(const Unit (&units)[2], const unsigned char* src, float (&sums)[kTiles][4]) {
+__device__ inline void multiply(const Unit (&units)[2], const unsigned char* src, const float* table,
+                                float (&sums)[kTiles][4]) {
 #pragma unroll
   for (int i = 0; i < kUnitChunks; ++i) {
     unsigned pairs[2][4];
-    weights_of(units[0], i, pairs[0]);
-    weights_of(units[1], i, pairs[1]);
+    weights_of(units[0], i, table, pairs[0]);
+    weights_of(units[1], i, table, pairs[1]);
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       unsigned x[4];
@@ -140,7 +152,9 @@ KERNEL(compressed_mma, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThreads
   const long long first_column = block_column + warp / kDepthWarps * kMmaColumns + lane / 4;
   const unsigned char* const own = shared_memory() + lane / 4 * kPitch + (depth_warp * kUnitChunks * 4 + lane % 4) * 16;
   float* const all_sums = reinterpret_cast<float*>(shared_memory());
+  float* const table = reinterpret_cast<float*>(shared_memory() + kTableAt);
 
+  copy_table(p.weights, table, thread);
   for (long long row = static_cast<long long>(blockIdx.y) * kRows; row < p.rows;
        row += static_cast<long long>(gridDim.y) * kRows) {
     float sums[kTiles][4] = {};
@@ -161,7 +175,7 @@ KERNEL(compressed_mma, ortconv::cuda::CompressedDots, ortconv::cuda::kDotThreads
         const Unit units[2] = {ahead[i][0], ahead[i][1]};
         load(p, first_column, place, ahead[i]);
         place.advance(p, kStep);
-        multiply(units, own, sums);
+        multiply(units, own, table, sums);
       }
     }
 

@@ -5,11 +5,15 @@
 namespace ortconv {
 namespace cuda {
 
-// A matrix of (codes[column][k] - zeros[column][k / block]) * scales[column][k / block].
+constexpr int kTableNumbers = 16;
+
+// A matrix of (codes[column][k] - zeros[column][k / block]) * scales[column][k / block] or, where a program has a
+// TABLE, of table[codes[column][k]] * scales[column][k / block].
 struct CompressedWeights {
   const void* codes;
   const void* scales;
-  const void* zeros;  // codes as well; null: all are 0
+  const void* zeros;   // codes as well; null: all are 0
+  const float* table;  // kTableNumbers
   long long columns, depth, block, blocks;
   unsigned flip;  // the bits that are flipped in every byte, so that codes are unsigned; the difference is the same
 };
@@ -39,7 +43,7 @@ struct Unpack {
 };
 
 // Shared memory of a block that computes dots: a step of src for each of the warps that share a sum, by lanes, then a
-// sum of every warp. Fours of elements are a few banks apart.
+// sum of every warp, and the table. Fours of elements are a few banks apart.
 constexpr int kDotThreads = 256;
 constexpr int kFourPitch = 32 * 4 + 4;
 

@@ -22,6 +22,9 @@ constexpr int kWarps = kDotThreads / 32;
 constexpr int64_t kWantedWarps = 16;  // of a multiprocessor
 constexpr int kUnpackedSteps = 4;     // of a block of threads
 
+bool has_table(const CompressedProblem& p) { return p.code == kernels::Code::kTable; }
+size_t table_bytes(const CompressedProblem& p) { return has_table(p) ? kTableNumbers * sizeof(float) : 0; }
+
 int64_t align(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
 
 CompressedWeights describe(const CompressedProblem& p) {
@@ -38,6 +41,7 @@ void add_pointers(size_t at, const CompressedProblem& p, Launch* launch) {
   launch->pointers.push_back({at + offsetof(CompressedWeights, codes), Buffer::kCodes});
   launch->pointers.push_back({at + offsetof(CompressedWeights, scales), Buffer::kScales});
   if (p.has_zeros) launch->pointers.push_back({at + offsetof(CompressedWeights, zeros), Buffer::kZeros});
+  if (has_table(p)) launch->pointers.push_back({at + offsetof(CompressedWeights, table), Buffer::kTable});
 }
 
 // How dots are computed; the options of the program.
@@ -140,10 +144,12 @@ bool plan_mma(DataType dtype, const CompressedProblem& p, const Device& device, 
   launch.program = {
       "compressed_mma",
       {option("ACTIVATE", 0), option("BITS", kernels::bits_of(p.code)), option("BLOCKS", shape.tiles == 8 ? 1 : 2),
-       option("DEPTH_WARPS", shape.depth_warps), option("ELEMENT", element_of(dtype)), option("TILES", shape.tiles)}};
+       option("DEPTH_WARPS", shape.depth_warps), option("ELEMENT", element_of(dtype)), option("TABLE", has_table(p)),
+       option("TILES", shape.tiles)}};
   launch.function = "compressed_mma";
   launch.shared_bytes = std::max(static_cast<size_t>(rows * (step * 2 + kMmaRowPadding)),
-                                 static_cast<size_t>(kWarps * rows * kMmaSumPitch) * sizeof(float));
+                                 static_cast<size_t>(kWarps * rows * kMmaSumPitch) * sizeof(float)) +
+                        table_bytes(p);
   *plan = {0, {launch}};
   return true;
 }
@@ -157,9 +163,9 @@ Plan plan_dots(DataType dtype, const CompressedProblem& p, const Device& device)
                     {option("ACTIVATE", 0), option("BITS", bits), option("BLOCKS", blocks_of(shape)),
                      option("COLUMNS", shape.columns), option("DEPTH_WARPS", shape.depth_warps),
                      option("ELEMENT", element_of(dtype)), option("GATHER", p.has_index), option("ROWS", shape.rows),
-                     option("WHOLE", shape.whole), option("WORDS", shape.words)}};
+                     option("TABLE", has_table(p)), option("WHOLE", shape.whole), option("WORDS", shape.words)}};
   launch.function = "compressed_dots";
-  launch.shared_bytes = shared_bytes(shape, bits);
+  launch.shared_bytes = shared_bytes(shape, bits) + table_bytes(p);
   return {0, {launch}};
 }
 
@@ -204,13 +210,15 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
   params.steps = static_cast<int>(products->steps);
   params.whole = p.codes_aligned && p.k % products->chunk_elements == 0;
   Launch unpack;
-  unpack.program = {"unpack",
-                    {option("ACTIVATE", 0), option("BITS", bits), option("ELEMENT", element_of(dtype)),
-                     option("FLOATS", unit == Unit::kFloat), option("TF32", unit == Unit::kTf32)}};
+  unpack.program = {
+      "unpack",
+      {option("ACTIVATE", 0), option("BITS", bits), option("ELEMENT", element_of(dtype)),
+       option("FLOATS", unit == Unit::kFloat), option("TABLE", has_table(p)), option("TF32", unit == Unit::kTf32)}};
   unpack.function = "unpack";
   unpack.grid[0] = static_cast<uint32_t>(products->granules);
   unpack.grid[1] = static_cast<uint32_t>(std::min<int64_t>(ceil_div(products->steps, kUnpackedSteps), 0xffff));
   unpack.block[0] = kDotThreads;
+  unpack.shared_bytes = table_bytes(p);
   set_params(params, &unpack);
   add_pointers(offsetof(Unpack, weights), p, &unpack);
   unpack.pointers.push_back({offsetof(Unpack, packed), Buffer::kScratch, packed});

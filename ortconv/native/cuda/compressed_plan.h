@@ -1,5 +1,5 @@
-// Plans of products by compressed weights: small integers, with a scale and perhaps a zero point for every block of a
-// row.
+// Plans of products by compressed weights: small integers, or codes of a table, with a scale and perhaps a zero point
+// for every block of a row.
 //
 // Few rows of X take the time to read the weights, so kernels read them as they are stored: one forms dot products in
 // float, another, of 16-bit floats, products on tensor cores. For many rows the weights are unpacked into scratch for
@@ -15,9 +15,9 @@ namespace ortconv::cuda {
 
 struct CompressedProblem {
   kernels::Code code;
-  int64_t m, n, k;  // X [m, k], weights [n, k], Y [m, n]; k is at least 1
-  int64_t block;    // divides k
-  bool has_zeros;
+  int64_t m, n, k;                // X [m, k], weights [n, k], Y [m, n]; k is at least 1
+  int64_t block;                  // divides k
+  bool has_zeros;                 // never of codes of a table
   bool x_aligned, codes_aligned;  // whether the tensor lies at a multiple of 16 bytes
 
   // Whether row i of Y is a product of row i / sharing of X and matrix index[i] of so many, or zeros where there is no
@@ -26,8 +26,8 @@ struct CompressedProblem {
   int64_t matrices = 1, sharing = 1;
 };
 
-// One run. Launches use X, Codes, Scales, Zeros, Index, Y and Scratch. All tensors are aligned to the size of their
-// elements.
+// One run. Launches use X, Codes, Scales, Zeros, Table, Index, Y and Scratch. All tensors are aligned to the size of
+// their elements.
 Plan plan_compressed(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options);
 
 // Each way, whatever the number of rows; false where type or sizes do not suit. Only dots know of an index.

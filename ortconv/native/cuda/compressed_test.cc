@@ -18,7 +18,11 @@ namespace {
 
 using kernels::Code;
 
-constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4};
+constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4, Code::kTable};
+constexpr bool may_have_zeros(Code code) { return code != Code::kTable; }
+
+// Of few bits, so that products and sums are exact in every type where the integers' are. In no order.
+constexpr float kNumbers[] = {-7, 0.25f, -0.0f, 3, 0.5f, -1, 2.5f, 6, -0.5f, 7, 0, -4, 1, 0.75f, -3.5f, 5};
 
 // Small integers as the definition has them, and as tensors do.
 struct Integers {
@@ -66,6 +70,7 @@ template <class T>
 struct Inputs {
   Integers codes, zeros;
   std::vector<T> x, scales;
+  std::vector<float> table{std::begin(kNumbers), std::end(kNumbers)};
   std::vector<int64_t> index;
 
   Inputs(const CompressedProblem& p, bool exact, unsigned seed) : Inputs(p, exact, std::mt19937(seed)) {}
@@ -78,7 +83,8 @@ struct Inputs {
     if (p.has_index) j += index[i] * p.n;
     for (int64_t k = 0; k < p.k; ++k) {
       const int64_t b = j * blocks + k / p.block;
-      const int difference = codes.values[j * p.k + k] - (p.has_zeros ? zeros.values[b] : 0);
+      const int code = codes.values[j * p.k + k], zero = p.has_zeros ? zeros.values[b] : 0;
+      const double difference = p.code == Code::kTable ? static_cast<double>(table[code]) : code - zero;
       const double term = difference * test::widen(scales[b]) * test::widen(x[row * p.k + k]);
       *sum += term;
       *magnitude += std::abs(term);
@@ -116,6 +122,7 @@ std::vector<T> run(DataType dtype, const CompressedProblem& p, const Inputs<T>& 
   const Tensor<T> x(in.x, s.x_skew), scales(in.scales, s.x_skew);
   const Tensor<uint8_t> codes(in.codes.bytes, s.codes_skew), zeros(in.zeros.bytes, s.codes_skew);
   const Tensor<int64_t> index(in.index, 0);
+  const Tensor<float> table(in.table, 0);
   T ones;
   std::memset(static_cast<void*>(&ones), 0xff, sizeof ones);
   const Tensor<T> y(std::vector<T>(p.m * p.n, ones), s.x_skew);
@@ -124,6 +131,7 @@ std::vector<T> run(DataType dtype, const CompressedProblem& p, const Inputs<T>& 
   codes.put(Buffer::kCodes, ptx::Content::kDefined, &memory);
   scales.put(Buffer::kScales, ptx::Content::kDefined, &memory);
   if (p.has_zeros) zeros.put(Buffer::kZeros, ptx::Content::kDefined, &memory);
+  if (p.code == Code::kTable) table.put(Buffer::kTable, ptx::Content::kDefined, &memory);
   if (p.has_index) index.put(Buffer::kIndex, ptx::Content::kDefined, &memory);
   y.put(Buffer::kY, ptx::Content::kResult, &memory);
   memory.set(Buffer::kScratch, scratch.data(), plan.scratch_bytes, ptx::Content::kUndefined);
@@ -184,14 +192,14 @@ TEST(random_products_by_compressed_weights) {
   int taken = 0;
   for (int i = 0; i < cases; ++i) {
     CompressedProblem p{};
-    p.code = kCodes[maker.draw(0, 3)];
+    p.code = kCodes[maker.draw(0, 4)];
     constexpr int64_t kBlocks[] = {1, 3, 7, 4, 8, 12, 16, 32, 64, 96, 128, 100};
     p.block = kBlocks[maker.draw(0, 11)];
     p.k = p.block * maker.draw(1, std::max<int64_t>(1, (maker.draw(0, 3) == 0 ? 3000 : 400) / p.block));
     constexpr int64_t kRows[] = {1, 1, 2, 3, 4, 6, 8, 9, 17, 40, 70};
     p.m = kRows[maker.draw(0, 10)];
     p.n = maker.draw(0, 2) == 0 ? maker.draw(1, 200) : maker.draw(1, 40);
-    p.has_zeros = maker.draw(0, 1) == 0;
+    p.has_zeros = may_have_zeros(p.code) && maker.draw(0, 1) == 0;
     Setting s;
     s.device = kDevices[maker.draw(0, 3)];
     s.device.multiprocessors = static_cast<int>(maker.draw(1, 4));
@@ -214,13 +222,13 @@ TEST(random_products_on_tensor_cores) {
   CaseMaker maker(23);
   for (int i = 0; i < cases; ++i) {
     CompressedProblem p{};
-    p.code = kCodes[maker.draw(0, 3)];
+    p.code = kCodes[maker.draw(0, 4)];
     p.block = 32 * maker.draw(1, 4);
     p.k = p.block * maker.draw(1, maker.draw(0, 3) == 0 ? 20 : 6);
     constexpr int64_t kRows[] = {1, 3, 8, 9, 16, 31, 64, 70};
     p.m = kRows[maker.draw(0, 7)];
     p.n = maker.draw(1, 70);
-    p.has_zeros = maker.draw(0, 2) != 0;
+    p.has_zeros = may_have_zeros(p.code) && maker.draw(0, 2) != 0;
     Setting s;
     const DataType dtype = maker.draw(0, 1) == 0 ? DataType::kFloat16 : DataType::kBfloat16;
     s.device = kDevices[dtype == DataType::kFloat16 ? maker.draw(0, 3) : maker.draw(1, 3)];
@@ -238,12 +246,12 @@ TEST(random_products_by_matrices_that_an_index_names) {
   CaseMaker maker(29);
   for (int i = 0; i < cases; ++i) {
     CompressedProblem p{};
-    p.code = kCodes[maker.draw(0, 3)];
+    p.code = kCodes[maker.draw(0, 4)];
     constexpr int64_t kBlocks[] = {1, 3, 7, 8, 16, 32, 96, 128};
     p.block = kBlocks[maker.draw(0, 7)];
     p.k = p.block * maker.draw(1, std::max<int64_t>(1, (maker.draw(0, 5) == 0 ? 2000 : 300) / p.block));
     p.n = maker.draw(1, 50);
-    p.has_zeros = maker.draw(0, 1) == 0;
+    p.has_zeros = may_have_zeros(p.code) && maker.draw(0, 1) == 0;
     p.has_index = true;
     p.matrices = maker.draw(0, 5);
     p.sharing = maker.draw(1, 4);
@@ -267,7 +275,7 @@ TEST(long_rows) {
       for (const DataType dtype : kTypes) {
         Setting s{{80, 4, 163 << 10}, {}, {3, true}, Way::kDots};
         const int64_t k = 4096 + 32 * (m + static_cast<int>(dtype) % 3);
-        check(dtype, {code, m, 3, k, 32, true, true, true}, s, 5);
+        check(dtype, {code, m, 3, k, 32, may_have_zeros(code), true, true}, s, 5);
       }
     }
   }
@@ -275,13 +283,20 @@ TEST(long_rows) {
 
 template <class T>
 void check_infinities(DataType dtype, Code code, int64_t m, Way way) {
-  const CompressedProblem p{code, m, 20, 64, 32, true, true, true};
+  const CompressedProblem p{code, m, 20, 64, 32, may_have_zeros(code), true, true};
   Inputs<T> in(p, true, 1);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   in.x[3] = test::narrow<T>(kInfinity);
   in.x[(m - 1) * p.k + 40] = test::narrow<T>(-kInfinity);
   in.x[m / 2 * p.k + 9] = test::narrow<T>(kInfinity - kInfinity);
   in.scales[7] = test::narrow<T>(kInfinity - kInfinity);
+  // A number that no code chooses reaches nothing, though what is beyond a row reads as its code.
+  for (int64_t i = 0; i < p.n * p.k && code == Code::kTable; ++i) {
+    if (in.codes.values[i] != 0) continue;
+    in.codes.values[i] = 1;
+    in.codes.bytes[i / 2] = static_cast<uint8_t>(in.codes.bytes[i / 2] | 1 << i % 2 * 4);
+  }
+  in.table[0] = std::numeric_limits<float>::quiet_NaN();
   const Setting s{{90, 2, 227 << 10}, {}, {}, way};
   const std::vector<T> y = run(dtype, p, in, s);
   EXPECT(y.size() == static_cast<size_t>(p.m * p.n), y.size());
@@ -316,17 +331,18 @@ TEST(empty_products_launch_nothing) {
 
 TEST(every_kind_of_dots_was_tried) {
   if (wanted_cases(kCases) < kCases) return;
-  std::vector<std::string> facts = {"unpack -DFLOATS=0", "unpack -DFLOATS=1", "unpack -DTF32=1", "float_gemm",
-                                    "tensor_gemm"};
+  std::vector<std::string> facts = {"unpack -DFLOATS=0", "unpack -DFLOATS=1", "unpack -DTF32=1", "unpack -DTABLE=0",
+                                    "unpack -DTABLE=1",  "float_gemm",        "tensor_gemm"};
   for (const char* option :
-       {"BITS=4",        "BITS=8",        "COLUMNS=1",     "COLUMNS=2", "COLUMNS=4", "DEPTH_WARPS=1",
-        "DEPTH_WARPS=2", "DEPTH_WARPS=4", "DEPTH_WARPS=8", "GATHER=0",  "GATHER=1",  "ELEMENT=0",
-        "ELEMENT=1",     "ELEMENT=2",     "ROWS=1",        "ROWS=2",    "ROWS=4",    "ROWS=8",
-        "WHOLE=0",       "WHOLE=1",       "WORDS=1",       "WORDS=2",   "WORDS=4"}) {
+       {"BITS=4",        "BITS=8",        "COLUMNS=1", "COLUMNS=2", "COLUMNS=4", "DEPTH_WARPS=1", "DEPTH_WARPS=2",
+        "DEPTH_WARPS=4", "DEPTH_WARPS=8", "GATHER=0",  "GATHER=1",  "ELEMENT=0", "ELEMENT=1",     "ELEMENT=2",
+        "ROWS=1",        "ROWS=2",        "ROWS=4",    "ROWS=8",    "WHOLE=0",   "WHOLE=1",       "WORDS=1",
+        "WORDS=2",       "WORDS=4",       "TABLE=0",   "TABLE=1"}) {
     facts.push_back(std::string("compressed_dots -D") + option);
   }
-  for (const char* option : {"BITS=4", "BITS=8", "DEPTH_WARPS=1", "DEPTH_WARPS=2", "DEPTH_WARPS=4", "DEPTH_WARPS=8",
-                             "ELEMENT=1", "ELEMENT=2", "TILES=1", "TILES=2", "TILES=4", "TILES=8"}) {
+  for (const char* option :
+       {"BITS=4", "BITS=8", "DEPTH_WARPS=1", "DEPTH_WARPS=2", "DEPTH_WARPS=4", "DEPTH_WARPS=8", "ELEMENT=1",
+        "ELEMENT=2", "TABLE=0", "TABLE=1", "TILES=1", "TILES=2", "TILES=4", "TILES=8"}) {
     facts.push_back(std::string("compressed_mma -D") + option);
   }
   for (const std::string& fact : facts) EXPECT(tried().count(fact) == 1, "never tried: ", fact);

@@ -96,10 +96,10 @@ void collect_products(Programs* programs) {
                                       {512, 16384, 64}, {1536, 8960, 8960}, {100, 900, 100}};
   for (const auto& [n, k, block] : kMatrices) {
     for (const int64_t m : {1, 2, 4, 16, 256}) {
-      for (const kernels::Code code : {kernels::Code::kU8, kernels::Code::kS4}) {
+      for (const kernels::Code code : {kernels::Code::kU8, kernels::Code::kS4, kernels::Code::kTable}) {
         for (const Device& device : kSoldDevices) {
           for (const DataType dtype : kTypes) {
-            const CompressedProblem p{code, m, n, k, block, true, true, true};
+            const CompressedProblem p{code, m, n, k, block, code != kernels::Code::kTable, true, true};
             collect(plan_compressed(dtype, p, device, {m == 256}).launches, device,
                     test::describe("products ", m, ' ', n, ' ', k), programs);
             if (m == 256) continue;

@@ -31,9 +31,9 @@ struct Options {
 };
 
 // The memory that a pointer among a kernel's arguments means. X, W, B, Residual and Y are the tensors of the run; W is
-// there whether or not there are packed weights. A product by compressed weights has Codes, Scales and Zeros for W, and
-// perhaps an Index.
-enum class Buffer { kX, kW, kCodes, kScales, kZeros, kIndex, kPacked, kB, kResidual, kY, kScratch };
+// there whether or not there are packed weights. A product by compressed weights has Codes, Scales and Zeros or a Table
+// for W, and perhaps an Index.
+enum class Buffer { kX, kW, kCodes, kScales, kZeros, kTable, kIndex, kPacked, kB, kResidual, kY, kScratch };
 
 // One compilation: a source and the macros it is compiled with.
 struct ProgramKey {

@@ -62,6 +62,11 @@ KERNEL(unpack, ortconv::cuda::Unpack, 256, 4) {
   const Unpack& p = params;
   const CompressedWeights& w = p.weights;
   const int thread = threadIdx.x, granule = blockIdx.x;
+  float* const table = reinterpret_cast<float*>(shared_memory());
+  if (kHasTable) {
+    copy_table(w, table, thread);
+    __syncthreads();
+  }
   if (granule == 0 && blockIdx.y == 0 && thread == 0) {
     PackedHeader* const header = reinterpret_cast<PackedHeader*>(p.packed);
     header->has_infinities = 0;  // there are no zeros around src that could meet them
@@ -89,7 +94,7 @@ KERNEL(unpack, ortconv::cuda::Unpack, 256, 4) {
       for (int i = 0; i < kPerChunk; ++i) {
         if (k + i >= w.depth) continue;
         if (i > 0) block.next(w);
-        values[i] = packed_of_weight(block.value(words[i / kPerWord] >> i % kPerWord * kBits & kCodeMask));
+        values[i] = packed_of_weight(block.value(words[i / kPerWord] >> i % kPerWord * kBits & kCodeMask, table));
       }
     }
     Packed* const to = reinterpret_cast<Packed*>(p.packed + p.offset +

@@ -39,7 +39,7 @@ bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(a
 
 class CudaProductKernel : public Kernel {
  public:
-  CudaProductKernel(const ProductCreation& creation, ProductOp op);
+  explicit CudaProductKernel(const ProductCreation& creation);
   void compute(OrtKernelContext* context) const override;
 
  private:
@@ -61,9 +61,9 @@ class CudaProductKernel : public Kernel {
   mutable ScratchMemory scratch_;
 };
 
-CudaProductKernel::CudaProductKernel(const ProductCreation& creation, ProductOp op)
+CudaProductKernel::CudaProductKernel(const ProductCreation& creation)
     : Kernel(creation.api, creation.subject),
-      op_(op),
+      op_(creation.op),
       dtype_(creation.dtype),
       code_(creation.code),
       block_(block_size_of(creation.api, creation.info)),
@@ -84,14 +84,16 @@ CudaProductKernel::CudaProductKernel(const ProductCreation& creation, ProductOp 
 std::optional<ProductShapes> CudaProductKernel::known_shapes(const OrtKernelInfo* info) const {
   ProductShapes shapes;
   std::vector<Shape*> required = {&shapes.x, &shapes.data, &shapes.scale};
-  if (op_ == ProductOp::kGather) required.push_back(&shapes.index.emplace());
+  if (op_.gathers) required.push_back(&shapes.index.emplace());
+  if (op_.has_codebook) required.push_back(&shapes.codebook.emplace());
   for (size_t i = 0; i < required.size(); ++i) {
     const auto known = known_shape(api(), info, i);
     if (!known) return std::nullopt;
     *required[i] = *known;
   }
+  if (op_.has_codebook) return shapes;
   try {
-    shapes.zero_point = known_shape(api(), info, ProductIndices(op_).zero_point);
+    shapes.zero_point = known_shape(api(), info, ProductIndices(op_).last);
     if (!shapes.zero_point) return std::nullopt;
   } catch (const Error&) {
     // The node has none.
@@ -107,7 +109,7 @@ cuda::CompressedProblem CudaProductKernel::problem_of(const Key& key, Shape* y) 
   problem.has_zeros = key.shapes.zero_point.has_value();
   problem.x_aligned = key.x_aligned;
   problem.codes_aligned = key.codes_aligned;
-  if (op_ == ProductOp::kMatMul) {
+  if (!op_.gathers) {
     const ProductSizes sizes = product_sizes(key.shapes, block_);
     problem.m = sizes.m, problem.n = sizes.n, problem.k = sizes.k;
     *y = sizes.y;
@@ -137,6 +139,7 @@ void CudaProductKernel::compute(OrtKernelContext* context) const {
   addresses.codes = data_of(api(), in.data);
   addresses.scales = data_of(api(), in.scale);
   addresses.zeros = in.zero_point != nullptr ? data_of(api(), in.zero_point) : nullptr;
+  addresses.table = in.codebook != nullptr ? data_of(api(), in.codebook) : nullptr;
   addresses.index = in.index != nullptr ? data_of(api(), in.index) : nullptr;
 
   const cuda::Gpu::Current current(gpu_);
@@ -157,11 +160,7 @@ void CudaProductKernel::compute(OrtKernelContext* context) const {
 }  // namespace
 
 std::unique_ptr<Kernel> make_cuda_product_kernel(const ProductCreation& creation) {
-  return std::make_unique<CudaProductKernel>(creation, ProductOp::kMatMul);
-}
-
-std::unique_ptr<Kernel> make_cuda_gather_kernel(const ProductCreation& creation) {
-  return std::make_unique<CudaProductKernel>(creation, ProductOp::kGather);
+  return std::make_unique<CudaProductKernel>(creation);
 }
 
 }  // namespace ortconv

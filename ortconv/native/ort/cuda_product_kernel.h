@@ -1,4 +1,4 @@
-// The kernels of MatMulCompressed and GatherMatMulCompressed of the CUDA execution provider.
+// The kernels of products by compressed weights of the CUDA execution provider.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,7 @@
 
 namespace ortconv {
 
-// They compile what a run needs when all sizes are known.
+// It compiles what a run needs when all sizes are known.
 std::unique_ptr<Kernel> make_cuda_product_kernel(const ProductCreation& creation);
-std::unique_ptr<Kernel> make_cuda_gather_kernel(const ProductCreation& creation);
 
 }  // namespace ortconv

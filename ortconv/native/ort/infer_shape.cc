@@ -79,12 +79,11 @@ void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
 }
 
 void infer_product_shape(const OrtApi* api, ProductOp op, OrtShapeInferContext* context) {
-  const bool is_gather = op == ProductOp::kGather;
   const InputShape x(api, context, ProductIndices::kX), data(api, context, ProductIndices::kData);
-  const InputShape& rows = is_gather ? InputShape(api, context, ProductIndices::kIndex) : x;
-  if (rows.dims.size() < 2 || data.dims.size() != (is_gather ? 3 : 2)) fail("other axes are wanted.");
+  const InputShape& rows = op.gathers ? InputShape(api, context, ProductIndices::kIndex) : x;
+  if (rows.dims.size() < 2 || data.dims.size() != (op.gathers ? 3 : 2)) fail("other axes are wanted.");
   Shape y = rows.dims;
-  if (!is_gather) y.pop_back();
+  if (!op.gathers) y.pop_back();
   std::vector<const char*> names(y.size() + 1, "");
   for (size_t i = 0; i < y.size(); ++i) {
     if (y[i] >= 0) continue;

@@ -18,7 +18,8 @@ void check_shape(const char* input, const Shape& found, const Shape& allowed) {
   if (found != allowed) fail("input ", input, " has shape ", to_string(found), "; allowed: ", to_string(allowed), ".");
 }
 
-// Fails unless data has so many axes and whole blocks, and a scale and perhaps a zero point for each of these.
+// Fails unless data has so many axes and whole blocks, with a scale and perhaps a zero point for each of these, and a
+// codebook has as many numbers as 4 bits tell apart.
 void check_weights(const ProductShapes& shapes, size_t rank, int64_t block) {
   if (shapes.data.size() != rank) {
     fail("input data has shape ", to_string(shapes.data), "; allowed: rank ", rank, ".");
@@ -31,14 +32,15 @@ void check_weights(const ProductShapes& shapes, size_t rank, int64_t block) {
   blocks.back() = k / block;
   check_shape("scale", shapes.scale, blocks);
   if (shapes.zero_point) check_shape("zero_point", *shapes.zero_point, blocks);
+  if (shapes.codebook) check_shape("codebook", *shapes.codebook, {kernels::kTableNumbers});
 }
 
 }  // namespace
 
 ProductInputs::ProductInputs(const OrtApi* api, ProductOp op, const OrtKernelContext* context) {
   std::vector<const OrtValue**> all = {&x, &data, &scale};
-  if (op == ProductOp::kGather) all.push_back(&index);
-  all.push_back(&zero_point);
+  if (op.gathers) all.push_back(&index);
+  all.push_back(op.has_codebook ? &codebook : &zero_point);
   size_t count = 0;
   invoke<abi::KernelContextGetInputCount>(api, context, &count);
   for (size_t i = 0; i < std::min(count, all.size()); ++i) {
@@ -50,6 +52,7 @@ ProductShapes::ProductShapes(const OrtApi* api, const ProductInputs& in)
     : x(shape_of(api, in.x)), data(shape_of(api, in.data)), scale(shape_of(api, in.scale)) {
   if (in.index != nullptr) index = shape_of(api, in.index);
   if (in.zero_point != nullptr) zero_point = shape_of(api, in.zero_point);
+  if (in.codebook != nullptr) codebook = shape_of(api, in.codebook);
 }
 
 ProductSizes product_sizes(const ProductShapes& shapes, int64_t block) {

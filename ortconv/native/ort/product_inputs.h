@@ -1,5 +1,5 @@
-// The inputs of MatMulCompressed: X, data, scale and an optional zero_point, before which GatherMatMulCompressed has an
-// index.
+// The inputs of products by compressed weights: X, data, scale, where matrices are gathered an index, and at last a
+// codebook, or a zero_point, which is optional.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace ortconv {
 
 struct ProductIndices {
   static constexpr size_t kX = 0, kData = 1, kScale = 2, kIndex = 3;
-  size_t zero_point;  // the last one
+  size_t last;  // zero_point or codebook
 
-  explicit ProductIndices(ProductOp op) : zero_point(op == ProductOp::kGather ? kIndex + 1 : kIndex) {}
+  explicit ProductIndices(ProductOp op) : last(op.gathers ? kIndex + 1 : kIndex) {}
 };
 
 // Those of a run; null where the node has none. Throws Error when ONNX Runtime reports one, as everything here.
@@ -26,20 +26,21 @@ struct ProductInputs {
   const OrtValue* scale = nullptr;
   const OrtValue* index = nullptr;
   const OrtValue* zero_point = nullptr;
+  const OrtValue* codebook = nullptr;
 
   ProductInputs(const OrtApi* api, ProductOp op, const OrtKernelContext* context);
 };
 
 struct ProductShapes {
   Shape x, data, scale;
-  std::optional<Shape> index, zero_point;
+  std::optional<Shape> index, zero_point, codebook;
 
   ProductShapes() = default;
   ProductShapes(const OrtApi* api, const ProductInputs& in);
 
   bool operator==(const ProductShapes& other) const {
     return x == other.x && data == other.data && scale == other.scale && index == other.index &&
-           zero_point == other.zero_point;
+           zero_point == other.zero_point && codebook == other.codebook;
   }
 };
 
@@ -52,7 +53,7 @@ struct ProductSizes {
 // Throws Error where the shapes do not fit.
 ProductSizes product_sizes(const ProductShapes& shapes, int64_t block);
 
-// The same for GatherMatMulCompressed: so many matrices of n rows, and a row of X for each `sharing` of the index.
+// The same where matrices are gathered: so many matrices of n rows, and a row of X for each `sharing` of the index.
 struct GatherSizes {
   int64_t matrices, n, k, count, sharing;
   Shape y;

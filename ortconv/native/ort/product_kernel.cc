@@ -14,20 +14,20 @@
 namespace ortconv {
 namespace {
 
-// What both ops do once it is known which rows of y are made of what.
+// What all of these ops do once it is known which rows of y are made of what.
 template <class T>
 class ProductKernel : public Kernel {
  public:
-  ProductKernel(const ProductCreation& creation, ProductOp op)
+  explicit ProductKernel(const ProductCreation& creation)
       : Kernel(creation.api, creation.subject),
-        op_(op),
+        op_(creation.op),
         code_(creation.code),
         block_(block_size_of(creation.api, creation.info)) {}
 
   void compute(OrtKernelContext* context) const override {
     const ProductInputs in(api(), op_, context);
     const ProductShapes shapes(api(), in);
-    if (op_ == ProductOp::kMatMul) {
+    if (!op_.gathers) {
       const ProductSizes sizes = product_sizes(shapes, block_);
       const kernels::CompressedMatrix matrix = matrix_of(in, sizes.n, sizes.k);
       multiply(context, in, matrix, kernels::RowGroups::all(sizes.m, matrix), output(context, sizes.y));
@@ -48,6 +48,7 @@ class ProductKernel : public Kernel {
   kernels::CompressedMatrix matrix_of(const ProductInputs& in, int64_t rows, int64_t columns) const {
     kernels::CompressedMatrix matrix{code_, rows, columns, block_, data_of(api(), in.data), nullptr};
     if (in.zero_point != nullptr) matrix.zeros = data_of(api(), in.zero_point);
+    if (in.codebook != nullptr) matrix.table = static_cast<const float*>(data_of(api(), in.codebook));
     return matrix;
   }
 
@@ -93,25 +94,17 @@ void ProductKernel<T>::multiply(OrtKernelContext* context, const ProductInputs& 
                                static_cast<T*>(data_of(api(), y)), memory, parallel);
 }
 
-std::unique_ptr<Kernel> make(const ProductCreation& creation, ProductOp op) {
-  switch (creation.dtype) {
-    case DataType::kFloat16:
-      return std::make_unique<ProductKernel<Float16>>(creation, op);
-    case DataType::kBfloat16:
-      return std::make_unique<ProductKernel<Bfloat16>>(creation, op);
-    default:
-      return std::make_unique<ProductKernel<float>>(creation, op);
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_product_kernel(const ProductCreation& creation) {
-  return make(creation, ProductOp::kMatMul);
-}
-
-std::unique_ptr<Kernel> make_gather_kernel(const ProductCreation& creation) {
-  return make(creation, ProductOp::kGather);
+  switch (creation.dtype) {
+    case DataType::kFloat16:
+      return std::make_unique<ProductKernel<Float16>>(creation);
+    case DataType::kBfloat16:
+      return std::make_unique<ProductKernel<Bfloat16>>(creation);
+    default:
+      return std::make_unique<ProductKernel<float>>(creation);
+  }
 }
 
 }  // namespace ortconv

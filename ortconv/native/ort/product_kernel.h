@@ -1,4 +1,4 @@
-// The kernels of MatMulCompressed and GatherMatMulCompressed for the CPU.
+// The kernels of products by compressed weights for the CPU.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,5 @@
 namespace ortconv {
 
 std::unique_ptr<Kernel> make_product_kernel(const ProductCreation& creation);
-std::unique_ptr<Kernel> make_gather_kernel(const ProductCreation& creation);
 
 }  // namespace ortconv

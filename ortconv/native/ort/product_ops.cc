@@ -16,8 +16,14 @@ struct CodeType {
   int number;
   kernels::Code code;
 };
-constexpr CodeType kCodeTypes[] = {
+constexpr CodeType kIntegers[] = {
     {2, kernels::Code::kU8}, {3, kernels::Code::kS8}, {21, kernels::Code::kU4}, {22, kernels::Code::kS4}};
+constexpr CodeType kCodes = {21, kernels::Code::kTable};
+
+const char* name_of(ProductOp op) {
+  if (op.has_codebook) return op.gathers ? "GatherMatMulCodebook" : "MatMulCodebook";
+  return op.gathers ? "GatherMatMulCompressed" : "MatMulCompressed";
+}
 
 struct ProductCustomOp : CustomOp {
   const OrtApi* api;
@@ -30,23 +36,23 @@ struct ProductCustomOp : CustomOp {
   ProductCustomOp(const OrtApi* ort_api, const Provider& executor, ProductOp which, DataType floats, CodeType integers,
                   const Settings& configuration)
       : api(ort_api), provider(executor), op(which), dtype(floats), codes(integers), settings(configuration) {
-    GetName = [](const OrtCustomOp* self) {
-      return of(self).op == ProductOp::kGather ? "GatherMatMulCompressed" : "MatMulCompressed";
-    };
+    GetName = [](const OrtCustomOp* self) { return name_of(of(self).op); };
     GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
-    GetInputTypeCount = [](const OrtCustomOp* self) { return ProductIndices(of(self).op).zero_point + 1; };
+    GetInputTypeCount = [](const OrtCustomOp* self) { return ProductIndices(of(self).op).last + 1; };
     GetInputType = [](const OrtCustomOp* self, size_t index) {
       const ProductIndices indices(of(self).op);
       if (index == indices.kX || index == indices.kScale) return static_cast<int>(of(self).dtype);
-      const bool is_code = index == indices.kData || index == indices.zero_point;
+      if (index == indices.last && of(self).op.has_codebook) return static_cast<int>(DataType::kFloat);
+      const bool is_code = index == indices.kData || index == indices.last;
       return is_code ? of(self).codes.number : static_cast<int>(DataType::kInt64);
     };
+    if (op.has_codebook) GetInputCharacteristic = [](const OrtCustomOp*, size_t) { return abi::kRequired; };
     GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).dtype); };
     CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* ort, const OrtKernelInfo* info, void** kernel) {
       return create_kernel(self, ort, info, kernel, [&](const std::string& subject) {
         const ProductCustomOp& custom = of(self);
-        return custom.provider.make_product(custom.op)(
-            {ort, info, custom.dtype, custom.codes.code, custom.settings, subject});
+        return custom.provider.make_product(
+            {ort, info, custom.op, custom.dtype, custom.codes.code, custom.settings, subject});
       });
     };
     InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) -> OrtStatus* {
@@ -67,10 +73,13 @@ struct ProductCustomOp : CustomOp {
 std::vector<std::shared_ptr<const OrtCustomOp>> product_ops(const OrtApi* api, const Settings& settings) {
   std::vector<std::shared_ptr<const OrtCustomOp>> ops;
   for (const Provider& provider : providers()) {
-    for (const ProductOp op : {ProductOp::kMatMul, ProductOp::kGather}) {
-      if (provider.make_product(op) == nullptr) continue;
+    for (const ProductOp op : kProductOps) {
       for (const DataType dtype : kProductTypes) {
-        for (const CodeType& type : kCodeTypes) {
+        if (op.has_codebook) {
+          ops.push_back(std::make_shared<ProductCustomOp>(api, provider, op, dtype, kCodes, settings));
+          continue;
+        }
+        for (const CodeType& type : kIntegers) {
           ops.push_back(std::make_shared<ProductCustomOp>(api, provider, op, dtype, type, settings));
         }
       }

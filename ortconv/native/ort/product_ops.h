@@ -1,4 +1,4 @@
-// The ops MatMulCompressed and GatherMatMulCompressed as ONNX Runtime sees them.
+// The products by compressed weights as ONNX Runtime sees them.
 #pragma once
 
 #include <memory>

@@ -11,16 +11,11 @@ namespace ortconv {
 
 const std::vector<Provider>& providers() {
   static const auto& all = *new std::vector<Provider>{
-      {"CPUExecutionProvider",
-       {std::begin(kDataTypes), std::end(kDataTypes)},
-       make_conv_kernel,
-       make_product_kernel,
-       make_gather_kernel},
+      {"CPUExecutionProvider", {std::begin(kDataTypes), std::end(kDataTypes)}, make_conv_kernel, make_product_kernel},
       {"CUDAExecutionProvider",
        {std::begin(kCudaTypes), std::end(kCudaTypes)},
        make_cuda_conv_kernel,
-       make_cuda_product_kernel,
-       make_cuda_gather_kernel},
+       make_cuda_product_kernel},
   };
   return all;
 }

@@ -23,13 +23,18 @@ struct Creation {
   std::string subject;  // how messages name the node
 };
 
-// The products by compressed weights: MatMulCompressed, and GatherMatMulCompressed.
-enum class ProductOp { kMatMul, kGather };
+// The products by compressed weights: MatMulCompressed, GatherMatMulCompressed, and by codes of a table MatMulCodebook
+// and GatherMatMulCodebook.
+struct ProductOp {
+  bool gathers, has_codebook;
+};
+constexpr ProductOp kProductOps[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
 // The same for one of these.
 struct ProductCreation {
   const OrtApi* api;
   const OrtKernelInfo* info;
+  ProductOp op;
   DataType dtype;
   kernels::Code code;
   Settings settings;
@@ -43,11 +48,7 @@ struct Provider {
   const char* name;  // in ONNX Runtime
   std::vector<DataType> dtypes;
   std::unique_ptr<Kernel> (*make)(const Creation&);
-  // Null: none.
-  std::unique_ptr<Kernel> (*make_matmul)(const ProductCreation&);
-  std::unique_ptr<Kernel> (*make_gather)(const ProductCreation&);
-
-  auto make_product(ProductOp product) const { return product == ProductOp::kGather ? make_gather : make_matmul; }
+  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

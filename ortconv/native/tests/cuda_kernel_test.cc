@@ -36,23 +36,30 @@ void with_cuda_type(DataType dtype, Fn&& fn) {
 TEST(registration_declares_memory_and_types) {
   OrtSessionOptions options;
   const auto ops = registered(&options);
-  size_t cuda = 0, products = 0, gathering = 0;
+  size_t cuda = 0, products = 0, gathering = 0, codebooks = 0;
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
     const bool to_shape = name == "ConvTransposeToShape", adds = name == "ConvTransposeAdd";
-    const bool multiplies = name == "MatMulCompressed", gathers = name == "GatherMatMulCompressed";
+    const bool by_codes = name == "MatMulCodebook", gathers_codes = name == "GatherMatMulCodebook";
+    const bool multiplies = by_codes || name == "MatMulCompressed";
+    const bool gathers = gathers_codes || name == "GatherMatMulCompressed";
     EXPECT(op->GetInputTypeCount(op) == (gathers ? 5 : to_shape || adds || multiplies ? 4 : 3), name);
     for (size_t i = 0; i < op->GetInputTypeCount(op); ++i) {
       const bool on_host = to_shape && i == 2;
       EXPECT(op->GetInputMemoryType(op, i) == (on_host ? -2 : 0), op->GetName(op), " input ", i);
     }
     cuda += std::string(op->GetExecutionProviderType(op)) == "CUDAExecutionProvider";
-    products += multiplies, gathering += gathers;
+    products += multiplies, gathering += gathers, codebooks += by_codes + gathers_codes;
+    const size_t last = op->GetInputTypeCount(op) - 1;
+    const bool is_required = by_codes || gathers_codes;
+    EXPECT((op->GetInputCharacteristic(op, last) == 0) == is_required, name);
+    if (is_required) EXPECT(op->GetInputType(op, last) == static_cast<int>(DataType::kFloat), name);
   }
-  // Convolutions, and products by four types of integers on two providers.
+  // Convolutions, and products by four types of integers and by codes on two providers.
   EXPECT(cuda == 12 + products / 2 + gathering / 2, cuda);
-  EXPECT(products == 8 * std::size(kProductTypes), products);
-  EXPECT(gathering == 8 * std::size(kProductTypes), gathering);
+  EXPECT(products == 10 * std::size(kProductTypes), products);
+  EXPECT(gathering == 10 * std::size(kProductTypes), gathering);
+  EXPECT(codebooks == 4 * std::size(kProductTypes), codebooks);
   EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering, ops.size());
 }
 

@@ -1,5 +1,5 @@
-// MatMulCompressed and GatherMatMulCompressed in the CUDA provider as ONNX Runtime meets them: on the fake GPU, against
-// the definition; exact.
+// Products by compressed weights in the CUDA provider as ONNX Runtime meets them: on the fake GPU, against the
+// definition; exact.
 #include <cmath>
 #include <random>
 #include <sstream>
@@ -19,8 +19,9 @@ using test::kA100;
 using test::kStream;
 using test::text_of;
 
-constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4};
-constexpr int kCodeTypes[] = {2, 3, 21, 22};
+constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4, Code::kTable};
+constexpr int kCodeTypes[] = {2, 3, 21, 22, 21};
+const std::vector<float> kNumbers = {-7, 0.25f, -0.0f, 3, 0.5f, -1, 2.5f, 6, -0.5f, 7, 0, -4, 1, 0.75f, -3.5f, 5};
 
 struct Product {
   Code code = Code::kU4;
@@ -36,7 +37,8 @@ const OrtCustomOp* product_op(DataType dtype, Code code, bool gathers = false) {
   static OrtSessionOptions options;
   static const auto ops = test::registered(&options);
   for (const OrtCustomOp* const op : ops) {
-    if (std::string(op->GetName(op)) != (gathers ? "GatherMatMulCompressed" : "MatMulCompressed")) continue;
+    const std::string name = code == Code::kTable ? "MatMulCodebook" : "MatMulCompressed";
+    if (op->GetName(op) != (gathers ? "Gather" + name : name)) continue;
     if (std::string(op->GetExecutionProviderType(op)) != "CUDAExecutionProvider") continue;
     const bool is_ours = op->GetInputType(op, 0) == static_cast<int>(dtype) &&
                          op->GetInputType(op, 1) == kCodeTypes[static_cast<int>(code)];
@@ -65,6 +67,7 @@ class ProductNode {
         scale_(dtype, weights(blocks_), scale_values_, p.device),
         index_(DataType::kInt64, {p.m, p.slots}, index_values_, p.device),
         zero_(type(), weights(blocks_), packed(zeros_), p.device),
+        codebook_(DataType::kFloat, {static_cast<int64_t>(kNumbers.size())}, kNumbers, p.device),
         skewed_(*x_.value()) {
     skewed_.dims = {p.m, p.k};
     if (gathers()) skewed_.dims = {p.m, rows_of_each(), p.k};
@@ -123,6 +126,7 @@ class ProductNode {
   }
 
   bool gathers() const { return p_.matrices > 0; }
+  bool has_codebook() const { return p_.code == Code::kTable; }
   int64_t rows_of_each() const { return p_.is_shared ? 1 : p_.slots; }
   Shape weights(int64_t columns) const { return gathers() ? Shape{p_.matrices, p_.n, columns} : Shape{p_.n, columns}; }
 
@@ -165,7 +169,7 @@ class ProductNode {
   std::vector<const OrtValue*> inputs() const {
     std::vector<const OrtValue*> all = {&skewed_, data_.value(), spoiled_ ? &bad_scale_ : scale_.value()};
     if (gathers()) all.push_back(index_.value());
-    all.push_back(p_.has_zeros ? zero_.value() : nullptr);
+    all.push_back(has_codebook() ? codebook_.value() : p_.has_zeros ? zero_.value() : nullptr);
     return all;
   }
 
@@ -179,7 +183,9 @@ class ProductNode {
     }
     for (int64_t k = 0; k < p_.k; ++k) {
       const int64_t block = column * blocks_ + k / p_.block;
-      const int difference = codes_[column * p_.k + k] - (p_.has_zeros ? zeros_[block] : 0);
+      const int code = codes_[column * p_.k + k];
+      const double difference =
+          has_codebook() ? static_cast<double>(kNumbers[code]) : code - (p_.has_zeros ? zeros_[block] : 0);
       sum += difference * test::widen(scale_values_[block]) * test::widen(x_values_[p_.skew + row * p_.k + k]);
     }
     return sum;
@@ -192,7 +198,7 @@ class ProductNode {
   std::vector<int> codes_, zeros_;
   std::vector<int64_t> index_values_;
   std::vector<T> x_values_, scale_values_;
-  GpuTensor x_, data_, scale_, index_, zero_;
+  GpuTensor x_, data_, scale_, index_, zero_, codebook_;
   OrtValue skewed_, bad_scale_{};
   bool spoiled_ = false;
   OrtKernelInfo info_;
@@ -214,7 +220,7 @@ TEST(products_by_compressed_weights) {
     fake_defer(i % 3 == 0);
     Product p;
     p.device = 50 + i % 4;
-    p.code = kCodes[i / 4 % 4];
+    p.code = kCodes[i / 4 % 5];
     constexpr int64_t kRows[] = {0, 1, 1, 3, 8, 20, 70}, kBlocks[] = {1, 5, 16, 32, 100};
     p.m = kRows[random() % 7];
     p.n = random() % 60;

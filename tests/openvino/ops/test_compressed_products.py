@@ -53,21 +53,23 @@ def single(value: Any, dtype: str) -> Any:
     return opset1.convert(value, "f32") if dtype == "f16" else value
 
 
-def assert_ours(source: openvino.Model, feeds: list[Feed], count: int = 1, bound: float = 64) -> Conversion:
+def assert_ours(
+    source: openvino.Model, feeds: list[Feed], count: int = 1, bound: float = 64, ours: str = OURS
+) -> Conversion:
     """Asserts that our op is emitted and agrees with OpenVINO in every way that it is run; and that it may be avoided.
 
     Its function body comes once.
     """
     converted, expected = conversion(source), run_openvino(source, feeds)
-    assert nodes(converted).count(OURS) == count
-    assert [function.name for function in converted.model.functions.values()] == [OURS]
+    assert nodes(converted).count(ours) == count
+    assert [function.name for function in converted.model.functions.values()] == [ours]
     model = converted.to_proto()
     for feed, outputs in zip(feeds, expected, strict=True):
         named = {value.name: array for value, array in zip(model.graph.input, feed, strict=True)}
         for way in WAYS:
             for mine, theirs in zip(run(model, named, way), outputs, strict=True):
                 assert_close(mine, theirs, bound, way)
-    assert OURS not in nodes(check(source, *feeds, bound=bound, target="onnx"))
+    assert ours not in nodes(check(source, *feeds, bound=bound, target="onnx"))
     return converted
 
 

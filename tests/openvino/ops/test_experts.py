@@ -14,6 +14,7 @@ from openvino import opset1, opset3, opset4, opset8, opset11, opset12
 from ortconv.api import Conversion, conversion
 from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
 from tests.openvino.ops.test_compressed_products import compressed
+from tests.openvino.weights import CODED, coded
 from tests.running import WAYS, run
 
 EXPERTS, COLUMNS, INNER, CHOSEN = 5, 32, 64, 2
@@ -35,9 +36,11 @@ def matrices(element: str, rows: int, columns: int, seed: int) -> Any:
     if element in ("u8", "i8"):
         value, _ = compressed(element, (EXPERTS, rows, columns), (EXPERTS, rows, 1), "f16", points=element == "u8")
         return opset1.convert(value, "f32")
-    value, _ = compressed(
-        element, (EXPERTS, rows, columns // 16, 16), (EXPERTS, rows, columns // 16, 1), "f16", points=element == "u4"
-    )
+    shapes = (EXPERTS, rows, columns // 16, 16), (EXPERTS, rows, columns // 16, 1)
+    if element in CODED:
+        value, _ = coded(element, *shapes, "f16", seed=seed)
+    else:
+        value, _ = compressed(element, *shapes, "f16", points=element == "u4")
     return opset1.convert(opset1.reshape(value, ints(EXPERTS, rows, columns), False), "f32")
 
 
@@ -80,22 +83,23 @@ def conditions(converted: Conversion) -> int:
     return [node.op_type for node in converted.model.graph].count("If")
 
 
-def gathered(converted: Conversion) -> int:
-    return [node.op_type for node in converted.model.graph].count("GatherMatMulCompressed")
+def gathered(converted: Conversion, op: str = "GatherMatMulCompressed") -> int:
+    return [node.op_type for node in converted.model.graph].count(op)
 
 
 def bodies(model: onnx.ModelProto) -> list[onnx.GraphProto]:
     return [attribute.g for node in model.graph.node if node.op_type == "If" for attribute in node.attribute]
 
 
-@pytest.mark.parametrize("element", ["f32", "f16", "u8", "i8", "u4", "i4"])
+@pytest.mark.parametrize("element", ["f32", "f16", "u8", "i8", "u4", "i4", *CODED])
 @pytest.mark.parametrize("apart", [False, True])
 def test_rows_go_to_their_experts(element: str, apart: bool) -> None:
     source = model_of(lambda x: gated(x, element, apart=apart), FEEDS)
     converted, expected = conversion(source), run_openvino(source, FEEDS)
     is_compressed = element not in ("f32", "f16")
     assert conditions(converted) == (0 if is_compressed else EXPERTS)
-    assert gathered(converted) == ((2 if apart else 3) if is_compressed else 0)
+    op = "GatherMatMulCodebook" if element in CODED else "GatherMatMulCompressed"
+    assert gathered(converted, op) == ((2 if apart else 3) if is_compressed else 0)
     model = converted.to_proto()
     kinds = {node.op_type for node in model.graph.node} | {node.op_type for body in bodies(model) for node in body.node}
     assert not kinds & {"DequantizeLinear", "Tile"}

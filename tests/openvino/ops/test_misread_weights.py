@@ -12,7 +12,7 @@ from openvino import opset1, opset8
 
 from ortconv.api import conversion
 from tests.openvino.live import assert_close, model_of, numbers, run_onnx, run_openvino
-from tests.openvino.weights import TYPES, weights
+from tests.openvino.weights import CODED, TYPES, coded, weights
 
 
 @pytest.mark.parametrize("element", ["i8", "u8", "u4"])
@@ -97,6 +97,73 @@ def test_groups_of_uneven_sizes(element: str, size: int, warned: bool, how: str)
     assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
     if not warned:
         assert_close(run_openvino(source, feeds)[0][0], expected.astype(np.float32), 64)
+
+
+@pytest.mark.parametrize("element", CODED)
+@pytest.mark.parametrize(("size", "warned"), [(7, True), (40, True), (6, False), (3, False), (64, False)])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_coded_groups_of_uneven_sizes(element: str, size: int, warned: bool, by_rows: bool) -> None:
+    """A codebook is no type of OpenVINO's, which then has no compressed weights."""
+    shape, one_each = ((6, 2, size), (6, 2, 1)) if by_rows else ((2, size, 6), (2, 1, 6))
+    value, stands_for = coded(element, shape, one_each, "f32")
+    matrix = (6, 2 * size) if by_rows else (2 * size, 6)
+    feeds = [[numbers(2, 2 * size)]]
+    source = model_of(lambda x: opset1.matmul(x, opset1.reshape(value, np.array(matrix), False), False, by_rows), feeds)
+    converted = conversion(source)
+    assert any("in groups of a size" in text for text in converted.warnings) == (warned and element != "codebook")
+    product = stands_for.reshape(matrix)
+    expected = feeds[0][0].astype(np.float64) @ (product.T if by_rows else product)
+    assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
+    if not warned or element == "codebook":
+        assert_close(run_openvino(source, feeds)[0][0], expected.astype(np.float32), 64)
+
+
+@pytest.mark.parametrize("element", CODED)
+@pytest.mark.parametrize("transpose", [False, True])
+def test_coded_scales_of_columns(element: str, transpose: bool) -> None:
+    """OpenVINO's CPU plugin may die of them."""
+    value, stands_for = coded(element, (24, 16) if transpose else (16, 24), (1, 16) if transpose else (16, 1), "f32")
+    feeds = [[numbers(3, 16)]]
+    source = model_of(lambda x: opset1.matmul(x, value, False, transpose), feeds)
+    converted = conversion(source)
+    assert any("a scale of its own" in text for text in converted.warnings) == (element != "codebook")
+    expected = feeds[0][0].astype(np.float64) @ (stands_for.T if transpose else stands_for)
+    assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
+
+
+@pytest.mark.parametrize("element", ["u4", "i4", "u8", *CODED])
+@pytest.mark.parametrize(
+    ("depth", "outputs", "rows", "transpose", "is_right"),
+    [
+        (17, 24, 5, True, False),
+        (33, 6, 40, False, False),
+        (17, 24, 4, True, True),
+        (15, 24, 5, True, True),
+        (17, 1, 5, False, True),
+        (18, 24, 5, True, True),
+    ],
+)
+def test_rows_of_an_odd_length(
+    element: str, depth: int, outputs: int, rows: int, is_right: bool, transpose: bool
+) -> None:
+    """OpenVINO's CPU plugin takes them for others where 4 bits a number are a type of its own."""
+    is_right = is_right or element in ("codebook", "u8")
+    shape, one_each = ((outputs, depth), (outputs, 1)) if transpose else ((depth, outputs), (1, outputs))
+    if element in CODED:
+        value, stands_for = coded(element, shape, one_each, "f32")
+    else:
+        scale = numbers(*one_each, low=0.1, high=0.2).astype(np.float32)
+        held = weights(TYPES[element], low=0, high=7, shape=shape)
+        value = opset1.multiply(opset1.convert(held, "f32"), opset1.constant(scale))
+        stands_for = np.random.default_rng(0).integers(0, 7, shape, endpoint=True) * scale.astype(np.float64)
+    feeds = [[numbers(rows, depth)]]
+    source = model_of(lambda x: opset1.matmul(x, value, False, transpose), feeds)
+    static = conversion(source)
+    expected = (feeds[0][0].astype(np.float64) @ (stands_for.T if transpose else stands_for)).astype(np.float32)
+    assert any("of an odd length" in text for text in static.warnings) != is_right
+    assert_close(run_onnx(static, feeds)[0][0], expected, 64)
+    if is_right:
+        assert_close(run_openvino(source, feeds)[0][0], expected, 64)
 
 
 @pytest.mark.parametrize("element", ["f32", "f16", "i8"])

@@ -18,6 +18,8 @@ void* Addresses::of(Buffer buffer) const {
       return scales;
     case Buffer::kZeros:
       return zeros;
+    case Buffer::kTable:
+      return table;
     case Buffer::kIndex:
       return index;
     case Buffer::kPacked:

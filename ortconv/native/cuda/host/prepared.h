@@ -19,6 +19,7 @@ struct Addresses {
   void* codes = nullptr;
   void* scales = nullptr;
   void* zeros = nullptr;
+  void* table = nullptr;
   void* index = nullptr;
   void* packed = nullptr;
   void* b = nullptr;

@@ -8,7 +8,7 @@
 
 namespace ortconv::kernels {
 
-constexpr int bits_of(Code code) { return code == Code::kU4 || code == Code::kS4 ? 4 : 8; }
+constexpr int bits_of(Code code) { return code == Code::kU8 || code == Code::kS8 ? 8 : 4; }
 constexpr bool is_signed(Code code) { return code == Code::kS8 || code == Code::kS4; }
 
 template <Code kCode>
@@ -46,8 +46,10 @@ auto with_code(Code code, Fn&& fn) {
       return fn(std::integral_constant<Code, Code::kS8>());
     case Code::kU4:
       return fn(std::integral_constant<Code, Code::kU4>());
-    default:
+    case Code::kS4:
       return fn(std::integral_constant<Code, Code::kS4>());
+    default:
+      return fn(std::integral_constant<Code, Code::kTable>());
   }
 }
 

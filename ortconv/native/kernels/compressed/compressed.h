@@ -1,6 +1,6 @@
-// Products of floats by a matrix of compressed weights: small integers with a scale, and perhaps a zero point, for
-// every block of a row. The matrix is read as it is stored, so a product by a single row takes the time to read the
-// integers.
+// Products of floats by a matrix of compressed weights: small integers, or codes of a table, with a scale, and perhaps
+// a zero point, for every block of a row. The matrix is read as it is stored, so a product by a single row takes the
+// time to read the integers.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,22 @@
 namespace ortconv::kernels {
 
 // Integers of 4 bits are two to a byte, the one of even index in the low four bits, as ONNX packs them. Packing knows
-// of no rows: where they have an odd length, every other row begins in the upper half of a byte.
-enum class Code { kU8, kS8, kU4, kS4 };
+// of no rows: where they have an odd length, every other row begins in the upper half of a byte. kTable has 4 bits that
+// choose a number from a table.
+enum class Code { kU8, kS8, kU4, kS4, kTable };
 
-// The matrix of (code[n][k] - zero[n][k / block]) * scale[n][k / block]. Nothing needs an alignment.
+// The matrix of (code[n][k] - zero[n][k / block]) * scale[n][k / block] or, with a table, of table[code[n][k]] *
+// scale[n][k / block]. Nothing needs an alignment.
 struct CompressedMatrix {
   Code code;
   int64_t n, k;   // rows, and numbers in a row
   int64_t block;  // how many of these share a scale; divides k
   const void* codes;
-  const float* scales;          // [n][k / block]
-  const void* zeros = nullptr;  // the same type and packing as codes, [n][k / block]; null: all are 0
+  const float* scales;           // [n][k / block]
+  const void* zeros = nullptr;   // the same type and packing as codes, [n][k / block]; null: all are 0
+  const float* table = nullptr;  // kTableNumbers of kTable, which has no zeros
 };
+constexpr int kTableNumbers = 16;
 
 // Rows of y that have the same rows of the matrix: `width` of these, from `first` on.
 struct RowGroup {

@@ -55,6 +55,7 @@ void unpack_columns(const UnpackArgs& args, int64_t n, float* out) {
   const int* words = static_cast<const int*>(matrix.codes) + n * stride;
   const __m256i row =
       _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(static_cast<int>(stride)));
+  const Lookup looked_up(kCode == Code::kTable ? matrix.table : kNoTable);
   for (int64_t k = args.begin; k < args.end;) {
     const int64_t b = k / matrix.block, stop = std::min((b + 1) * matrix.block, args.end);
     alignas(32) float of_row[8];
@@ -70,14 +71,16 @@ void unpack_columns(const UnpackArgs& args, int64_t n, float* out) {
       if constexpr (kFlip != 0) word = _mm256_xor_si256(word, _mm256_set1_epi8(static_cast<char>(0x88)));
       ORTCONV_UNROLL
       for (int j = 0; j < kCodes; ++j, out += kPanelColumns) {
-        __m256i code;
-        if constexpr (kCode == Code::kS8) {
-          code = _mm256_srai_epi32(_mm256_slli_epi32(word, 24), 24);
+        __m256 weight;
+        if constexpr (kCode == Code::kTable) {
+          weight = looked_up(word);
         } else {
-          code = _mm256_and_si256(word, _mm256_set1_epi32((1 << kBits) - 1));
+          const __m256i code = kCode == Code::kS8 ? _mm256_srai_epi32(_mm256_slli_epi32(word, 24), 24)
+                                                  : _mm256_and_si256(word, _mm256_set1_epi32((1 << kBits) - 1));
+          weight = _mm256_cvtepi32_ps(_mm256_sub_epi32(code, zeros));
         }
         word = _mm256_srli_epi32(word, kBits);
-        _mm256_store_ps(out, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(code, zeros)), scales));
+        _mm256_store_ps(out, _mm256_mul_ps(weight, scales));
       }
     }
   }

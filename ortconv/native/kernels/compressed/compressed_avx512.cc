@@ -63,7 +63,7 @@ void dots(const DotArgs& args) {
     } else if (args.matrix->zeros == nullptr) {
       nibble_blocks<code(), false>(args);
     } else {
-      nibble_blocks<code(), true>(args);
+      nibble_blocks<code(), code() != Code::kTable>(args);
     }
   });
 }
@@ -74,7 +74,7 @@ void unpack(const UnpackArgs& args) {
     if (args.matrix->zeros == nullptr) {
       unpack_panel<code(), false>(args);
     } else {
-      unpack_panel<code(), true>(args);
+      unpack_panel<code(), code() != Code::kTable>(args);
     }
   });
 }

@@ -10,11 +10,14 @@ constexpr int64_t kLanes = 16;
 constexpr int64_t kChunk = 256;
 constexpr int64_t kDotRows = 8;
 
+// Numbers [begin, end) of the matrix, which share a scale and a zero point.
 template <Code kCode>
-void decode(const void* codes, int64_t begin, int64_t end, int32_t zero, float scale, float* out) {
+void decode(const CompressedMatrix& matrix, int64_t begin, int64_t end, int32_t zero, float scale, float* out) {
+  const void* const codes = matrix.codes;
   int64_t i = begin;
   if constexpr (bits_of(kCode) == 4) {
-    const auto value = [=](int32_t code) {
+    const auto value = [&](int32_t code) {
+      if constexpr (kCode == Code::kTable) return matrix.table[code] * scale;
       return static_cast<float>((kCode == Code::kS4 ? (code ^ 8) - 8 : code) - zero) * scale;
     };
     const auto* bytes = static_cast<const uint8_t*>(codes);
@@ -23,8 +26,10 @@ void decode(const void* codes, int64_t begin, int64_t end, int32_t zero, float s
       out[0] = value(bytes[i / 2] & 15);
       out[1] = value(bytes[i / 2] >> 4);
     }
+    if (i < end) *out = value(bytes[i / 2] & 15);
+  } else {
+    for (; i < end; ++i) *out++ = static_cast<float>(code_at<kCode>(codes, i) - zero) * scale;
   }
-  for (; i < end; ++i) *out++ = static_cast<float>(code_at<kCode>(codes, i) - zero) * scale;
 }
 
 // matrix[n][begin] ... matrix[n][end - 1].
@@ -33,7 +38,7 @@ void decode_row(const CompressedMatrix& matrix, int64_t n, int64_t begin, int64_
   const int64_t blocks = matrix.k / matrix.block;
   for (int64_t b = begin / matrix.block; begin < end; ++b) {
     const int64_t stop = std::min(end, (b + 1) * matrix.block);
-    decode<kCode>(matrix.codes, n * matrix.k + begin, n * matrix.k + stop, zero_at<kCode>(matrix, n * blocks + b),
+    decode<kCode>(matrix, n * matrix.k + begin, n * matrix.k + stop, zero_at<kCode>(matrix, n * blocks + b),
                   matrix.scales[n * blocks + b], out);
     out += stop - begin;
     begin = stop;

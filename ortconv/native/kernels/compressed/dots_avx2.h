@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/compressed/codes.h"
 #include "kernels/compressed/stages.h"
@@ -70,6 +71,19 @@ inline __m256i load_codes(const uint8_t* codes, int64_t bytes) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(some));
 }
 
+constexpr float kNoTable[kTableNumbers] = {};
+
+// Numbers that the lowest 4 bits of every lane choose: the lowest 3 of them from either half of the table.
+struct Lookup {
+  __m256 lower, upper;
+
+  explicit Lookup(const float* table) : lower(_mm256_loadu_ps(table)), upper(_mm256_loadu_ps(table + 8)) {}
+  __m256 operator()(__m256i word) const {
+    const __m256 is_upper = _mm256_castsi256_ps(_mm256_slli_epi32(word, 28));
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(lower, word), _mm256_permutevar8x32_ps(upper, word), is_upper);
+  }
+};
+
 // Codes of 4 bits, of kPerChunk blocks in a chunk. 4 bits with a sign are those without one, less 8.
 template <Code kCode, int kPerChunk>
 struct NibblesDot {
@@ -104,6 +118,7 @@ struct NibblesDot {
     const CompressedMatrix& matrix = *args.matrix;
     const int64_t blocks = matrix.k / matrix.block;
     const __m256i block_of = block_of_lane(), low = _mm256_set1_epi32(15);
+    const Lookup looked_up(kCode == Code::kTable ? matrix.table : kNoTable);
     const auto* codes = static_cast<const uint8_t*>(matrix.codes) + (n * matrix.k + args.begin) / 2;
     const float* x = args.x + M * args.begin;
     __m256 sums[M], scale = _mm256_setzero_ps();
@@ -120,19 +135,39 @@ struct NibblesDot {
       }
       __m256i word = load_codes(codes, (args.end - k) / 2);
       if constexpr (kFlip != 0) word = _mm256_xor_si256(word, _mm256_set1_epi8(static_cast<char>(0x88)));
-      __m256 part[M];
-      ORTCONV_UNROLL
-      for (int j = 0; j < 8; ++j) {
-        const __m256 weight = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_and_si256(word, low), zero));
-        word = _mm256_srli_epi32(word, 4);
+      const auto add_products = [&](auto is_part) {
+        // How many codes there are of what a lane has, and of the following ones.
+        const __m256i left = _mm256_sub_epi32(_mm256_set1_epi32(static_cast<int>(std::min(args.end - k, kChunk))),
+                                              _mm256_setr_epi32(0, 8, 16, 24, 32, 40, 48, 56));
+        const auto if_there = [&](__m256 value, int j) {
+          const __m256i there = _mm256_cmpgt_epi32(left, _mm256_set1_epi32(j));
+          return is_part() ? _mm256_and_ps(value, _mm256_castsi256_ps(there)) : value;
+        };
+        __m256 part[M];
         ORTCONV_UNROLL
-        for (int m = 0; m < M; ++m) {
-          const __m256 xm = _mm256_load_ps(x + 8 * (M * j + m));
-          part[m] = j == 0 ? _mm256_mul_ps(weight, xm) : _mm256_fmadd_ps(weight, xm, part[m]);
+        for (int j = 0; j < 8; ++j) {
+          __m256 weight;
+          if constexpr (kCode == Code::kTable) {
+            weight = if_there(looked_up(word), j);
+          } else {
+            weight = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_and_si256(word, low), zero));
+          }
+          word = _mm256_srli_epi32(word, 4);
+          ORTCONV_UNROLL
+          for (int m = 0; m < M; ++m) {
+            const __m256 xm = _mm256_load_ps(x + 8 * (M * j + m));
+            part[m] = j == 0 ? _mm256_mul_ps(weight, xm) : _mm256_fmadd_ps(weight, xm, part[m]);
+          }
         }
+        const __m256 factor = if_there(scale, 0);
+        ORTCONV_UNROLL
+        for (int m = 0; m < M; ++m) sums[m] = _mm256_fmadd_ps(part[m], factor, sums[m]);
+      };
+      if (kCode == Code::kTable && args.end - k < kChunk) {  // where codes that are not there might not be finite
+        add_products(std::true_type());
+      } else {
+        add_products(std::false_type());
       }
-      ORTCONV_UNROLL
-      for (int m = 0; m < M; ++m) sums[m] = _mm256_fmadd_ps(part[m], scale, sums[m]);
     }
     store_sums(args, n, sums);
   }

@@ -45,12 +45,16 @@ inline void arrange_bytes(int64_t k, int64_t m, const float* x, float* out) {
   }
 }
 
+// The lanes of vector j that have some of so many codes.
+inline __mmask16 lanes_of(int64_t codes, int64_t j) {
+  return static_cast<__mmask16>((1u << std::clamp<int64_t>((codes - j + 7) / 8, 0, 16)) - 1);
+}
+
 inline void arrange_nibbles(int64_t k, int64_t m, const float* x, float* out) {
   const __m512i eighth = _mm512_setr_epi32(0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120);
   for (int64_t begin = 0; begin < k; begin += kChunk) {
     for (int64_t j = 0; j < 8; ++j) {
-      const int64_t lanes = std::clamp<int64_t>((k - begin - j + 7) / 8, 0, 16);
-      const auto there = static_cast<__mmask16>((1u << lanes) - 1);
+      const __mmask16 there = lanes_of(k - begin, j);
       for (int64_t i = 0; i < m; ++i, out += 16) {
         _mm512_store_ps(out, _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, eighth, x + i * k + begin + j, 4));
       }
@@ -60,8 +64,10 @@ inline void arrange_nibbles(int64_t k, int64_t m, const float* x, float* out) {
 
 // What 4 bits stand for.
 template <Code kCode>
-__m512 nibble_values() {
-  if constexpr (kCode == Code::kS4) {
+__m512 nibble_values([[maybe_unused]] const CompressedMatrix& matrix) {
+  if constexpr (kCode == Code::kTable) {
+    return _mm512_loadu_ps(matrix.table);
+  } else if constexpr (kCode == Code::kS4) {
     return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
   } else {
     return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -134,7 +140,7 @@ struct NibblesDot {
     const CompressedMatrix& matrix = *args.matrix;
     const int64_t blocks = matrix.k / matrix.block, stride = matrix.k / 2;
     const int64_t ahead = rows_ahead(stride) * stride;
-    const __m512 values = nibble_values<kCode>();
+    const __m512 values = nibble_values<kCode>(matrix);
     const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * stride + args.begin / 2;
     const float* x = args.x + M * args.begin;
     __m512 sums[kChains][M][R];
@@ -149,7 +155,8 @@ struct NibblesDot {
         const auto zero = static_cast<float>(zero_at<kCode>(matrix, at));
         table[r] = _mm512_mul_ps(_mm512_sub_ps(values, _mm512_set1_ps(zero)), _mm512_set1_ps(matrix.scales[at]));
       }
-      const auto add_products = [&](auto load) {
+      // Weights of lanes that are not there are zeros, whatever the table has.
+      const auto add_products = [&](auto load, auto there) {
         __m512i word[R];
         ORTCONV_UNROLL
         for (int r = 0; r < R; ++r) {
@@ -161,7 +168,7 @@ struct NibblesDot {
           __m512 weight[R];
           ORTCONV_UNROLL
           for (int r = 0; r < R; ++r) {
-            weight[r] = _mm512_permutexvar_ps(word[r], table[r]);
+            weight[r] = _mm512_maskz_permutexvar_ps(there(j), word[r], table[r]);
             word[r] = _mm512_srli_epi32(word[r], 4);
           }
           ORTCONV_UNROLL
@@ -175,10 +182,11 @@ struct NibblesDot {
         }
       };
       for (; k + kChunk <= stop; k += kChunk, codes += 64, x += M * kChunk) {
-        add_products([](const uint8_t* at) { return _mm512_loadu_si512(at); });
+        add_products([](const uint8_t* at) { return _mm512_loadu_si512(at); }, [](int) { return __mmask16{0xffff}; });
       }
       if (k < stop) {
-        add_products([=](const uint8_t* at) { return load_codes(at, (stop - k) / 2); });
+        const auto there = [=](int j) { return lanes_of(stop - k, j); };
+        add_products([=](const uint8_t* at) { return load_codes(at, (stop - k) / 2); }, there);
         k = stop;
       }
     }
@@ -232,7 +240,7 @@ struct NibbleBlocksDot {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i block_of = _mm512_srli_epi32(lane, kPerChunk == 2 ? 3 : kPerChunk == 4 ? 2 : 1);
     const __m512i bit_of = _mm512_slli_epi32(block_of, 2);
-    const __m512 values = nibble_values<kCode>();
+    const __m512 values = nibble_values<kCode>(matrix);
     const auto* codes = static_cast<const uint8_t*>(matrix.codes) + n * stride + args.begin / 2;
     const float* x = args.x + M * args.begin;
     __m512 sums[M][R];
@@ -241,6 +249,7 @@ struct NibbleBlocksDot {
     for (int64_t k = args.begin; k < args.end; k += kChunk, codes += 64, x += M * kChunk) {
       const int64_t b = k / matrix.block, left = (args.end - k) / 2;
       const int64_t count = std::min<int64_t>(kPerChunk, blocks - b);
+      [[maybe_unused]] const __mmask16 there = left >= kChunk / 2 ? 0xffff : lanes_of(args.end - k, 0);
       ORTCONV_UNROLL
       for (int r = 0; r < R; ++r) {
         const int64_t at = (n + r) * blocks + b;
@@ -265,7 +274,13 @@ struct NibbleBlocksDot {
           }
         }
         ORTCONV_UNROLL
-        for (int m = 0; m < M; ++m) sums[m][r] = _mm512_fmadd_ps(part[m], scale, sums[m][r]);
+        for (int m = 0; m < M; ++m) {
+          if constexpr (kCode == Code::kTable) {  // whose first number need not be finite
+            sums[m][r] = _mm512_mask3_fmadd_ps(part[m], scale, sums[m][r], there);
+          } else {
+            sums[m][r] = _mm512_fmadd_ps(part[m], scale, sums[m][r]);
+          }
+        }
       }
     }
     store_sums(args, n, sums);

@@ -64,13 +64,20 @@ class Guarded {
   size_t size_;
 };
 
-// Codes as the test has them, and packed.
+// Exact in 16 bits, in no order, and with both zeros; 3 stands for itself, as in check_special.
+constexpr float kTable[kTableNumbers] = {-7,    0.25f, -0.0f, 3,  0.125f, -1,    2.5f,  6,
+                                         -0.5f, 11,    0,     -4, 1,      0.75f, -3.5f, 5};
+
+// Codes as the test has them, what they stand for, and packed.
 struct Codes {
   std::vector<int> values;
+  bool has_table;
   Guarded bytes;
 
+  double number(int64_t i) const { return has_table ? static_cast<double>(kTable[values[i]]) : values[i]; }
+
   Codes(Code code, int64_t count, bool only_extremes, bool at_begin, std::mt19937& random)
-      : values(count), bytes((count * bits_of(code) + 7) / 8, at_begin) {
+      : values(count), has_table(code == Code::kTable), bytes((count * bits_of(code) + 7) / 8, at_begin) {
     const int least = is_signed(code) ? -(1 << (bits_of(code) - 1)) : 0, number = 1 << bits_of(code);
     for (int& v : values) v = least + static_cast<int>(only_extremes ? random() % 2 * (number - 1) : random() % number);
     auto* out = bytes.as<uint8_t>();
@@ -91,6 +98,18 @@ struct Shape {
   bool has_zeros, only_extremes, at_begin;
 };
 
+// A table, where there is one, right before a page that nobody may touch.
+struct Table {
+  Guarded memory{sizeof(kTable), false};
+
+  // `unused` replaces a number that no code of the test chooses.
+  explicit Table(CompressedMatrix* matrix, float unused = kTable[0]) {
+    std::copy_n(kTable, kTableNumbers, memory.as<float>());
+    memory.as<float>()[0] = unused;
+    if (matrix->code == Code::kTable) matrix->table = memory.as<float>(), matrix->zeros = nullptr;
+  }
+};
+
 template <class T>
 void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& parallel) {
   std::mt19937 random(static_cast<unsigned>(s.m * 7919 + s.n * 131 + s.k));
@@ -103,13 +122,14 @@ void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& par
   for (int64_t i = 0; i < s.n * blocks; ++i) scales.as<float>()[i] = normal(random);
   for (int64_t i = 0; i < s.m * s.k; ++i) round_to(x.as<T>() + i, normal(random));
   std::memset(y.as<char>(), 0xff, s.m * s.n * sizeof(T));  // NaN
-  const CompressedMatrix matrix{code,
-                                s.n,
-                                s.k,
-                                s.block,
-                                codes.bytes.as<void>(),
-                                scales.as<float>(),
-                                s.has_zeros ? zeros.bytes.as<void>() : nullptr};
+  CompressedMatrix matrix{code,
+                          s.n,
+                          s.k,
+                          s.block,
+                          codes.bytes.as<void>(),
+                          scales.as<float>(),
+                          s.has_zeros ? zeros.bytes.as<void>() : nullptr};
+  const Table table(&matrix);
   const RowGroups rows = RowGroups::all(s.m, matrix);
   const size_t bytes = compressed_scratch_bytes<T>(arch, matrix, rows, parallel.threads);
   std::vector<char> memory(bytes + 63);
@@ -124,8 +144,8 @@ void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& par
       double want = 0, magnitude = 0;
       for (int64_t k = 0; k < s.k; ++k) {
         const int64_t b = n * blocks + k / s.block;
-        const int zero = s.has_zeros ? zeros.values[b] : 0;
-        const double product = static_cast<double>(widen(x.as<T>()[i * s.k + k])) * (codes.values[n * s.k + k] - zero) *
+        const int zero = matrix.zeros != nullptr ? zeros.values[b] : 0;
+        const double product = static_cast<double>(widen(x.as<T>()[i * s.k + k])) * (codes.number(n * s.k + k) - zero) *
                                static_cast<double>(scales.as<float>()[b]);
         want += product;
         magnitude += std::fabs(product);
@@ -149,7 +169,7 @@ void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& par
   }
 }
 
-constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4};
+constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4, Code::kTable};
 
 void check_all(const ArchFlags& arch) {
   // As many workers as threads there might be, one after the other: what they share shows all the same.
@@ -213,8 +233,8 @@ void check_named(const ArchFlags& arch, Code code, const GroupedShape& s, int64_
   std::vector<int64_t> index(s.count);
   for (int64_t& i : index) i = static_cast<int64_t>(random() % (most + 2)) - 1;
   const NamedRows named = named_rows(index.data(), s.count, s.sharing, s.matrices, s.n);
-  const CompressedMatrix matrix{
-      code, rows, s.k, s.block, codes.bytes.as<void>(), scales.as<float>(), zeros.bytes.as<void>()};
+  CompressedMatrix matrix{code, rows, s.k, s.block, codes.bytes.as<void>(), scales.as<float>(), zeros.bytes.as<void>()};
+  const Table table(&matrix);
   const size_t bytes = compressed_scratch_bytes<T>(arch, matrix, named.rows, parallel.threads);
   Guarded scratch((bytes + 63) / 64 * 64, false);
   std::memset(scratch.as<char>(), 0xff, (bytes + 63) / 64 * 64);
@@ -229,7 +249,7 @@ void check_named(const ArchFlags& arch, Code code, const GroupedShape& s, int64_
       for (int64_t k = 0; k < s.k && is_named; ++k) {
         const int64_t row = index[i] * s.n + n, b = row * blocks + k / s.block;
         const double product = static_cast<double>(widen(x.as<T>()[i / s.sharing * s.k + k])) *
-                               (codes.values[row * s.k + k] - zeros.values[b]) *
+                               (codes.number(row * s.k + k) - (matrix.zeros != nullptr ? zeros.values[b] : 0)) *
                                static_cast<double>(scales.as<float>()[b]);
         want += product;
         magnitude += std::fabs(product);
@@ -280,14 +300,19 @@ void check_all_named(const ArchFlags& arch) {
   }
 }
 
-// Infinity and NaN in x reach the rows that they are in and no others.
+// Infinity and NaN in x reach the rows that they are in and no others. An infinite scale of codes of a table reaches
+// its column, and a number that no code chooses nothing.
 void check_special(const ArchFlags& arch, Code code, int64_t m, int64_t block) {
   constexpr int64_t kRows = 33, kDepth = 96;
   std::vector<uint8_t> codes(kRows * kDepth, 0x33);
   std::vector<float> scales(kRows * kDepth / block, 0.5f), x(m * kDepth, 1.0f), y(m * kRows);
   x[5] = std::numeric_limits<float>::infinity();
   if (m > 1) x[kDepth + 7] = std::numeric_limits<float>::quiet_NaN();
-  const CompressedMatrix matrix{code, kRows, kDepth, block, codes.data(), scales.data()};
+  CompressedMatrix matrix{code, kRows, kDepth, block, codes.data(), scales.data()};
+  const Table table(&matrix, std::numeric_limits<float>::quiet_NaN());
+  constexpr int64_t kInfinite = 17;
+  const bool has_infinite = code == Code::kTable;
+  if (has_infinite) scales[(kInfinite + 1) * kDepth / block - 1] = std::numeric_limits<float>::infinity();
   const RowGroups rows = RowGroups::all(m, matrix);
   std::vector<char> memory(63 + compressed_scratch_bytes<float>(arch, matrix, rows, 1));
   void* scratch = memory.data();
@@ -297,7 +322,10 @@ void check_special(const ArchFlags& arch, Code code, int64_t m, int64_t block) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t n = 0; n < kRows; ++n) {
       const float got = y[i * kRows + n];
-      const bool right = i == 0 ? got == std::numeric_limits<float>::infinity() : i == 1 ? got != got : got == usual;
+      const bool is_infinite = i == 0 || (has_infinite && n == kInfinite);
+      const bool right = i == 1        ? got != got
+                         : is_infinite ? got == std::numeric_limits<float>::infinity()
+                                       : got == usual;
       if (right) continue;
       ++failures;
       std::printf("FAIL %s code %d m %ld block %ld special: y[%ld][%ld] is %g\n", get_compressed_kernel(arch).name,

@@ -36,7 +36,7 @@ void unpack_columns(const UnpackArgs& args, int64_t n, int64_t rows, float* out)
   const auto there = static_cast<__mmask16>((1u << rows) - 1);
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i apart = _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(blocks)));
-  [[maybe_unused]] const __m512 values = nibble_values<kCode>();
+  [[maybe_unused]] const __m512 values = nibble_values<kCode>(matrix);
   __m512 scales = _mm512_setzero_ps(), zeros = _mm512_setzero_ps();
   int64_t block = -1;
   for (int64_t k = args.begin; k < args.end; k += 16 * kCodes) {
@@ -73,7 +73,9 @@ void unpack_columns(const UnpackArgs& args, int64_t n, int64_t rows, float* out)
         }
         word = _mm512_srli_epi32(word, kBits);
         if constexpr (kHasZeros) weight = _mm512_sub_ps(weight, zeros);
-        _mm512_store_ps(out, _mm512_mul_ps(weight, scales));
+        // Of a table the first number, which rows that are not there have, need not be finite.
+        _mm512_store_ps(
+            out, kCode == Code::kTable ? _mm512_maskz_mul_ps(there, weight, scales) : _mm512_mul_ps(weight, scales));
       }
     }
   }
