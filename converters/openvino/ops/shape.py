@@ -22,6 +22,9 @@ from ortconv.converters.openvino.ops.running_axes import permuted
 from ortconv.converters.openvino.ops.types import in_bytes, is_static
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.producers import made_by, maker
+
+_SWAPPED_HEADS = (0, 2, 1, 3)
 
 
 @REGISTRY.lowering("Reshape")
@@ -134,8 +137,22 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
     rank = len(perm) if data.shape is None else len(data.shape)
     if perm and sorted(perm) != list(range(rank)):
         raise UnsupportedAttributeError("input_order", list(perm), f"each number from 0 to {rank - 1} once")
+    if tuple(perm) == _SWAPPED_HEADS and _is_square_attention(data):
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin may mix up the axes of attention of static sizes with as many "
+            "heads as queries, where a Transpose exchanges these"
+        )
     weights = transposed(b, data, perm) if perm else None
     return b.op("Transpose", data, perm=perm or None) if weights is None else weights
+
+
+def _is_square_attention(data: ir.Value) -> bool:
+    """Tells whether a product by the results of a SoftMax has static sizes, and as many heads as queries."""
+    weights = made_by(data, "MatMul") or made_by(data, "Einsum")
+    if maker(weights, "Softmax") is None or not is_static(data):
+        return False
+    assert data.shape is not None
+    return data.shape[1] == data.shape[2]
 
 
 @REGISTRY.lowering("ShapeOf")

@@ -10,7 +10,8 @@ import pytest
 from openvino import opset1
 from openvino.utils.node_factory import NodeFactory
 
-from tests.openvino.live import Row, check_row, model_of, numbers
+from ortconv.api import conversion
+from tests.openvino.live import Row, check_row, model_of, numbers, run_onnx
 
 F32 = np.float32
 BOUND = 32
@@ -104,3 +105,23 @@ def test_a_head_of_unknown_size() -> None:
     feeds = [tensors(4, 5), [x[..., :4] for x in tensors(3, 7)]]
     check_row(Row("plain", attention, feeds, BOUND))
     assert model_of(attention, feeds).inputs[0].partial_shape[3].is_dynamic
+
+
+@pytest.mark.parametrize("queries", [3, 4])
+def test_as_many_heads_as_queries_exchanged(queries: int) -> None:
+    """OpenVINO's CPU plugin mixes up axes where both sizes are the same: the numbers are those of the definition."""
+
+    def build(*inputs: openvino.Node) -> openvino.Node:
+        query, key, value = (opset1.relu(each) for each in inputs)
+        weights = opset1.softmax(opset1.matmul(query, key, False, True), 3)
+        return opset1.transpose(opset1.matmul(weights, value, False, False), np.array([0, 2, 1, 3]))
+
+    feed = tensors(queries, 5)
+    model = model_of(build, [feed])
+    query, key, value = (np.maximum(each, 0).astype(np.float64) for each in feed)
+    weights = np.exp(query @ key.swapaxes(2, 3))
+    expected = (weights / weights.sum(-1, keepdims=True) @ value).transpose(0, 2, 1, 3)
+    converted = conversion(model)
+    ((found,),) = run_onnx(converted, [feed])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert ["mix up the axes" in warning for warning in converted.warnings] == [True] * (queries == 3)
