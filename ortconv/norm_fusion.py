@@ -66,8 +66,9 @@ def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, st
             attributes["axis"] = -len(fused.sizes)
         inputs = [constants.get(value, fused.sizes) for _, value in fused.parts]
         if not inputs:
+            (count,) = fused.sizes
             numbers = (1, 0) if fused.op_type == "InstanceNormalization" else (1,)
-            inputs = [constants.full(*fused.sizes, number) for number in numbers]
+            inputs = [constants.full(count, number) for number in numbers]
         _become(node, fused.op_type, attributes, [found.data, *inputs])
         for maker in found.formula:
             assert maker.graph is not None
