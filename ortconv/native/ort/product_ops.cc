@@ -73,6 +73,7 @@ struct ProductCustomOp : CustomOp {
 std::vector<std::shared_ptr<const OrtCustomOp>> product_ops(const OrtApi* api, const Settings& settings) {
   std::vector<std::shared_ptr<const OrtCustomOp>> ops;
   for (const Provider& provider : providers()) {
+    if (provider.make_product == nullptr) continue;
     for (const ProductOp op : kProductOps) {
       for (const DataType dtype : kProductTypes) {
         if (op.has_codebook) {

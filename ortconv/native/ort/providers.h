@@ -48,7 +48,7 @@ struct Provider {
   const char* name;  // in ONNX Runtime
   std::vector<DataType> dtypes;
   std::unique_ptr<Kernel> (*make)(const Creation&);
-  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);
+  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);  // null: it has none of these
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

@@ -18,8 +18,8 @@ const std::vector<Provider>& providers() {
       if (std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) others.push_back(dtype);
     }
     return new std::vector<Provider>{
-        {"CPUExecutionProvider", others, make_conv_kernel, nullptr, nullptr},
-        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel, make_cuda_gather_kernel}};
+        {"CPUExecutionProvider", others, make_conv_kernel, nullptr},
+        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel}};
   }();
   return all;
 }
