@@ -1,4 +1,4 @@
-"""MatMulCompressed and GatherMatMulCompressed on the GPU, against the definition in float64."""
+"""Products by compressed weights, and by codes of a table, on the GPU, against the definition in float64."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 
 from ortconv.compressed_product import CODES
 from tests.cuda import device
-from tests.plugin import gather_products
+from tests.plugin import codebooks, gather_products
 from tests.plugin.products import SIZES, assert_product, model
 
 LARGE = [] if device.EMULATED else [(4096, 4096, 128), (1000, 14336, 14336), (11008, 896, 32)]
@@ -107,3 +107,29 @@ def test_matrices_that_an_index_names(kind: int, code: int, sizes: tuple[int, in
             x = data(count, of_each, depth).astype(tensor_dtype_to_np_dtype(kind))
             (y,) = session.run(None, {"X": x, "I": index})
             gather_products.assert_products(made, x, index, y, block)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16])
+@pytest.mark.parametrize("sizes", [(5, 6, 3), (33, 300, 100), (70, 256, 32), *LARGE], ids=str)
+def test_codes_of_a_table(kind: int, sizes: tuple[int, int, int], library: str) -> None:
+    rows, depth, block = sizes
+    dtype = tensor_dtype_to_np_dtype(kind)
+    rounding = 0.0 if kind == TensorProto.FLOAT else float(ml_dtypes.finfo(dtype).eps) / 2
+    made = codebooks.model(data=(rows, depth), block=block, x_type=kind)
+    session = device.session(made, device.only_here())
+    for count in (1, 6, 40, 200, 0):
+        x = data(count, depth).astype(dtype)
+        (y,) = session.run(None, {"X": x})
+        codebooks.assert_product(made, x, y, block, factors=rounding)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.FLOAT16])
+def test_codes_of_matrices_that_an_index_names(kind: int, library: str) -> None:
+    made = codebooks.model(data=(4, 33, 64), block=32, x_type=kind)
+    session = device.session(made, device.only_here())
+    for count, slots in ((1, 3), (5, 2), (0, 2)):
+        index = gather_products.indices(count, slots, 4)
+        for of_each in (1, slots):
+            x = data(count, of_each, 64).astype(tensor_dtype_to_np_dtype(kind))
+            (y,) = session.run(None, {"X": x, "I": index})
+            codebooks.assert_product(made, x, y, 32, index)
