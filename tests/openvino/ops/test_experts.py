@@ -9,86 +9,27 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from openvino import opset1, opset3, opset4, opset8, opset11, opset12
+from openvino import opset1, opset3, opset8, opset11, opset12
 
-from ortconv.api import Conversion, conversion
-from tests.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
+from ortconv.api import conversion
+from tests.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
+from tests.openvino.mixtures import (
+    CHOSEN,
+    COLUMNS,
+    EXPERTS,
+    FEEDS,
+    INNER,
+    bodies,
+    conditions,
+    gated,
+    gathered,
+    ints,
+    matrices,
+    table,
+)
 from tests.openvino.ops.test_compressed_products import compressed
-from tests.openvino.weights import CODED, coded
+from tests.openvino.weights import CODED
 from tests.running import WAYS, run
-
-EXPERTS, COLUMNS, INNER, CHOSEN = 5, 32, 64, 2
-FEEDS = [[numbers(rows, COLUMNS, seed=rows, low=-1, high=1)] for rows in (7, 1, 12)]
-
-
-def ints(*values: int) -> Any:
-    return opset1.constant(np.array(values, np.int64))
-
-
-def matrices(element: str, rows: int, columns: int, seed: int) -> Any:
-    """Returns a matrix [rows, columns] for each expert, as floats or compressed."""
-    if element == "f32":
-        return opset1.constant(numbers(EXPERTS, rows, columns, seed=seed, low=-0.3, high=0.3))
-    if element == "f16":
-        return opset1.convert(
-            opset1.constant(numbers(EXPERTS, rows, columns, dtype=np.float16, seed=seed, low=-0.3, high=0.3)), "f32"
-        )
-    if element in ("u8", "i8"):
-        value, _ = compressed(element, (EXPERTS, rows, columns), (EXPERTS, rows, 1), "f16", points=element == "u8")
-        return opset1.convert(value, "f32")
-    shapes = (EXPERTS, rows, columns // 16, 16), (EXPERTS, rows, columns // 16, 1)
-    if element in CODED:
-        value, _ = coded(element, *shapes, "f16", seed=seed)
-    else:
-        value, _ = compressed(element, *shapes, "f16", points=element == "u4")
-    return opset1.convert(opset1.reshape(value, ints(EXPERTS, rows, columns), False), "f32")
-
-
-def table(x: Any, gate: Any = None) -> tuple[Any, Any]:
-    """Returns factors [rows, experts], most of them zeros, and how many rows there are, as a vector."""
-    gate = opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True) if gate is None else gate
-    best = opset11.topk(opset8.softmax(gate, -1), np.int64(CHOSEN), -1, "max", "value", "i64")
-    rows = opset8.gather(opset3.shape_of(best.output(1)), ints(0), np.int64(0))
-    zeros = opset3.broadcast(np.float32(0), opset1.concat([rows, ints(EXPERTS)], 0))
-    updated = opset12.scatter_elements_update(zeros, best.output(1), best.output(0), np.int64(1))
-    return updated, rows
-
-
-def gated(x: Any, element: str, *, apart: bool = False) -> Any:
-    """Three products with Swish between them; where `apart`, with biases, limits, and one axis more in the end."""
-    copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
-    if apart:
-        both = opset1.matmul(copies, matrices(element, 2 * INNER, COLUMNS, 1), False, True)
-        both = opset1.add(both, numbers(EXPERTS, 1, 2 * INNER, seed=8))
-        gate, up = (opset8.slice(both, ints(start), ints(np.iinfo(np.int64).max), ints(2), ints(2)) for start in (0, 1))
-        gate = opset1.minimum(gate, np.full((1, 1, 1), 0.7, np.float32))
-        up = opset1.add(opset1.clamp(up, -1.0, 1.0), np.ones((1, 1, 1), np.float32))
-        inner = opset1.multiply(up, opset1.multiply(gate, opset1.sigmoid(gate)))
-    else:
-        gate = opset1.matmul(copies, matrices(element, INNER, COLUMNS, 1), False, True)
-        up = opset1.matmul(copies, matrices(element, INNER, COLUMNS, 2), False, True)
-        inner = opset1.multiply(opset4.swish(gate), up)
-    results = opset1.matmul(inner, matrices(element, COLUMNS, INNER, 3), False, True)
-    factors, rows = table(x)
-    turned = opset1.transpose(factors, ints(1, 0))
-    if not apart:
-        return opset1.reduce_sum(opset1.multiply(results, opset1.unsqueeze(turned, ints(2))), ints(0), False)
-    results = opset1.add(results, numbers(EXPERTS, 1, COLUMNS, seed=9))
-    split = opset1.reshape(results, opset1.concat([ints(EXPERTS), rows, ints(-1), ints(COLUMNS)], 0), False)
-    column = opset1.unsqueeze(opset1.reshape(turned, opset1.concat([ints(EXPERTS), rows, ints(1)], 0), False), ints(3))
-    return opset1.reduce_sum(opset1.multiply(split, column), ints(0), False)
-
-
-def conditions(converted: Conversion) -> int:
-    return [node.op_type for node in converted.model.graph].count("If")
-
-
-def gathered(converted: Conversion, op: str = "GatherMatMulCompressed") -> int:
-    return [node.op_type for node in converted.model.graph].count(op)
-
-
-def bodies(model: onnx.ModelProto) -> list[onnx.GraphProto]:
-    return [attribute.g for node in model.graph.node if node.op_type == "If" for attribute in node.attribute]
 
 
 @pytest.mark.parametrize("element", ["f32", "f16", "u8", "i8", "u4", "i4", *CODED])
@@ -148,50 +89,6 @@ def test_an_expert_that_nobody_chose_may_give_infinities() -> None:
     assert conditions(converted) == EXPERTS
     ((y,),) = run_onnx(converted, [feed])
     assert np.isfinite(y).all()
-
-
-def test_a_sum_that_keeps_the_axis_of_the_experts_stays() -> None:
-    def build(x: Any) -> Any:
-        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
-        results = opset1.matmul(copies, matrices("f32", COLUMNS, COLUMNS, 1), False, True)
-        column = opset1.unsqueeze(opset1.transpose(table(x)[0], ints(1, 0)), ints(2))
-        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), True)
-
-    assert not conditions(check(model_of(build, FEEDS), *FEEDS, bound=64))
-
-
-LIKE: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "other rows": lambda x, _, y: mixed(x, table(y)[0], ints(EXPERTS, 1)),
-    "no table": lambda x, y, _: mixed(x, y, ints(EXPERTS, 1)),
-    "other copies": lambda x, _, __: mixed(x, table(x)[0], ints(1, EXPERTS)),
-}
-
-
-def mixed(x: Any, factors: Any, repeats: Any) -> Any:
-    copies = opset1.reshape(opset1.tile(x, repeats), ints(EXPERTS, -1, COLUMNS), False)
-    results = opset1.matmul(copies, numbers(EXPERTS, COLUMNS, COLUMNS, low=-0.3, high=0.3), False, True)
-    column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
-    return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
-
-
-@pytest.mark.parametrize("like", LIKE)
-def test_what_only_looks_like_it(like: str) -> None:
-    feeds: list[Feed] = [
-        [numbers(rows, COLUMNS), numbers(rows, EXPERTS, seed=1), numbers(rows, COLUMNS, seed=2)] for rows in (3, 1)
-    ]
-    source = model_of(LIKE[like], feeds, [[-1, COLUMNS], [-1, EXPERTS], [-1, COLUMNS]])
-    assert conditions(check(source, *feeds, bound=64)) == 0
-
-
-def test_one_row_of_factors_for_all_rows() -> None:
-    """Sizes that are one at run time broadcast."""
-    source = model_of(
-        lambda x, y: mixed(x, table(y)[0], ints(EXPERTS, 1)),
-        [[numbers(3, COLUMNS), numbers(1, COLUMNS)]],
-        [[-1, COLUMNS], [-1, COLUMNS]],
-    )
-    converted = check(source, [numbers(3, COLUMNS), numbers(1, COLUMNS, seed=4)], bound=64)
-    assert conditions(converted) == 0
 
 
 def test_the_matrices_lie_in_the_file_once(tmp_path: Any) -> None:
@@ -352,115 +249,6 @@ def test_tables_of_other_choices(factors: Callable[[Any], Any], rows: int) -> No
     assert (gathered(converted), conditions(converted)) == (0, EXPERTS)
 
 
-def scores(x: Any) -> Any:
-    return opset1.matmul(x, numbers(EXPERTS, COLUMNS, seed=5), False, True)
-
-
-def weighed(results: Any, factors: Any) -> Any:
-    column = opset1.unsqueeze(opset1.transpose(factors, ints(1, 0)), ints(2))
-    return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
-
-
-def multiplied(x: Any, columns: int = COLUMNS) -> Any:
-    copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, columns), False)
-    return opset1.matmul(copies, numbers(EXPERTS, columns, columns, low=-0.3, high=0.3), False, True)
-
-
-def in_one_table(x: Any, _: Any) -> Any:
-    """Matrices one below the other in groups that know of no experts."""
-    value, _ = compressed("u4", (EXPERTS * COLUMNS, 2, 16), (EXPERTS * COLUMNS, 2, 1), "f16", points=True)
-    matrices = opset1.convert(opset1.reshape(value, ints(EXPERTS, COLUMNS, COLUMNS), False), "f32")
-    copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
-    return weighed(opset1.matmul(copies, matrices, False, True), table(x)[0])
-
-
-def as_many_rows_as_columns(_: Any, y: Any) -> Any:
-    """Of factors; the data have one."""
-    x = opset1.matmul(y, numbers(7, COLUMNS), False, False)
-    best = opset11.topk(scores(x), np.int64(CHOSEN), -1, "max", "value", "i64")
-    sizes = opset1.concat([opset8.gather(opset3.shape_of(y), ints(1), np.int64(0)), ints(EXPERTS)], 0)
-    zeros = opset3.broadcast(np.float32(0), sizes)
-    return weighed(multiplied(x), opset12.scatter_elements_update(zeros, best.output(1), best.output(0), np.int64(1)))
-
-
-ROW, ROWS = [numbers(1, COLUMNS), numbers(1, 7)], [numbers(7, COLUMNS), numbers(7, 7)]
-NEARLY: dict[str, tuple[Callable[[Any, Any], Any], Feed, list[list[int]] | None]] = {
-    "a number for each row": (
-        lambda x, _: weighed(opset1.add(multiplied(x), numbers(1, 7, COLUMNS)), table(x)[0]),
-        ROWS,
-        None,
-    ),
-    "copies of other data": (
-        lambda x, _: weighed(opset1.multiply(multiplied(x), multiplied(opset1.relu(x))), table(x)[0]),
-        ROWS,
-        None,
-    ),
-    "a mean": (
-        lambda x, _: weighed(
-            opset1.subtract(multiplied(x), opset1.reduce_mean(multiplied(x), ints(1), True)), table(x)[0]
-        ),
-        ROWS,
-        None,
-    ),
-    "halves of rows": (
-        lambda x, _: weighed(multiplied(x, COLUMNS // 2), table(x)[0]),
-        ROW,
-        [[-1, COLUMNS], [-1, 7]],
-    ),
-    "a sum of scores of several rows": (
-        lambda x, y: weighed(
-            multiplied(x),
-            table(x, opset1.add(scores(x), opset1.matmul(y, numbers(7, EXPERTS), False, False)))[0],
-        ),
-        [ROW[0], ROWS[1]],
-        [[-1, COLUMNS], [-1, 7]],
-    ),
-    "one row of factors for as many rows as experts": (
-        lambda x, y: weighed(multiplied(x), table(x, opset1.matmul(y, numbers(7, EXPERTS), False, False))[0]),
-        [numbers(EXPERTS, COLUMNS), ROW[1]],
-        None,
-    ),
-    "matrices in one table": (in_one_table, ROWS, None),
-    "as many rows as columns": (as_many_rows_as_columns, ROW, [[-1, COLUMNS], [-1, -1]]),
-}
-
-
-@pytest.mark.parametrize("name", NEARLY)
-@pytest.mark.parametrize("target", ["auto", "onnx"])
-def test_what_nearly_is_a_mixture(name: str, target: Any) -> None:
-    build, feed, declared = NEARLY[name]
-    converted = check(model_of(build, [feed], declared), feed, bound=256, target=target)
-    assert (gathered(converted), conditions(converted)) == (0, 0)
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_results_in_another_order(axis: int) -> None:
-    """Of the experts, or of the rows."""
-
-    def build(x: Any) -> Any:
-        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, -1, COLUMNS), False)
-        results = opset1.matmul(copies, numbers(EXPERTS, COLUMNS, COLUMNS), False, True)
-        results = opset8.slice(results, ints(-1), ints(np.iinfo(np.int64).min), ints(-1), ints(axis))
-        column = opset1.unsqueeze(opset1.transpose(table(x)[0], ints(1, 0)), ints(2))
-        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
-
-    assert conditions(check(model_of(build, FEEDS), *FEEDS, bound=64)) == 0
-
-
-def test_factors_of_columns() -> None:
-    """Of a table of two rows come factors of two columns, for all rows."""
-
-    def build(x: Any) -> Any:
-        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, 2, 2), False)
-        results = opset1.matmul(copies, numbers(EXPERTS, 2, 2), False, True)
-        gate = opset1.matmul(x, numbers(EXPERTS, 2, seed=5), False, True)
-        turned = opset1.transpose(table(x, gate)[0], ints(1, 0))
-        return opset1.reduce_sum(opset1.multiply(results, opset1.unsqueeze(turned, ints(1))), ints(0), False)
-
-    feed = [numbers(2, 2)]
-    assert conditions(check(model_of(build, [feed]), feed, bound=64)) == 0
-
-
 @pytest.mark.parametrize("element", ["f32", "u8"])
 @pytest.mark.parametrize("lead", [(), (1,)])
 def test_a_matrix_that_all_experts_share(element: str, lead: tuple[int, ...]) -> None:
@@ -507,14 +295,3 @@ def test_numbers_of_experts_that_become_another_type(number_type: str, op_type: 
         "GatherMatMulCompressed",
         "If",
     } == {op_type}
-
-
-def test_copies_of_one_row_that_have_no_axis_for_it() -> None:
-    def build(x: Any) -> Any:
-        copies = opset1.reshape(opset1.tile(x, ints(EXPERTS, 1)), ints(EXPERTS, COLUMNS), False)
-        column = opset1.unsqueeze(opset1.transpose(table(x)[0], ints(1, 0)), ints(2))
-        results = opset1.add(copies, numbers(EXPERTS, 1, 1))
-        return opset1.reduce_sum(opset1.multiply(results, column), ints(0), False)
-
-    feed = [numbers(1, COLUMNS)]
-    assert not conditions(check(model_of(build, [feed], [[-1, COLUMNS]]), feed, bound=64))
