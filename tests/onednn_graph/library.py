@@ -97,9 +97,13 @@ class Library:
 
         Raises:
             RefusedError: The library refuses the graph, or dies of it.
+            RuntimeError: There is no library that could.
         """
         if self._process is None:
             self._process = _start()
+            if (trouble := _greeting(self._process)) is not None:
+                self.close()
+                raise RuntimeError(f"oneDNN does not start, ORTCONV_ONEDNN={FOLDER}: {trouble}")
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -139,6 +143,16 @@ def _start() -> subprocess.Popen[bytes]:
         env=os.environ | environment,
         cwd=pathlib.Path(__file__).parents[2],
     )
+
+
+def _greeting(process: subprocess.Popen[bytes]) -> str | None:
+    """Returns why the library cannot be used, None where it can."""
+    assert process.stdout is not None
+    try:
+        trouble = pickle.load(process.stdout)
+    except EOFError:
+        return "it died"
+    return None if trouble is None else str(trouble)
 
 
 class _LogicalTensor(ctypes.Structure):
@@ -310,8 +324,13 @@ def _aligned(array: np.ndarray) -> np.ndarray:
 
 
 def _serve() -> None:
-    engine = _Engine()
-    while True:
+    engine, trouble = None, None
+    try:
+        engine = _Engine()
+    except (OSError, RefusedError) as error:
+        trouble = str(error)
+    _send(trouble)
+    while engine is not None:
         try:
             question = pickle.load(sys.stdin.buffer)
         except EOFError:
@@ -320,8 +339,12 @@ def _serve() -> None:
             answer: Arrays | str = engine.run(*question)
         except RefusedError as refusal:
             answer = str(refusal)
-        pickle.dump(answer, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        _send(answer)
+
+
+def _send(answer: Arrays | str | None) -> None:
+    pickle.dump(answer, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

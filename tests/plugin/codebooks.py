@@ -10,9 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortconv.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.matmul_codebook import MATMUL_CODEBOOK
-from ortconv.opset import DOMAIN
 from ortconv.schemas import register_schemas
-from tests.plugin.products import assert_close_to
+from tests.plugin.products import assert_close_to, one_node
 
 __all__ = ["NUMBERS", "assert_product", "model"]
 
@@ -60,20 +59,11 @@ def model(
     inputs = [helper.make_tensor_value_info("X", x_type, default if x is None else x)]
     if gathers:
         inputs.append(helper.make_tensor_value_info("I", index_type, ["T", "J"] if index is None else index))
-    initializers = []
-    for name, (kind, shape, values) in tensors.items():
-        if constant:
-            initializers.append(helper.make_tensor(name, kind, shape, values.ravel().tolist()))
-        else:
-            inputs.append(helper.make_tensor_value_info(name, kind, shape))
     if block is not None:
         attributes["block_size"] = block
-    node = helper.make_node(op.name, names + (more or []), ["Y"], name="p", domain=DOMAIN, **attributes)
-    result = helper.make_tensor_value_info("Y", x_type, [None] * (3 if gathers else 2 if x is None else len(x)))
-    graph = helper.make_graph([node], "g", inputs, [result], initializers)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
-    functions = [op.body(opset)] if bodies else []
-    return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
+    names += more or []
+    axes = 3 if gathers else 2 if x is None else len(x)
+    return one_node(op, names, inputs, tensors, axes, constant=constant, opset=opset, bodies=bodies, **attributes)
 
 
 def assert_product(

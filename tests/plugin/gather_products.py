@@ -9,9 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
-from ortconv.opset import DOMAIN
 from ortconv.schemas import register_schemas
-from tests.plugin.products import LIMITS, assert_close_to
+from tests.plugin.products import LIMITS, assert_close_to, one_node
 
 __all__ = ["assert_products", "indices", "model"]
 
@@ -54,23 +53,13 @@ def model(
         helper.make_tensor_value_info("X", x_type, ["T", "A", data[-1]] if x is None else x),
         helper.make_tensor_value_info("I", index_type, ["T", "J"] if index is None else index),
     ]
-    initializers = []
-    for name, (kind, shape, values) in tensors.items():
-        if constant:
-            initializers.append(helper.make_tensor(name, kind, shape, values.ravel().tolist()))
-        else:
-            inputs.append(helper.make_tensor_value_info(name, kind, shape))
+    names = [name for name in ("X", "D", "S", "I", "Z") if name in ("X", "I") or name in tensors]
+    names = names[: len(names) - drop]
     if block is not None:
         attributes["block_size"] = block
-    names = [name for name in ("X", "D", "S", "I", "Z") if name in ("X", "I") or name in tensors]
-    node = helper.make_node(
-        GATHER_MATMUL_COMPRESSED.name, names[: len(names) - drop], ["Y"], name="p", domain=DOMAIN, **attributes
+    return one_node(
+        GATHER_MATMUL_COMPRESSED, names, inputs, tensors, 3, constant=constant, opset=opset, bodies=bodies, **attributes
     )
-    result = helper.make_tensor_value_info("Y", x_type, [None] * 3)
-    graph = helper.make_graph([node], "g", inputs, [result], initializers)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
-    functions = [GATHER_MATMUL_COMPRESSED.body(opset)] if bodies else []
-    return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
 
 
 def indices(rows: int, slots: int, matrices: int, seed: int = 0) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -9,11 +10,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from ortconv.compressed_product import CompressedProduct
 from ortconv.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.opset import DOMAIN
 from ortconv.schemas import register_schemas
 
-__all__ = ["LIMITS", "SIZES", "assert_close_to", "assert_product", "model"]
+__all__ = ["LIMITS", "SIZES", "assert_close_to", "assert_product", "model", "one_node"]
 
 LIMITS = {
     TensorProto.UINT8: (0, 255),
@@ -68,20 +70,52 @@ def model(
     if point is not None:
         tensors["Z"] = (point_type or code, point, rng.integers(low, high // 2, point, endpoint=True))
     inputs = [helper.make_tensor_value_info("X", x_type, ["N", data[-1]] if x is None else x)]
-    initializers = []
-    for name, (kind, shape, values) in tensors.items():
-        if constant:
-            initializers.append(helper.make_tensor(name, kind, shape, values.ravel().tolist()))
-        else:
-            inputs.append(helper.make_tensor_value_info(name, kind, shape))
+    names = ["X", *tensors][: 1 + len(tensors) - drop]
+    axes = 2 if x is None else len(x)
     if block is not None:
         attributes["block_size"] = block
-    names = ["X", *tensors][: 1 + len(tensors) - drop]
-    node = helper.make_node(MATMUL_COMPRESSED.name, names, ["Y"], name="p", domain=DOMAIN, **attributes)
-    result = helper.make_tensor_value_info("Y", x_type, [None] * (2 if x is None else len(x)))
-    graph = helper.make_graph([node], "g", inputs, [result], initializers)
+    return one_node(
+        MATMUL_COMPRESSED, names, inputs, tensors, axes, constant=constant, opset=opset, bodies=bodies, **attributes
+    )
+
+
+def one_node(
+    op: CompressedProduct,
+    names: Sequence[str],
+    inputs: Sequence[onnx.ValueInfoProto],
+    tensors: Mapping[str, tuple[int, tuple[int, ...], np.ndarray]],
+    axes: int,
+    *,
+    constant: bool,
+    opset: int,
+    bodies: bool,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Returns a model of one product.
+
+    Args:
+        op: The operator.
+        names: What the node reads.
+        inputs: Inputs of the graph, X first, whose type the result has.
+        tensors: Element type, shape and numbers of what else it reads.
+        axes: How many the result has.
+        constant: Whether the tensors are initializers, not inputs too.
+        opset: Of ai.onnx.
+        bodies: Whether the model has the function body.
+        **attributes: Of the node.
+    """
+    described = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape, _) in tensors.items()]
+    stored = [
+        helper.make_tensor(name, kind, shape, values.ravel().tolist())
+        for name, (kind, shape, values) in tensors.items()
+    ]
+    node = helper.make_node(op.name, names, ["Y"], name="p", domain=DOMAIN, **attributes)
+    result = helper.make_tensor_value_info("Y", inputs[0].type.tensor_type.elem_type, [None] * axes)
+    graph = helper.make_graph(
+        [node], "g", [*inputs, *([] if constant else described)], [result], stored if constant else []
+    )
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
-    functions = [MATMUL_COMPRESSED.body(opset)] if bodies else []
+    functions = [op.body(opset)] if bodies else []
     return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
 
 
