@@ -3,7 +3,6 @@
 // Warp-wide instructions follow the fragment layouts that the PTX ISA documents for them.
 #pragma once
 
-#include <cmath>
 #include <cstring>
 
 #include "base/float16.h"
@@ -35,7 +34,8 @@ extern "C" void ortconv_attach(const ortconv::cuda::emulator::Runtime* runtime) 
 
 namespace ortconv::cuda {
 
-using std::fmaf;
+// Not <cmath>, which takes longer to compile than some of the programs.
+inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 inline float __uint_as_float(unsigned bits) { return float_of(bits); }
 inline unsigned __float_as_uint(float value) { return bits_of(value); }
