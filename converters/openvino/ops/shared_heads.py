@@ -27,6 +27,8 @@ class SharedHeads:
         heads: How many heads they have.
         asked: How many heads the queries have.
         widths: The last sizes of keys and values.
+        stated: The sizes to which both are spread, where only a run tells whether these are their own; None where that
+            is certain.
     """
 
     key: ir.Value
@@ -34,6 +36,7 @@ class SharedHeads:
     heads: int
     asked: int
     widths: tuple[int, int]
+    stated: ir.Value | None
 
     @classmethod
     def of(cls, b: Builder, query: ir.Value, key: ir.Value, value: ir.Value) -> SharedHeads | None:
@@ -41,13 +44,18 @@ class SharedHeads:
         keys, values = _before_repetition(b, key), _before_repetition(b, value)
         if keys is None or values is None or query.shape is None or len(query.shape) != 4:
             return None
-        assert keys.shape is not None
-        assert values.shape is not None
-        sizes = (keys.shape[1], query.shape[1], keys.shape[3], values.shape[3])
-        known = [size for size in sizes if isinstance(size, int)]
-        if len(known) != len(sizes) or values.shape[1] != known[0] or key.shape is None or key.shape[1] != known[1]:
+        unsure = keys.unsure or values.unsure
+        if unsure and (None in keys.sizes or keys.sizes != values.sizes):
             return None
-        return cls(keys, values, known[0], known[1], (known[2], known[3]))
+        before = keys.before.shape, values.before.shape
+        assert before[0] is not None
+        assert before[1] is not None
+        sizes = (before[0][1], query.shape[1], before[0][3], before[1][3])
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(known) != len(sizes) or before[1][1] != known[0] or key.shape is None or key.shape[1] != known[1]:
+            return None
+        widths = known[2], known[3]
+        return cls(keys.before, values.before, known[0], known[1], widths, keys.stated if unsure else None)
 
     def scores(self, b: Builder, q: ir.Value, swapped: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Emits the products of queries and keys.
@@ -63,8 +71,12 @@ class SharedHeads:
         """
         rows = b.op("Reshape", q, b.constant([0, self.heads, -1, self.widths[0]]))
         together = b.op("MatMul", rows, swapped)
-        sizes = b.op("Concat", b.op("Shape", q, start=0, end=3), b.op("Shape", k, start=2, end=3), axis=0)
-        return b.op("Reshape", together, sizes), b.op("Shape", together)
+        if self.stated is None:
+            parts = [b.op("Shape", q, start=0, end=3), b.op("Shape", k, start=2, end=3)]
+        else:
+            batch, positions = (b.op("Gather", self.stated, b.constant([axis])) for axis in (0, 3))
+            parts = [batch, b.op("Shape", q, start=1, end=3), positions]
+        return b.op("Reshape", together, b.op("Concat", *parts, axis=0)), b.op("Shape", together)
 
     def attended(self, b: Builder, weights: ir.Value, sizes: ir.Value, v: ir.Value) -> ir.Value:
         """Emits the sums of values [batch, asked, length, width] by weights [batch, asked, length, positions]."""
@@ -72,8 +84,25 @@ class SharedHeads:
         return b.op("Reshape", together, b.constant([0, self.asked, -1, self.widths[1]]))
 
 
-def _before_repetition(b: Builder, value: ir.Value) -> ir.Value | None:
-    """Returns the value [batch, heads, positions, width] each of whose heads is repeated, one after the other."""
+@dataclasses.dataclass(frozen=True)
+class _Repetition:
+    """A value each of whose heads is repeated, one after the other.
+
+    Attributes:
+        before: The value [batch, heads, positions, width].
+        stated: The sizes to which it is spread: [batch, heads, times, positions, width].
+        sizes: What is known of batch and positions among them.
+        unsure: Whether these may be other than its own.
+    """
+
+    before: ir.Value
+    stated: ir.Value
+    sizes: tuple[Entry, Entry]
+    unsure: bool
+
+
+def _before_repetition(b: Builder, value: ir.Value) -> _Repetition | None:
+    """Returns what a value was before its heads were repeated; None where they were not, or more was."""
     spread = made_by(value, "Reshape")
     parted = made_by(spread, "Expand")
     whole = made_by(parted, "Unsqueeze")
@@ -90,22 +119,33 @@ def _before_repetition(b: Builder, value: ir.Value) -> ir.Value | None:
         return None
     if not narrow[4] == wide[4] == merged[3] == before[3]:
         return None
-    return whole if _keep_batch_and_positions(b, value, spread, parted) else None
+    return _checked(b, whole, value, spread, parted)
 
 
-def _keep_batch_and_positions(b: Builder, merged: ir.Value, wide: ir.Value, narrow: ir.Value) -> bool:
-    """Tells whether an Expand and a Reshape leave the batch and the positions as they are, for certain."""
-    batch, positions = of_axis(narrow, 0), of_axis(narrow, 3)
-    spread, goal = _target(b, wide), _target(b, merged)
-    if len(spread) != 5 or len(goal) != 4 or spread[0] not in (1, batch) or spread[3] not in (1, positions):
-        return False
+def _checked(b: Builder, whole: ir.Value, merged: ir.Value, wide: ir.Value, narrow: ir.Value) -> _Repetition | None:
+    """Returns the repetition by an Expand and a Reshape, unless these change batch or positions.
+
+    Sizes that are known at run time only may be those of another cache, as in models whose layers share what they
+    compute of the first one. A run in which they differ fails.
+    """
+    (spread, stated), (goal, _) = _target(b, wide), _target(b, merged)
+    if stated is None or len(spread) != 5 or len(goal) != 4:
+        return None
+    own = of_axis(narrow, 0), of_axis(narrow, 3)
+    sizes = spread[0], spread[3]
+    sure = [size in (1, its) for size, its in zip(sizes, own, strict=True)]
+    if any(isinstance(size, int) and not certain for size, certain in zip(sizes, sure, strict=True)):
+        return None
     # As there are as many elements, one of the two sizes tells the other; a 0 stands for that of the input.
-    return goal[0] in (0, batch) or goal[2] == positions
+    keeps_batch = goal[0] == 0 or (sure[0] and goal[0] == own[0])
+    if not keeps_batch and goal[2] != own[1]:
+        return None
+    return _Repetition(whole, stated, sizes, not all(sure))
 
 
-def _target(b: Builder, value: ir.Value) -> list[Entry]:
-    """Returns what is known of the sizes to which an Expand or a Reshape makes a value."""
+def _target(b: Builder, value: ir.Value) -> tuple[list[Entry], ir.Value | None]:
+    """Returns the sizes to which an Expand or a Reshape makes a value, and what is known of them."""
     node = value.producer()
     given = None if node is None else node.inputs[1]
     known = None if given is None else b.entries(given)
-    return [] if known is None else known.entries.ravel().tolist()
+    return [] if known is None else known.entries.ravel().tolist(), given

@@ -27,7 +27,7 @@ def decoder(
     mask: openvino.Type,
     *,
     selected: bool = False,
-    repeat: Callable[[Any], Any] | None = None,
+    repeat: Sequence[Callable[..., Any]] = (),
     sink: bool = False,
     computed: bool = False,
 ) -> openvino.Model:
@@ -36,11 +36,12 @@ def decoder(
     Args:
         mask: Type of the mask.
         selected: Whether it chooses between two numbers.
-        repeat: Repeats the heads for the queries, of which there are three times as many.
+        repeat: Repeat the heads of keys and of values for the queries, of which there are three times as many. They are
+            given a cache, and the batch and positions that an input more has.
         sink: Whether there is one.
         computed: Whether the first values are computed, and a cache without elements stands for them.
     """
-    asked = HEADS if repeat is None else TIMES * HEADS
+    asked = TIMES * HEADS if repeat else HEADS
     query, key, value = (
         opset1.parameter([-1, heads, -1, WIDTH], dtype=F32, name=name)
         for name, heads in (("q", asked), ("k", HEADS), ("v", HEADS))
@@ -56,17 +57,27 @@ def decoder(
         caches.append(opset1.concat([opset8.gather(read, beams, np.int64(0)), data], 2))
         writes.append(opset6.assign(caches[-1], name))
     added: Any = opset1.select(masked, np.float32(0), np.float32(-65504)) if selected else masked
-    if repeat is not None:
-        caches = [repeat(cache) for cache in caches]
-    more = [opset1.constant(each) for each in (np.float32(0.5), numbers(1, asked, 1, 1, seed=7))] if sink else []
-    result = attention(query, *caches, added, *more)
-    return openvino.Model([opset1.result(result)], writes, [query, key, value, masked, beams])
+    more = []
+    if repeat:
+        more = [opset1.parameter([-1, -1], dtype=F32, name="like")]
+        told = [opset8.gather(opset1.shape_of(more[0]), np.array([index]), np.int64(0)) for index in (0, 1)]
+        caches = [each(cache, told) for each, cache in zip(repeat, caches, strict=True)]
+    sinks = [opset1.constant(each) for each in (np.float32(0.5), numbers(1, asked, 1, 1, seed=7))] if sink else []
+    result = attention(query, *caches, added, *sinks)
+    return openvino.Model([opset1.result(result)], writes, [query, key, value, masked, beams, *more])
 
 
-def spread(cache: Any, axis: int = 2) -> Any:
-    """Repeats heads: one after the other where the axis is 2, all of them where it is 1."""
+def spread(cache: Any, told: Sequence[Any], *, axis: int = 2, own: bool = True) -> Any:
+    """Repeats heads: one after the other where the axis is 2, all of them where it is 1.
+
+    Args:
+        cache: What is repeated.
+        told: Batch and positions, as an input has them.
+        axis: Where the new axis is.
+        own: Whether the cache is asked instead.
+    """
     length = opset8.gather(opset1.shape_of(cache), np.array([0, 2]), np.int64(0))
-    batch, positions = (opset8.gather(length, np.array([index]), np.int64(0)) for index in (0, 1))
+    batch, positions = [opset8.gather(length, np.array([index]), np.int64(0)) for index in (0, 1)] if own else told
     heads = [HEADS, TIMES] if axis == 2 else [TIMES, HEADS]
     sizes = opset1.concat([batch, np.array(heads), positions, np.array([WIDTH])], 0)
     narrow = opset1.unsqueeze(cache, np.array([axis]))
@@ -76,15 +87,18 @@ def spread(cache: Any, axis: int = 2) -> Any:
 
 
 def steps(mask: np.dtype[Any], hidden: float, asked: int = HEADS) -> list[list[np.ndarray]]:
-    """Returns data of two calls: five positions, of which the first two of the second batch are padding, then one."""
+    """Returns data of two calls: five positions, of which the first two of the second batch are padding, then one.
+
+    Behind them is something of that batch and those positions, where the queries have more heads.
+    """
     made = []
     for length, past, beams in ((5, 0, [0, 1]), (1, 5, [1, 1])):
         data = [numbers(2, heads, length, WIDTH, seed=seed + past) for seed, heads in enumerate((asked, HEADS, HEADS))]
         shown = np.tril(np.ones((length, past + length), bool), past) & np.ones((2, 1, 1, 1), bool)
         shown[1 if past == 0 else slice(None), ..., :2] = False
-        made.append(
-            [*data, shown if mask.kind == "b" else np.where(shown, 0, hidden).astype(mask), np.array(beams, np.int32)]
-        )
+        masked = shown if mask.kind == "b" else np.where(shown, 0, hidden).astype(mask)
+        like = [] if asked == HEADS else [np.zeros((2, past + length), np.float32)]
+        made.append([*data, masked, np.array(beams, np.int32), *like])
     return made
 
 
@@ -155,16 +169,48 @@ def test_a_mask_that_becomes_infinite_in_float16(hidden: float, checked: bool) -
 @pytest.mark.parametrize("sink", [False, True])
 def test_heads_that_queries_share(mask: Any, sink: bool) -> None:
     """Nothing is repeated."""
-    source = decoder(openvino.Type(np.dtype(mask)), repeat=spread, sink=sink)
+    source = decoder(openvino.Type(np.dtype(mask)), repeat=[spread] * 2, sink=sink)
     feeds = steps(np.dtype(mask), -65504.0, TIMES * HEADS)
     kinds = [node.op_type for node in agree(source, feeds).model.graph]
     assert kinds.count("Expand") == int(sink)
     assert kinds.count("ReduceMax") == (mask is not bool and not sink)  # with a sink, no query is without a key
 
 
+TOLD = functools.partial(spread, own=False)
+
+
+@pytest.mark.parametrize(("repeat", "shared"), [((TOLD, TOLD), True), ((TOLD, spread), False), ((spread, TOLD), False)])
+@pytest.mark.parametrize("mask", [bool, np.float32])
+def test_heads_that_are_repeated_to_sizes_told_elsewhere(mask: Any, repeat: Any, shared: bool) -> None:
+    """Where only a run tells whether batch and positions are the cache's, one in which they are not fails."""
+    source = decoder(openvino.Type(np.dtype(mask)), repeat=repeat)
+    feeds = steps(np.dtype(mask), -65504.0, TIMES * HEADS)
+    converted = agree(source, feeds)
+    assert [node.op_type for node in converted.model.graph].count("Expand") == (0 if shared else 2)
+    session = ortconv.InferenceSession(converted.to_proto(), backend="none")
+    q, k, v, shown, beams, like = feeds[0]
+    past = {name: np.zeros((1, HEADS, 0, WIDTH), np.float32) for name in ("keys", "values")}
+    feed = {"q": q, "k": k[:1], "v": v[:1], "mask": shown, "beams": beams[:1], "like": like} | past
+    one_for_both, *_ = session.run(None, feed)
+    wide = [np.repeat(each[:1], TIMES, 1) for each in (k, v)]
+    expected = attended(q, *wide, np.where(shown, 0, -65504.0) if mask is bool else shown)
+    assert_close(one_for_both[:, :, 2:], expected[:, :, 2:].astype(np.float32), 16)  # all of which have keys
+    for other in ((2, 4), (3, 5)) if shared else ((2, 4),):
+        with pytest.raises(Exception, match=r"running (Reshape|Expand|Add|MatMul) node"):
+            session.run(None, feed | {"q": q[:1], "mask": shown[:1, ..., :1], "like": np.zeros(other, np.float32)})
+
+
+def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """Returns the attention of queries to keys in float64."""
+    scores = q.astype(np.float64) @ k.swapaxes(2, 3) / math.sqrt(WIDTH) + added
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
 def test_heads_that_are_repeated_in_turns() -> None:
     converted = agree(
-        decoder(F32, repeat=functools.partial(spread, axis=1)), steps(np.dtype(np.float32), -65504.0, TIMES * HEADS)
+        decoder(F32, repeat=[functools.partial(spread, axis=1)] * 2),
+        steps(np.dtype(np.float32), -65504.0, TIMES * HEADS),
     )
     assert [node.op_type for node in converted.model.graph].count("Expand") == 2
 
@@ -260,8 +306,7 @@ def test_what_is_repeated(
     session = ortconv.InferenceSession(converted.to_proto(), backend="none")
     actual, *_ = session.run(None, feed | states | {"beams": np.arange(batch, dtype=np.int32)})
     behind = np.where(np.tri(4, wide_keys.shape[2], dtype=bool), 0, -math.inf)
-    weights = np.exp(feed["q"] @ wide_keys.swapaxes(2, 3) / math.sqrt(WIDTH) + (behind if causal else feed["mask"]))
-    expected = weights / weights.sum(-1, keepdims=True) @ wide_values
+    expected = attended(feed["q"], wide_keys, wide_values, behind if causal else feed["mask"])
     assert_close(actual, expected.astype(np.float32), 16)
 
 
