@@ -13,6 +13,7 @@ from ortconv.collection import gather_constants, reachable
 from ortconv.errors import ConversionError, ConversionErrors, ShapeError
 from ortconv.fusion import Reshaped, forget_unused, fuse_biases
 from ortconv.norm_fusion import fuse_norms
+from ortconv.operands import trim_operands
 from ortconv.options import Options
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
@@ -79,13 +80,18 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
     makers = {node: step for step in builder.steps for node in step.nodes}
     constants = Reshaped(graph, builder.unique)
     sink(graph)
+
+    def note(node: ir.Node, why: str) -> None:
+        makers[node].notes.append(why)
+
     for fuse in (fuse_biases, fuse_norms, fuse_channels):
-        fuse(graph, constants, lambda node, why: makers[node].notes.append(why))
+        fuse(graph, constants, note)
     for sigmoid, made in sharpen_sigmoids(graph, constants, builder.unique).items():
         step_nodes = makers[sigmoid].nodes
         place = step_nodes.index(sigmoid)
         step_nodes[place:place] = made
         makers[sigmoid].notes.append("is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
+    trim_operands(graph, constants)
     forget_unused(graph)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
