@@ -22,7 +22,7 @@ class Reshaped:
         self._graph, self._unique = graph, unique
         self._made: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
         self._full: dict[tuple[int, float], ir.Value] = {}
-        self._ones: dict[ir.DataType, ir.Value] = {}
+        self._numbers: dict[tuple[float, ir.DataType], ir.Value] = {}
 
     def get(self, constant: ir.Value, shape: Sequence[int]) -> ir.Value:
         """Returns a constant in another shape: under its own name where nothing else uses it."""
@@ -42,12 +42,13 @@ class Reshaped:
             self._full[key] = self._add(made)
         return self._full[key]
 
-    def one(self, dtype: ir.DataType) -> ir.Value:
-        """Returns the number 1 of a type, as a scalar."""
-        if dtype not in self._ones:
-            made = ir.Tensor(np.ones([], dtype.numpy()), dtype=dtype, name=self._unique("one"))
-            self._ones[dtype] = self._add(made)
-        return self._ones[dtype]
+    def number(self, number: float, dtype: ir.DataType) -> ir.Value:
+        """Returns a number of a type, as a scalar."""
+        key = number, dtype
+        if key not in self._numbers:
+            made = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=self._unique(f"number_{number:g}"))
+            self._numbers[key] = self._add(made)
+        return self._numbers[key]
 
     def _make(self, constant: ir.Value, tensor: ir.TensorProtocol, shape: Sequence[int]) -> ir.Value:
         name = str(constant.name)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from ortconv.beams import keep_places
 from ortconv.builder import Builder, Step
 from ortconv.channel_fusion import fuse_channels
 from ortconv.collection import gather_constants, reachable
@@ -91,6 +92,9 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         place = step_nodes.index(sigmoid)
         step_nodes[place:place] = made
         makers[sigmoid].notes.append("is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
+    states = {values.get(state.input) for state in source.states}
+    for append, made in keep_places(graph, states, constants, builder.unique, note).items():
+        makers[append].nodes.extend(made)
     trim_operands(graph, constants)
     forget_unused(graph)
     for step in builder.steps:

@@ -68,7 +68,7 @@ def _sharpened(sigmoid: ir.Node, constants: Reshaped, unique: Callable[[str], st
     assert result.dtype is not None
     assert sigmoid.graph is not None
     for op_type in ("Neg", "Exp", "Add"):
-        operands = [x, constants.one(result.dtype)] if op_type == "Add" else [x]
+        operands = [x, constants.number(1, result.dtype)] if op_type == "Add" else [x]
         name = unique(f"{sigmoid.name}/{op_type}")
         node = ir.node(op_type, operands, name=name, metadata_props=dict(sigmoid.metadata_props))
         x = node.outputs[0]
