@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
@@ -78,6 +78,12 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         opset_imports={"": options.opset},
         name=source.name or "graph",
     )
+    _rewrite(graph, {values.get(state.input) for state in source.states}, builder)
+    return Lowered(graph, tuple(builder.steps))
+
+
+def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) -> None:
+    """Rewrites what only the whole graph shows, and keeps the steps true."""
     makers = {node: step for step in builder.steps for node in step.nodes}
     constants = Reshaped(graph, builder.unique)
     sink(graph)
@@ -92,14 +98,12 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         place = step_nodes.index(sigmoid)
         step_nodes[place:place] = made
         makers[sigmoid].notes.append("is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
-    states = {values.get(state.input) for state in source.states}
     for append, made in keep_places(graph, states, constants, builder.unique, note).items():
         makers[append].nodes.extend(made)
     trim_operands(graph, constants)
     forget_unused(graph)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
-    return Lowered(graph, tuple(builder.steps))
 
 
 class _Driver:
