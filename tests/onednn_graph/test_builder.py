@@ -136,7 +136,7 @@ def graphs(draw: st.DrawFn) -> onednn.Graph:
 
 
 @given(graphs())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_saving_and_reading_is_exact(tmp_path_factory: pytest.TempPathFactory, g: onednn.Graph) -> None:
     path = tmp_path_factory.mktemp("saved") / "graph.json"
     g.save(path)

@@ -216,7 +216,7 @@ def check(case: Case) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_any_attributes_agree_with_the_definition(kind: str) -> None:
     @given(cases(kind))
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=150, suppress_health_check=list(HealthCheck), derandomize=True)
     def agree(case: Case) -> None:
         check(case)
 

@@ -272,7 +272,7 @@ def samples() -> list[Callable[[], Json]]:
 
 
 @given(sample=st.sampled_from(samples()), seeds=st.lists(st.integers(0, 10**9), min_size=1, max_size=4), data=st.data())
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
 def test_damaged_documents_convert_or_are_refused(
     tmp_path_factory: pytest.TempPathFactory, sample: Callable[[], Json], seeds: list[int], data: st.DataObject
 ) -> None:

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from ortconv.converters.openvino import FRONTEND
 from ortconv.errors import OrtconvError
 
-SETTINGS = settings(
-    max_examples=150, deadline=5000, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
-)
+SETTINGS = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
 
 
 @pytest.fixture(scope="module")

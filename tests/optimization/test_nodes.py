@@ -57,7 +57,7 @@ def nodes(draw: st.DrawFn) -> tuple[onnx.ModelProto, dict[str, np.ndarray], str]
 
 
 @given(nodes())
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 def test_a_node_is_what_onnx_runtime_computes(drawn: tuple[onnx.ModelProto, dict[str, np.ndarray], str]) -> None:
     model, feeds, becomes = drawn
     try:
