@@ -244,6 +244,15 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
   const SharedAddress columns = memory + kRowBytes + warp % kWarpsN * (kWarpColumns * kStepBytes);
   ChunkCounter at;
   at.start(p, steps.begin * kChunks);
+  unsigned own_phase[kWarpGranules] = {};  // of each granule, as a bit
+#if RAGGED
+#pragma unroll
+  for (int g = 0; g < kWarpGranules; ++g) {
+    int phase = tile.m * GRANULES + first_granule + g;
+    divide(&phase, p.axis[kAxes - 1].by_phases);
+    own_phase[g] = 1u << phase;
+  }
+#endif
   int stage = 0;
   for (int i = 0; i < count; ++i) {
     wait_for_copies<kStages - 2>();
@@ -260,7 +269,7 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
     const unsigned phases = at.shift < p.shifts ? shifts_of(p, tile.list)[at.shift].phases : 0;
 #pragma unroll
     for (int g = 0; g < kWarpGranules; ++g) {
-      active[g] = (phases >> (tile.m * GRANULES + first_granule + g) % p.axis[kAxes - 1].phases & 1) != 0;
+      active[g] = (phases & own_phase[g]) != 0;
     }
     at.next_step(p);
 #endif
