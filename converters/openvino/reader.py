@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino import markup
 from ortconv.converters.openvino.bodies import read_branch, read_iteration
+from ortconv.converters.openvino.computed_weights import with_computed_weights
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.low_precision import warned
 from ortconv.converters.openvino.merged_layers import with_merges
@@ -136,7 +137,7 @@ class _Reader:
             name=self._net.name,
             inputs=(*(self._values[layer.id, 0] for layer in self.parameters), *states),
             outputs=tuple(outputs),
-            nodes=tuple(nodes) if self._outer else with_merges(warned(nodes), outputs),
+            nodes=tuple(nodes) if self._outer else with_merges(with_computed_weights(warned(nodes)), outputs),
             metadata=metadata(kept),
             states=tuple(kept),
         )
