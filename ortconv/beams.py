@@ -7,7 +7,7 @@ order, as nearly always, that copies the whole cache for nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import onnx_ir as ir
 
@@ -43,7 +43,7 @@ def keep_places(
         append = _append(gather, states)
         if append is None:
             continue
-        _leave_sizes(gather)
+        sizes = _leave_sizes(gather, unique)
         kept, moved = _branch(append, gather, False, unique), _branch(append, gather, True, unique)
         before = conditions.nodes(gather)
         choice = ir.node(
@@ -59,7 +59,7 @@ def keep_places(
         note(gather, f"is in a branch of If {choice.name!r}: nothing is gathered where all batches keep their places")
         take_place(append, choice)
         graph.remove(gather, safe=True)
-        made[append] = [*before, choice]
+        made[append] = [*sizes, *before, choice]
     return made
 
 
@@ -73,13 +73,19 @@ def _append(gather: ir.Node, states: Collection[ir.Value]) -> ir.Node | None:
     if data.shape is None or indices.shape is None or len(indices.shape) != 1 or indices.dtype not in _INDICES:
         return None
     gathered = gather.outputs[0]
-    users = [user for user, _ in gathered.uses() if not _is_of_sizes(user)]
+    users = [user for user, _ in gathered.uses() if not _is_shape(user) and not _is_of_sizes(user)]
     if len(users) != 1 or gathered.is_graph_output() or users[0].graph is not gather.graph:
         return None
     (append,) = users
     if (append.domain, append.op_type) != ("", "Concat") or append.attributes["axis"].as_int() % len(data.shape) == 0:
         return None
     return append
+
+
+def _is_shape(node: ir.Node) -> bool:
+    """Tells whether a node takes all sizes of what is gathered."""
+    whole = not node.attributes.get_int("start", 0) and "end" not in node.attributes
+    return (node.domain, node.op_type) == ("", "Shape") and whole
 
 
 def _is_of_sizes(node: ir.Node) -> bool:
@@ -100,11 +106,21 @@ def _chosen(node: ir.Node) -> list[int]:
     return [int(entry) for entry in known.ravel()] if known is not None and known.size else [0]
 
 
-def _leave_sizes(gather: ir.Node) -> None:
-    """Lets what asks for sizes of what is gathered ask the state."""
-    for user, index in gather.outputs[0].uses():
+def _leave_sizes(gather: ir.Node, unique: Callable[[str], str]) -> list[ir.Node]:
+    """Lets what asks for sizes of what is gathered ask the state, for batches the indices, and returns new nodes."""
+    state, indices = gather.inputs
+    made = []
+    for user, index in list(gather.outputs[0].uses()):
         if _is_of_sizes(user):
-            user.replace_input_with(index, gather.inputs[0])
+            user.replace_input_with(index, state)
+        elif _is_shape(user):
+            parts = [_node(user, "Shape", [indices], unique), _node(user, "Shape", [state], unique, start=1)]
+            sizes = _node(user, "Concat", [part.outputs[0] for part in parts], unique, axis=0)
+            assert user.graph is not None
+            user.graph.insert_before(user, [*parts, sizes])
+            take_place(user, sizes)
+            made += [*parts, sizes]
+    return made
 
 
 def _branch(append: ir.Node, gather: ir.Node, moves: bool, unique: Callable[[str], str]) -> ir.Graph:
@@ -169,8 +185,15 @@ class _Conditions:
         return _Order(count, self._op(gather, "Equal", right, count))
 
     def _op(self, gather: ir.Node, op_type: str, *inputs: ir.Value | None, **attributes: int) -> ir.Value:
-        name = self._unique(f"{gather.name}/{op_type}")
-        node = ir.node(op_type, inputs, attributes, name=name, metadata_props=dict(gather.metadata_props))
-        node.outputs[0].name = self._unique(f"{name}_out")
-        self._nodes.append(node)
-        return node.outputs[0]
+        self._nodes.append(_node(gather, op_type, inputs, self._unique, **attributes))
+        return self._nodes[-1].outputs[0]
+
+
+def _node(
+    beside: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], unique: Callable[[str], str], **attributes: int
+) -> ir.Node:
+    """Returns a new node, named after another one."""
+    name = unique(f"{beside.name}/{op_type}")
+    node = ir.node(op_type, inputs, attributes, name=name, metadata_props=dict(beside.metadata_props))
+    node.outputs[0].name = unique(f"{name}_out")
+    return node

@@ -39,6 +39,8 @@ def cache(
         results.append(opset1.result(opset8.gather(opset3.shape_of(moved), np.array([2]), np.int64(0))))
     elif more == "batches":
         results.append(opset1.result(opset8.gather(opset3.shape_of(moved), np.array([0, 2]), np.int64(0))))
+    elif more == "sizes":
+        results.append(opset1.result(opset3.shape_of(moved)))
     elif more == "sum":
         results.append(opset1.result(opset1.reduce_sum(moved, np.array([3]))))
     elif more == "itself":
@@ -51,15 +53,22 @@ def kinds(source: openvino.Model) -> list[str]:
     return [node.op_type for node in conversion(source).model.graph]
 
 
-@pytest.mark.parametrize("index", [openvino.Type.i32, openvino.Type.i64])
-@pytest.mark.parametrize("more", ["", "length"])
+@pytest.mark.parametrize(
+    ("more", "index"),
+    [
+        ("", openvino.Type.i32),
+        ("length", openvino.Type.i64),
+        ("batches", openvino.Type.i32),
+        ("sizes", openvino.Type.i64),
+    ],
+)
 @pytest.mark.parametrize(
     "beams", [[0, 1, 2], [2, 1, 0], [0, 1, 1], [1, 1, 1], [0, 1], [0], [1], [0, 1, 2, 0], [0, 1, -1], [2, 0, 1]]
 )
 def test_beams_that_stay_or_move(beams: list[int], more: str, index: openvino.Type) -> None:
     source = cache(index=index, more=more)
     assert kinds(source).count("If") == 1
-    assert kinds(source).count("Gather") == (more == "length")  # that of the shape
+    assert kinds(source).count("Gather") == (more in ("length", "batches"))  # that of the shape
     request = openvino.Core().compile_model(source, "CPU").create_infer_request()
     session = ortconv.InferenceSession(ortconv.convert(source))
     state = np.zeros((3, 2, 0, 4), np.float32)
@@ -78,13 +87,12 @@ def test_beams_that_stay_or_move(beams: list[int], more: str, index: openvino.Ty
     [
         cache(axis=0),
         cache(axis=-4),
-        cache(more="batches"),
         cache(more="sum"),
         cache(more="itself"),
         cache(order=np.array([0])),
         cache(order=np.int64(0).reshape(1, 1)[0]),
     ],
-    ids=["appended to batches", "appended to batches, from behind", "batches", "sum", "itself", "constant", "one"],
+    ids=["appended to batches", "appended to batches, from behind", "sum", "itself", "constant", "one"],
 )
 def test_what_stays_a_gather(source: openvino.Model) -> None:
     assert "If" not in kinds(source)
