@@ -67,20 +67,22 @@ class SharedHeads:
             k: The same before their axes were exchanged.
 
         Returns:
-            The products [batch, asked, length, positions], and the shape of the weights that `attended` takes.
+            The products [batch, asked, length, positions], and the shape of the weights that `attended` takes. Of
+            stated sizes, the one reshape has the positions and the other the batch too, so that both are checked.
         """
         rows = b.op("Reshape", q, b.constant([0, self.heads, -1, self.widths[0]]))
         together = b.op("MatMul", rows, swapped)
         if self.stated is None:
             parts = [b.op("Shape", q, start=0, end=3), b.op("Shape", k, start=2, end=3)]
-        else:
-            batch, positions = (b.op("Gather", self.stated, b.constant([axis])) for axis in (0, 3))
-            parts = [batch, b.op("Shape", q, start=1, end=3), positions]
-        return b.op("Reshape", together, b.op("Concat", *parts, axis=0)), b.op("Shape", together)
+            return b.op("Reshape", together, b.op("Concat", *parts, axis=0)), b.op("Shape", together)
+        batch, positions = (b.op("Gather", self.stated, b.constant([axis])) for axis in (0, 3))
+        parts = [b.op("Shape", together, start=0, end=1), b.op("Shape", q, start=1, end=3), positions]
+        sizes = b.op("Concat", batch, b.op("Shape", together, start=1, end=3), positions, axis=0)
+        return b.op("Reshape", together, b.op("Concat", *parts, axis=0), allowzero=1), sizes
 
     def attended(self, b: Builder, weights: ir.Value, sizes: ir.Value, v: ir.Value) -> ir.Value:
         """Emits the sums of values [batch, asked, length, width] by weights [batch, asked, length, positions]."""
-        together = b.op("MatMul", b.op("Reshape", weights, sizes), v)
+        together = b.op("MatMul", b.op("Reshape", weights, sizes, allowzero=1), v)
         return b.op("Reshape", together, b.constant([0, self.asked, -1, self.widths[1]]))
 
 

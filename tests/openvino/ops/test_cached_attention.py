@@ -198,6 +198,11 @@ def test_heads_that_are_repeated_to_sizes_told_elsewhere(mask: Any, repeat: Any,
     for other in ((2, 4), (3, 5)) if shared else ((2, 4),):
         with pytest.raises(Exception, match=r"running (Reshape|Expand|Add|MatMul) node"):
             session.run(None, feed | {"q": q[:1], "mask": shown[:1, ..., :1], "like": np.zeros(other, np.float32)})
+    empty = {name: np.zeros((2, HEADS, 0, WIDTH), np.float32) for name in ("keys", "values")}
+    for batch, positions in ((5, 2), (0, 5), (2, 0)):  # as many elements, or none, which may stand for as many
+        told = {"mask": shown[:1, ..., :positions], "like": np.zeros((batch, positions), np.float32)}
+        with pytest.raises(Exception, match=r"running (Reshape|Expand|Add) node"):
+            session.run(None, {"q": q, "k": k, "v": v, "beams": beams} | empty | told)
 
 
 def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, added: np.ndarray) -> np.ndarray:
