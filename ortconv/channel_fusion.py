@@ -14,8 +14,8 @@ __all__ = ["fuse_channels"]
 _RANKS = (3, 4, 5)
 _RANK_OF_LAYOUT = 4
 """Of the data that ONNX Runtime has in a layout of its own."""
-_MOST_PIXELS = 1 << 14
-"""ONNX Runtime adds the pixels of a GlobalAveragePool one by one, which loses digits of many."""
+_MOST_PIXELS = 1 << 11
+"""ONNX Runtime adds the pixels of a GlobalAveragePool one by one, which loses digits of thousands."""
 
 
 def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
