@@ -15,6 +15,8 @@ from ortconv.fusion import Reshaped
 __all__ = ["trim_operands"]
 
 _BROADCASTING = frozenset({"Add", "Div", "Mul", "Pow", "Sub"})
+_LEFT = frozenset({ir.DataType.DOUBLE})
+"""Types whose normalisations older versions of ONNX Runtime find and compute with an epsilon of their own."""
 
 
 def trim_operands(graph: ir.Graph, constants: Reshaped) -> None:
@@ -30,6 +32,8 @@ def trim_operands(graph: ir.Graph, constants: Reshaped) -> None:
         for index, data in enumerate(reversed(node.inputs)):
             constant = node.inputs[index]
             if constant is None or constant.const_value is None or data is None or data.shape is None:
+                continue
+            if constant.dtype in _LEFT:
                 continue
             shape = [int(size) for size in constant.const_value.shape.numpy()]
             trimmed = list(itertools.dropwhile(lambda size: size == 1, shape))
