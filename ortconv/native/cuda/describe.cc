@@ -52,4 +52,11 @@ void add_problem_pointers(size_t at, bool bias, Launch* launch) {
 
 std::string option(const char* name, int64_t value) { return std::string("-D") + name + '=' + std::to_string(value); }
 
+Divisor divisor(int64_t by) {
+  Divisor result{static_cast<unsigned>(by), 1, 0};
+  while (int64_t{1} << result.shift < by) ++result.shift;
+  result.factor = static_cast<unsigned>((((int64_t{1} << result.shift) - by) << 32) / by + 1);
+  return result;
+}
+
 }  // namespace ortconv::cuda

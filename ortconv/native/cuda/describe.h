@@ -23,6 +23,9 @@ void add_problem_pointers(size_t at, bool bias, Launch* launch);
 
 std::string option(const char* name, int64_t value);
 
+// By a number from 1 to 2^31.
+Divisor divisor(int64_t by);
+
 template <class Params>
 void set_params(const Params& params, Launch* launch) {
   launch->params.resize(sizeof params);

@@ -101,13 +101,6 @@ Launch gather(DataType dtype, const ConvProblem& p, int64_t src_chunks, size_t o
   return launch;
 }
 
-Divisor divisor(int64_t by) {
-  Divisor result{static_cast<unsigned>(by), 1, 0};
-  while (int64_t{1} << result.shift < by) ++result.shift;
-  result.factor = static_cast<unsigned>((((int64_t{1} << result.shift) - by) << 32) / by + 1);
-  return result;
-}
-
 // Everything of Gemm but the tiles and src; none where numbers are too large.
 std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Products& products) {
   Gemm gemm{};

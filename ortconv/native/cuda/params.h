@@ -161,18 +161,19 @@ struct Gather {
   int icg, groups, chunks, ndims;
 };
 
-// Groups of few channels. A unit is a segment of a row: of the positions of the last axis, for one output place on the
-// axes before it. On each axis tap k = phase + i * tap_step reads src at `first - i * dilation` or, in a convolution,
-// `first + i * dilation`.
+// Groups of few channels. A unit is a segment of a row, or of as many rows as a warp takes at once: of the positions of
+// the last axis, for one output place on the axes before it. On each axis tap k = phase + i * tap_step reads src at
+// `first - i * dilation` or, in a convolution, `first + i * dilation`.
 struct Depthwise {
   Problem problem;
   int position_first, positions;  // of the last axis
   int segments, segment_positions;
-  long long rows;     // of an image
-  long long units;    // of an image
+  int rows, units;    // of an image
+  int row_lanes;      // of a warp, that share a row, where lanes are positions
   int blocks;         // that share the units of an image and a channel or 32 channels
   int channel_tiles;  // of an image
   int taps;           // of all axes
+  Divisor by_segments, by_dst_size[kMaxAxes], by_stride[kMaxAxes], by_dilation[kMaxAxes];
 };
 
 }  // namespace cuda

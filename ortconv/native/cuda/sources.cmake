@@ -9,6 +9,7 @@ list(APPEND ORTCONV_CUDA_DEVICE_SOURCES
   ${cuda_dir}/intrinsics.h
   ${cuda_dir}/device.h
   ${cuda_dir}/direct.h
+  ${cuda_dir}/divide.h
   ${cuda_dir}/tile.h
   ${cuda_dir}/split.h)
 set(embedded ${CMAKE_CURRENT_BINARY_DIR}/cuda_embedded.cc)

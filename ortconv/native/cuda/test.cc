@@ -319,6 +319,10 @@ TEST(every_tiling_was_tried) {
                                     "float_gemm -DELEMENT=2",
                                     "float_gemm -DRAGGED=1",
                                     "depthwise -DPHASES=8",
+                                    "depthwise -DKER=0",
+                                    "depthwise -DKER=3",
+                                    "depthwise -DUNIT=0",
+                                    "depthwise -DUNIT=1",
                                     "direct",
                                     "add -DACTIVATE=0",
                                     "add -DACTIVATE=1"};

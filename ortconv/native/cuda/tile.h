@@ -6,6 +6,7 @@
 
 #include "cuda/device.h"
 #include "cuda/direct.h"
+#include "cuda/divide.h"
 #include "cuda/params.h"
 
 namespace ortconv {
@@ -14,13 +15,6 @@ namespace cuda {
 constexpr int kAxes = AXES;
 constexpr int kRows = GRANULES * kGranule;
 constexpr int kColumns = COLUMNS;
-
-// Divides n, and leaves the remainder in it.
-__device__ inline int divide(int* n, const Divisor& by) {
-  const unsigned quotient = (multiply_high(*n, by.factor) + *n) >> by.shift;
-  *n -= static_cast<int>(quotient * by.divisor);
-  return static_cast<int>(quotient);
-}
 
 // Tiles of the same positions follow each other, so that what they read of src is still in the cache.
 struct Tile {
