@@ -74,6 +74,18 @@ def test_floats_of_16_bits(way: str, kind: int, code: int, constant: bool, libra
             assert_products(made, x, index, y, block)
 
 
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+def test_body_without_optimizations(code: int) -> None:
+    """Shape of 4-bit integers has no kernel: ONNX Runtime otherwise evaluates it when it loads a model."""
+    made = model(code, data=(3, 5, 8), block=4, point=(3, 5, 2))
+    options = quiet()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    x, index = numbers(4, 1, 8), indices(4, 2, 3)
+    (y,) = session.run(None, {"X": x, "I": index})
+    assert_products(made, x, index, y, 4)
+
+
 @given(st.data())
 def test_any_sizes(library: str, data: st.DataObject) -> None:
     """The native kernels, and now and then the body."""
