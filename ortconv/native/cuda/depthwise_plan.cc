@@ -86,9 +86,9 @@ std::optional<Launch> plan_depthwise(DataType dtype, kernels::Op op, const ConvP
   params.rows = static_cast<int>(rows);
   params.row_lanes = lanes_of_row(params.positions, together, rows * tiles, device);
   params.segment_positions = dst_channels ? kSerialPositions : kSegmentPositions;
-  params.segments = static_cast<int>(ceil_div(params.positions, params.segment_positions));
-  params.by_segments = divisor(params.segments);
-  const int64_t units = ceil_div(rows, dst_channels ? 1 : kLanes / params.row_lanes) * params.segments;
+  const int64_t segments = ceil_div(params.positions, params.segment_positions);
+  params.by_segments = divisor(segments);
+  const int64_t units = ceil_div(rows, dst_channels ? 1 : kLanes / params.row_lanes) * segments;
   if (units > kMostCoordinate) return std::nullopt;
   params.units = static_cast<int>(units);
   const int64_t enough = ceil_div(device.multiprocessors * kBlocksPerMultiprocessor, tiles);

@@ -167,7 +167,7 @@ struct Gather {
 struct Depthwise {
   Problem problem;
   int position_first, positions;  // of the last axis
-  int segments, segment_positions;
+  int segment_positions;
   int rows, units;    // of an image
   int row_lanes;      // of a warp, that share a row, where lanes are positions
   int blocks;         // that share the units of an image and a channel or 32 channels
