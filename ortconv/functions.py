@@ -9,6 +9,8 @@ import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common
 
+from ortconv.compressed_product import CompressedProduct
+from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT, ConvIntegerToFloat
 from ortconv.errors import ConversionError
 from ortconv.function_bodies import body
 from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, VERSION, Op
@@ -17,6 +19,11 @@ from ortconv.products import PRODUCTS
 __all__ = ["attach", "inline"]
 
 _BY_NAME = {op.name: op for op in OPS}
+_OF_ONE_BODY: dict[str, CompressedProduct | ConvIntegerToFloat] = {
+    **PRODUCTS,
+    CONV_INTEGER_TO_FLOAT.name: CONV_INTEGER_TO_FLOAT,
+}
+"""Op type -> operator whose body depends on nothing but the opset."""
 
 
 def attach(model: ir.Model) -> None:
@@ -33,9 +40,9 @@ def attach(model: ir.Model) -> None:
         if node.domain == DOMAIN:
             nodes[node.op_type].append(node)
     for name, users in sorted(nodes.items()):
-        if name in PRODUCTS:
-            product = ir.serde.deserialize_function(PRODUCTS[name].body(model.graph.opset_imports[""]))
-            model.functions[product.identifier()] = product
+        if name in _OF_ONE_BODY:
+            only = ir.serde.deserialize_function(_OF_ONE_BODY[name].body(model.graph.opset_imports[""]))
+            model.functions[only.identifier()] = only
             continue
         op = _BY_NAME[name]
         biased = any(_has_bias(op, node) for node in users)

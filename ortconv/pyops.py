@@ -27,6 +27,7 @@ import onnx.helper
 from onnx import TensorProto
 
 from ortconv import reference
+from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.errors import PluginError
 from ortconv.opset import ACCUMULATION, DOMAIN
 from ortconv.products import PRODUCTS
@@ -169,7 +170,7 @@ def op_type(inputs: int, carrier: int) -> str:
 
 
 def product_type(name: str) -> str:
-    """Returns the Python op for a product by compressed weights; all inputs but an index are floats.
+    """Returns the Python op for an op of ours that is no convolution of one type; all inputs but an index are floats.
 
     These hold the integers too. The last may be empty where a node may lack it.
     """
@@ -199,6 +200,12 @@ def _declare(extensions: ModuleType) -> None:
                 outputs=[types.dt_float, types.dt_int64],
                 attrs={"task": types.dt_string},
             )(_ComputeProduct(np.dtype(np.float32)))
+        extensions.onnx_op(
+            op_type=f"{PYTHON_DOMAIN}::{product_type(CONV_INTEGER_TO_FLOAT.name)}",
+            inputs=[types.dt_float] * len(CONV_INTEGER_TO_FLOAT.inputs),
+            outputs=[types.dt_float, types.dt_int64],
+            attrs={"task": types.dt_string},
+        )(_ComputeIntegerConv(np.dtype(np.float32)))
         _declared = True
 
 
@@ -261,3 +268,9 @@ class _ComputeProduct(_Compute):
     def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         last = inputs[-1:] if task["last"] else ()
         return reference.FUNCTIONS[task["op"]](*inputs[:-1], *last, **task["attributes"])
+
+
+class _ComputeIntegerConv(_Compute):
+    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        given = [each if has else None for each, has in zip(inputs, task["given"], strict=True)]
+        return reference.FUNCTIONS[task["op"]](*given, **task["attributes"])

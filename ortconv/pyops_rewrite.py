@@ -23,6 +23,7 @@ from onnx import TensorProto
 
 from ortconv import protos
 from ortconv.compressed_product import BLOCK_SIZE, ELEMENTS, CompressedProduct
+from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.errors import PluginError, shown
 from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
 from ortconv.products import PRODUCTS
@@ -68,7 +69,7 @@ def _is_ours(node: onnx.NodeProto) -> bool:
 
 
 def _is_operator(domain: str, name: str) -> bool:
-    return (domain, name) in _OPS or (domain == DOMAIN and name in PRODUCTS)
+    return (domain, name) in _OPS or (domain == DOMAIN and (name in PRODUCTS or name == CONV_INTEGER_TO_FLOAT.name))
 
 
 def _rewrite_graph(graph: onnx.GraphProto, outer: dict[str, int], calls: Calls) -> None:
@@ -89,6 +90,8 @@ def _python_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> 
     """Returns what replaces one node of ours."""
     if node.op_type in PRODUCTS:
         return _product_nodes(PRODUCTS[node.op_type], node, types, calls)
+    if node.op_type == CONV_INTEGER_TO_FLOAT.name:
+        return _integer_conv_nodes(node, types, calls)
     op = _OPS[node.domain, node.op_type]
     names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
     accumulation, activation, task = _task(node, op, names, types)
@@ -195,6 +198,43 @@ def _product_nodes(
         make(product_type(op.name), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
         make("Reshape", flat, [wide], allowzero=1),
         make("CastLike", [wide, names[0]], list(node.output)),
+    ]
+
+
+def _integer_conv_nodes(node: onnx.NodeProto, types: dict[str, int], calls: Calls) -> list[onnx.NodeProto]:
+    """Returns what replaces one convolution of 8-bit integers."""
+    op = CONV_INTEGER_TO_FLOAT
+    subject = f"{DOMAIN}.{op.name} {shown(node.name or node.output[0])}"
+    names = [*node.input, *[""] * (len(op.inputs) - len(node.input))]
+    if len(names) > len(op.inputs) or not all(names[: op.required]):
+        raise PluginError(f"{subject}: has the inputs {names}; allowed: {', '.join(op.inputs)}.")
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    lists = [value if isinstance(value, list) else [value] for value in attributes.values()]
+    if set(attributes) != set(op.attributes) or not all(isinstance(each, int) for each in itertools.chain(*lists)):
+        raise PluginError(f"{subject}: has the attributes {attributes}; allowed: integers {', '.join(op.attributes)}.")
+    make, prefix = onnx.helper.make_node, f"{PYTHON_DOMAIN}/{node.output[0]}"
+    nodes, inputs = [], [f"{prefix}/{formal}" for formal in op.inputs]
+    like = {"x_zero_point": types.get(names[0], 0), "w_zero_point": types.get(names[1], 0)}
+    for formal, name, cast in zip(op.inputs, names, inputs, strict=True):
+        integers = formal in ("X", "W", *like)
+        allowed = {like.get(formal, 0)} - {0} or set(op.elements if integers else (TensorProto.FLOAT,))
+        if types.get(name, 0) not in (0, *allowed):
+            raise PluginError(
+                f"{subject}: {formal} has type {_type_name(types[name])}; "
+                f"allowed: {', '.join(map(_type_name, sorted(allowed)))}."
+            )
+        if name:
+            nodes.append(make("Cast", [name], [cast], to=TensorProto.FLOAT))
+        else:
+            empty = onnx.helper.make_tensor("", TensorProto.FLOAT, [0], [])
+            nodes.append(make("Constant", [], [cast], value=empty))
+    task = {"op": op.name, "subject": subject, "calls": calls.key, "attributes": attributes}
+    text = json.dumps(task | {"given": [bool(name) for name in names]})
+    flat = [f"{prefix}/result", f"{prefix}/shape"]
+    return [
+        *nodes,
+        make(product_type(op.name), inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=text),
+        make("Reshape", flat, list(node.output), allowzero=1),
     ]
 
 

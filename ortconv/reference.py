@@ -24,6 +24,7 @@ from ortconv.compressed_reference import (
     matmul_codebook,
     matmul_compressed,
 )
+from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 from ortconv.matmul_codebook import MATMUL_CODEBOOK
@@ -37,6 +38,7 @@ __all__ = [
     "OPS",
     "accumulation_dtype",
     "conv",
+    "conv_integer_to_float",
     "conv_transpose",
     "conv_transpose_add",
     "conv_transpose_to_shape",
@@ -253,6 +255,69 @@ def conv(
     return task.gather(begin, [(p - e) // s + 1 for p, e, s in zip(padded, extent, task.strides, strict=True)])
 
 
+def conv_integer_to_float(
+    x: Array,
+    w: Array,
+    x_scale: Array,
+    w_scale: Array,
+    x_zero_point: Array | None = None,
+    w_zero_point: Array | None = None,
+    bias: Array | None = None,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    group: int,
+) -> Array:
+    """Convolution of 8-bit integers, whose sums in int32 are scaled to float32.
+
+    Args:
+        x: Data [N, C, X...], in any type that holds them.
+        w: Weights [M, C/group, K...], in any type that holds them.
+        x_scale: One number of float32.
+        w_scale: One number of float32, or [M].
+        x_zero_point: One number; None for 0.
+        w_zero_point: As many numbers as `w_scale` has; None for zeros.
+        bias: [M] of float32, or None.
+        strides: s per spatial axis, >= 1.
+        pads: All begins, then all ends, >= 0.
+        dilations: d per spatial axis, >= 1.
+        group: Divides C and M.
+
+    Returns:
+        [N, M, Y...], of float32.
+
+    Raises:
+        ValueError: A shape or attribute contradicts the above, or the kernel exceeds the padded input.
+    """
+    ones = [1] * (w.ndim - 1)
+    channels = w.shape[0] if w.ndim else 0
+    for name, given, most in (
+        ("x_scale", x_scale, 1),
+        ("x_zero_point", x_zero_point, 1),
+        ("w_scale", w_scale, channels),
+        ("w_zero_point", w_zero_point, channels),
+    ):
+        if given is not None and given.shape not in ((), (1,), (most,)):
+            raise ValueError(f"{name} has shape {list(given.shape)}; allowed: one number, or [{most}]")
+    if w_zero_point is not None and w_zero_point.size != w_scale.size:
+        raise ValueError(f"w_zero_point has {w_zero_point.size} numbers; allowed: {w_scale.size}, as w_scale has")
+    if bias is not None and bias.shape != (channels,):
+        raise ValueError(f"B has shape {list(bias.shape)}; allowed: [{channels}]")
+    shifted = [
+        each.astype(np.int32) - (0 if zero is None else zero.astype(np.int32).reshape(-1, *ones))
+        for each, zero in ((x, x_zero_point), (w, w_zero_point))
+    ]
+    plain = list(range(x.ndim))
+    sums = conv(
+        *shifted, strides=strides, dilations=dilations, auto_pad="NOTSET", pads=pads, group=group, x_perm=plain,
+        w_perm=plain, y_perm=plain,
+    )  # fmt: skip
+    scaled = sums.astype(np.float32) * (x_scale.reshape(-1) * w_scale.reshape(-1)).reshape(-1, *ones[1:])
+    result: Array = scaled if bias is None else scaled + bias.reshape(-1, *ones[1:])
+    return result
+
+
 def _split(pads: list[int]) -> tuple[list[int], list[int]]:
     return pads[: len(pads) // 2], pads[len(pads) // 2 :]
 
@@ -276,6 +341,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "ConvTransposeToShape": conv_transpose_to_shape,
     "Conv": conv,
     "ConvTransposeAdd": conv_transpose_add,
+    CONV_INTEGER_TO_FLOAT.name: conv_integer_to_float,
     MATMUL_COMPRESSED.name: matmul_compressed,
     GATHER_MATMUL_COMPRESSED.name: gather_matmul_compressed,
     MATMUL_CODEBOOK.name: matmul_codebook,
@@ -299,8 +365,8 @@ class _OpRun(OpRun):
         return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
 
 
-class _Product(OpRun):
-    """Evaluates a product by compressed weights."""
+class _Plain(OpRun):
+    """Evaluates an op all of whose attributes its function takes."""
 
     op_domain = DOMAIN
     op_schema = None
@@ -309,5 +375,8 @@ class _Product(OpRun):
         return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
 
 
-OPS: list[type[OpRun]] = [type(name, (_Product if name in PRODUCTS else _OpRun,), {}) for name in FUNCTIONS]
+OPS: list[type[OpRun]] = [
+    type(name, (_Plain if name in PRODUCTS or name == CONV_INTEGER_TO_FLOAT.name else _OpRun,), {})
+    for name in FUNCTIONS
+]
 """Operator classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=OPS)``."""

@@ -12,6 +12,7 @@ import onnx.reference.op_run  # refuses to be imported once two domains have an 
 import onnx.shape_inference
 from onnx import TensorProto
 
+from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.inferred_node import DOMAIN, VERSION, Dim, InferredNode, differ
 from ortconv.opset import (
     ACCUMULATION,
@@ -47,6 +48,7 @@ def register_schemas() -> None:
     """Registers the schemas with ``onnx.defs``, so that ``onnx.checker`` knows the ops; harmless when repeated."""
     for product in PRODUCTS.values():
         product.register_schema()
+    CONV_INTEGER_TO_FLOAT.register_schema()
     inference = {
         CONV_TRANSPOSE.name: _conv_transpose_sizes,
         CONV_TRANSPOSE_TO_SHAPE.name: _to_shape_sizes,

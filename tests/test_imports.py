@@ -34,7 +34,7 @@ ORDER = (
         "protos",
         "writing",
     },
-    {"compressed_product"},
+    {"compressed_product", "conv_integer_to_float"},
     {"gather_matmul_compressed", "matmul_compressed"},
     {"matmul_codebook"},
     {"gather_matmul_codebook"},

@@ -225,6 +225,7 @@ def test_operator_classes_are_of_our_domain() -> None:
         "ConvTransposeToShape",
         "ConvTransposeAdd",
         "Conv",
+        "ConvIntegerToFloat",
         "MatMulCompressed",
         "GatherMatMulCompressed",
         "MatMulCodebook",

@@ -87,6 +87,8 @@ ArchFlags detect() {
   flags.avx512 = flags.avx2_fma && f && dq && bw && vl && (saved & kZmm) == kZmm;
   const bool has_subleaf1 = leaf7.eax >= 1;
   flags.avx512_bf16 = flags.avx512 && has_subleaf1 && bit(cpuid(7, 1).eax, 5);
+  flags.avx512_vnni = flags.avx512 && bit(leaf7.ecx, 11);
+  flags.avx_vnni = flags.avx2_fma && has_subleaf1 && bit(cpuid(7, 1).eax, 4);
   constexpr uint64_t kTiles = 0x60000;  // XCR0: configuration and data
   const bool tiles = bit(leaf7.edx, 24), tiles_of_bf16 = bit(leaf7.edx, 22);
   flags.amx_bf16 = flags.avx512_bf16 && tiles && tiles_of_bf16 && (saved & kTiles) == kTiles && may_use_tiles();
@@ -110,8 +112,11 @@ ArchFlags detect() {
 ArchFlags limited(ArchFlags flags, const char* max_isa) {
   if (max_isa == nullptr) return flags;
   if (std::strcmp(max_isa, "portable") == 0) return ArchFlags();
-  if (std::strcmp(max_isa, "avx2") == 0) flags.avx512 = flags.avx512_bf16 = flags.amx_bf16 = false;
-  if (std::strcmp(max_isa, "avx512") == 0) flags.avx512_bf16 = flags.amx_bf16 = false;
+  const bool is_avx2 = std::strcmp(max_isa, "avx2") == 0;
+  if (is_avx2 || std::strcmp(max_isa, "avx512") == 0) {
+    flags.avx512 = flags.avx512 && !is_avx2;
+    flags.avx512_bf16 = flags.amx_bf16 = flags.avx512_vnni = flags.avx_vnni = false;
+  }
   if (std::strcmp(max_isa, "avx512_bf16") == 0) flags.amx_bf16 = flags.slow_bf16_dots = false;
   return flags;
 }

@@ -11,6 +11,8 @@ struct ArchFlags {
   bool avx512 = false;       // F, BW, VL and DQ together; implies avx2_fma
   bool avx512_bf16 = false;  // implies avx512
   bool amx_bf16 = false;     // tiles of bf16; implies avx512_bf16
+  bool avx512_vnni = false;  // dot products of bytes; implies avx512
+  bool avx_vnni = false;     // the same in AVX2's encoding; implies avx2_fma
   // Dot products of AVX512-BF16 take longer than the same products in float: on Sapphire Rapids twice as long.
   bool slow_bf16_dots = false;
 
@@ -18,9 +20,9 @@ struct ArchFlags {
   Winograd winograd = Winograd::kNever;
 
   // The flags of this machine, limited by the environment variable ORTCONV_MAX_ISA (portable, avx2, avx512 or
-  // avx512_bf16; avx512 means without bf16 instructions, avx512_bf16 without tiles, but with dot products even if they
-  // are slow). ORTCONV_WINOGRAD is never, always (where possible) or, by default, auto (where faster). Both are read
-  // once, on the first call.
+  // avx512_bf16; avx2 and avx512 mean without dot products of bytes, avx512 also without bf16 instructions, avx512_bf16
+  // without tiles, but with dot products even if they are slow). ORTCONV_WINOGRAD is never, always (where possible) or,
+  // by default, auto (where faster). Both are read once, on the first call.
   static const ArchFlags& host();
 };
 

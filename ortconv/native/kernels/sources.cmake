@@ -25,6 +25,12 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/compressed/compressed_generic.cc
   kernels/compressed/driver.cc
   kernels/compressed/named_rows.cc
+  kernels/integer_conv/arrange.cc
+  kernels/integer_conv/driver.cc
+  kernels/integer_conv/integer_conv_generic.cc
+  kernels/integer_conv/kernel.cc
+  kernels/integer_conv/layout.cc
+  kernels/integer_conv/weights.cc
   kernels/conv_transpose/plan.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
@@ -60,6 +66,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX2
   kernels/compressed/compressed_avx2.cc
   kernels/depthwise/depthwise_avx2.cc
   kernels/gemm/gemm_avx2.cc
+  kernels/integer_conv/integer_conv_avx2.cc
   kernels/interleave/interleave_avx2.cc
   kernels/residual/residual_avx2.cc
   kernels/transpose/transpose_avx2.cc
@@ -70,6 +77,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX512
   kernels/compressed/compressed_avx512.cc
   kernels/depthwise/depthwise_avx512.cc
   kernels/gemm/gemm_avx512.cc
+  kernels/integer_conv/integer_conv_avx512.cc
   kernels/interleave/interleave_avx512.cc
   kernels/residual/residual_avx512.cc
   kernels/transpose/transpose_avx512.cc
@@ -85,3 +93,7 @@ set(ORTCONV_KERNEL_SOURCES_AVX512_BF16
   kernels/interleave/interleave_avx512_bf16.cc
   kernels/parts/parts_gemm_avx512_bf16.cc
   kernels/subpixel/kernel_avx512_bf16.cc)
+set(ORTCONV_KERNEL_SOURCES_AVX512_VNNI
+  kernels/integer_conv/integer_conv_avx512_vnni.cc)
+set(ORTCONV_KERNEL_SOURCES_AVX_VNNI
+  kernels/integer_conv/integer_conv_avx_vnni.cc)

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ort/attributes.h"
 #include "ort/boundary.h"
+#include "ort/integer_conv_inputs.h"
 #include "ort/product_inputs.h"
 
 namespace ortconv {
@@ -51,14 +52,9 @@ void set_output(const OrtApi* api, OrtShapeInferContext* context, int type, cons
   invoke<abi::ShapeInferSetOutputTypeShape>(api, context, size_t{0}, info.get());
 }
 
-}  // namespace
-
-void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
-  const InputShape x(api, context, 0), w(api, context, 1);
-  const DataType dtype = data_type(x.type);
-  const ConvAttributes attributes = read_attributes(op, InferenceAttributes(api, context));
-  check_attributes(attributes, dtype);
-
+// Of a convolution with checked attributes.
+void infer_conv_shape(const OrtApi* api, const ConvAttributes& attributes, const InputShape& x, const InputShape& w,
+                      int result, OrtShapeInferContext* context) {
   ConvProblem problem = weight_problem(attributes, w.dims);
   Shape x_dims = x.dims;
   const char* batch_name = nullptr;
@@ -75,7 +71,22 @@ void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
     if (attributes.y_perm[i] == 0) names[i] = batch_name;
   }
 
-  set_output(api, context, x.type, y, names);
+  set_output(api, context, result, y, names);
+}
+
+}  // namespace
+
+void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context) {
+  const InputShape x(api, context, 0), w(api, context, 1);
+  const ConvAttributes attributes = read_attributes(op, InferenceAttributes(api, context));
+  check_attributes(attributes, data_type(x.type));
+  infer_conv_shape(api, attributes, x, w, x.type, context);
+}
+
+void infer_integer_conv_shape(const OrtApi* api, OrtShapeInferContext* context) {
+  const InputShape x(api, context, IntegerConvInputs::kX), w(api, context, IntegerConvInputs::kW);
+  infer_conv_shape(api, integer_conv_attributes(InferenceAttributes(api, context)), x, w,
+                   static_cast<int>(DataType::kFloat), context);
 }
 
 void infer_product_shape(const OrtApi* api, ProductOp op, OrtShapeInferContext* context) {

@@ -15,4 +15,7 @@ void infer_shape(const OrtApi* api, ConvOp op, OrtShapeInferContext* context);
 // The same for products by compressed weights, where every dim but those of the weights may be a name.
 void infer_product_shape(const OrtApi* api, ProductOp op, OrtShapeInferContext* context);
 
+// The same for ConvIntegerToFloat as for the convolutions.
+void infer_integer_conv_shape(const OrtApi* api, OrtShapeInferContext* context);
+
 }  // namespace ortconv

@@ -44,11 +44,20 @@ struct ProductCreation {
 // The types of X that every provider multiplies by compressed weights.
 constexpr DataType kProductTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
 
+// The same for a ConvIntegerToFloat of these types of X and W.
+struct IntegerConvCreation {
+  const OrtApi* api;
+  const OrtKernelInfo* info;
+  DataType x, w;
+  std::string subject;
+};
+
 struct Provider {
   const char* name;  // in ONNX Runtime
   std::vector<DataType> dtypes;
   std::unique_ptr<Kernel> (*make)(const Creation&);
-  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);  // null: it has none of these
+  std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);           // null: it has none of these
+  std::unique_ptr<Kernel> (*make_integer_conv)(const IntegerConvCreation&);  // null: it has none of these
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

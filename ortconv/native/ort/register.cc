@@ -13,6 +13,7 @@
 #include "ort/custom_op.h"
 #include "ort/infer_shape.h"
 #include "ort/inputs.h"
+#include "ort/integer_conv_ops.h"
 #include "ort/product_ops.h"
 #include "ort/providers.h"
 #include "ort/settings.h"
@@ -105,6 +106,7 @@ struct Registry {
     if (settings.matmul_compressed) {
       for (auto& op : product_ops(api, settings)) ops.push_back(std::move(op));
     }
+    for (auto& op : integer_conv_ops(api)) ops.push_back(std::move(op));
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
   }
 };

@@ -6,6 +6,7 @@
 #include "ort/conv_kernel.h"
 #include "ort/cuda_conv_kernel.h"
 #include "ort/cuda_product_kernel.h"
+#include "ort/integer_conv_kernel.h"
 #include "ort/providers.h"
 
 namespace ortconv {
@@ -18,8 +19,8 @@ const std::vector<Provider>& providers() {
       if (std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) others.push_back(dtype);
     }
     return new std::vector<Provider>{
-        {"CPUExecutionProvider", others, make_conv_kernel, nullptr},
-        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel}};
+        {"CPUExecutionProvider", others, make_conv_kernel, nullptr, make_integer_conv_kernel},
+        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel, nullptr}};
   }();
   return all;
 }

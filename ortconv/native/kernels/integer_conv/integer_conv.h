@@ -1,0 +1,71 @@
+// Convolutions of 8-bit integers to floats: exact sums in 32 bits, which wrap, of (x - x_zero) * (w - w_zero).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/integer_conv/layout.h"
+
+namespace ortconv::kernels {
+
+// Bytes, or signed ones.
+struct Bytes {
+  const uint8_t* data;
+  bool is_signed;
+
+  int32_t operator[](int64_t i) const { return is_signed ? static_cast<int8_t>(data[i]) : data[i]; }
+};
+
+// The weights as the kernel of an ISA reads them.
+class IntegerConvWeights {
+ public:
+  // Of w [oc, ic/g, ker...], with so many zero points: none, one, or one for each output channel, of the type of w.
+  IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, Bytes w, const uint8_t* zeros,
+                     int64_t zero_count);
+
+  const IntegerConvKernel& kernel() const { return kernel_; }
+  bool depthwise() const { return depthwise_; }
+  int64_t blocks() const { return blocks_; }  // lanes of input channels in a group
+  int64_t panels() const { return panels_; }  // of output channels in a group
+  const std::vector<IntegerWindow>& windows() const { return windows_; }
+
+  // Of a panel, or where depthwise() of a channel.
+  const uint32_t* lanes(int64_t index) const { return lanes_.data() + index * stride_; }
+  // 1 in the place of every weight, for a row of a panel or for a channel; null where no channel has a zero point that
+  // is left to take off.
+  const uint32_t* ones() const { return ones_.empty() ? nullptr : ones_.data(); }
+
+  // What is left to take off the sums of an output channel, for a zero point of x.
+  IntegerChannel channel(int64_t index, const IntegerShift& shift) const;
+
+ private:
+  template <class Number>
+  std::vector<uint32_t> packed(int64_t channels, Number number) const;
+
+  const IntegerConvKernel& kernel_;
+  bool depthwise_;
+  int64_t inputs_, outputs_, taps_;  // input and output channels of a group
+  int64_t blocks_, panels_, stride_;
+  std::vector<IntegerWindow> windows_;
+  std::vector<uint32_t> lanes_, ones_;
+  std::vector<int32_t> sums_, zeros_;  // of each output channel, where the kernel takes bytes
+};
+
+struct IntegerConvOperands {
+  Bytes x;
+  int32_t x_zero;
+  float x_scale;
+  const float* w_scales;
+  int64_t w_scale_count;  // 1 or oc
+  const float* bias;      // null: zeros
+  float* y;
+};
+
+// `scratch` is 64-byte aligned and has integer_conv_scratch_bytes.
+void integer_conv(const ConvProblem& problem, const IntegerConvLayout& layout, const IntegerConvWeights& weights,
+                  const IntegerConvOperands& operands, void* scratch, const Parallel& parallel);
+size_t integer_conv_scratch_bytes(const ConvProblem& problem, const IntegerConvLayout& layout,
+                                  const IntegerConvWeights& weights);
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,69 @@
+#include <cstring>
+
+#include "kernels/integer_conv/loops.h"
+#include "kernels/integer_conv/rest.h"
+
+namespace ortconv::kernels {
+namespace {
+
+struct Generic {
+  static constexpr int kLanes = 8, kDepth = 2, kRows = 4, kVectors = 2;
+  using Number = int16_t;
+  struct Int {
+    uint32_t lane[kLanes];
+  };
+
+  static Int zero() { return Int(); }
+  static Int load(const uint32_t* p) {
+    Int x;
+    std::memcpy(x.lane, p, sizeof(x.lane));
+    return x;
+  }
+  static Int broadcast(uint32_t value) {
+    Int x;
+    for (uint32_t& lane : x.lane) lane = value;
+    return x;
+  }
+  static void keep(Int&) {}
+
+  static Int dot(Int sum, Int x, Int w) {
+    for (int i = 0; i < kLanes; ++i) {
+      const int low = static_cast<int16_t>(x.lane[i]) * static_cast<int16_t>(w.lane[i]);
+      const int high = static_cast<int16_t>(x.lane[i] >> 16) * static_cast<int16_t>(w.lane[i] >> 16);
+      sum.lane[i] += static_cast<uint32_t>(low + high);
+    }
+    return sum;
+  }
+
+  // A neighbour would meet a weight of 0.
+  static Int spread(const int16_t* p) {
+    Int x;
+    for (int i = 0; i < kLanes; ++i) x.lane[i] = static_cast<uint16_t>(p[i]);
+    return x;
+  }
+
+  static void finish(const Int& sum, const IntegerChannel& channel, const PositionVector& position, float* y) {
+    float* out = y + position.dst;
+    for (int i = 0; i < kLanes; ++i) {
+      if ((position.lanes >> i & 1) == 0) continue;
+      const auto whole = static_cast<int32_t>(sum.lane[i] + static_cast<uint32_t>(channel.correction));
+      *out++ = static_cast<float>(whole) * channel.scale + channel.bias;
+    }
+  }
+
+  static void interleave(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out) {
+    for (int64_t i = 0; i < n; ++i) out[i] = pair_of(shifted(rows[0][i], shift), shifted(rows[1][i], shift));
+  }
+
+  static void widen(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out) {
+    auto* const numbers = static_cast<int16_t*>(out);
+    for (int64_t i = 0; i < n; ++i) numbers[i] = shifted(row[i], shift);
+  }
+};
+
+}  // namespace
+
+extern const IntegerConvKernel k_integer_conv_generic;
+const IntegerConvKernel k_integer_conv_generic = integer_conv_kernel<Generic>("integer_conv_generic");
+
+}  // namespace ortconv::kernels

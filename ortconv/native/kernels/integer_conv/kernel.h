@@ -1,0 +1,85 @@
+// What a kernel for convolutions of 8-bit integers supplies: a few functions in a file named after its ISA, and one row
+// in kernels.inc.
+//
+// A lane of 32 bits holds numbers of `depth` channels: either four bytes, which are multiplied by signed bytes, or two
+// 16-bit integers, from which the zero points have been taken off. No product and no sum saturates; sums wrap.
+#pragma once
+
+#include <cstdint>
+
+#include "base/arch.h"
+
+namespace ortconv::kernels {
+
+// As many outputs as a vector has lanes, neighbours in the arranged source. Lanes that are none hold anything; what is
+// left of them lies side by side in y.
+struct PositionVector {
+  int64_t src, dst;  // of lane 0, and of the first output
+  uint32_t lanes;    // which are outputs
+  int32_t count;     // of these
+};
+
+// y = float(sum + correction - zero * (sum of x)) * scale + bias. The product may be rounded before the bias is added,
+// or not.
+struct IntegerChannel {
+  int32_t correction, zero;
+  float scale, bias;
+};
+
+// y[r][dst...] of `rows` channels for some vectors of outputs, from all channels of a group, `blocks` lanes of them.
+struct IntegerTileArgs {
+  const uint32_t* src;  // [blocks][block_stride]; no alignment is needed
+  int64_t block_stride, blocks;
+  const int64_t* taps;  // the offset in src of each tap of the filter
+  int64_t tap_count;
+  const PositionVector* positions;
+  int count;                       // 1..vectors
+  const uint32_t* weights;         // [tap][block][kernel's rows]
+  int rows;                        // 1..kernel's rows
+  const IntegerChannel* channels;  // one for each
+  const int32_t* sums;             // of x, [count][lanes]; null where no channel needs them
+  float* y;
+  int64_t y_stride;
+};
+
+// The same for one channel of a depthwise convolution. A lane of src holds one number, and weights those of `depth`
+// neighbours.
+struct IntegerDepthwiseArgs {
+  const void* src;
+  const int64_t* windows;  // the offset in src of the first of these neighbours
+  int64_t window_count;
+  const PositionVector* positions;
+  int64_t count;
+  const uint32_t* weights;  // of each window
+  const uint32_t* ones;     // the same, with 1 in the place of every weight; null where channel.zero is 0
+  IntegerChannel channel;
+  float* y;
+};
+
+// How bytes of x become numbers of a lane: (byte ^ flip) of four bytes, (byte ^ flip) - zero of two integers. flip is
+// 0x80 where they are signed.
+struct IntegerShift {
+  uint8_t flip;
+  int32_t zero;  // of the flipped bytes
+};
+
+struct IntegerConvKernel {
+  const char* name;
+  int lanes, depth;
+  int rows, vectors;  // most of a tile
+  void (*tile)(const IntegerTileArgs&);
+  // The sums of x that a tile needs, from weights of 1 for one row; null where zero points are taken off before.
+  void (*sums)(const IntegerTileArgs&, int32_t* out);
+  void (*depthwise)(const IntegerDepthwiseArgs&);
+  // out[i] = the numbers rows[0][i], rows[1][i], ... of one lane; the first one lies in the lowest bits.
+  void (*interleave)(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out);
+  // out[i] = the number row[i], in a quarter or a half of a lane.
+  void (*widen)(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out);
+
+  bool takes_bytes() const { return depth == 4; }
+};
+
+// The best kernel for these flags; the portable one when no other fits.
+const IntegerConvKernel& get_integer_conv_kernel(const ArchFlags& arch);
+
+}  // namespace ortconv::kernels

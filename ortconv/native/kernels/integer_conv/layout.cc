@@ -1,0 +1,132 @@
+#include "kernels/integer_conv/layout.h"
+
+#include <algorithm>
+#include <new>
+
+namespace ortconv::kernels {
+namespace {
+
+// More positions than any memory has room for.
+constexpr int64_t kMost = int64_t{1} << 50;
+
+int64_t product(int64_t a, int64_t b) {
+  if (a > kMost || (a != 0 && b > kMost / a)) throw std::bad_alloc();
+  return a * b;
+}
+
+// A single tap at every position: the axes make no difference.
+bool is_pointwise(const ConvProblem& p) {
+  for (int i = 0; i < p.ndims; ++i) {
+    if (p.ker[i] != 1 || p.stride[i] != 1 || p.pad[i] != 0 || p.src_size[i] != p.dst_size[i]) return false;
+  }
+  return true;
+}
+
+IntegerAxis axis_of(const ConvProblem& p, int i) {
+  IntegerAxis axis{
+      p.src_size[i], p.dst_size[i] + (p.ker[i] - 1) * p.dilation[i] / p.stride[i], p.stride[i], p.pad[i], {}};
+  for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
+    const int64_t phase = tap * p.dilation[i] % p.stride[i];
+    // They repeat from the first one on.
+    if (!axis.phases.empty() && phase == axis.phases.front()) break;
+    axis.phases.push_back(phase);
+  }
+  return axis;
+}
+
+}  // namespace
+
+IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel)
+    : planes(1), plane(1), inputs(1), outputs(1) {
+  for (int i = 0; i < problem.ndims; ++i) {
+    inputs = product(inputs, problem.src_size[i]);
+    outputs = product(outputs, problem.dst_size[i]);
+  }
+  if (is_pointwise(problem)) {
+    axes = {{inputs, outputs, 1, 0, {0}}};
+  } else {
+    for (int i = 0; i < problem.ndims; ++i) axes.push_back(axis_of(problem, i));
+  }
+  for (const IntegerAxis& axis : axes) {
+    planes = product(planes, static_cast<int64_t>(axis.phases.size()));
+    plane = product(plane, axis.grid);
+  }
+  product(planes, plane);
+  find_taps(problem);
+  find_positions(problem, kernel.lanes);
+}
+
+void IntegerConvLayout::find_taps(const ConvProblem& p) {
+  if (axes.size() != static_cast<size_t>(p.ndims)) {
+    taps = {0};
+    return;
+  }
+  struct Place {
+    int64_t phase, offset;  // so far
+  };
+  std::vector<Place> places = {{0, 0}};
+  for (int i = 0; i < p.ndims; ++i) {
+    const IntegerAxis& axis = axes[i];
+    std::vector<Place> next;
+    for (const Place& place : places) {
+      for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
+        const int64_t reach = tap * p.dilation[i];
+        const auto found = std::find(axis.phases.begin(), axis.phases.end(), reach % axis.stride);
+        next.push_back({place.phase * static_cast<int64_t>(axis.phases.size()) + (found - axis.phases.begin()),
+                        place.offset * axis.grid + reach / axis.stride});
+      }
+    }
+    places = std::move(next);
+  }
+  for (const Place& place : places) taps.push_back(place.phase * plane + place.offset);
+}
+
+void IntegerConvLayout::find_positions(const ConvProblem& p, int lanes) {
+  const auto last = axes.size() - 1;
+  const bool merged = axes.size() != static_cast<size_t>(p.ndims);
+  const auto size = [&](size_t axis) { return merged ? outputs : p.dst_size[axis]; };
+  const int64_t width = size(last), rows = outputs / width;
+  int64_t done = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t begin = 0, scale = axes[last].grid, rest = row;
+    for (size_t axis = last; axis-- > 0; rest /= size(axis), scale *= axes[axis].grid)
+      begin += rest % size(axis) * scale;
+    for (int64_t at = begin; at < begin + width;) {
+      if (positions.empty() || at >= positions.back().src + lanes) positions.push_back({at, done, 0, 0});
+      PositionVector& vector = positions.back();
+      const int64_t count = std::min(begin + width, vector.src + lanes) - at;
+      vector.lanes |= static_cast<uint32_t>((uint64_t{1} << count) - 1) << (at - vector.src);
+      vector.count += static_cast<int32_t>(count);
+      at += count, done += count;
+    }
+  }
+}
+
+bool is_integer_depthwise(const ConvProblem& p) { return p.ic == p.g && p.oc / p.g <= 4; }
+
+std::vector<IntegerWindow> integer_windows(const ConvProblem& p, const IntegerConvKernel& kernel) {
+  const int64_t span = kernel.takes_bytes() ? kernel.depth : 1;
+  const int last = p.ndims - 1;
+  const int64_t width = p.ker[last];
+  int64_t rows = 1;
+  for (int i = 0; i < last; ++i) rows *= p.ker[i];
+  std::vector<IntegerWindow> windows;
+  for (int64_t row = 0; row < rows; ++row) {
+    std::vector<bool> taken(width);
+    for (int64_t first = 0; first < width; ++first) {
+      if (taken[first]) continue;
+      IntegerWindow window = {-1, -1, -1, -1};
+      for (int64_t tap = first; tap < width; ++tap) {
+        const int64_t reach = (tap - first) * p.dilation[last];
+        if (reach >= span * p.stride[last]) break;
+        if (reach % p.stride[last] != 0) continue;
+        window[reach / p.stride[last]] = row * width + tap;
+        taken[tap] = true;
+      }
+      windows.push_back(window);
+    }
+  }
+  return windows;
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,45 @@
+// Where everything of a convolution of 8-bit integers lies once its source is arranged.
+//
+// The source is copied with its padding, and its positions are dealt out: those that a stride apart lie side by side,
+// in a plane of their own for each phase of the stride. So what a tap reads for neighbouring outputs are neighbours,
+// and for an output in the next row it is one row on: to change the tap is to move all of it by an offset.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/integer_conv/kernel.h"
+#include "ops/problem.h"
+
+namespace ortconv::kernels {
+
+struct IntegerAxis {
+  int64_t src, grid;  // positions in the source, and of a plane
+  int64_t stride, pad;
+  std::vector<int64_t> phases;  // that some tap reads
+};
+
+struct IntegerConvLayout {
+  // Of a problem with outputs. Throws bad_alloc where the padded source is larger than any memory.
+  IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel);
+
+  std::vector<IntegerAxis> axes;
+  int64_t planes, plane;      // how many, and positions in one
+  int64_t inputs, outputs;    // positions of a channel
+  std::vector<int64_t> taps;  // the offset of each, in the order of the weights
+  std::vector<PositionVector> positions;
+
+ private:
+  void find_taps(const ConvProblem& problem);
+  void find_positions(const ConvProblem& problem, int lanes);
+};
+
+// Whether all taps of a channel are summed on their own, with few outputs for each channel.
+bool is_integer_depthwise(const ConvProblem& problem);
+
+// Taps that a lane takes at once, as their numbers are neighbours; -1 where there is none.
+using IntegerWindow = std::array<int64_t, 4>;
+std::vector<IntegerWindow> integer_windows(const ConvProblem& problem, const IntegerConvKernel& kernel);
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,150 @@
+// The loops of the kernels for convolutions of 8-bit integers, for a struct V of an instruction set:
+//
+//   kLanes, kDepth, kRows, kVectors  as in IntegerConvKernel
+//   Number, Int                      a number of a lane; a vector of lanes
+//   zero, load, broadcast            from lanes
+//   keep(x)                          in a register
+//   spread(p)                        lane i holds the numbers from p[i] on; reads no further than p[2 * kLanes]
+//   dot(sum, x, w)                   adds the products of the numbers of each lane
+//   finish(sum, channel, position, y)
+//   less_product(sum, a, b)          takes a[i] * b off each lane, wrapping; where a lane holds bytes
+//   store(p, sum)                    as integers; where a lane holds bytes
+//
+// Files that include this name their V in an unnamed namespace, as each compiles it for another CPU.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/integer_conv/kernel.h"
+#include "kernels/unroll.h"
+
+namespace ortconv::kernels {
+
+template <class V>
+constexpr bool kTakesBytes = V::kDepth == 4;
+
+template <class V, int kRows, int kCount>
+ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename V::Int (&sums)[kRows][kCount]) {
+  ORTCONV_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) sums[r][j] = V::zero();
+  }
+  const uint32_t* w = a.weights;
+  for (int64_t t = 0; t < a.tap_count; ++t) {
+    const uint32_t* at[kCount];
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) at[j] = a.src + a.taps[t] + a.positions[j].src;
+    for (int64_t block = 0; block < a.blocks; ++block, w += V::kRows) {
+      typename V::Int x[kCount];
+      ORTCONV_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        x[j] = V::load(at[j]);
+        V::keep(x[j]);
+        at[j] += a.block_stride;
+      }
+      ORTCONV_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        typename V::Int weights = V::broadcast(w[r]);
+        V::keep(weights);
+        ORTCONV_UNROLL
+        for (int j = 0; j < kCount; ++j) sums[r][j] = V::dot(sums[r][j], x[j], weights);
+      }
+    }
+  }
+}
+
+template <class V, int kRows, int kCount>
+void integer_tile(const IntegerTileArgs& a) {
+  typename V::Int sums[kRows][kCount];
+  accumulate<V, kRows, kCount>(a, sums);
+  ORTCONV_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= a.rows) return;
+    float* const y = a.y + r * a.y_stride;
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      typename V::Int sum = sums[r][j];
+      if constexpr (kTakesBytes<V>) {
+        if (a.sums != nullptr) {
+          const auto* const of_x = reinterpret_cast<const uint32_t*>(a.sums + j * V::kLanes);
+          sum = V::less_product(sum, V::load(of_x), a.channels[r].zero);
+        }
+      }
+      V::finish(sum, a.channels[r], a.positions[j], y);
+    }
+  }
+}
+
+template <class V, int kCount>
+void integer_tile_of(const IntegerTileArgs& a) {
+  if (a.rows <= V::kRows / 4) return integer_tile<V, V::kRows / 4, kCount>(a);
+  if (a.rows <= V::kRows / 2) return integer_tile<V, V::kRows / 2, kCount>(a);
+  return integer_tile<V, V::kRows, kCount>(a);
+}
+
+template <class V>
+void integer_tile(const IntegerTileArgs& a) {
+  static_assert(V::kVectors == 2 || V::kVectors == 3, "the kinds of tiles");
+  if (a.count == 1) return integer_tile_of<V, 1>(a);
+  if (a.count == 2) return integer_tile_of<V, 2>(a);
+  return integer_tile_of<V, V::kVectors>(a);
+}
+
+template <class V>
+void integer_sums(const IntegerTileArgs& a, int32_t* out) {
+  IntegerTileArgs one = a;
+  for (int j = 0; j < a.count; ++j, ++one.positions, out += V::kLanes) {
+    typename V::Int sums[1][1];
+    accumulate<V, 1, 1>(one, sums);
+    V::store(out, sums[0][0]);
+  }
+}
+
+template <class V, int kCount, bool kHasZero>
+void integer_depthwise_of(const IntegerDepthwiseArgs& a, const PositionVector* positions) {
+  const auto* const src = static_cast<const typename V::Number*>(a.src);
+  typename V::Int sums[kCount], ones[kCount];
+  ORTCONV_UNROLL
+  for (int j = 0; j < kCount; ++j) sums[j] = ones[j] = V::zero();
+  for (int64_t w = 0; w < a.window_count; ++w) {
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      const typename V::Int x = V::spread(src + positions[j].src + a.windows[w]);
+      sums[j] = V::dot(sums[j], x, V::broadcast(a.weights[w]));
+      if constexpr (kHasZero) ones[j] = V::dot(ones[j], x, V::broadcast(a.ones[w]));
+    }
+  }
+  ORTCONV_UNROLL
+  for (int j = 0; j < kCount; ++j) {
+    if constexpr (kHasZero) sums[j] = V::less_product(sums[j], ones[j], a.channel.zero);
+    V::finish(sums[j], a.channel, positions[j], a.y);
+  }
+}
+
+template <class V, bool kHasZero>
+void integer_depthwise_all(const IntegerDepthwiseArgs& a) {
+  constexpr int kCount = 4;
+  int64_t i = 0;
+  for (; i + kCount <= a.count; i += kCount) integer_depthwise_of<V, kCount, kHasZero>(a, a.positions + i);
+  for (; i < a.count; ++i) integer_depthwise_of<V, 1, kHasZero>(a, a.positions + i);
+}
+
+template <class V>
+void integer_depthwise(const IntegerDepthwiseArgs& a) {
+  if constexpr (kTakesBytes<V>) {
+    if (a.ones != nullptr) return integer_depthwise_all<V, true>(a);
+  }
+  return integer_depthwise_all<V, false>(a);
+}
+
+template <class V>
+constexpr IntegerConvKernel integer_conv_kernel(const char* name) {
+  IntegerConvKernel kernel{name,          V::kLanes,       V::kDepth, V::kRows,
+                           V::kVectors,   integer_tile<V>, nullptr,   integer_depthwise<V>,
+                           V::interleave, V::widen};
+  if constexpr (kTakesBytes<V>) kernel.sums = integer_sums<V>;
+  return kernel;
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,51 @@
+// What the kernels with vectors of AVX2 have in common. Only for files named after it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/integer_conv/kernel.h"
+#include "kernels/unroll.h"
+
+namespace ortconv::kernels::avx2 {
+#if defined(__AVXVNNI__)
+inline namespace with_vnni {  // not the same code as in files for plain AVX2
+#endif
+
+struct IntegerVector {
+  static constexpr int kLanes = 8, kRows = 4, kVectors = 2;
+  using Int = __m256i;
+
+  static Int zero() { return _mm256_setzero_si256(); }
+  static Int load(const uint32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static Int broadcast(uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
+  static void keep([[maybe_unused]] Int& x) { ORTCONV_KEEP(x); }
+  static Int less_product(Int sum, Int a, int32_t b) {
+    return _mm256_sub_epi32(sum, _mm256_mullo_epi32(a, _mm256_set1_epi32(b)));
+  }
+  static void store(int32_t* p, Int sum) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), sum); }
+  static void finish(Int sum, const IntegerChannel& channel, const PositionVector& position, float* y) {
+    const __m256 number = _mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(channel.correction)));
+    const __m256 result = _mm256_fmadd_ps(number, _mm256_set1_ps(channel.scale), _mm256_set1_ps(channel.bias));
+    float* out = y + position.dst;
+    if (position.count == kLanes) {
+      _mm256_storeu_ps(out, result);
+      return;
+    }
+    float all[kLanes];
+    _mm256_storeu_ps(all, result);
+    for (int i = 0; i < kLanes; ++i) {
+      if ((position.lanes >> i & 1) != 0) *out++ = all[i];
+    }
+  }
+  // Eight bytes, one to a lane.
+  static Int bytes(const uint8_t* p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+};
+
+#if defined(__AVXVNNI__)
+}  // namespace with_vnni
+#endif
+}  // namespace ortconv::kernels::avx2

@@ -1,0 +1,89 @@
+#include <algorithm>
+
+#include "kernels/integer_conv/integer_conv.h"
+
+namespace ortconv::kernels {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t tap_count(const ConvProblem& p) {
+  int64_t count = 1;
+  for (int i = 0; i < p.ndims; ++i) count *= p.ker[i];
+  return count;
+}
+
+}  // namespace
+
+IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, Bytes w,
+                                       const uint8_t* zeros, int64_t zero_count)
+    : kernel_(kernel),
+      depthwise_(is_integer_depthwise(problem)),
+      inputs_(problem.ic / problem.g),
+      outputs_(problem.oc / problem.g),
+      taps_(tap_count(problem)),
+      blocks_(ceil_div(inputs_, kernel.depth)),
+      panels_(ceil_div(outputs_, kernel.rows)) {
+  if (depthwise_) windows_ = integer_windows(problem, kernel);
+  stride_ = depthwise_ ? static_cast<int64_t>(windows_.size()) : taps_ * blocks_ * kernel.rows;
+  const Bytes points{zeros, w.is_signed};
+  const auto zero = [&](int64_t m) { return zero_count == 0 ? 0 : points[zero_count == 1 ? 0 : m]; };
+  if (!kernel.takes_bytes()) {
+    lanes_ = packed(problem.oc, [&](int64_t m, int64_t i) { return w[m * inputs_ * taps_ + i] - zero(m); });
+    return;
+  }
+  const int32_t shift = w.is_signed ? 0 : 128;
+  sums_.resize(problem.oc);
+  for (int64_t m = 0; m < problem.oc; ++m) zeros_.push_back(zero(m) - shift);
+  lanes_ = packed(problem.oc, [&](int64_t m, int64_t i) {
+    const int32_t number = w[m * inputs_ * taps_ + i] - shift;
+    sums_[m] += number;
+    return number;
+  });
+  if (std::all_of(zeros_.begin(), zeros_.end(), [](int32_t each) { return each == 0; })) return;
+  ones_ = packed(1, [](int64_t, int64_t) { return 1; });
+}
+
+// Lanes of number(m, i), where i counts the numbers of output channel m.
+template <class Number>
+std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number) const {
+  const int bits = 32 / kernel_.depth;
+  const auto part = [&](int64_t m, int64_t i, int64_t place) {
+    return (static_cast<uint32_t>(number(m, i)) & (bits == 8 ? 0xffu : 0xffffu)) << (place * bits);
+  };
+  if (depthwise_) {
+    std::vector<uint32_t> lanes(channels * stride_);
+    for (int64_t m = 0; m < channels; ++m) {
+      for (size_t w = 0; w < windows_.size(); ++w) {
+        for (size_t place = 0; place < windows_[w].size(); ++place) {
+          if (windows_[w][place] >= 0) lanes[m * stride_ + w] |= part(m, windows_[w][place], place);
+        }
+      }
+    }
+    return lanes;
+  }
+  const int64_t rows = kernel_.rows, depth = kernel_.depth;
+  const int64_t groups = channels / outputs_, rest = channels % outputs_;
+  std::vector<uint32_t> lanes((groups * panels_ + ceil_div(rest, rows)) * stride_);
+  for (int64_t m = 0; m < channels; ++m) {
+    const int64_t group = m / outputs_, row = m % outputs_;
+    uint32_t* const panel = lanes.data() + (group * panels_ + row / rows) * stride_ + row % rows;
+    for (int64_t c = 0; c < inputs_; ++c) {
+      for (int64_t t = 0; t < taps_; ++t) {
+        panel[(t * blocks_ + c / depth) * rows] |= part(m, c * taps_ + t, c % depth);
+      }
+    }
+  }
+  return lanes;
+}
+
+// Of bytes, the sum of (x - a) * (w - b) is that of x * w, less a times that of w, less b times that of x - a.
+IntegerChannel IntegerConvWeights::channel(int64_t index, const IntegerShift& shift) const {
+  if (!kernel_.takes_bytes()) return {0, 0, 1, 0};
+  const auto unsigned_of = [](int64_t value) { return static_cast<uint32_t>(value); };
+  const uint32_t all = unsigned_of(inputs_ * taps_) * unsigned_of(zeros_[index]);
+  const uint32_t correction = (all - unsigned_of(sums_[index])) * unsigned_of(shift.zero);
+  return {static_cast<int32_t>(correction), zeros_[index], 1, 0};
+}
+
+}  // namespace ortconv::kernels

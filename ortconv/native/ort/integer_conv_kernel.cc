@@ -1,0 +1,146 @@
+#include "ort/integer_conv_kernel.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/arch.h"
+#include "kernels/integer_conv/integer_conv.h"
+#include "ops/convolution.h"
+#include "ops/parallel.h"
+#include "ops/pool_size.h"
+#include "ort/boundary.h"
+#include "ort/inputs.h"
+#include "ort/integer_conv_inputs.h"
+#include "ort/recently_used.h"
+#include "ort/tensors.h"
+
+namespace ortconv {
+namespace {
+
+using kernels::IntegerConvLayout;
+using kernels::IntegerConvWeights;
+
+class IntegerConvKernel : public Kernel {
+ public:
+  explicit IntegerConvKernel(const IntegerConvCreation& creation);
+  void compute(OrtKernelContext* context) const override;
+
+ private:
+  IntegerConvWeights packed(const ConvProblem& problem, const OrtValue* w, const OrtValue* zeros) const;
+  std::shared_ptr<const IntegerConvLayout> layout_of(const Shape& x, const Shape& w, const ConvProblem& problem) const;
+  kernels::IntegerConvOperands operands_of(const IntegerConvInputs& in, const ConvProblem& problem) const;
+
+  bool x_is_signed_, w_is_signed_;
+  ConvAttributes attributes_;
+  const kernels::IntegerConvKernel& kernel_;
+
+  // For constant weights.
+  ConvProblem weight_problem_;
+  std::optional<IntegerConvWeights> weights_;
+  bool has_zeros_ = false;  // in which their constant zero points are
+
+  static constexpr size_t kLayouts = 4;
+  mutable RecentlyUsed<Shape, IntegerConvLayout> layouts_{kLayouts};  // by the shapes of X and W, one after the other
+  mutable PoolSize pool_size_;
+};
+
+IntegerConvKernel::IntegerConvKernel(const IntegerConvCreation& creation)
+    : Kernel(creation.api, creation.subject),
+      x_is_signed_(creation.x == DataType::kInt8),
+      w_is_signed_(creation.w == DataType::kInt8),
+      attributes_(integer_conv_attributes(KernelAttributes(creation.api, creation.info))),
+      kernel_(kernels::get_integer_conv_kernel(ArchFlags::host())) {
+  const OrtValue* const w = constant_input(api(), creation.info, IntegerConvInputs::kW);
+  if (w == nullptr) return;
+  weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
+  const OrtValue* const zeros = constant_input(api(), creation.info, IntegerConvInputs::kWZero);
+  has_zeros_ = zeros != nullptr;
+  weights_.emplace(packed(weight_problem_, w, zeros));
+}
+
+IntegerConvWeights IntegerConvKernel::packed(const ConvProblem& problem, const OrtValue* w,
+                                             const OrtValue* zeros) const {
+  const kernels::Bytes bytes{static_cast<const uint8_t*>(data_of(api(), w)), w_is_signed_};
+  if (zeros == nullptr) return {kernel_, problem, bytes, nullptr, 0};
+  const int64_t count = check_quantization("w_zero_point", shape_of(api(), zeros), problem.oc);
+  return {kernel_, problem, bytes, static_cast<const uint8_t*>(data_of(api(), zeros)), count};
+}
+
+std::shared_ptr<const IntegerConvLayout> IntegerConvKernel::layout_of(const Shape& x, const Shape& w,
+                                                                      const ConvProblem& problem) const {
+  Shape key = x;
+  key.insert(key.end(), w.begin(), w.end());
+  std::shared_ptr<const IntegerConvLayout> layout = layouts_.find(key);
+  if (layout != nullptr) return layout;
+  layout = std::make_shared<IntegerConvLayout>(problem, kernel_);
+  layouts_.insert(std::move(key), layout);
+  return layout;
+}
+
+// Checks their shapes, but for those of X, W and B.
+kernels::IntegerConvOperands IntegerConvKernel::operands_of(const IntegerConvInputs& in,
+                                                            const ConvProblem& problem) const {
+  const auto floats = [&](size_t index) { return static_cast<const float*>(data_of(api(), in[index])); };
+  const auto count = [&](const char* name, size_t index, int64_t most) {
+    return check_quantization(name, shape_of(api(), in[index]), most);
+  };
+  count("x_scale", IntegerConvInputs::kXScale, 1);
+  const int64_t scales = count("w_scale", IntegerConvInputs::kWScale, problem.oc);
+  if (in[IntegerConvInputs::kWZero] != nullptr) {
+    const int64_t zeros = count("w_zero_point", IntegerConvInputs::kWZero, problem.oc);
+    if (zeros != scales)
+      fail("inputs w_scale and w_zero_point have ", scales, " and ", zeros, " numbers; allowed: as many.");
+  }
+  int32_t x_zero = 0;
+  if (in[IntegerConvInputs::kXZero] != nullptr) {
+    count("x_zero_point", IntegerConvInputs::kXZero, 1);
+    x_zero =
+        kernels::Bytes{static_cast<const uint8_t*>(data_of(api(), in[IntegerConvInputs::kXZero])), x_is_signed_}[0];
+  }
+  return {{static_cast<const uint8_t*>(data_of(api(), in[IntegerConvInputs::kX])), x_is_signed_},
+          x_zero,
+          *floats(IntegerConvInputs::kXScale),
+          floats(IntegerConvInputs::kWScale),
+          scales,
+          in[IntegerConvInputs::kB] == nullptr ? nullptr : floats(IntegerConvInputs::kB),
+          nullptr};
+}
+
+void IntegerConvKernel::compute(OrtKernelContext* context) const {
+  const IntegerConvInputs in(api(), context);
+  const OrtValue *const w = in[IntegerConvInputs::kW], *const zeros = in[IntegerConvInputs::kWZero];
+  const Shape x_shape = shape_of(api(), in[IntegerConvInputs::kX]), w_shape = shape_of(api(), w);
+  ConvProblem problem = weights_ ? weight_problem_ : weight_problem(attributes_, w_shape);
+  std::optional<Shape> bias;
+  if (in[IntegerConvInputs::kB] != nullptr) bias = shape_of(api(), in[IntegerConvInputs::kB]);
+  complete_problem(attributes_, x_shape, bias ? &*bias : nullptr, nullptr, &problem);
+  kernels::IntegerConvOperands operands = operands_of(in, problem);
+
+  const Shape dims = output_dims(attributes_, problem);
+  OrtValue* y = nullptr;
+  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, dims.data(), dims.size(), &y);
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  operands.y = static_cast<float*>(data_of(api(), y));
+
+  // Zero points of the run change the weights.
+  const bool is_packed = weights_ && (zeros != nullptr) == has_zeros_;
+  std::optional<IntegerConvWeights> for_this_run;
+  if (!is_packed) for_this_run.emplace(packed(problem, w, zeros));
+  const IntegerConvWeights& weights = is_packed ? *weights_ : *for_this_run;
+  const std::shared_ptr<const IntegerConvLayout> layout = layout_of(x_shape, w_shape, problem);
+
+  SessionThreads threads(api(), context);
+  Parallel parallel = is_small(kernels::Op::kConv, problem) ? serial() : threads.parallel();
+  parallel.threads = pool_size_.threads(parallel);
+  const Scratch scratch(api(), context, y, kernels::integer_conv_scratch_bytes(problem, *layout, weights));
+  kernels::integer_conv(problem, *layout, weights, operands, scratch.data(), parallel);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_integer_conv_kernel(const IntegerConvCreation& creation) {
+  return std::make_unique<IntegerConvKernel>(creation);
+}
+
+}  // namespace ortconv
