@@ -133,7 +133,8 @@ void IntegerConvKernel::compute(OrtKernelContext* context) const {
   SessionThreads threads(api(), context);
   Parallel parallel = is_small(kernels::Op::kConv, problem) ? serial() : threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
-  const Scratch scratch(api(), context, y, kernels::integer_conv_scratch_bytes(problem, *layout, weights));
+  const Scratch scratch(api(), context, y,
+                        kernels::integer_conv_scratch_bytes(problem, *layout, weights, parallel.threads));
   kernels::integer_conv(problem, *layout, weights, operands, scratch.data(), parallel);
 }
 

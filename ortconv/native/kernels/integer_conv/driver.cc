@@ -4,6 +4,7 @@
 
 #include "kernels/integer_conv/arrange.h"
 #include "ops/parallel.h"
+#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -11,10 +12,18 @@ namespace {
 constexpr int64_t kTiles = 4;  // of an item, which share the weights of a panel
 constexpr int kMostLanes = 16, kMostVectors = 3;
 
+constexpr int64_t kChannels = 4;         // that are arranged before they are computed, where depthwise
+constexpr int64_t kLeastWork = 1 << 13;  // products of lanes that are worth a range of channels
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 size_t channel_bytes(const ConvProblem& p) {
   return static_cast<size_t>(ceil_div(p.oc, 4)) * 4 * sizeof(IntegerChannel);
+}
+
+// Of a thread, where depthwise.
+int64_t worker_bytes(const IntegerConvLayout& layout, const IntegerConvKernel& kernel) {
+  return static_cast<int64_t>(arranged_bytes(layout, kChannels, number_bytes(kernel)));
 }
 
 class Driver {
@@ -41,17 +50,17 @@ class Driver {
     for (int64_t n = 0; n < problem_.mb; ++n) {
       const uint8_t* const x = operands_.x.data + n * problem_.ic * layout_.inputs;
       float* const y = operands_.y + n * problem_.oc * layout_.outputs;
-      arrange(problem_, layout_, weights_, x, shift, src_, parallel_);
       if (weights_.depthwise()) {
-        depthwise(y);
+        depthwise(x, shift, y);
       } else {
+        arrange(problem_, layout_, weights_, x, shift, reinterpret_cast<uint32_t*>(src_), parallel_);
         tiles(y);
       }
     }
   }
 
  private:
-  void depthwise(float* y) const;
+  void depthwise(const uint8_t* x, const IntegerShift& shift, float* y) const;
   void tiles(float* y) const;
   void multiply(int64_t group, int64_t first, int64_t count, int64_t panel, int64_t last, float* y) const;
 
@@ -65,17 +74,32 @@ class Driver {
   const Parallel& parallel_;
 };
 
-void Driver::depthwise(float* y) const {
-  const auto windows = static_cast<int64_t>(weights_.windows().size());
+// Some channels at a time, whose source stays in the fastest cache, and is read some time after it was written.
+void Driver::depthwise(const uint8_t* x, const IntegerShift& shift, float* y) const {
   std::vector<int64_t> offsets;
   for (const IntegerWindow& window : weights_.windows()) offsets.push_back(layout_.taps[window[0]]);
+  const auto windows = static_cast<int64_t>(offsets.size()), count = static_cast<int64_t>(layout_.positions.size());
   const int64_t multiplier = problem_.oc / problem_.g;
-  const auto bytes = static_cast<int64_t>(sizeof(uint32_t)) / kernel_.depth;
-  for_each(parallel_, problem_.oc, [&](int64_t m) {
-    const IntegerChannel& channel = channels_[m];
-    kernel_.depthwise({src_ + m / multiplier * layout_.planes * layout_.plane * bytes, offsets.data(), windows,
-                       layout_.positions.data(), static_cast<int64_t>(layout_.positions.size()), weights_.lanes(m),
-                       channel.zero == 0 ? nullptr : weights_.ones(), channel, y + m * layout_.outputs});
+  const int64_t bytes = layout_.planes * layout_.plane * number_bytes(kernel_);
+  const int64_t work = std::max<int64_t>(layout_.outputs * windows * multiplier, 1);
+  Ranges ranges(problem_.g, 1, ceil_div(kLeastWork, work), parallel_.threads);
+  for_each(parallel_, parallel_.threads, [&](int64_t worker) {
+    unsigned char* const memory = src_ + worker * worker_bytes(layout_, kernel_);
+    int64_t begin, end;
+    while (ranges.take(&begin, &end)) {
+      for (int64_t first = begin; first < end; first += kChannels) {
+        const int64_t last = std::min(first + kChannels, end);
+        for (int64_t c = first; c < last; ++c) {
+          arrange_channel(layout_, kernel_, x + c * layout_.inputs, shift, memory + (c - first) * bytes);
+        }
+        for (int64_t m = first * multiplier; m < last * multiplier; ++m) {
+          kernel_.depthwise({memory + (m / multiplier - first) * bytes, offsets.data(), windows,
+                             layout_.positions.data(), count, weights_.lanes(m),
+                             channels_[m].zero == 0 ? nullptr : weights_.ones(), channels_[m],
+                             y + m * layout_.outputs});
+        }
+      }
+    }
   });
 }
 
@@ -129,8 +153,9 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t panel
 }  // namespace
 
 size_t integer_conv_scratch_bytes(const ConvProblem& problem, const IntegerConvLayout& layout,
-                                  const IntegerConvWeights& weights) {
-  return channel_bytes(problem) + arranged_bytes(problem, layout, weights);
+                                  const IntegerConvWeights& weights, int threads) {
+  if (weights.depthwise()) return channel_bytes(problem) + threads * worker_bytes(layout, weights.kernel());
+  return channel_bytes(problem) + arranged_bytes(layout, problem.g * weights.blocks(), sizeof(uint32_t));
 }
 
 void integer_conv(const ConvProblem& problem, const IntegerConvLayout& layout, const IntegerConvWeights& weights,

@@ -66,6 +66,6 @@ struct IntegerConvOperands {
 void integer_conv(const ConvProblem& problem, const IntegerConvLayout& layout, const IntegerConvWeights& weights,
                   const IntegerConvOperands& operands, void* scratch, const Parallel& parallel);
 size_t integer_conv_scratch_bytes(const ConvProblem& problem, const IntegerConvLayout& layout,
-                                  const IntegerConvWeights& weights);
+                                  const IntegerConvWeights& weights, int threads);
 
 }  // namespace ortconv::kernels

@@ -20,30 +20,36 @@ struct Avx2 : avx2::IntegerVector {
     return _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
 
-  static void interleave(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out) {
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      const Int low = _mm256_and_si256(number(rows[0] + i, shift), _mm256_set1_epi32(0xffff));
-      const Int both = _mm256_or_si256(low, _mm256_slli_epi32(number(rows[1] + i, shift), 16));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), both);
+  static void interleave(const IntegerCopyArgs& args) {
+    for (int64_t i = 0; i < args.count; ++i) {
+      const IntegerCopy& copy = args.copies[i];
+      if (copy.count < kLanes || args.stride != 1) {
+        interleave_pairs(args, copy);
+        continue;
+      }
+      const Int low = _mm256_and_si256(numbers(args, 0, copy), _mm256_set1_epi32(0xffff));
+      const Int both = _mm256_or_si256(low, _mm256_slli_epi32(numbers(args, 1, copy), 16));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<uint32_t*>(args.out) + copy.dst), both);
     }
-    for (; i < n; ++i) out[i] = pair_of(shifted(rows[0][i], shift), shifted(rows[1][i], shift));
   }
 
-  static void widen(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out) {
-    auto* const numbers = static_cast<int16_t*>(out);
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      const Int wide = number(row + i, shift);
+  static void widen(const IntegerCopyArgs& args) {
+    for (int64_t i = 0; i < args.count; ++i) {
+      const IntegerCopy& copy = args.copies[i];
+      if (copy.count < kLanes || args.stride != 1) {
+        widen_numbers(args, copy);
+        continue;
+      }
+      const Int wide = numbers(args, 0, copy);
       const __m128i narrow = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(numbers + i), narrow);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<int16_t*>(args.out) + copy.dst), narrow);
     }
-    for (; i < n; ++i) numbers[i] = shifted(row[i], shift);
   }
 
  private:
-  static Int number(const uint8_t* p, const IntegerShift& shift) {
-    return _mm256_sub_epi32(_mm256_xor_si256(bytes(p), _mm256_set1_epi32(shift.flip)), _mm256_set1_epi32(shift.zero));
+  static Int numbers(const IntegerCopyArgs& args, int channel, const IntegerCopy& copy) {
+    const Int flipped = _mm256_xor_si256(bytes(args.channels[channel] + copy.src), _mm256_set1_epi32(args.shift.flip));
+    return _mm256_sub_epi32(flipped, _mm256_set1_epi32(args.shift.zero));
   }
 };
 

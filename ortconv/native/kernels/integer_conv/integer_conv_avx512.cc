@@ -19,27 +19,36 @@ struct Avx512 : avx512::IntegerVector {
     return _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
 
-  static void interleave(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      const __mmask16 lanes = first(n - i);
-      const Int low = _mm512_and_si512(number(lanes, rows[0] + i, shift), _mm512_set1_epi32(0xffff));
-      const Int high = _mm512_slli_epi32(number(lanes, rows[1] + i, shift), 16);
-      _mm512_mask_storeu_epi32(out + i, lanes, _mm512_or_si512(low, high));
-    }
+  static void interleave(const IntegerCopyArgs& args) {
+    with_stride(args.stride, [&](auto stride) {
+      for (int64_t i = 0; i < args.count; ++i) {
+        const IntegerCopy& copy = args.copies[i];
+        const auto numbers = [&](int c) {
+          return shifted(take<decltype(stride)::value>(args.channels[c], copy, args.stride), args.shift);
+        };
+        const Int low = _mm512_and_si512(numbers(0), _mm512_set1_epi32(0xffff));
+        const Int both = _mm512_or_si512(low, _mm512_slli_epi32(numbers(1), 16));
+        _mm512_mask_storeu_epi32(static_cast<uint32_t*>(args.out) + copy.dst, first(copy.stored),
+                                 spaced(copy, both, zero()));
+      }
+    });
   }
 
-  static void widen(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out) {
-    auto* const numbers = static_cast<int16_t*>(out);
-    for (int64_t i = 0; i < n; i += kLanes) {
-      const __mmask16 lanes = first(n - i);
-      _mm256_mask_storeu_epi16(numbers + i, lanes, _mm512_cvtepi32_epi16(number(lanes, row + i, shift)));
-    }
+  static void widen(const IntegerCopyArgs& args) {
+    with_stride(args.stride, [&](auto stride) {
+      for (int64_t i = 0; i < args.count; ++i) {
+        const IntegerCopy& copy = args.copies[i];
+        const Int numbers = shifted(take<decltype(stride)::value>(args.channels[0], copy, args.stride), args.shift);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<int16_t*>(args.out) + copy.dst),
+                            _mm512_cvtepi32_epi16(spaced(copy, numbers, zero())));
+      }
+    });
   }
 
  private:
-  static Int number(__mmask16 lanes, const uint8_t* row, const IntegerShift& shift) {
-    const Int bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, row));
-    return _mm512_sub_epi32(_mm512_xor_si512(bytes, _mm512_set1_epi32(shift.flip)), _mm512_set1_epi32(shift.zero));
+  static Int shifted(__m128i bytes, const IntegerShift& shift) {
+    const Int flipped = _mm512_xor_si512(widened(bytes), _mm512_set1_epi32(shift.flip));
+    return _mm512_sub_epi32(flipped, _mm512_set1_epi32(shift.zero));
   }
 };
 

@@ -22,24 +22,35 @@ struct Avx512Vnni : avx512::IntegerVector {
     return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, bytes), from);
   }
 
-  static void interleave(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out) {
-    const Int flip = _mm512_set1_epi8(static_cast<char>(shift.flip));
-    for (int64_t i = 0; i < n; i += kLanes) {
-      const __mmask16 lanes = first(n - i);
-      const auto row = [&](int r) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, rows[r] + i)); };
-      const Int low = _mm512_or_si512(row(0), _mm512_slli_epi32(row(1), 8));
-      const Int high = _mm512_or_si512(_mm512_slli_epi32(row(2), 16), _mm512_slli_epi32(row(3), 24));
-      _mm512_mask_storeu_epi32(out + i, lanes, _mm512_xor_si512(_mm512_or_si512(low, high), flip));
-    }
+  static void interleave(const IntegerCopyArgs& args) {
+    const Int flip = _mm512_set1_epi8(static_cast<char>(args.shift.flip));
+    const Int padding = _mm512_set1_epi8(static_cast<char>(args.shift.zero));
+    with_stride(args.stride, [&](auto stride) {
+      for (int64_t i = 0; i < args.count; ++i) {
+        const IntegerCopy& copy = args.copies[i];
+        const auto bytes = [&](int c) {
+          return widened(take<decltype(stride)::value>(args.channels[c], copy, args.stride));
+        };
+        const Int low = _mm512_or_si512(bytes(0), _mm512_slli_epi32(bytes(1), 8));
+        const Int high = _mm512_or_si512(bytes(2), _mm512_slli_epi32(bytes(3), 8));
+        const Int all = _mm512_xor_si512(_mm512_or_si512(low, _mm512_slli_epi32(high, 16)), flip);
+        _mm512_mask_storeu_epi32(static_cast<uint32_t*>(args.out) + copy.dst, first(copy.stored),
+                                 spaced(copy, all, padding));
+      }
+    });
   }
 
-  static void widen(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out) {
-    const Int flip = _mm512_set1_epi8(static_cast<char>(shift.flip));
-    auto* const bytes = static_cast<uint8_t*>(out);
-    for (int64_t i = 0; i < n; i += 64) {
-      const __mmask64 lanes = n - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (n - i)) - 1;
-      _mm512_mask_storeu_epi8(bytes + i, lanes, _mm512_xor_si512(_mm512_maskz_loadu_epi8(lanes, row + i), flip));
-    }
+  static void widen(const IntegerCopyArgs& args) {
+    const __m128i flip = _mm_set1_epi8(static_cast<char>(args.shift.flip));
+    const Int padding = _mm512_set1_epi32(args.shift.zero);
+    with_stride(args.stride, [&](auto stride) {
+      for (int64_t i = 0; i < args.count; ++i) {
+        const IntegerCopy& copy = args.copies[i];
+        __m128i bytes = _mm_xor_si128(take<decltype(stride)::value>(args.channels[0], copy, args.stride), flip);
+        if (copy.count != kLanes) bytes = _mm512_cvtepi32_epi8(spaced(copy, widened(bytes), padding));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<uint8_t*>(args.out) + copy.dst), bytes);
+      }
+    });
   }
 };
 

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/integer_conv/loops.h"
+#include "kernels/integer_conv/rest.h"
 #include "kernels/integer_conv/vector_avx2.h"
 
 namespace ortconv::kernels {
@@ -22,25 +23,33 @@ struct AvxVnni : avx2::IntegerVector {
     return _mm256_shuffle_epi8(both, _mm256_broadcastsi128_si256(from));
   }
 
-  static void interleave(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out) {
-    const Int flip = _mm256_set1_epi8(static_cast<char>(shift.flip));
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      const Int low = _mm256_or_si256(bytes(rows[0] + i), _mm256_slli_epi32(bytes(rows[1] + i), 8));
-      const Int high = _mm256_or_si256(bytes(rows[2] + i), _mm256_slli_epi32(bytes(rows[3] + i), 8));
+  static void interleave(const IntegerCopyArgs& args) {
+    const Int flip = _mm256_set1_epi8(static_cast<char>(args.shift.flip));
+    auto* const out = static_cast<uint32_t*>(args.out);
+    for (int64_t i = 0; i < args.count; ++i) {
+      const IntegerCopy& copy = args.copies[i];
+      if (copy.count < kLanes || args.stride != 1) {
+        copy_numbers(copy, args.stride, static_cast<uint32_t>(args.shift.zero) * 0x01010101u, out, [&](int64_t at) {
+          uint32_t lane = 0;
+          for (int c = kDepth; c-- > 0;)
+            lane = lane << 8 | static_cast<uint8_t>(args.channels[c][at] ^ args.shift.flip);
+          return lane;
+        });
+        continue;
+      }
+      const auto from = [&](int c) { return bytes(args.channels[c] + copy.src); };
+      const Int low = _mm256_or_si256(from(0), _mm256_slli_epi32(from(1), 8));
+      const Int high = _mm256_or_si256(from(2), _mm256_slli_epi32(from(3), 8));
       const Int all = _mm256_or_si256(low, _mm256_slli_epi32(high, 16));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm256_xor_si256(all, flip));
-    }
-    for (; i < n; ++i) {
-      uint32_t lane = 0;
-      for (int r = kDepth; r-- > 0;) lane = lane << 8 | static_cast<uint8_t>(rows[r][i] ^ shift.flip);
-      out[i] = lane;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + copy.dst), _mm256_xor_si256(all, flip));
     }
   }
 
-  static void widen(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out) {
-    auto* const numbers = static_cast<uint8_t*>(out);
-    for (int64_t i = 0; i < n; ++i) numbers[i] = row[i] ^ shift.flip;
+  static void widen(const IntegerCopyArgs& args) {
+    for (int64_t i = 0; i < args.count; ++i) {
+      copy_numbers(args.copies[i], args.stride, static_cast<uint8_t>(args.shift.zero), static_cast<uint8_t*>(args.out),
+                   [&](int64_t at) { return static_cast<uint8_t>(args.channels[0][at] ^ args.shift.flip); });
+    }
   }
 };
 

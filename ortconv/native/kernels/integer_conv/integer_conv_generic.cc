@@ -24,6 +24,7 @@ struct Generic {
     for (uint32_t& lane : x.lane) lane = value;
     return x;
   }
+  static void prefetch(const uint32_t*) {}
   static void keep(Int&) {}
 
   static Int dot(Int sum, Int x, Int w) {
@@ -51,13 +52,12 @@ struct Generic {
     }
   }
 
-  static void interleave(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out) {
-    for (int64_t i = 0; i < n; ++i) out[i] = pair_of(shifted(rows[0][i], shift), shifted(rows[1][i], shift));
+  static void interleave(const IntegerCopyArgs& args) {
+    for (int64_t i = 0; i < args.count; ++i) interleave_pairs(args, args.copies[i]);
   }
 
-  static void widen(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out) {
-    auto* const numbers = static_cast<int16_t*>(out);
-    for (int64_t i = 0; i < n; ++i) numbers[i] = shifted(row[i], shift);
+  static void widen(const IntegerCopyArgs& args) {
+    for (int64_t i = 0; i < args.count; ++i) widen_numbers(args, args.copies[i]);
   }
 };
 

@@ -63,6 +63,23 @@ struct IntegerShift {
   int32_t zero;  // of the flipped bytes
 };
 
+// At most as many neighbours in the arranged source as a vector has lanes.
+struct IntegerCopy {
+  int64_t src, dst;  // of the first one that is not padding, and of lane 0
+  uint32_t lanes;    // which are not padding
+  int32_t count;     // of these; in the source they lie one after the other, a stride apart
+  int32_t stored;    // lanes to be written; the last of them may be padding
+};
+
+struct IntegerCopyArgs {
+  const uint8_t* const* channels;  // of the source: those of a lane
+  const IntegerCopy* copies;
+  int64_t count;
+  int64_t stride;
+  IntegerShift shift;
+  void* out;
+};
+
 struct IntegerConvKernel {
   const char* name;
   int lanes, depth;
@@ -71,10 +88,11 @@ struct IntegerConvKernel {
   // The sums of x that a tile needs, from weights of 1 for one row; null where zero points are taken off before.
   void (*sums)(const IntegerTileArgs&, int32_t* out);
   void (*depthwise)(const IntegerDepthwiseArgs&);
-  // out[i] = the numbers rows[0][i], rows[1][i], ... of one lane; the first one lies in the lowest bits.
-  void (*interleave)(const uint8_t* const* rows, int64_t n, const IntegerShift& shift, uint32_t* out);
-  // out[i] = the number row[i], in a quarter or a half of a lane.
-  void (*widen)(const uint8_t* row, int64_t n, const IntegerShift& shift, void* out);
+  // Lanes of a number of each of `depth` channels, of which the first one lies in the lowest bits. Padding is what the
+  // zero point becomes.
+  void (*interleave)(const IntegerCopyArgs&);
+  // The numbers of one channel, each in a quarter or a half of a lane. May write a vector from the last `dst` on.
+  void (*widen)(const IntegerCopyArgs&);
 
   bool takes_bytes() const { return depth == 4; }
 };

@@ -14,6 +14,8 @@ int64_t product(int64_t a, int64_t b) {
   return a * b;
 }
 
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // A single tap at every position: the axes make no difference.
 bool is_pointwise(const ConvProblem& p) {
   for (int i = 0; i < p.ndims; ++i) {
@@ -54,6 +56,7 @@ IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerCo
   product(planes, plane);
   find_taps(problem);
   find_positions(problem, kernel.lanes);
+  find_copies(kernel.lanes);
 }
 
 void IntegerConvLayout::find_taps(const ConvProblem& p) {
@@ -99,6 +102,49 @@ void IntegerConvLayout::find_positions(const ConvProblem& p, int lanes) {
       vector.count += static_cast<int32_t>(count);
       at += count, done += count;
     }
+  }
+}
+
+void IntegerConvLayout::find_copies(int lanes) {
+  // Without strides, a plane is the source with padding in between: a copy may go on in the next row.
+  const bool is_flat = std::all_of(axes.begin(), axes.end(), [](const IntegerAxis& axis) { return axis.stride == 1; });
+  const int64_t width = axes.back().grid, row = is_flat ? plane : width;
+  copies.resize(planes);
+  for (int64_t index = 0; index < planes; ++index) {
+    for (int64_t begin = 0; begin < plane; begin += row) {
+      for (int64_t at = 0; at < row; at += lanes) {
+        copies[index].push_back({0, begin + at, 0, 0, static_cast<int32_t>(std::min<int64_t>(lanes, row - at))});
+      }
+    }
+    for (int64_t i = 0; i < plane / width; ++i) copy_row(index, i, lanes, is_flat);
+  }
+}
+
+void IntegerConvLayout::copy_row(int64_t index, int64_t row, int lanes, bool is_flat) {
+  const IntegerAxis& last = axes.back();
+  const int64_t first = row * last.grid, per_row = ceil_div(last.grid, lanes), own = row * per_row;
+  // From the last axis to the first one.
+  auto phases = static_cast<int64_t>(last.phases.size());
+  int64_t rest = index / phases, at = 0, scale = last.src;
+  const int64_t shift = last.phases[index % phases] - last.pad;
+  for (size_t i = axes.size() - 1; i-- > 0;) {
+    const IntegerAxis& axis = axes[i];
+    phases = static_cast<int64_t>(axis.phases.size());
+    const int64_t position = row % axis.grid * axis.stride + axis.phases[rest % phases] - axis.pad;
+    if (position < 0 || position >= axis.src) return;
+    at += position * scale;
+    row /= axis.grid, rest /= phases, scale *= axis.src;
+  }
+  // Position i of the row is i * stride + shift of the source's.
+  const int64_t begin = std::min(shift >= 0 ? 0 : ceil_div(-shift, last.stride), last.grid);
+  const int64_t end = std::min(last.src > shift ? ceil_div(last.src - shift, last.stride) : 0, last.grid);
+  for (int64_t i = begin; i < end;) {
+    IntegerCopy& copy = copies[index][is_flat ? (first + i) / lanes : own + i / lanes];
+    const int64_t lane = first + i - copy.dst, count = std::min(end - i, copy.stored - lane);
+    if (copy.count == 0) copy.src = at + i * last.stride + shift;
+    copy.lanes |= static_cast<uint32_t>((uint64_t{1} << count) - 1) << lane;
+    copy.count += static_cast<int32_t>(count);
+    i += count;
   }
 }
 

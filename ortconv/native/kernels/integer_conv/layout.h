@@ -29,10 +29,13 @@ struct IntegerConvLayout {
   int64_t inputs, outputs;    // positions of a channel
   std::vector<int64_t> taps;  // the offset of each, in the order of the weights
   std::vector<PositionVector> positions;
+  std::vector<std::vector<IntegerCopy>> copies;  // of each plane
 
  private:
   void find_taps(const ConvProblem& problem);
   void find_positions(const ConvProblem& problem, int lanes);
+  void find_copies(int lanes);
+  void copy_row(int64_t plane, int64_t row, int lanes, bool is_flat);
 };
 
 // Whether all taps of a channel are summed on their own, with few outputs for each channel.

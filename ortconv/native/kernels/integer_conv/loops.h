@@ -43,6 +43,7 @@ ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename 
         V::keep(x[j]);
         at[j] += a.block_stride;
       }
+      V::prefetch(w + 256);
       ORTCONV_UNROLL
       for (int r = 0; r < kRows; ++r) {
         typename V::Int weights = V::broadcast(w[r]);

@@ -117,7 +117,7 @@ void check(const IntegerConvKernel& kernel, const Shape& s, const Kind& kind, in
 
   const IntegerConvLayout layout(p, kernel);
   const IntegerConvWeights packed(kernel, p, w.bytes(), zeros.memory.as<uint8_t>(), zero_count);
-  const size_t bytes = (integer_conv_scratch_bytes(p, layout, packed) + 63) / 64 * 64;
+  const size_t bytes = (integer_conv_scratch_bytes(p, layout, packed, threads) + 63) / 64 * 64;
   Guarded scratch(bytes, false);
   std::memset(scratch.as<char>(), 0xff, bytes);
   Parallel parallel = serial();

@@ -20,6 +20,7 @@ struct IntegerVector {
   static Int zero() { return _mm512_setzero_si512(); }
   static Int load(const uint32_t* p) { return _mm512_loadu_si512(p); }
   static Int broadcast(uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); }
+  static void prefetch(const uint32_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
   static void keep([[maybe_unused]] Int& x) { ORTCONV_KEEP(x); }
   static Int less_product(Int sum, Int a, int32_t b) {
     return _mm512_sub_epi32(sum, _mm512_mullo_epi32(a, _mm512_set1_epi32(b)));
@@ -36,6 +37,41 @@ struct IntegerVector {
       _mm512_mask_storeu_ps(out, first(position.count), _mm512_maskz_compress_ps(lanes, result));
     }
   }
+
+  // Bytes of the source that a copy wants, kStride apart or, if that is 0, so many.
+  template <int kStride>
+  static __m128i take(const uint8_t* channel, const IntegerCopy& copy, int64_t stride) {
+    const uint8_t* const p = channel + copy.src;
+    if constexpr (kStride == 1) return _mm_maskz_loadu_epi8(first(copy.count), p);
+    if constexpr (kStride == 2) {
+      const __mmask32 bytes = static_cast<__mmask32>((uint64_t{1} << (2 * copy.count)) - 1) >> 1;
+      return _mm256_cvtepi16_epi8(_mm256_maskz_loadu_epi8(bytes, p));
+    }
+    uint8_t all[kLanes] = {};
+    for (int i = 0; i < copy.count; ++i) all[i] = p[i * stride];
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(all));
+  }
+
+  // Each byte in a lane of its own.
+  static Int widened(__m128i bytes) { return _mm512_cvtepu8_epi32(bytes); }
+
+  // Where a copy has padding, the others move on to the lanes they belong to.
+  static Int spaced(const IntegerCopy& copy, Int numbers, Int padding) {
+    if (copy.count == kLanes) return numbers;
+    return _mm512_mask_expand_epi32(padding, static_cast<__mmask16>(copy.lanes), numbers);
+  }
+
+  // Calls fn with a stride, as a type.
+  template <class Fn>
+  static void with_stride(int64_t stride, Fn fn) {
+    if (stride == 1) return fn(Constant<1>());
+    if (stride == 2) return fn(Constant<2>());
+    return fn(Constant<0>());
+  }
+  template <int kValue>
+  struct Constant {
+    static constexpr int value = kValue;
+  };
 
   // A mask of the first n lanes.
   static __mmask16 first(int64_t n) { return static_cast<__mmask16>(n >= kLanes ? 0xffff : (1u << n) - 1); }
