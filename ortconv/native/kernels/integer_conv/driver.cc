@@ -80,6 +80,7 @@ void Driver::depthwise(const uint8_t* x, const IntegerShift& shift, float* y) co
   for (const IntegerWindow& window : weights_.windows()) offsets.push_back(layout_.taps[window[0]]);
   const auto windows = static_cast<int64_t>(offsets.size()), count = static_cast<int64_t>(layout_.positions.size());
   const int64_t multiplier = problem_.oc / problem_.g;
+  const auto step = static_cast<int>(layout_.axes.back().step);
   const int64_t bytes = layout_.planes * layout_.plane * number_bytes(kernel_);
   const int64_t work = std::max<int64_t>(layout_.outputs * windows * multiplier, 1);
   Ranges ranges(problem_.g, 1, ceil_div(kLeastWork, work), parallel_.threads);
@@ -93,7 +94,7 @@ void Driver::depthwise(const uint8_t* x, const IntegerShift& shift, float* y) co
           arrange_channel(layout_, kernel_, x + c * layout_.inputs, shift, memory + (c - first) * bytes);
         }
         for (int64_t m = first * multiplier; m < last * multiplier; ++m) {
-          kernel_.depthwise({memory + (m / multiplier - first) * bytes, offsets.data(), windows,
+          kernel_.depthwise({memory + (m / multiplier - first) * bytes, step, offsets.data(), windows,
                              layout_.positions.data(), count, weights_.lanes(m),
                              channels_[m].zero == 0 ? nullptr : weights_.ones(), channels_[m],
                              y + m * layout_.outputs});

@@ -15,8 +15,10 @@ struct Avx2 : avx2::IntegerVector {
 
   static Int dot(Int sum, Int x, Int w) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)); }
 
-  // The upper half of a lane has the sign, and meets a weight of 0.
+  // The upper half of a lane has the sign, or a neighbour, and meets a weight of 0.
+  template <int kStep>
   static Int spread(const int16_t* p) {
+    if constexpr (kStep == 2) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
 

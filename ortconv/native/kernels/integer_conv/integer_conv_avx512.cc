@@ -14,8 +14,10 @@ struct Avx512 : avx512::IntegerVector {
 
   static Int dot(Int sum, Int x, Int w) { return _mm512_add_epi32(sum, _mm512_madd_epi16(x, w)); }
 
-  // The upper half of a lane has the sign, and meets a weight of 0.
+  // The upper half of a lane has the sign, or a neighbour, and meets a weight of 0.
+  template <int kStep>
   static Int spread(const int16_t* p) {
+    if constexpr (kStep == 2) return _mm512_loadu_si512(p);
     return _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
 

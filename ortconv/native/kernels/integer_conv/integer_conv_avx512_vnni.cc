@@ -14,8 +14,14 @@ struct Avx512Vnni : avx512::IntegerVector {
 
   static Int dot(Int sum, Int x, Int w) { return _mm512_dpbusd_epi32(sum, x, w); }
 
-  // Every 128 bits get the two dwords that their lanes want bytes of.
+  template <int kStep>
   static Int spread(const uint8_t* p) {
+    if constexpr (kStep == 2) {
+      const Int words = _mm512_set_epi16(16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6, 6, 5,
+                                         5, 4, 4, 3, 3, 2, 2, 1, 1, 0);
+      return _mm512_permutexvar_epi16(words, _mm512_loadu_si512(p));
+    }
+    // Every 128 bits get the two dwords that their lanes want bytes of.
     const Int dwords = _mm512_set_epi32(4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0);
     const Int from = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6));
     const Int bytes = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

@@ -15,12 +15,15 @@ struct AvxVnni : avx2::IntegerVector {
 
   static Int dot(Int sum, Int x, Int w) { return _mm256_dpbusd_avx_epi32(sum, x, w); }
 
-  // The upper four lanes want bytes from the fifth on.
+  template <int kStep>
   static Int spread(const uint8_t* p) {
-    const __m128i from = _mm_setr_epi8(0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6);
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const Int both = _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_si128(bytes, 4), 1);
-    return _mm256_shuffle_epi8(both, _mm256_broadcastsi128_si256(from));
+    const __m128i from = kStep == 1 ? _mm_setr_epi8(0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6)
+                                    : _mm_setr_epi8(0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 9);
+    // The upper four lanes begin there.
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 4 * kStep));
+    return _mm256_shuffle_epi8(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1),
+                               _mm256_broadcastsi128_si256(from));
   }
 
   static void interleave(const IntegerCopyArgs& args) {

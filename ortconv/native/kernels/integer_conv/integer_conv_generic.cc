@@ -37,9 +37,10 @@ struct Generic {
   }
 
   // A neighbour would meet a weight of 0.
+  template <int kStep>
   static Int spread(const int16_t* p) {
     Int x;
-    for (int i = 0; i < kLanes; ++i) x.lane[i] = static_cast<uint16_t>(p[i]);
+    for (int i = 0; i < kLanes; ++i) x.lane[i] = static_cast<uint16_t>(p[i * kStep]);
     return x;
   }
 

@@ -46,6 +46,7 @@ struct IntegerTileArgs {
 // neighbours.
 struct IntegerDepthwiseArgs {
   const void* src;
+  int step;                // 1 or 2: how far apart in src the numbers of two lanes begin
   const int64_t* windows;  // the offset in src of the first of these neighbours
   int64_t window_count;
   const PositionVector* positions;

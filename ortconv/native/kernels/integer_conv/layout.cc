@@ -24,9 +24,17 @@ bool is_pointwise(const ConvProblem& p) {
   return true;
 }
 
+// Whether a single plane has all phases.
+bool is_stepped(const ConvProblem& p) { return is_integer_depthwise(p) && p.stride[p.ndims - 1] <= 2; }
+
 IntegerAxis axis_of(const ConvProblem& p, int i) {
-  IntegerAxis axis{
-      p.src_size[i], p.dst_size[i] + (p.ker[i] - 1) * p.dilation[i] / p.stride[i], p.stride[i], p.pad[i], {}};
+  const int64_t reach = (p.ker[i] - 1) * p.dilation[i];
+  if (is_stepped(p)) {
+    // Whole rows of the source, so that one goes on in the next.
+    const int64_t grid = std::max((p.dst_size[i] - 1) * p.stride[i] + reach + 1, p.src_size[i] + p.pad[i]);
+    return {p.src_size[i], grid, 1, p.pad[i], {0}, p.stride[i]};
+  }
+  IntegerAxis axis{p.src_size[i], p.dst_size[i] + reach / p.stride[i], p.stride[i], p.pad[i], {}, 1};
   for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
     const int64_t phase = tap * p.dilation[i] % p.stride[i];
     // They repeat from the first one on.
@@ -45,7 +53,7 @@ IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerCo
     outputs = product(outputs, problem.dst_size[i]);
   }
   if (is_pointwise(problem)) {
-    axes = {{inputs, outputs, 1, 0, {0}}};
+    axes = {{inputs, outputs, 1, 0, {0}, 1}};
   } else {
     for (int i = 0; i < problem.ndims; ++i) axes.push_back(axis_of(problem, i));
   }
@@ -88,19 +96,22 @@ void IntegerConvLayout::find_positions(const ConvProblem& p, int lanes) {
   const auto last = axes.size() - 1;
   const bool merged = axes.size() != static_cast<size_t>(p.ndims);
   const auto size = [&](size_t axis) { return merged ? outputs : p.dst_size[axis]; };
-  const int64_t width = size(last), rows = outputs / width;
+  const int64_t width = size(last), rows = outputs / width, step = axes[last].step;
   int64_t done = 0;
   for (int64_t row = 0; row < rows; ++row) {
     int64_t begin = 0, scale = axes[last].grid, rest = row;
     for (size_t axis = last; axis-- > 0; rest /= size(axis), scale *= axes[axis].grid)
-      begin += rest % size(axis) * scale;
-    for (int64_t at = begin; at < begin + width;) {
-      if (positions.empty() || at >= positions.back().src + lanes) positions.push_back({at, done, 0, 0});
+      begin += rest % size(axis) * axes[axis].step * scale;
+    for (int64_t i = 0; i < width;) {
+      const int64_t at = begin + i * step, from = positions.empty() ? at : positions.back().src;
+      if (positions.empty() || (at - from) % step != 0 || (at - from) / step >= lanes) {
+        positions.push_back({at, done, 0, 0});
+      }
       PositionVector& vector = positions.back();
-      const int64_t count = std::min(begin + width, vector.src + lanes) - at;
-      vector.lanes |= static_cast<uint32_t>((uint64_t{1} << count) - 1) << (at - vector.src);
+      const int64_t lane = (at - vector.src) / step, count = std::min(width - i, lanes - lane);
+      vector.lanes |= static_cast<uint32_t>((uint64_t{1} << count) - 1) << lane;
       vector.count += static_cast<int32_t>(count);
-      at += count, done += count;
+      i += count, done += count;
     }
   }
 }
@@ -153,7 +164,7 @@ bool is_integer_depthwise(const ConvProblem& p) { return p.ic == p.g && p.oc / p
 std::vector<IntegerWindow> integer_windows(const ConvProblem& p, const IntegerConvKernel& kernel) {
   const int64_t span = kernel.takes_bytes() ? kernel.depth : 1;
   const int last = p.ndims - 1;
-  const int64_t width = p.ker[last];
+  const int64_t width = p.ker[last], stride = is_stepped(p) ? 1 : p.stride[last];
   int64_t rows = 1;
   for (int i = 0; i < last; ++i) rows *= p.ker[i];
   std::vector<IntegerWindow> windows;
@@ -164,9 +175,9 @@ std::vector<IntegerWindow> integer_windows(const ConvProblem& p, const IntegerCo
       IntegerWindow window = {-1, -1, -1, -1};
       for (int64_t tap = first; tap < width; ++tap) {
         const int64_t reach = (tap - first) * p.dilation[last];
-        if (reach >= span * p.stride[last]) break;
-        if (reach % p.stride[last] != 0) continue;
-        window[reach / p.stride[last]] = row * width + tap;
+        if (reach >= span * stride) break;
+        if (reach % stride != 0) continue;
+        window[reach / stride] = row * width + tap;
         taken[tap] = true;
       }
       windows.push_back(window);

@@ -3,6 +3,8 @@
 // The source is copied with its padding, and its positions are dealt out: those that a stride apart lie side by side,
 // in a plane of their own for each phase of the stride. So what a tap reads for neighbouring outputs are neighbours,
 // and for an output in the next row it is one row on: to change the tap is to move all of it by an offset.
+//
+// Depthwise layers, which have little to compute, leave strides of 2 to their kernels: they have a single plane.
 #pragma once
 
 #include <array>
@@ -18,6 +20,7 @@ struct IntegerAxis {
   int64_t src, grid;  // positions in the source, and of a plane
   int64_t stride, pad;
   std::vector<int64_t> phases;  // that some tap reads
+  int64_t step;                 // from an output to the next, in a plane
 };
 
 struct IntegerConvLayout {

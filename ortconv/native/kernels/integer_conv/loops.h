@@ -4,7 +4,7 @@
 //   Number, Int                      a number of a lane; a vector of lanes
 //   zero, load, broadcast            from lanes
 //   keep(x)                          in a register
-//   spread(p)                        lane i holds the numbers from p[i] on; reads no further than p[2 * kLanes]
+//   spread<step>(p)                  lane i holds the numbers from p[i * step] on; reads no further than p[64]
 //   dot(sum, x, w)                   adds the products of the numbers of each lane
 //   finish(sum, channel, position, y)
 //   less_product(sum, a, b)          takes a[i] * b off each lane, wrapping; where a lane holds bytes
@@ -102,17 +102,21 @@ void integer_sums(const IntegerTileArgs& a, int32_t* out) {
   }
 }
 
-template <class V, int kCount, bool kHasZero>
+template <class V, int kCount, int kStep, bool kHasZero>
 void integer_depthwise_of(const IntegerDepthwiseArgs& a, const PositionVector* positions) {
-  const auto* const src = static_cast<const typename V::Number*>(a.src);
+  const typename V::Number* from[kCount];
   typename V::Int sums[kCount], ones[kCount];
   ORTCONV_UNROLL
-  for (int j = 0; j < kCount; ++j) sums[j] = ones[j] = V::zero();
+  for (int j = 0; j < kCount; ++j) {
+    from[j] = static_cast<const typename V::Number*>(a.src) + positions[j].src;
+    sums[j] = ones[j] = V::zero();
+  }
   for (int64_t w = 0; w < a.window_count; ++w) {
+    const typename V::Int weights = V::broadcast(a.weights[w]);
     ORTCONV_UNROLL
     for (int j = 0; j < kCount; ++j) {
-      const typename V::Int x = V::spread(src + positions[j].src + a.windows[w]);
-      sums[j] = V::dot(sums[j], x, V::broadcast(a.weights[w]));
+      const typename V::Int x = V::template spread<kStep>(from[j] + a.windows[w]);
+      sums[j] = V::dot(sums[j], x, weights);
       if constexpr (kHasZero) ones[j] = V::dot(ones[j], x, V::broadcast(a.ones[w]));
     }
   }
@@ -123,20 +127,29 @@ void integer_depthwise_of(const IntegerDepthwiseArgs& a, const PositionVector* p
   }
 }
 
-template <class V, bool kHasZero>
+template <class V, int kStep, bool kHasZero>
 void integer_depthwise_all(const IntegerDepthwiseArgs& a) {
   constexpr int kCount = 4;
   int64_t i = 0;
-  for (; i + kCount <= a.count; i += kCount) integer_depthwise_of<V, kCount, kHasZero>(a, a.positions + i);
-  for (; i < a.count; ++i) integer_depthwise_of<V, 1, kHasZero>(a, a.positions + i);
+  for (; i + kCount <= a.count; i += kCount) integer_depthwise_of<V, kCount, kStep, kHasZero>(a, a.positions + i);
+  const PositionVector* const rest = a.positions + i;
+  if (a.count - i == 3) return integer_depthwise_of<V, 3, kStep, kHasZero>(a, rest);
+  if (a.count - i == 2) return integer_depthwise_of<V, 2, kStep, kHasZero>(a, rest);
+  if (a.count - i == 1) return integer_depthwise_of<V, 1, kStep, kHasZero>(a, rest);
+}
+
+template <class V, int kStep>
+void integer_depthwise_by(const IntegerDepthwiseArgs& a) {
+  if constexpr (kTakesBytes<V>) {
+    if (a.ones != nullptr) return integer_depthwise_all<V, kStep, true>(a);
+  }
+  return integer_depthwise_all<V, kStep, false>(a);
 }
 
 template <class V>
 void integer_depthwise(const IntegerDepthwiseArgs& a) {
-  if constexpr (kTakesBytes<V>) {
-    if (a.ones != nullptr) return integer_depthwise_all<V, true>(a);
-  }
-  return integer_depthwise_all<V, false>(a);
+  if (a.step == 1) return integer_depthwise_by<V, 1>(a);
+  return integer_depthwise_by<V, 2>(a);
 }
 
 template <class V>
