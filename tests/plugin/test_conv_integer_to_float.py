@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -81,6 +84,31 @@ def test_threads_share_an_image(threads: int, library: str) -> None:
         made = model(case, given, NAMES[1:])
         session = ortconv.InferenceSession(made, quiet(threads), providers=["CPUExecutionProvider"])
         assert_convolved(case, given, session.run(None, {"X": given["X"]})[0])
+
+
+_OTHER_CPU = """
+from tests.plugin.integer_convs import CASES, KINDS, NAMES, assert_convolved, model, tensors
+from tests.running import run
+
+for case in CASES:
+    for kinds in KINDS:
+        given = tensors(case, kinds)
+        assert_convolved(case, given, run(model(case, given, NAMES[1:]), {"X": given["X"]}, "native")[0])
+"""
+
+
+@pytest.mark.parametrize("isa", ["portable", "avx2", "avx512"])
+def test_cpus_that_this_one_is_not(isa: str, library: str) -> None:
+    """The variable is read once in a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _OTHER_CPU],
+        env={**os.environ, "ORTCONV_MAX_ISA": isa},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids=KIND_NAMES)

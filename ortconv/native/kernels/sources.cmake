@@ -28,6 +28,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/integer_conv/arrange.cc
   kernels/integer_conv/driver.cc
   kernels/integer_conv/integer_conv_generic.cc
+  kernels/integer_conv/integer_conv_neon.cc
   kernels/integer_conv/kernel.cc
   kernels/integer_conv/layout.cc
   kernels/integer_conv/weights.cc

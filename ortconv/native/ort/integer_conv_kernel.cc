@@ -40,7 +40,7 @@ class IntegerConvKernel : public Kernel {
   std::optional<IntegerConvWeights> weights_;
   bool has_zeros_ = false;  // in which their constant zero points are
 
-  static constexpr size_t kLayouts = 4;
+  static constexpr size_t kLayouts = 2;
   mutable RecentlyUsed<Shape, IntegerConvLayout> layouts_{kLayouts};  // by the shapes of X and W, one after the other
   mutable PoolSize pool_size_;
 };

@@ -65,6 +65,7 @@ IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerCo
   find_taps(problem);
   find_positions(problem, kernel.lanes);
   find_copies(kernel.lanes);
+  positions.shrink_to_fit();
 }
 
 void IntegerConvLayout::find_taps(const ConvProblem& p) {
@@ -122,6 +123,7 @@ void IntegerConvLayout::find_copies(int lanes) {
   const int64_t width = axes.back().grid, row = is_flat ? plane : width;
   copies.resize(planes);
   for (int64_t index = 0; index < planes; ++index) {
+    copies[index].reserve(plane / row * ceil_div(row, lanes));
     for (int64_t begin = 0; begin < plane; begin += row) {
       for (int64_t at = 0; at < row; at += lanes) {
         copies[index].push_back({0, begin + at, 0, 0, static_cast<int32_t>(std::min<int64_t>(lanes, row - at))});

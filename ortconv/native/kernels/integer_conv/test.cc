@@ -214,13 +214,14 @@ void check_all(const IntegerConvKernel& kernel) {
 
 int main() {
   const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2, avx_vnni, avx512, avx512_vnni;
+  ArchFlags neon, avx2, avx_vnni, avx512, avx512_vnni;
+  neon.neon = host.neon;
   avx2.avx2_fma = host.avx2_fma;
   avx_vnni.avx_vnni = host.avx_vnni;
   avx512.avx512 = host.avx512;
   avx512_vnni.avx512_vnni = host.avx512_vnni;
   std::vector<const IntegerConvKernel*> seen;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, avx_vnni, avx512, avx512_vnni}) {
+  for (const ArchFlags& arch : {ArchFlags{}, neon, avx2, avx_vnni, avx512, avx512_vnni}) {
     const IntegerConvKernel& kernel = get_integer_conv_kernel(arch);
     if (std::find(seen.begin(), seen.end(), &kernel) != seen.end()) continue;
     seen.push_back(&kernel);
