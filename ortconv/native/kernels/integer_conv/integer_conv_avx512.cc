@@ -30,8 +30,7 @@ struct Avx512 : avx512::IntegerVector {
         };
         const Int low = _mm512_and_si512(numbers(0), _mm512_set1_epi32(0xffff));
         const Int both = _mm512_or_si512(low, _mm512_slli_epi32(numbers(1), 16));
-        _mm512_mask_storeu_epi32(static_cast<uint32_t*>(args.out) + copy.dst, first(copy.stored),
-                                 spaced(copy, both, zero()));
+        put(args, copy, spaced(copy, both, zero()));
       }
     });
   }

@@ -40,8 +40,7 @@ struct Avx512Vnni : avx512::IntegerVector {
         const Int low = _mm512_or_si512(bytes(0), _mm512_slli_epi32(bytes(1), 8));
         const Int high = _mm512_or_si512(bytes(2), _mm512_slli_epi32(bytes(3), 8));
         const Int all = _mm512_xor_si512(_mm512_or_si512(low, _mm512_slli_epi32(high, 16)), flip);
-        _mm512_mask_storeu_epi32(static_cast<uint32_t*>(args.out) + copy.dst, first(copy.stored),
-                                 spaced(copy, all, padding));
+        put(args, copy, spaced(copy, all, padding));
       }
     });
   }

@@ -7,7 +7,7 @@ namespace ortconv::kernels {
 namespace {
 
 struct Generic {
-  static constexpr int kLanes = 8, kDepth = 2, kRows = 4, kVectors = 2;
+  static constexpr int kLanes = 8, kDepth = 2, kRows = 8, kVectors = 2;
   using Number = int16_t;
   struct Int {
     uint32_t lane[kLanes];

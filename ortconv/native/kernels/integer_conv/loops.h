@@ -5,10 +5,13 @@
 //   zero, load, broadcast            from lanes
 //   keep(x)                          in a register
 //   spread<step>(p)                  lane i holds the numbers from p[i * step] on; reads no further than p[64]
+//   halves(a, b), half(p)            where kLanes is twice kRows: a in the lower lanes and b in the upper ones; lanes
+//   of
+//                                    memory, and zeros
 //   dot(sum, x, w)                   adds the products of the numbers of each lane
 //   finish(sum, channel, position, y)
 //   less_product(sum, a, b)          takes a[i] * b off each lane, wrapping; where a lane holds bytes
-//   store(p, sum)                    as integers; where a lane holds bytes
+//   store(p, sum)                    as integers; where a lane holds bytes, or kLanes is twice kRows
 //
 // Files that include this name their V in an unnamed namespace, as each compiles it for another CPU.
 #pragma once
@@ -84,8 +87,47 @@ void integer_tile_of(const IntegerTileArgs& a) {
   return integer_tile<V, V::kRows, kCount>(a);
 }
 
+// A single output of each channel: a vector holds the weights of all rows for two lanes of the source.
+template <class V>
+void integer_single(const IntegerTileArgs& a) {
+  constexpr int kSums = 4;  // as the next sum would wait for the last one
+  typename V::Int sums[kSums];
+  for (typename V::Int& sum : sums) sum = V::zero();
+  const uint32_t* w = a.weights;
+  const auto two = [&](const uint32_t* at, typename V::Int sum) {
+    return V::dot(sum, V::halves(at[0], at[a.block_stride]), V::load(w));
+  };
+  for (int64_t t = 0; t < a.tap_count; ++t) {
+    const uint32_t* at = a.src + a.taps[t] + a.positions->src;
+    int64_t block = 0;
+    for (; block + 2 * kSums <= a.blocks; block += 2 * kSums) {
+      ORTCONV_UNROLL
+      for (int i = 0; i < kSums; ++i, at += 2 * a.block_stride, w += 2 * V::kRows) sums[i] = two(at, sums[i]);
+    }
+    for (; block + 2 <= a.blocks; block += 2, at += 2 * a.block_stride, w += 2 * V::kRows) sums[0] = two(at, sums[0]);
+    if (block == a.blocks) continue;
+    sums[1] = V::dot(sums[1], V::halves(*at, 0), V::half(w));
+    w += V::kRows;
+  }
+  int32_t all[kSums][V::kLanes];
+  for (int i = 0; i < kSums; ++i) V::store(all[i], sums[i]);
+  for (int r = 0; r < a.rows; ++r) {
+    const IntegerChannel& channel = a.channels[r];
+    auto sum = static_cast<uint32_t>(channel.correction);
+    for (int i = 0; i < kSums; ++i) {
+      sum += static_cast<uint32_t>(all[i][r]) + static_cast<uint32_t>(all[i][V::kRows + r]);
+    }
+    if (a.sums != nullptr) sum -= static_cast<uint32_t>(channel.zero) * static_cast<uint32_t>(*a.sums);
+    const auto number = static_cast<float>(static_cast<int32_t>(sum));
+    a.y[r * a.y_stride + a.positions->dst] = number * channel.scale + channel.bias;
+  }
+}
+
 template <class V>
 void integer_tile(const IntegerTileArgs& a) {
+  if constexpr (V::kLanes == 2 * V::kRows) {
+    if (a.count == 1 && a.positions->count == 1) return integer_single<V>(a);
+  }
   static_assert(V::kVectors == 2 || V::kVectors == 3, "the kinds of tiles");
   if (a.count == 1) return integer_tile_of<V, 1>(a);
   if (a.count == 2) return integer_tile_of<V, 2>(a);

@@ -184,6 +184,10 @@ void check_all(const IntegerConvKernel& kernel) {
     one({2, 6, 1, 1 + size % 5, 2, {size, size + 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
     one({1, 3, 1, 1, 2, {size, 2 * size}, {5, 7}, {1 + size % 2, 2}, {1, 1}, {2, 3}, {2, 3}});
   }
+  // A single output, or one that is left over.
+  for (int64_t inputs = 1; inputs <= 80; ++inputs) {
+    plain(inputs, 1 + inputs % 19, 1, 1, 1), plain(inputs, 1 + inputs % 19, 1, 1, 3), plain(inputs, 9, 1, 17, 1);
+  }
   // Anything.
   std::mt19937 random(1);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };

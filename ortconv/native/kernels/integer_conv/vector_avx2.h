@@ -20,6 +20,10 @@ struct IntegerVector {
   static Int zero() { return _mm256_setzero_si256(); }
   static Int load(const uint32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   static Int broadcast(uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
+  static Int halves(uint32_t a, uint32_t b) { return _mm256_blend_epi32(broadcast(a), broadcast(b), 0xf0); }
+  static Int half(const uint32_t* p) {
+    return _mm256_zextsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   static void prefetch(const uint32_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
   static void keep([[maybe_unused]] Int& x) { ORTCONV_KEEP(x); }
   static Int less_product(Int sum, Int a, int32_t b) {

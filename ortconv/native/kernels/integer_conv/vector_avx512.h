@@ -20,6 +20,12 @@ struct IntegerVector {
   static Int zero() { return _mm512_setzero_si512(); }
   static Int load(const uint32_t* p) { return _mm512_loadu_si512(p); }
   static Int broadcast(uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); }
+  static Int halves(uint32_t a, uint32_t b) {
+    return _mm512_mask_set1_epi32(broadcast(a), 0xff00, static_cast<int>(b));
+  }
+  static Int half(const uint32_t* p) {
+    return _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   static void prefetch(const uint32_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
   static void keep([[maybe_unused]] Int& x) { ORTCONV_KEEP(x); }
   static Int less_product(Int sum, Int a, int32_t b) {
@@ -42,7 +48,10 @@ struct IntegerVector {
   template <int kStride>
   static __m128i take(const uint8_t* channel, const IntegerCopy& copy, int64_t stride) {
     const uint8_t* const p = channel + copy.src;
-    if constexpr (kStride == 1) return _mm_maskz_loadu_epi8(first(copy.count), p);
+    if constexpr (kStride == 1) {
+      if (copy.count == kLanes) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      return _mm_maskz_loadu_epi8(first(copy.count), p);
+    }
     if constexpr (kStride == 2) {
       const __mmask32 bytes = static_cast<__mmask32>((uint64_t{1} << (2 * copy.count)) - 1) >> 1;
       return _mm256_cvtepi16_epi8(_mm256_maskz_loadu_epi8(bytes, p));
@@ -59,6 +68,16 @@ struct IntegerVector {
   static Int spaced(const IntegerCopy& copy, Int numbers, Int padding) {
     if (copy.count == kLanes) return numbers;
     return _mm512_mask_expand_epi32(padding, static_cast<__mmask16>(copy.lanes), numbers);
+  }
+
+  // Writes the lanes of a copy.
+  static void put(const IntegerCopyArgs& args, const IntegerCopy& copy, Int lanes) {
+    uint32_t* const out = static_cast<uint32_t*>(args.out) + copy.dst;
+    if (copy.stored == kLanes) {
+      _mm512_storeu_si512(out, lanes);
+    } else {
+      _mm512_mask_storeu_epi32(out, first(copy.stored), lanes);
+    }
   }
 
   // Calls fn with a stride, as a type.
