@@ -15,7 +15,7 @@ from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset import DOMAIN
 from ortconv.schemas import register_schemas
 
-__all__ = ["CASES", "KINDS", "Case", "assert_convolved", "model", "tensors"]
+__all__ = ["CASES", "KINDS", "NAMES", "Case", "assert_convolved", "model", "tensors"]
 
 KINDS = list(itertools.product((np.uint8, np.int8), repeat=2))
 """Types of X and W."""

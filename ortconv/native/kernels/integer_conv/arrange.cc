@@ -40,7 +40,7 @@ void arrange(const ConvProblem& problem, const IntegerConvLayout& layout, const 
       channels[i] = x + channel * layout.inputs;
     }
     kernel.interleave({channels, layout.copies[plane % layout.planes].data() + begin,
-                       std::clamp<int64_t>(copies - begin, 0, each), layout.axes.back().stride, shift,
+                       std::clamp<int64_t>(copies - begin, 0, each), layout.axes.back().stride, layout.inputs, shift,
                        out + plane * layout.plane});
   });
 }
@@ -49,7 +49,8 @@ void arrange_channel(const IntegerConvLayout& layout, const IntegerConvKernel& k
                      const IntegerShift& shift, unsigned char* out) {
   const int64_t bytes = layout.plane * number_bytes(kernel);
   for (const std::vector<IntegerCopy>& copies : layout.copies) {
-    kernel.widen({&x, copies.data(), static_cast<int64_t>(copies.size()), layout.axes.back().stride, shift, out});
+    kernel.widen(
+        {&x, copies.data(), static_cast<int64_t>(copies.size()), layout.axes.back().stride, layout.inputs, shift, out});
     out += bytes;
   }
 }

@@ -25,32 +25,32 @@ struct Avx2 : avx2::IntegerVector {
   static void interleave(const IntegerCopyArgs& args) {
     for (int64_t i = 0; i < args.count; ++i) {
       const IntegerCopy& copy = args.copies[i];
-      if (copy.count < kLanes || args.stride != 1) {
+      if (!is_whole(args, copy)) {
         interleave_pairs(args, copy);
         continue;
       }
       const Int low = _mm256_and_si256(numbers(args, 0, copy), _mm256_set1_epi32(0xffff));
       const Int both = _mm256_or_si256(low, _mm256_slli_epi32(numbers(args, 1, copy), 16));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<uint32_t*>(args.out) + copy.dst), both);
+      auto* const out = reinterpret_cast<__m256i*>(static_cast<uint32_t*>(args.out) + copy.dst);
+      _mm256_storeu_si256(out, padded(copy, both, zero()));
     }
   }
 
   static void widen(const IntegerCopyArgs& args) {
     for (int64_t i = 0; i < args.count; ++i) {
       const IntegerCopy& copy = args.copies[i];
-      if (copy.count < kLanes || args.stride != 1) {
+      if (!is_whole(args, copy)) {
         widen_numbers(args, copy);
         continue;
       }
-      const Int wide = numbers(args, 0, copy);
-      const __m128i narrow = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<int16_t*>(args.out) + copy.dst), narrow);
+      auto* const out = reinterpret_cast<__m128i*>(static_cast<int16_t*>(args.out) + copy.dst);
+      _mm_storeu_si128(out, narrow(padded(copy, numbers(args, 0, copy), zero())));
     }
   }
 
  private:
   static Int numbers(const IntegerCopyArgs& args, int channel, const IntegerCopy& copy) {
-    const Int flipped = _mm256_xor_si256(bytes(args.channels[channel] + copy.src), _mm256_set1_epi32(args.shift.flip));
+    const Int flipped = _mm256_xor_si256(bytes(args, channel, copy), _mm256_set1_epi32(args.shift.flip));
     return _mm256_sub_epi32(flipped, _mm256_set1_epi32(args.shift.zero));
   }
 };

@@ -28,31 +28,44 @@ struct AvxVnni : avx2::IntegerVector {
 
   static void interleave(const IntegerCopyArgs& args) {
     const Int flip = _mm256_set1_epi8(static_cast<char>(args.shift.flip));
+    const uint32_t padding = static_cast<uint32_t>(args.shift.zero) * 0x01010101u;
     auto* const out = static_cast<uint32_t*>(args.out);
     for (int64_t i = 0; i < args.count; ++i) {
       const IntegerCopy& copy = args.copies[i];
-      if (copy.count < kLanes || args.stride != 1) {
-        copy_numbers(copy, args.stride, static_cast<uint32_t>(args.shift.zero) * 0x01010101u, out, [&](int64_t at) {
+      if (!is_whole(args, copy)) {
+        copy_numbers(copy, args.stride, padding, out, [&](int64_t at) {
           uint32_t lane = 0;
-          for (int c = kDepth; c-- > 0;)
-            lane = lane << 8 | static_cast<uint8_t>(args.channels[c][at] ^ args.shift.flip);
+          for (int c = kDepth; c-- > 0;) lane = lane << 8 | flipped(args, c, at);
           return lane;
         });
         continue;
       }
-      const auto from = [&](int c) { return bytes(args.channels[c] + copy.src); };
-      const Int low = _mm256_or_si256(from(0), _mm256_slli_epi32(from(1), 8));
-      const Int high = _mm256_or_si256(from(2), _mm256_slli_epi32(from(3), 8));
-      const Int all = _mm256_or_si256(low, _mm256_slli_epi32(high, 16));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + copy.dst), _mm256_xor_si256(all, flip));
+      const Int low = _mm256_or_si256(bytes(args, 0, copy), _mm256_slli_epi32(bytes(args, 1, copy), 8));
+      const Int high = _mm256_or_si256(bytes(args, 2, copy), _mm256_slli_epi32(bytes(args, 3, copy), 8));
+      const Int all = _mm256_xor_si256(_mm256_or_si256(low, _mm256_slli_epi32(high, 16)), flip);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + copy.dst), padded(copy, all, broadcast(padding)));
     }
   }
 
   static void widen(const IntegerCopyArgs& args) {
+    const Int flip = _mm256_set1_epi32(args.shift.flip), padding = _mm256_set1_epi32(args.shift.zero);
+    auto* const out = static_cast<uint8_t*>(args.out);
     for (int64_t i = 0; i < args.count; ++i) {
-      copy_numbers(args.copies[i], args.stride, static_cast<uint8_t>(args.shift.zero), static_cast<uint8_t*>(args.out),
-                   [&](int64_t at) { return static_cast<uint8_t>(args.channels[0][at] ^ args.shift.flip); });
+      const IntegerCopy& copy = args.copies[i];
+      if (!is_whole(args, copy)) {
+        copy_numbers(copy, args.stride, static_cast<uint8_t>(args.shift.zero), out,
+                     [&](int64_t at) { return flipped(args, 0, at); });
+        continue;
+      }
+      const Int numbers = padded(copy, _mm256_xor_si256(bytes(args, 0, copy), flip), padding);
+      const __m128i words = narrow(numbers);
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(out + copy.dst), _mm_packus_epi16(words, words));
     }
+  }
+
+ private:
+  static uint8_t flipped(const IntegerCopyArgs& args, int channel, int64_t at) {
+    return static_cast<uint8_t>(args.channels[channel][at] ^ args.shift.flip);
   }
 };
 

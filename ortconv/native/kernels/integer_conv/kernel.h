@@ -70,6 +70,7 @@ struct IntegerCopy {
   uint32_t lanes;    // which are not padding
   int32_t count;     // of these; in the source they lie one after the other, a stride apart
   int32_t stored;    // lanes to be written; the last of them may be padding
+  int32_t lead;      // padding in front of the others; negative where there is some in between, or nothing else
 };
 
 struct IntegerCopyArgs {
@@ -77,6 +78,7 @@ struct IntegerCopyArgs {
   const IntegerCopy* copies;
   int64_t count;
   int64_t stride;
+  int64_t size;  // of a channel
   IntegerShift shift;
   void* out;
 };

@@ -126,7 +126,7 @@ void IntegerConvLayout::find_copies(int lanes) {
     copies[index].reserve(plane / row * ceil_div(row, lanes));
     for (int64_t begin = 0; begin < plane; begin += row) {
       for (int64_t at = 0; at < row; at += lanes) {
-        copies[index].push_back({0, begin + at, 0, 0, static_cast<int32_t>(std::min<int64_t>(lanes, row - at))});
+        copies[index].push_back({0, begin + at, 0, 0, static_cast<int32_t>(std::min<int64_t>(lanes, row - at)), -1});
       }
     }
     for (int64_t i = 0; i < plane / width; ++i) copy_row(index, i, lanes, is_flat);
@@ -155,6 +155,7 @@ void IntegerConvLayout::copy_row(int64_t index, int64_t row, int lanes, bool is_
     IntegerCopy& copy = copies[index][is_flat ? (first + i) / lanes : own + i / lanes];
     const int64_t lane = first + i - copy.dst, count = std::min(end - i, copy.stored - lane);
     if (copy.count == 0) copy.src = at + i * last.stride + shift;
+    copy.lead = static_cast<int32_t>(copy.count == 0 ? lane : lane == copy.lead + copy.count ? copy.lead : -1);
     copy.lanes |= static_cast<uint32_t>((uint64_t{1} << count) - 1) << lane;
     copy.count += static_cast<int32_t>(count);
     i += count;

@@ -44,9 +44,32 @@ struct IntegerVector {
       if ((position.lanes >> i & 1) != 0) *out++ = all[i];
     }
   }
-  // Eight bytes, one to a lane.
-  static Int bytes(const uint8_t* p) {
-    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+
+  // Whether a vector has all that a copy wants: bytes beside those may be read as well, if the channel has them.
+  static bool is_whole(const IntegerCopyArgs& args, const IntegerCopy& copy) {
+    if (copy.lead < 0 || copy.stored < kLanes || args.stride > 2) return false;
+    const int64_t begin = copy.src - copy.lead * args.stride;
+    return begin >= 0 && begin + kLanes * args.stride <= args.size;
+  }
+
+  // The bytes of such a copy, each in its lane.
+  static Int bytes(const IntegerCopyArgs& args, int channel, const IntegerCopy& copy) {
+    const auto* const p = reinterpret_cast<const __m128i*>(args.channels[channel] + copy.src - copy.lead * args.stride);
+    if (args.stride == 1) return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+    return _mm256_cvtepu16_epi32(_mm_and_si128(_mm_loadu_si128(p), _mm_set1_epi16(0xff)));
+  }
+
+  // With padding in the lanes that are none of the source's.
+  static Int padded(const IntegerCopy& copy, Int numbers, Int padding) {
+    if (copy.count == kLanes) return numbers;
+    const Int bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const Int given = _mm256_and_si256(broadcast(copy.lanes), bits);
+    return _mm256_blendv_epi8(padding, numbers, _mm256_cmpeq_epi32(given, bits));
+  }
+
+  // Where a lane has room for the number, as 16 bits with a sign.
+  static __m128i narrow(Int numbers) {
+    return _mm_packs_epi32(_mm256_castsi256_si128(numbers), _mm256_extracti128_si256(numbers, 1));
   }
 };
 
