@@ -42,8 +42,8 @@ struct IntegerTileArgs {
   int64_t y_stride;
 };
 
-// The same for one channel of a depthwise convolution. A lane of src holds one number, and weights those of `depth`
-// neighbours.
+// The same for one channel of a depthwise convolution, whose numbers lie side by side in src. A lane of weights has
+// those of some neighbours: of four bytes, or of one integer.
 struct IntegerDepthwiseArgs {
   const void* src;
   int step;                // 1 or 2: how far apart in src the numbers of two lanes begin

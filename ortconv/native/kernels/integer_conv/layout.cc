@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace ortconv::kernels {
 namespace {
@@ -27,12 +28,25 @@ bool is_pointwise(const ConvProblem& p) {
 // Whether a single plane has all phases.
 bool is_stepped(const ConvProblem& p) { return is_integer_depthwise(p) && p.stride[p.ndims - 1] <= 2; }
 
-IntegerAxis axis_of(const ConvProblem& p, int i) {
+// Whether another layout, for which more is copied, may be worth it: not for few outputs of each number, nor rows that
+// are long beside a tap.
+bool may_be_dense(const ConvProblem& p) {
+  constexpr int64_t kLeastChannels = 64, kLongest = 64;
+  const int last = p.ndims - 1;
+  return p.oc / p.g >= kLeastChannels && p.ker[last] > 1 && p.dst_size[last] <= kLongest;
+}
+
+IntegerAxis axis_of(const ConvProblem& p, int i, bool is_dense) {
   const int64_t reach = (p.ker[i] - 1) * p.dilation[i];
   if (is_stepped(p)) {
     // Whole rows of the source, so that one goes on in the next.
     const int64_t grid = std::max((p.dst_size[i] - 1) * p.stride[i] + reach + 1, p.src_size[i] + p.pad[i]);
     return {p.src_size[i], grid, 1, p.pad[i], {0}, p.stride[i]};
+  }
+  if (is_dense && i == p.ndims - 1) {
+    IntegerAxis axis{p.src_size[i], p.dst_size[i], p.stride[i], p.pad[i], {}, 1, true};
+    for (int64_t tap = 0; tap < p.ker[i]; ++tap) axis.phases.push_back(tap * p.dilation[i]);
+    return axis;
   }
   IntegerAxis axis{p.src_size[i], p.dst_size[i] + reach / p.stride[i], p.stride[i], p.pad[i], {}, 1};
   for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
@@ -47,6 +61,14 @@ IntegerAxis axis_of(const ConvProblem& p, int i) {
 }  // namespace
 
 IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel)
+    : IntegerConvLayout(problem, kernel, false) {
+  constexpr double kWorth = 0.92;
+  if (!may_be_dense(problem)) return;
+  IntegerConvLayout dense(problem, kernel, true);
+  if (dense.cost(kernel) < kWorth * cost(kernel)) *this = std::move(dense);
+}
+
+IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel, bool is_dense)
     : planes(1), plane(1), inputs(1), outputs(1) {
   for (int i = 0; i < problem.ndims; ++i) {
     inputs = product(inputs, problem.src_size[i]);
@@ -55,7 +77,7 @@ IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerCo
   if (is_pointwise(problem)) {
     axes = {{inputs, outputs, 1, 0, {0}, 1}};
   } else {
-    for (int i = 0; i < problem.ndims; ++i) axes.push_back(axis_of(problem, i));
+    for (int i = 0; i < problem.ndims; ++i) axes.push_back(axis_of(problem, i, is_dense));
   }
   for (const IntegerAxis& axis : axes) {
     planes = product(planes, static_cast<int64_t>(axis.phases.size()));
@@ -66,6 +88,15 @@ IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerCo
   find_positions(problem, kernel.lanes);
   find_copies(kernel.lanes);
   positions.shrink_to_fit();
+}
+
+// Of the tiles, in cycles for a lane of the source: half a product takes one, and a tile of one vector waits for
+// weights.
+double IntegerConvLayout::cost(const IntegerConvKernel& kernel) const {
+  const auto vectors = static_cast<int64_t>(positions.size()), rest = vectors % kernel.vectors;
+  const double row = 0.5 * kernel.rows;
+  const double last = positions.back().count == 1 ? 0.4 * row : 1.1 * row;
+  return static_cast<double>(vectors - rest) * row + (rest == 1 ? last : static_cast<double>(rest) * row);
 }
 
 void IntegerConvLayout::find_taps(const ConvProblem& p) {
@@ -83,9 +114,10 @@ void IntegerConvLayout::find_taps(const ConvProblem& p) {
     for (const Place& place : places) {
       for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
         const int64_t reach = tap * p.dilation[i];
-        const auto found = std::find(axis.phases.begin(), axis.phases.end(), reach % axis.stride);
+        const int64_t phase = axis.is_dense ? reach : reach % axis.stride;
+        const auto found = std::find(axis.phases.begin(), axis.phases.end(), phase);
         next.push_back({place.phase * static_cast<int64_t>(axis.phases.size()) + (found - axis.phases.begin()),
-                        place.offset * axis.grid + reach / axis.stride});
+                        place.offset * axis.grid + (reach - phase) / axis.stride});
       }
     }
     places = std::move(next);
@@ -119,7 +151,8 @@ void IntegerConvLayout::find_positions(const ConvProblem& p, int lanes) {
 
 void IntegerConvLayout::find_copies(int lanes) {
   // Without strides, a plane is the source with padding in between: a copy may go on in the next row.
-  const bool is_flat = std::all_of(axes.begin(), axes.end(), [](const IntegerAxis& axis) { return axis.stride == 1; });
+  const bool is_flat =
+      std::all_of(axes.begin(), axes.end(), [](const IntegerAxis& axis) { return axis.stride == 1 && !axis.is_dense; });
   const int64_t width = axes.back().grid, row = is_flat ? plane : width;
   copies.resize(planes);
   for (int64_t index = 0; index < planes; ++index) {

@@ -4,6 +4,9 @@
 // in a plane of their own for each phase of the stride. So what a tap reads for neighbouring outputs are neighbours,
 // and for an output in the next row it is one row on: to change the tap is to move all of it by an offset.
 //
+// A row of a plane is as long as what the taps of the last axis reach, so lanes stay empty between rows. Where these
+// would be many, each such tap has a plane of its own, in which rows follow each other without a gap.
+//
 // Depthwise layers, which have little to compute, leave strides of 2 to their kernels: they have a single plane.
 #pragma once
 
@@ -21,6 +24,7 @@ struct IntegerAxis {
   int64_t stride, pad;
   std::vector<int64_t> phases;  // that some tap reads
   int64_t step;                 // from an output to the next, in a plane
+  bool is_dense = false;        // each tap has a phase
 };
 
 struct IntegerConvLayout {
@@ -35,6 +39,8 @@ struct IntegerConvLayout {
   std::vector<std::vector<IntegerCopy>> copies;  // of each plane
 
  private:
+  IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel, bool is_dense);
+  double cost(const IntegerConvKernel& kernel) const;
   void find_taps(const ConvProblem& problem);
   void find_positions(const ConvProblem& problem, int lanes);
   void find_copies(int lanes);

@@ -2,16 +2,21 @@
 //
 //   kLanes, kDepth, kRows, kVectors  as in IntegerConvKernel
 //   Number, Int                      a number of a lane; a vector of lanes
-//   zero, load, broadcast            from lanes
-//   keep(x)                          in a register
+//   zero, load, broadcast            vectors of zeros, of memory, of one lane
+//   keep(x), prefetch(p)             in a register; into the cache
 //   spread<step>(p)                  lane i holds the numbers from p[i * step] on; reads no further than p[64]
-//   halves(a, b), half(p)            where kLanes is twice kRows: a in the lower lanes and b in the upper ones; lanes
-//   of
-//                                    memory, and zeros
 //   dot(sum, x, w)                   adds the products of the numbers of each lane
 //   finish(sum, channel, position, y)
-//   less_product(sum, a, b)          takes a[i] * b off each lane, wrapping; where a lane holds bytes
-//   store(p, sum)                    as integers; where a lane holds bytes, or kLanes is twice kRows
+//
+// Where a lane holds bytes:
+//
+//   less_product(sum, a, b)          takes a[i] * b off each lane, wrapping
+//   store(p, sum)                    as integers
+//
+// Where kLanes is twice kRows, store and:
+//
+//   halves(a, b)                     a in the lower lanes, b in the upper ones
+//   half(p)                          the lower lanes of memory, the upper ones of zeros
 //
 // Files that include this name their V in an unnamed namespace, as each compiles it for another CPU.
 #pragma once
@@ -25,6 +30,9 @@ namespace ortconv::kernels {
 
 template <class V>
 constexpr bool kTakesBytes = V::kDepth == 4;
+
+// Lanes of weights that are fetched before they are needed. A layer's weights are often more than a cache holds.
+constexpr int kAhead = 256;
 
 template <class V, int kRows, int kCount>
 ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename V::Int (&sums)[kRows][kCount]) {
@@ -46,7 +54,7 @@ ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename 
         V::keep(x[j]);
         at[j] += a.block_stride;
       }
-      V::prefetch(w + 256);
+      V::prefetch(w + kAhead);
       ORTCONV_UNROLL
       for (int r = 0; r < kRows; ++r) {
         typename V::Int weights = V::broadcast(w[r]);

@@ -188,6 +188,12 @@ void check_all(const IntegerConvKernel& kernel) {
   for (int64_t inputs = 1; inputs <= 80; ++inputs) {
     plain(inputs, 1 + inputs % 19, 1, 1, 1), plain(inputs, 1 + inputs % 19, 1, 1, 3), plain(inputs, 9, 1, 17, 1);
   }
+  // Outputs that are worth a plane for each tap of a row.
+  for (int64_t size = 1; size <= 22; ++size) {
+    const int64_t stride = 1 + size % 3 / 2, dilation = 1 + size % 4 / 3;
+    one({1, 1, 3, 64 + size % 3, 2, {size, size}, {3, 3}, {stride, stride}, {1, dilation}, {1, dilation}, {1, 2}});
+    one({2, 2, 5, 65, 1, {3 * size}, {4}, {stride}, {dilation}, {size % 5}, {7}});
+  }
   // Anything.
   std::mt19937 random(1);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
