@@ -41,7 +41,25 @@ def gather_7(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *
 @REGISTRY.lowering("Gather", since=8, how="exact")
 def gather_8(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
     """Gather; GatherND between Transposes with batch_dims. Out of range as in version 1."""
+    if batch_dims == 0 and _turns_channels(b, data, indices, axis):
+        b.warn(
+            "the page is followed: in front of a convolution OpenVINO's CPU plugin exchanges channels the other way "
+            "round, which here is another order"
+        )
     return _gather(b, data, indices, axis, batch_dims, counts_back=True)
+
+
+def _turns_channels(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value) -> bool:
+    """Tells whether all channels are put in an order that does not undo itself."""
+    order, along = b.array(indices), b.array(axis)
+    if order is None or along is None or along.size != 1 or int(along.flat[0]) != 1 or order.ndim != 1:
+        return False
+    channels = data.shape[1] if data.shape is not None and len(data.shape) > 1 else None
+    if not isinstance(channels, int) or channels != order.size:
+        return False
+    places = order % channels
+    numbers = np.arange(channels)
+    return bool(np.array_equal(np.sort(places), numbers)) and not np.array_equal(places[places], numbers)
 
 
 def _gather(

@@ -6,11 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openvino import opset3, opset4, opset5, opset6, opset8, opset12, opset15
+from openvino import opset1, opset3, opset4, opset5, opset6, opset8, opset12, opset15
 
 from ortconv.api import conversion
 from ortconv.errors import ShapeError
-from tests.openvino.live import Refusal, Row, assert_refused, check, check_row, ints, model_of, numbers, run_onnx
+from tests.openvino.live import (
+    Refusal,
+    Row,
+    assert_refused,
+    check,
+    check_row,
+    ints,
+    model_of,
+    numbers,
+    run_onnx,
+    run_openvino,
+)
 
 I32, I64 = np.int32, np.int64
 TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -227,3 +238,25 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_refused(refusal: Refusal) -> None:
     assert_refused(refusal)
+
+
+@pytest.mark.parametrize(
+    ("order", "turned"),
+    [([2, 0, 3, 1], True), ([1, 2, 3, 0], True), ([-2, 0, -1, 1], True), ([3, 2, 1, 0], False), ([1, 0, 2, 3], False)],
+)
+def test_channels_in_an_order_that_does_not_undo_itself(order: list[int], turned: bool) -> None:
+    """In front of a convolution OpenVINO's CPU plugin moves them into the filters, and there the other way round."""
+    filters = numbers(3, 4, 1, 1)
+
+    def build(x: Any) -> Any:
+        moved = opset8.gather(x, np.array(order, np.int32), np.array(1))
+        return opset1.convolution(opset1.relu(moved), filters, [1, 1], [0, 0], [0, 0], [1, 1])
+
+    x = numbers(2, 4, 5, 3)
+    model = model_of(build, [[x]])
+    converted = conversion(model)
+    right = np.einsum("nchw,mc->nmhw", np.maximum(x[:, order], 0).astype(np.float64), filters[:, :, 0, 0])
+    np.testing.assert_allclose(run_onnx(converted, [[x]])[0][0], right, rtol=0, atol=1e-5)
+    wrong = np.abs(run_openvino(model, [[x]])[0][0] - right).max() > 0.1
+    assert wrong == turned
+    assert any("exchanges channels" in text for text in converted.warnings) == turned
