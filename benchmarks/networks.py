@@ -26,7 +26,7 @@ import numpy.typing as npt
 from benchmarks.engines import session_options
 from benchmarks.turn import in_turns
 
-__all__ = ["NETWORKS", "compare"]
+__all__ = ["NETWORKS", "compare", "mean", "network"]
 
 Array = npt.NDArray[Any]
 Run = Callable[[], Array]
@@ -73,7 +73,7 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
     Raises:
         click.ClickException: An engine's answer is not torch's.
     """
-    module, image = _network(name)
+    module, image = network(name)
     expected = _first(module(image)).numpy()
     with tempfile.TemporaryDirectory(prefix="ortconv-networks-") as folder:
         runs = dict(zip(_ENGINES, _engines(module, image, pathlib.Path(folder)), strict=True))
@@ -84,7 +84,7 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
         return {engine: found * 1e3 for engine, found in in_turns(runs, rounds, seconds).items()}
 
 
-def _network(name: str) -> tuple[Any, Any]:
+def network(name: str) -> tuple[Any, Any]:
     """Returns a network, and an image for it; its normalisations and its last layer do something."""
     import torch
     import torchvision
@@ -143,7 +143,8 @@ def _engines(module: Any, image: Any, folder: pathlib.Path) -> Iterator[Run]:
     yield of_session(ortconv.InferenceSession(ortconv.convert(source), options))
 
 
-def _mean(ratios: Sequence[float]) -> float:
+def mean(ratios: Sequence[float]) -> float:
+    """Returns the geometric mean."""
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
@@ -168,7 +169,7 @@ def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
         click.echo(f"| {name} | {times} | {ratios[-1][0]:.2f} | {ratios[-1][1]:.2f} |")
     if not ratios:
         raise click.UsageError(f"no network has {' or '.join(map(repr, texts))} in its name")
-    means = " | ".join(f"{_mean(each):.2f}" for each in zip(*ratios, strict=True))
+    means = " | ".join(f"{mean(each):.2f}" for each in zip(*ratios, strict=True))
     click.echo(f"| geometric mean | | | | {means} |")
 
 

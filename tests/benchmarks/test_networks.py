@@ -33,7 +33,7 @@ def _stub(monkeypatch: pytest.MonkeyPatch, *answers: np.ndarray) -> list[int]:
     def engines(*_: Any) -> list[Callable[[], np.ndarray]]:
         return [engine(index) for index in range(len(answers))]
 
-    monkeypatch.setattr(networks, "_network", lambda name: (lambda image: _Tensor(), None))
+    monkeypatch.setattr(networks, "network", lambda name: (lambda image: _Tensor(), None))
     monkeypatch.setattr(networks, "_engines", engines)
     return runs
 

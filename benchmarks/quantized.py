@@ -1,0 +1,146 @@
+"""How fast quantised networks run, beside OpenVINO and beside the same networks in float32.
+
+Run ``python -m benchmarks.quantized``; it needs torch, torchvision and nncf beside the packages of the tests. Each
+network of `benchmarks.networks` goes through OpenVINO's converter and NNCF's post-training quantisation to 8 bits. What
+OpenVINO computes without its int8 kernels is what the file says: first, ours must be as close to it as OpenVINO with
+them. All run in one process on one thread, in turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.engines import session_options
+from benchmarks.networks import NETWORKS, mean, network
+from benchmarks.turn import in_turns
+
+__all__ = ["check", "compare"]
+
+Array = npt.NDArray[Any]
+Run = Callable[[], Array]
+
+_TRANSFORMERS = ("vit", "swin", "maxvit", "convnext")
+_IMAGES = 8
+"""By which NNCF finds ranges."""
+_LOSS = 1.5
+_LEAST = 0.005
+"""How far off ours may be: so many times as far as OpenVINO, or so much of the root mean square of the output."""
+
+
+def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
+    """Times a quantised network in OpenVINO and in ONNX Runtime, and there the one that is not quantised.
+
+    Args:
+        name: A key of `benchmarks.networks.NETWORKS`.
+        rounds: How many turns each has.
+        seconds: How long a turn takes.
+
+    Returns:
+        The median of the milliseconds per image, of "OpenVINO", "ortconv" and "float32".
+
+    Raises:
+        click.ClickException: Ours is farther off than OpenVINO.
+    """
+    module, image = network(name)
+    with tempfile.TemporaryDirectory(prefix="ortconv-quantized-") as folder:
+        runs, said = _engines(name, module, image, pathlib.Path(folder))
+        check(name, runs["ortconv"](), runs["OpenVINO"](), said)
+        return {engine: found * 1e3 for engine, found in in_turns(runs, rounds, seconds).items()}
+
+
+def check(name: str, ours: Array, openvino: Array, said: Array) -> None:
+    """Checks that ours is as close to what the file says as OpenVINO's int8 kernels are.
+
+    Args:
+        name: The network.
+        ours: Its output in ONNX Runtime.
+        openvino: That of OpenVINO's int8 kernels.
+        said: That of OpenVINO without them.
+
+    Raises:
+        click.ClickException: It is not.
+    """
+    size = np.sqrt(np.mean(np.square(said)))
+    mine, other = (float(np.sqrt(np.mean(np.square(each - said))) / size) for each in (ours, openvino))
+    if not mine <= max(_LOSS * other, _LEAST):
+        raise click.ClickException(f"{name}: ortconv is off by {mine:.1e}, OpenVINO by {other:.1e}")
+
+
+def _engines(name: str, module: Any, image: Any, folder: pathlib.Path) -> tuple[Mapping[str, Run], Array]:
+    """Returns what runs the network once, and what its quantised file says."""
+    import openvino
+
+    import ortconv
+
+    plain, quantized = folder / "plain.xml", folder / "quantized.xml"
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        converted = openvino.convert_model(module, example_input=image, input=[tuple(image.shape)])
+        openvino.save_model(converted, plain, compress_to_fp16=False)
+        openvino.save_model(_quantized(name, converted, image), quantized, compress_to_fp16=False)
+        models = {"ortconv": ortconv.convert(quantized), "float32": ortconv.convert(plain)}
+    data = image.numpy()
+    core = openvino.Core()
+
+    def of_openvino(**settings: object) -> Run:
+        settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32", **settings}
+        request = core.compile_model(quantized, "CPU", settings).create_infer_request()
+        return lambda: np.array(request.infer([data])[0])
+
+    def of_session(model: Any) -> Run:
+        session = ortconv.InferenceSession(model, session_options(1))
+        (feed,) = (each.name for each in session.get_inputs())
+        return lambda: np.asarray(session.run(None, {feed: data})[0])
+
+    said = of_openvino(LP_TRANSFORMS_MODE="NO")()
+    return {"OpenVINO": of_openvino(), **{engine: of_session(model) for engine, model in models.items()}}, said
+
+
+def _quantized(name: str, model: Any, image: Any) -> Any:
+    import nncf
+
+    nncf.set_log_level(logging.ERROR)
+    rng = np.random.default_rng(0)
+    images = [rng.standard_normal(tuple(image.shape)).astype(np.float32) for _ in range(_IMAGES)]
+    kind = nncf.ModelType.TRANSFORMER if name.startswith(_TRANSFORMERS) else None
+    return nncf.quantize(model, nncf.Dataset(images), subset_size=_IMAGES, model_type=kind)
+
+
+@click.command()
+@click.option(
+    "--network", "texts", multiple=True, metavar="TEXT", help="Only those with this in their name; repeatable."
+)
+@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
+@click.option("--seconds", default=0.3, show_default=True, type=click.FloatRange(0.01), help="Length of a turn.")
+def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
+    """Compare the speed of quantised networks, and print a table in Markdown."""
+    logging.disable(logging.WARNING)
+    ratios: list[tuple[float, float]] = []
+    click.echo("| network | OpenVINO, ms | ortconv, ms | ortconv, float32, ms | OpenVINO / ours | float32 / ours |")
+    click.echo("|---|--:|--:|--:|--:|--:|")
+    for name in NETWORKS:
+        if texts and not any(text in name for text in texts):
+            continue
+        openvino, ours, single = compare(name, rounds, seconds).values()
+        ratios.append((openvino / ours, single / ours))
+        times = " | ".join(f"{each:.2f}" for each in (openvino, ours, single))
+        click.echo(f"| {name} | {times} | {ratios[-1][0]:.2f} | {ratios[-1][1]:.2f} |")
+    if not ratios:
+        raise click.UsageError(f"no network has {' or '.join(map(repr, texts))} in its name")
+    means = " | ".join(f"{mean(each):.2f}" for each in zip(*ratios, strict=True))
+    click.echo(f"| geometric mean | | | | {means} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The benchmark of quantised networks checks answers before it times anything; NNCF is not needed to see that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click.testing
+import numpy as np
+import pytest
+
+from benchmarks import quantized
+
+SAID = np.array([[3, -4]], np.float32)
+
+
+def _stub(monkeypatch: pytest.MonkeyPatch, openvino: np.ndarray, ours: np.ndarray) -> dict[str, int]:
+    """Puts engines of these answers in the place of the real ones; returns how often each has run."""
+    runs = dict.fromkeys(("OpenVINO", "ortconv", "float32"), 0)
+
+    def engine(name: str, answer: np.ndarray) -> Callable[[], np.ndarray]:
+        def run() -> np.ndarray:
+            runs[name] += 1
+            return answer
+
+        return run
+
+    def engines(*_: Any) -> tuple[dict[str, Callable[[], np.ndarray]], np.ndarray]:
+        answers = {"OpenVINO": openvino, "ortconv": ours, "float32": SAID}
+        return {name: engine(name, answer) for name, answer in answers.items()}, SAID
+
+    monkeypatch.setattr(quantized, "network", lambda name: (None, None))
+    monkeypatch.setattr(quantized, "_engines", engines)
+    return runs
+
+
+@pytest.mark.parametrize(("openvino", "ours"), [(0.1, 0.14), (0.1, 0.0), (0.0, 0.01)])
+def test_answers_as_close_as_those_of_openvino_are_timed(
+    monkeypatch: pytest.MonkeyPatch, openvino: float, ours: float
+) -> None:
+    runs = _stub(monkeypatch, SAID + np.float32(openvino), SAID - np.float32(ours))
+    found = quantized.compare("resnet18", 3, 0.01)
+    assert list(found) == ["OpenVINO", "ortconv", "float32"]
+    assert all(milliseconds > 0 for milliseconds in found.values())
+    assert all(count > 3 for count in runs.values())
+
+
+@pytest.mark.parametrize(("openvino", "ours"), [(0.1, 0.2), (0.0, 0.1), (0.1, float("nan"))])
+def test_others_are_not(monkeypatch: pytest.MonkeyPatch, openvino: float, ours: float) -> None:
+    runs = _stub(monkeypatch, SAID + np.float32(openvino), SAID - np.float32(ours))
+    with pytest.raises(click.ClickException, match="resnet18: ortconv is off by"):
+        quantized.compare("resnet18", 1, 0.01)
+    assert runs == {"OpenVINO": 1, "ortconv": 1, "float32": 0}
+
+
+def test_the_table_ends_with_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"resnet18": (2.0, 4.0, 8.0), "resnet50": (8.0, 4.0, 16.0)}
+    monkeypatch.setattr(quantized, "NETWORKS", dict.fromkeys(times, 224))
+    monkeypatch.setattr(quantized, "compare", lambda name, *_: dict(zip("abc", times[name], strict=True)))
+    done = click.testing.CliRunner().invoke(quantized.main, ["--network", "resnet"])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[2:] == [
+        "| resnet18 | 2.00 | 4.00 | 8.00 | 0.50 | 2.00 |",
+        "| resnet50 | 8.00 | 4.00 | 16.00 | 2.00 | 4.00 |",
+        "| geometric mean | | | | 1.00 | 2.83 |",
+    ]
+
+
+def test_an_unknown_network_is_wrong_usage() -> None:
+    done = click.testing.CliRunner().invoke(quantized.main, ["--network", "alexander"])
+    assert done.exit_code == 2
+    assert "alexander" in done.output
