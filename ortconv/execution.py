@@ -44,6 +44,7 @@ class Model:
         folder: Where external data of a model that is no file lies.
         threads: How many may work on a node; 0 for ONNX Runtime's default.
         tf32: Whether a GPU may form products of float32 in TF32.
+        int8_kernels: Whether what the model quantizes may be computed in int8, as ONNX Runtime does by default.
 
     Attributes:
         inputs: What it takes.
@@ -64,6 +65,7 @@ class Model:
         folder: str | os.PathLike[str] | None = None,
         threads: int = 0,
         tf32: bool = False,
+        int8_kernels: bool = True,
     ) -> None:
         from ortconv.session import InferenceSession
 
@@ -76,6 +78,8 @@ class Model:
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fspath(folder))
         options.add_session_config_entry(cuda.TF32_ENTRY, str(int(tf32)))
+        if not int8_kernels:
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
         self._name = name
         self._on_gpu = cuda.is_requested(providers)
         chosen = [(each, {"use_tf32": int(tf32)} if each == cuda.PROVIDER else {}) for each in providers]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
-__all__ = ["Reshaped", "forget_unused", "fuse_biases", "take_place"]
+__all__ = ["Reshaped", "forget", "forget_unused", "fuse_biases", "take_place"]
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
@@ -49,6 +51,15 @@ class Reshaped:
             made = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=self._unique(f"number_{number:g}"))
             self._numbers[key] = self._add(made)
         return self._numbers[key]
+
+    def array(self, array: npt.NDArray[Any], name: str) -> ir.Value:
+        """Returns an array as a constant.
+
+        Args:
+            array: The array.
+            name: Its name, if nothing has it yet.
+        """
+        return self._add(ir.Tensor(array, name=self._unique(name)))
 
     def _make(self, constant: ir.Value, tensor: ir.TensorProtocol, shape: Sequence[int]) -> ir.Value:
         name = str(constant.name)
@@ -137,6 +148,18 @@ def take_place(node: ir.Node, by: ir.Node) -> None:
     name, old.name = old.name, None
     graph.remove(node, safe=True)
     new.name = name
+
+
+def forget(value: ir.Value | None) -> None:
+    """Removes the node that makes a value, if nothing uses what it makes, and those of which that is true then."""
+    values = [value]
+    while values:
+        value = values.pop()
+        node = None if value is None else value.producer()
+        if node is None or node.graph is None or any(each.uses() or each.is_graph_output() for each in node.outputs):
+            continue
+        values += node.inputs
+        node.graph.remove(node, safe=True)
 
 
 def forget_unused(graph: ir.Graph) -> None:

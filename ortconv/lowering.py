@@ -13,14 +13,19 @@ from ortconv.channel_fusion import fuse_channels
 from ortconv.collection import gather_constants, reachable
 from ortconv.errors import ConversionError, ConversionErrors, ShapeError
 from ortconv.fusion import Reshaped, forget_unused, fuse_biases
+from ortconv.inserting import Inserter
+from ortconv.integer_forms import write_integer_layers
+from ortconv.layers_of_floats import keep_floats
 from ortconv.norm_fusion import fuse_norms
 from ortconv.operands import trim_operands
 from ortconv.options import Options
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
+from ortconv.rounded_outputs import copy_rounded_outputs
 from ortconv.sharp_sigmoid import sharpen_sigmoids
 from ortconv.sinking import sink
 from ortconv.source import SourceGraph, SourceNode, SourceValue
+from ortconv.wide_weights import widen_filters
 
 __all__ = ["Lowered", "lower"]
 
@@ -91,7 +96,16 @@ def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) ->
     def note(node: ir.Node, why: str) -> None:
         makers[node].notes.append(why)
 
-    for fuse in (fuse_biases, fuse_norms, fuse_channels):
+    def tell(beside: ir.Node, made: ir.Node) -> None:
+        makers[made] = makers[beside]
+        makers[made].nodes.append(made)
+
+    inserter = Inserter(builder.unique, tell)
+    fuse_biases(graph, constants, note)
+    write_integer_layers(graph, constants, inserter, note, ours=builder.options.target != "onnx")
+    widen_filters(graph, constants, inserter)
+    keep_floats(graph, constants, inserter)
+    for fuse in (fuse_norms, fuse_channels):
         fuse(graph, constants, note)
     for sigmoid, made in sharpen_sigmoids(graph, constants, builder.unique).items():
         step_nodes = makers[sigmoid].nodes
@@ -101,6 +115,7 @@ def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) ->
     for append, made in keep_places(graph, states, constants, builder.unique, note).items():
         makers[append].nodes.extend(made)
     trim_operands(graph, constants)
+    copy_rounded_outputs(graph, inserter)
     forget_unused(graph)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]

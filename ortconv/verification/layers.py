@@ -13,6 +13,7 @@ from ortconv.inputs import Array
 from ortconv.source import SourceGraph
 from ortconv.verification.compare import Comparison, Tolerance, compare
 from ortconv.verification.oracle import Oracle
+from ortconv.verification.rounding import roundings
 
 __all__ = ["Layer", "Layers", "compare_layers"]
 
@@ -73,13 +74,18 @@ def compare_layers(
         OrtconvError: Something cannot run.
     """
     expected = oracle.run(feeds, everything=True)
+    rounded = {each.value.name: each for each in roundings(graph, model, expected.values)}
     produced = {name for node in model.graph.node for name in node.output}
     types = {
         value.name: int(value.dtype)
         for node in graph.nodes
         for value in node.outputs
-        if value.name in produced and value.name in expected.values
+        if value.name in produced and value.name in expected.values and value.name not in rounded
     }
+    values = {name: expected.values[name] for name in types}
+    for name, each in rounded.items():
+        types[each.codes] = onnx.TensorProto.UINT8
+        values[each.codes] = each.encoded(expected.values[name])
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     present = {output.name for output in shown.graph.output}
@@ -87,21 +93,28 @@ def compare_layers(
         onnx.helper.make_tensor_value_info(name, dtype, None) for name, dtype in types.items() if name not in present
     )
     results = load(shown).run(feeds)
-    given = {name: array for name in types if _is_like(results[name], array := expected.values[name])}
+    given = {name: array for name in types if _is_like(results[name], array := values[name])}
     computed = _cut(
         shown, {name: onnx.helper.make_tensor_value_info(name, types[name], given[name].shape) for name in given}
     )
     results = load(shown).run({**feeds, **given})
 
     def compared(name: str, array: Array) -> Comparison:
-        return compare(name, results.get(computed.get(name, name)), array, tolerance.of(array))
+        actual = results.get(computed.get(name, name))
+        if name in rounded:
+            each = rounded[name]
+            actual = each.decoded(results[computed.get(each.codes, each.codes)])
+            data = each.node.inputs[0]
+            before = None if data is None else {**feeds, **expected.values}.get(data.name)
+            array = array if before is None else each.settled(before, actual, array)
+        return compare(name, actual, array, tolerance.of(array))
 
     return Layers(
         tuple(
             Layer(node.ref, compared(value.name, expected.values[value.name]))
             for node in graph.nodes
             for value in node.outputs
-            if value.name in types
+            if value.name in types or value.name in rounded
         ),
         tuple(compared(output.name, array) for output, array in zip(graph.outputs, expected.outputs, strict=True)),
     )

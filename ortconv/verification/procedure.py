@@ -72,7 +72,8 @@ class Verification:
         first: Names of the states that hold what they hold in the source's first call.
         layers: The intermediate results in order of computation, if they were asked for. Each is computed from the
             source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
-        in_float: Of a quantised OpenVINO model whose outputs differ: how it compares without OpenVINO's int8 kernels.
+        in_float: Of a quantised OpenVINO model whose outputs differ: how it compares without OpenVINO's int8 kernels,
+            and without ONNX Runtime's.
         warnings: Nodes for which the model follows the spec pages where the source's library, which is the oracle,
             computes something else: differences are to be expected there.
     """
@@ -176,13 +177,16 @@ def verify(
     outputs = _compare_outputs(graph, ran, oracle.run(feeds, everything=False), allowed)
     exact = OpenVinoRuntime(source, graph, int8_kernels=False) if _is_quantized(graph) else oracle
 
+    in_floats = functools.partial(load, int8_kernels=exact is oracle)
+
     @functools.cache
     def look_inside(backend: Backend) -> Layers:
-        return compare_layers(graph, proto, feeds, exact, allowed, functools.partial(load, backend=backend))
+        return compare_layers(graph, proto, feeds, exact, allowed, functools.partial(in_floats, backend=backend))
 
     in_float = None
     if exact is not oracle and any(map(_differ, outputs.values())):
-        again = _compare_outputs(graph, ran, exact.run(feeds, everything=False), allowed)
+        floats, _ = _run(proto, name, feeds, tuple(ran), in_floats)
+        again = _compare_outputs(graph, floats, exact.run(feeds, everything=False), allowed)
         differing = [backend for backend, found in again.items() if _differ(found)]
         in_float = FloatComparison(exact.title, again, {backend: look_inside(backend) for backend in differing})
     return Verification(

@@ -298,6 +298,28 @@ def test_constant_weights_in_eight_bits_are_not_either(integer_source: bool) -> 
     assert kinds.count("DequantizeLinear") == (2 if integer_source else 0)
 
 
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("zp", [0, 3])
+def test_weights_of_floats_between_codes_stay_floats(relu: bool, zp: int) -> None:
+    """ONNX Runtime would round them to 8 bits, of which one large weight leaves nothing for the others."""
+    g = onednn.Graph()
+    x, w = g.tensor("x", "u8", [1, 3, 8, 8]), g.tensor("w", "f32", [4, 3, 3, 3], constant=True)
+    pads: dict[str, Any] = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    left = g.op("Dequantize", [x], dtype="f32", scales=[0.02], zps=[zp])
+    sums = g.op("Convolution", [left, w], data_format="NCX", weights_format="OIX", **pads)
+    g.op("Quantize", [g.op("ReLU", [sums]) if relu else sums], dtype="u8", scales=[0.02], zps=[0 if relu else 128])
+    weights = numbers((4, 3, 3, 3), low=-0.1, high=0.1)
+    weights[0, 0, 0, 0] = 40
+    data = numbers((1, 3, 8, 8), "u8", low=0, high=255)
+    (found,) = run(ortconv.convert(g, tensors={"w": weights}), {"x": data}, "none")
+    wide = np.pad((data.astype(np.float64) - zp) * 0.02, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))
+    expected = np.einsum("nchwij,mcij->nmhw", windows, weights.astype(np.float64))
+    levels = np.clip(np.round((np.maximum(expected, 0) if relu else expected) / 0.02) + (0 if relu else 128), 0, 255)
+    assert np.abs(found.astype(np.float64) - levels).max() <= 1
+    assert np.mean(found != levels) < 0.02
+
+
 @pytest.mark.parametrize(("opset", "kinds"), [(19, ["DequantizeLinear", "Reshape"]), (21, ["Cast", "Mul", "Reshape"])])
 def test_integers_that_move_keep_their_sign(opset: int, kinds: list[str]) -> None:
     """ONNX Runtime before 1.28 takes int8 behind a Reshape for uint8 where no zero point tells."""

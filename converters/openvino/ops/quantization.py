@@ -14,6 +14,7 @@ from ortconv.converters.openvino.ops.levels import keep_levels
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, in_one_type, narrowed, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.quantizers import LEVELS, mark_quantizer
 
 _KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
 
@@ -67,7 +68,9 @@ def fake_quantize(
         if lines is not None:
             within = _clipped(b, x, low, high)
             place = (_fused if fused and x.dtype == ir.DataType.FLOAT else _linear)(b, within, *lines[0])
-            return _linear(b, b.op("Round", place), *lines[1])
+            result = _linear(b, b.op("Round", place), *lines[1])
+            _mark(levels, x, within, result, arrays)
+            return result
         steps = scalar(b, levels - 1, x)
         place = b.op("Div", b.op("Sub", x, low), b.op("Sub", high, low))
         step = b.op("Round", b.op("Mul", place, steps))
@@ -134,6 +137,17 @@ def _lines(
         back = np.asarray((last - first) / steps), np.asarray(first)
     finite = all(np.isfinite(numbers).all() for numbers in (*forth, *back))
     return (forth, back) if finite and factor.all() else None
+
+
+def _mark(levels: int, x: ir.Value, within: ir.Value, result: ir.Value, bounds: Sequence[np.ndarray | None]) -> None:
+    """Marks the formula as a quantizer where QuantizeLinear and DequantizeLinear say the same."""
+    low, high, first, last = bounds
+    if low is None or high is None or first is None or last is None or levels != LEVELS:
+        return
+    if np.array_equal(low, first) and np.array_equal(high, last):
+        clip = within.producer()
+        inner = None if clip is None or clip.op_type == "Clip" else clip.inputs[0]
+        mark_quantizer(x, within if inner is None else inner, result, low, high)
 
 
 def _clipped(b: Builder, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:

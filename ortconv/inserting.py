@@ -1,0 +1,101 @@
+"""New nodes in a graph that is lowered already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+__all__ = ["Inserter"]
+
+
+class Inserter:
+    """Makes nodes beside others, after which they are named and whose origins they have.
+
+    Attributes:
+        unique: Returns a name that nothing has.
+    """
+
+    def __init__(self, unique: Callable[[str], str], tell: Callable[[ir.Node, ir.Node], None]) -> None:
+        """Makes an inserter.
+
+        Args:
+            unique: Returns a name that nothing has.
+            tell: Told of each node that is made beside another: of that one, and of the new one.
+        """
+        self.unique = unique
+        self._tell = tell
+        self._last: dict[ir.Node, ir.Node] = {}
+
+    def before(
+        self,
+        place: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        like: ir.Value,
+        *,
+        dtype: ir.DataType | None = None,
+        domain: str = "",
+        **attributes: Any,
+    ) -> ir.Value:
+        """Inserts a node in front of another.
+
+        Args:
+            place: That node.
+            op_type: ONNX op type.
+            inputs: Its inputs.
+            like: A value of the type and shape of its output.
+            dtype: The output's element type, where that is another.
+            domain: Operator domain.
+            **attributes: ONNX attributes; one that is None is left out.
+
+        Returns:
+            The output.
+        """
+        node = self._node(place, op_type, inputs, like, dtype, domain, attributes)
+        assert place.graph is not None
+        place.graph.insert_before(place, node)
+        return node.outputs[0]
+
+    def after(
+        self,
+        place: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        like: ir.Value,
+        *,
+        dtype: ir.DataType | None = None,
+    ) -> ir.Value:
+        """Inserts a node behind another, and behind those that were inserted there before; see `before`."""
+        node = self._node(place, op_type, inputs, like, dtype, "", {})
+        last = self._last.get(place, place)
+        assert last.graph is not None
+        last.graph.insert_after(last, node)
+        self._last[place] = node
+        return node.outputs[0]
+
+    def _node(
+        self,
+        beside: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        like: ir.Value,
+        dtype: ir.DataType | None,
+        domain: str,
+        attributes: Mapping[str, Any],
+    ) -> ir.Node:
+        node = ir.node(
+            op_type,
+            list(inputs),
+            {name: value for name, value in attributes.items() if value is not None},
+            domain=domain,
+            name=self.unique(f"{beside.name}/{op_type}"),
+            metadata_props=dict(beside.metadata_props),
+        )
+        output = node.outputs[0]
+        element = like.dtype if dtype is None else dtype
+        assert element is not None
+        output.name, output.type, output.shape = self.unique(f"{node.name}_out"), ir.TensorType(element), like.shape
+        self._tell(beside, node)
+        return node

@@ -1,0 +1,82 @@
+"""Quantizers: nodes that round floats to one of 256 levels, as QuantizeLinear and DequantizeLinear do.
+
+A lowering writes the formula of its source and marks it. Whether the formula stays, or becomes those two nodes, only
+the whole graph tells: see `integer_layers`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+__all__ = ["LEVELS", "Quantizer", "mark_quantizer", "quantizers"]
+
+LEVELS = 256
+"""How many levels 8 bits have."""
+
+_KEY = "ortconv.quantizer"
+_EXACT = 2e-5
+"""How far zero may be from a level, in levels, to be that one: what float32 makes of bounds is."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Quantizer:
+    """Nodes that round floats to the numbers (code - point) * scale of the codes from 0 to 255.
+
+    Attributes:
+        head: The first of its nodes; its first input is the data.
+        tail: The last one.
+        scale: Distance of two levels, float32: a scalar, or one for each channel, which are axis 1.
+        point: The code of zero.
+    """
+
+    head: ir.Node
+    tail: ir.Node
+    scale: npt.NDArray[np.float32]
+    point: int
+
+    @property
+    def data(self) -> ir.Value:
+        """What is rounded."""
+        data = self.head.inputs[0]
+        assert data is not None
+        return data
+
+    @property
+    def result(self) -> ir.Value:
+        """The rounded data."""
+        return self.tail.outputs[0]
+
+
+def mark_quantizer(data: ir.Value, head: ir.Value, tail: ir.Value, low: np.ndarray, high: np.ndarray) -> None:
+    """Marks nodes as a quantizer, if zero is one of its levels, and the same one in each channel.
+
+    Args:
+        data: What is rounded.
+        head: What the first of the nodes makes, of the data and constants; each of the others takes what one makes.
+        tail: What the last one makes.
+        low: The lowest of 256 levels, which broadcasts to the data.
+        high: The highest.
+    """
+    first, last = head.producer(), tail.producer()
+    if first is None or last is None or data.dtype != ir.DataType.FLOAT or data.const_value is not None:
+        return
+    begin, end = np.broadcast_arrays(low.astype(np.float64), high.astype(np.float64))
+    several = [axis - begin.ndim for axis, size in enumerate(begin.shape) if size != 1]
+    if several and (data.shape is None or several != [1 - len(data.shape)]):
+        return
+    steps = (end - begin) / (LEVELS - 1)
+    scale = (steps.reshape(-1) if several else steps.reshape(())).astype(np.float32)
+    points = -begin / steps
+    point = int(np.round(points.flat[0]))
+    normal = np.isfinite(scale).all() and (scale >= np.finfo(np.float32).tiny).all()
+    if normal and 0 <= point < LEVELS and bool((np.abs(points - point) < _EXACT).all()):
+        last.meta[_KEY] = Quantizer(first, last, scale, point)
+
+
+def quantizers(graph: ir.Graph) -> list[Quantizer]:
+    """Returns the quantizers of a graph and of the bodies of its nodes."""
+    return [node.meta[_KEY] for node in ir.traversal.RecursiveGraphIterator(graph) if _KEY in node.meta]

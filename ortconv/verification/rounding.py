@@ -1,0 +1,91 @@
+"""What a source rounds to 8 bits, and a model has as codes: both compared, and codes given in the place of floats."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from ortconv.inputs import Array
+from ortconv.source import SourceGraph, SourceNode, SourceValue
+
+__all__ = ["Rounding", "roundings"]
+
+_LEVELS = 256
+_MIDDLE = 1e-2
+"""How far from the middle between two levels, in levels, rounding may go either way.
+
+What is rounded is a sum in float32, 2e-5 off at most, of up to 256 levels.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounding:
+    """A FakeQuantize of which a model has a QuantizeLinear.
+
+    Attributes:
+        node: The FakeQuantize.
+        codes: The name of what the QuantizeLinear makes.
+        low: The lowest level.
+        step: Distance of two levels.
+    """
+
+    node: SourceNode
+    codes: str
+    low: npt.NDArray[np.float64]
+    step: npt.NDArray[np.float64]
+
+    @property
+    def value(self) -> SourceValue:
+        """The rounded data in the source."""
+        return self.node.outputs[0]
+
+    def encoded(self, levels: Array) -> npt.NDArray[np.uint8]:
+        """Returns the codes of rounded data."""
+        return np.clip(np.round((levels - self.low) / self.step), 0, _LEVELS - 1).astype(np.uint8)
+
+    def decoded(self, codes: Array) -> npt.NDArray[np.float32]:
+        """Returns the levels of codes."""
+        return np.asarray(self.low + codes.astype(np.float64) * self.step, np.float32)
+
+    def settled(self, data: Array, actual: Array, expected: Array) -> Array:
+        """Returns the expected levels, and the actual ones where the data are in the middle between both."""
+        if not data.shape == actual.shape == expected.shape:
+            return expected
+        place = (data.astype(np.float64) - self.low) / self.step
+        between = np.abs(place - np.floor(place) - 0.5) < _MIDDLE
+        near = np.abs(actual - (self.low + place * self.step)) < self.step * (0.5 + _MIDDLE)
+        return np.where(between & near, actual, expected)
+
+
+def roundings(graph: SourceGraph, model: onnx.ModelProto, values: Mapping[str, Array]) -> list[Rounding]:
+    """Returns what a model rounds to codes.
+
+    Args:
+        graph: The source.
+        model: What was made of it; its nodes tell which of the source's they are made of.
+        values: The source's intermediate results, by name.
+    """
+    made = {}
+    for node in model.graph.node:
+        facts = {entry.key: entry.value for entry in node.metadata_props}
+        if node.op_type == "QuantizeLinear" and facts.get("ortconv.source.op_type") == "FakeQuantize":
+            made[facts["ortconv.source.id"], facts["ortconv.source.name"]] = node.output[0]
+    found = []
+    for each in graph.nodes:
+        codes = made.get((each.ref.id, each.ref.name))
+        bounds = [_array(value, values) for value in each.inputs[1:3]]
+        if codes is None or each.outputs[0].name not in values or bounds[0] is None or bounds[1] is None:
+            continue
+        low, high = (bound.astype(np.float64) for bound in bounds if bound is not None)
+        found.append(Rounding(each, codes, low, (high - low) / (_LEVELS - 1)))
+    return found
+
+
+def _array(value: SourceValue | None, values: Mapping[str, Array]) -> Array | None:
+    if value is None:
+        return None
+    return values.get(value.name) if value.constant is None else value.constant.numpy()
