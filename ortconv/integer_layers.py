@@ -190,7 +190,7 @@ class _Search:
             if not _fits(bias, least, of):
                 return None
         quantizer = self._rounded(node)
-        if quantizer is not None:
+        if quantizer is not None and not (self._floats and _is_in_groups(node, of)):
             return Layer(node, "codes", [data], of, quantizer)
         return Layer(node, "floats", [data], of) if self._floats else None
 
@@ -288,6 +288,11 @@ def _is_constant(value: ir.Value | None) -> bool:
 def _is_depthwise(node: ir.Node, weights: ByteWeights) -> bool:
     filters, channels = weights.data.shape[:2]
     return channels == 1 and int(filters) % int(node.attributes.get_int("group", 1)) == 0
+
+
+def _is_in_groups(node: ir.Node, weights: ByteWeights) -> bool:
+    """Tells whether a convolution has groups of several channels, for which ONNX Runtime's QLinearConv is slow."""
+    return int(node.attributes.get_int("group", 1)) > 1 and int(weights.data.shape[1]) > 1
 
 
 def _is_plain(node: ir.Node) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from openvino import opset1, opset4, opset8, opset11
 
 from ortconv.api import Conversion, conversion
+from ortconv.session import InferenceSession
 from tests.openvino.live import model_of, numbers
 
 F32 = np.float32
@@ -430,3 +431,39 @@ def test_an_output_that_is_moved_and_rounded(moves: str, tmp_path: pathlib.Path)
     session = onnxruntime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
     _, actual = session.run(None, {session.get_inputs()[0].name: x})
     np.testing.assert_allclose(actual, all_by_openvino(model, x)[1], atol=1e-6)
+
+
+def test_convolutions_in_groups_are_ours(tmp_path: pathlib.Path) -> None:
+    """ONNX Runtime's QLinearConv takes twenty times as long."""
+
+    def build(x: Any) -> Any:
+        weights = bytes_of(2, 3, 4, 3, 3, axis=None)
+        hidden = opset1.group_convolution(rounded(x), weights, [1, 1], [1, 1], [1, 1], [1, 1])
+        return rounded(convolved(rounded(opset1.relu(hidden), UNSIGNED), bytes_of(8, 6, 1, 1)))
+
+    x = numbers(*IMAGE, low=-2.2, high=2.2)
+    model = model_of(build, [[x]])
+    converted = conversion(model).to_proto()
+    assert types(converted).count("ConvIntegerToFloat") == 1
+    off = np.abs(runs(converted, tmp_path)(x) - by_openvino(model, x))
+    assert off.max() < 1.01 * STEP
+    assert np.mean(off > 0.01 * STEP) < 0.01
+
+
+def test_results_that_nothing_rounds(tmp_path: pathlib.Path) -> None:
+    scales = numbers(1, 8, 1, 1, low=0.2, high=1) * F32(STEP)
+
+    def build(x: Any) -> Any:
+        hidden = opset4.swish(convolved(rounded(x), W1))
+        return opset4.swish(depthwise(rounded(hidden, (scales * -128, scales * 127)), bytes_of(8, 1, 1, 3, 3)))
+
+    x = numbers(*IMAGE, low=-2.2, high=2.2)
+    model = model_of(build, [[x]])
+    converted = conversion(model).to_proto()
+    assert types(converted).count("ConvIntegerToFloat") == 2
+    for backend in ("native", "python", "none"):
+        session = InferenceSession(converted, providers=["CPUExecutionProvider"], backend=backend)
+        (actual,) = session.run(None, {session.get_inputs()[0].name: x})
+        off = np.abs(actual - by_openvino(model, x))
+        assert off.max() < STEP
+        assert np.mean(off > 1e-5) < 0.02

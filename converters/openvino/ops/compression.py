@@ -236,7 +236,10 @@ def transposed(b: Builder, value: ir.Value, perm: Sequence[int]) -> ir.Value | N
 def reshaped(b: Builder, value: ir.Value, sizes: Sequence[object]) -> ir.Value | None:
     """Returns compressed weights in another shape, where its sizes are all known and a DequantizeLinear can have it."""
     known = [size for size in sizes if isinstance(size, int) and size > 0]
-    weights = Compressed.of(value) if len(known) == len(sizes) else None
+    if len(known) < len(sizes):
+        return None
+    before = made_by(value, "Reshape")
+    weights = Compressed.of(value if before is None else before)
     if weights is None or math.prod(known) != math.prod(weights.sizes):
         return None
     moved = weights.reshaped(b, known)
