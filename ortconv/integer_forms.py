@@ -81,7 +81,7 @@ class _Writer:
         if data is result or bound is None:
             return
         quantizer.head.replace_input_with(0, result)
-        self._note(bound, f"takes away nothing that {quantizer.tail.name!r} leaves")
+        self._note(bound, f"takes away nothing that {quantizer.result.name!r} leaves")
         assert bound.graph is not None
         bound.graph.remove(bound, safe=True)
 
@@ -140,6 +140,10 @@ class _Writer:
         """
         data, result = quantizer.data, quantizer.result
         several = bool(quantizer.scale.ndim)
+        if several:
+            self._note(
+                quantizer.tail, "rounds by one scale: those of its channels are moved into the weights around it"
+            )
         if several and not scaled:
             assert data.shape is not None
             inverse = (1 / quantizer.scale.astype(np.float64)).astype(np.float32)

@@ -399,7 +399,7 @@ def test_explain_tells() -> None:
         return opset1.matmul(rounded(opset4.hswish(hidden)), bytes_of(12, 10), False, True)
 
     converted = conversion(model_of(build, [[numbers(*IMAGE)]]), target="onnx")
-    assert "takes away nothing that" in explained(converted)
+    assert "takes away nothing that 'FakeQuantize_" in explained(converted)
     assert "multiplies codes" in explained(converted)
     assert all(node.graph is not None for step in converted.steps for node in step.nodes)
     assert sum(len(step.nodes) for step in converted.steps) == len(converted.model.graph)
@@ -459,7 +459,9 @@ def test_results_that_nothing_rounds(tmp_path: pathlib.Path) -> None:
 
     x = numbers(*IMAGE, low=-2.2, high=2.2)
     model = model_of(build, [[x]])
-    converted = conversion(model).to_proto()
+    made = conversion(model)
+    assert "those of its channels are moved into the weights" in explained(made)
+    converted = made.to_proto()
     assert types(converted).count("ConvIntegerToFloat") == 2
     for backend in ("native", "python", "none"):
         session = InferenceSession(converted, providers=["CPUExecutionProvider"], backend=backend)

@@ -36,20 +36,23 @@ void with_cuda_type(DataType dtype, Fn&& fn) {
 TEST(registration_declares_memory_and_types) {
   OrtSessionOptions options;
   const auto ops = registered(&options);
-  size_t cuda = 0, products = 0, gathering = 0, codebooks = 0;
+  size_t cuda = 0, products = 0, gathering = 0, codebooks = 0, integer_convs = 0;
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
     const bool to_shape = name == "ConvTransposeToShape", adds = name == "ConvTransposeAdd";
     const bool by_codes = name == "MatMulCodebook", gathers_codes = name == "GatherMatMulCodebook";
     const bool multiplies = by_codes || name == "MatMulCompressed";
     const bool gathers = gathers_codes || name == "GatherMatMulCompressed";
-    EXPECT(op->GetInputTypeCount(op) == (gathers ? 5 : to_shape || adds || multiplies ? 4 : 3), name);
+    const bool of_integers = name == "ConvIntegerToFloat";
+    const size_t inputs = of_integers ? 7 : gathers ? 5 : to_shape || adds || multiplies ? 4 : 3;
+    EXPECT(op->GetInputTypeCount(op) == inputs, name);
     for (size_t i = 0; i < op->GetInputTypeCount(op); ++i) {
       const bool on_host = to_shape && i == 2;
       EXPECT(op->GetInputMemoryType(op, i) == (on_host ? -2 : 0), op->GetName(op), " input ", i);
     }
     cuda += std::string(op->GetExecutionProviderType(op)) == "CUDAExecutionProvider";
     products += multiplies, gathering += gathers, codebooks += by_codes + gathers_codes;
+    integer_convs += of_integers;
     const size_t last = op->GetInputTypeCount(op) - 1;
     const bool is_required = by_codes || gathers_codes;
     EXPECT((op->GetInputCharacteristic(op, last) == 0) == is_required, name);
@@ -60,7 +63,8 @@ TEST(registration_declares_memory_and_types) {
   EXPECT(products == 10 * std::size(kProductTypes), products);
   EXPECT(gathering == 10 * std::size(kProductTypes), gathering);
   EXPECT(codebooks == 4 * std::size(kProductTypes), codebooks);
-  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering, ops.size());
+  EXPECT(integer_convs == 4, integer_convs);  // of two types of data and two of weights, on the CPU
+  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs, ops.size());
 }
 
 TEST(products_are_left_to_other_providers) {
