@@ -19,6 +19,7 @@ import onnx_ir as ir
 from ortconv.byte_weights import ByteWeights
 from ortconv.producers import maker
 from ortconv.quantizers import LEVELS, Quantizer
+from ortconv.takers import BOUNDS, takers
 
 __all__ = ["Grid", "Layer", "Plan", "plan_layers"]
 
@@ -27,7 +28,6 @@ _KEEPING = frozenset(
     | {"Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
 """Ops whose results hold what their data hold, and nothing else."""
-_BOUNDS = frozenset({"Clip", "Relu"})
 _MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax"})
 """Ops that lose digits between DequantizeLinear and QuantizeLinear.
 
@@ -233,7 +233,7 @@ class _Search:
             quantizer = self._heads.get(user)
             if quantizer is not None and user.inputs[0] is value:
                 return quantizer if bound is None or _is_redundant(bound, quantizer) else None
-            if bound is not None or user.domain or user.op_type not in _BOUNDS:
+            if bound is not None or user.domain or user.op_type not in BOUNDS:
                 return None
             bound, value = user, user.outputs[0]
 
@@ -258,14 +258,7 @@ class _Search:
         return node.op_type in _MISLEADING and self._leads_to_codes(node)
 
     def _leads_to_codes(self, node: ir.Node) -> bool:
-        value = node.outputs[0]
-        while True:
-            users = [user for user, _ in value.uses()]
-            if any(user in self._heads for user in users):
-                return True
-            if len(users) != 1 or users[0].domain or users[0].op_type not in _BOUNDS:
-                return False
-            value = users[0].outputs[0]
+        return any(user in self._heads for user in takers(node, self._heads))
 
     def plan(self, nodes: Sequence[ir.Node], layers: Sequence[Layer]) -> Plan:
         """Returns what the layers need."""

@@ -7,11 +7,11 @@ import onnx_ir as ir
 from ortconv.fusion import Reshaped, forget
 from ortconv.inserting import Inserter
 from ortconv.producers import maker
+from ortconv.takers import is_rounded
 
 __all__ = ["keep_floats"]
 
 _LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm"})
-_BOUNDS = frozenset({"Clip", "Relu"})
 
 
 def keep_floats(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> None:
@@ -23,7 +23,7 @@ def keep_floats(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> Non
         inserter: Makes the new nodes.
     """
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
-        if node.domain or node.op_type not in _LAYERS or not _leads_to_codes(node):
+        if node.domain or node.op_type not in _LAYERS or not is_rounded(node):
             continue
         data, weights = node.inputs[:2]
         dequantizer = maker(data, "DequantizeLinear")
@@ -39,14 +39,3 @@ def keep_floats(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> Non
             floats = inserter.before(node, "Sub", [floats, zero], codes, dtype=single)
         node.replace_input_with(0, inserter.before(node, "Mul", [floats, scale], codes, dtype=single))
         forget(data)
-
-
-def _leads_to_codes(node: ir.Node) -> bool:
-    value = node.outputs[0]
-    while True:
-        users = [user for user, _ in value.uses()]
-        if any(not user.domain and user.op_type == "QuantizeLinear" for user in users):
-            return True
-        if len(users) != 1 or users[0].domain or users[0].op_type not in _BOUNDS:
-            return False
-        value = users[0].outputs[0]

@@ -13,6 +13,7 @@ from ortconv.fusion import Reshaped, forget
 from ortconv.inserting import Inserter
 from ortconv.opset import DOMAIN
 from ortconv.producers import maker
+from ortconv.takers import is_rounded
 
 __all__ = ["widen_filters"]
 
@@ -40,12 +41,7 @@ def widen_filters(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> N
 
 def _is_integer(node: ir.Node) -> bool:
     """Tells whether a node takes codes and gives codes."""
-    result = node.outputs[0]
-    while [user.op_type for user, _ in result.uses()] in (["Clip"], ["Relu"]):
-        ((user, _),) = result.uses()
-        result = user.outputs[0]
-    rounded = any(user.op_type == "QuantizeLinear" for user, _ in result.uses())
-    return rounded and maker(node.inputs[0], "DequantizeLinear") is not None
+    return is_rounded(node) and maker(node.inputs[0], "DequantizeLinear") is not None
 
 
 def _widened(node: ir.Node, weights: ByteWeights, constants: Reshaped, inserter: Inserter) -> ir.Value:
