@@ -10,7 +10,7 @@ tells, is repeated.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -20,13 +20,14 @@ import numpy.typing as npt
 from benchmarks.engines import session_options
 from benchmarks.turn import in_turns
 
-__all__ = ["LAYERS", "Layer", "compare"]
+__all__ = ["LAYERS", "X_SCALE", "X_ZERO", "Layer", "compare", "draw", "exact"]
 
 Array = npt.NDArray[Any]
 
 _TOLERANCE = 1e-5
 """Of the largest magnitude of an output."""
-_X_SCALE, _X_ZERO = np.float32(0.02), 3
+X_SCALE, X_ZERO = np.float32(0.02), 3
+"""Of the data."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,16 +106,8 @@ def compare(layer: Layer, rounds: int, seconds: float) -> dict[str, float]:
     Raises:
         click.ClickException: An engine's answer is wrong.
     """
-    random = np.random.default_rng(0)
-    shape = (layer.outputs, layer.inputs // layer.group, layer.kernel, layer.kernel)
-    data = {
-        "x": random.integers(0, 256, (1, layer.inputs, layer.size, layer.size), np.uint8),
-        "w": random.integers(-127, 128, shape, np.int8),
-        "w_scale": random.uniform(0.001, 0.01, layer.outputs).astype(np.float32),
-    }
-    # What 32 bits hold in QLinearConv.
-    data["bias"] = random.integers(-20000, 20000, layer.outputs, np.int32)
-    expected, runs = _exact(layer, data), _engines(layer, data)
+    data = draw(layer)
+    expected, runs = exact(layer, data), _engines(layer, data)
     # Of what is rounded to 8 bits.
     step = float(np.abs(expected).max()) / 100
     for engine, run in runs.items():
@@ -125,20 +118,34 @@ def compare(layer: Layer, rounds: int, seconds: float) -> dict[str, float]:
     return {engine: found * 1e6 for engine, found in in_turns(runs, rounds, seconds).items()}
 
 
-def _exact(layer: Layer, data: dict[str, Array]) -> Array:
+def draw(layer: Layer, batch: int = 1) -> dict[str, Array]:
+    """Returns data of so many images, weights with their scales, and a bias in units of the products."""
+    random = np.random.default_rng(0)
+    shape = (layer.outputs, layer.inputs // layer.group, layer.kernel, layer.kernel)
+    return {
+        "x": random.integers(0, 256, (batch, layer.inputs, layer.size, layer.size), np.uint8),
+        "w": random.integers(-127, 128, shape, np.int8),
+        "w_scale": random.uniform(0.001, 0.01, layer.outputs).astype(np.float32),
+        # What 32 bits hold in QLinearConv.
+        "bias": random.integers(-20000, 20000, layer.outputs, np.int32),
+    }
+
+
+def exact(layer: Layer, data: Mapping[str, Array]) -> Array:
     """Returns the result in float64, from sums of integers."""
     width = layer.kernel // 2
-    x = np.pad(data["x"].astype(np.float64) - _X_ZERO, [(0, 0), (0, 0), (width, width), (width, width)])
+    x = np.pad(data["x"].astype(np.float64) - X_ZERO, [(0, 0), (0, 0), (width, width), (width, width)])
     w = data["w"].astype(np.float64).reshape(layer.group, -1, *data["w"].shape[1:])
     size = (layer.size - 1) // layer.stride + 1
     reach = (size - 1) * layer.stride + 1
-    sums = np.zeros((layer.group, w.shape[1], size * size))
+    batch = x.shape[0]
+    sums = np.zeros((batch, layer.group, w.shape[1], size * size))
     for i in range(layer.kernel):
         for j in range(layer.kernel):
-            window = x[0, :, i : i + reach : layer.stride, j : j + reach : layer.stride]
-            sums += w[:, :, :, i, j] @ window.reshape(layer.group, -1, size * size)
-    flat: Array = sums.reshape(1, layer.outputs, size, size) + data["bias"].reshape(-1, 1, 1)
-    scaled: Array = flat * (np.float64(_X_SCALE) * data["w_scale"]).reshape(-1, 1, 1)
+            window = x[:, :, i : i + reach : layer.stride, j : j + reach : layer.stride]
+            sums += w[:, :, :, i, j] @ window.reshape(batch, layer.group, -1, size * size)
+    flat: Array = sums.reshape(batch, layer.outputs, size, size) + data["bias"].reshape(-1, 1, 1)
+    scaled: Array = flat * (np.float64(X_SCALE) * data["w_scale"]).reshape(-1, 1, 1)
     return scaled
 
 
@@ -149,12 +156,12 @@ def _engines(layer: Layer, data: dict[str, Array]) -> dict[str, Callable[[], Arr
     from ortconv.opset import DOMAIN
 
     x, w, scales = data["x"], data["w"], data["w_scale"]
-    step = np.abs(_exact(layer, data)).max() / 100
-    floats = {"w": w * scales.reshape(-1, 1, 1, 1), "b": (data["bias"] * (_X_SCALE * scales)).astype(np.float32)}
-    common = {"s": _X_SCALE, "z": np.uint8(_X_ZERO), "w": w, "ws": scales, "wz": np.zeros(layer.outputs, np.int8)}
+    step = np.abs(exact(layer, data)).max() / 100
+    floats = {"w": w * scales.reshape(-1, 1, 1, 1), "b": (data["bias"] * (X_SCALE * scales)).astype(np.float32)}
+    common = {"s": X_SCALE, "z": np.uint8(X_ZERO), "w": w, "ws": scales, "wz": np.zeros(layer.outputs, np.int8)}
     eight = {**common, "b": data["bias"], "ys": np.float32(step), "yz": np.uint8(128)}
     float32, uint8 = TensorProto.FLOAT, TensorProto.UINT8
-    wide = ((x.astype(np.float32) - _X_ZERO) * _X_SCALE).astype(np.float32)
+    wide = ((x.astype(np.float32) - X_ZERO) * X_SCALE).astype(np.float32)
     names, quantised = ["x", "w", "s", "ws", "z", "wz", "b"], ["x", "s", "z", "w", "ws", "wz", "ys", "yz", "b"]
     return {
         "Conv of floats": _runner("Conv", "", layer, ["x", "w", "b"], floats, wide, float32),

@@ -198,39 +198,43 @@ def _bound(session: Any, layout: str, shape: Shape, dtype: str, x: Array) -> Pre
     return dataclasses.replace(prepared, result=lambda: np.moveaxis(prepared.result(), -1, 1))
 
 
-def bind(session: Any, x: Array, dims: list[int]) -> Prepared:
+def bind(session: Any, x: Array, dims: list[int], result: Any = None) -> Prepared:
     """Runs a session from and to memory of the GPU, often enough for a graph to be captured.
 
     Args:
         session: The session, whose only input is X and whose outputs are results of one shape, each of a run.
-        x: The input; the results have its type.
+        x: The input.
         dims: The shape of a result.
+        result: The type of results, if it is not that of the input.
     """
     import onnxruntime
     from onnx import TensorProto
 
     # The bits of bfloat16 travel as those of another type of that size.
-    is_bf16 = x.dtype == NUMPY["bf16"]
-    storage, element = (np.dtype(np.uint16), TensorProto.BFLOAT16) if is_bf16 else (x.dtype, x.dtype)
-    value = onnxruntime.OrtValue.ortvalue_from_numpy(x.view(storage), "cuda", 0)
+    def travels(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], Any]:
+        return (np.dtype(np.uint16), TensorProto.BFLOAT16) if dtype == NUMPY["bf16"] else (dtype, dtype)
+
+    kind = x.dtype if result is None else np.dtype(result)
+    (stored_x, element), (stored_y, element_y) = travels(x.dtype), travels(kind)
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(x.view(stored_x), "cuda", 0)
     binding = session.io_binding()
     binding.bind_input("X", "cuda", 0, element, list(x.shape), value.data_ptr())
     results = []
     for output in session.get_outputs():
-        results.append(onnxruntime.OrtValue.ortvalue_from_shape_and_type(dims, storage, "cuda", 0))
-        binding.bind_output(output.name, "cuda", 0, element, dims, results[-1].data_ptr())
+        results.append(onnxruntime.OrtValue.ortvalue_from_shape_and_type(dims, stored_y, "cuda", 0))
+        binding.bind_output(output.name, "cuda", 0, element_y, dims, results[-1].data_ptr())
 
     def replay() -> None:
         session.run_with_iobinding(binding)
         binding.synchronize_outputs()
 
-    def result() -> Array:
+    def first() -> Array:
         assert value is not None  # the input lives as long as what reads it
-        return np.asarray(results[0].numpy()).view(x.dtype)
+        return np.asarray(results[0].numpy()).view(kind)
 
     for _ in range(_WARM):
         replay()
-    return Prepared(replay, result, len(results))
+    return Prepared(replay, first, len(results))
 
 
 def _torch(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool) -> Prepared:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import itertools
 import json
 import math
 import pathlib
-import statistics
 from collections.abc import Mapping
 from time import monotonic
 from typing import Any
@@ -21,12 +21,10 @@ import click
 import numpy as np
 
 from benchmarks.answers import NUMPY
-from benchmarks.cuda import gpu
+from benchmarks.cuda import comparing, gpu
 from benchmarks.cuda.answers import stored
-from benchmarks.cuda.engines import Prepared
 from benchmarks.cuda.product_engines import ENGINES, Layer, Weights
-from benchmarks.engines import OURS, Unsupported
-from benchmarks.report import geometric_mean
+from benchmarks.engines import OURS
 
 __all__ = ["LAYERS", "TOLERANCES", "compare", "main"]
 
@@ -61,45 +59,12 @@ def compare(layer: Layer, dtype: str, rounds: int, seconds: float, graph: bool) 
     x = random.standard_normal((layer.rows, layer.inputs)).astype(NUMPY[stored(dtype)])
     weights = Weights.draw(layer, dtype)
     expected = x.astype(np.float64) @ weights.dense().T
-    ready: dict[str, Prepared] = {}
-    errors, skipped, wrong = {}, {}, {}
-    for name, engine in ENGINES.items():
-        try:
-            prepared = engine(layer, dtype, x, weights, graph)
-            answer = prepared.answer()
-        except Unsupported as reason:
-            skipped[name] = str(reason)
-        except Exception as raised:  # ONNX Runtime's own exception classes have no common base
-            wrong[name] = str(raised)
-        else:
-            error = float(np.abs(answer.astype(np.float64) - expected).max() / np.abs(expected).max())
-            errors[name] = error
-            if error <= TOLERANCES[dtype]:
-                ready[name] = prepared
-            else:
-                wrong[name] = f"is off by {error:.1e} of the largest output; allowed: {TOLERANCES[dtype]:.0e}"
-    runs = {name: max(1, math.ceil(seconds / each.time(1).seconds)) for name, each in ready.items()}
-    times: dict[str, list[float]] = {name: [] for name in ready}
-    order = list(ready)
-    for turn in range(rounds):
-        start = turn % max(len(order), 1)
-        for name in [*order[start:], *order[:start]]:
-            times[name].append(ready[name].time(runs[name]).seconds)
-    medians = {name: statistics.median(each) for name, each in times.items()}
-    ratios = {
-        name: statistics.median(a / b for a, b in zip(times[name], times[OURS], strict=True))
-        for name in medians
-        if OURS in medians and name != OURS
-    }
-    return {
-        "layer": {**dataclasses.asdict(layer), "name": layer.name},
-        "dtype": dtype,
-        "seconds": {name: float(f"{value:.4g}") for name, value in medians.items()},
-        "ratios": {name: float(f"{value:.4g}") for name, value in ratios.items()},
-        "errors": {name: float(f"{value:.2g}") for name, value in errors.items()},
-        "skipped": skipped,
-        "wrong": wrong,
-    }
+    engines = {
+        name: functools.partial(engine, layer, dtype, x, weights, graph) for name, engine in ENGINES.items()
+    }  # fmt: skip
+    tolerances = dict.fromkeys(ENGINES, TOLERANCES[dtype])
+    found = comparing.compare(engines, expected, tolerances, rounds, seconds)
+    return {"layer": {**dataclasses.asdict(layer), "name": layer.name}, "dtype": dtype, **found}
 
 
 def _roofline(found: Mapping[str, Any], layer: Layer, ceiling: gpu.Ceiling) -> float:
@@ -184,11 +149,10 @@ def main(
 
 def _means(cases: list[dict[str, Any]]) -> dict[str, float]:
     """Returns the geometric means of the ratios, by type, number of rows and engine."""
-    groups: dict[str, list[float]] = {}
+    groups: dict[str, list[Mapping[str, float]]] = {}
     for each in cases:
-        for name, ratio in each["ratios"].items():
-            groups.setdefault(f"{each['dtype']}, {each['layer']['rows']} rows: {name}", []).append(ratio)
-    return {group: float(f"{geometric_mean(ratios):.4g}") for group, ratios in groups.items()}
+        groups.setdefault(f"{each['dtype']}, {each['layer']['rows']} rows", []).append(each["ratios"])
+    return comparing.means(groups)
 
 
 def _row(found: Mapping[str, Any]) -> str:

@@ -28,11 +28,12 @@ def _programs() -> list[Program]:
 
 
 def _covering(programs: list[Program]) -> list[Program]:
-    """Few of the programs, in which every source meets every device, and each of its options occurs."""
+    """Few of the programs, in which every source meets every device, also with integers, and each option occurs."""
     seen = set()
     chosen = []
     for sm, source, options in programs:
-        facts = {(source, sm), *((source, option) for option in options)}
+        integers = "-DELEMENT=3" in options
+        facts = {(source, sm, integers), *((source, option) for option in options)}
         if not facts <= seen:
             seen |= facts
             chosen.append((sm, source, options))
@@ -61,6 +62,7 @@ def test_program_compiles(sm: int, source: str, options: tuple[str, ...]) -> Non
 def test_direct_kernel_compiles(sm: int) -> None:
     for element in range(3):
         _check(sm, "direct", (f"-DELEMENT={element}", "-DACTIVATE=1"))
+    _check(sm, "direct", ("-DELEMENT=3", "-DX_SIGNED=0", "-DW_SIGNED=1", "-DACTIVATE=0"))
 
 
 def _one_device_each(programs: list[Program]) -> list[Program]:

@@ -132,7 +132,7 @@ def model(
         constants: Names of those that are initializers, not inputs of the graph.
         opset: Of ai.onnx.
         bodies: Whether the model has the function body.
-        open_sizes: Whether the sizes of X are names.
+        open_sizes: Whether the sizes of the graph's inputs are names.
         **changes: Attributes that are others; None leaves one out.
     """
     register_schemas()
@@ -145,7 +145,7 @@ def model(
         helper.make_tensor_value_info(
             name,
             helper.np_dtype_to_tensor_dtype(data.dtype),
-            [f"{name}_{axis}" for axis in range(data.ndim)] if open_sizes and name == "X" else data.shape,
+            [f"{name}_{axis}" for axis in range(data.ndim)] if open_sizes else data.shape,
         )
         for name, data in given.items()
         if name not in constants

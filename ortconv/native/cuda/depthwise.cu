@@ -7,9 +7,9 @@
 // KER: taps of the last axis, if these are few and so are its phases; a thread then takes several positions, for which
 // it holds the weights of a row in registers. 0 otherwise. UNIT: neighbouring taps are neighbours in src.
 
-#include "cuda/device.h"
 #include "cuda/divide.h"
 #include "cuda/params.h"
+#include "cuda/values.h"
 
 namespace ortconv {
 namespace cuda {
@@ -64,19 +64,19 @@ __device__ inline Reach reach_of(const Depthwise& params, int axis, int y) {
   return reach;
 }
 
-typedef float Sums[kTogether][kPhases];
+typedef Sum Sums[kTogether][kPhases];
 
 #if KER
 constexpr int kRowTaps = (KER + kPhases - 1) / kPhases;  // of the first phase; others may have one less
 
 // Adds what the taps of one row of src give to all phases of the positions.
-__device__ inline void add_row(const Problem& p, const Element* row, const float* weights,
+__device__ inline void add_row(const Problem& p, const Values& values, const SrcElement* row, const Factor* weights,
                                const int (&first)[kTogether], int, Sums& sums) {
   const Axis& axis = p.axis[kLast];
   const int move = UNIT ? (kTransposed ? -1 : 1) : src_move(p, kLast);
   const long long step = UNIT ? 1 : axis.src_step, apart = UNIT ? move : move * step;
   const unsigned size = static_cast<unsigned>(axis.src_size);
-  float own[KER];
+  Factor own[KER];
 #pragma unroll
   for (int k = 0; k < KER; ++k) own[k] = weights[k * kTileChannels];
   long long from[kTogether];
@@ -87,17 +87,17 @@ __device__ inline void add_row(const Problem& p, const Element* row, const float
 #pragma unroll
     for (int q = 0; q < kTogether; ++q) {
       if (static_cast<unsigned>(first[q] + i * move) >= size) continue;
-      const float value = to_float(row[from[q] + i * apart]);
+      const Factor value = values.of_src(row[from[q] + i * apart]);
 #pragma unroll
       for (int r = 0; r < kPhases; ++r) {
-        if (i * kPhases + r < KER) sums[q][r] = fmaf(value, own[i * kPhases + r], sums[q][r]);
+        if (i * kPhases + r < KER) sums[q][r] = multiply_add(value, own[i * kPhases + r], sums[q][r]);
       }
     }
   }
 }
 #else
 // Adds what the taps of one row of src give to the phases [phase, phase + kPhases) of a position.
-__device__ inline void add_row(const Problem& p, const Element* row, const float* weights,
+__device__ inline void add_row(const Problem& p, const Values& values, const SrcElement* row, const Factor* weights,
                                const int (&first)[kTogether], int phase, Sums& sums) {
   const Axis& axis = p.axis[kLast];
   const int ker = static_cast<int>(axis.ker), step = tap_step(p, kLast), move = src_move(p, kLast);
@@ -105,11 +105,11 @@ __device__ inline void add_row(const Problem& p, const Element* row, const float
 #pragma unroll 4
   for (int k = phase, x = first[0]; k < ker; k += step, x += move) {
     if (x < 0 || x >= size) continue;
-    const float value = to_float(row[x * axis.src_step]);
+    const Factor value = values.of_src(row[x * axis.src_step]);
 #pragma unroll
     for (int r = 0; r < kPhases; ++r) {
       if (r == 0 || (phase + r < step && k + r < ker)) {
-        sums[0][r] = fmaf(value, weights[(k + r) * kTileChannels], sums[0][r]);
+        sums[0][r] = multiply_add(value, weights[(k + r) * kTileChannels], sums[0][r]);
       }
     }
   }
@@ -122,7 +122,8 @@ __device__ inline void add_row(const Problem& p, const Element* row, const float
 KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8) {
   using namespace ortconv::cuda;
   const Problem& p = params.problem;
-  float* const weights = reinterpret_cast<float*>(shared_memory());  // [channel of the group][tap][channel of the tile]
+  // [channel of the group][tap][channel of the tile]
+  Factor* const weights = reinterpret_cast<Factor*>(shared_memory());
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int icg = static_cast<int>(p.icg), ocg = static_cast<int>(p.ocg), taps = params.taps;
   const int oc_all = static_cast<int>(p.groups) * ocg;
@@ -134,7 +135,7 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
   const int image = static_cast<int>(block / params.channel_tiles);
 
   // Row-major taps of the channels of the tile.
-  const Element* const wei = static_cast<const Element*>(p.wei);
+  const WeiElement* const wei = static_cast<const WeiElement*>(p.wei);
   for (int i = threadIdx.x; i < icg * taps * kTileChannels; i += kThreads) {
     const int oc = tile * kTileChannels + i % kTileChannels;
     int tap = i / kTileChannels % taps;
@@ -147,7 +148,7 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
       from += tap % ker * p.axis[a].wei_step;
       tap /= ker;
     }
-    weights[i] = to_float(wei[from]);
+    weights[i] = Values(p, oc).of_wei(wei[from]);
   }
   __syncthreads();
 
@@ -155,9 +156,10 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
   if (oc >= oc_all) return;
   const Element* const bias = static_cast<const Element*>(p.bias);
   const float start = bias != nullptr ? to_float(bias[oc]) : 0.0f;
-  const Element* const src = static_cast<const Element*>(p.src) + image * p.src_n + oc / ocg * (icg * p.src_c);
+  const Values values(p, oc);
+  const SrcElement* const src = static_cast<const SrcElement*>(p.src) + image * p.src_n + oc / ocg * (icg * p.src_c);
   Element* const dst = static_cast<Element*>(p.dst) + image * p.dst_n + oc * p.dst_c;
-  const float* const own_weights = weights + (DST_CHANNELS ? lane : 0);
+  const Factor* const own_weights = weights + (DST_CHANNELS ? lane : 0);
   const Axis& last = p.axis[kLast];
   const int stride = static_cast<int>(last.stride), ker = static_cast<int>(last.ker);
   const int last_phases = KER ? kPhases : kTransposed ? stride : 1;
@@ -195,7 +197,7 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
 #pragma unroll
         for (int q = 0; q < kTogether; ++q) {
 #pragma unroll
-          for (int r = 0; r < kPhases; ++r) sums[q][r] = start;
+          for (int r = 0; r < kPhases; ++r) sums[q][r] = values.start(start);
         }
         int i[kAxes];
 #pragma unroll
@@ -209,8 +211,8 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
             tap = tap * static_cast<int>(p.axis[a].ker) + reach[a].phase + i[a] * tap_step(p, a);
           }
           for (int c = 0; c < icg; ++c) {
-            add_row(p, src + from + c * p.src_c, own_weights + (c * taps + tap * ker) * kTileChannels, first, phase,
-                    sums);
+            add_row(p, values, src + from + c * p.src_c, own_weights + (c * taps + tap * ker) * kTileChannels, first,
+                    phase, sums);
           }
           int a = kLast - 1;
 #pragma unroll
@@ -229,7 +231,7 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
 #pragma unroll
           for (int r = 0; r < kPhases; ++r) {
             if (phase + r < last_phases && static_cast<unsigned>(y + r) < static_cast<unsigned>(last.dst_size)) {
-              to[r * last.dst_step] = finish(sums[q][r], p.slope, p.minimum, p.maximum);
+              to[r * last.dst_step] = finish(values.end(sums[q][r], start), p.slope, p.minimum, p.maximum);
             }
           }
         }

@@ -51,12 +51,12 @@ bool is_depthwise(kernels::Op op, const ConvProblem& p) {
   return bytes <= kMostWeightBytes;
 }
 
-std::optional<Launch> plan_depthwise(DataType dtype, kernels::Op op, const ConvProblem& p, const Device& device,
-                                     bool bias) {
+std::optional<Launch> plan_depthwise(const Elements& elements, kernels::Op op, const ConvProblem& p,
+                                     const Device& device, bool bias) {
   const bool transposed = op == kernels::Op::kConvTranspose;
   const int last = p.ndims - 1;
   Depthwise params{};
-  params.problem = describe(op, p);
+  params.problem = describe(elements, op, p);
   int64_t rows = 1;
   for (int a = 0; a < p.ndims; ++a) {
     for (int64_t number : {p.src_size[a], p.dst_size[a], p.pad[a], p.stride[a] * p.dst_size[a]}) {
@@ -95,17 +95,16 @@ std::optional<Launch> plan_depthwise(DataType dtype, kernels::Op op, const ConvP
   params.blocks = static_cast<int>(std::clamp<int64_t>(ceil_div(params.units, kWarps), 1, enough));
 
   Launch launch;
-  launch.program = {
-      "depthwise",
-      {option("ACTIVATE", !p.activation.is_identity()), option("AXES", p.ndims), option("DST_CHANNELS", dst_channels),
-       option("ELEMENT", element_of(dtype)), option("KER", held ? p.ker[last] : 0), option("PHASES", phases),
-       option("TRANSPOSED", transposed), option("UNIT", unit)}};
+  launch.program = program_for("depthwise", elements,
+                               {option("ACTIVATE", !p.activation.is_identity()), option("AXES", p.ndims),
+                                option("DST_CHANNELS", dst_channels), option("KER", held ? p.ker[last] : 0),
+                                option("PHASES", phases), option("TRANSPOSED", transposed), option("UNIT", unit)});
   launch.function = "depthwise";
   launch.grid[0] = static_cast<uint32_t>(tiles * params.blocks);
   launch.block[0] = kThreads;
   launch.shared_bytes = static_cast<size_t>(params.taps * (p.ic / p.g) * tile_channels) * sizeof(float);
   set_params(params, &launch);
-  add_problem_pointers(offsetof(Depthwise, problem), bias, &launch);
+  add_problem_pointers(offsetof(Depthwise, problem), elements, bias, &launch);
   return launch;
 }
 

@@ -11,7 +11,7 @@ namespace ortconv::cuda {
 bool is_depthwise(kernels::Op op, const ConvProblem& problem);
 
 // None where a run is too large for it.
-std::optional<Launch> plan_depthwise(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
-                                     bool bias);
+std::optional<Launch> plan_depthwise(const Elements& elements, kernels::Op op, const ConvProblem& problem,
+                                     const Device& device, bool bias);
 
 }  // namespace ortconv::cuda

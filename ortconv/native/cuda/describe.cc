@@ -1,5 +1,6 @@
 #include "cuda/describe.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <numeric>
 
@@ -9,13 +10,25 @@ static_assert(kMaxAxes == kMaxSpatial);
 
 int element_of(DataType dtype) { return dtype == DataType::kFloat ? 0 : dtype == DataType::kFloat16 ? 1 : 2; }
 
+ProgramKey program_for(const char* source, const Elements& elements, std::vector<std::string> options) {
+  if (elements.are_integers()) {
+    options.push_back(option("ELEMENT", 3));
+    options.push_back(option("X_SIGNED", elements.x == DataType::kInt8));
+    options.push_back(option("W_SIGNED", elements.w == DataType::kInt8));
+  } else {
+    options.push_back(option("ELEMENT", element_of(elements.y)));
+  }
+  std::sort(options.begin(), options.end());
+  return {source, options};
+}
+
 int64_t count_outputs(const ConvProblem& p) {
   int64_t count = p.mb * p.oc;
   for (int a = 0; a < p.ndims; ++a) count *= p.dst_size[a];
   return count;
 }
 
-Problem describe(kernels::Op op, const ConvProblem& p) {
+Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& p) {
   const bool transposed = op == kernels::Op::kConvTranspose;
   Problem result{};
   result.mb = p.mb;
@@ -40,14 +53,21 @@ Problem describe(kernels::Op op, const ConvProblem& p) {
   result.slope = p.activation.slope;
   result.minimum = p.activation.minimum;
   result.maximum = p.activation.maximum;
+  result.quantization.w_step = elements.channels_have_scales;
   return result;
 }
 
-void add_problem_pointers(size_t at, bool bias, Launch* launch) {
+void add_problem_pointers(size_t at, const Elements& elements, bool bias, Launch* launch) {
   launch->pointers.push_back({at + offsetof(Problem, src), Buffer::kX});
   launch->pointers.push_back({at + offsetof(Problem, wei), Buffer::kW});
   launch->pointers.push_back({at + offsetof(Problem, dst), Buffer::kY});
   if (bias) launch->pointers.push_back({at + offsetof(Problem, bias), Buffer::kB});
+  if (!elements.are_integers()) return;
+  const size_t quantization = at + offsetof(Problem, quantization);
+  launch->pointers.push_back({quantization + offsetof(Quantization, x_scale), Buffer::kXScale});
+  launch->pointers.push_back({quantization + offsetof(Quantization, w_scale), Buffer::kScales});
+  launch->pointers.push_back({quantization + offsetof(Quantization, x_zero), Buffer::kXZero});
+  launch->pointers.push_back({quantization + offsetof(Quantization, w_zero), Buffer::kZeros});
 }
 
 std::string option(const char* name, int64_t value) { return std::string("-D") + name + '=' + std::to_string(value); }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "cuda/params.h"
 #include "cuda/plan.h"
@@ -11,15 +13,18 @@ namespace ortconv::cuda {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
-// What ELEMENT is for the type.
+// What ELEMENT is for the type of floats.
 int element_of(DataType dtype);
+
+// A program with options that say what the tensors hold, besides these.
+ProgramKey program_for(const char* source, const Elements& elements, std::vector<std::string> options);
 
 int64_t count_outputs(const ConvProblem& problem);
 
-Problem describe(kernels::Op op, const ConvProblem& problem);
+Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& problem);
 
 // The places in a Problem that stands at `at` in the parameters.
-void add_problem_pointers(size_t at, bool bias, Launch* launch);
+void add_problem_pointers(size_t at, const Elements& elements, bool bias, Launch* launch);
 
 std::string option(const char* name, int64_t value);
 

@@ -1,7 +1,8 @@
 // What the kernels use of the device: element types, conversions and the instructions that CUDA C++ has no name for.
 //
-// ELEMENT says what X, W, B and Y hold: 0 float, 1 float16, 2 bfloat16. The bits are converted here, since the headers
-// that know 16-bit floats are not part of NVRTC.
+// ELEMENT says what X, W, B and Y hold: 0 float, 1 float16, 2 bfloat16; 3: B and Y float, X and W integers of 8 bits,
+// signed or not as X_SIGNED and W_SIGNED say. The bits are converted here, since the headers that know 16-bit floats
+// are not part of NVRTC.
 #pragma once
 
 #include "cuda/intrinsics.h"
@@ -9,10 +10,25 @@
 namespace ortconv {
 namespace cuda {
 
-#if ELEMENT == 0
+// What B and Y hold, and X and W.
+#if ELEMENT == 0 || ELEMENT == 3
 typedef float Element;
 #else
 typedef unsigned short Element;
+#endif
+#if ELEMENT != 3
+typedef Element SrcElement, WeiElement;
+#else
+#if X_SIGNED
+typedef signed char SrcElement;
+#else
+typedef unsigned char SrcElement;
+#endif
+#if W_SIGNED
+typedef signed char WeiElement;
+#else
+typedef unsigned char WeiElement;
+#endif
 #endif
 
 __device__ inline float to_float(float value) { return value; }
@@ -27,7 +43,7 @@ __device__ inline float to_float(unsigned short bits) {
 
 // Rounds to nearest even.
 __device__ inline Element to_element(float value) {
-#if ELEMENT == 0
+#if ELEMENT == 0 || ELEMENT == 3
   return value;
 #elif ELEMENT == 1
   return half_of_float(value);

@@ -1,8 +1,8 @@
 // Convolution from its definition, one output at a time: any sizes and strides, exact also with infinities and NaN.
 #pragma once
 
-#include "cuda/device.h"
 #include "cuda/params.h"
+#include "cuda/values.h"
 
 namespace ortconv {
 namespace cuda {
@@ -40,8 +40,8 @@ __device__ inline long long src_position(const Axis& axis, int transposed, long 
 
 // Computes the outputs first, first + step, ... of all of dst.
 __device__ inline void convolve(const Problem& p, long long first, long long step) {
-  const Element* const src = static_cast<const Element*>(p.src);
-  const Element* const wei = static_cast<const Element*>(p.wei);
+  const SrcElement* const src = static_cast<const SrcElement*>(p.src);
+  const WeiElement* const wei = static_cast<const WeiElement*>(p.wei);
   const Element* const bias = static_cast<const Element*>(p.bias);
   Element* const dst = static_cast<Element*>(p.dst);
   const long long oc_all = p.groups * p.ocg;
@@ -66,9 +66,11 @@ __device__ inline void convolve(const Problem& p, long long first, long long ste
     const long long group = oc / p.ocg;
     to += rest * p.dst_n + oc * p.dst_c;
 
-    float sum = bias != nullptr ? to_float(bias[oc]) : 0.0f;
-    const Element* const image = src + rest * p.src_n + group * p.icg * p.src_c;
-    const Element* const filter = wei + group * p.wei_g + (oc - group * p.ocg) * p.wei_oc;
+    const Values values(p, oc);
+    const float start = bias != nullptr ? to_float(bias[oc]) : 0.0f;
+    Sum sum = values.start(start);
+    const SrcElement* const image = src + rest * p.src_n + group * p.icg * p.src_c;
+    const WeiElement* const filter = wei + group * p.wei_g + (oc - group * p.ocg) * p.wei_oc;
     Taps taps[kMaxAxes];
     long long k[kMaxAxes];
     bool any = p.icg > 0;
@@ -84,7 +86,7 @@ __device__ inline void convolve(const Problem& p, long long first, long long ste
         with += k[a] * p.axis[a].wei_step;
       }
       for (long long c = 0; c < p.icg; ++c) {
-        sum += to_float(image[from + c * p.src_c]) * to_float(filter[with + c * p.wei_ic]);
+        sum = multiply_add(values.of_src(image[from + c * p.src_c]), values.of_wei(filter[with + c * p.wei_ic]), sum);
       }
       int a = p.ndims - 1;
       while (a >= 0 && (k[a] += p.axis[a].tap_period) > taps[a].last) {
@@ -93,7 +95,7 @@ __device__ inline void convolve(const Problem& p, long long first, long long ste
       }
       any = a >= 0;
     }
-    dst[to] = finish(sum, p.slope, p.minimum, p.maximum);
+    dst[to] = finish(values.end(sum, start), p.slope, p.minimum, p.maximum);
   }
 }
 

@@ -230,15 +230,13 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         const int row = first_row(i, thread_row) + r;
-        const float bias = tables.row_bias[row];
 #pragma unroll
         for (int j = 0; j < kColumnParts; ++j) {
 #pragma unroll
           for (int c = 0; c < 4; ++c) {
             const int column = first_column(j, thread_column) + c - pass * kPassColumns;
             if (kPasses > 1 && (column < 0 || column >= kPassColumns)) continue;
-            stage(staging, skew, row, column,
-                  finish(sums[i][r][j][c] + bias, p.problem.slope, p.problem.minimum, p.problem.maximum));
+            stage(staging, skew, row, column, result_of(p, tables, row, sums[i][r][j][c]));
           }
         }
       }

@@ -29,12 +29,36 @@ bool in_chunks(const ConvProblem& p, int64_t chunk_elements) {
   return all;
 }
 
+// With the padding that its outputs reach as a part of src.
+ConvProblem with_padding(const ConvProblem& p) {
+  ConvProblem result = p;
+  for (int a = 0; a < p.ndims; ++a) {
+    result.src_size[a] = (p.dst_size[a] - 1) * p.stride[a] + (p.ker[a] - 1) * p.dilation[a] + 1;
+    result.pad[a] = 0;
+  }
+  return result;
+}
+
+// Whether src with its padding is so much larger than src and dst that it had better not be copied.
+bool is_mostly_padding(const ConvProblem& p, const ConvProblem& padded) {
+  constexpr double kTimes = 4, kPositions = 1 << 12;
+  double src = 1, dst = 1, all = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    src *= static_cast<double>(p.src_size[a]);
+    dst *= static_cast<double>(p.dst_size[a]);
+    all *= static_cast<double>(padded.src_size[a]);
+  }
+  return all > kTimes * (src + dst) + kPositions;
+}
+
 // The launches that pack W into `packed` at `offset`.
-std::vector<Launch> pack(DataType dtype, Unit unit, kernels::Op op, const ConvProblem& p, const Products& products,
-                         const Device& device, Buffer packed, size_t offset) {
-  const Problem problem = describe(op, p);
+std::vector<Launch> pack(const Elements& elements, Unit unit, kernels::Op op, const ConvProblem& p,
+                         const Products& products, const Device& device, Buffer packed, size_t offset) {
+  const Problem problem = describe(elements, op, p);
   Pack params{};
   params.weights = products.weights_offset();
+  params.row_sums = products.row_sums_offset();
+  params.quantization = problem.quantization;
   params.chunks_total = p.g * products.lists * products.granules * products.steps * kGranule * kChunks;
   params.wei_g = problem.wei_g;
   params.wei_ic = problem.wei_ic;
@@ -62,35 +86,45 @@ std::vector<Launch> pack(DataType dtype, Unit unit, kernels::Op op, const ConvPr
   const int64_t work[] = {products.lists * products.shifts, params.chunks_total};
   for (int i = 0; i < 2; ++i) {
     Launch& launch = launches[i];
-    launch.program = {"pack",
-                      {option("ACTIVATE", 0), option("ELEMENT", element_of(dtype)),
-                       option("FLOATS", unit == Unit::kFloat), option("TF32", unit == Unit::kTf32)}};
+    // The type of X does not matter.
+    launch.program = program_for(
+        "pack", elements.are_integers() ? Elements(DataType::kUint8, elements.w) : elements,
+        {option("ACTIVATE", 0), option("FLOATS", unit == Unit::kFloat), option("TF32", unit == Unit::kTf32)});
     launch.function = i == 0 ? "pack_shifts" : "pack_weights";
     launch.grid[0] = static_cast<uint32_t>(std::min(ceil_div(work[i], kThreads), int64_t{16} * device.multiprocessors));
     launch.block[0] = kThreads;
     set_params(params, &launch);
     launch.pointers = {{offsetof(Pack, wei), Buffer::kW}, {offsetof(Pack, packed), packed, offset}};
+    if (elements.are_integers()) {
+      launch.pointers.push_back({offsetof(Pack, quantization) + offsetof(Quantization, w_zero), Buffer::kZeros});
+    }
   }
   return launches;
 }
 
-// The launch that puts the channels of src together, in scratch.
-Launch gather(DataType dtype, const ConvProblem& p, int64_t src_chunks, size_t offset) {
+// The launch that puts the channels of src together, in scratch; `copy` has the sizes of what is written.
+Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem& copy, int64_t src_chunks,
+              size_t offset) {
   Gather params{};
   params.src_n = p.src_n;
   params.src_c = p.src_c;
   params.positions = p.mb;
   for (int a = 0; a < p.ndims; ++a) {
     params.src_step[a] = p.src_x[a];
-    params.size[a] = p.src_size[a];
-    params.positions *= p.src_size[a];
+    params.size[a] = copy.src_size[a];
+    params.src_size[a] = p.src_size[a];
+    params.pad[a] = p.pad[a] - copy.pad[a];
+    params.positions *= copy.src_size[a];
   }
   params.icg = static_cast<int>(p.ic / p.g);
   params.groups = static_cast<int>(p.g);
   params.chunks = static_cast<int>(src_chunks);
   params.ndims = p.ndims;
   Launch launch;
-  launch.program = {"gather", {option("ACTIVATE", 0), option("ELEMENT", element_of(dtype))}};
+  // Bytes are copied as they are.
+  launch.program =
+      program_for("gather", elements.are_integers() ? Elements(DataType::kUint8, DataType::kUint8) : elements,
+                  {option("ACTIVATE", 0)});
   launch.function = "gather";
   launch.grid[0] = static_cast<uint32_t>(ceil_div(params.positions, kGatherPositions));
   launch.grid[1] = static_cast<uint32_t>(std::min<int64_t>(ceil_div(src_chunks, kGatherChunks) * p.g, 0xffff));
@@ -98,14 +132,15 @@ Launch gather(DataType dtype, const ConvProblem& p, int64_t src_chunks, size_t o
   launch.shared_bytes = kGatherPositions * kGatherRowWords * 4;
   set_params(params, &launch);
   launch.pointers = {{offsetof(Gather, src), Buffer::kX}, {offsetof(Gather, dst), Buffer::kScratch, offset}};
+  if (elements.are_integers()) launch.pointers.push_back({offsetof(Gather, x_zero), Buffer::kXZero});
   return launch;
 }
 
-// Everything of Gemm but the tiles and src; none where numbers are too large.
+// Everything of Gemm but the problem, the tiles and src; none where numbers are too large.
 std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Products& products) {
   Gemm gemm{};
-  gemm.problem = describe(op, p);
   gemm.weights = products.weights_offset();
+  gemm.row_sums = products.row_sums_offset();
   int64_t positions = p.mb;
   const bool transposed = op == kernels::Op::kConvTranspose;
   for (int a = 0; a < p.ndims; ++a) {
@@ -194,13 +229,13 @@ bool set_source(const ConvProblem& p, const Products& products, Source source, G
 
 }  // namespace
 
-WeightPlan plan_gemm_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
+WeightPlan plan_gemm_weights(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                              const Options& options) {
-  const Unit unit = unit_of(dtype, device, options);
-  const auto products = Products::make(dtype, unit, op, problem);
+  const Unit unit = unit_of(elements, device, options);
+  const auto products = Products::make(elements, unit, op, problem);
   if (!products) return {};
   return {static_cast<size_t>(products->packed_bytes(problem)),
-          pack(dtype, unit, op, problem, *products, device, Buffer::kPacked, 0)};
+          pack(elements, unit, op, problem, *products, device, Buffer::kPacked, 0)};
 }
 
 const Tiling& quickest(const std::vector<Tiling>& tilings) {
@@ -208,13 +243,17 @@ const Tiling& quickest(const std::vector<Tiling>& tilings) {
                            [](const Tiling& a, const Tiling& b) { return a.clocks < b.clocks; });
 }
 
-bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-               bool packed, bool bias, Plan* plan, const ChooseTiling& choose) {
-  const Unit unit = unit_of(dtype, device, options);
-  const auto products = Products::make(dtype, unit, op, problem);
+bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
+               const Options& options, bool packed, bool bias, Plan* plan, const ChooseTiling& choose) {
+  const Unit unit = unit_of(elements, device, options);
+  const auto products = Products::make(elements, unit, op, problem);
   if (!products || std::count(problem.src_size, problem.src_size + problem.ndims, 0) != 0) return false;
-  std::optional<Gemm> gemm = describe_gemm(op, problem, *products);
+  const bool integers = elements.are_integers();
+  const ConvProblem multiplied = integers ? with_padding(problem) : problem;
+  if (integers && is_mostly_padding(problem, multiplied)) return false;
+  std::optional<Gemm> gemm = describe_gemm(op, multiplied, *products);
   if (!gemm) return false;
+  gemm->problem = describe(elements, op, problem);
 
   std::vector<Source> sources;
   for (Source source : {Source::kChunks, Source::kElements, Source::kGathered}) {
@@ -222,14 +261,15 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
     if (source == Source::kChunks && (floats || !in_chunks(problem, products->chunk_elements))) continue;
     if (source != Source::kChunks && !sources.empty() && sources[0] == Source::kChunks) continue;
     if (source == Source::kGathered && floats) continue;
+    if (source != Source::kGathered && integers) continue;
     Gemm tried = *gemm;
-    if (set_source(problem, *products, source, &tried) || floats) sources.push_back(source);
+    if (set_source(multiplied, *products, source, &tried) || floats) sources.push_back(source);
   }
   const std::vector<Tiling> tilings =
-      possible_tilings(dtype, unit, problem, *products, gemm->positions, sources, device);
+      possible_tilings(elements, unit, problem, *products, gemm->positions, sources, device);
   if (tilings.empty()) return false;
   const Tiling& tiling = choose(tilings);
-  set_source(problem, *products, tiling.source, &*gemm);
+  set_source(multiplied, *products, tiling.source, &*gemm);
 
   Plan result;
   const auto scratch = [&result](int64_t bytes) {
@@ -240,13 +280,13 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
   Pointer packed_pointer = {offsetof(Gemm, packed), Buffer::kPacked};
   if (!packed) {
     packed_pointer = {offsetof(Gemm, packed), Buffer::kScratch, scratch(products->packed_bytes(problem))};
-    result.launches = pack(dtype, unit, op, problem, *products, device, Buffer::kScratch, packed_pointer.offset);
+    result.launches = pack(elements, unit, op, problem, *products, device, Buffer::kScratch, packed_pointer.offset);
   }
   Pointer src_pointer = {offsetof(Gemm, src), Buffer::kX};
   if (tiling.source == Source::kGathered) {
     const int64_t bytes = problem.mb * gemm->src_n * kChunkBytes;
     src_pointer = {offsetof(Gemm, src), Buffer::kScratch, scratch(bytes)};
-    result.launches.push_back(gather(dtype, problem, gemm->src_chunks, src_pointer.offset));
+    result.launches.push_back(gather(elements, problem, multiplied, gemm->src_chunks, src_pointer.offset));
   }
 
   gemm->tiles_m = static_cast<int>(ceil_div(products->granules, tiling.shape->granules));
@@ -261,7 +301,7 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
   gemm->by_channels = divisor(problem.oc / problem.g);
 
   Launch launch;
-  launch.program = program_of(dtype, unit, problem, *products, tiling, false);
+  launch.program = program_of(elements, unit, problem, *products, tiling, false);
   launch.function = "gemm";
   launch.grid[0] = static_cast<uint32_t>(tiles * tiling.splits);
   launch.block[0] = tiling.threads;
@@ -272,10 +312,10 @@ bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const
     launch.pointers.push_back({offsetof(Gemm, partial), Buffer::kScratch, scratch(bytes)});
   }
   set_params(*gemm, &launch);
-  add_problem_pointers(offsetof(Gemm, problem), bias, &launch);
+  add_problem_pointers(offsetof(Gemm, problem), elements, bias, &launch);
   result.launches.push_back(launch);
   if (tiling.splits > 1) {
-    launch.program = program_of(dtype, unit, problem, *products, tiling, true);
+    launch.program = program_of(elements, unit, problem, *products, tiling, true);
     launch.function = "gemm_total";
     launch.grid[0] = static_cast<uint32_t>(tiles);
     result.launches.push_back(launch);

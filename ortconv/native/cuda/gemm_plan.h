@@ -10,7 +10,7 @@
 namespace ortconv::cuda {
 
 // As plan_weights; packs nothing where the weights do not suit.
-WeightPlan plan_gemm_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
+WeightPlan plan_gemm_weights(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                              const Options& options);
 
 // The one of the tilings that is taken; there is at least one.
@@ -18,7 +18,7 @@ using ChooseTiling = std::function<const Tiling&(const std::vector<Tiling>& tili
 const Tiling& quickest(const std::vector<Tiling>& tilings);
 
 // As plan_run, for a result that is not empty; false where the problem does not suit.
-bool plan_gemm(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-               bool packed, bool bias, Plan* plan, const ChooseTiling& choose = quickest);
+bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
+               const Options& options, bool packed, bool bias, Plan* plan, const ChooseTiling& choose = quickest);
 
 }  // namespace ortconv::cuda

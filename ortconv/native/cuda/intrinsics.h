@@ -46,6 +46,7 @@ __device__ inline SharedAddress shared_address(unsigned char* at) {
 }
 
 __device__ inline void atomic_or(unsigned* at, unsigned bits) { atomicOr(at, bits); }
+__device__ inline void atomic_add(unsigned* at, unsigned value) { atomicAdd(at, value); }
 
 __device__ inline unsigned multiply_high(unsigned a, unsigned b) { return __umulhi(a, b); }
 
@@ -146,6 +147,38 @@ __device__ inline void mma_f16(float (&c)[4], const unsigned (&a)[4], const unsi
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[2]), "r"(a[3]), "r"(b[1]));
 #endif
+}
+
+// sums[16][8] += a[16][32] * b[32][8] of integers of 8 bits, those of `a` with a sign; the sums wrap.
+template <bool kSigned>
+__device__ inline void mma_integers(unsigned (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+#define ORTCONV_MMA(type)                                   \
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8." type      \
+      ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+      "{%0, %1, %2, %3};"                                   \
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])      \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+  if (kSigned) {
+    ORTCONV_MMA("s8");
+  } else {
+    ORTCONV_MMA("u8");
+  }
+#else
+#define ORTCONV_MMA(type, row, a, b)                                                         \
+  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8." type ".s32 {%0, %1}, {%2}, {%3}, {%0, %1};" \
+      : "+r"(c[2 * (row)]), "+r"(c[2 * (row) + 1])                                           \
+      : "r"(a), "r"(b))
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {  // rows 0-7 or 8-15, then the halves of the depth
+    if (kSigned) {
+      ORTCONV_MMA("s8", i % 2, a[i], b[i / 2]);
+    } else {
+      ORTCONV_MMA("u8", i % 2, a[i], b[i / 2]);
+    }
+  }
+#endif
+#undef ORTCONV_MMA
 }
 
 // Of both halves of a word.

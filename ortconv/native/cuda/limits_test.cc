@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/compressed_plan.h"
+#include "cuda/describe.h"
 #include "cuda/test_support.h"
 #include "kernels/compressed/codes.h"
 
@@ -114,6 +115,36 @@ void collect_products(Programs* programs) {
   }
 }
 
+// Layers of quantised networks for images.
+void collect_integers(Programs* programs) {
+  struct Row {
+    Shape x, w;
+    int64_t group, stride, pad;
+  };
+  const Row rows[] = {{{1, 3, 224, 224}, {64, 3, 7, 7}, 1, 2, 3},      {{8, 256, 56, 56}, {128, 256, 1, 1}, 1, 1, 0},
+                      {{1, 128, 28, 28}, {128, 128, 3, 3}, 1, 1, 1},   {{8, 512, 14, 14}, {512, 512, 3, 3}, 1, 2, 1},
+                      {{1, 144, 56, 56}, {144, 1, 3, 3}, 144, 2, 1},   {{8, 384, 14, 14}, {384, 1, 7, 7}, 384, 1, 3},
+                      {{1, 672, 1, 1}, {28, 672, 1, 1}, 1, 1, 0},      {{1, 64, 56, 56}, {128, 4, 3, 3}, 16, 1, 1},
+                      {{1, 64, 4096}, {80, 64, 7}, 1, 2, 3},           {{1, 48, 8, 28, 28}, {96, 48, 3, 3, 3}, 1, 1, 1},
+                      {{1, 48, 4, 28, 28}, {48, 1, 3, 3, 3}, 48, 1, 1}};
+  for (const Row& row : rows) {
+    Case c;
+    const auto ndims = static_cast<int>(row.x.size()) - 2;
+    c.attributes = test::attributes(ConvOp::kConv, ndims);
+    c.attributes.group = row.group;
+    c.attributes.strides.assign(ndims, row.stride);
+    c.attributes.pads.assign(2 * ndims, row.pad);
+    c.x = row.x, c.w = row.w;
+    const ConvProblem p = c.problem(DataType::kInt8);
+    for (const Device& device : kSoldDevices) {
+      for (const DataType x : {DataType::kUint8, DataType::kInt8}) {
+        const Elements elements(x, DataType::kInt8);
+        collect(plan_run(elements, c.op(), p, device, {}, false, true).launches, device, c.describe(), programs);
+      }
+    }
+  }
+}
+
 // tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes and some problems of other
 // kinds ask for, after the devices that do; the Python tests compile them with NVRTC. ORTCONV_CUDA_PROGRAMS=<file>
 // writes it anew.
@@ -136,6 +167,7 @@ TEST(programs_are_listed) {
     ++number;
   }
   collect_products(&programs);
+  collect_integers(&programs);
   std::set<std::string> lines;
   for (const auto& [program, sms] : programs) {
     std::string line;
@@ -190,6 +222,43 @@ TEST(plans_of_large_problems_are_within_limits) {
         for (const Launch& launch : plan_weights(dtype, c.op(), p, device, {}).launches) {
           expect_within_limits(launch, device, c.describe());
         }
+      }
+    }
+  }
+}
+
+TEST(plans_of_large_convolutions_of_integers_are_within_limits) {
+  const int64_t big = int64_t{1} << 31;
+  struct Row {
+    Shape x, w;
+    int64_t group, stride, pad;
+  };
+  const Row rows[] = {{{1, 64, 4, big}, {64, 64, 1, 4}, 1, 2, 1},
+                      {{70000, 8, 300, 300}, {8, 8, 2, 2}, 1, 2, 0},
+                      {{1, 1 << 20, 8, 8}, {1 << 20, 1, 3, 3}, 1 << 20, 2, 1},
+                      {{2, 1 << 16, 4, 4}, {1 << 16, 1 << 16, 2, 2}, 1, 2, 0},
+                      {{1, 4, 3, 1 << 20}, {4, 4, 1, 1 << 20}, 1, 1, 0},
+                      {{1, 4, 2, 2}, {4, 4, 2, 2}, 1, 1, 1 << 30},
+                      {{1, 4, 2, 2}, {4, 4, 2, 2}, 1, int64_t{1} << 40, int64_t{1} << 40},
+                      {{1, 2, big, 8}, {2, 1, 2, 2}, 2, 1, 0}};
+  for (const Row& row : rows) {
+    for (const Device& device : kSoldDevices) {
+      Case c;
+      c.attributes = test::attributes(ConvOp::kConv, 2);
+      c.attributes.group = row.group;
+      c.attributes.strides = {row.stride, row.stride};
+      c.attributes.pads = {row.pad, 1, row.pad, 1};
+      c.x = row.x, c.w = row.w;
+      const ConvProblem p = c.problem(DataType::kInt8);
+      const Elements elements(DataType::kUint8, DataType::kInt8);
+      const Plan plan = plan_run(elements, c.op(), p, device, {}, true, true);
+      EXPECT(!plan.launches.empty(), c.describe());
+      // Of a copy of X, beside the sums of parts, which are few.
+      const double copied = 16.0 * 4 * static_cast<double>(test::count_of(c.x) + count_outputs(p)) + (1 << 30);
+      EXPECT(static_cast<double>(plan.scratch_bytes) <= copied, c.describe(), ": ", plan.scratch_bytes);
+      for (const Launch& launch : plan.launches) expect_within_limits(launch, device, c.describe());
+      for (const Launch& launch : plan_weights(elements, c.op(), p, device, {}).launches) {
+        expect_within_limits(launch, device, c.describe());
       }
     }
   }

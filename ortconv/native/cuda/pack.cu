@@ -1,8 +1,8 @@
 // Packs weights for the products; see params.h and packed.h.
 
-#include "cuda/device.h"
 #include "cuda/packed.h"
 #include "cuda/params.h"
+#include "cuda/values.h"
 
 namespace ortconv {
 namespace cuda {
@@ -51,14 +51,17 @@ __device__ inline bool shift_of(const Pack& p, int list, int index, int* q) {
 
 __device__ inline Shift* shifts_of(const Pack& p) { return reinterpret_cast<Shift*>(p.packed + sizeof(PackedHeader)); }
 
+// Of the output channels, where W is of integers.
+__device__ inline unsigned* row_sums_of(const Pack& p) { return reinterpret_cast<unsigned*>(p.packed + p.row_sums); }
+
 }  // namespace cuda
 }  // namespace ortconv
 
-// The header and the shifts.
+// The header, the shifts, and sums of nothing yet.
 KERNEL(pack_shifts, ortconv::cuda::Pack, 256, 1) {
   using namespace ortconv::cuda;
   const Pack& p = params;
-  if (blockIdx.x == 0 && threadIdx.x == 0) reinterpret_cast<PackedHeader*>(p.packed)->has_infinities = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) reinterpret_cast<PackedHeader*>(p.packed)->is_unsuitable = 0;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.lists * p.shifts; i += gridDim.x * blockDim.x) {
     Shift shift = {};
     int q[kMaxAxes] = {};
@@ -72,15 +75,20 @@ KERNEL(pack_shifts, ortconv::cuda::Pack, 256, 1) {
     }
     shifts_of(p)[i] = shift;
   }
+#if ELEMENT == 3
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.groups * p.ocg; i += gridDim.x * blockDim.x) {
+    row_sums_of(p)[i] = 0;
+  }
+#endif
 }
 
 // The weights, a chunk of a row at a time.
 KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
   using namespace ortconv::cuda;
   const Pack& p = params;
-  const Element* const wei = static_cast<const Element*>(p.wei);
+  const WeiElement* const wei = static_cast<const WeiElement*>(p.wei);
   const long long step_of_grid = static_cast<long long>(gridDim.x) * blockDim.x;
-  bool infinities = false;
+  bool unsuitable = false;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.chunks_total;
        i += step_of_grid) {
     const int chunk = static_cast<int>(i % kChunks), row_of_granule = static_cast<int>(i / kChunks % kGranule);
@@ -121,16 +129,21 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
       present = k >= 0;
       from += k * p.wei_step[a];
     }
+    const int w_zero = present ? w_zero_of(p.quantization, group * p.ocg + oc) : 0;
     Packed values[kPerChunk];
     for (int c = 0; c < kPerChunk; ++c) {
       values[c] = Packed();
       if (!present || first + c >= p.icg) continue;
-      const Element value = wei[from + (first + c) * p.wei_ic];
-      infinities = infinities || !is_finite(value);
-      values[c] = packed_of(value);
+      const WeiElement value = wei[from + (first + c) * p.wei_ic];
+      unsuitable = unsuitable || !is_suitable(value, w_zero);
+      values[c] = packed_of(value, w_zero);
     }
-    Packed* const to = reinterpret_cast<Packed*>(p.packed + p.weights + block * kBlockBytes);
-    for (int c = 0; c < kPerChunk; ++c) to[place_in_block(row_of_granule, chunk, c)] = values[c];
+    put_chunk(p.packed + p.weights + block * kBlockBytes, row_of_granule, chunk, values);
+#if ELEMENT == 3
+    int sum = 0;
+    for (int c = 0; c < kPerChunk; ++c) sum += values[c];
+    if (present) atomic_add(&row_sums_of(p)[group * p.ocg + oc], static_cast<unsigned>(sum));
+#endif
   }
-  if (infinities) atomic_or(&reinterpret_cast<PackedHeader*>(p.packed)->has_infinities, 1u);
+  if (unsuitable) atomic_or(&reinterpret_cast<PackedHeader*>(p.packed)->is_unsuitable, 1u);
 }

@@ -20,6 +20,16 @@ struct Axis {
   long long tap_period;                    // transposed: taps that reach the same output are this far apart
 };
 
+// What integers of 8 bits mean: those of X (code - x_zero) * x_scale, and those of W in output channel c
+// (code - w_zero[c]) * w_scale[c], where c counts by `w_step`. No zero points are zeros.
+struct Quantization {
+  const float* x_scale;
+  const float* w_scale;
+  const void* x_zero;
+  const void* w_zero;
+  long long w_step;
+};
+
 // A complete problem over tensors of any strides.
 struct Problem {
   const void* src;
@@ -35,6 +45,7 @@ struct Problem {
   int transposed;
   int channels_last;  // of dst: in which order its elements are visited
   float slope, minimum, maximum;
+  Quantization quantization;  // where src and wei are integers
 };
 
 // dst[i] += residual[i], activated.
@@ -71,19 +82,21 @@ struct Shift {
   int unused;
 };
 
-// What stands at the beginning of packed weights. Shifts follow, [list][shifts], then at `weights` the blocks of a step
-// of a granule, [group][list][granule][step].
+// What stands at the beginning of packed weights. Shifts follow, [list][shifts], where they are integers the sum of
+// each output channel's, then at `weights` the blocks of a step of a granule, [group][list][granule][step].
 struct PackedHeader {
-  unsigned has_infinities;  // or NaN: products with the zeros around src are not zero then
+  unsigned is_unsuitable;  // has infinities or NaN, whose products with the zeros around src are not zero; or integers
+                           // that have more than 8 bits without their zero point
   unsigned unused[63];
 };
 
 struct Pack {
   const void* wei;
   unsigned char* packed;
-  long long weights;  // byte offset
+  long long weights, row_sums;  // byte offsets
   long long chunks_total;
   long long wei_g, wei_ic, wei_oc, wei_step[kMaxAxes];
+  Quantization quantization;
   int groups, icg, ocg, ndims;
   // Of phases and shifts; a convolution has stride 1 and dilation 1 here.
   int ker[kMaxAxes], stride[kMaxAxes], dilation[kMaxAxes];
@@ -110,8 +123,8 @@ struct Gemm {
   Problem problem;  // as it is, for what the products do not take
   const unsigned char* src;
   const unsigned char* packed;
-  float* partial;  // sums of a part of the steps, [split][tile][sum of a thread][thread]
-  long long weights;
+  void* partial;  // sums of a part of the steps, [split][tile][sum of a thread][thread]
+  long long weights, row_sums;
   long long src_n, src_g, src_c;  // in the units of src_step
   PositionAxis axis[kMaxAxes];
   int positions;   // of all images
@@ -141,8 +154,8 @@ ORTCONV_BOTH constexpr int staging_bytes(int element_bytes, int rows, int column
   return (dst_channels ? columns / passes_of(element_bytes, rows, columns) : rows / together) *
          pitch_of_lines(element_bytes, rows, columns, together, dst_channels) * element_bytes;
 }
-ORTCONV_BOTH constexpr int tables_bytes(int axes, int rows, int columns) {
-  return (rows + columns) * (8 + 4 * axes + 4);
+ORTCONV_BOTH constexpr int tables_bytes(int axes, int rows, int columns, bool integers) {
+  return (rows + columns) * (8 + 4 * axes + 4) + (integers ? rows * 8 : 0);
 }
 ORTCONV_BOTH constexpr int tensor_stage_bytes(int rows, int columns) {
   return (rows + columns) * kChunks * kChunkBytes;
@@ -151,13 +164,16 @@ ORTCONV_BOTH constexpr int float_stage_bytes(int rows, int columns) {
   return (rows + columns + 4) * kChunks * kChunkBytes;
 }
 
-// A copy of src with the channels of a position together, [mb][position][group][chunks].
+// A copy of src with the channels of a position together, [mb][position][group][chunks]. Integers are copied with the
+// padding around them, of which they are the zero point, so that products need not leave it out.
 struct Gather {
   const void* src;
   unsigned char* dst;
+  const void* x_zero;  // of integers, or null
   long long src_n, src_c, src_step[kMaxAxes];
-  long long size[kMaxAxes];
-  long long positions;  // of all images
+  long long size[kMaxAxes];                     // with the padding
+  long long src_size[kMaxAxes], pad[kMaxAxes];  // without, and in front
+  long long positions;                          // of all images
   int icg, groups, chunks, ndims;
 };
 

@@ -19,23 +19,21 @@ uint32_t blocks_of(int64_t outputs, const Device& device) {
       std::min(ceil_div(outputs, kThreads), kBlocksPerMultiprocessor * device.multiprocessors));
 }
 
-Launch direct(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, bool bias) {
+Launch direct(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device, bool bias) {
   Launch launch;
-  launch.program = {"direct",
-                    {option("ACTIVATE", !problem.activation.is_identity()), option("ELEMENT", element_of(dtype))}};
+  launch.program = program_for("direct", elements, {option("ACTIVATE", !problem.activation.is_identity())});
   launch.function = "direct";
   launch.block[0] = kThreads;
   launch.grid[0] = blocks_of(count_outputs(problem), device);
-  set_params(describe(op, problem), &launch);
-  add_problem_pointers(0, bias, &launch);
+  set_params(describe(elements, op, problem), &launch);
+  add_problem_pointers(0, elements, bias, &launch);
   return launch;
 }
 
 // A pass of its own, over a Y that is not activated yet.
-Launch add(DataType dtype, const ConvProblem& problem, const Device& device) {
+Launch add(const Elements& elements, const ConvProblem& problem, const Device& device) {
   Launch launch;
-  launch.program = {"add",
-                    {option("ACTIVATE", !problem.activation.is_identity()), option("ELEMENT", element_of(dtype))}};
+  launch.program = program_for("add", elements, {option("ACTIVATE", !problem.activation.is_identity())});
   launch.function = "add";
   launch.block[0] = kThreads;
   launch.grid[0] = blocks_of(count_outputs(problem), device);
@@ -49,32 +47,32 @@ Launch add(DataType dtype, const ConvProblem& problem, const Device& device) {
 
 }  // namespace
 
-WeightPlan plan_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
+WeightPlan plan_weights(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                         const Options& options) {
   if (is_depthwise(op, problem)) return {};
-  return plan_gemm_weights(dtype, op, problem, device, options);
+  return plan_gemm_weights(elements, op, problem, device, options);
 }
 
-Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-              bool packed, bool bias, bool residual) {
+Plan plan_run(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
+              const Options& options, bool packed, bool bias, bool residual) {
   Plan plan;
   if (count_outputs(problem) == 0) return plan;
   if (residual) {
     ConvProblem sums = problem;
     sums.activation = Activation();
-    plan = plan_run(dtype, op, sums, device, options, packed, bias);
-    plan.launches.push_back(add(dtype, problem, device));
+    plan = plan_run(elements, op, sums, device, options, packed, bias);
+    plan.launches.push_back(add(elements, problem, device));
     return plan;
   }
   if (is_depthwise(op, problem)) {
-    if (const auto launch = plan_depthwise(dtype, op, problem, device, bias)) {
+    if (const auto launch = plan_depthwise(elements, op, problem, device, bias)) {
       plan.launches.push_back(*launch);
       return plan;
     }
-  } else if (plan_gemm(dtype, op, problem, device, options, packed, bias, &plan)) {
+  } else if (plan_gemm(elements, op, problem, device, options, packed, bias, &plan)) {
     return plan;
   }
-  plan.launches.push_back(direct(dtype, op, problem, device, bias));
+  plan.launches.push_back(direct(elements, op, problem, device, bias));
   return plan;
 }
 

@@ -2,7 +2,8 @@
 // by compressed weights have plans of their own, see compressed_plan.h.
 //
 // Nothing here knows a driver or ONNX Runtime: these are pure functions, which the CUDA kernels of ort/ carry out on a
-// stream and the tests carry out on the CPU. Kernels exist for kFloat, kFloat16 and kBfloat16.
+// stream and the tests carry out on the CPU. Kernels exist for kFloat, kFloat16 and kBfloat16, and for ordinary
+// convolutions of integers of 8 bits.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +27,40 @@ struct Device {
   size_t shared_bytes = 0;  // most dynamic shared memory of a block, after opting in
 };
 
+// What the tensors of a run hold: floats of one type, or X and W integers of 8 bits, B and Y floats.
+struct Elements {
+  Elements(DataType all) : x(all), w(all), y(all) {}  // NOLINT(google-explicit-constructor): most runs have one type
+  Elements(DataType integers_of_x, DataType integers_of_w) : x(integers_of_x), w(integers_of_w), y(DataType::kFloat) {}
+
+  bool are_integers() const { return x != y; }
+
+  DataType x, w, y;
+  bool channels_have_scales = false;  // each output channel one, and a zero point; otherwise all have the same
+};
+
 struct Options {
   bool tf32 = false;  // float products may be formed in TF32
 };
 
 // The memory that a pointer among a kernel's arguments means. X, W, B, Residual and Y are the tensors of the run; W is
 // there whether or not there are packed weights. A product by compressed weights has Codes, Scales and Zeros or a Table
-// for W, and perhaps an Index.
-enum class Buffer { kX, kW, kCodes, kScales, kZeros, kTable, kIndex, kPacked, kB, kResidual, kY, kScratch };
+// for W, and perhaps an Index. X and W of integers have XScale and Scales, and may have an XZero and Zeros.
+enum class Buffer {
+  kX,
+  kW,
+  kCodes,
+  kXScale,
+  kXZero,
+  kScales,
+  kZeros,
+  kTable,
+  kIndex,
+  kPacked,
+  kB,
+  kResidual,
+  kY,
+  kScratch
+};
 
 // One compilation: a source and the macros it is compiled with.
 struct ProgramKey {
@@ -76,15 +103,16 @@ struct Plan {
 };
 
 // Packs the weights. What the buffer then holds depends on nothing but the arguments, and of `problem` only on what
-// weight_problem() sets, so it serves every run of a node whose weights are constant. Launches use W and Packed.
-WeightPlan plan_weights(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device,
+// weight_problem() sets, so it serves every run of a node whose weights are constant. Launches use W and Packed, and
+// Zeros.
+WeightPlan plan_weights(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                         const Options& options);
 
 // One run of a complete problem. Where the weights are not `packed` beforehand and need be, the run packs them into its
 // scratch. Packed and Scratch are aligned to 256 bytes, the tensors to the size of their elements. B is read where
 // there is a `bias`; where there is a `residual`, it is added to Y before the activation.
-Plan plan_run(DataType dtype, kernels::Op op, const ConvProblem& problem, const Device& device, const Options& options,
-              bool packed, bool bias, bool residual = false);
+Plan plan_run(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
+              const Options& options, bool packed, bool bias, bool residual = false);
 
 // The complete CUDA C++ text of a program; it includes nothing.
 std::string source_of(const ProgramKey& program);

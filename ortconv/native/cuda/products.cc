@@ -43,12 +43,13 @@ AxisShifts shifts_of(kernels::Op op, int64_t ker, int64_t stride, int64_t dilati
 
 }  // namespace
 
-Unit unit_of(DataType dtype, const Device& device, const Options& options) {
-  if (dtype == DataType::kFloat) return options.tf32 && device.sm >= 80 ? Unit::kTf32 : Unit::kFloat;
-  return dtype == DataType::kFloat16 || device.sm >= 80 ? Unit::kTensor : Unit::kFloat;
+Unit unit_of(const Elements& elements, const Device& device, const Options& options) {
+  if (elements.are_integers()) return Unit::kTensor;
+  if (elements.y == DataType::kFloat) return options.tf32 && device.sm >= 80 ? Unit::kTf32 : Unit::kFloat;
+  return elements.y == DataType::kFloat16 || device.sm >= 80 ? Unit::kTensor : Unit::kFloat;
 }
 
-std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op, const ConvProblem& p) {
+std::optional<Products> Products::make(const Elements& elements, Unit unit, kernels::Op op, const ConvProblem& p) {
   if (p.ic == 0 || p.oc == 0) return std::nullopt;
   const int64_t icg = p.ic / p.g, ocg = p.oc / p.g;
   if (icg > kMostChannels || ocg > kMostChannels || p.g > kMostChannels) return std::nullopt;
@@ -78,7 +79,8 @@ std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op
   result.density = taps / static_cast<double>(phases * result.shifts);
   result.lists = result.uniform ? 1 : phases / last_phases;
   result.granules = result.uniform ? ceil_div(phases * ocg, kGranule) : ceil_div(ocg, kGranule) * last_phases;
-  result.chunk_elements = kChunkBytes / packed_element_bytes(dtype, unit);
+  result.chunk_elements = kChunkBytes / packed_element_bytes(elements, unit);
+  result.row_sums = elements.are_integers() ? p.oc : 0;
   result.chunks = ceil_div(icg, result.chunk_elements);
   if (!result.uniform) result.chunks = ceil_div(result.chunks, kChunks) * kChunks;
   result.steps = ceil_div(result.shifts * result.chunks, kChunks);
@@ -91,10 +93,11 @@ std::optional<Products> Products::make(DataType dtype, Unit unit, kernels::Op op
   return result;
 }
 
-int64_t Products::weights_offset() const {
-  const int64_t bytes = sizeof(PackedHeader) + lists * shifts * static_cast<int64_t>(sizeof(Shift));
-  return ceil_div(bytes, 256) * 256;
+int64_t Products::row_sums_offset() const {
+  return static_cast<int64_t>(sizeof(PackedHeader)) + lists * shifts * static_cast<int64_t>(sizeof(Shift));
 }
+
+int64_t Products::weights_offset() const { return ceil_div(row_sums_offset() + row_sums * 4, 256) * 256; }
 
 int64_t Products::packed_bytes(const ConvProblem& problem) const {
   return weights_offset() + problem.g * lists * granules * steps * kBlockBytes;

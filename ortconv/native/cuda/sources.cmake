@@ -8,6 +8,8 @@ list(APPEND ORTCONV_CUDA_DEVICE_SOURCES
   ${cuda_dir}/packed.h
   ${cuda_dir}/intrinsics.h
   ${cuda_dir}/device.h
+  ${cuda_dir}/values.h
+  ${cuda_dir}/words.h
   ${cuda_dir}/direct.h
   ${cuda_dir}/divide.h
   ${cuda_dir}/tile.h

@@ -1,13 +1,13 @@
 // The kernels of a program that forms products: gemm, or with TOTAL the one that ends what splits have begun. Included
-// last by the program, whose sums of a thread are the kSums floats at SUMS.
+// last by the program, whose sums of a thread are the kSums numbers at SUMS.
 
 namespace ortconv {
 namespace cuda {
 
 // The first of the sums of this thread.
-__device__ inline float* partial_sums(const Gemm& p, const Tile& tile, int split, int thread) {
+__device__ inline Sum* partial_sums(const Gemm& p, const Tile& tile, int split, int thread) {
   const long long tiles = static_cast<long long>(p.tiles_m) * p.tiles_n * p.lists * p.groups;
-  return p.partial + (split * tiles + tile.number) * (kSums * kThreads) + thread;
+  return static_cast<Sum*>(p.partial) + (split * tiles + tile.number) * (kSums * kThreads) + thread;
 }
 
 }  // namespace cuda
@@ -17,11 +17,11 @@ __device__ inline float* partial_sums(const Gemm& p, const Tile& tile, int split
 
 KERNEL(gemm_total, ortconv::cuda::Gemm, ortconv::cuda::kThreads, 1) {
   using namespace ortconv::cuda;
-  if (is_misaligned(params) || has_infinities(params)) return;
+  if (is_misaligned(params) || is_unsuitable(params)) return;
   const Tile tile = tile_of(params, blockIdx.x);
   Sums sums = {};
   for (int split = 0; split < params.splits; ++split) {
-    const float* const from = partial_sums(params, tile, split, threadIdx.x);
+    const Sum* const from = partial_sums(params, tile, split, threadIdx.x);
 #pragma unroll
     for (int i = 0; i < kSums; ++i) SUMS[i] += from[i * kThreads];
   }
@@ -36,7 +36,7 @@ KERNEL(gemm, ortconv::cuda::Gemm, ortconv::cuda::kThreads, BLOCKS) {
   Sums sums = {};
   if (!is_misaligned(params)) sum_products(params, tile, sums, threadIdx.x);
   // Looked at only now, since the answer takes a while to come from memory.
-  if (is_misaligned(params) || has_infinities(params)) {
+  if (is_misaligned(params) || is_unsuitable(params)) {
     convolve(params.problem, static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x,
              static_cast<long long>(gridDim.x) * kThreads);
     return;
@@ -45,7 +45,7 @@ KERNEL(gemm, ortconv::cuda::Gemm, ortconv::cuda::kThreads, BLOCKS) {
     write_sums(params, tile, sums, threadIdx.x);
     return;
   }
-  float* const to = partial_sums(params, tile, tile.split, threadIdx.x);
+  Sum* const to = partial_sums(params, tile, tile.split, threadIdx.x);
 #pragma unroll
   for (int i = 0; i < kSums; ++i) to[i * kThreads] = SUMS[i];
 }

@@ -7,6 +7,7 @@
 // but the kernel that adds up what the splits of the sum have left.
 
 #include "cuda/tile.h"
+#include "cuda/words.h"
 
 namespace ortconv {
 namespace cuda {
@@ -22,10 +23,12 @@ constexpr int kLoadsN = kColumns * kChunks / kThreads;
 constexpr int kSums = kWarpGranules * kWarpColumns / 8 * 4;  // of a thread
 constexpr int kPipelineBytes = kStages * kStageBytes > kStagingBytes ? kStages * kStageBytes : kStagingBytes;
 
-typedef float Sums[kWarpGranules][kWarpColumns / 8][4];
+typedef Sum Sums[kWarpGranules][kWarpColumns / 8][4];
 
-__device__ inline void multiply(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-#if TF32
+__device__ inline void multiply(Sum (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if ELEMENT == 3
+  mma_integers<X_SIGNED>(sums, a, b);
+#elif TF32
   mma_tf32(sums, a, b);
 #elif ELEMENT == 1
   mma_f16(sums, a, b);
@@ -180,7 +183,7 @@ struct ColumnLoader {
       unsigned words[4];
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
-        words[w] = static_cast<unsigned>(values[i][w * 2]) | static_cast<unsigned>(values[i][w * 2 + 1]) << 16;
+        words[w] = word_of(values[i], w * (kChunkElements / 4));
       }
       store_shared(place_of(stage, i, 0), words);
     }
@@ -293,15 +296,13 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
         const int row = (warp / kWarpsN * kWarpGranules + i) * kGranule + part * 8 + lane / 4;
-        const float bias = tables.row_bias[row];
 #pragma unroll
         for (int j = 0; j < kWarpColumns / 8; ++j) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int column = warp % kWarpsN * kWarpColumns + j * 8 + lane % 4 * 2 + e - pass * kPassColumns;
             if (kPasses > 1 && (column < 0 || column >= kPassColumns)) continue;
-            stage(staging, skew, row, column,
-                  finish(sums[i][j][part * 2 + e] + bias, p.problem.slope, p.problem.minimum, p.problem.maximum));
+            stage(staging, skew, row, column, result_of(p, tables, row, sums[i][j][part * 2 + e]));
           }
         }
       }

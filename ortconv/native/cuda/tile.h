@@ -4,10 +4,10 @@
 // columns. DST_CHANNELS: neighbouring threads write neighbouring channels of dst, otherwise neighbouring positions.
 #pragma once
 
-#include "cuda/device.h"
 #include "cuda/direct.h"
 #include "cuda/divide.h"
 #include "cuda/params.h"
+#include "cuda/values.h"
 
 namespace ortconv {
 namespace cuda {
@@ -60,9 +60,9 @@ __device__ inline Position position_of(const Gemm& p, int column) {
   return position;
 }
 
-// Products are not the convolution where an infinity meets the zeros around src.
-__device__ inline bool has_infinities(const Gemm& p) {
-  return reinterpret_cast<const PackedHeader*>(p.packed)->has_infinities != 0;
+// Whether products are not the convolution.
+__device__ inline bool is_unsuitable(const Gemm& p) {
+  return reinterpret_cast<const PackedHeader*>(p.packed)->is_unsuitable != 0;
 }
 
 // A tensor cannot be copied by chunks that begins between two of them.
@@ -125,8 +125,12 @@ struct Tables {
   int row_phase[kAxes][kRows];
   int column_inside[kColumns];  // no phase of the position is beyond dst
   float row_bias[kRows];
+#if ELEMENT == 3
+  float row_scale[kRows];
+  unsigned row_excess[kRows];  // what the zero point of X adds to the sum
+#endif
 };
-static_assert(sizeof(Tables) == tables_bytes(kAxes, kRows, kColumns), "the host must know");
+static_assert(sizeof(Tables) == tables_bytes(kAxes, kRows, kColumns, ELEMENT == 3), "the host must know");
 
 __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tables, int thread, int threads) {
   for (int c = thread; c < kColumns; c += threads) {
@@ -171,7 +175,24 @@ __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tabl
     tables.row_offset[r] = present ? offset + channel * p.problem.dst_c : -1;
     const Element* const bias = static_cast<const Element*>(p.problem.bias);
     tables.row_bias[r] = present && bias != nullptr ? to_float(bias[channel]) : 0.0f;
+#if ELEMENT == 3
+    const Values values(p.problem, present ? channel : 0);
+    const unsigned* const row_sums = reinterpret_cast<const unsigned*>(p.packed + p.row_sums);
+    tables.row_scale[r] = values.scale;
+    tables.row_excess[r] = present ? row_sums[channel] * static_cast<unsigned>(values.x_zero) : 0;
+#endif
   }
+}
+
+// What a sum of products of a row becomes.
+__device__ inline Element result_of(const Gemm& p, const Tables& tables, int row, Sum sum) {
+#if ELEMENT == 3
+  const int exact = static_cast<int>(sum - tables.row_excess[row]);
+  const float result = fmaf(static_cast<float>(exact), tables.row_scale[row], tables.row_bias[row]);
+#else
+  const float result = sum + tables.row_bias[row];
+#endif
+  return finish(result, p.problem.slope, p.problem.minimum, p.problem.maximum);
 }
 
 __device__ inline bool reaches(const Gemm& p, const Tables& tables, int row, int column) {
@@ -186,7 +207,7 @@ __device__ inline bool reaches(const Gemm& p, const Tables& tables, int row, int
 
 // Two neighbours at once.
 __device__ inline void copy_pair(Element* to, const Element* from) {
-#if ELEMENT == 0
+#if ELEMENT == 0 || ELEMENT == 3
   typedef unsigned long long Pair;
 #else
   typedef unsigned Pair;

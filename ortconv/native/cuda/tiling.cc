@@ -36,12 +36,12 @@ struct Rates {
   double products, bytes;
 };
 
-Rates rates_of(Unit unit, const Device& device) {
+Rates rates_of(Unit unit, int64_t packed_bytes, const Device& device) {
   constexpr double kBytes = 28;
   const double newer = device.sm >= 80 ? 1 : 0.5;
   switch (unit) {
     case Unit::kTensor:
-      return {1024 * newer, kBytes};
+      return {2048 * newer / static_cast<double>(packed_bytes), kBytes};
     case Unit::kTf32:
       return {512 * newer, kBytes};
     case Unit::kFloat:
@@ -50,13 +50,13 @@ Rates rates_of(Unit unit, const Device& device) {
   return {device.sm == 75 || device.sm == 80 ? 64.0 : 128.0, kBytes};
 }
 
-double clocks_of(Unit unit, const TileShape& s, const Products& products, Source source, int64_t tiles, int64_t splits,
-                 const Device& device) {
+double clocks_of(Unit unit, int64_t packed_bytes, const TileShape& s, const Products& products, Source source,
+                 int64_t tiles, int64_t splits, const Device& device) {
   constexpr double kStepLatency = 200, kTileLatency = 2000, kTotalLatency = 4000, kWrittenBytes = 16;
   constexpr double kElementClocks = 0.02;  // to bring one from src to shared memory by registers
-  const Rates rates = rates_of(unit, device);
+  const Rates rates = rates_of(unit, packed_bytes, device);
   const double rows = s.granules * kGranule, outputs = rows * s.columns;
-  const auto summands = static_cast<double>(kChunks * kChunkBytes / (unit == Unit::kTensor ? 2 : 4));
+  const auto summands = static_cast<double>(kChunks * kChunkBytes / packed_bytes);
   const int64_t slots = int64_t{device.multiprocessors} * s.blocks;
   const int64_t waves = ceil_div(tiles * splits, slots);
   const double resident =
@@ -84,10 +84,13 @@ bool writes_channels(const ConvProblem& p) { return p.dst_c == 1 && p.oc / p.g >
 
 }  // namespace
 
-std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProblem& p, const Products& products,
-                                     int64_t positions, const std::vector<Source>& sources, const Device& device) {
+std::vector<Tiling> possible_tilings(const Elements& elements, Unit unit, const ConvProblem& p,
+                                     const Products& products, int64_t positions, const std::vector<Source>& sources,
+                                     const Device& device) {
   const bool tensor = unit != Unit::kFloat;
-  const int64_t element_bytes = static_cast<int64_t>(size_of(dtype));
+  const auto src_bytes = static_cast<int64_t>(size_of(elements.x)),
+             dst_bytes = static_cast<int64_t>(size_of(elements.y));
+  const int64_t packed_bytes = packed_element_bytes(elements, unit);
   std::vector<Tiling> tilings;
   const auto add = [&](const TileShape& s, Source source) {
     const int rows = s.granules * kGranule;
@@ -97,8 +100,8 @@ std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProble
     for (;; --tiling.stages) {
       if (tiling.stages < 2) return;
       const int64_t bytes =
-          pipeline_bytes(tensor, s, tiling.stages, element_bytes, together_of(s, p, products), writes_channels(p)) +
-          tables_bytes(p.ndims, rows, s.columns);
+          pipeline_bytes(tensor, s, tiling.stages, dst_bytes, together_of(s, p, products), writes_channels(p)) +
+          tables_bytes(p.ndims, rows, s.columns, elements.are_integers());
       tiling.shared_bytes = static_cast<size_t>(bytes);
       if (tiling.shared_bytes <= device.shared_bytes) break;
     }
@@ -106,8 +109,9 @@ std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProble
         ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
     for (; tiling.splits <= kMostSplits; tiling.splits *= 2) {
       if (tiling.splits > 1 && products.steps / tiling.splits < kStepsOfSplit) break;
-      tiling.clocks = clocks_of(unit, s, products, tensor ? source : Source::kChunks, tiles, tiling.splits, device);
-      if (source == Source::kGathered) tiling.clocks += gather_clocks(p, element_bytes, device);
+      tiling.clocks =
+          clocks_of(unit, packed_bytes, s, products, tensor ? source : Source::kChunks, tiles, tiling.splits, device);
+      if (source == Source::kGathered) tiling.clocks += gather_clocks(p, src_bytes, device);
       tilings.push_back(tiling);
     }
   };
@@ -121,15 +125,14 @@ std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProble
   return tilings;
 }
 
-ProgramKey program_of(DataType dtype, Unit unit, const ConvProblem& p, const Products& products, const Tiling& tiling,
-                      bool total) {
+ProgramKey program_of(const Elements& elements, Unit unit, const ConvProblem& p, const Products& products,
+                      const Tiling& tiling, bool total) {
   const TileShape& s = *tiling.shape;
   std::vector<std::string> options = {option("ACTIVATE", !p.activation.is_identity()),
                                       option("AXES", p.ndims),
                                       option("BLOCKS", s.blocks),
                                       option("COLUMNS", s.columns),
                                       option("DST_CHANNELS", writes_channels(p)),
-                                      option("ELEMENT", element_of(dtype)),
                                       option("GRANULES", s.granules),
                                       option("RAGGED", !products.uniform),
                                       option("STAGES", tiling.stages),
@@ -138,9 +141,9 @@ ProgramKey program_of(DataType dtype, Unit unit, const ConvProblem& p, const Pro
   const bool tensor = unit != Unit::kFloat;
   if (tensor) {
     const int64_t step_elements = kChunks * products.chunk_elements;
-    const bool elements = tiling.source == Source::kElements;
-    options.push_back(option("SRC_CHUNKS", !elements));
-    options.push_back(option("WHOLE_STEPS", elements && (p.ic / p.g) % step_elements == 0));
+    const bool by_elements = tiling.source == Source::kElements;
+    options.push_back(option("SRC_CHUNKS", !by_elements));
+    options.push_back(option("WHOLE_STEPS", by_elements && (p.ic / p.g) % step_elements == 0));
     options.push_back(option("TF32", unit == Unit::kTf32));
     options.push_back(option("WARPS_M", s.across));
     options.push_back(option("WARPS_N", s.along));
@@ -150,8 +153,7 @@ ProgramKey program_of(DataType dtype, Unit unit, const ConvProblem& p, const Pro
     options.push_back(option("SRC_CHANNELS", p.src_c == 1 && p.ic / p.g > 1));
     options.push_back(option("SRC_CHUNKS", 0));
   }
-  std::sort(options.begin(), options.end());
-  return {tensor ? "tensor_gemm" : "float_gemm", options};
+  return program_for(tensor ? "tensor_gemm" : "float_gemm", elements, options);
 }
 
 }  // namespace ortconv::cuda

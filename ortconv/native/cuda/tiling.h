@@ -27,11 +27,12 @@ struct Tiling {
   double clocks;  // that it takes, roughly: enough to tell a good one from a bad one
 };
 
-std::vector<Tiling> possible_tilings(DataType dtype, Unit unit, const ConvProblem& problem, const Products& products,
-                                     int64_t positions, const std::vector<Source>& sources, const Device& device);
+std::vector<Tiling> possible_tilings(const Elements& elements, Unit unit, const ConvProblem& problem,
+                                     const Products& products, int64_t positions, const std::vector<Source>& sources,
+                                     const Device& device);
 
 // The program that forms the products, or the one that adds up what the splits of a sum have left.
-ProgramKey program_of(DataType dtype, Unit unit, const ConvProblem& problem, const Products& products,
+ProgramKey program_of(const Elements& elements, Unit unit, const ConvProblem& problem, const Products& products,
                       const Tiling& tiling, bool total);
 
 }  // namespace ortconv::cuda

@@ -44,16 +44,6 @@ __device__ inline Packed packed_of_weight(float value) {
 #endif
 }
 
-#if !FLOATS
-__device__ inline unsigned word_of(const Packed (&values)[kPerChunk], int i) {
-#if ELEMENT == 0
-  return __float_as_uint(values[i]);
-#else
-  return values[2 * i] | static_cast<unsigned>(values[2 * i + 1]) << 16;
-#endif
-}
-#endif
-
 }  // namespace cuda
 }  // namespace ortconv
 
@@ -69,7 +59,7 @@ KERNEL(unpack, ortconv::cuda::Unpack, 256, 4) {
   }
   if (granule == 0 && blockIdx.y == 0 && thread == 0) {
     PackedHeader* const header = reinterpret_cast<PackedHeader*>(p.packed);
-    header->has_infinities = 0;  // there are no zeros around src that could meet them
+    header->is_unsuitable = 0;  // there are no zeros around src that could meet them
     Shift* const shift = reinterpret_cast<Shift*>(header + 1);
     for (int a = 0; a < kMaxAxes; ++a) shift->delta[a] = 0;
     shift->phases = ~0u;
@@ -97,14 +87,8 @@ KERNEL(unpack, ortconv::cuda::Unpack, 256, 4) {
         values[i] = packed_of_weight(block.value(words[i / kPerWord] >> i % kPerWord * kBits & kCodeMask, table));
       }
     }
-    Packed* const to = reinterpret_cast<Packed*>(p.packed + p.offset +
-                                                 (static_cast<long long>(granule) * p.steps + step) * kBlockBytes);
-#if FLOATS
-#pragma unroll
-    for (int i = 0; i < kPerChunk; ++i) to[place_in_block(row, chunk, i)] = values[i];
-#else
-    store_chunk(reinterpret_cast<unsigned char*>(to + place_in_block(row, chunk, 0)), word_of(values, 0),
-                word_of(values, 1), word_of(values, 2), word_of(values, 3));
-#endif
+    unsigned char* const block_of_row =
+        p.packed + p.offset + (static_cast<long long>(granule) * p.steps + step) * kBlockBytes;
+    put_chunk(block_of_row, row, chunk, values);
   }
 }

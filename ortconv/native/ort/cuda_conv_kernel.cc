@@ -10,7 +10,7 @@
 #include "cuda/plan.h"
 #include "ops/convolution.h"
 #include "ort/attributes.h"
-#include "ort/boundary.h"
+#include "ort/cuda_run.h"
 #include "ort/device_memory.h"
 #include "ort/inputs.h"
 #include "ort/recently_used.h"
@@ -32,22 +32,12 @@ struct Sizes {
   }
 };
 
-// A run of some sizes, ready to be enqueued.
-struct ReadyRun {
-  Shape y;
-  size_t scratch_bytes;
-  cuda::Prepared launches;
-};
-
 class CudaConvKernel : public Kernel {
  public:
   explicit CudaConvKernel(const Creation& creation);
   void compute(OrtKernelContext* context) const override;
 
  private:
-  // For how many different sizes runs are kept ready.
-  static constexpr size_t kReadyRuns = 32;
-
   void pack(const OrtValue* w);
   std::optional<Sizes> known_sizes(const Creation& creation) const;
   std::shared_ptr<const ReadyRun> ready(const Sizes& sizes) const;
@@ -137,8 +127,7 @@ std::shared_ptr<const ReadyRun> CudaConvKernel::ready(const Sizes& sizes) const 
   if (sizes.residual) check_residual(attributes_, problem, *sizes.residual);
   const cuda::Plan plan = cuda::plan_run(dtype_, direction_of(attributes_.op), problem, gpu_.device(), options_,
                                          packed_.data() != nullptr, sizes.b.has_value(), sizes.residual.has_value());
-  auto made = std::make_shared<const ReadyRun>(
-      ReadyRun{output_dims(attributes_, problem), plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
+  auto made = std::make_shared<const ReadyRun>(gpu_, output_dims(attributes_, problem), plan);
   ready_runs_.insert(sizes, made);
   return made;
 }
@@ -154,22 +143,13 @@ void CudaConvKernel::compute(OrtKernelContext* context) const {
 
   const cuda::Gpu::Current current(gpu_);
   const std::shared_ptr<const ReadyRun> run = ready(sizes);
-  OrtValue* y = nullptr;
-  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, run->y.data(), run->y.size(), &y);
-
-  void* stream = nullptr;
-  invoke<abi::KernelContextGetGpuComputeStream>(api(), static_cast<const OrtKernelContext*>(context), &stream);
   cuda::Addresses addresses;
   addresses.x = data_of(api(), in.x);
   addresses.w = data_of(api(), in.w);
   addresses.packed = packed_.data();
   addresses.b = in.b != nullptr ? data_of(api(), in.b) : nullptr;
   addresses.residual = in.residual != nullptr ? data_of(api(), in.residual) : nullptr;
-  addresses.y = data_of(api(), y);
-  scratch_.with_block(stream, run->scratch_bytes, [&](void* scratch) {
-    addresses.scratch = scratch;
-    run->launches.run(addresses, static_cast<cuda::Stream>(stream));
-  });
+  enqueue(api(), context, *run, addresses, &scratch_);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "cuda/compressed_plan.h"
 #include "cuda/host/gpu.h"
 #include "cuda/host/prepared.h"
-#include "ort/boundary.h"
+#include "ort/cuda_run.h"
 #include "ort/device_memory.h"
 #include "ort/inputs.h"
 #include "ort/product_inputs.h"
@@ -28,13 +28,6 @@ struct Key {
   }
 };
 
-// A run of some sizes, ready to be enqueued.
-struct ReadyRun {
-  Shape y;
-  size_t scratch_bytes;
-  cuda::Prepared launches;
-};
-
 bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 class CudaProductKernel : public Kernel {
@@ -43,9 +36,6 @@ class CudaProductKernel : public Kernel {
   void compute(OrtKernelContext* context) const override;
 
  private:
-  // For how many different sizes runs are kept ready.
-  static constexpr size_t kReadyRuns = 32;
-
   std::optional<ProductShapes> known_shapes(const OrtKernelInfo* info) const;
   cuda::CompressedProblem problem_of(const Key& key, Shape* y) const;
   std::shared_ptr<const ReadyRun> ready(const Key& key) const;
@@ -127,7 +117,7 @@ std::shared_ptr<const ReadyRun> CudaProductKernel::ready(const Key& key) const {
   if (auto found = ready_runs_.find(key)) return found;
   Shape y;
   const cuda::Plan plan = cuda::plan_compressed(dtype_, problem_of(key, &y), gpu_.device(), options_);
-  auto made = std::make_shared<const ReadyRun>(ReadyRun{y, plan.scratch_bytes, cuda::Prepared(gpu_, plan.launches)});
+  auto made = std::make_shared<const ReadyRun>(gpu_, y, plan);
   ready_runs_.insert(key, made);
   return made;
 }
@@ -145,16 +135,7 @@ void CudaProductKernel::compute(OrtKernelContext* context) const {
   const cuda::Gpu::Current current(gpu_);
   const std::shared_ptr<const ReadyRun> run =
       ready({ProductShapes(api(), in), is_aligned(addresses.x), is_aligned(addresses.codes)});
-  OrtValue* y = nullptr;
-  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, run->y.data(), run->y.size(), &y);
-  addresses.y = data_of(api(), y);
-
-  void* stream = nullptr;
-  invoke<abi::KernelContextGetGpuComputeStream>(api(), static_cast<const OrtKernelContext*>(context), &stream);
-  scratch_.with_block(stream, run->scratch_bytes, [&](void* scratch) {
-    addresses.scratch = scratch;
-    run->launches.run(addresses, static_cast<cuda::Stream>(stream));
-  });
+  enqueue(api(), context, *run, addresses, &scratch_);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ort/boundary.h"
+#include "ort/tensors.h"
 
 namespace ortconv {
 
@@ -36,6 +37,21 @@ int64_t check_quantization(const char* input, const Shape& shape, int64_t count)
   if (count != 1 && shape == Shape{count}) return count;
   fail("input ", input, " has shape ", to_string(shape), "; allowed: one number",
        count == 1 ? "" : ", or [" + std::to_string(count) + "]", ".");
+}
+
+int64_t check_quantizations(const OrtApi* api, const IntegerConvInputs& inputs, int64_t channels) {
+  const auto check = [&](const char* name, size_t index, int64_t count) {
+    return check_quantization(name, shape_of(api, inputs[index]), count);
+  };
+  check("x_scale", IntegerConvInputs::kXScale, 1);
+  if (inputs[IntegerConvInputs::kXZero] != nullptr) check("x_zero_point", IntegerConvInputs::kXZero, 1);
+  const int64_t scales = check("w_scale", IntegerConvInputs::kWScale, channels);
+  if (inputs[IntegerConvInputs::kWZero] != nullptr) {
+    const int64_t zeros = check("w_zero_point", IntegerConvInputs::kWZero, channels);
+    if (zeros != scales)
+      fail("inputs w_scale and w_zero_point have ", scales, " and ", zeros, " numbers; allowed: as many.");
+  }
+  return scales;
 }
 
 }  // namespace ortconv

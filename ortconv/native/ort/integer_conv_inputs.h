@@ -30,4 +30,7 @@ ConvAttributes integer_conv_attributes(const AttributeSource& source);
 // Returns how many numbers there are.
 int64_t check_quantization(const char* input, const Shape& shape, int64_t count);
 
+// The same for all scales and zero points of a run with so many output channels. Returns how many scales W has.
+int64_t check_quantizations(const OrtApi* api, const IntegerConvInputs& inputs, int64_t channels);
+
 }  // namespace ortconv

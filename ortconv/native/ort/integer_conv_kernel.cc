@@ -82,19 +82,9 @@ std::shared_ptr<const IntegerConvLayout> IntegerConvKernel::layout_of(const Shap
 kernels::IntegerConvOperands IntegerConvKernel::operands_of(const IntegerConvInputs& in,
                                                             const ConvProblem& problem) const {
   const auto floats = [&](size_t index) { return static_cast<const float*>(data_of(api(), in[index])); };
-  const auto count = [&](const char* name, size_t index, int64_t most) {
-    return check_quantization(name, shape_of(api(), in[index]), most);
-  };
-  count("x_scale", IntegerConvInputs::kXScale, 1);
-  const int64_t scales = count("w_scale", IntegerConvInputs::kWScale, problem.oc);
-  if (in[IntegerConvInputs::kWZero] != nullptr) {
-    const int64_t zeros = count("w_zero_point", IntegerConvInputs::kWZero, problem.oc);
-    if (zeros != scales)
-      fail("inputs w_scale and w_zero_point have ", scales, " and ", zeros, " numbers; allowed: as many.");
-  }
+  const int64_t scales = check_quantizations(api(), in, problem.oc);
   int32_t x_zero = 0;
   if (in[IntegerConvInputs::kXZero] != nullptr) {
-    count("x_zero_point", IntegerConvInputs::kXZero, 1);
     x_zero =
         kernels::Bytes{static_cast<const uint8_t*>(data_of(api(), in[IntegerConvInputs::kXZero])), x_is_signed_}[0];
   }

@@ -4,6 +4,7 @@
 
 #include "ort/conv_kernel.h"
 #include "ort/cuda_conv_kernel.h"
+#include "ort/cuda_integer_conv_kernel.h"
 #include "ort/cuda_product_kernel.h"
 #include "ort/integer_conv_kernel.h"
 #include "ort/product_kernel.h"
@@ -21,7 +22,7 @@ const std::vector<Provider>& providers() {
        {std::begin(kCudaTypes), std::end(kCudaTypes)},
        make_cuda_conv_kernel,
        make_cuda_product_kernel,
-       nullptr},
+       make_cuda_integer_conv_kernel},
   };
   return all;
 }

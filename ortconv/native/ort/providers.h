@@ -57,7 +57,7 @@ struct Provider {
   std::vector<DataType> dtypes;
   std::unique_ptr<Kernel> (*make)(const Creation&);
   std::unique_ptr<Kernel> (*make_product)(const ProductCreation&);           // null: it has none of these
-  std::unique_ptr<Kernel> (*make_integer_conv)(const IntegerConvCreation&);  // null: it has none of these
+  std::unique_ptr<Kernel> (*make_integer_conv)(const IntegerConvCreation&);  // null: it has none
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

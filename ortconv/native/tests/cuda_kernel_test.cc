@@ -58,12 +58,12 @@ TEST(registration_declares_memory_and_types) {
     EXPECT((op->GetInputCharacteristic(op, last) == 0) == is_required, name);
     if (is_required) EXPECT(op->GetInputType(op, last) == static_cast<int>(DataType::kFloat), name);
   }
-  // Convolutions, and products by four types of integers and by codes on two providers.
-  EXPECT(cuda == 12 + products / 2 + gathering / 2, cuda);
+  // Convolutions, products by four types of integers and by codes, and convolutions of integers, on two providers.
+  EXPECT(cuda == 12 + products / 2 + gathering / 2 + integer_convs / 2, cuda);
   EXPECT(products == 10 * std::size(kProductTypes), products);
   EXPECT(gathering == 10 * std::size(kProductTypes), gathering);
   EXPECT(codebooks == 4 * std::size(kProductTypes), codebooks);
-  EXPECT(integer_convs == 4, integer_convs);  // of two types of data and two of weights, on the CPU
+  EXPECT(integer_convs == 8, integer_convs);  // of two types of data and two of weights
   EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs, ops.size());
 }
 

@@ -5,8 +5,8 @@
 
 #include "ort/conv_kernel.h"
 #include "ort/cuda_conv_kernel.h"
+#include "ort/cuda_integer_conv_kernel.h"
 #include "ort/cuda_product_kernel.h"
-#include "ort/integer_conv_kernel.h"
 #include "ort/providers.h"
 
 namespace ortconv {
@@ -18,9 +18,9 @@ const std::vector<Provider>& providers() {
     for (const DataType dtype : kDataTypes) {
       if (std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) others.push_back(dtype);
     }
-    return new std::vector<Provider>{
-        {"CPUExecutionProvider", others, make_conv_kernel, nullptr, make_integer_conv_kernel},
-        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel, nullptr}};
+    return new std::vector<Provider>{{"CPUExecutionProvider", others, make_conv_kernel, nullptr, nullptr},
+                                     {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel,
+                                      make_cuda_integer_conv_kernel}};
   }();
   return all;
 }

@@ -202,7 +202,7 @@ struct Table {
     set<abi::KernelContextGetOutput>(
         [](OrtKernelContext* context, size_t index, const int64_t* dims, size_t rank, OrtValue** out) -> OrtStatus* {
           if (index != 0 || context->y != nullptr) unexpected();
-          const int type = context->inputs.at(0)->type;
+          const int type = context->y_type != 0 ? context->y_type : context->inputs.at(0)->type;
           size_t bytes = size_of(static_cast<DataType>(type));
           for (size_t i = 0; i < rank; ++i) bytes *= static_cast<size_t>(dims[i]);
           context->y_bytes = bytes;

@@ -60,6 +60,7 @@ struct OrtKernelContext {
   std::vector<const OrtValue*> inputs;
   const OrtMemoryInfo* memory;  // of Y
   void* stream = nullptr;
+  int y_type = 0;  // 0: as the first input
   std::unique_ptr<OrtValue> y;
   size_t y_bytes = 0;
 };

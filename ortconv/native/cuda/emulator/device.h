@@ -54,6 +54,7 @@ inline void store_shared(SharedAddress to, const unsigned (&words)[4]) {
 }
 
 inline void atomic_or(unsigned* at, unsigned bits) { *at |= bits; }
+inline void atomic_add(unsigned* at, unsigned value) { *at += value; }
 
 inline unsigned multiply_high(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
@@ -164,6 +165,38 @@ void multiply(void* const* lanes) {
   }
 }
 
+struct IntegerMma {
+  unsigned* sums;
+  const unsigned* a;
+  const unsigned* b;
+};
+
+inline unsigned byte_of(const unsigned* registers, int index, bool is_signed) {
+  const unsigned byte = registers[index / 4] >> (index % 4 * 8) & 0xff;
+  return is_signed && byte >= 0x80 ? byte - 0x100 : byte;
+}
+
+// sums[16][8] += a[16][32] * b[32][8], modulo 2^32.
+template <bool kSigned>
+void multiply_integers(void* const* lanes) {
+  unsigned a[16][32], b[32][8];
+  for (int lane = 0; lane < 32; ++lane) {
+    const IntegerMma& m = *static_cast<IntegerMma*>(lanes[lane]);
+    const int group = lane / 4, in_group = lane % 4;
+    for (int i = 0; i < 16; ++i) {
+      a[group + i / 4 % 2 * 8][in_group * 4 + i % 4 + i / 8 * 16] = byte_of(m.a, i, true);
+    }
+    for (int i = 0; i < 8; ++i) b[in_group * 4 + i % 4 + i / 4 * 16][group] = byte_of(m.b, i, kSigned);
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    const IntegerMma& m = *static_cast<IntegerMma*>(lanes[lane]);
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+      for (int k = 0; k < 32; ++k) m.sums[i] += a[row][k] * b[k][column];
+    }
+  }
+}
+
 inline void load_matrix(unsigned (&registers)[4], SharedAddress row) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) runtime->trap("a row of a matrix is misaligned");
   LoadMatrix lane{row, registers};
@@ -219,6 +252,12 @@ inline void mma_bf16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&
 }
 inline void mma_tf32(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   emulator::mma<emulator::Kind::kTf32>(sums, a, b);
+}
+
+template <bool kSigned>
+inline void mma_integers(unsigned (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  emulator::IntegerMma lane{sums, a, b};
+  emulator::runtime->collective("mma_integers", &lane, emulator::multiply_integers<kSigned>);
 }
 
 // To nearest, ties away from zero; infinities and NaN stay.

@@ -14,6 +14,10 @@ void* Addresses::of(Buffer buffer) const {
       return w;
     case Buffer::kCodes:
       return codes;
+    case Buffer::kXScale:
+      return x_scale;
+    case Buffer::kXZero:
+      return x_zero;
     case Buffer::kScales:
       return scales;
     case Buffer::kZeros:

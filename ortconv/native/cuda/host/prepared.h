@@ -17,6 +17,8 @@ struct Addresses {
   void* x = nullptr;
   void* w = nullptr;
   void* codes = nullptr;
+  void* x_scale = nullptr;
+  void* x_zero = nullptr;
   void* scales = nullptr;
   void* zeros = nullptr;
   void* table = nullptr;

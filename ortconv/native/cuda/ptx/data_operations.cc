@@ -20,8 +20,13 @@ struct To {
   }
 };
 
+// The low part of a number, as a signed one.
+template <class Low>
 struct SignedLow {
-  int64_t operator()(int64_t a) const { return static_cast<int32_t>(a); }
+  template <class T>
+  T operator()(T a) const {
+    return static_cast<Low>(a);
+  }
 };
 
 // The register of a pair is the first in the low half.
@@ -117,10 +122,13 @@ void add_data_operations(Operations* all) {
   operations["cvt.u64.u32"] = {"d,w", unary<uint64_t, uint32_t, To<uint64_t>>};
   operations["cvt.u32.u64"] = {"w,d", unary<uint32_t, uint64_t, To<uint32_t>>};
   operations["cvt.u32.u16"] = {"w,h", unary<uint32_t, uint16_t, To<uint32_t>>};
+  operations["cvt.s32.s16"] = {"w,h", unary<int32_t, int16_t, To<int32_t>>};
   operations["cvt.u16.u32"] = {"h,w", unary<uint16_t, uint32_t, To<uint16_t>>};
 
   // Of a register that is too wide, the low part counts.
-  operations["cvt.s64.s32 d,d"] = {"d,d", unary<int64_t, int64_t, SignedLow>};
+  operations["cvt.s64.s32 d,d"] = {"d,d", unary<int64_t, int64_t, SignedLow<int32_t>>};
+  operations["cvt.s32.s8"] = {"w,w", unary<int32_t, int32_t, SignedLow<int8_t>>};
+  operations["cvt.s16.s8"] = {"h,h", unary<int16_t, int16_t, SignedLow<int8_t>>};
 
   add_comparisons<int16_t>("s16", 'h', all);
   add_comparisons<uint16_t>("u16", 'h', all);

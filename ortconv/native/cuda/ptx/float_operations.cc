@@ -23,6 +23,9 @@ ORTCONV_PTX_FUNCTION(Unordered, (T a, T b), std::isnan(a) || std::isnan(b));
 ORTCONV_PTX_FUNCTION(Ordered, (T a, T b), !std::isnan(a) && !std::isnan(b));
 ORTCONV_PTX_FUNCTION(NotEqualOrNan, (T a, T b), !(a == b));
 
+struct IntegerToFloat {
+  float operator()(int32_t a) const { return static_cast<float>(a); }
+};
 struct HalfToFloat {
   float operator()(uint16_t bits) const { return half_to_float(bits); }
 };
@@ -135,6 +138,7 @@ void add_float_operations(Operations* all) {
   operations["mul.f16x2"] = {"w,w,w", binary<uint32_t, uint32_t, uint32_t, MultiplyHalves>};
   operations["fma.rn.bf16x2"] = {"w,w,w,w", ternary<uint32_t, uint32_t, uint32_t, uint32_t, MultiplyAddBfloats>};
   operations["cvt.f32.f16"] = {"w,h", unary<float, uint16_t, HalfToFloat>};
+  operations["cvt.rn.f32.s32"] = {"w,w", unary<float, int32_t, IntegerToFloat>};
   operations["cvt.rn.f16.f32"] = {"h,w", unary<uint16_t, float, FloatToHalf>};
   operations["cvt.rn.bf16.f32"] = {"h,w", unary<uint16_t, float, FloatToBfloat>};
   operations["cvt.rna.tf32.f32"] = {"w,w", unary<uint32_t, float, FloatToTf32>};

@@ -115,9 +115,16 @@ void store(Warp& warp, const Instruction& i, uint32_t lanes) {
   }
 }
 
+struct SetBits {
+  static uint32_t apply(uint32_t a, uint32_t b) { return a | b; }
+};
+struct AddTo {
+  static uint32_t apply(uint32_t a, uint32_t b) { return a + b; }
+};
+
 // kResult: the value before goes to the first operand.
-template <bool kResult>
-void atomic_or(Warp& warp, const Instruction& i, uint32_t lanes) {
+template <class Fn, bool kResult>
+void update(Warp& warp, const Instruction& i, uint32_t lanes) {
   constexpr int kAddress = kResult ? 1 : 0;
   uint64_t addresses[kWarpLanes];
   warp.addresses(i, kAddress, 0, lanes, addresses);
@@ -131,7 +138,7 @@ void atomic_or(Warp& warp, const Instruction& i, uint32_t lanes) {
         place.accesses->update_atomically(place.at, sizeof(uint32_t), warp.block().user(warp.thread(lane)), known);
     check(warp, lane, addresses[lane], problem);
     std::memcpy(&results[lane], place.data, sizeof(uint32_t));
-    const uint32_t after = results[lane] | warp.values<uint32_t>(i.operands[kAddress + 1])[lane];
+    const uint32_t after = Fn::apply(results[lane], warp.values<uint32_t>(i.operands[kAddress + 1])[lane]);
     std::memcpy(place.data, &after, sizeof after);
   }
   if (kResult) warp.set(i.operands[0], results, lanes, defined);
@@ -228,9 +235,11 @@ void add_space(Operations* all) {
   for (const char* type : {"u32", "b32", "s32", "f32"}) add_of_type<kSpace, uint32_t, uint32_t>(type, 'w', all);
   for (const char* type : {"u64", "b64", "s64"}) add_of_type<kSpace, uint64_t, uint64_t>(type, 'd', all);
   for (const char* type : {"u8", "b8"}) add_of_type<kSpace, uint8_t, uint16_t>(type, 'h', all);
+  add_of_type<kSpace, int8_t, int16_t>("s8", 'h', all);
   for (const char* type : {"u32", "b32"}) add_wide<kSpace, uint32_t, uint64_t>(type, 'd', all);
   for (const char* type : {"u16", "b16"}) add_wide<kSpace, uint16_t, uint32_t>(type, 'w', all);
   for (const char* type : {"u8", "b8"}) add_wide<kSpace, uint8_t, uint32_t>(type, 'w', all);
+  add_wide<kSpace, int8_t, int32_t>("s8", 'w', all);
   add_wide<kSpace, int32_t, int64_t>("s32", 'd', all);
 }
 
@@ -253,8 +262,10 @@ void add_memory_operations(Operations* all) {
   // Relaxed, and among the threads of the GPU, is what the ISA takes where nothing is said.
   for (const std::string order : {"", ".relaxed.gpu"}) {
     for (const std::string space : {"", ".global"}) {
-      operations["atom" + order + space + ".or.b32"] = {"w,[a],w", atomic_or<true>};
-      operations["red" + order + space + ".or.b32"] = {"[a],w", atomic_or<false>};
+      operations["atom" + order + space + ".or.b32"] = {"w,[a],w", update<SetBits, true>};
+      operations["red" + order + space + ".or.b32"] = {"[a],w", update<SetBits, false>};
+      operations["atom" + order + space + ".add.u32"] = {"w,[a],w", update<AddTo, true>};
+      operations["red" + order + space + ".add.u32"] = {"[a],w", update<AddTo, false>};
     }
   }
   operations["cp.async.ca.shared.global"] = {"[a],[a],n,w", begin_copy};

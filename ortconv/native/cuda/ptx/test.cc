@@ -42,6 +42,11 @@ TEST(integers) {
   expect_result("setp.lt.u32 %p10, -1, 1;\nselp.b32 %r10, 7, 8, %p10;", 8);
   expect_result("setp.lt.s32 %p10, -1, 1;\nselp.b32 %r10, 7, 8, %p10;", 7);
   expect_error("div.s32 %r10, 1, 0;", "a division by zero");
+  expect_result("cvt.s32.s8 %r10, 0x17f;", 0x7f);
+  expect_result("cvt.s32.s8 %r10, 0x180;", 0xffffff80);
+  expect_result("mov.u16 %rs10, 0x1fe;\ncvt.s16.s8 %rs11, %rs10;\ncvt.s32.s16 %r10, %rs11;", 0xfffffffe);
+  expect_result("st.global.u32 [%rd1], 0x80;\nld.global.s8 %r10, [%rd1];", 0xffffff80);
+  expect_result("st.global.u32 [%rd1], 5;\nred.global.add.u32 [%rd1], -7;\nld.global.u32 %r10, [%rd1];", 0xfffffffe);
   expect_result("prmt.b32 %r10, 0x33221100, 0x77665584, 0x7250;", 0x77225500);
   expect_result("prmt.b32 %r10, 0x33221100, 0x77665584, 0x4dc3;", 0x8400ff33);
 }
@@ -52,6 +57,8 @@ TEST(floats) {
   expect_result("mul.f32 %r10, 0f00800000, 0f3F000000;", 0x00400000);  // a subnormal
   // (1 + 2^-12)^2 - (1 + 2^-11) is lost where the product is rounded first.
   expect_result("fma.rn.f32 %r10, 0f3F800800, 0f3F800800, 0fBF801000;", 0x33800000);
+  expect_result("cvt.rn.f32.s32 %r10, -3;", 0xc0400000);
+  expect_result("cvt.rn.f32.s32 %r10, 16777217;", 0x4b800000);  // a tie, to even
   expect_result("setp.nan.f32 %p10, 0f7FC00000, 0f0;\nselp.b32 %r10, 1, 0, %p10;", 1);
   expect_result("setp.lt.f32 %p10, 0f7FC00000, 0f3F800000;\nselp.b32 %r10, 1, 0, %p10;", 0);
   expect_result("setp.neu.f32 %p10, 0f7FC00000, 0f3F800000;\nselp.b32 %r10, 1, 0, %p10;", 1);

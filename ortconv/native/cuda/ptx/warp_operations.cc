@@ -96,6 +96,57 @@ void multiply(Warp& warp, const Instruction& i, uint32_t lanes) {
   }
 }
 
+// The element at `index` of a register of integers of 8 bits, as a number modulo 2^32.
+uint32_t byte_of(const Warp& warp, bool is_signed, const Operand& operand, int index, int lane) {
+  const uint32_t byte = warp.values<uint32_t>(operand)[lane] >> (8 * index) & 0xff;
+  return is_signed && byte >= 0x80 ? byte - 0x100 : byte;
+}
+
+// d = a * b + c of integers, modulo 2^32; registers of a and b have four elements each. With kRows = 16 and kDepth = 32
+// they are where those of `multiply` are. With 8 and 16 a and b have one register, of row or column g, and c the first
+// two.
+template <bool kSigned, int kRows, int kDepth>
+void multiply_integers(Warp& warp, const Instruction& i, uint32_t lanes) {
+  constexpr int kParts = kRows / 8, kHalves = kDepth / 16, kA = kParts * kHalves, kB = kHalves, kC = 2 * kParts;
+  const Operand *const d = i.operands, *const a = d + kC, *const b = a + kA, *const c = b + kB;
+  uint32_t left[kRows][kDepth], right[kDepth][8];
+  bool known_left[kRows], known_right[8];
+  std::memset(known_left, 1, sizeof known_left);
+  std::memset(known_right, 1, sizeof known_right);
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    const int g = lane / 4, first = lane % 4 * 4;
+    for (int r = 0; r < kA; ++r) {
+      const int row = g + r % kParts * 8;
+      known_left[row] = known_left[row] && (warp.defined(a[r]) >> lane & 1) != 0;
+      for (int e = 0; e < 4; ++e) left[row][first + e + r / kParts * 16] = byte_of(warp, true, a[r], e, lane);
+    }
+    for (int r = 0; r < kB; ++r) {
+      known_right[g] = known_right[g] && (warp.defined(b[r]) >> lane & 1) != 0;
+      for (int e = 0; e < 4; ++e) right[first + e + r * 16][g] = byte_of(warp, kSigned, b[r], e, lane);
+    }
+  }
+  for (int r = 0; r < kC; ++r) {
+    uint32_t results[kWarpLanes], defined = 0;
+    for (int lane = 0; lane < kWarpLanes; ++lane) {
+      const int row = lane / 4 + r / 2 * 8, column = lane % 4 * 2 + r % 2;
+      results[lane] = warp.values<uint32_t>(c[r])[lane];
+      for (int k = 0; k < kDepth; ++k) results[lane] += left[row][k] * right[k][column];
+      const bool known = known_left[row] && known_right[column] && (warp.defined(c[r]) >> lane & 1) != 0;
+      defined |= static_cast<uint32_t>(known) << lane;
+    }
+    warp.set(d[r], results, lanes, defined);
+  }
+}
+
+template <bool kSigned>
+void add_integer_products(const std::string& type, Operations* all) {
+  const std::string four = "{w,w,w,w},", two = "{w,w},", one = "{w},";
+  (*all)["mma.sync.aligned.m16n8k32.row.col.s32.s8." + type + ".s32"] = {
+      four + four + two + "{w,w,w,w}", multiply_integers<kSigned, 16, 32>, Kind::kCollective};
+  (*all)["mma.sync.aligned.m8n8k16.row.col.s32.s8." + type + ".s32"] = {
+      two + one + one + "{w,w}", multiply_integers<kSigned, 8, 16>, Kind::kCollective};
+}
+
 // Each lane gets the number of the lane whose own differs from its by the second operand.
 void exchange(Warp& warp, const Instruction& i, uint32_t lanes) {
   const uint32_t *const numbers = warp.values<uint32_t>(i.operands[1]), *const mask =
@@ -128,6 +179,8 @@ void add_warp_operations(Operations* all) {
                                                                     multiply<Element::kFloat16, 8>, Kind::kCollective};
   operations["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] = {four + four + two + "{w,w,w,w}",
                                                                       multiply<Element::kTf32, 8>, Kind::kCollective};
+  add_integer_products<true>("s8", all);
+  add_integer_products<false>("u8", all);
 }
 
 }  // namespace ortconv::cuda::ptx

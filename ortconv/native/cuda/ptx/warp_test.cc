@@ -32,6 +32,8 @@ uint32_t bits_of(float value) {
 
 uint32_t half_bits(float value) { return float_to_half(value); }
 uint32_t bfloat_bits(float value) { return bits_of(value) >> 16; }
+uint32_t integer_bits(float value) { return static_cast<uint32_t>(static_cast<int32_t>(value)); }
+uint32_t byte_bits(float value) { return integer_bits(value) & 0xff; }
 
 // The registers of all lanes, one lane after the other.
 std::vector<uint32_t> registers_of(const Matrix& matrix, const Fragment& fragment, uint32_t (*encode)(float)) {
@@ -43,7 +45,7 @@ std::vector<uint32_t> registers_of(const Matrix& matrix, const Fragment& fragmen
         const int i = r * fragment.per_register + e, row = fragment.row(lane / 4, lane % 4, i);
         const float value =
             matrix[static_cast<size_t>(row)][static_cast<size_t>(fragment.column(lane / 4, lane % 4, i))];
-        bits |= encode(value) << (e * 16);
+        bits |= encode(value) << (e * 32 / fragment.per_register);
       }
       all.push_back(bits);
     }
@@ -57,21 +59,33 @@ std::string registers(int first, int count) {
   return text + "}";
 }
 
+struct Product {
+  std::string types;  // as the instruction names them
+  int rows, depth;
+  Fragment a, b;
+  uint32_t (*encode)(float);
+  uint32_t (*encode_sum)(float) = bits_of;
+  float least_right = -8;
+};
+
 // The fragments are loaded from, and the result stored to, one array: of a, b and c in turn.
-void check_product(const std::string& type, int depth, const Fragment& a, const Fragment& b,
-                   uint32_t (*encode)(float)) {
-  const Fragment c{4, 1, [](int g, int, int i) { return i < 2 ? g : g + 8; },
+void check_product(const Product& p) {
+  const int sums_of_lane = p.rows / 4;
+  const Fragment c{sums_of_lane, 1, [](int g, int, int i) { return i < 2 ? g : g + 8; },
                    [](int, int t, int i) { return t * 2 + i % 2; }};
   std::mt19937 random(3);
-  const Matrix left = random_matrix(16, depth, &random), right = random_matrix(depth, 8, &random);
-  const Matrix sums = random_matrix(16, 8, &random);
+  const Matrix left = random_matrix(p.rows, p.depth, &random), sums = random_matrix(p.rows, 8, &random);
+  Matrix right = random_matrix(p.depth, 8, &random);
+  for (auto& row : right) {
+    for (float& value : row) value += p.least_right + 8;
+  }
   Kernel kernel;
   kernel.threads = 32;
   kernel.numbers.clear();
   int number = 10;
   for (const auto& [fragment, values] :
-       {std::make_pair(a, registers_of(left, a, encode)), std::make_pair(b, registers_of(right, b, encode)),
-        std::make_pair(c, registers_of(sums, c, bits_of))}) {
+       {std::make_pair(p.a, registers_of(left, p.a, p.encode)), std::make_pair(p.b, registers_of(right, p.b, p.encode)),
+        std::make_pair(c, registers_of(sums, c, p.encode_sum))}) {
     const size_t begin = kernel.numbers.size() * 4;
     kernel.numbers.insert(kernel.numbers.end(), values.begin(), values.end());
     kernel.body += "mul.wide.u32 %rd10, %r1, " + std::to_string(fragment.registers * 4) + ";\n";
@@ -81,25 +95,25 @@ void check_product(const std::string& type, int depth, const Fragment& a, const 
                      std::to_string(begin + static_cast<size_t>(r) * 4) + "];\n";
     }
   }
-  const int first_b = 10 + a.registers, first_c = first_b + b.registers;
-  kernel.body += "mma.sync.aligned.m16n8k" + std::to_string(depth) + ".row.col.f32." + type + '.' + type + ".f32 " +
-                 registers(first_c, 4) + ", " + registers(10, a.registers) + ", " + registers(first_b, b.registers) +
-                 ", " + registers(first_c, 4) + ";\n";
-  const size_t begin = kernel.numbers.size() - 128;
-  for (int r = 0; r < 4; ++r) {
+  const int first_b = 10 + p.a.registers, first_c = first_b + p.b.registers;
+  kernel.body += "mma.sync.aligned.m" + std::to_string(p.rows) + "n8k" + std::to_string(p.depth) + ".row.col." +
+                 p.types + ' ' + registers(first_c, sums_of_lane) + ", " + registers(10, p.a.registers) + ", " +
+                 registers(first_b, p.b.registers) + ", " + registers(first_c, sums_of_lane) + ";\n";
+  const size_t begin = kernel.numbers.size() - static_cast<size_t>(32 * sums_of_lane);
+  for (int r = 0; r < sums_of_lane; ++r) {
     kernel.body += "st.global.u32 [%rd11+" + std::to_string(begin * 4 + static_cast<size_t>(r) * 4) + "], %r" +
                    std::to_string(first_c + r) + ";\n";
   }
   kernel.run();
   Matrix product = sums;
-  for (size_t i = 0; i < 16; ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(p.rows); ++i) {
     for (size_t j = 0; j < 8; ++j) {
-      for (size_t k = 0; k < static_cast<size_t>(depth); ++k) product[i][j] += left[i][k] * right[k][j];
+      for (size_t k = 0; k < static_cast<size_t>(p.depth); ++k) product[i][j] += left[i][k] * right[k][j];
     }
   }
-  const std::vector<uint32_t> expected = registers_of(product, c, bits_of);
+  const std::vector<uint32_t> expected = registers_of(product, c, p.encode_sum);
   for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT(kernel.numbers[begin + i] == expected[i], type, " depth ", depth, ", register ", i);
+    EXPECT(kernel.numbers[begin + i] == expected[i], p.types, " depth ", p.depth, ", register ", i);
   }
 }
 
@@ -108,16 +122,27 @@ TEST(products) {
   const Fragment a16{4, 2, [](int g, int, int i) { return i < 2 || (4 <= i && i < 6) ? g : g + 8; },
                      [](int, int t, int i) { return t * 2 + i % 2 + (i < 4 ? 0 : 8); }};
   const Fragment b16{2, 2, [](int, int t, int i) { return t * 2 + i % 2 + (i < 2 ? 0 : 8); }, column_g};
-  check_product("f16", 16, a16, b16, half_bits);
-  check_product("bf16", 16, a16, b16, bfloat_bits);
+  check_product({"f32.f16.f16.f32", 16, 16, a16, b16, half_bits});
+  check_product({"f32.bf16.bf16.f32", 16, 16, a16, b16, bfloat_bits});
   const Fragment a8{2, 2, [](int g, int, int i) { return i < 2 ? g : g + 8; },
                     [](int, int t, int i) { return t * 2 + i % 2; }};
   const Fragment b8{1, 2, [](int, int t, int i) { return t * 2 + i; }, column_g};
-  check_product("f16", 8, a8, b8, half_bits);
+  check_product({"f32.f16.f16.f32", 16, 8, a8, b8, half_bits});
   const Fragment a_tf32{4, 1, [](int g, int, int i) { return i == 0 || i == 2 ? g : g + 8; },
                         [](int, int t, int i) { return i < 2 ? t : t + 4; }};
   const Fragment b_tf32{2, 1, [](int, int t, int i) { return i == 0 ? t : t + 4; }, column_g};
-  check_product("tf32", 8, a_tf32, b_tf32, bits_of);
+  check_product({"f32.tf32.tf32.f32", 16, 8, a_tf32, b_tf32, bits_of});
+
+  // Of integers, whose places are as those of 16 bits with two in the place of one.
+  const Fragment a32{4, 4, [](int g, int, int i) { return i < 4 || (8 <= i && i < 12) ? g : g + 8; },
+                     [](int, int t, int i) { return t * 4 + i % 4 + (i < 8 ? 0 : 16); }};
+  const Fragment b32{2, 4, [](int, int t, int i) { return t * 4 + i % 4 + (i < 4 ? 0 : 16); }, column_g};
+  const Fragment a_row{1, 4, column_g, [](int, int t, int i) { return t * 4 + i; }};
+  const Fragment b_column{1, 4, [](int, int t, int i) { return t * 4 + i; }, column_g};
+  for (const auto& [types, least] : {std::make_pair("s32.s8.s8.s32", -8.0f), std::make_pair("s32.s8.u8.s32", 200.0f)}) {
+    check_product({types, 16, 32, a32, b32, byte_bits, integer_bits, least});
+    check_product({types, 8, 16, a_row, b_column, byte_bits, integer_bits, least});
+  }
 }
 
 const char* const kMma =

@@ -1,0 +1,21 @@
+#include "ort/cuda_run.h"
+
+#include "ort/boundary.h"
+#include "ort/tensors.h"
+
+namespace ortconv {
+
+void enqueue(const OrtApi* api, OrtKernelContext* context, const ReadyRun& run, cuda::Addresses addresses,
+             ScratchMemory* scratch) {
+  OrtValue* y = nullptr;
+  invoke<abi::KernelContextGetOutput>(api, context, size_t{0}, run.y.data(), run.y.size(), &y);
+  addresses.y = data_of(api, y);
+  void* stream = nullptr;
+  invoke<abi::KernelContextGetGpuComputeStream>(api, static_cast<const OrtKernelContext*>(context), &stream);
+  scratch->with_block(stream, run.scratch_bytes, [&](void* block) {
+    addresses.scratch = block;
+    run.launches.run(addresses, static_cast<cuda::Stream>(stream));
+  });
+}
+
+}  // namespace ortconv
