@@ -62,6 +62,8 @@ class Conversion:
         model: The ONNX model, checked.
         steps: What became of each source node, in order.
         notes: What there is to say about the source as a whole.
+        saturating: How many nodes multiply bytes in sums that saturate on x86-64 CPUs without VNNI, unless the session
+            config entry ``session.x64quantprecision`` is "1"; with the native library registered it is.
     """
 
     source: str
@@ -70,6 +72,7 @@ class Conversion:
     model: ir.Model
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
+    saturating: int = 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -181,7 +184,7 @@ def _converted(
         if refused is None:
             raise
         raise refused from error
-    return Conversion(graph.path, graph.format, options, model, lowered.steps, graph.notes)
+    return Conversion(graph.path, graph.format, options, model, lowered.steps, graph.notes, lowered.saturating)
 
 
 @contextlib.contextmanager

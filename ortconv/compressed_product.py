@@ -84,6 +84,7 @@ class CompressedProduct:
         doc: What it computes.
         text: The nodes of the function body, as onnx.parser reads them.
         infer: Checks a node, with its block_size, and returns the shape of Y or None.
+        text_of_int8: The nodes for models with data of int8, where they are others.
     """
 
     name: str
@@ -92,6 +93,7 @@ class CompressedProduct:
     doc: str
     text: str
     infer: Callable[[InferredNode, int], list[Dim] | None]
+    text_of_int8: str = ""
 
     def register_schema(self) -> None:
         """Registers the schema with ``onnx.defs``; harmless when repeated."""
@@ -130,20 +132,22 @@ class CompressedProduct:
         schema.set_type_and_shape_inference_function(self._infer)
         onnx.defs.register_schema(schema)
 
-    def body(self, opset: int) -> onnx.FunctionProto:
+    def body(self, opset: int, *, int8: bool = False) -> onnx.FunctionProto:
         """Returns the function body.
 
         Args:
             opset: The ai.onnx version of the model, which the body must share.
+            int8: Whether data of a node are of int8; the body serves other types, too.
 
         Raises:
             ValueError: There is no body in that opset.
         """
         if opset < OLDEST_OPSET:
             raise ValueError(f"there is no body of {self.name} in opset {opset}")
+        text = self.text_of_int8 if int8 and self.text_of_int8 else self.text
         function = onnx.parser.parse_function(
             f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
-            f"{self.name} <{BLOCK_SIZE}> ({', '.join(each.name for each in self.inputs)}) => (Y) {{{self.text}}}\n"
+            f"{self.name} <{BLOCK_SIZE}> ({', '.join(each.name for each in self.inputs)}) => (Y) {{{text}}}\n"
         )
         function.doc_string = self.doc
         return function

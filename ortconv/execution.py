@@ -12,12 +12,15 @@ import onnx_ir as ir
 
 from ortconv import cuda, plugin
 from ortconv.errors import ExecutionError, OrtconvError, in_utf8
+from ortconv.exact_products import are_exact
 from ortconv.inputs import Array, Input
 from ortconv.plugin import Backend
 
 __all__ = ["Model"]
 
 _RUNTIME = "ONNX Runtime"
+_SHARED = "Attempt to replace the existing tensor"
+"""What it says where it would turn weights of int8 into uint8 twice."""
 
 _TYPES = {
     "float": ir.DataType.FLOAT,
@@ -88,7 +91,7 @@ class Model:
         except OrtconvError:
             raise
         except Exception as error:  # ONNX Runtime's own exception classes have no common base.
-            raise ExecutionError(name, _RUNTIME, f"cannot load the model: {error}") from error
+            raise ExecutionError(name, _RUNTIME, f"cannot load the model: {error}", _hint(error, options)) from error
         self.inputs = tuple(self._input(declared) for declared in self._session.get_inputs())
         self.outputs = tuple(output.name for output in self._session.get_outputs())
 
@@ -137,3 +140,13 @@ class Model:
             raise ExecutionError(self._name, _RUNTIME, f"input {declared.name} has type {declared.type}; numbers only.")
         shape = tuple(dim if isinstance(dim, int) else dim or None for dim in declared.shape)
         return Input(declared.name, _TYPES[name], shape)
+
+
+def _hint(error: Exception, options: Any) -> str:
+    """Returns why ONNX Runtime does not load a model that it loads on other CPUs, or ""."""
+    if _SHARED not in str(error) or not are_exact(options):
+        return ""
+    return (
+        "Sums of products of bytes saturate on this CPU unless ONNX Runtime turns weights of int8 into uint8, which it "
+        "cannot where nodes share them or their zero points: convert the source again, or give each node its own."
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common
 
-from ortconv.compressed_product import CompressedProduct
-from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT, ConvIntegerToFloat
+from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.errors import ConversionError
 from ortconv.function_bodies import body
 from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, VERSION, Op
@@ -19,11 +19,6 @@ from ortconv.products import PRODUCTS
 __all__ = ["attach", "inline"]
 
 _BY_NAME = {op.name: op for op in OPS}
-_OF_ONE_BODY: dict[str, CompressedProduct | ConvIntegerToFloat] = {
-    **PRODUCTS,
-    CONV_INTEGER_TO_FLOAT.name: CONV_INTEGER_TO_FLOAT,
-}
-"""Op type -> operator whose body depends on nothing but the opset."""
 
 
 def attach(model: ir.Model) -> None:
@@ -40,8 +35,8 @@ def attach(model: ir.Model) -> None:
         if node.domain == DOMAIN:
             nodes[node.op_type].append(node)
     for name, users in sorted(nodes.items()):
-        if name in _OF_ONE_BODY:
-            only = ir.serde.deserialize_function(_OF_ONE_BODY[name].body(model.graph.opset_imports[""]))
+        if name in PRODUCTS or name == CONV_INTEGER_TO_FLOAT.name:
+            only = ir.serde.deserialize_function(_only_body(name, users, model.graph.opset_imports[""]))
             model.functions[only.identifier()] = only
             continue
         op = _BY_NAME[name]
@@ -69,6 +64,14 @@ def inline(model: ir.Model) -> None:
         return
     onnx_ir.passes.common.InlinePass()(model)
     model.graph.opset_imports.pop(DOMAIN, None)
+
+
+def _only_body(name: str, users: Sequence[ir.Node], opset: int) -> onnx.FunctionProto:
+    """Returns the body of an op that has one for all ranks and attributes."""
+    if name == CONV_INTEGER_TO_FLOAT.name:
+        return CONV_INTEGER_TO_FLOAT.body(opset)
+    data = [node.inputs[1] for node in users]
+    return PRODUCTS[name].body(opset, int8=any(each is not None and each.dtype == ir.DataType.INT8 for each in data))
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:

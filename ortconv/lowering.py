@@ -19,6 +19,7 @@ from ortconv.layers_of_floats import keep_floats
 from ortconv.norm_fusion import fuse_norms
 from ortconv.operands import trim_operands
 from ortconv.options import Options
+from ortconv.own_bytes import own_bytes
 from ortconv.progress import Progress, silent
 from ortconv.registry import Registry
 from ortconv.rounded_outputs import copy_rounded_outputs
@@ -40,10 +41,12 @@ class Lowered:
     Attributes:
         graph: The ONNX graph.
         steps: What became of each source node, in order.
+        saturating: How many nodes multiply bytes in sums that saturate on some CPUs, unless ONNX Runtime is told.
     """
 
     graph: ir.Graph
     steps: tuple[Step, ...]
+    saturating: int = 0
 
 
 def lower(source: SourceGraph, registry: Registry, options: Options, progress: Progress = silent) -> Lowered:
@@ -83,12 +86,12 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         opset_imports={"": options.opset},
         name=source.name or "graph",
     )
-    _rewrite(graph, {values.get(state.input) for state in source.states}, builder)
-    return Lowered(graph, tuple(builder.steps))
+    saturating = _rewrite(graph, {values.get(state.input) for state in source.states}, builder)
+    return Lowered(graph, tuple(builder.steps), len(saturating))
 
 
-def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) -> None:
-    """Rewrites what only the whole graph shows, and keeps the steps true."""
+def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) -> Collection[ir.Node]:
+    """Rewrites what only the whole graph shows, and keeps the steps true; returns what can saturate."""
     makers = {node: step for step in builder.steps for node in step.nodes}
     constants = Reshaped(graph, builder.unique)
     sink(graph)
@@ -116,9 +119,11 @@ def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) ->
         makers[append].nodes.extend(made)
     trim_operands(graph, constants)
     copy_rounded_outputs(graph, inserter)
+    saturating = own_bytes(graph, constants, inserter, note)
     forget_unused(graph)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
+    return saturating
 
 
 class _Driver:

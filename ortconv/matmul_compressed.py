@@ -28,13 +28,27 @@ particular not X."""
 # bfloat16; casts of float to float it drops.
 _BODY = """
   wide_scale = Cast <to = 1> (scale)
-  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, zero_point)
+%s
   sizes = Shape (dequantized)
   rows = Reshape (dequantized, sizes)
   columns = Transpose <perm = [1, 0]> (rows)
   wide = Cast <to = 1> (X)
   product = MatMul (wide, columns)
   Y = CastLike (product, X)
+"""
+_DEQUANTIZED = """
+  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, zero_point)
+"""
+
+# Where session.x64quantprecision tells ONNX Runtime to turn int8 into uint8, it fails if there are no zero points.
+# QuantizeLinear of zeros gives those that there are, and else zeros. Of 4 bits this would take longer.
+_DEQUANTIZED_INT8 = """
+  blocks = Shape (scale)
+  zeros = ConstantOfShape (blocks)
+  ones = ConstantOfShape <value = float[1] {1.0}> (blocks)
+  given = QuantizeLinear <axis: int = 1, block_size: int = 1> (zeros, ones, zero_point)
+  points = CastLike (given, data)
+  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, points)
 """
 
 
@@ -67,6 +81,7 @@ MATMUL_COMPRESSED = CompressedProduct(
     ),
     output="The product [..., N].",
     doc=_DOC,
-    text=_BODY,
+    text=_BODY % _DEQUANTIZED,
+    text_of_int8=_BODY % _DEQUANTIZED_INT8,
     infer=_infer,
 )

@@ -97,6 +97,9 @@ def register(session_options: Any) -> None:
     the products by compressed weights, which any provider runs; the operators themselves have kernels for the CPU and
     CUDA providers.
 
+    On x86-64 CPUs without dot products of bytes, ONNX Runtime's products of uint8 and int8 saturate unless the entry
+    ``session.x64quantprecision`` is "1". It is set there, but for options that have it already.
+
     Args:
         session_options: The options; they are changed, and may be shared by any number of sessions.
 

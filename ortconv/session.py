@@ -24,6 +24,7 @@ from onnx import TensorProto
 
 from ortconv import cuda, plugin, pyops
 from ortconv.errors import PluginError
+from ortconv.exact_products import make_products_exact
 from ortconv.opset import needs_plugin
 from ortconv.plugin import Backend
 from ortconv.pyops_rewrite import rewrite
@@ -60,6 +61,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
 
     Arguments and methods are those of the base class, with these additions. `run` takes and returns arrays of
     ``ml_dtypes.bfloat16``, of its float8 types and of its int4 and uint4.
+
+    Products of bytes are exact: where they saturate otherwise, the session config entry ``session.x64quantprecision``
+    is set to "1", unless it is set already.
 
     The native library is registered in `sess_options` where those are given; registering it there before, or other
     libraries before or after, is fine. With ``backend="python"``, onnxruntime-extensions is registered in them.
@@ -116,6 +120,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             plugin.register(options)
             super().__init__(source, options, **more)
             return
+        make_products_exact(options)
         try:
             super().__init__(source, options, **more)
         except Exception as error:
@@ -215,6 +220,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
                 "optimized_model_filepath cannot be used with backend='python'.",
                 "The Python ops in the model work in the session that it is rewritten for, and nowhere else.",
             )
+        make_products_exact(options)
         self._calls = pyops.Calls()
         model = _load(given)
         rewrite(model, self._calls)

@@ -134,6 +134,8 @@ def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]
         return report.refused(job.source, error)
     for text in _grouped(done.steps):
         output.warning(text)
+    if done.saturating:
+        output.warning(_saturation(done.saturating))
     output.line(output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", (_summary(done), "green"))
     return report.converted(job.source, job.target, done)
 
@@ -147,6 +149,13 @@ def _grouped(steps: Iterable[Step]) -> Iterator[str]:
     for (_, text), (first, *others) in concerned.items():
         more = f" and {output.count(len(others), 'more node')}" if others else ""
         yield f"{first}{more}: {text}"
+
+
+def _saturation(count: int) -> str:
+    return (
+        f"{output.count(count, 'product')} of bytes: on x86-64 CPUs without VNNI ONNX Runtime's sums saturate, unless "
+        "session.x64quantprecision is 1 among the session's config entries; with our library registered, it is"
+    )
 
 
 def _summary(done: api.Conversion) -> str:

@@ -34,6 +34,7 @@ def converted(source: pathlib.Path, target: pathlib.Path, done: Conversion) -> E
         "format": done.format,
         "output": str(target),
         "opset": done.options.opset,
+        "saturating": done.saturating,
         "nodes": [_step(step) for step in done.steps],
         "errors": [],
     }

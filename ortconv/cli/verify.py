@@ -160,6 +160,11 @@ def _print(found: Verification, layers: bool) -> None:
         _print_outputs(found.in_float.outputs)
     for backend, reason in found.skipped.items():
         output.line((f"not run: {_BACKENDS[backend]} ({output.plain(reason)})", "dim"))
+    if found.saturates:
+        output.warning(
+            "sums of products of bytes saturate on this CPU: in OpenVINO's int8 kernels, and in ONNX Runtime unless "
+            "session.x64quantprecision is 1 among a session's config entries, as it was here"
+        )
     output.line()
     _conclude(found, layers)
 
@@ -269,6 +274,7 @@ def _document(found: Verification) -> object:
             "layers": _layers(found.layers),
             "in_float": _in_float(found.in_float),
             "warnings": list(found.warnings),
+            "saturates": found.saturates,
         }
     )
 

@@ -12,6 +12,7 @@ import onnx
 
 from ortconv import api, checking, inputs, protos
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
+from ortconv.exact_products import saturate
 from ortconv.execution import Model
 from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
@@ -29,6 +30,8 @@ __all__ = ["FloatComparison", "Verification", "declared_inputs", "verify"]
 
 _SEMANTICS_KEY = "ortconv.semantics"
 _QUANTIZERS = {"FakeQuantize", "FakeConvert"}
+_OF_BYTES = {"MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}
+"""Ops of models in which ONNX Runtime multiplies bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Verification:
             and without ONNX Runtime's.
         warnings: Nodes for which the model follows the spec pages where the source's library, which is the oracle,
             computes something else: differences are to be expected there.
+        saturates: Whether products of bytes saturate on this CPU and the model has some: in OpenVINO, and in sessions
+            of ONNX Runtime that do not set ``session.x64quantprecision``, which those that ran here did.
     """
 
     source: str
@@ -91,6 +96,7 @@ class Verification:
     layers: tuple[Layer, ...] = ()
     in_float: FloatComparison | None = None
     warnings: tuple[str, ...] = ()
+    saturates: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -203,6 +209,7 @@ def verify(
         layers=look_inside(_suspect(outputs)).layers if layers else (),
         in_float=in_float,
         warnings=_expected_differences(source, graph, semantics, tensors),
+        saturates=any(node.op_type in _OF_BYTES for node in protos.nodes(proto.graph.node)) and saturate(),
     )
 
 

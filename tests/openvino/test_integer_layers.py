@@ -14,6 +14,7 @@ import pytest
 from openvino import opset1, opset4, opset8, opset11
 
 from ortconv.api import Conversion, conversion
+from ortconv.exact_products import make_products_exact
 from ortconv.session import InferenceSession
 from tests.openvino.live import model_of, numbers
 
@@ -54,14 +55,26 @@ def depthwise(x: Any, weights: Any) -> Any:
     return opset1.group_convolution(x, weights, [1, 1], [1, 1], [1, 1], [1, 1])
 
 
-def runs(model: onnx.ModelProto, folder: pathlib.Path, *, integers: bool = True) -> Callable[[np.ndarray], np.ndarray]:
-    """Loads a model in ONNX Runtime, which leaves in the folder what it makes of it."""
+def runs(
+    model: onnx.ModelProto, folder: pathlib.Path, *, integers: bool = True, unsigned: bool = False
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Loads a model in ONNX Runtime, which leaves in the folder what it makes of it.
+
+    Args:
+        model: The model.
+        folder: The folder.
+        integers: Whether it may multiply in integers.
+        unsigned: Whether it has to make uint8 of int8, as it does on CPUs where products of both saturate.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     options.optimized_model_filepath = str(folder / "optimized.onnx")
     if not integers:
         options.add_session_config_entry("session.disable_quant_qdq", "1")
+    if unsigned:
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    make_products_exact(options)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     (name,) = (each.name for each in session.get_inputs())
     return lambda x: np.asarray(session.run(None, {name: x})[0])
@@ -92,11 +105,14 @@ def agree(build: Build, folder: pathlib.Path, shape: Sequence[int] = IMAGE, step
     model = model_of(build, [[x]])
     converted = conversion(model, target="onnx").to_proto()
     expected = by_openvino(model, x)
+    unsigned = runs(converted, folder, unsigned=True)(x)
     for integers in (False, True):
-        off = np.abs(runs(converted, folder, integers=integers)(x) - expected)
+        actual = runs(converted, folder, integers=integers)(x)
+        off = np.abs(actual - expected)
         assert off.max() < 1.01 * step
         assert np.mean(off > 0.01 * step) < 0.01
         assert len(np.unique(expected)) > 20
+    np.testing.assert_array_equal(unsigned, actual)
     return types(onnx.load(folder / "optimized.onnx"))
 
 

@@ -115,7 +115,7 @@ def one_node(
         [node], "g", [*inputs, *([] if constant else described)], [result], stored if constant else []
     )
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
-    functions = [op.body(opset)] if bodies else []
+    functions = [op.body(opset, int8=tensors["D"][0] == TensorProto.INT8)] if bodies else []
     return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
 
 

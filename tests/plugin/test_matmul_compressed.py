@@ -153,6 +153,18 @@ def test_body_does_not_round_the_data(code: int, block: int, tmp_path: pathlib.P
     assert "MatMulNBits" not in types
 
 
+@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
+def test_body_runs_where_int8_becomes_uint8(code: int, points: bool) -> None:
+    """ONNX Runtime does so on any x86-64 CPU, if it is told, and fails where no zero points are given."""
+    made = model(code, data=(64, 64), block=32, point=(64, 2) if points else None)
+    options = quiet()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    x = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    assert_product(made, x, session.run(None, {"X": x})[0], 32)
+
+
 @pytest.mark.parametrize(("entry", "ours"), [(None, True), ("1", True), ("0", False)])
 def test_entry_leaves_the_op_to_its_body(entry: str | None, ours: bool, tmp_path: pathlib.Path, library: str) -> None:
     types = optimized(model(), tmp_path, register=True, entry=entry)

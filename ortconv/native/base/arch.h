@@ -16,6 +16,9 @@ struct ArchFlags {
   // Dot products of AVX512-BF16 take longer than the same products in float: on Sapphire Rapids twice as long.
   bool slow_bf16_dots = false;
 
+  // Whether there are dot products of bytes whose sums are exact.
+  bool has_byte_dots() const { return avx512_vnni || avx_vnni || neon; }
+
   bool neon = false;  // Advanced SIMD of AArch64, which every such CPU has
   Winograd winograd = Winograd::kNever;
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/arch.h"
 #include "ort/abi.h"
 #include "ort/boundary.h"
 #include "ort/custom_op.h"
@@ -22,6 +23,7 @@ namespace ortconv {
 namespace {
 
 constexpr const char* kRegistered = "ortconv.registered";
+constexpr const char* kExactProducts = "session.x64quantprecision";
 constexpr int kOldestMajor = 1, kOldestMinor = 24;
 
 constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape, ConvOp::kConv,
@@ -143,6 +145,13 @@ bool is_registered(const OrtApi* api, const OrtSessionOptions* options, const Se
        " was changed after the ops were registered in these options; it has to be set before.");
 }
 
+// Without dot products of bytes ONNX Runtime's products of uint8 and int8 saturate, unless it is told to make uint8 of
+// both, which with them takes twice as long. Who says either way is left alone.
+void make_products_exact(const OrtApi* api, OrtSessionOptions* options) {
+  if (ArchFlags::host().has_byte_dots() || !config_entry(api, options, kExactProducts).empty()) return;
+  invoke<abi::AddSessionConfigEntry>(api, options, kExactProducts, "1");
+}
+
 bool is_too_old(const std::string& version) {
   const size_t dot = version.find('.');
   const int major = std::atoi(version.c_str());
@@ -166,6 +175,7 @@ extern "C" ORTCONV_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     const Settings settings = Settings::read(api, options);
     if (is_registered(api, options, settings)) return;
     invoke<abi::AddCustomOpDomain>(api, options, registry(api, settings).domain);
+    make_products_exact(api, options);
     invoke<abi::AddSessionConfigEntry>(api, options, kRegistered, mark_of(options, settings).c_str());
   });
 }

@@ -24,7 +24,7 @@ def test_integer_weights(element: str, dtype: str, zero_point: bool, grouped: bo
     converted = check(source, *FEEDS, bound=32, target="onnx")
     assert "DequantizeLinear" in nodes(converted)
     shape, scales = ((6, 2, 4), (6, 2, 1)) if grouped else (ROWS_AND_COLUMNS, (6,))
-    stated = zero_point or (element in ("i4", "i8") and not grouped)
+    stated = zero_point or element == "i8" or (element == "i4" and not grouped)
     assert stored(converted)[element] == [shape, *[scales] * stated]
     assert stored(converted)["f32"] == [scales]
 
@@ -79,7 +79,9 @@ def test_weights_of_two_products_are_stored_once(target: Target, shape: tuple[in
 
     feed = [numbers(2, 3, 64), numbers(1, 4, 64)]
     converted = check(model_of(build, [feed]), feed, bound=64, target=target)
-    assert stored(converted)["i8"] == [shape, *[(96,)] * (target == "onnx")]
+    # ONNX Runtime may have to turn weights of int8 into uint8, and does not where nodes share them.
+    assert stored(converted)["u8"] == [shape, *([(96, 1)] * 2 if target == "auto" else [(96,)])]
+    assert "i8" not in stored(converted)
 
 
 def test_weights_of_a_convolution() -> None:

@@ -1,0 +1,62 @@
+"""Products of bytes in ONNX Runtime, which saturate on x86-64 CPUs without instructions for their sums.
+
+The native library says so to the options that it is registered in, where the CPU needs it. Sessions without the library
+are told here, by what ONNX Runtime makes of a product.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import onnx.helper
+import onnx.numpy_helper
+from onnx import TensorProto
+
+__all__ = ["are_exact", "make_products_exact", "saturate"]
+
+_ENTRY = "session.x64quantprecision"
+"""ONNX Runtime's session config entry: "1" makes uint8 of weights of int8, whose products with uint8 are exact."""
+
+_DATA, _WEIGHT = 255, 127
+"""Two products of these do not fit into 16 bits."""
+
+
+def make_products_exact(session_options: Any) -> None:
+    """Sets the entry where products saturate, unless it is set to anything already."""
+    if _entry(session_options) is None and saturate():
+        session_options.add_session_config_entry(_ENTRY, "1")
+
+
+def are_exact(session_options: Any) -> bool:
+    """Tells whether the entry is set."""
+    return _entry(session_options) == "1"
+
+
+def _entry(session_options: Any) -> str | None:
+    try:
+        return str(session_options.get_session_config_entry(_ENTRY))
+    except RuntimeError:  # which is how ONNX Runtime says that there is none
+        return None
+
+
+@functools.cache
+def saturate() -> bool:
+    """Tells whether ONNX Runtime's products of uint8 and int8 saturate on this machine, unless told otherwise."""
+    import onnxruntime
+
+    data, weights = np.full((1, 2), _DATA, np.uint8), np.full((2, 1), _WEIGHT, np.int8)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMulInteger", ["data", "weights"], ["sum"])],
+        "probe",
+        [onnx.helper.make_tensor_value_info("data", TensorProto.UINT8, data.shape)],
+        [onnx.helper.make_tensor_value_info("sum", TensorProto.INT32, (1, 1))],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
+    imports = [onnx.helper.make_opsetid("", 13)]
+    probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(probe, options, providers=["CPUExecutionProvider"])
+    return int(session.run(None, {"data": data})[0].item()) != 2 * _DATA * _WEIGHT
