@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
 from ortconv.converters.openvino.ops.levels import keep_levels
+from ortconv.converters.openvino.ops.quantized_constants import is_folded, quantized_constant
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, in_one_type, narrowed, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -39,7 +40,8 @@ def fake_quantize(
     """The page's formula in single ops, with Round to even; bounds may differ per element.
 
     Of constant bounds it becomes two linear functions around the Round, with the numbers that OpenVINO's CPU plugin
-    makes of the bounds, and rounded where it rounds: what lies between two levels then goes to the same one.
+    makes of the bounds, and rounded where it rounds: what lies between two levels then goes to the same one. Constants
+    become the bytes that they are rounded to, with their scales.
     """
     require(data, "data", FLOATS)
     if levels < 2:
@@ -61,10 +63,15 @@ def fake_quantize(
         for bound in (input_low, input_high, output_low, output_high)
     ]
 
+    constant = quantized_constant(b, data, levels, [b.array(bound) for bound in bounds])
+    if constant is not None and own == ir.DataType.FLOAT:
+        keep_levels(b, constant, levels, output_low, output_high)
+        return constant
+
     def formula(x: ir.Value, low: ir.Value, high: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
         arrays = [b.array(bound) for bound in (low, high, first, last)]
         fused = _is_fused(data.shape, arrays)
-        lines = _lines(levels, *arrays, fused=fused)
+        lines = None if is_folded(data, levels, arrays) else _lines(levels, *arrays, fused=fused)
         if lines is not None:
             within = _clipped(b, x, low, high)
             place = (_fused if fused and x.dtype == ir.DataType.FLOAT else _linear)(b, within, *lines[0])
