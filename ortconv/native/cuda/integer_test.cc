@@ -99,10 +99,10 @@ Setting draw_setting(CaseMaker& maker) {
   return s;
 }
 
-// ORTCONV_CUDA_TEST_CASES asks for more, or for fewer, than 120.
+// ORTCONV_CUDA_TEST_CASES asks for more, or for fewer, than 60.
 int wanted_cases() {
   const char* const wanted = std::getenv("ORTCONV_CUDA_TEST_CASES");
-  return wanted != nullptr ? std::atoi(wanted) : 120;
+  return wanted != nullptr ? std::atoi(wanted) : 60;
 }
 
 Case draw_case(CaseMaker& maker, int ndims, int64_t group, int64_t icg, int64_t ocg) {
@@ -209,7 +209,7 @@ TEST(wide_padding) {
 
 // The tests above leave out no way of forming sums, unless they are cut short.
 TEST(every_way_was_tried) {
-  if (wanted_cases() < 120) return;
+  if (wanted_cases() < 60) return;
   for (const char* fact :
        {"gather", "pack", "direct", "tensor_gemm -DTOTAL=1", "tensor_gemm -DSTAGES=4", "tensor_gemm -DX_SIGNED=0",
         "tensor_gemm -DX_SIGNED=1", "tensor_gemm -DGRANULES=1", "tensor_gemm -DGRANULES=2", "tensor_gemm -DGRANULES=4",
