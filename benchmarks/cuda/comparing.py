@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import pathlib
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +16,7 @@ from benchmarks.cuda.engines import Prepared
 from benchmarks.engines import OURS, Unsupported
 from benchmarks.report import geometric_mean
 
-__all__ = ["compare", "means"]
+__all__ = ["compare", "means", "options"]
 
 
 def compare(
@@ -88,3 +90,27 @@ def means(found: Mapping[str, list[Mapping[str, float]]]) -> dict[str, float]:
             for name, ratio in each.items():
                 groups.setdefault(f"{group}: {name}", []).append(ratio)
     return {group: float(f"{geometric_mean(ratios):.4g}") for group, ratios in groups.items()}
+
+
+def options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options rounds, seconds, no_graph, minutes and json_file."""
+    for option in (
+        click.option("--rounds", type=click.IntRange(1), default=9, show_default=True, help="Turns of each engine."),
+        click.option(
+            "--seconds",
+            type=click.FloatRange(0, min_open=True),
+            default=0.02,
+            show_default=True,
+            help="Length of a turn.",
+        ),
+        click.option("--no-graph", is_flag=True, help="Launch every run from the CPU rather than in CUDA graphs."),
+        click.option("--minutes", type=click.FloatRange(0), help="Begin no other case after so many minutes."),
+        click.option(
+            "--json",
+            "json_file",
+            type=click.Path(dir_okay=False, writable=True, path_type=pathlib.Path),
+            help="Write everything that was found, after every case.",
+        ),
+    )[::-1]:
+        command = option(command)
+    return command

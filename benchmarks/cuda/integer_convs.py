@@ -157,18 +157,7 @@ def compare(layer: Layer, batch: int, rounds: int, seconds: float, graph: bool) 
 
 @click.command(epilog="Example: python -m benchmarks.cuda.integer_convs --json found.json")
 @click.option("--layer", "texts", multiple=True, metavar="TEXT", help="Only layers with this in their name.")
-@click.option("--rounds", type=click.IntRange(1), default=9, show_default=True, help="Turns of each engine.")
-@click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), default=0.02, show_default=True, help="Length of a turn."
-)
-@click.option("--no-graph", is_flag=True, help="Launch every run from the CPU rather than in CUDA graphs.")
-@click.option("--minutes", type=click.FloatRange(0), help="Begin no other layer after so many minutes.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=pathlib.Path),
-    help="Write everything that was found, after every layer.",
-)
+@comparing.options
 def main(
     texts: tuple[str, ...],
     rounds: int,

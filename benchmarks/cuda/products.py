@@ -84,18 +84,7 @@ def _roofline(found: Mapping[str, Any], layer: Layer, ceiling: gpu.Ceiling) -> f
     default=("f16", "f32", "bf16"),
     help="Element type of the data; repeatable. Default: f16, f32 and bf16.",
 )
-@click.option("--rounds", type=click.IntRange(1), default=9, show_default=True, help="Turns of each engine.")
-@click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), default=0.02, show_default=True, help="Length of a turn."
-)
-@click.option("--no-graph", is_flag=True, help="Launch every run from the CPU rather than in CUDA graphs.")
-@click.option("--minutes", type=click.FloatRange(0), help="Begin no other product after so many minutes.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=pathlib.Path),
-    help="Write everything that was found, after every product.",
-)
+@comparing.options
 def main(
     texts: tuple[str, ...],
     dtypes: tuple[str, ...],

@@ -1,5 +1,4 @@
 // ConvIntegerToFloat in the CUDA provider as ONNX Runtime meets it: on the fake GPU, against the definition.
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -160,15 +159,7 @@ TEST(a_convolution_of_integers_does_nothing_but_launch) {
       fake_clear_log();
       if (problem.empty()) problem = node.check();
       EXPECT(problem.empty(), problem);
-      std::istringstream lines(fake_log());
-      std::ostringstream stream;
-      stream << "stream " << kStream;
-      for (std::string line; std::getline(lines, line);) {
-        const std::string name = line.substr(0, line.find(' '));
-        const bool allowed = name == "cuCtxGetCurrent" || name == "cuCtxPushCurrent" || name == "cuCtxPopCurrent" ||
-                             (name == "cuLaunchKernel" && count(line, stream.str()) == 1);
-        EXPECT(allowed, line);
-      }
+      test::expect_only_launches(fake_log());
       // A copy of X and the products, or one launch for groups of one channel: the weights are packed.
       EXPECT(calls("cuLaunchKernel") == (group == 1 ? 2 : 1), fake_log());
     }

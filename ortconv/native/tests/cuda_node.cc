@@ -25,6 +25,18 @@ int calls(const std::string& function) {
   return found;
 }
 
+void expect_only_launches(const std::string& log) {
+  std::istringstream lines(log);
+  const std::string stream = describe("stream ", kStream);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find(' '));
+    const bool allowed = name == "cuCtxGetCurrent" || name == "cuCtxPushCurrent" || name == "cuCtxPopCurrent" ||
+                         (name == "cuLaunchKernel" && count(line, stream) == 1);
+    EXPECT(allowed, line);
+  }
+  EXPECT(count(log, "cuLaunchKernel") > 0, log);
+}
+
 std::vector<const OrtCustomOp*> registered(OrtSessionOptions* options) {
   EXPECT(text_of(RegisterCustomOps(options, fake_ort_base())).empty(), "registration");
   return options->domains.at(0)->ops;

@@ -25,6 +25,9 @@ int count(const std::string& text, const std::string& part);
 // How often a function of the fakes was called since their log was cleared.
 int calls(const std::string& function);
 
+// In a log of the driver's functions there is nothing but launches on kStream: no copy, no synchronization.
+void expect_only_launches(const std::string& log);
+
 // The ops as sessions with these options get them.
 std::vector<const OrtCustomOp*> registered(OrtSessionOptions* options);
 
