@@ -2,7 +2,6 @@
 // with numbers from the emulator, against the definition of the ops.
 #include <atomic>
 #include <cstdlib>
-#include <sstream>
 #include <thread>
 
 #include "ort/cuda_conv_kernel.h"
