@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UnsupportedOpError,
         UnsupportedTypeError,
     )
-    from ortconv.optimization import Optimization, optimize
+    from ortconv.optimizer import Optimization, optimization, optimize
     from ortconv.options import Semantics, Target
     from ortconv.plugin import library_path, register
     from ortconv.session import InferenceSession
@@ -66,6 +66,7 @@ __all__ = [
     "convert",
     "library_path",
     "onednn",
+    "optimization",
     "optimize",
     "register",
     "verify",
@@ -80,7 +81,7 @@ if importlib.util.find_spec("ortconv.converters") is None:
 _HOMES = {
     "Conversion": "ortconv.api:Conversion",
     "InferenceSession": "ortconv.session:InferenceSession",
-    "Optimization": "ortconv.optimization:Optimization",
+    "Optimization": "ortconv.optimizer:Optimization",
     "Semantics": "ortconv.options:Semantics",
     "Target": "ortconv.options:Target",
     "Verification": "ortconv.verification:Verification",
@@ -89,7 +90,8 @@ _HOMES = {
     "convert": "ortconv.api:convert",
     "library_path": "ortconv.plugin:library_path",
     "onednn": "ortconv.onednn",
-    "optimize": "ortconv.optimization:optimize",
+    "optimization": "ortconv.optimizer:optimization",
+    "optimize": "ortconv.optimizer:optimize",
     "register": "ortconv.plugin:register",
     "verify": "ortconv.verification:verify",
 }

@@ -9,10 +9,10 @@ from importlib.metadata import version
 import click
 from rich.text import Text
 
-from ortconv import optimization
+from ortconv import optimizer
 from ortconv.cli import files, options, output, stopping
 from ortconv.opset import DOMAIN
-from ortconv.optimization import Optimization, Outcome
+from ortconv.optimizer import Optimization, Outcome
 
 __all__ = ["command"]
 
@@ -48,7 +48,7 @@ def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path
     options.writable("-o", target)
     options.writable("--report", report_file)
     with output.progress(f"Optimizing {model}"), stopping.tidy():
-        done = optimization.optimize(model)
+        done = optimizer.optimization(model)
         options.keep_apart([*done.targets(target), report_file], done.reads)
         done.save(target)
     if done.outcomes:

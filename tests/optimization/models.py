@@ -10,7 +10,7 @@ import onnx.parser
 import onnxruntime
 
 from ortconv.function_bodies import CAST_LIKE
-from ortconv.optimization import Optimization, optimize
+from ortconv.optimizer import Optimization, optimization
 from tests.running import WAYS, run
 
 OURS = "ortconv:"
@@ -55,7 +55,7 @@ def op_types(graph: onnx.GraphProto) -> list[str]:
 def assert_same(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], ops: list[str] | None = None) -> Optimization:
     """Optimizes, compares op types, and compares every way to run the result with ONNX Runtime on the original."""
     before = model.SerializeToString(deterministic=True)
-    done = optimize(model)
+    done = optimization(model)
     assert model.SerializeToString(deterministic=True) == before
     result = done.to_proto()
     onnx.checker.check_model(result, full_check=True)
@@ -79,7 +79,7 @@ def assert_same(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], ops: list
                     atol=1e-2 if half else 1e-5,
                     err_msg=way,
                 )
-    again = optimize(result)
+    again = optimization(result)
     assert again.to_proto().SerializeToString(deterministic=True) == result.SerializeToString(deterministic=True)
     return done
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 from tests.optimization.models import CT, assert_same, parsed, rand
 
 ACTIVATIONS = {
@@ -76,7 +76,7 @@ def test_activations_that_do_not_fold_in(text: str, reason: str) -> None:
         f"g (float[1,2,D] x, float given) => (float[1,3,E] y) {{ t = ConvTranspose (x, w) {text} }}",
         w=rand(2, 3, 3), bias=rand(3, 1), one=one, minus=minus, no_number=no_number, ends=[0, 0, 0, 0, 0, 2],
     )  # fmt: skip
-    done = optimize(model)
+    done = optimization(model)
     assert reason in done.outcomes[0].kept[0]
     if "no_number" not in text:
         assert_same(model, {"x": rand(1, 2, 4), "given": np.array(0.1, np.float32)})

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 from tests.cli import run_cli
 from tests.optimization.models import parsed, rand, stock
 from tests.running import run
@@ -82,7 +82,7 @@ def test_files_of_the_model_are_not_overwritten(tmp_path: pathlib.Path, data: st
     assert result.exit_code == 2
     assert "would overwrite a file that this call reads or writes" in result.stderr
     with pytest.raises(ValueError, match="choose another output"):
-        optimize(tmp_path / "m.onnx").save(tmp_path / out)
+        optimization(tmp_path / "m.onnx").save(tmp_path / out)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

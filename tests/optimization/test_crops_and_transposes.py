@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 from tests.optimization.models import CT, assert_same, op_types, parsed, rand
 
 
@@ -166,7 +166,7 @@ def test_a_pad_of_some_axes_behind_a_transpose() -> None:
 
 
 def test_a_pad_of_some_axes_behind_a_node_of_ours() -> None:
-    model = optimize(after("y = Identity (c)")).to_proto()
+    model = optimization(after("y = Identity (c)")).to_proto()
     behind = after("z = Pad (y, p, , a)\nlast = ConvTranspose (z, u)", **AROUND_PADS)
     model.graph.node.extend(behind.graph.node[1:])
     model.graph.initializer.extend(each for each in behind.graph.initializer if each.name != "w")

@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 import ortconv
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 from tests.optimization.models import CT, TO_SHAPE, assert_same, parsed, rand
 
 
@@ -99,7 +99,7 @@ def test_with_and_without_bias_in_one_model() -> None:
 
 
 def test_a_node_of_ours_that_was_there_already() -> None:
-    first = optimize(parsed("g (float[N,2,L] x) => (float[N,3,P] y) { y = ConvTranspose (x, w) }", w=rand(2, 3, 3)))
+    first = optimization(parsed("g (float[N,2,L] x) => (float[N,3,P] y) { y = ConvTranspose (x, w) }", w=rand(2, 3, 3)))
     model = first.to_proto()
     model.graph.node.extend(
         [
@@ -210,7 +210,7 @@ def test_a_declared_output_that_contradicts_is_refused() -> None:
         w=rand(2, 3, 4),
     )
     with pytest.raises(ortconv.ModelFormatError) as caught:
-        optimize(model)
+        optimization(model)
     assert caught.value.where == "output y"
     assert "'16'" in caught.value.problem
     assert "'15'" in caught.value.problem
@@ -238,4 +238,4 @@ def test_what_would_be_lost_is_refused(lossy: str) -> None:
     else:
         model.opset_import.add(domain="org.ortconv", version=2)
     with pytest.raises(ortconv.ModelFormatError, match="allowed: "):
-        optimize(model)
+        optimization(model)

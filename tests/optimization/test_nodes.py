@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ortconv
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 from tests.optimization.models import CT, TO_SHAPE, assert_same, parsed, rand, stock
 
 
@@ -126,7 +126,7 @@ def test_half_needs_castlike(opset: int) -> None:
 def test_other_opsets_are_refused(opset: int) -> None:
     model = parsed("g (float[1,2,D] x) => (float[1,3,E] y) { y = ConvTranspose (x, w) }", opset=opset, w=rand(2, 3, 3))
     with pytest.raises(ortconv.ModelFormatError) as caught:
-        optimize(model)
+        optimization(model)
     assert caught.value.where == "opset_import"
     assert f"ai.onnx {opset} " in caught.value.problem
     assert "13 to 25" in caught.value.problem
@@ -134,7 +134,7 @@ def test_other_opsets_are_refused(opset: int) -> None:
 
 def test_a_model_without_the_op_stays_what_it_is_at_any_opset() -> None:
     model = parsed("g (float[D] x) => (float[D] y) { y = Relu (x) }", opset=11, ir=6)
-    assert optimize(model).to_proto() == model
+    assert optimization(model).to_proto() == model
 
 
 def test_an_empty_batch() -> None:
@@ -166,7 +166,7 @@ def test_nodes_that_are_left(inputs: str, attributes: str, reason: str) -> None:
     rank = 9 if "G" in inputs else 3
     dims = ",".join(f"Y{axis}" for axis in range(rank))
     model = parsed(f"g ({inputs}) => ({result}[{dims}] y) {{ y = ConvTranspose <{attributes}> (x, w) }}")
-    done = optimize(model)
+    done = optimization(model)
     (outcome,) = done.outcomes
     assert (outcome.becomes, outcome.folded, done.rewritten) == ("", (), 0)
     assert reason in outcome.reason

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 from tests.optimization.models import ADD, CT, TO_SHAPE, assert_same, parsed, rand
 
 
@@ -162,7 +162,7 @@ def test_no_add_where_a_layer_misleads_shape_inference() -> None:
         up("p = ConvTranspose <auto_pad = \"SAME_UPPER\", strides = [2, 2]> (x, w) q = Relu (p) y = Add (c, q)"),
         w=rand(4, 3, 2, 2),
     )  # fmt: skip
-    done = optimize(model)
+    done = optimization(model)
     assert "q is not known to have the shape of c" in " ".join(done.outcomes[0].kept)
     assert_same(model, feeds())
 
@@ -172,7 +172,7 @@ def test_stated_shapes_are_not_believed() -> None:
         up("m = MaxPool <kernel_shape = [1, 2]> (r) y = Add (c, m)", r="float[2,3,1,9] r"), w=rand(4, 3, 2, 2)
     )
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("m", 1, [2, 3, 6, 8]))
-    assert "m is not known to have the shape of c" in " ".join(optimize(model).outcomes[0].kept)
+    assert "m is not known to have the shape of c" in " ".join(optimization(model).outcomes[0].kept)
 
 
 def test_inside_a_branch() -> None:

@@ -16,7 +16,7 @@ _PRELUDE = """
 import ctypes, gc, pathlib, sys
 import numpy as np, onnx, onnx.parser, onnxruntime
 import ortconv
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimization
 
 def resident():
     gc.collect()
@@ -57,7 +57,7 @@ def allocated():
     return found.uordblks + found.hblkhd
 
 *layer, sizes = eval(sys.argv[1])
-session = ortconv.InferenceSession(optimize(model(*layer)).to_proto(), options(), backend="native")
+session = ortconv.InferenceSession(optimization(model(*layer)).to_proto(), options(), backend="native")
 feeds = [{"x": np.ones((n, layer[0], h, w), np.float32)} for n, h, w in sizes]
 def run(count):
     for i in range(count):
@@ -73,10 +73,10 @@ _SESSIONS = """
 proto = model(*layer)
 weights = 4 * layer[0] * layer[1] * layer[2] ** 2
 stock = proto.SerializeToString()
-ours = optimize(proto).to_proto().SerializeToString()
+ours = optimization(proto).to_proto().SerializeToString()
 del proto
 feed = {"x": np.ones((1, layer[0], *size), np.float32)}
-small = optimize(model(2, 2, 4, 1)).to_proto()
+small = optimization(model(2, 2, 4, 1)).to_proto()
 ortconv.InferenceSession(small, options(), backend="native")  # loads the library and starts what is started once
 
 def held(make):

@@ -18,7 +18,7 @@ _CODE = """
 import contextlib, json, pathlib, sys, threading, time
 import numpy as np, onnx, onnx.parser, onnxruntime
 import ortconv
-from ortconv.optimization import optimize
+from ortconv.optimizer import optimize
 
 def cpu_seconds():
     '''Thread -> the nanoseconds for which it has had a core.'''
@@ -42,7 +42,7 @@ options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = pool
 options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a thread that waits takes no core
 if side == "ours":
-    ours = optimize(model).to_proto()
+    ours = optimize(model)
     made = [ortconv.InferenceSession(ours, options, backend="native") for _ in range(sessions)]
 else:
     made = [onnxruntime.InferenceSession(model.SerializeToString(), options) for _ in range(sessions)]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import onnx_ir as ir
 
 from ortconv.opset import DOMAIN
-from ortconv.optimization.site import Ints, Kept, Left, Site, named
-from ortconv.optimization.values import constant
+from ortconv.optimizer.site import Ints, Kept, Left, Site, named
+from ortconv.optimizer.values import constant
 
 __all__ = ["crop", "ints", "reader", "require_alone", "require_no_pad_with_axes", "require_no_residual"]
 

@@ -20,8 +20,8 @@ from ortconv.opset import (
     NO_ACTIVATION,
     even_pads,
 )
-from ortconv.optimization.site import Ints, Site
-from ortconv.optimization.values import Array, Sizes, element_type, permuted
+from ortconv.optimizer.site import Ints, Site
+from ortconv.optimizer.values import Array, Sizes, element_type, permuted
 
 __all__ = ["Emitter"]
 

@@ -19,8 +19,8 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.function_bodies import CAST_LIKE
-from ortconv.optimization.site import Ints, Left, Site
-from ortconv.optimization.values import Dims, Sizes, element_type
+from ortconv.optimizer.site import Ints, Left, Site
+from ortconv.optimizer.values import Dims, Sizes, element_type
 
 __all__ = ["TO_SHAPE_OPSET", "read"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.optimization.neighbours import reader, require_alone, require_no_residual
-from ortconv.optimization.site import Ints, Site, named
-from ortconv.optimization.values import perm_of
+from ortconv.optimizer.neighbours import reader, require_alone, require_no_residual
+from ortconv.optimizer.site import Ints, Site, named
+from ortconv.optimizer.values import perm_of
 
 __all__ = ["fold_data", "fold_result", "fold_weights"]
 

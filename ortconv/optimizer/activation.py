@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.opset import NO_ACTIVATION
-from ortconv.optimization.neighbours import reader, require_alone
-from ortconv.optimization.site import Kept, Site, named
-from ortconv.optimization.values import constant
+from ortconv.optimizer.neighbours import reader, require_alone
+from ortconv.optimizer.site import Kept, Site, named
+from ortconv.optimizer.values import constant
 
 __all__ = ["fold"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.optimization.neighbours import crop, ints, reader, require_alone, require_no_residual
-from ortconv.optimization.site import Kept, Site, named
+from ortconv.optimizer.neighbours import crop, ints, reader, require_alone, require_no_residual
+from ortconv.optimizer.site import Kept, Site, named
 
 __all__ = ["fold"]
 

@@ -9,8 +9,8 @@ import onnx_ir as ir
 import onnx_ir.passes.common
 
 from ortconv.opset import NO_ACTIVATION
-from ortconv.optimization.neighbours import reader, require_alone
-from ortconv.optimization.site import Kept, Shapes, Site, named
+from ortconv.optimizer.neighbours import reader, require_alone
+from ortconv.optimizer.site import Kept, Shapes, Site, named
 
 __all__ = ["fold", "infer"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ortconv.optimization.neighbours import crop, ints, reader, require_alone, require_no_residual
-from ortconv.optimization.site import Kept, Site, named
-from ortconv.optimization.values import constant, is_zero
+from ortconv.optimizer.neighbours import crop, ints, reader, require_alone, require_no_residual
+from ortconv.optimizer.site import Kept, Site, named
+from ortconv.optimizer.values import constant, is_zero
 
 __all__ = ["fold"]
 

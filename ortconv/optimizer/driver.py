@@ -16,14 +16,14 @@ from ortconv import checking, functions, protos, writing
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.function_bodies import OPSETS
 from ortconv.opset import DOMAIN, VERSION
-from ortconv.optimization import activation, bias, crop, layout, pad, residual
-from ortconv.optimization.emission import Emitter
-from ortconv.optimization.neighbours import require_no_pad_with_axes
-from ortconv.optimization.reading import read
-from ortconv.optimization.site import Kept, Left, Outcome, Site
-from ortconv.optimization.values import Sizes, element_type
+from ortconv.optimizer import activation, bias, crop, layout, pad, residual
+from ortconv.optimizer.emission import Emitter
+from ortconv.optimizer.neighbours import require_no_pad_with_axes
+from ortconv.optimizer.reading import read
+from ortconv.optimizer.site import Kept, Left, Outcome, Site
+from ortconv.optimizer.values import Sizes, element_type
 
-__all__ = ["Optimization", "optimize"]
+__all__ = ["Optimization", "optimization", "optimize"]
 
 _FUNCTIONS_IR = 8
 """Files had no functions before this IR version."""
@@ -93,7 +93,7 @@ class Optimization:
             ir.save(self.model, temporary, external_data=f"{temporary.name}.data" if len(targets) > 1 else None)
 
 
-def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
+def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
     """Rewrites the ConvTranspose nodes of a model, and what around them folds in exactly, into nodes of ours.
 
     The result computes what ONNX Runtime computes for the original, and runs without our library, too, by function
@@ -103,11 +103,24 @@ def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
         source: The model or its file. It is not changed.
 
     Returns:
-        The new model, and what became of each node.
+        The new model; it refers to external data where the original has it. `optimization` returns a report as well.
 
     Raises:
         ModelFormatError: Our function bodies are not valid in the model's opset, or it holds what would be lost.
         CheckError: The file cannot be read, or the result fails the checker, as the original would.
+    """
+    return optimization(source).to_proto()
+
+
+def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
+    """Optimizes a model and returns it together with what became of each ConvTranspose node.
+
+    Args: see `optimize`.
+
+    Returns:
+        The optimized model and its report.
+
+    Raises: see `optimize`.
     """
     name, model, reads = _load(source)
     found = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_conv_transpose(node)]
