@@ -73,6 +73,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     A session with the CUDA provider among its providers has it: where the provider cannot be used, or fails, that is an
     error. The base class would go on without it, as this one does with ``enable_fallback=1``.
 
+    A session pickles, and so travels to other processes, if it was made without `sess_options`: a pickle holds the path
+    of the model, or the model itself where that was given.
+
     Args:
         model_or_path: Path of a model file, a serialized model, or an ``onnx.ModelProto`` of any size.
         sess_options: An ``onnxruntime.SessionOptions``.
@@ -103,6 +106,14 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         self._calls: pyops.Calls | None = None
         self._bound: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
+        self._made_with = {"backend": backend, **more}
+        self._unpicklable = (
+            "onnxruntime.SessionOptions does not"
+            if sess_options is not None
+            else "its model is rewritten for this process"
+            if backend == "python"
+            else ""
+        )
         on_gpu = cuda.is_requested(providers) and not more.setdefault("enable_fallback", 0)
         if on_gpu:
             cuda.load_libraries(onnxruntime)
@@ -130,6 +141,19 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
                     "Use backend='native' or backend='python'.",
                 ) from error
             raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns what a copy is made of: the model and the arguments.
+
+        Raises:
+            TypeError: The session has options of its own, Python ops, or a model of over 2 GiB that is no file.
+        """
+        if self._unpicklable:
+            raise TypeError(
+                f"this session does not pickle: {self._unpicklable}; make one from the model in the other process"
+            )
+        model = self._model_bytes if self._model_path is None else os.path.abspath(self._model_path)
+        return _make, (type(self), model, self._made_with)
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -243,11 +267,17 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         data = _serialize(model)
         if data is not None:
             return data
+        self._unpicklable = self._unpicklable or "its model exceeds protobuf's 2 GiB"
         folder = tempfile.mkdtemp(prefix="ortconv-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path = pathlib.Path(folder) / "model.onnx"
         ir.save(ir.from_proto(model), path, external_data="model.data")
         return os.fspath(path)
+
+
+def _make(kind: type[InferenceSession], model: str | bytes, arguments: Mapping[str, Any]) -> InferenceSession:
+    """Makes a session again that was pickled."""
+    return kind(model, **arguments)
 
 
 def _serialize(model: onnx.ModelProto) -> bytes | None:

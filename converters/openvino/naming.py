@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-__all__ = ["join_names", "split_names", "unique_names"]
+__all__ = ["join_names", "known_name", "split_names", "unique_names"]
 
 _SEPARATOR = re.compile(r"(?<!\\),")
 
@@ -18,6 +18,21 @@ def split_names(text: str) -> tuple[str, ...]:
     """
     names = {name.replace("\\,", ",") for name in _SEPARATOR.split(text)}
     return tuple(sorted(names - {""}))
+
+
+def known_name(names: Sequence[str], friendly: str) -> str:
+    """Returns the one of a tensor's names that users know.
+
+    OpenVINO takes data by any of them, and not by the friendly name of a layer, which frontends make the name that the
+    framework's model had: so it is chosen where it is among them. Bare numbers are what a tracer counted.
+
+    Args:
+        names: The names in the order of `split_names`; one at least.
+        friendly: The layer's name.
+    """
+    if friendly in names:
+        return friendly
+    return next((name for name in names if not name.isdecimal()), names[0])
 
 
 def join_names(names: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from ortconv.converters.openvino.computed_weights import with_computed_weights
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.low_precision import warned
 from ortconv.converters.openvino.merged_layers import with_merges
-from ortconv.converters.openvino.naming import join_names, split_names, unique_names
+from ortconv.converters.openvino.naming import join_names, known_name, split_names, unique_names
 from ortconv.converters.openvino.precision import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
 from ortconv.converters.openvino.states import State, cut_states, metadata
@@ -191,8 +191,9 @@ class _Reader:
         for result in self.results:
             producer, index = sources[result.id]
             own = split_names(result.element.attributes.get("output_names", ""))
-            wanted[result.id] = own[0] if own else self._tensor_name(self._net.layers[producer], index)
-            if self._net.layers[producer].type not in ("Parameter", "Const"):
+            layer = self._net.layers[producer]
+            wanted[result.id] = known_name(own, layer.name) if own else self._tensor_name(layer, index)
+            if layer.type not in ("Parameter", "Const"):
                 shared.setdefault((producer, index), result.id)
         for state in self._states:
             wanted["state", state.variable] = state.variable
@@ -206,7 +207,7 @@ class _Reader:
 
     def _tensor_name(self, layer: Layer, index: int) -> str:
         if layer.outputs[index].names:
-            return layer.outputs[index].names[0]
+            return known_name(layer.outputs[index].names, layer.name)
         name = layer.name or f"{layer.type}_{layer.id}"
         return name if len(layer.outputs) == 1 else f"{name}.{index}"
 

@@ -161,6 +161,29 @@ def test_names_aliases_and_intervals_are_kept(tmp_path: pathlib.Path) -> None:
     assert (graph.outputs[6].name, graph.outputs[6].value) == ("other_2", graph.inputs[0])
 
 
+@pytest.mark.parametrize(
+    ("friendly", "names", "chosen"),
+    [
+        ("px", {"44", "input.1", "px"}, "px"),
+        ("px", set(), "px"),
+        ("px", {"image:0"}, "image:0"),
+        ("Parameter_1", {"44", "input.1"}, "input.1"),
+        ("Parameter_1", {"9", "44"}, "44"),
+    ],
+)
+def test_an_input_has_the_name_that_its_user_knows(
+    friendly: str, names: set[str], chosen: str, tmp_path: pathlib.Path
+) -> None:
+    image = op.parameter([1, 3], np.float32, name=friendly)
+    image.output(0).set_names(names)
+    total = op.relu(image)
+    total.output(0).set_names({"55", "scores"})
+    graph = FRONTEND.read(save(ov.Model([op.result(total)], [image], "net"), tmp_path), {})
+    assert graph.inputs[0].name == chosen
+    assert all_names(graph.inputs[0]) == names | {chosen}
+    assert graph.outputs[0].name == "scores"
+
+
 def test_scalar_and_dynamic_rank_are_told_apart(tmp_path: pathlib.Path) -> None:
     graph = FRONTEND.read(save(mixed_network(), tmp_path), {})
     shapes = {node.ref.op_type: node.outputs[0].shape for node in graph.nodes}

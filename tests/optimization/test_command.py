@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+import ortconv
 from ortconv.optimizer import optimization
 from tests.cli import run_cli
 from tests.optimization.models import parsed, rand, stock
@@ -56,6 +57,16 @@ def test_command(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     assert not list(tmp_path.glob(".ortconv*"))
     assert not list(tmp_path.glob("*.data"))
+
+
+def test_the_api_returns_what_convert_returns() -> None:
+    model = parsed(TEXT, w=rand(4, 2, 4, 4), a=rand(2, 1, 1), s=[1, 1], e=[-1, -1], i=[2, 3])
+    got = ortconv.optimize(model)
+    assert isinstance(got, onnx.ModelProto)
+    report = ortconv.optimization(model)
+    assert isinstance(report, ortconv.Optimization)
+    assert report.rewritten == 1
+    assert report.to_proto() == got
 
 
 def test_external_data_stays_external(tmp_path: pathlib.Path) -> None:

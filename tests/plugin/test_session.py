@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -276,3 +277,26 @@ def test_binding_keeps_data_of_any_type_where_it_is_computed() -> None:
         assert w.tolist() == [-1.5, -2.5]
     with pytest.raises(TypeError, match="input x has type int4; allowed beside numpy's own types: bfloat16, float8"):
         session.bind({"x": np.zeros(2, ml_dtypes.int4)}, "cpu")
+
+
+@pytest.mark.parametrize("form", ["path", "relative", "bytes", "proto"])
+@pytest.mark.parametrize("backend", ["native", "none"])
+def test_a_session_pickles(form: str, backend: Any, saved: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(saved.parent)
+    given = {"path": saved, "relative": saved.name, "bytes": scale().SerializeToString(), "proto": scale()}[form]
+    first = InferenceSession(given, providers=["CPUExecutionProvider"], backend=backend)
+    data = pickle.dumps(first)
+    monkeypatch.chdir("/")
+    again = pickle.loads(data)
+    assert isinstance(again, InferenceSession)
+    x = np.eye(2, dtype=np.float32)
+    np.testing.assert_array_equal(again.run(None, {"x": x})[0], first.run(None, {"x": x})[0])
+
+
+def test_a_session_that_does_not_pickle_says_why(saved: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_options = InferenceSession(saved, onnxruntime.SessionOptions())
+    with pytest.raises(TypeError, match=r"does not pickle: onnxruntime\.SessionOptions does not; make one from the"):
+        pickle.dumps(with_options)
+    monkeypatch.setattr(session, "_serialize", lambda model: None)
+    with pytest.raises(TypeError, match="does not pickle: its model exceeds protobuf's 2 GiB"):
+        pickle.dumps(InferenceSession(onnx.load(saved)))
