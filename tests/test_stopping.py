@@ -7,22 +7,21 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.cli import activation, write
 
 SLOW = """
-import pathlib, signal, time
+import signal
 from ortconv import serialization
 signal.signal(signal.SIGINT, signal.default_int_handler)  # What runs the tests may ignore signals, as nohup does.
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def write(model, path, progress):
     path.write_bytes(b"half")
-    pathlib.Path("started").touch()
-    time.sleep(60)
+    print("started", flush=True)
+    signal.pause()
 serialization.write = write
 from ortconv.cli import main
 main()
@@ -37,26 +36,29 @@ def test_nothing_half_written_stays(number: signal.Signals, code: int, tmp_path:
     write(activation(), tmp_path / "act.json")
     (tmp_path / "act.onnx").write_bytes(b"old")
     program = subprocess.Popen(
-        [sys.executable, "-P", "-c", SLOW, "convert", "act.json"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", SLOW, "convert", "act.json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
-        end = time.monotonic() + 60
-        while not (tmp_path / "started").exists() and time.monotonic() < end:
-            time.sleep(0.05)
+        assert program.stdout is not None
+        assert program.stdout.readline() == "started\n"
         program.send_signal(number)
-        _, told = program.communicate(timeout=60)
+        _, told = program.communicate(timeout=300)
     finally:
         program.kill()
     assert program.returncode == code
     assert told == ("interrupted\n" if number == signal.SIGINT else "")
-    assert sorted(os.listdir(tmp_path)) == ["act.json", "act.onnx", "started"]
+    assert sorted(os.listdir(tmp_path)) == ["act.json", "act.onnx"]
     assert (tmp_path / "act.onnx").read_bytes() == b"old"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 def test_signal_that_is_ignored_stays_so(tmp_path: pathlib.Path) -> None:
     code = SLOW.replace("SIGHUP, signal.SIG_DFL", "SIGHUP, signal.SIG_IGN")
-    code = code.replace("time.sleep(60)", "import os; os.kill(os.getpid(), signal.SIGHUP)")
+    code = code.replace("signal.pause()", "import os; os.kill(os.getpid(), signal.SIGHUP)")
     write(activation(), tmp_path / "act.json")
     done = subprocess.run([sys.executable, "-P", "-c", code, "convert", "act.json"], cwd=tmp_path, check=False)
     assert done.returncode == 0

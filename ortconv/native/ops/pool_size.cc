@@ -1,26 +1,23 @@
 #include "ops/pool_size.h"
 
-#include <chrono>
 #include <thread>
 
 namespace ortconv {
 namespace {
 
-// Longer than a sleeping thread takes to wake up, and nothing beside the creation of a session.
-constexpr std::chrono::microseconds kPatience(100);
-
 // Whether two tasks are under way at the same time.
-bool tasks_meet(const Parallel& pool) {
+bool tasks_meet(const Parallel& pool, std::chrono::microseconds patience) {
   struct Meeting {
+    const std::chrono::microseconds patience;
     std::atomic<int> arrived{0};
     std::atomic<bool> met{false};
-  } meeting;
+  } meeting{patience};
   pool.run(
       pool.context, 2,
       [](void* arg, int64_t) {
         Meeting& m = *static_cast<Meeting*>(arg);
         if (m.arrived.fetch_add(1) > 0) return;
-        const auto end = std::chrono::steady_clock::now() + kPatience;
+        const auto end = std::chrono::steady_clock::now() + m.patience;
         while (m.arrived.load() < 2) {
           if (std::chrono::steady_clock::now() > end) return;
           std::this_thread::yield();
@@ -33,12 +30,12 @@ bool tasks_meet(const Parallel& pool) {
 
 }  // namespace
 
-int PoolSize::threads(const Parallel& pool) {
+int PoolSize::threads(const Parallel& pool, std::chrono::microseconds patience) {
   if (pool.threads <= 1 || several_.load(std::memory_order_relaxed)) return pool.threads;
   const int run = runs_.fetch_add(1, std::memory_order_relaxed);
   if (run == kPeriod) runs_.store(kQuestions, std::memory_order_relaxed);
   if (run < kQuestions || run == kPeriod) {
-    if (tasks_meet(pool)) {
+    if (tasks_meet(pool, patience)) {
       several_.store(true, std::memory_order_relaxed);
       return pool.threads;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 
 #include "ops/problem.h"
 
@@ -12,8 +13,12 @@ namespace ortconv {
 // the first waits for the second. Concurrent runs may share it.
 class PoolSize {
  public:
-  // pool.threads, or 1 where tasks of the pool did not meet. The first runs ask, and later ones now and then.
-  int threads(const Parallel& pool);
+  // Longer than a sleeping thread takes to wake up, and nothing beside the creation of a session.
+  static constexpr std::chrono::microseconds kPatience{100};
+
+  // pool.threads, or 1 where tasks of the pool did not meet. The first runs ask, and later ones now and then; a task
+  // waits as long as `patience` for the other.
+  int threads(const Parallel& pool, std::chrono::microseconds patience = kPatience);
 
  private:
   static constexpr int kQuestions = 3;  // before it is believed that there is one thread: a busy one may be late

@@ -337,6 +337,33 @@ TEST(infinities_stay_where_they_belong) {
   }
 }
 
+TEST(there_is_work_for_every_thread) {
+  struct Pool {
+    int64_t most = 0;
+  } pool;
+  const Parallel parallel{&pool,
+                          [](void* context, int64_t n, void (*fn)(void*, int64_t), void* arg) {
+                            int64_t& most = static_cast<Pool*>(context)->most;
+                            most = std::max(most, n);
+                            for (int64_t i = 0; i < n; ++i) fn(arg, i);
+                          },
+                          3};
+  Case c;
+  c.x = {1, 64, 24, 24};
+  c.bias = false;
+  for (const ConvOp op : {ConvOp::kConv, ConvOp::kConvTranspose}) {
+    c.attributes = test::attributes(op, 2);
+    c.attributes.strides = {2, 2};
+    c.w = op == ConvOp::kConv ? Shape{32, 64, 4, 4} : Shape{64, 32, 4, 4};
+    const ConvProblem p = c.problem(DataType::kFloat);
+    CaseMaker maker(12);
+    const Data<float> data(maker, c, p);
+    pool.most = 0;
+    check_convolution(c, p, data, DataType::kFloat, parallel);
+    EXPECT(pool.most >= 3, "at most ", pool.most, " tasks");
+  }
+}
+
 TEST(small_problems_stay_on_one_thread) {
   Case c;
   c.attributes = test::attributes(ConvOp::kConv, 1);
