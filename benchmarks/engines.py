@@ -121,12 +121,14 @@ def _element(dtype: str) -> int:
 
 
 def _model(shape: Shape, dtype: str, w: Array, domain: str, **more: Any) -> Any:
-    """Returns a model of one ConvTranspose, ONNX's own or ours."""
+    """Returns a model of one transposed convolution, ONNX's operator or ours."""
     from onnx import helper, numpy_helper
+
+    from ortconv.opset import CONV_TRANSPOSE
 
     element = _element(dtype)
     node = helper.make_node(
-        "ConvTranspose",
+        CONV_TRANSPOSE.name if domain else "ConvTranspose",
         ["X", "W"],
         ["Y"],
         domain=domain,

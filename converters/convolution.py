@@ -14,7 +14,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.layout import Layout, Sizes, dims_of, sizes, transpose
 from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
-from ortconv.opset import ACCUMULATION, DOMAIN, even_pads
+from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN
 
 __all__ = ["conv", "conv_transpose", "conv_transpose_to_shape"]
 
@@ -55,21 +55,23 @@ def conv_transpose(
     size = _transposed_sizes(b, window, spatial, kernel, begin, end)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     grow = tuple(max(-pad, 0) for pad in end)
+    pads = begin + tuple(max(pad, 0) for pad in end)
     padding = f", output padding {list(grow)}" if any(grow) else ""
-    b.note(f"pads begin {list(begin)}, end {[max(pad, 0) for pad in end]}{padding}: spatial size {_text(size)}")
+    b.note(f"pads begin {list(begin)}, end {list(pads[window.rank :])}{padding}: spatial size {_text(size)}")
     output_padding = tuple(min(extra, stride - 1) for extra, stride in zip(grow, window.strides, strict=True))
     append = tuple(extra - inside for extra, inside in zip(grow, output_padding, strict=True))
     taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
     standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
     if not standard:
         y = b.op(
-            "ConvTranspose",
+            CONV_TRANSPOSE.name,
             x,
             w,
             bias,
             domain=DOMAIN,
             **_window_attributes(x, window, layout),
-            **even_pads(begin, end, (0,) * window.rank),
+            pads=pads,
+            output_padding=grow,
         )
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
@@ -80,7 +82,7 @@ def conv_transpose(
         strides=window.strides,
         dilations=window.dilations,
         group=window.group,
-        pads=begin + tuple(max(pad, 0) for pad in end),
+        pads=pads,
         output_padding=output_padding,
         kernel_shape=_known(kernel),
     )
@@ -129,7 +131,7 @@ def conv_transpose_to_shape(
     if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
     y = b.op(
-        "ConvTransposeToShape",
+        CONV_TRANSPOSE_TO_SHAPE.name,
         x,
         w,
         output_shape,
@@ -191,7 +193,7 @@ def conv(
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     if rule != "NOTSET" or x.dtype not in _STANDARD or b.options.target == "plugin":
         y = b.op(
-            "Conv",
+            CONV.name,
             x,
             w,
             bias,

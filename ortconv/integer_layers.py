@@ -17,6 +17,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.byte_weights import ByteWeights
+from ortconv.opset import CONV, CONV_TRANSPOSE
 from ortconv.producers import maker
 from ortconv.quantizers import LEVELS, Quantizer
 from ortconv.takers import BOUNDS, takers
@@ -28,10 +29,10 @@ _KEEPING = frozenset(
     | {"Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
 """Ops whose results hold what their data hold, and nothing else."""
-_MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax"})
+_MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", CONV.name, CONV_TRANSPOSE.name})
 """Ops that lose digits between DequantizeLinear and QuantizeLinear.
 
-ONNX Runtime rounds weights and biases of three, and exponentials of Softmax.
+ONNX Runtime rounds weights and biases of convolutions and Gemm, and exponentials of Softmax.
 """
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _MATRIX = 2

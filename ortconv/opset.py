@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import onnx
@@ -32,7 +31,6 @@ __all__ = [
     "OPS",
     "VERSION",
     "Op",
-    "even_pads",
     "needs_plugin",
 ]
 
@@ -98,7 +96,7 @@ class Op:
 
 
 CONV_TRANSPOSE = Op(
-    "ConvTranspose",
+    "TransposedConvolution",
     ("X", "W", "B"),
     (
         *_GRID,
@@ -115,7 +113,7 @@ CONV_TRANSPOSE = Op(
     "tap reaches are zero; the bias is added to all.",
 )
 CONV_TRANSPOSE_TO_SHAPE = Op(
-    "ConvTransposeToShape",
+    "TransposedConvolutionToShape",
     ("X", "W", "output_shape", "B"),
     (
         *_GRID,
@@ -133,7 +131,7 @@ CONV_TRANSPOSE_TO_SHAPE = Op(
     "are zero.",
 )
 CONV = Op(
-    "Conv",
+    "Convolution",
     ("X", "W", "B"),
     (
         *_GRID,
@@ -149,23 +147,13 @@ CONV = Op(
     "Convolution (cross-correlation), for every element type.",
 )
 CONV_TRANSPOSE_ADD = Op(
-    "ConvTransposeAdd",
+    "TransposedConvolutionAdd",
     ("X", "W", "R", "B"),
     CONV_TRANSPOSE.attributes,
-    "ConvTranspose and a residual: R, which has the type and shape of Y, is added to the result in type T, and the sum "
-    "is rounded to T, or wraps. An activation comes after that.",
+    "TransposedConvolution and a residual: R, which has the type and shape of Y, is added to the result in type T, and "
+    "the sum is rounded to T, or wraps. An activation comes after that.",
 )
 OPS: tuple[Op, ...] = (CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, CONV, CONV_TRANSPOSE_ADD)
-
-
-def even_pads(begin: Sequence[int], end: Sequence[int], output_padding: Sequence[int]) -> dict[str, Any]:
-    """Returns attributes of a `CONV_TRANSPOSE` that crop so and pad so, whose end paddings are the begin paddings.
-
-    ONNX Runtime's CUDA provider leaves a node of another kind to the CPU: it takes any ConvTranspose for ONNX's,
-    whatever its domain.
-    """
-    extra = tuple(first - last + more for first, last, more in zip(begin, end, output_padding, strict=True))
-    return {"pads": (*begin, *begin), "output_padding": extra}
 
 
 def needs_plugin(model: onnx.ModelProto) -> bool:

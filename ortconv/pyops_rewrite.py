@@ -7,7 +7,7 @@ Each node becomes, in the domain ``org.ortconv.py``, a Python op that works in t
 so that one Python op per accumulation type serves every element type. Converting the sums to Y's type is left to ONNX
 Runtime's Cast, which rounds once, to nearest even, and keeps the low bits of integers. The Reshape is there because
 onnxruntime-extensions ends the process when the output of a Python op does not fit a buffer that the caller has bound.
-The residual of a ConvTransposeAdd, and an activation, are standard ops behind that.
+The residual of a TransposedConvolutionAdd, and an activation, are standard ops behind that.
 """
 
 from __future__ import annotations

@@ -337,10 +337,10 @@ def _halve(auto_pad: str, total: Sequence[int]) -> list[int]:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Array]] = {
-    "ConvTranspose": conv_transpose,
-    "ConvTransposeToShape": conv_transpose_to_shape,
-    "Conv": conv,
-    "ConvTransposeAdd": conv_transpose_add,
+    "TransposedConvolution": conv_transpose,
+    "TransposedConvolutionToShape": conv_transpose_to_shape,
+    "Convolution": conv,
+    "TransposedConvolutionAdd": conv_transpose_add,
     CONV_INTEGER_TO_FLOAT.name: conv_integer_to_float,
     MATMUL_COMPRESSED.name: matmul_compressed,
     GATHER_MATMUL_COMPRESSED.name: gather_matmul_compressed,

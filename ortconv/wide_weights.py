@@ -11,13 +11,13 @@ import onnx_ir as ir
 from ortconv.byte_weights import ByteWeights
 from ortconv.fusion import Reshaped, forget
 from ortconv.inserting import Inserter
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, OPS
 from ortconv.producers import maker
 from ortconv.takers import is_rounded
 
 __all__ = ["widen_filters"]
 
-_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "ConvTransposeAdd", "ConvTransposeToShape"})
+_CONVOLUTIONS = frozenset({("", "Conv"), ("", "ConvTranspose"), *((DOMAIN, op.name) for op in OPS)})
 
 
 def widen_filters(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> None:
@@ -29,7 +29,7 @@ def widen_filters(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> N
         inserter: Makes the new nodes.
     """
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
-        if node.op_type not in _CONVOLUTIONS or node.domain not in ("", DOMAIN):
+        if (node.domain, node.op_type) not in _CONVOLUTIONS:
             continue
         weights = ByteWeights.of(node.inputs[1])
         if weights is None or maker(node.inputs[1], "DequantizeLinear") is None or _is_integer(node):

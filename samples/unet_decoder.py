@@ -3,7 +3,7 @@
     python samples/unet_decoder.py
 
 Each stage of ``sources/unet_decoder.xml`` grows to the size of its skip connection, odd sizes included; ONNX's own
-ConvTranspose takes no such tensor. The conversion keeps it as an input of ``org.ortconv.ConvTransposeToShape``.
+ConvTranspose takes no such tensor. The conversion keeps it as an input of ``org.ortconv.TransposedConvolutionToShape``.
 """
 
 from __future__ import annotations

@@ -139,9 +139,9 @@ def test_unknown_option_is_not_taken_for_the_default(options: dict[str, Any], pr
 def test_targets_choose_the_nodes() -> None:
     graph = backward_data()
     assert nodes(ortconv.convert(graph)) == ["Transpose", "Transpose", "ConvTranspose", "Transpose"]
-    assert nodes(ortconv.convert(graph, target="plugin")) == [f"{DOMAIN}.ConvTranspose"]
+    assert nodes(ortconv.convert(graph, target="plugin")) == [f"{DOMAIN}.TransposedConvolution"]
     bf16 = backward_data(dtype="bf16")
-    assert nodes(ortconv.convert(bf16)) == [f"{DOMAIN}.ConvTranspose"]
+    assert nodes(ortconv.convert(bf16)) == [f"{DOMAIN}.TransposedConvolution"]
     inlined = ortconv.convert(bf16, target="onnx")
     assert {node.domain for node in inlined.graph.node} == {""}
     assert not inlined.functions
@@ -166,7 +166,7 @@ def test_nodes_with_and_without_bias_share_a_body() -> None:
     first = graph.op("Convolution", [x, w, bias], name="first", **window)
     graph.op("Convolution", [first, w], name="second", **window)
     model = ortconv.convert(graph)
-    assert nodes(model) == [f"{DOMAIN}.Conv"] * 2
+    assert nodes(model) == [f"{DOMAIN}.Convolution"] * 2
     import ml_dtypes
 
     feeds = {
@@ -197,7 +197,7 @@ def test_doubles_beside_floats_are_not_computed_in_float() -> None:
         feeds[name] = np.arange(1, 10, dtype=dtype).reshape(1, 1, 3, 3)
     parameters = [result.input_value(0).get_node() for result in results]
     model = ortconv.convert(openvino.Model([node.output(0) for node in results], parameters), target="plugin")
-    assert nodes(model) == [f"{DOMAIN}.ConvTranspose"] * 2
+    assert nodes(model) == [f"{DOMAIN}.TransposedConvolution"] * 2
     for way in WAYS:
         single, double = run(model, feeds, way)
         assert double[0, 0, 0, 1] == 2 + 2.0**-30

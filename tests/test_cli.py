@@ -401,7 +401,7 @@ class TestCheck:
         assert result.exit_code == 0
         assert result.stdout.splitlines() == [
             "act.onnx: ok, opset 19, IR 10, 1 node, no operators of org.ortconv",
-            "up.onnx: ok, opset 19, IR 10, 3 nodes, org.ortconv: 1 ConvTranspose, runs without the plugin",
+            "up.onnx: ok, opset 19, IR 10, 3 nodes, org.ortconv: 1 TransposedConvolution, runs without the plugin",
         ]
 
     def test_model_without_function_bodies_needs_the_plugin(self) -> None:
@@ -409,7 +409,7 @@ class TestCheck:
         model = onnx.load("up.onnx")
         del model.functions[:]
         onnx.save(model, "bare.onnx")
-        assert run_cli("check", "bare.onnx").stdout.endswith("1 ConvTranspose, needs the plugin\n")
+        assert run_cli("check", "bare.onnx").stdout.endswith("1 TransposedConvolution, needs the plugin\n")
 
     def test_bad_attribute_of_ours_is_found(self) -> None:
         run_cli("convert", write(upsampling(), pathlib.Path("up.json")), "--target", "plugin")
@@ -448,7 +448,7 @@ class TestExplain:
 
     def test_our_operators_carry_their_domain(self) -> None:
         result = run_cli("explain", write(upsampling(), pathlib.Path("up.json")), "--target", "plugin")
-        assert "org.ortconv ConvTranspose" in result.stdout
+        assert "org.ortconv TransposedConvolution" in result.stdout
 
     def test_refused_nodes_are_rows_among_the_others(self) -> None:
         result = run_cli("explain", write(refused(), pathlib.Path("refused.json")))

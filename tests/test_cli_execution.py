@@ -346,7 +346,9 @@ def test_nodes_of_ours_in_a_body_count(tmp_path: pathlib.Path, monkeypatch: pyte
 
     assert ", 1 org.ortconv)" in run_cli("convert", "net.xml", "--target", "plugin").stdout
     assert "1 of them of org.ortconv" in run_cli("explain", "net.xml", "--target", "plugin").stdout
-    assert run_cli("check", "net.onnx").stdout.endswith("org.ortconv: 1 ConvTranspose, runs without the plugin\n")
+    assert run_cli("check", "net.onnx").stdout.endswith(
+        "org.ortconv: 1 TransposedConvolution, runs without the plugin\n"
+    )
     found = ortconv.verify("net.xml", "net.onnx")
     assert found.agrees
     assert set(found.outputs) | set(found.skipped) == {"native", "none"}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
-import ortconv
-from ortconv import function_bodies, onednn, reference
+from ortconv import function_bodies
 from ortconv.opset import (
     ACCUMULATION,
     CONV,
@@ -20,23 +19,23 @@ from ortconv.opset import (
     DOMAIN,
     OPS,
     Op,
-    even_pads,
 )
+from ortconv.reference import FUNCTIONS
 from ortconv.schemas import register_schemas
 
 LAYOUT = {"x_perm": [0, 1, 2, 3], "w_perm": [0, 1, 2, 3], "y_perm": [0, 1, 2, 3], "accumulation_type": 1}
 GRID = {"strides": [2, 2], "dilations": [1, 1], "group": 1}
 ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "ConvTranspose": {**GRID, **LAYOUT, "pads": [1, 1, 0, 0], "output_padding": [0, 0]},
-    "ConvTransposeAdd": {**GRID, **LAYOUT, "pads": [1, 1, 0, 0], "output_padding": [0, 0]},
-    "ConvTransposeToShape": {
+    "TransposedConvolution": {**GRID, **LAYOUT, "pads": [1, 1, 0, 0], "output_padding": [0, 0]},
+    "TransposedConvolutionAdd": {**GRID, **LAYOUT, "pads": [1, 1, 0, 0], "output_padding": [0, 0]},
+    "TransposedConvolutionToShape": {
         **GRID,
         **LAYOUT,
         "auto_pad": "SAME_LOWER",
         "pads_begin": [0, 0],
         "output_padding": [0, 0],
     },
-    "Conv": {**GRID, **LAYOUT, "auto_pad": "NOTSET", "pads": [1, 1, 0, 0]},
+    "Convolution": {**GRID, **LAYOUT, "auto_pad": "NOTSET", "pads": [1, 1, 0, 0]},
 }
 NHWC = {"x_perm": [0, 3, 1, 2], "y_perm": [0, 2, 3, 1]}
 
@@ -207,27 +206,10 @@ def test_bodies_are_standard_onnx_of_the_models_own_opset(op: Op, opset: int) ->
             assert all(onnx.defs.has(node.op_type, opset, "") for node in function)
 
 
-@pytest.mark.parametrize(("begin", "end", "extra"), [((0, 1), (1, 0), (0, 0)), ((2, 0), (0, 3), (4, 1))])
-def test_even_pads_mean_the_same(begin: tuple[int, int], end: tuple[int, int], extra: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
-    x, w = rng.integers(-9, 9, (1, 2, 4, 3)), rng.integers(-9, 9, (2, 3, 3, 2))
-    attributes = {**GRID, **{name: range(4) for name in ("x_perm", "w_perm", "y_perm")}}
-    changed = even_pads(begin, end, extra)
-    assert changed["pads"] == begin + begin
-    given = reference.conv_transpose(x, w, pads=begin + end, output_padding=extra, **attributes)
-    np.testing.assert_array_equal(reference.conv_transpose(x, w, **changed, **attributes), given)
-
-
-@pytest.mark.parametrize(("pads_begin", "pads_end"), [([0, 1], [1, 0]), ([2, 0], [0, 1])])
-def test_converters_write_even_pads(pads_begin: list[int], pads_end: list[int]) -> None:
-    """ONNX Runtime's CUDA provider leaves others to the CPU."""
-    source = onednn.Graph("uneven")
-    x, w = source.tensor("x", "f32", [1, 4, 4, 3]), source.tensor("w", "f32", [3, 3, 2, 3], constant=True)
-    grid = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": pads_begin, "pads_end": pads_end}
-    source.op("ConvTranspose", [x, w], **grid)
-    tensors = {"w": np.ones((3, 3, 2, 3), np.float32)}
-    (node,) = ortconv.convert(source, target="plugin", tensors=tensors).graph.node
-    found = {each.name: list(helper.get_attribute_value(each)) for each in node.attribute if each.ints}
-    assert (node.domain, node.op_type) == (DOMAIN, "ConvTranspose")
-    assert found["pads"] == pads_begin * 2
-    assert found["output_padding"] == [a - b for a, b in zip(pads_begin, pads_end, strict=True)]
+def test_no_operator_has_a_name_of_onnx_or_onnxruntime() -> None:
+    """Tools that look at names alone would take it for theirs."""
+    known = (*onnx.defs.get_all_schemas_with_history(), *get_all_operator_schema())
+    theirs = {schema.name for schema in known if schema.domain != DOMAIN}
+    assert {"Conv", "ConvTranspose", "LinearRegressor", "FusedConv", "MatMulNBits"} <= theirs
+    assert {"Convolution", "MatMulCodebook"} <= FUNCTIONS.keys()
+    assert not FUNCTIONS.keys() & theirs

@@ -162,8 +162,10 @@ def _physical(shape: tuple[int, ...], layout: str) -> list[int]:
 
 
 def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: dict[str, Any]) -> Any:
-    """Returns a model of many ConvTranspose, ONNX's own or ours, of the same input."""
+    """Returns a model of many transposed convolutions, ONNX's operator or ours, of the same input."""
     from onnx import TensorProto, helper, numpy_helper
+
+    from ortconv.opset import CONV_TRANSPOSE
 
     element = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(dtype, TensorProto.FLOAT)
     attributes = {
@@ -175,9 +177,10 @@ def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: d
         **more,
     }
     runs = _runs(shape, dtype)
+    op_type = CONV_TRANSPOSE.name if domain else "ConvTranspose"
     graph = helper.make_graph(
         [
-            helper.make_node("ConvTranspose", ["X", f"W{i}"], [f"Y{i}"], name=f"run{i}", domain=domain, **attributes)
+            helper.make_node(op_type, ["X", f"W{i}"], [f"Y{i}"], name=f"run{i}", domain=domain, **attributes)
             for i in range(runs)
         ],
         "benchmark",

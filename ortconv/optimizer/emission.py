@@ -18,7 +18,6 @@ from ortconv.opset import (
     CONV_TRANSPOSE_TO_SHAPE,
     DOMAIN,
     NO_ACTIVATION,
-    even_pads,
 )
 from ortconv.optimizer.site import Ints, Site
 from ortconv.optimizer.values import Array, Sizes, element_type, permuted
@@ -68,7 +67,7 @@ class Emitter:
             op = CONV_TRANSPOSE_ADD
             inputs.append(site.residual)
         if site.output_shape is None:
-            attributes |= even_pads(site.begin, site.end, site.output_padding)
+            attributes |= {"pads": (*site.begin, *site.end), "output_padding": site.output_padding}
         else:
             op = CONV_TRANSPOSE_TO_SHAPE
             attributes |= {"pads_begin": site.begin, "auto_pad": site.rule, "output_padding": site.output_padding}

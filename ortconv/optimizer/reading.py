@@ -25,7 +25,7 @@ from ortconv.optimizer.values import Dims, Sizes, element_type
 __all__ = ["TO_SHAPE_OPSET", "read"]
 
 TO_SHAPE_OPSET = 19
-"""The body of ConvTransposeToShape compares strings, which older versions of Equal do not."""
+"""The body of TransposedConvolutionToShape compares strings, which older versions of Equal do not."""
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _MAX_SPATIAL = 6

@@ -61,8 +61,8 @@ class Site:
         bias: A value, data for a new constant, or None.
         dtype: Element type.
         strides: As in the op, and so the five that follow.
-        output_shape: Spatial output sizes where the node becomes a ConvTransposeToShape, else None.
-        rule: auto_pad of a ConvTransposeToShape.
+        output_shape: Spatial output sizes where the node becomes a TransposedConvolutionToShape, else None.
+        rule: auto_pad of a TransposedConvolutionToShape.
         least: Spatial sizes of the result for the smallest input that is possible; those of every input where `exact`.
         exact: Whether `least` are the sizes, per axis.
         channels: M, or None when unknown.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.opset import even_pads
 from tests import oracle
 from tests.plugin.conftest import Case
 
@@ -28,7 +27,7 @@ class Problem:
 def draw(seed: int, dtype: np.dtype[Any], most_channels: int = 70) -> Problem:
     """Draws a node of any op, layout and number of axes."""
     rng = np.random.default_rng(seed)
-    op = str(rng.choice(["ConvTranspose", "ConvTransposeToShape", "Conv"]))
+    op = str(rng.choice(["TransposedConvolution", "TransposedConvolutionToShape", "Convolution"]))
     axes = int(rng.integers(1, 4))
     group = int(rng.choice([1, 1, 1, 2, 3]))
 
@@ -49,14 +48,14 @@ def draw(seed: int, dtype: np.dtype[Any], most_channels: int = 70) -> Problem:
     begin, end, extra = ints(0, 2), ints(0, 2), ints(0, 1)
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, at["dilations"], strict=True)]
     full = [s * (x - 1) + e for s, x, e in zip(at["strides"], spatial, extents, strict=True)]
-    if op == "Conv":
+    if op == "Convolution":
         spatial = [max(x, e) for x, e in zip(spatial, extents, strict=True)]
         steps = zip(spatial, begin, end, extents, at["strides"], strict=True)
         size = [(x + b + c - e) // s + 1 for x, b, c, e, s in steps]
         at |= {"auto_pad": "NOTSET", "pads": [*begin, *end]}
-    elif op == "ConvTranspose":
+    elif op == "TransposedConvolution":
         size = [f - b - c + o for f, b, c, o in zip(full, begin, end, extra, strict=True)]
-        at |= even_pads(begin, end, extra)
+        at |= {"pads": [*begin, *end], "output_padding": extra}
         if min(size) < 0:
             return draw(seed + 1_000_003, dtype, most_channels)
     else:
@@ -74,15 +73,15 @@ def draw(seed: int, dtype: np.dtype[Any], most_channels: int = 70) -> Problem:
         at["activation"] = [0.25, -6.0, 40.0]
 
     x_shape = (int(rng.integers(1, 4)), inputs * group, *spatial)
-    w_shape = (outputs * group, inputs, *kernel) if op == "Conv" else (inputs * group, outputs, *kernel)
+    w_shape = (outputs * group, inputs, *kernel) if op == "Convolution" else (inputs * group, outputs, *kernel)
     bias = bool(rng.integers(2))
-    case = Case(op, x_shape, w_shape, at, bias, tuple(size) if op == "ConvTransposeToShape" else None)
+    case = Case(op, x_shape, w_shape, at, bias, tuple(size) if op == "TransposedConvolutionToShape" else None)
 
     def values(*shape: int) -> np.ndarray:
         return rng.integers(-3, 4, shape).astype(dtype)
 
     x, w, b = values(*x_shape), values(*w_shape), values(outputs * group) if bias else None
-    compute = oracle.direct if op == "Conv" else oracle.transposed
+    compute = oracle.direct if op == "Convolution" else oracle.transposed
     exact = compute(
         x, w, strides=at["strides"], dilations=at["dilations"], begin=begin, size=size, group=group, bias=b
     ).astype(dtype)

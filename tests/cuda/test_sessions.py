@@ -33,7 +33,7 @@ FLOAT = np.dtype(np.float32)
 def large(make_case: Callable[..., Any]) -> Case:
     """A node whose weights are worth packing."""
     case: Case = make_case(
-        "ConvTranspose", (2, 32, 9, 8), (32, 24, 3, 4), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]
+        "TransposedConvolution", (2, 32, 9, 8), (32, 24, 3, 4), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]
     )
     return case
 
@@ -105,7 +105,7 @@ def chain(count: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         tensors[f"W{i}"] = rng.integers(-3, 4, (16, 8 + i, 2, 2)).astype(np.float32)
         nodes.append(
             helper.make_node(
-                "ConvTranspose",
+                "TransposedConvolution",
                 ["X", f"W{i}"],
                 [f"Y{i}"],
                 name=f"node{i}",
@@ -158,7 +158,7 @@ def test_nodes_run_on_the_gpu_without_copies_between_them(
     made.run(None, {"X": np.ones((1, 16, 6, 5), np.float32)})
     events = json.loads(pathlib.Path(made.end_profiling()).read_text())
     ran = [event["args"] for event in events if event["cat"] == "Node" and "provider" in event.get("args", {})]
-    assert [each["provider"] for each in ran if each["op_name"] == "ConvTranspose"] == [cuda.PROVIDER] * 3
+    assert [each["provider"] for each in ran if each["op_name"] == "TransposedConvolution"] == [cuda.PROVIDER] * 3
     assert not [each for each in ran if each["op_name"].startswith("Memcpy")]
 
 
@@ -265,7 +265,10 @@ print(session.run(None, {{"X": np.ones((1, 16, 6, 5), np.float32)}})[0].sum())
 def test_compiler_is_missing(library: str, tmp_path: pathlib.Path) -> None:
     done = in_new_process(tmp_path, ORTCONV_NVRTC="/nowhere/libnvrtc.so")
     assert done.returncode == 1
-    assert "org.ortconv.ConvTranspose 'node0': NVIDIA's runtime compiler NVRTC cannot be used from where" in done.stderr
+    assert (
+        "org.ortconv.TransposedConvolution 'node0': NVIDIA's runtime compiler NVRTC cannot be used from where"
+        in done.stderr
+    )
 
 
 def test_programs_are_kept_for_the_next_process(library: str, tmp_path: pathlib.Path) -> None:

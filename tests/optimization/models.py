@@ -84,10 +84,10 @@ def assert_same(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], ops: list
     return done
 
 
-CT = "ortconv:ConvTranspose"
+CT = "ortconv:TransposedConvolution"
 
 
-TO_SHAPE = "ortconv:ConvTransposeToShape"
+TO_SHAPE = "ortconv:TransposedConvolutionToShape"
 
 
-ADD = "ortconv:ConvTransposeAdd"
+ADD = "ortconv:TransposedConvolutionAdd"

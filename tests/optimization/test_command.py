@@ -37,7 +37,7 @@ def test_command(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Non
     shown = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert shown == [
         "node becomes folded in",
-        "c org.ortconv ConvTranspose Slice d into pads; Add y as bias",
+        "c org.ortconv TransposedConvolution Slice d into pads; Add y as bias",
         "",
         "generator.onnx -> faster.onnx: 1 of 1 ConvTranspose node rewritten",
     ]
@@ -49,7 +49,7 @@ def test_command(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert report["nodes"] == [
         {
             "name": "c",
-            "becomes": "ConvTranspose",
+            "becomes": "TransposedConvolution",
             "folded": ["Slice d into pads", "Add y as bias"],
             "kept": [],
             "reason": "",

@@ -26,7 +26,7 @@ def test_add_of_an_input(swapped: bool) -> None:
     model = parsed(up(f"y = Add ({'r, c' if swapped else 'c, r'})"), w=rand(4, 3, 2, 2))
     done = assert_same(model, feeds(), ops=[ADD])
     assert done.outcomes[0].folded == ("Add y as residual",)
-    assert done.outcomes[0].becomes == "ConvTransposeAdd"
+    assert done.outcomes[0].becomes == "TransposedConvolutionAdd"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_one_layer_adds_the_result_of_another() -> None:
         w=rand(4, 3, 2, 2), v=rand(4, 3, 2, 2),
     )  # fmt: skip
     done = assert_same(model, {"x": rand(2, 4, 3, 4)}, ops=[CT, ADD])
-    assert {outcome.becomes for outcome in done.outcomes} == {"ConvTranspose", "ConvTransposeAdd"}
+    assert {outcome.becomes for outcome in done.outcomes} == {"TransposedConvolution", "TransposedConvolutionAdd"}
 
 
 @pytest.mark.parametrize(

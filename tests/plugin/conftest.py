@@ -43,12 +43,12 @@ class Case:
 
     @property
     def channels(self) -> int:
-        return self.w[0] if self.op == "Conv" else self.w[1] * self.attributes["group"]
+        return self.w[0] if self.op == "Convolution" else self.w[1] * self.attributes["group"]
 
     @property
     def names(self) -> list[str]:
         """Of the inputs as the node takes them, B included."""
-        third = {"ConvTransposeToShape": ["output_shape"], "ConvTransposeAdd": ["R"]}.get(self.op, [])
+        third = {"TransposedConvolutionToShape": ["output_shape"], "TransposedConvolutionAdd": ["R"]}.get(self.op, [])
         return ["X", "W", *third, "B"]
 
     def inputs(self, dtype: np.dtype[Any], seed: int = 7) -> list[np.ndarray | None]:
@@ -65,7 +65,7 @@ class Case:
         w = np.transpose(draw(self.w), np.argsort(self.attributes["w_perm"]))
         bias = draw((self.channels,)) if self.bias else None
         third = [] if self.output_shape is None else [np.array(self.output_shape, np.int64)]
-        if self.op == "ConvTransposeAdd":
+        if self.op == "TransposedConvolutionAdd":
             y = (self.x[0], self.channels, *_begin_and_sizes(self)[1])
             third = [draw(tuple(y[axis] for axis in self.attributes["y_perm"]))]
         return [np.ascontiguousarray(x), np.ascontiguousarray(w), *third, bias]
@@ -106,9 +106,9 @@ def _case(
     axes = len(x) - 2
     identity = list(range(axes + 2))
     given: dict[str, Any] = {"strides": [1] * axes, "dilations": [1] * axes, "group": 1}
-    if op in ("ConvTranspose", "ConvTransposeAdd"):
+    if op in ("TransposedConvolution", "TransposedConvolutionAdd"):
         given |= {"pads": [0] * 2 * axes, "output_padding": [0] * axes}
-    elif op == "ConvTransposeToShape":
+    elif op == "TransposedConvolutionToShape":
         given |= {"auto_pad": "NOTSET", "pads_begin": [0] * axes, "output_padding": [0] * axes}
     else:
         given |= {"auto_pad": "NOTSET", "pads": [0] * 2 * axes}
@@ -120,16 +120,24 @@ def _case(
 NXC = {"x_perm": [0, 3, 1, 2], "w_perm": [2, 3, 0, 1], "y_perm": [0, 2, 3, 1]}
 
 CASES: dict[str, Case] = {
-    "transposed_plain": _case("ConvTranspose", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
+    "transposed_plain": _case("TransposedConvolution", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
     "transposed_1d_stride_and_padding": _case(
-        "ConvTranspose", (1, 2, 6), (2, 3, 4), strides=[3], pads=[1, 2], output_padding=[2]
+        "TransposedConvolution", (1, 2, 6), (2, 3, 4), strides=[3], pads=[1, 2], output_padding=[2]
     ),
     "transposed_groups_dilation_asymmetric_pads": _case(
-        "ConvTranspose", (2, 4, 3, 4), (4, 2, 2, 3), group=2, strides=[2, 1], dilations=[3, 2], pads=[1, 0, 2, 3]
+        "TransposedConvolution",
+        (2, 4, 3, 4),
+        (4, 2, 2, 3),
+        group=2,
+        strides=[2, 1],
+        dilations=[3, 2],
+        pads=[1, 0, 2, 3],
     ),
-    "transposed_depthwise_nxc": _case("ConvTranspose", (1, 3, 3, 3), (3, 1, 2, 2), group=3, strides=[2, 2], **NXC),
+    "transposed_depthwise_nxc": _case(
+        "TransposedConvolution", (1, 3, 3, 3), (3, 1, 2, 2), group=3, strides=[2, 2], **NXC
+    ),
     "transposed_3d_odd_layout": _case(
-        "ConvTranspose",
+        "TransposedConvolution",
         (1, 2, 2, 3, 2),
         (2, 2, 2, 1, 3),
         strides=[2, 2, 1],
@@ -140,24 +148,38 @@ CASES: dict[str, Case] = {
         y_perm=[3, 1, 4, 0, 2],
     ),
     "transposed_output_padding_beyond_stride": _case(
-        "ConvTranspose", (1, 2, 3, 2), (2, 2, 1, 2), strides=[2, 3], output_padding=[5, 9]
+        "TransposedConvolution", (1, 2, 3, 2), (2, 2, 1, 2), strides=[2, 3], output_padding=[5, 9]
     ),
     "transposed_output_padding_takes_off": _case(
-        "ConvTranspose", (1, 2, 3, 2), (2, 2, 3, 2), strides=[2, 3], pads=[1, 0, 1, 0], output_padding=[-2, -1]
+        "TransposedConvolution", (1, 2, 3, 2), (2, 2, 3, 2), strides=[2, 3], pads=[1, 0, 1, 0], output_padding=[-2, -1]
     ),
-    "transposed_kernel_smaller_than_stride": _case("ConvTranspose", (1, 2, 3), (2, 2, 2), strides=[5], pads=[1, 1]),
-    "transposed_pads_leave_nothing": _case("ConvTranspose", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
-    "transposed_empty_batch": _case("ConvTranspose", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),
-    "transposed_empty_input": _case("ConvTranspose", (2, 2, 0), (2, 3, 4), strides=[2], output_padding=[1]),
-    "transposed_four_axes": _case("ConvTranspose", (1, 1, 2, 1, 2, 2), (1, 2, 1, 2, 2, 1), strides=[1, 2, 2, 1]),
+    "transposed_kernel_smaller_than_stride": _case(
+        "TransposedConvolution", (1, 2, 3), (2, 2, 2), strides=[5], pads=[1, 1]
+    ),
+    "transposed_pads_leave_nothing": _case("TransposedConvolution", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
+    "transposed_empty_batch": _case("TransposedConvolution", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),
+    "transposed_empty_input": _case("TransposedConvolution", (2, 2, 0), (2, 3, 4), strides=[2], output_padding=[1]),
+    "transposed_four_axes": _case(
+        "TransposedConvolution", (1, 1, 2, 1, 2, 2), (1, 2, 1, 2, 2, 1), strides=[1, 2, 2, 1]
+    ),
     "to_shape_fixed_begin": _case(
-        "ConvTransposeToShape", (1, 2, 3, 4), (2, 2, 3, 2), strides=[2, 3], pads_begin=[1, 2], output_shape=(4, 9)
+        "TransposedConvolutionToShape",
+        (1, 2, 3, 4),
+        (2, 2, 3, 2),
+        strides=[2, 3],
+        pads_begin=[1, 2],
+        output_shape=(4, 9),
     ),
     "to_shape_beyond_full": _case(
-        "ConvTransposeToShape", (1, 2, 2, 2), (2, 1, 2, 2), strides=[2, 2], pads_begin=[1, 0], output_shape=(9, 7)
+        "TransposedConvolutionToShape",
+        (1, 2, 2, 2),
+        (2, 1, 2, 2),
+        strides=[2, 2],
+        pads_begin=[1, 0],
+        output_shape=(9, 7),
     ),
     "to_shape_same_upper": _case(
-        "ConvTransposeToShape",
+        "TransposedConvolutionToShape",
         (2, 4, 4, 3),
         (4, 1, 4, 3),
         group=2,
@@ -167,7 +189,7 @@ CASES: dict[str, Case] = {
         output_shape=(8, 7),
     ),
     "to_shape_same_lower_nxc": _case(
-        "ConvTransposeToShape",
+        "TransposedConvolutionToShape",
         (1, 2, 3, 3),
         (2, 3, 4, 3),
         strides=[2, 2],
@@ -176,22 +198,30 @@ CASES: dict[str, Case] = {
         **NXC,
     ),
     "to_shape_same_upper_beyond_full": _case(
-        "ConvTransposeToShape", (1, 1, 2), (1, 1, 2), auto_pad="SAME_UPPER", output_shape=(6,), bias=False
+        "TransposedConvolutionToShape", (1, 1, 2), (1, 1, 2), auto_pad="SAME_UPPER", output_shape=(6,), bias=False
     ),
-    "to_shape_empty": _case("ConvTransposeToShape", (1, 1, 2, 2), (1, 1, 2, 2), output_shape=(0, 3)),
-    "add_plain": _case("ConvTransposeAdd", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
+    "to_shape_empty": _case("TransposedConvolutionToShape", (1, 1, 2, 2), (1, 1, 2, 2), output_shape=(0, 3)),
+    "add_plain": _case("TransposedConvolutionAdd", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
     "add_1d_stride_and_padding": _case(
-        "ConvTransposeAdd", (1, 2, 6), (2, 3, 4), strides=[3], pads=[1, 2], output_padding=[2]
+        "TransposedConvolutionAdd", (1, 2, 6), (2, 3, 4), strides=[3], pads=[1, 2], output_padding=[2]
     ),
     "add_groups_dilation_asymmetric_pads": _case(
-        "ConvTransposeAdd", (2, 4, 3, 4), (4, 2, 2, 3), group=2, strides=[2, 1], dilations=[3, 2], pads=[1, 0, 2, 3]
+        "TransposedConvolutionAdd",
+        (2, 4, 3, 4),
+        (4, 2, 2, 3),
+        group=2,
+        strides=[2, 1],
+        dilations=[3, 2],
+        pads=[1, 0, 2, 3],
     ),
-    "add_depthwise": _case("ConvTransposeAdd", (1, 3, 3, 9), (3, 1, 4, 4), group=3, strides=[2, 2], pads=[1] * 4),
-    "add_depthwise_nxc": _case("ConvTransposeAdd", (1, 3, 3, 3), (3, 1, 2, 2), group=3, strides=[2, 2], **NXC),
-    "add_kernel_is_stride": _case("ConvTransposeAdd", (1, 3, 3, 19), (3, 9, 2, 2), strides=[2, 2]),
-    "add_nxc": _case("ConvTransposeAdd", (1, 3, 4, 5), (3, 18, 3, 3), strides=[2, 2], pads=[1, 1, 0, 1], **NXC),
+    "add_depthwise": _case(
+        "TransposedConvolutionAdd", (1, 3, 3, 9), (3, 1, 4, 4), group=3, strides=[2, 2], pads=[1] * 4
+    ),
+    "add_depthwise_nxc": _case("TransposedConvolutionAdd", (1, 3, 3, 3), (3, 1, 2, 2), group=3, strides=[2, 2], **NXC),
+    "add_kernel_is_stride": _case("TransposedConvolutionAdd", (1, 3, 3, 19), (3, 9, 2, 2), strides=[2, 2]),
+    "add_nxc": _case("TransposedConvolutionAdd", (1, 3, 4, 5), (3, 18, 3, 3), strides=[2, 2], pads=[1, 1, 0, 1], **NXC),
     "add_3d_odd_layout": _case(
-        "ConvTransposeAdd",
+        "TransposedConvolutionAdd",
         (1, 2, 2, 3, 2),
         (2, 2, 2, 1, 3),
         strides=[2, 2, 1],
@@ -201,16 +231,18 @@ CASES: dict[str, Case] = {
         w_perm=[1, 3, 4, 2, 0],
         y_perm=[3, 1, 4, 0, 2],
     ),
-    "add_few_positions": _case("ConvTransposeAdd", (2, 20, 2, 1), (20, 33, 4, 4), strides=[2, 2], pads=[1] * 4),
-    "add_image_head": _case("ConvTransposeAdd", (1, 6, 5, 18), (6, 3, 4, 4), strides=[2, 2], pads=[1] * 4),
-    "add_nothing_to_sum": _case("ConvTransposeAdd", (2, 2, 0), (2, 3, 4), strides=[2], output_padding=[1]),
-    "add_pads_leave_nothing": _case("ConvTransposeAdd", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
-    "add_empty_batch": _case("ConvTransposeAdd", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),
-    "conv_plain": _case("Conv", (2, 3, 5, 4), (2, 3, 3, 2), bias=False),
-    "conv_1d_stride_dilation": _case("Conv", (1, 2, 9), (3, 2, 3), strides=[2], dilations=[2], pads=[3, 1]),
-    "conv_groups_asymmetric": _case("Conv", (1, 4, 5, 5), (6, 2, 3, 2), group=2, strides=[2, 1], pads=[0, 2, 1, 0]),
+    "add_few_positions": _case("TransposedConvolutionAdd", (2, 20, 2, 1), (20, 33, 4, 4), strides=[2, 2], pads=[1] * 4),
+    "add_image_head": _case("TransposedConvolutionAdd", (1, 6, 5, 18), (6, 3, 4, 4), strides=[2, 2], pads=[1] * 4),
+    "add_nothing_to_sum": _case("TransposedConvolutionAdd", (2, 2, 0), (2, 3, 4), strides=[2], output_padding=[1]),
+    "add_pads_leave_nothing": _case("TransposedConvolutionAdd", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
+    "add_empty_batch": _case("TransposedConvolutionAdd", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),
+    "conv_plain": _case("Convolution", (2, 3, 5, 4), (2, 3, 3, 2), bias=False),
+    "conv_1d_stride_dilation": _case("Convolution", (1, 2, 9), (3, 2, 3), strides=[2], dilations=[2], pads=[3, 1]),
+    "conv_groups_asymmetric": _case(
+        "Convolution", (1, 4, 5, 5), (6, 2, 3, 2), group=2, strides=[2, 1], pads=[0, 2, 1, 0]
+    ),
     "conv_3d_ndhwc": _case(
-        "Conv",
+        "Convolution",
         (1, 2, 3, 2, 3),
         (2, 2, 2, 1, 2),
         pads=[1, 0, 0, 0, 1, 1],
@@ -218,10 +250,10 @@ CASES: dict[str, Case] = {
         w_perm=[4, 3, 0, 1, 2],
         y_perm=[0, 2, 3, 4, 1],
     ),
-    "conv_same_upper": _case("Conv", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 3], auto_pad="SAME_UPPER"),
-    "conv_same_lower": _case("Conv", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 1], auto_pad="SAME_LOWER"),
-    "conv_padding_only_rows": _case("Conv", (1, 1, 3), (1, 1, 1), pads=[4, 3], strides=[2]),
-    "conv_empty_batch": _case("Conv", (0, 2, 3, 3), (2, 2, 2, 2)),
+    "conv_same_upper": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 3], auto_pad="SAME_UPPER"),
+    "conv_same_lower": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 1], auto_pad="SAME_LOWER"),
+    "conv_padding_only_rows": _case("Convolution", (1, 1, 3), (1, 1, 1), pads=[4, 3], strides=[2]),
+    "conv_empty_batch": _case("Convolution", (0, 2, 3, 3), (2, 2, 2, 2)),
 }
 
 
@@ -252,11 +284,11 @@ def _begin_and_sizes(case: Case) -> tuple[list[int], list[int]]:
         extent = (case.w[2 + i] - 1) * at["dilations"][i] + 1
         full = max(s * (size - 1) + extent, 0)
         lower = at.get("auto_pad") == "SAME_LOWER"
-        if case.op in ("ConvTranspose", "ConvTransposeAdd"):
+        if case.op in ("TransposedConvolution", "TransposedConvolutionAdd"):
             begin.append(at["pads"][i])
             sizes.append(full - at["pads"][i] - at["pads"][i + case.axes] + at["output_padding"][i])
             continue
-        if case.op == "ConvTransposeToShape":
+        if case.op == "TransposedConvolutionToShape":
             assert case.output_shape is not None
             y, fixed = case.output_shape[i], at["pads_begin"][i]
             total = max(full + at["output_padding"][i] - y, 0)
@@ -279,7 +311,7 @@ def _terms(
     for tap in itertools.product(*map(range, case.w[2:])):
         source = []
         for y, k, s, d, b, size in zip(position, tap, at["strides"], at["dilations"], begin, case.x[2:], strict=True):
-            if case.op == "Conv":
+            if case.op == "Convolution":
                 i, remainder = y * s - b + k * d, 0
             else:
                 i, remainder = divmod(y + b - k * d, s)
@@ -329,7 +361,7 @@ def _define(case: Case, inputs: list[np.ndarray | None]) -> Exact:
             size = abs(float(total))
             for source, tap in terms:
                 for c in range(per_in):
-                    weight = (oc, c, *tap) if case.op == "Conv" else (g * per_in + c, oc - g * per_out, *tap)
+                    weight = (oc, c, *tap) if case.op == "Convolution" else (g * per_in + c, oc - g * per_out, *tap)
                     product = number(x[(n, g * per_in + c, *source)]) * number(w[weight])
                     total += product
                     size += abs(float(product))
@@ -337,7 +369,7 @@ def _define(case: Case, inputs: list[np.ndarray | None]) -> Exact:
             magnitude[(n, oc, *position)] = size
     values = np.transpose(values, case.attributes["y_perm"])
     magnitude = np.transpose(magnitude, case.attributes["y_perm"])
-    residual = inputs[2] if case.op == "ConvTransposeAdd" else None
+    residual = inputs[2] if case.op == "TransposedConvolutionAdd" else None
     rounded = np.abs(values.astype(np.float64))  # what is rounded to the tensor's type before a residual is added
     if residual is not None:
         values = values + residual.astype(object)

@@ -15,10 +15,10 @@ __all__ = ["FLOAT", "OPS", "quiet", "refusal", "session", "with_constants"]
 
 FLOAT = np.dtype(np.float32)
 OPS = {
-    "ConvTranspose": "transposed_plain",
-    "ConvTransposeToShape": "to_shape_fixed_begin",
-    "Conv": "conv_plain",
-    "ConvTransposeAdd": "add_plain",
+    "TransposedConvolution": "transposed_plain",
+    "TransposedConvolutionToShape": "to_shape_fixed_begin",
+    "Convolution": "conv_plain",
+    "TransposedConvolutionAdd": "add_plain",
 }
 
 

@@ -77,10 +77,10 @@ def test_activation_of_the_result_in_its_type(
 @pytest.mark.parametrize(
     ("op", "x", "y"),
     [
-        ("ConvTranspose", ["N", 3, 4, 3], ["N", 2, 6, 5]),
-        ("ConvTranspose", [2, 3, 4, 3], [2, 2, 6, 5]),
-        ("ConvTransposeAdd", [2, 3, 4, 3], [2, 2, 6, 5]),
-        ("Conv", ["batch", 3, 5, 4], ["batch", 2, 3, 3]),
+        ("TransposedConvolution", ["N", 3, 4, 3], ["N", 2, 6, 5]),
+        ("TransposedConvolution", [2, 3, 4, 3], [2, 2, 6, 5]),
+        ("TransposedConvolutionAdd", [2, 3, 4, 3], [2, 2, 6, 5]),
+        ("Convolution", ["batch", 3, 5, 4], ["batch", 2, 3, 3]),
     ],
 )
 def test_static_shapes_flow(op: str, x: list[Any], y: list[Any], library: str, cases: dict[str, Any]) -> None:
@@ -110,7 +110,9 @@ def test_one_session_takes_any_sizes(
 ) -> None:
     made = None
     for batch, height, width in [(1, 5, 4), (3, 1, 9), (2, 7, 2), (0, 2, 2), (1, 5, 4)]:
-        case = make_case("ConvTranspose", (batch, 4, height, width), (4, 3, 3, 2), strides=[2, 3], pads=[1, 0, 0, 1])
+        case = make_case(
+            "TransposedConvolution", (batch, 4, height, width), (4, 3, 3, 2), strides=[2, 3], pads=[1, 0, 0, 1]
+        )
         inputs = case.inputs(FLOAT)
         inputs[1] = np.linspace(-1, 1, 72, dtype=np.float32).reshape(4, 3, 3, 2)
         feeds = case.feeds(inputs)
@@ -138,7 +140,7 @@ def test_sessions_share_options_and_outlive_them(library: str, cases: dict[str, 
 
 def _large(make_case: Callable[..., Any]) -> Any:
     """Large enough to be cut into pieces for several threads."""
-    return make_case("ConvTranspose", (2, 12, 20, 21), (12, 20, 3, 4), strides=[2, 2], pads=[1, 1, 0, 1])
+    return make_case("TransposedConvolution", (2, 12, 20, 21), (12, 20, 3, 4), strides=[2, 2], pads=[1, 1, 0, 1])
 
 
 @pytest.mark.parametrize("dtype_name", ["float32", "float16", "int8"])
@@ -177,7 +179,7 @@ def test_a_thousand_runs_do_not_grow_the_process(dtype_name: str, library: str, 
     statm = pathlib.Path("/proc/self/statm")
     if not statm.exists():
         pytest.skip("no /proc to read the size of the process from")
-    case = make_case("ConvTranspose", (1, 8, 12, 12), (8, 16, 3, 3), strides=[2, 2])
+    case = make_case("TransposedConvolution", (1, 8, 12, 12), (8, 16, 3, 3), strides=[2, 2])
     dtype = np.dtype(dtype_name)
     feeds = case.feeds(case.inputs(dtype))
     made = session(case.model(dtype))

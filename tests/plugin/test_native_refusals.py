@@ -33,7 +33,7 @@ from tests.plugin.native import FLOAT, OPS, refusal, session, with_constants
     ],
 )
 def test_activation_that_makes_no_sense(value: Any, allowed: str, library: str, cases: dict[str, Any]) -> None:
-    model = cases[OPS["ConvTranspose"]].model(FLOAT)
+    model = cases[OPS["TransposedConvolution"]].model(FLOAT)
     model.graph.node[0].attribute.append(helper.make_attribute("activation", value))
     text = refusal(model)
     assert "attribute activation " in text
@@ -42,7 +42,7 @@ def test_activation_that_makes_no_sense(value: Any, allowed: str, library: str, 
 
 @pytest.mark.parametrize("dtype_name", ["float64", "int8", "uint64"])
 def test_activation_of_a_type_that_sums_in_no_float(dtype_name: str, library: str, cases: dict[str, Any]) -> None:
-    model = cases[OPS["Conv"]].model(np.dtype(dtype_name))
+    model = cases[OPS["Convolution"]].model(np.dtype(dtype_name))
     model.graph.node[0].attribute.append(helper.make_attribute("activation", [1.0, 0.0, float("inf")]))
     assert "allowed there: [1, -inf, inf]" in refusal(model)
 
@@ -50,24 +50,24 @@ def test_activation_of_a_type_that_sums_in_no_float(dtype_name: str, library: st
 # Refusals of attributes.
 
 WRONG_VALUES: list[tuple[str, str, Any, str]] = [
-    ("ConvTranspose", "strides", [0, 1], "2 ints from 1 to 2^61 - 1"),
-    ("ConvTranspose", "strides", [1] * 7, "1 to 6 ints"),
-    ("ConvTranspose", "dilations", [1], "2 ints from 1 to 2^61 - 1"),
-    ("ConvTranspose", "dilations", [1, 2**62], "2 ints from 1 to 2^61 - 1"),
-    ("ConvTranspose", "group", 0, "1 to 2^61 - 1"),
-    ("ConvTranspose", "pads", [0, 0, 0, -1], "4 ints from 0 to 2^61 - 1"),
-    ("ConvTranspose", "pads", [0, 0], "4 ints from 0 to 2^61 - 1"),
-    ("ConvTranspose", "output_padding", [-(2**62), 0], "2 ints from -(2^61 - 1) to 2^61 - 1"),
-    ("ConvTransposeToShape", "output_padding", [-1, 0], "2 ints from 0 to 2^61 - 1"),
-    ("ConvTranspose", "x_perm", [0, 1, 2, 2], "a permutation of 0 to 3"),
-    ("ConvTranspose", "w_perm", [1, 2, 3, 4], "a permutation of 0 to 3"),
-    ("ConvTranspose", "y_perm", [0, 1, 2], "a permutation of 0 to 3"),
-    ("ConvTranspose", "accumulation_type", TensorProto.DOUBLE, "1 (numbers of TensorProto.DataType)"),
-    ("ConvTransposeToShape", "pads_begin", [0, 0, 0, 0], "2 ints from 0 to 2^61 - 1"),
-    ("ConvTransposeToShape", "pads_begin", [-1, 0], "2 ints from 0 to 2^61 - 1"),
-    ("ConvTransposeToShape", "auto_pad", "VALID", "NOTSET, SAME_UPPER, SAME_LOWER"),
-    ("Conv", "auto_pad", "same_upper", "NOTSET, SAME_UPPER, SAME_LOWER"),
-    ("Conv", "auto_pad", "", "NOTSET, SAME_UPPER, SAME_LOWER"),
+    ("TransposedConvolution", "strides", [0, 1], "2 ints from 1 to 2^61 - 1"),
+    ("TransposedConvolution", "strides", [1] * 7, "1 to 6 ints"),
+    ("TransposedConvolution", "dilations", [1], "2 ints from 1 to 2^61 - 1"),
+    ("TransposedConvolution", "dilations", [1, 2**62], "2 ints from 1 to 2^61 - 1"),
+    ("TransposedConvolution", "group", 0, "1 to 2^61 - 1"),
+    ("TransposedConvolution", "pads", [0, 0, 0, -1], "4 ints from 0 to 2^61 - 1"),
+    ("TransposedConvolution", "pads", [0, 0], "4 ints from 0 to 2^61 - 1"),
+    ("TransposedConvolution", "output_padding", [-(2**62), 0], "2 ints from -(2^61 - 1) to 2^61 - 1"),
+    ("TransposedConvolutionToShape", "output_padding", [-1, 0], "2 ints from 0 to 2^61 - 1"),
+    ("TransposedConvolution", "x_perm", [0, 1, 2, 2], "a permutation of 0 to 3"),
+    ("TransposedConvolution", "w_perm", [1, 2, 3, 4], "a permutation of 0 to 3"),
+    ("TransposedConvolution", "y_perm", [0, 1, 2], "a permutation of 0 to 3"),
+    ("TransposedConvolution", "accumulation_type", TensorProto.DOUBLE, "1 (numbers of TensorProto.DataType)"),
+    ("TransposedConvolutionToShape", "pads_begin", [0, 0, 0, 0], "2 ints from 0 to 2^61 - 1"),
+    ("TransposedConvolutionToShape", "pads_begin", [-1, 0], "2 ints from 0 to 2^61 - 1"),
+    ("TransposedConvolutionToShape", "auto_pad", "VALID", "NOTSET, SAME_UPPER, SAME_LOWER"),
+    ("Convolution", "auto_pad", "same_upper", "NOTSET, SAME_UPPER, SAME_LOWER"),
+    ("Convolution", "auto_pad", "", "NOTSET, SAME_UPPER, SAME_LOWER"),
 ]
 
 
@@ -83,22 +83,22 @@ def test_attribute_out_of_range(
     assert f"; allowed: {allowed}" in message
 
 
-@pytest.mark.parametrize("op", ["Conv", "ConvTransposeToShape"])
+@pytest.mark.parametrize("op", ["Convolution", "TransposedConvolutionToShape"])
 def test_pads_beside_auto_pad(op: str, library: str, cases: dict[str, Any]) -> None:
-    name = "pads" if op == "Conv" else "pads_begin"
+    name = "pads" if op == "Convolution" else "pads_begin"
     model = cases[OPS[op]].model(FLOAT)
     _replace(model.graph.node[0], "auto_pad", "SAME_LOWER")
-    _replace(model.graph.node[0], name, [0, 1] if op == "ConvTransposeToShape" else [0, 0, 0, 1])
+    _replace(model.graph.node[0], name, [0, 1] if op == "TransposedConvolutionToShape" else [0, 0, 0, 1])
     assert f"org.ortconv.{op} 'node': attribute {name}=[0" in refusal(model)
 
 
 ATTRIBUTES = [
     (op, name)
     for op, own in {
-        "ConvTranspose": ["pads", "output_padding"],
-        "ConvTransposeAdd": ["pads", "output_padding"],
-        "ConvTransposeToShape": ["pads_begin", "output_padding", "auto_pad"],
-        "Conv": ["pads", "auto_pad"],
+        "TransposedConvolution": ["pads", "output_padding"],
+        "TransposedConvolutionAdd": ["pads", "output_padding"],
+        "TransposedConvolutionToShape": ["pads_begin", "output_padding", "auto_pad"],
+        "Convolution": ["pads", "auto_pad"],
     }.items()
     for name in ["strides", "dilations", "group", "x_perm", "w_perm", "y_perm", "accumulation_type", *own]
 ]
@@ -130,7 +130,7 @@ def test_list_without_ints(value: Any, library: str, cases: dict[str, Any]) -> N
     kind = onnx.AttributeProto.INTS if value == [] else None
     model.graph.node[0].attribute.append(helper.make_attribute("strides", value, attr_type=kind))
     expected = "attribute strides is missing, empty or of another type; allowed: ints ("
-    assert f"org.ortconv.Conv 'node': {expected}" in refusal(model)
+    assert f"org.ortconv.Convolution 'node': {expected}" in refusal(model)
 
 
 @pytest.mark.parametrize("dtype_name", ["float16", "float64", "uint8", "uint64"])
@@ -205,13 +205,13 @@ def test_constant_weights_that_do_not_fit_are_refused_at_load(library: str, case
 
 
 def test_negative_output_size(library: str, make_case: Callable[..., Any]) -> None:
-    case = make_case("ConvTranspose", (1, 1, 3), (1, 1, 2), pads=[3, 2])
+    case = make_case("TransposedConvolution", (1, 1, 3), (1, 1, 2), pads=[3, 2])
     message = refusal(case.model(FLOAT), case.feeds(case.inputs(FLOAT)))
     assert "spatial axis 0: output size -1 = full size 4 - pads 3 - 2 + output_padding 0 is negative" in message
 
 
 def test_negative_output_shape(library: str, make_case: Callable[..., Any]) -> None:
-    case = make_case("ConvTransposeToShape", (1, 1, 3, 3), (1, 1, 2, 2), output_shape=(4, -1))
+    case = make_case("TransposedConvolutionToShape", (1, 1, 3, 3), (1, 1, 2, 2), output_shape=(4, -1))
     message = refusal(case.model(FLOAT), case.feeds(case.inputs(FLOAT)))
     assert "input output_shape[1]=-1 is not valid; allowed: 0 to 2^61 - 1" in message
 
@@ -228,14 +228,14 @@ def test_negative_output_shape(library: str, make_case: Callable[..., Any]) -> N
 def test_absurd_sizes_are_refused(
     more: dict[str, Any], expected: str, library: str, make_case: Callable[..., Any]
 ) -> None:
-    case = make_case("ConvTranspose", (1, 2, 3), (2, 2, 3), **more)
+    case = make_case("TransposedConvolution", (1, 2, 3), (2, 2, 3), **more)
     assert re.search(expected, refusal(case.model(FLOAT), case.feeds(case.inputs(FLOAT))))
 
 
 def test_types_do_not_mix(library: str, cases: dict[str, Any]) -> None:
     model = cases["conv_plain"].model(FLOAT)
     model.graph.input[1].type.tensor_type.elem_type = TensorProto.FLOAT16
-    with pytest.raises(Exception, match="Conv"):
+    with pytest.raises(Exception, match="Convolution"):
         session(model)
 
 

@@ -37,7 +37,7 @@ def test_matches_nested_loops(op_case: Any, dtype: np.dtype[Any], define: Any) -
 @pytest.mark.parametrize("half", [FLOAT16, BFLOAT16], ids=str)
 def test_sums_are_rounded_once_per_node(half: np.dtype[Any], make_case: Callable[..., Any]) -> None:
     """Two nodes in a row round twice: the conversions between them do not cancel."""
-    case = make_case("Conv", (1, 8, 40), (8, 8, 3), pads=[1, 1])
+    case = make_case("Convolution", (1, 8, 40), (8, 8, 3), pads=[1, 1])
     inputs = case.inputs(half)
     model = case.model(half)
     second = onnx.NodeProto()
@@ -54,7 +54,7 @@ def test_sums_are_rounded_once_per_node(half: np.dtype[Any], make_case: Callable
 
 
 def test_special_values_and_overflow(make_case: Callable[..., Any]) -> None:
-    case = make_case("ConvTranspose", (1, 1, 5), (1, 1, 1), bias=False)
+    case = make_case("TransposedConvolution", (1, 1, 5), (1, 1, 1), bias=False)
     x = np.array([60000, -np.inf, np.nan, 6e-8, 2049], np.float16).reshape(1, 1, 5)
     inputs = [x, np.full((1, 1, 1), 2, np.float16), None]
     (y,) = run(case.model(FLOAT16), case.feeds(inputs))
@@ -133,7 +133,9 @@ def test_function_bodies_of_our_ops_are_not_used(cases: dict[str, Any]) -> None:
     wrong = helper.make_node("Identity", ["X"], ["Y"])
     names = [attribute.name for attribute in model.graph.node[0].attribute]
     formal = ["X", "W", "B"]
-    model.functions.append(helper.make_function(DOMAIN, "Conv", formal, ["Y"], [wrong], model.opset_import, names))
+    model.functions.append(
+        helper.make_function(DOMAIN, "Convolution", formal, ["Y"], [wrong], model.opset_import, names)
+    )
     inputs = case.inputs(FLOAT32)
     (y,) = run(model, case.feeds(inputs))
     np.testing.assert_array_equal(y, expected(case, inputs))

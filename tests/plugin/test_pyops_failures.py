@@ -25,7 +25,7 @@ pytest.importorskip("onnxruntime_extensions")
 FLOAT16 = np.dtype(np.float16)
 
 
-PROBLEM = "org.ortconv.Conv 'node': X has 3 channels; allowed: 9, as W and group = 1 say"
+PROBLEM = "org.ortconv.Convolution 'node': X has 3 channels; allowed: 9, as W and group = 1 say"
 
 
 def test_failure_is_raised_and_the_session_goes_on(cases: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def test_interrupt_leaves_the_session_as_an_interrupt(cases: dict[str, Any], mon
     def interrupted(*inputs: Any, **attributes: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(reference.FUNCTIONS, "Conv", interrupted)  # type: ignore[arg-type]
+    monkeypatch.setitem(reference.FUNCTIONS, "Convolution", interrupted)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         run(case.model(FLOAT32), case.feeds(case.inputs(FLOAT32)))
 
@@ -200,7 +200,7 @@ def test_node_that_contradicts_its_schema(change: Callable[[Any], None], problem
     change(model.graph.node[0])
     with pytest.raises(PluginError) as caught:
         InferenceSession(model, backend="python")
-    assert caught.value.problem == f"org.ortconv.Conv 'node': {problem}"
+    assert caught.value.problem == f"org.ortconv.Convolution 'node': {problem}"
 
 
 def test_types_must_agree(cases: dict[str, Any]) -> None:
@@ -208,7 +208,7 @@ def test_types_must_agree(cases: dict[str, Any]) -> None:
     model.graph.input[1].type.tensor_type.elem_type = TensorProto.FLOAT16
     with pytest.raises(PluginError) as caught:
         InferenceSession(model, backend="python")
-    assert caught.value.problem == "org.ortconv.Conv 'node': W has type float16; allowed: float, as X has."
+    assert caught.value.problem == "org.ortconv.Convolution 'node': W has type float16; allowed: float, as X has."
 
 
 def test_accumulation_type_of_a_value_of_unknown_type(cases: dict[str, Any]) -> None:

@@ -44,9 +44,9 @@ def _standard(case: Any) -> onnx.ModelProto | None:
         return None
     names = ("strides", "dilations", "group", "pads", "output_padding")
     attributes = {name: at[name] for name in names if name in at}
-    if case.op == "ConvTransposeToShape":
+    if case.op == "TransposedConvolutionToShape":
         return None
-    if case.op == "ConvTranspose":
+    if case.op == "TransposedConvolution":
         if any(
             not 0 <= o < max(s, d) for o, s, d in zip(at["output_padding"], at["strides"], at["dilations"], strict=True)
         ):
@@ -55,7 +55,8 @@ def _standard(case: Any) -> onnx.ModelProto | None:
         attributes["auto_pad"] = at["auto_pad"]
         del attributes["pads"]
     inputs = ["X", "W", *(["B"] if case.bias else [])]
-    node = helper.make_node(case.op, inputs, ["Y"], **attributes)
+    standard = {"TransposedConvolution": "ConvTranspose", "Convolution": "Conv"}
+    node = helper.make_node(standard[case.op], inputs, ["Y"], **attributes)
     infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in (*inputs, "Y")]
     graph = helper.make_graph([node], "standard", infos[:-1], infos[-1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
@@ -160,13 +161,13 @@ def test_accumulation_types() -> None:
 
 def test_half_sums_in_float_and_rounds_once(make_case: Any) -> None:
     # 2048 + 1 + 1 is 2050 in float32, but stays at 2048 when every step rounds to float16.
-    case = make_case("Conv", (1, 3, 1), (1, 3, 1), bias=False)
+    case = make_case("Convolution", (1, 3, 1), (1, 3, 1), bias=False)
     x = np.array([2048, 1, 1], np.float16).reshape(1, 3, 1)
     assert evaluate(case, [x, np.ones((1, 3, 1), np.float16)]).item() == 2050
 
 
 def test_overflow_and_special_values(make_case: Any) -> None:
-    case = make_case("ConvTranspose", (1, 1, 4), (1, 1, 1), bias=False)
+    case = make_case("TransposedConvolution", (1, 1, 4), (1, 1, 1), bias=False)
     x = np.array([60000, -np.inf, np.nan, 1], np.float16).reshape(1, 1, 4)
     y = evaluate(case, [x, np.full((1, 1, 1), 2, np.float16)])
     np.testing.assert_array_equal(y.ravel(), np.array([np.inf, -np.inf, np.nan, 2], np.float16))
@@ -221,10 +222,10 @@ def test_bad_inputs_are_refused(index: int, data: np.ndarray, message: str, case
 
 def test_operator_classes_are_of_our_domain() -> None:
     assert {op.__name__ for op in reference.OPS} == {
-        "ConvTranspose",
-        "ConvTransposeToShape",
-        "ConvTransposeAdd",
-        "Conv",
+        "TransposedConvolution",
+        "TransposedConvolutionToShape",
+        "TransposedConvolutionAdd",
+        "Convolution",
         "ConvIntegerToFloat",
         "MatMulCompressed",
         "GatherMatMulCompressed",

@@ -1,4 +1,4 @@
-"""ConvTransposeAdd in every way it can be run: the sum, the activation after it, residuals that do not fit."""
+"""TransposedConvolutionAdd in every way it can be run: the sum, the activation after it, residuals that do not fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortconv.schemas import register_schemas
 from tests.plugin.conftest import CASES, DTYPES, Case
 from tests.running import WAYS, run
 
-ADD = {name: case for name, case in CASES.items() if case.op == "ConvTransposeAdd"}
+ADD = {name: case for name, case in CASES.items() if case.op == "TransposedConvolutionAdd"}
 FLOAT32 = np.dtype(np.float32)
 ACTIVATION = (-2.0, -1.5, 0.75)
 
@@ -34,7 +34,7 @@ def plain(case: Case, dtype: np.dtype[Any]) -> onnx.ModelProto:
     """The case without its residual."""
     model = case.model(dtype)
     (node,) = model.graph.node
-    node.op_type = "ConvTranspose"
+    node.op_type = "TransposedConvolution"
     del node.input[2]
     del model.graph.input[2]
     return model
@@ -117,7 +117,7 @@ def test_sum_is_that_of_an_add_behind_the_layer(
     if dtype.kind in "iu" and dtype != np.int8:
         return  # computed as int8 is
     x, w, attributes = LAYERS[layer]
-    case = make_case("ConvTransposeAdd", x, w, **attributes)
+    case = make_case("TransposedConvolutionAdd", x, w, **attributes)
     feeds = case.feeds(case.inputs(dtype))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -142,7 +142,7 @@ def test_result_is_rounded_before_the_sum(
 ) -> None:
     """One step above a power of two less that power: what is left of a sum that is rounded to its type first."""
     dtype = DTYPES[type_name]
-    case = make_case("ConvTransposeAdd", (1, 2, 1), (2, 1, 1), bias=False)
+    case = make_case("TransposedConvolutionAdd", (1, 2, 1), (2, 1, 1), bias=False)
     step = float(ml_dtypes.finfo(dtype).eps)
     feeds = case.feeds(case.inputs(dtype))
     feeds["X"] = np.array([[[1], [1]]], dtype)
@@ -182,7 +182,7 @@ def test_both_ops_in_one_model(library: str) -> None:
     model = case.model(FLOAT32)
     second = onnx.NodeProto()
     second.CopyFrom(model.graph.node[0])
-    second.op_type, second.name, second.output[0] = "ConvTranspose", "second", "Z"
+    second.op_type, second.name, second.output[0] = "TransposedConvolution", "second", "Z"
     del second.input[2]
     model.graph.node.append(second)
     model.graph.output.append(helper.make_tensor_value_info("Z", onnx.TensorProto.FLOAT, [None] * 4))

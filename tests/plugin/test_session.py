@@ -179,7 +179,7 @@ def test_ortconv_imports_without_onnxruntime() -> None:
 
 def without_bodies(inside_if: bool) -> onnx.ModelProto:
     """Returns a model of ours as another tool may write it: nodes kept, functions dropped."""
-    node = helper.make_node("Conv", ["x", "x"], ["z"], domain=DOMAIN)
+    node = helper.make_node("Convolution", ["x", "x"], ["z"], domain=DOMAIN)
     if not inside_if:
         node.output[0] = "y"
         return make_model([node], {"x": 1}, {"y": 1})

@@ -38,7 +38,7 @@ def convolution_backward_data(
     weights_format: ConvWeights = "XIO",
     dst_shape: Ints = (),
 ) -> ir.Value:
-    """Lowers to ai.onnx ConvTranspose with explicit pads; org.ortconv ConvTransposeToShape for sizes known at run time.
+    """Lowers to ai.onnx ConvTranspose with explicit pads; TransposedConvolutionToShape for sizes known at run time.
 
     Under spec semantics the total padding is F - Y + output_padding, of which same_lower puts the smaller half in
     front; under runtime semantics same_upper does, and output_padding has no effect.

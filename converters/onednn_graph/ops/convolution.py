@@ -39,7 +39,7 @@ def convolution(
     data_format: DataFormat = "NXC",
     weights_format: ConvWeights = "XIO",
 ) -> ir.Value:
-    """Lowers to ai.onnx Conv with explicit pads; org.ortconv Conv for bf16, or same_* padding of unknown sizes."""
+    """Lowers to ai.onnx Conv with explicit pads; our Convolution for bf16, or same_* padding of unknown sizes."""
     one_type(b, src=src, weights=weights, bias=bias)
     grid = on_grid(
         b,
@@ -73,7 +73,7 @@ def conv_transpose_forward(
     data_format: DataFormat = "NXC",
     weights_format: TransposeWeights = "XOI",
 ) -> ir.Value:
-    """Lowers to ai.onnx ConvTranspose with explicit pads; org.ortconv ConvTranspose for bf16."""
+    """Lowers to ai.onnx ConvTranspose with explicit pads; our TransposedConvolution for bf16."""
     one_type(b, src=src, weights=weights, bias=bias)
     grid = on_grid(
         b,
@@ -108,7 +108,7 @@ def conv_transpose_backward_data(
     data_format: DataFormat = "NXC",
     weights_format: TransposeWeights = "XOI",
 ) -> ir.Value:
-    """Lowers to ai.onnx Conv with the same weights; org.ortconv Conv as for Convolution."""
+    """Lowers to ai.onnx Conv with the same weights; ours as for Convolution."""
     one_type(b, diff_dst=diff_dst, weights=weights)
     grid = on_grid(
         b,

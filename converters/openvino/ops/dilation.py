@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from ortconv.builder import Builder
+from ortconv.opset import CONV, DOMAIN
 from ortconv.sizes import Entry, Linear, of_axis
 
 __all__ = ["dilated_conv", "remember_blocks"]
@@ -136,7 +137,7 @@ def _shape(data: ir.Value, filter: ir.Value | None) -> list[int | str | None] | 
 
 def _is_of_conv(value: ir.Value) -> bool:
     node = value.producer()
-    return node is not None and node.op_type == "Conv"
+    return node is not None and (node.domain, node.op_type) in (("", "Conv"), (DOMAIN, CONV.name))
 
 
 def _behind(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> ir.Value | None:

@@ -39,7 +39,7 @@ def convolution_backprop_data(
     auto_pad: AutoPad = "explicit",
     output_padding: Ints = (),
 ) -> ir.Value:
-    """ConvTranspose with explicit pads; org.ortconv ConvTransposeToShape where sizes are known at run time only."""
+    """ConvTranspose with explicit pads; TransposedConvolutionToShape where sizes are known at run time only."""
     warn_of_shared_filters(b, filter, backward=True)
     warn_of_moved_levels(b, data, filter, shifts=True)
     return _backprop(
@@ -62,7 +62,7 @@ def group_convolution_backprop_data(
     auto_pad: AutoPad = "explicit",
     output_padding: Ints = (),
 ) -> ir.Value:
-    """ConvTranspose with explicit pads and group; org.ortconv ConvTransposeToShape as for ConvolutionBackpropData."""
+    """ConvTranspose with explicit pads and group; TransposedConvolutionToShape as for ConvolutionBackpropData."""
     groups, merged = grouped(b, data, filter)
     return _backprop(
         b, data, merged, output_shape, groups, strides, pads_begin, pads_end, dilations, auto_pad, output_padding

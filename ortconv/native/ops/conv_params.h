@@ -55,7 +55,7 @@ Activation parse_activation(const std::vector<float>& values);
 ConvProblem weight_problem(const ConvAttributes& attributes, const Shape& w);
 
 // Completes weight_problem's result for one run. `bias` is null when the input is absent; `output_shape` is null but
-// for ConvTransposeToShape.
+// for TransposedConvolutionToShape.
 void complete_problem(const ConvAttributes& attributes, const Shape& x, const Shape* bias,
                       const std::vector<int64_t>* output_shape, ConvProblem* problem);
 

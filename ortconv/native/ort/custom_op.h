@@ -37,8 +37,8 @@ struct CustomOp : OrtCustomOp {
   }
 };
 
-// Creates a kernel by `make(subject)`, where the subject is how messages name the node: org.ortconv.ConvTranspose
-// 'up1'.
+// Creates a kernel by `make(subject)`, where the subject is how messages name the node:
+// org.ortconv.TransposedConvolution 'up1'.
 template <class Make>
 OrtStatus* create_kernel(const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel,
                          Make make) {

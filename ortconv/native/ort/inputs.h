@@ -1,4 +1,5 @@
-// The inputs of the ops: X, W, output_shape (ConvTransposeToShape) or R (ConvTransposeAdd), and an optional B.
+// The inputs of the ops: X, W, output_shape (TransposedConvolutionToShape) or R (TransposedConvolutionAdd), and an
+// optional B.
 #pragma once
 
 #include <cstddef>

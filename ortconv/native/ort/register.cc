@@ -32,15 +32,15 @@ constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape
 const char* name_of(ConvOp op) {
   switch (op) {
     case ConvOp::kConvTransposeToShape:
-      return "ConvTransposeToShape";
+      return "TransposedConvolutionToShape";
     case ConvOp::kConv:
-      return "Conv";
+      return "Convolution";
     case ConvOp::kConvTransposeAdd:
-      return "ConvTransposeAdd";
+      return "TransposedConvolutionAdd";
     case ConvOp::kConvTranspose:
       break;
   }
-  return "ConvTranspose";
+  return "TransposedConvolution";
 }
 
 // One op of the convolution family with one element type on one execution provider.
@@ -70,7 +70,7 @@ struct ConvCustomOp : CustomOp {
         return custom.provider.make({ort, info, custom.op, custom.dtype, custom.settings, subject});
       });
     };
-    // The output sizes of ConvTransposeToShape are data, which shape inference does not see.
+    // The output sizes of TransposedConvolutionToShape are data, which shape inference does not see.
     if (op != ConvOp::kConvTransposeToShape) InferOutputShapeFn = infer_output_shape;
   }
 

@@ -28,7 +28,8 @@ TEST(refused_sizes_are_an_error_of_the_run) {
     OrtKernelContext context;
     context.stream = kStream;
     const std::string problem = node.enqueue(&context);
-    EXPECT(count(problem, "org.ortconv.ConvTranspose 'node': ") == 1 && count(problem, "31 channels") == 1, problem);
+    EXPECT(count(problem, "org.ortconv.TransposedConvolution 'node': ") == 1 && count(problem, "31 channels") == 1,
+           problem);
   }
 }
 
@@ -67,7 +68,7 @@ TEST(every_failure_of_the_driver_is_an_error_of_the_node) {
       fake_fail(nullptr, 0, 0);
       EXPECT(problem.empty() == !called, function, ' ', skipped, ": ", problem);
       if (!called) continue;
-      EXPECT(count(problem, "org.ortconv.ConvTranspose 'node': ") == 1, problem);
+      EXPECT(count(problem, "org.ortconv.TransposedConvolution 'node': ") == 1, problem);
       EXPECT(count(problem, "CUDA_ERROR_OUT_OF_MEMORY (2): as the test wants. The GPU has too little free memory") == 1,
              problem);
       // What failed is tried anew.

@@ -39,7 +39,7 @@ TEST(registration_declares_memory_and_types) {
   size_t cuda = 0, products = 0, gathering = 0, codebooks = 0, integer_convs = 0;
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
-    const bool to_shape = name == "ConvTransposeToShape", adds = name == "ConvTransposeAdd";
+    const bool to_shape = name == "TransposedConvolutionToShape", adds = name == "TransposedConvolutionAdd";
     const bool by_codes = name == "MatMulCodebook", gathers_codes = name == "GatherMatMulCodebook";
     const bool multiplies = by_codes || name == "MatMulCompressed";
     const bool gathers = gathers_codes || name == "GatherMatMulCompressed";

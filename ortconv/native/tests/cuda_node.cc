@@ -54,7 +54,8 @@ const OrtCustomOp* cuda_op(ConvOp op, DataType dtype, bool tf32) {
         return registered(&options);
       }(),
   };
-  const char* const names[] = {"ConvTranspose", "ConvTransposeToShape", "Conv", "ConvTransposeAdd"};
+  const char* const names[] = {"TransposedConvolution", "TransposedConvolutionToShape", "Convolution",
+                               "TransposedConvolutionAdd"};
   for (const OrtCustomOp* const found : all[tf32]) {
     if (std::string(found->GetName(found)) != names[static_cast<int>(op)]) continue;
     if (std::string(found->GetExecutionProviderType(found)) != "CUDAExecutionProvider") continue;

@@ -59,7 +59,7 @@ def test_sizes_that_follow_from_the_data_need_no_sizes_at_run_time(
     build = channels_last(auto_pad, kernel=kernel, stride=stride, scale=stride, offset=offset, dilation=dilation)
     feeds = FEEDS if stride > 1 or offset >= 0 else FEEDS[:2]
     converted = check(model_of(build, feeds), *feeds, semantics=semantics)
-    assert "ConvTransposeToShape" not in kinds(converted)
+    assert "TransposedConvolutionToShape" not in kinds(converted)
     assert not {"Shape", "Slice", "Pad", "Mul"} & kinds(converted)
     assert converted.warnings == ()
 
@@ -70,7 +70,7 @@ def test_padding_of_the_plugin_where_sizes_follow_from_the_data(auto_pad: str, p
     build = channels_last(auto_pad, kernel=4, stride=2, scale=2, offset=offset, pad=pad)
     feeds = FEEDS if offset > -2 else FEEDS[:2]
     converted = check(model_of(build, feeds), *feeds, semantics="runtime")
-    assert "ConvTransposeToShape" not in kinds(converted)
+    assert "TransposedConvolutionToShape" not in kinds(converted)
     total = max(2 - offset, 0)
     assert [f"[{total // 2}, {total // 2}] by the spec page" in text for text in converted.warnings] == [True] * (
         total // 2 != pad
@@ -108,7 +108,7 @@ def test_sizes_are_followed_through_axes_of_size_one() -> None:
         return opset1.squeeze(y, ints(2))
 
     feeds = [[numbers(1, 3, 5)], [numbers(2, 3, 9)]]
-    assert "ConvTransposeToShape" not in kinds(check(model_of(build, feeds), *feeds))
+    assert "TransposedConvolutionToShape" not in kinds(check(model_of(build, feeds), *feeds))
 
 
 def test_size_that_cancels_is_known() -> None:
@@ -125,7 +125,7 @@ def test_size_that_cancels_is_known() -> None:
 def test_sizes_that_grow_otherwise_than_by_the_stride_stay_open(scale: int, offset: int) -> None:
     build = channels_last("same_upper", kernel=4, stride=2, scale=scale, offset=offset)
     feeds = FEEDS if scale < 2 else FEEDS[:1]
-    assert "ConvTransposeToShape" in kinds(check(model_of(build, FEEDS), *feeds))
+    assert "TransposedConvolutionToShape" in kinds(check(model_of(build, FEEDS), *feeds))
 
 
 def test_sizes_of_another_tensor_or_another_axis_stay_open() -> None:
@@ -140,9 +140,9 @@ def test_sizes_of_another_tensor_or_another_axis_stay_open() -> None:
         )
 
     near: list[Feed] = [[numbers(1, 3, 5, 6), numbers(1, 1, 5, 6)], [numbers(1, 3, 6, 6), numbers(1, 1, 5, 5)]]
-    assert "ConvTransposeToShape" in kinds(check(model_of(of_another, near), *near))
+    assert "TransposedConvolutionToShape" in kinds(check(model_of(of_another, near), *near))
     square = [[numbers(1, 3, 5, 6)], [numbers(1, 3, 6, 5)]]
-    assert "ConvTransposeToShape" in kinds(check(model_of(of_another_axis, square), *square))
+    assert "TransposedConvolutionToShape" in kinds(check(model_of(of_another_axis, square), *square))
 
 
 def test_sizes_known_in_part_are_followed_axis_by_axis() -> None:
