@@ -16,7 +16,7 @@ from ortconv import checking, functions, protos, writing
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.function_bodies import OPSETS
 from ortconv.opset import DOMAIN, VERSION
-from ortconv.optimizer import activation, bias, crop, layout, pad, residual
+from ortconv.optimizer import activation, affine, crop, layout, pad, residual
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.reading import read
@@ -37,7 +37,7 @@ _RULES: tuple[Callable[[Site], str | None], ...] = (
     layout.fold_result,
     pad.fold,
     crop.fold,
-    bias.fold,
+    affine.fold,
     residual.fold,
     activation.fold,
 )

@@ -19,6 +19,7 @@ from ortconv.opset import (
     DOMAIN,
     NO_ACTIVATION,
 )
+from ortconv.optimizer import affine
 from ortconv.optimizer.site import Ints, Site
 from ortconv.optimizer.values import Array, Sizes, element_type, permuted
 
@@ -51,6 +52,8 @@ class Emitter:
         shape = self._shape(site)
         old = site.output
         inputs = [site.x, site.w]
+        if site.factor is not None:
+            inputs[1] = self._constant(site.node, "weights", affine.scaled(site).astype(site.dtype.numpy()))
         attributes: dict[str, _Attribute] = {
             "strides": site.strides,
             "dilations": site.dilations,
@@ -72,7 +75,9 @@ class Emitter:
             op = CONV_TRANSPOSE_TO_SHAPE
             attributes |= {"pads_begin": site.begin, "auto_pad": site.rule, "output_padding": site.output_padding}
             inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
-        bias = self._constant(site.node, "bias", site.bias) if isinstance(site.bias, np.ndarray) else site.bias
+        bias = site.bias
+        if isinstance(bias, np.ndarray):
+            bias = self._constant(site.node, "bias", bias.astype(site.dtype.numpy()))
         node = ir.node(
             op.name,
             inputs if bias is None else [*inputs, bias],
@@ -88,7 +93,7 @@ class Emitter:
         new.metadata_props.update(old.metadata_props)
         new.meta.update(old.meta)
         gone = [site.node, *site.after]
-        unused = [value for each in gone for value in each.inputs]
+        unused = [site.w, *(value for each in gone for value in each.inputs)]
         onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, [node], [old], [new])
         new.type, new.shape = ir.TensorType(site.dtype), shape
         for transpose in site.before:

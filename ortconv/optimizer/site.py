@@ -59,6 +59,7 @@ class Site:
         x: Data.
         w: Weights.
         bias: A value, data for a new constant, or None.
+        factor: What the weights of each channel are multiplied by, in float64, or None.
         dtype: Element type.
         strides: As in the op, and so the five that follow.
         output_shape: Spatial output sizes where the node becomes a TransposedConvolutionToShape, else None.
@@ -95,6 +96,7 @@ class Site:
     y_perm: Ints
     output: ir.Value
     batch: int | None = None
+    factor: Array | None = None
     residual: ir.Value | None = None
     activation: tuple[float, float, float] = NO_ACTIVATION
     shapes: Shapes = dataclasses.field(default_factory=dict)

@@ -28,6 +28,9 @@ _SAME_SIZES = _ACTIVATIONS | {
 _SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {"Add", "Conv", "Mul", "Pad", "Reshape", "Slice", "Transpose"}
 """Ops whose first output has the element type of their first input."""
 
+_NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+"""Attributes of Constant that hold numbers, and their types."""
+
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     """Returns the data of a value that no caller of the model can change, or None."""
@@ -41,8 +44,11 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     tensor = producer.attributes.get("value")
     if tensor is not None and tensor.type == ir.AttributeType.TENSOR:
         return tensor.as_tensor()
-    ints = producer.attributes.get("value_ints")
-    return ir.tensor(np.array(ints.as_ints(), np.int64)) if ints is not None and not ints.is_ref() else None
+    for name, dtype in _NUMBERS.items():
+        numbers = producer.attributes.get(name)
+        if numbers is not None and not numbers.is_ref():
+            return ir.tensor(np.array(numbers.value, dtype))
+    return None
 
 
 def element_type(value: ir.Value | None) -> ir.DataType | None:

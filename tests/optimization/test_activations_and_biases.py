@@ -124,29 +124,22 @@ def test_add_behind_channels_last(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bias", "added", "dtype", "kept"),
+    ("added", "kept"),
     [
-        ("b", (3, 1, 1), np.float32, "a bias already"),
-        ("", (3, 1, 1), np.float16, "float16 rounds"),
-        ("", (1, 5, 1), np.float32, "a is not known to have the shape of c"),
-        ("", (3, 5, 7), np.float32, "a is not known to have the shape of c"),
-        ("", (1, 1, 3, 1, 1), np.float32, "more axes"),
+        ((1, 5, 1), "a is not known to have the shape of c"),
+        ((3, 5, 7), "a is not known to have the shape of c"),
+        ((1, 1, 3, 1, 1), "more axes"),
     ],
 )
-def test_add_that_is_no_exact_bias_stays(bias: str, added: tuple[int, ...], dtype: Any, kept: str) -> None:
-    name = "float16" if dtype == np.float16 else "float"
+def test_add_that_is_no_bias_stays(added: tuple[int, ...], kept: str) -> None:
     result = "A,B,C,P,Q" if len(added) == 5 else "N,3,P,Q"
     model = parsed(
-        f"g ({name}[N,2,2,3] x) => ({name}[{result}] y) {{ c = ConvTranspose <strides = [2, 2]> (x, w, {bias or ''})\n"
-        "y = Add (c, a) }".replace(", )", ")"),
-        w=rand(2, 3, 3, 3, dtype=dtype),
-        a=rand(*added, dtype=dtype),
+        f"g (float[N,2,2,3] x) => (float[{result}] y) {{\n"
+        "c = ConvTranspose <strides = [2, 2]> (x, w)\ny = Add (c, a) }",
+        w=rand(2, 3, 3, 3),
+        a=rand(*added),
     )
-    if bias:
-        model.graph.initializer.append(onnx.numpy_helper.from_array(rand(3, dtype=dtype), "b"))
-    else:
-        del model.graph.node[0].input[2:]
-    done = assert_same(model, {"x": rand(2, 2, 2, 3, dtype=dtype)}, ops=[CT, "Add"])
+    done = assert_same(model, {"x": rand(2, 2, 2, 3)}, ops=[CT, "Add"])
     assert kept in " ".join(done.outcomes[0].kept)
 
 
