@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +12,13 @@ import onnx
 import onnx_ir as ir
 
 from ortconv import protos
-from ortconv.errors import ModelFormatError
 from ortconv.execution import Model
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
 from ortconv.plugin import Backend
 from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of
 
-__all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "read", "tolerance_for"]
+__all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "tolerance_for"]
 
 _SIDES: tuple[Backend, Backend] = ("none", "native")
 _TF32_EPSILON = 2.0**-10
@@ -152,20 +150,6 @@ def tolerance_for(model: onnx.ModelProto, *, tf32: bool = False) -> Tolerance:
         numbers |= {each.t.data_type for each in node.attribute if each.HasField("t")}
     types = {ir.DataType(number) for number in numbers}
     return tolerance_of(types, ROUNDINGS * _TF32_EPSILON) if tf32 else tolerance_of(types)
-
-
-def read(path: pathlib.Path) -> onnx.ModelProto:
-    """Reads a model without its external data.
-
-    Raises:
-        ModelFormatError: The file cannot be read as a model.
-    """
-    try:
-        return onnx.load(path, load_external_data=False)
-    except OSError as error:
-        raise ModelFormatError(str(path), "", f"cannot be read: {error.strerror or error}") from error
-    except Exception as error:
-        raise ModelFormatError(str(path), "", f"is not an ONNX model: {error}") from error
 
 
 def _time(call: Callable[[], object], runs: int) -> float:

@@ -70,7 +70,7 @@ class Model:
         tf32: bool = False,
         int8_kernels: bool = True,
     ) -> None:
-        from ortconv.session import InferenceSession
+        from ortconv.session import DATA_FOLDER_ENTRY, InferenceSession
 
         if isinstance(model, str | os.PathLike) and in_utf8(os.fspath(model)) != os.fspath(model):
             raise ExecutionError(name, _RUNTIME, "cannot load the model: its name is not UTF-8.")
@@ -79,7 +79,7 @@ class Model:
         options.log_severity_level = 4  # What goes wrong is raised, and need not be logged as well.
         options.intra_op_num_threads = threads
         if folder is not None:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fspath(folder))
+            options.add_session_config_entry(DATA_FOLDER_ENTRY, os.fspath(folder))
         options.add_session_config_entry(cuda.TF32_ENTRY, str(int(tf32)))
         if not int8_kernels:
             options.add_session_config_entry("session.disable_quant_qdq", "1")

@@ -21,7 +21,7 @@ import onnx_ir as ir
 from ortconv.folding import FILE
 from ortconv.progress import Progress, silent
 
-__all__ = ["LARGE", "weights_as_inputs", "write"]
+__all__ = ["LARGE", "weights_as_inputs", "without_weights", "write"]
 
 LARGE = 1 << 16
 """Initializers from this many bytes on are written one at a time."""
@@ -61,7 +61,7 @@ def write(model: ir.Model, path: pathlib.Path, progress: Progress = silent) -> N
 
 
 def weights_as_inputs(model: ir.Model) -> onnx.ModelProto:
-    """Returns a model with inputs in place of its large initializers: what a checker needs to see of them."""
+    """Returns a model with inputs in place of large and external initializers: what a checker needs to see of them."""
     large = _large(model.graph)
     with _without(model.graph, large):
         message = ir.to_proto(model)
@@ -75,11 +75,40 @@ def weights_as_inputs(model: ir.Model) -> onnx.ModelProto:
     return message
 
 
+def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns the same of a message; the weights are not copied."""
+    light = onnx.ModelProto()
+    _copy(model, light, "graph")
+    _copy(model.graph, light.graph, "initializer")
+    taken = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        if not external and tensor.ByteSize() < LARGE:
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in taken:
+            light.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return light
+
+
+def _copy(source: Any, target: Any, but: str) -> None:
+    """Copies all fields of a message but one."""
+    for field, value in source.ListFields():
+        if field.name == but:
+            continue
+        if hasattr(value, "extend"):
+            getattr(target, field.name).extend(value)
+        elif hasattr(value, "CopyFrom"):
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
 def _large(graph: ir.Graph) -> list[ir.Value]:
     return [
         value
         for value in graph.initializers.values()
-        if value.const_value is not None and value.const_value.nbytes >= LARGE
+        if value.const_value is not None
+        and (value.const_value.nbytes >= LARGE or isinstance(value.const_value, ir.ExternalTensor))
     ]
 
 

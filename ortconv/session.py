@@ -22,7 +22,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto
 
-from ortconv import cuda, plugin, pyops
+from ortconv import cuda, loading, plugin, pyops
 from ortconv.errors import PluginError
 from ortconv.exact_products import make_products_exact
 from ortconv.opset import needs_plugin
@@ -32,7 +32,10 @@ from ortconv.pyops_rewrite import rewrite
 plugin.import_onnxruntime()  # says in our words what is missing
 import onnxruntime  # noqa: E402
 
-__all__ = ["InferenceSession"]
+__all__ = ["DATA_FOLDER_ENTRY", "InferenceSession"]
+
+DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+"""Session config entry: where the external data of a model that is no file lies."""
 
 _Model = str | os.PathLike[str] | bytes | onnx.ModelProto
 
@@ -76,6 +79,9 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     A session pickles, and so travels to other processes, if it was made without `sess_options`: a pickle holds the path
     of the model, or the model itself where that was given.
 
+    A model may come from anywhere: it is refused, before ONNX Runtime sees it, where it refers to files outside its
+    own folder, holds a function in the place of an operator of ours, or is malformed in other ways.
+
     Args:
         model_or_path: Path of a model file, a serialized model, or an ``onnx.ModelProto`` of any size.
         sess_options: An ``onnxruntime.SessionOptions``.
@@ -86,6 +92,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         **kwargs: As in the base class.
 
     Raises:
+        CheckError: The model is no ONNX model, or is not to be trusted.
         PluginError: What the backend needs is missing, the model needs the plugin and `backend` is "none", or the CUDA
             provider cannot be used.
         ValueError: `backend` is unknown.
@@ -122,11 +129,14 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             cuda.require(self.get_providers())
 
     def _create(self, model_or_path: _Model, sess_options: Any, backend: Backend, more: dict[str, Any]) -> None:
-        if backend == "python":
-            self._create_with_python_ops(model_or_path, sess_options, more)
-            return
-        source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        model = _validated(model_or_path, options)
+        if backend == "python":
+            self._create_with_python_ops(_own(model_or_path, model), sess_options, more)
+            return
+        lacks_bodies = model is not None and needs_plugin(model)
+        del model  # which may be large, and ONNX Runtime reads it again
+        source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
         if backend == "native":
             plugin.register(options)
             super().__init__(source, options, **more)
@@ -135,7 +145,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         try:
             super().__init__(source, options, **more)
         except Exception as error:
-            if _lacks_bodies(model_or_path):
+            if lacks_bodies:
                 raise PluginError(
                     "the model needs the ortconv plugin: it holds operators of org.ortconv without function bodies.",
                     "Use backend='native' or backend='python'.",
@@ -237,7 +247,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     def _collect(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._calls is None else self._calls.collect()
 
-    def _create_with_python_ops(self, given: _Model, sess_options: Any, more: dict[str, Any]) -> None:
+    def _create_with_python_ops(self, model: onnx.ModelProto, sess_options: Any, more: dict[str, Any]) -> None:
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         if options.optimized_model_filepath:
             raise PluginError(
@@ -246,7 +256,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             )
         make_products_exact(options)
         self._calls = pyops.Calls()
-        model = _load(given)
         rewrite(model, self._calls)
         source = self._loadable(model)
         with self._collect():
@@ -288,25 +297,36 @@ def _serialize(model: onnx.ModelProto) -> bytes | None:
         return None
 
 
-def _load(model: _Model) -> onnx.ModelProto:
-    """Returns the model with its external data, as an object of our own."""
-    if isinstance(model, onnx.ModelProto):
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        return copy
-    return onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+def _validated(model: _Model, options: Any) -> onnx.ModelProto | None:
+    """Returns the model, which ONNX Runtime may see; None where it is in a format of ONNX Runtime's own.
 
-
-def _lacks_bodies(model: _Model) -> bool:
-    """Whether only our library can run the model; False for what is no ONNX model."""
+    Raises:
+        CheckError: It is not to be trusted, or no model.
+    """
+    if isinstance(model, str | os.PathLike):
+        return None if loading.is_ort_format(model) else loading.load(model)
+    if isinstance(model, bytes):
+        if loading.is_ort_format(model):
+            return None
+        model = loading.parse(model, "the model")
     try:
-        if isinstance(model, bytes):
-            model = onnx.load_from_string(model)
-        elif not isinstance(model, onnx.ModelProto):
-            model = onnx.load(model, load_external_data=False)
-    except Exception:  # whatever it is, ONNX Runtime has refused it with a better message
-        return False
-    return needs_plugin(model)
+        folder = str(options.get_session_config_entry(DATA_FOLDER_ENTRY))
+    except RuntimeError:  # which is how ONNX Runtime says that there is none: it is the current folder
+        folder = ""
+    loading.validate(model, "the model", folder)
+    return model
+
+
+def _own(given: _Model, model: onnx.ModelProto | None) -> onnx.ModelProto:
+    """Returns a validated model as an object of our own, with the external data that lies beside its file."""
+    if model is None:
+        raise PluginError("backend='python' takes ONNX models; this one is in a format of ONNX Runtime's own.")
+    if isinstance(given, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(given)
+    elif not isinstance(given, bytes):
+        loading.read_weights(model, given)
+    return model
 
 
 def _is_special(data: object) -> bool:

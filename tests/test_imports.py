@@ -32,9 +32,10 @@ ORDER = (
         "producers",
         "progress",
         "protos",
+        "regular_files",
         "writing",
     },
-    {"compressed_product", "conv_integer_to_float"},
+    {"compressed_product", "conv_integer_to_float", "tensor_checks"},
     {"gather_matmul_compressed", "matmul_compressed"},
     {"matmul_codebook"},
     {"gather_matmul_codebook"},
@@ -43,6 +44,8 @@ ORDER = (
     {"reference_task", "schemas"},
     {"onednn_attributes", "onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "function_bodies", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
+    {"function_checks"},
+    {"loading"},
     {
         "builder",
         "functions",
@@ -101,6 +104,10 @@ CONVERSION_SIDE = {
     "function_bodies",
     "functions",
     "checking",
+    "function_checks",
+    "loading",
+    "regular_files",
+    "tensor_checks",
 }
 CONVERSION_SIDE |= {
     "collection",

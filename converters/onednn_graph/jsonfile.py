@@ -5,11 +5,11 @@ from __future__ import annotations
 import collections
 import json
 import os
-import pathlib
 from collections.abc import Iterator
 from typing import NoReturn
 
 from ortconv.errors import ModelFormatError, shown
+from ortconv.regular_files import open_regular
 
 __all__ = ["Place", "parse"]
 
@@ -119,7 +119,7 @@ def parse(path: str | os.PathLike[str]) -> Place:
     """
     name = os.fspath(path)
     try:
-        with pathlib.Path(path).open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise ModelFormatError(name, "", f"cannot be read: {error.strerror or error}.") from error

@@ -28,6 +28,7 @@ from ortconv.converters.openvino.topology import live_layers
 from ortconv.converters.openvino.upper_bounds import bounded_layers, certain_dims, stacked_parts
 from ortconv.converters.openvino.weights import Weights
 from ortconv.errors import ModelFormatError, NodeRef, UnsupportedOpError, UnsupportedTypeError, shown
+from ortconv.regular_files import open_regular
 from ortconv.source import Dim, SourceGraph, SourceNode, SourceOutput, SourceState, SourceValue
 
 __all__ = ["NAMES_KEY", "SHAPE_KEY", "read_ir"]
@@ -63,7 +64,7 @@ def read_ir(path: pathlib.Path, *, label: str | None = None, in_memory: bool = F
     """
     label = str(path) if label is None else label
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             root = markup.parse(label, stream)
     except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
         raise ModelFormatError(

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.precision import BITS, DTYPES, NARROW
 from ortconv.errors import ModelFormatError
 from ortconv.folding import FILE
+from ortconv.regular_files import open_regular
 
 __all__ = ["USES", "Weights"]
 
@@ -82,7 +83,7 @@ class Weights:
 
     def _open(self) -> _Bytes:
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 if self._in_memory:
                     return np.frombuffer(file.read(), np.uint8)
                 if self._path.stat().st_size == 0:

@@ -10,7 +10,7 @@ import statistics
 import click
 from rich.text import Text
 
-from ortconv import benchmarking, inputs, plugin
+from ortconv import benchmarking, inputs, loading, plugin
 from ortconv.benchmarking import Bench, Timing
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError
@@ -74,7 +74,7 @@ def command(
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
     names = options.provider_names(providers, tf32=tf32)
-    proto = benchmarking.read(model)
+    proto = loading.load(model)
     ours = benchmarking.our_nodes(proto)
     allowed = benchmarking.tolerance_for(proto, tf32=tf32) if tolerance is None else Tolerance(tolerance)
     with output.progress(f"Loading {model}"):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ortconv import writing
 from ortconv.errors import InputError
+from ortconv.regular_files import open_regular
 
 __all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
 
@@ -31,7 +32,7 @@ def read_npz(path: pathlib.Path) -> dict[str, Array]:
         InputError: It is not such a file.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 raise InputError(str(path), "holds one array; an .npz file of named arrays is required.")
@@ -49,7 +50,7 @@ def read_npy(path: pathlib.Path) -> Array:
         InputError: It is not such a file.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             loaded = np.load(stream, allow_pickle=False)
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error

@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 import onnx_ir as ir
 
-from ortconv import checking, functions, protos, writing
+from ortconv import checking, functions, loading, protos, writing
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.function_bodies import OPSETS
 from ortconv.opset import DOMAIN, VERSION
@@ -107,7 +105,7 @@ def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProt
 
     Raises:
         ModelFormatError: Our function bodies are not valid in the model's opset, or it holds what would be lost.
-        CheckError: The file cannot be read, or the result fails the checker, as the original would.
+        CheckError: The file cannot be read, or `check` refuses it.
     """
     return optimization(source).to_proto()
 
@@ -139,10 +137,10 @@ def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimizati
         functions.attach(model)
         model.ir_version = max(model.ir_version, _FUNCTIONS_IR)
     try:
-        _check(model, name)
+        checking.check(model, name)
     except CheckError:
         _forget_shapes(model)
-        _check(model, name)
+        checking.check(model, name)
     return Optimization(name, model, (*outcomes, *hidden), reads)
 
 
@@ -234,23 +232,26 @@ def _require(model: ir.Model, name: str) -> int:
 
 
 def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ir.Model, frozenset[str]]:
-    """Returns the model's name, the model, and the files that it consists of."""
+    """Returns the model's name, the model, and the files that it consists of.
+
+    Weights of the main graph that lie in files of their own stay there; what else does is read.
+    """
     if isinstance(source, onnx.ModelProto):
-        name = source.graph.name or "model"
-        _refuse_lossy(source, name)
-        return name, ir.from_proto(source), frozenset()
-    name = os.fspath(source)
+        loading.validate(source, "the model", "")
+        name, path, proto = source.graph.name or "model", "", source
+    else:
+        name = path = os.fspath(source)
+        proto = loading.load(path)
+    _refuse_lossy(proto, name)
+    proto = loading.with_inner_weights(proto, path)
+    checking.check_proto(proto, name)
     try:
-        _refuse_lossy(onnx.load(name, load_external_data=False), name)
-        model = ir.load(name)
-    except ModelFormatError:
-        raise
-    except OSError as error:
-        raise CheckError(name, f"cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # protobuf's own classes, and those of onnx_ir
+        model = ir.from_proto(proto)
+    except Exception as error:  # onnx_ir's own classes
         raise CheckError(name, f"is not an ONNX model: {str(error) or type(error).__name__}") from error
+    ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
     files = {str(tensor.path) for tensor in _tensors(model) if isinstance(tensor, ir.ExternalTensor)}
-    return name, model, frozenset(map(os.path.realpath, {name, *files}))
+    return name, model, frozenset(map(os.path.realpath, {path, *files} if path else files))
 
 
 def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
@@ -261,19 +262,6 @@ def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
             raise ModelFormatError(name, f"graph {graph.name}", "has sparse initializers; allowed: dense ones.")
     if model.training_info:
         raise ModelFormatError(name, "training_info", "is present; allowed: models for inference.")
-
-
-def _check(model: ir.Model, name: str) -> None:
-    if not any(isinstance(tensor, ir.ExternalTensor) for tensor in _tensors(model)):
-        checking.check(model, name)
-        return
-    with tempfile.TemporaryDirectory() as folder:  # the checker looks for external data beside a file
-        path = pathlib.Path(folder) / "model.onnx"
-        ir.save(model, path, external_data="model.data")
-        try:
-            checking.check_file(path)
-        except CheckError as error:
-            raise CheckError(name, error.problem) from error
 
 
 def _forget_shapes(model: ir.Model) -> None:

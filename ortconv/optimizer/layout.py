@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ortconv.optimizer.neighbours import reader, require_alone, require_no_residual
-from ortconv.optimizer.site import Ints, Site, named
+from ortconv.optimizer.site import Ints, Kept, Site, named
 from ortconv.optimizer.values import perm_of
 
 __all__ = ["fold_data", "fold_result", "fold_weights"]
@@ -16,7 +16,7 @@ def fold_data(site: Site) -> str | None:
     node = _transpose(site, site.x)
     if node is None or node.inputs[0] is None:
         return None
-    site.x, site.x_perm = node.inputs[0], _then(perm_of(node, site.rank + 2), site.x_perm)
+    site.x, site.x_perm = node.inputs[0], _then(_perm(node, site), site.x_perm)
     site.before.append(node)
     return f"{named(node)} into x_perm"
 
@@ -26,7 +26,7 @@ def fold_weights(site: Site) -> str | None:
     node = _transpose(site, site.w)
     if node is None or node.inputs[0] is None:
         return None
-    site.w, site.w_perm = node.inputs[0], _then(perm_of(node, site.rank + 2), site.w_perm)
+    site.w, site.w_perm = node.inputs[0], _then(_perm(node, site), site.w_perm)
     site.before.append(node)
     return f"{named(node)} into w_perm"
 
@@ -38,7 +38,7 @@ def fold_result(site: Site) -> str | None:
         return None
     require_alone(site.output, node, site)
     require_no_residual(node, site)
-    site.y_perm = _then(site.y_perm, perm_of(node, site.rank + 2))
+    site.y_perm = _then(site.y_perm, _perm(node, site))
     site.take(node)
     return f"{named(node)} into y_perm"
 
@@ -54,6 +54,13 @@ def _transpose(site: Site, value: ir.Value) -> ir.Node | None:
         return None
     require_alone(value, node, site)
     return node
+
+
+def _perm(node: ir.Node, site: Site) -> Ints:
+    perm = perm_of(node, site.rank + 2)
+    if perm is None:
+        raise Kept(f"{named(node)}: its perm is no permutation of {site.rank + 2} axes")
+    return perm
 
 
 def _then(first: Ints, second: Ints) -> Ints:

@@ -29,6 +29,8 @@ TO_SHAPE_OPSET = 19
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _MAX_SPATIAL = 6
+_MAX_SIZE = (1 << 31) - 1
+"""What sizes and paddings may be, so that sums of their products fit into 64 bits."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,8 +189,8 @@ def _ints(node: ir.Node, name: str, default: Ints, least: int) -> Ints:
     if name not in node.attributes:
         return default
     values = tuple(node.attributes[name].as_ints())
-    if len(values) != len(default) or any(value < least for value in values):
-        raise Left(f"{name} = {list(values)}; allowed: {len(default)} integers from {least}")
+    if len(values) != len(default) or any(not least <= value <= _MAX_SIZE for value in values):
+        raise Left(f"{name} = {list(values)}; allowed: {len(default)} integers from {least} to {_MAX_SIZE}")
     return values
 
 

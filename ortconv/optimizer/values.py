@@ -68,11 +68,12 @@ def element_type(value: ir.Value | None) -> ir.DataType | None:
     return None
 
 
-def perm_of(transpose: ir.Node, rank: int) -> tuple[int, ...]:
-    """Returns the permutation of a Transpose."""
-    if "perm" in transpose.attributes:
-        return tuple(transpose.attributes["perm"].as_ints())
-    return tuple(reversed(range(rank)))
+def perm_of(transpose: ir.Node, rank: int) -> tuple[int, ...] | None:
+    """Returns the permutation of a Transpose, or None where it is none of so many axes."""
+    if "perm" not in transpose.attributes:
+        return tuple(reversed(range(rank)))
+    perm = tuple(transpose.attributes["perm"].as_ints())
+    return perm if sorted(perm) == list(range(rank)) else None
 
 
 def is_zero(bias: ir.Value | Array | None) -> bool:
@@ -118,5 +119,6 @@ class Sizes:
             return None
         if node.op_type == "Transpose":
             found = self.of(node.inputs[0])
-            return None if found is None else permuted(found, perm_of(node, len(found)))
+            perm = None if found is None else perm_of(node, len(found))
+            return None if found is None or perm is None else permuted(found, perm)
         return self.of(node.inputs[0]) if node.op_type in _SAME_SIZES else None

@@ -10,7 +10,7 @@ from typing import get_args
 
 import onnx
 
-from ortconv import api, checking, inputs, protos
+from ortconv import api, checking, inputs, loading, protos
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
 from ortconv.exact_products import saturate
 from ortconv.execution import Model
@@ -169,8 +169,8 @@ def verify(
         proto = api.conversion(source, semantics=semantics, target=target, tensors=tensors).to_proto()
         name = graph.path
     else:
-        checking.check_file(model)
-        proto = onnx.load(model)
+        proto = checking.check_file(model)
+        loading.read_weights(proto, model)
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model

@@ -19,8 +19,9 @@ from onnx import TensorProto, helper
 
 import ortconv
 from ortconv import plugin, reference, session
-from ortconv.errors import PluginError
+from ortconv.errors import CheckError, PluginError
 from ortconv.opset import DOMAIN
+from ortconv.plugin import Backend
 from ortconv.session import InferenceSession
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -202,11 +203,36 @@ def test_model_without_bodies_says_that_it_needs_the_plugin(inside_if: bool, for
     assert caught.value.hint == "Use backend='native' or backend='python'."
 
 
-@pytest.mark.parametrize("model", [b"garbage", "no/such/file.onnx"])
-def test_other_failures_are_onnxruntimes_own(model: Any) -> None:
+def test_other_failures_are_onnxruntimes_own() -> None:
+    model = make_model([helper.make_node("NoSuchOperator", ["x"], ["y"])], {"x": 1}, {"y": 1})
     with pytest.raises(Exception, match="ONNXRuntimeError") as caught:
         InferenceSession(model, backend="none")
     assert not isinstance(caught.value, PluginError)
+
+
+@pytest.mark.parametrize("backend", ["native", "python", "none"])
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (b"garbage", "is not an ONNX model"),
+        ("no/such/file.onnx", "cannot be read: No such file"),
+        (pathlib.Path("/dev/zero"), "cannot be read: is not a regular file"),
+    ],
+)
+def test_what_is_no_model_is_refused(model: Any, problem: str, backend: Backend) -> None:
+    with pytest.raises(CheckError, match=problem):
+        InferenceSession(model, backend=backend)
+
+
+def test_files_in_onnxruntimes_own_format(tmp_path: pathlib.Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "model.ort")
+    InferenceSession(identity(TensorProto.FLOAT), options, backend="none")
+    x = np.array([1.5, -2], np.float32)
+    for given in (tmp_path / "model.ort", (tmp_path / "model.ort").read_bytes()):
+        np.testing.assert_array_equal(InferenceSession(given, backend="none").run(None, {"x": x})[0], x)
+        with pytest.raises(PluginError, match="ONNX Runtime's own"):
+            InferenceSession(given, backend="python")
 
 
 @pytest.mark.parametrize(

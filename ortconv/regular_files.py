@@ -1,0 +1,59 @@
+"""Opening files that others wrote: regular files only, and what a model refers to only in the model's own folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import stat
+from typing import BinaryIO
+
+__all__ = ["open_inside", "open_regular"]
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file for reading; a FIFO, which would have to be waited for, or a device is refused.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+        ValueError: The path holds a zero byte.
+    """
+    return _regular(os.open(path, _FLAGS), os.fspath(path))
+
+
+def open_inside(folder: str | os.PathLike[str], location: str) -> BinaryIO:
+    """Opens a file that a model refers to, by ONNX's rule: a regular file in the model's folder, and no link.
+
+    Args:
+        folder: The model's folder; "" is the current one.
+        location: The relative path that the model states.
+
+    Raises:
+        OSError: It cannot be read, or is something else.
+    """
+    parts = pathlib.PurePath(location).parts
+    if not parts or "\0" in location or ".." in parts or os.path.isabs(location):
+        raise OSError(errno.EINVAL, "is no relative path that stays in the model's folder", location)
+    path = os.fspath(folder)
+    for part in parts:
+        path = os.path.join(path, part)
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            raise OSError(errno.ELOOP, "is a symbolic link, or lies behind one", location)
+    file = _regular(os.open(path, _FLAGS | _NO_LINK), location)
+    if os.fstat(file.fileno()).st_nlink > 1:
+        file.close()
+        raise OSError(errno.EMLINK, "has several hard links", location)
+    return file
+
+
+def _regular(descriptor: int, name: str) -> BinaryIO:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        raise OSError(errno.EINVAL, "is not a regular file", name)
+    return os.fdopen(descriptor, "rb")
