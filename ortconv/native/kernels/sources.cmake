@@ -26,6 +26,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/compressed/driver.cc
   kernels/compressed/named_rows.cc
   kernels/integer_conv/arrange.cc
+  kernels/integer_conv/direct.cc
   kernels/integer_conv/driver.cc
   kernels/integer_conv/integer_conv_generic.cc
   kernels/integer_conv/integer_conv_neon.cc

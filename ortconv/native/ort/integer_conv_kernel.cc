@@ -18,8 +18,9 @@
 namespace ortconv {
 namespace {
 
-using kernels::IntegerConvLayout;
+using kernels::IntegerConvFilter;
 using kernels::IntegerConvWeights;
+using Layout = std::optional<kernels::IntegerConvLayout>;  // none: the source is read as it is
 
 class IntegerConvKernel : public Kernel {
  public:
@@ -27,8 +28,8 @@ class IntegerConvKernel : public Kernel {
   void compute(OrtKernelContext* context) const override;
 
  private:
-  IntegerConvWeights packed(const ConvProblem& problem, const OrtValue* w, const OrtValue* zeros) const;
-  std::shared_ptr<const IntegerConvLayout> layout_of(const Shape& x, const Shape& w, const ConvProblem& problem) const;
+  IntegerConvFilter filter_of(const ConvProblem& problem, const OrtValue* w, const OrtValue* zeros) const;
+  std::shared_ptr<const Layout> layout_of(const Shape& x, const Shape& w, const ConvProblem& problem) const;
   kernels::IntegerConvOperands operands_of(const IntegerConvInputs& in, const ConvProblem& problem) const;
 
   bool x_is_signed_, w_is_signed_;
@@ -41,7 +42,7 @@ class IntegerConvKernel : public Kernel {
   bool has_zeros_ = false;  // in which their constant zero points are
 
   static constexpr size_t kLayouts = 2;
-  mutable RecentlyUsed<Shape, IntegerConvLayout> layouts_{kLayouts};  // by the shapes of X and W, one after the other
+  mutable RecentlyUsed<Shape, Layout> layouts_{kLayouts};  // by the shapes of X and W, one after the other
   mutable PoolSize pool_size_;
 };
 
@@ -56,24 +57,24 @@ IntegerConvKernel::IntegerConvKernel(const IntegerConvCreation& creation)
   weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
   const OrtValue* const zeros = constant_input(api(), creation.info, IntegerConvInputs::kWZero);
   has_zeros_ = zeros != nullptr;
-  weights_.emplace(packed(weight_problem_, w, zeros));
+  weights_.emplace(kernel_, weight_problem_, filter_of(weight_problem_, w, zeros));
 }
 
-IntegerConvWeights IntegerConvKernel::packed(const ConvProblem& problem, const OrtValue* w,
-                                             const OrtValue* zeros) const {
+IntegerConvFilter IntegerConvKernel::filter_of(const ConvProblem& problem, const OrtValue* w,
+                                               const OrtValue* zeros) const {
   const kernels::Bytes bytes{static_cast<const uint8_t*>(data_of(api(), w)), w_is_signed_};
-  if (zeros == nullptr) return {kernel_, problem, bytes, nullptr, 0};
+  if (zeros == nullptr) return {bytes, nullptr, 0};
   const int64_t count = check_quantization("w_zero_point", shape_of(api(), zeros), problem.oc);
-  return {kernel_, problem, bytes, static_cast<const uint8_t*>(data_of(api(), zeros)), count};
+  return {bytes, static_cast<const uint8_t*>(data_of(api(), zeros)), count};
 }
 
-std::shared_ptr<const IntegerConvLayout> IntegerConvKernel::layout_of(const Shape& x, const Shape& w,
-                                                                      const ConvProblem& problem) const {
+std::shared_ptr<const Layout> IntegerConvKernel::layout_of(const Shape& x, const Shape& w,
+                                                           const ConvProblem& problem) const {
   Shape key = x;
   key.insert(key.end(), w.begin(), w.end());
-  std::shared_ptr<const IntegerConvLayout> layout = layouts_.find(key);
+  std::shared_ptr<const Layout> layout = layouts_.find(key);
   if (layout != nullptr) return layout;
-  layout = std::make_shared<IntegerConvLayout>(problem, kernel_);
+  layout = std::make_shared<const Layout>(kernels::IntegerConvLayout::make(problem, kernel_));
   layouts_.insert(std::move(key), layout);
   return layout;
 }
@@ -113,19 +114,22 @@ void IntegerConvKernel::compute(OrtKernelContext* context) const {
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
   operands.y = static_cast<float*>(data_of(api(), y));
 
-  // Zero points of the run change the weights.
-  const bool is_packed = weights_ && (zeros != nullptr) == has_zeros_;
-  std::optional<IntegerConvWeights> for_this_run;
-  if (!is_packed) for_this_run.emplace(packed(problem, w, zeros));
-  const IntegerConvWeights& weights = is_packed ? *weights_ : *for_this_run;
-  const std::shared_ptr<const IntegerConvLayout> layout = layout_of(x_shape, w_shape, problem);
-
   SessionThreads threads(api(), context);
   Parallel parallel = is_small(kernels::Op::kConv, problem) ? serial() : threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
+  const std::shared_ptr<const Layout> layout = layout_of(x_shape, w_shape, problem);
+  if (!*layout) {
+    kernels::integer_conv_direct(problem, filter_of(problem, w, zeros), operands, parallel);
+    return;
+  }
+  // Zero points of the run change the weights.
+  const bool is_packed = weights_ && (zeros != nullptr) == has_zeros_;
+  std::optional<IntegerConvWeights> for_this_run;
+  if (!is_packed) for_this_run.emplace(kernel_, problem, filter_of(problem, w, zeros));
+  const IntegerConvWeights& weights = is_packed ? *weights_ : *for_this_run;
   const Scratch scratch(api(), context, y,
-                        kernels::integer_conv_scratch_bytes(problem, *layout, weights, parallel.threads));
-  kernels::integer_conv(problem, *layout, weights, operands, scratch.data(), parallel);
+                        kernels::integer_conv_scratch_bytes(problem, **layout, weights, parallel.threads));
+  kernels::integer_conv(problem, **layout, weights, operands, scratch.data(), parallel);
 }
 
 }  // namespace

@@ -170,6 +170,18 @@ TEST(the_compiler_that_the_environment_names) {
   }
 }
 
+TEST(a_compiler_below_the_current_folder) {
+  for (const char* const name : {"libnvrtc.so.13", "./libnvrtc.so.13"}) {
+    const std::string text = in_child([name] {
+      have_gpu(kA100, nullptr);
+      if (chdir(kFakes.c_str()) != 0) return std::string("no folder");
+      setenv("ORTCONV_NVRTC", name, 1);
+      return Gpu::get(0), std::string("found");
+    });
+    EXPECT(has(text, "NVRTC cannot be used from where ORTCONV_NVRTC says: "), name, ": ", text);
+  }
+}
+
 TEST(what_is_no_compiler) {
   const std::string text = in_child([] {
     have_gpu(kA100, nullptr);
@@ -328,6 +340,9 @@ TEST(where_the_folder_is) {
   };
   EXPECT(folder("ORTCONV_CUDA_CACHE", "/there") == "/there", folder("ORTCONV_CUDA_CACHE", "/there"));
   EXPECT(folder("ORTCONV_CUDA_CACHE", "off").empty(), "off");
+  EXPECT(folder("ORTCONV_CUDA_CACHE", "there") == "ORTCONV_CUDA_CACHE is 'there'; allowed: an absolute path, or off.",
+         folder("ORTCONV_CUDA_CACHE", "there"));
+  EXPECT(folder("XDG_CACHE_HOME", "c").empty() && folder("HOME", "h").empty(), "relative");
   EXPECT(folder("XDG_CACHE_HOME", "/c") == "/c/ortconv/cuda", folder("XDG_CACHE_HOME", "/c"));
   EXPECT(folder("HOME", "/h") == "/h/.cache/ortconv/cuda", folder("HOME", "/h"));
   EXPECT(folder(nullptr, nullptr).empty(), "nowhere");

@@ -36,7 +36,10 @@ std::vector<std::string> system_names(int driver_version) {
   const int newest = std::clamp(driver_version / 1000, kOldestMajor, kNewestMajor);
   for (int major = newest; major >= kOldestMajor; --major) {
 #if defined(_WIN32)
-    names.push_back("nvrtc64_" + std::to_string(major) + "0_0.dll");
+    const std::string name = "nvrtc64_" + std::to_string(major) + "0_0.dll";
+    const char* const toolkit = std::getenv("CUDA_PATH");
+    if (toolkit != nullptr) names.push_back(std::string(toolkit) + "\\bin\\" + name);
+    names.push_back(name);
 #else
     names.push_back("libnvrtc.so." + std::to_string(major));
     names.push_back("/usr/local/cuda-" + std::to_string(major) + "/lib64/libnvrtc.so." + std::to_string(major));
@@ -126,9 +129,14 @@ const Nvrtc* Nvrtc::load(const std::string& name, int driver_version, std::strin
     return refuse(name + " is of CUDA " + release_name(nvrtc->version_) + ", which is newer than the driver's " +
                   release_name(driver_version));
   }
-  // Not every release looks beside itself, where wheels have it: 13.0 does not. One that is loaded is found.
+  // Not every release looks beside itself, where wheels have it: 13.0 does not. One that is loaded is found; one that
+  // is not must not be found below the current folder.
   const std::string folder = folder_of(reinterpret_cast<const void*>(functions->nvrtcVersion));
-  if (!folder.empty()) open_library(folder + builtins_name(major, minor), &problem);
+  const std::string builtins = builtins_name(major, minor);
+  if (open_library(folder + builtins, &problem) == nullptr && open_library(builtins, &problem) == nullptr &&
+      may_search_current_folder()) {
+    return refuse(problem);
+  }
   if (functions->nvrtcGetNumSupportedArchs(&count) != 0 || count <= 0) {
     return refuse(name + " does not tell what it compiles for");
   }

@@ -22,9 +22,12 @@ size_t channel_bytes(const ConvProblem& p) {
 }
 
 // Of a thread, where depthwise.
-int64_t worker_bytes(const IntegerConvLayout& layout, const IntegerConvKernel& kernel) {
-  return static_cast<int64_t>(arranged_bytes(layout, kChannels, number_bytes(kernel)));
+int64_t worker_bytes(const ConvProblem& p, const IntegerConvLayout& layout, const IntegerConvKernel& kernel) {
+  return static_cast<int64_t>(arranged_bytes(layout, std::min(kChannels, p.g), number_bytes(kernel)));
 }
+
+// Threads that have a channel to compute, where depthwise.
+int64_t workers(const ConvProblem& p, int threads) { return std::min<int64_t>(threads, p.g); }
 
 class Driver {
  public:
@@ -83,9 +86,10 @@ void Driver::depthwise(const uint8_t* x, const IntegerShift& shift, float* y) co
   const auto step = static_cast<int>(layout_.axes.back().step);
   const int64_t bytes = layout_.planes * layout_.plane * number_bytes(kernel_);
   const int64_t work = std::max<int64_t>(layout_.outputs * windows * multiplier, 1);
-  Ranges ranges(problem_.g, 1, ceil_div(kLeastWork, work), parallel_.threads);
-  for_each(parallel_, parallel_.threads, [&](int64_t worker) {
-    unsigned char* const memory = src_ + worker * worker_bytes(layout_, kernel_);
+  const int64_t threads = workers(problem_, parallel_.threads);
+  Ranges ranges(problem_.g, 1, ceil_div(kLeastWork, work), threads);
+  for_each(parallel_, threads, [&](int64_t worker) {
+    unsigned char* const memory = src_ + worker * worker_bytes(problem_, layout_, kernel_);
     int64_t begin, end;
     while (ranges.take(&begin, &end)) {
       for (int64_t first = begin; first < end; first += kChannels) {
@@ -155,7 +159,9 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t panel
 
 size_t integer_conv_scratch_bytes(const ConvProblem& problem, const IntegerConvLayout& layout,
                                   const IntegerConvWeights& weights, int threads) {
-  if (weights.depthwise()) return channel_bytes(problem) + threads * worker_bytes(layout, weights.kernel());
+  if (weights.depthwise()) {
+    return channel_bytes(problem) + workers(problem, threads) * worker_bytes(problem, layout, weights.kernel());
+  }
   return channel_bytes(problem) + arranged_bytes(layout, problem.g * weights.blocks(), sizeof(uint32_t));
 }
 

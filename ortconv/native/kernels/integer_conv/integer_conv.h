@@ -17,12 +17,19 @@ struct Bytes {
   int32_t operator[](int64_t i) const { return is_signed ? static_cast<int8_t>(data[i]) : data[i]; }
 };
 
+// The weights w [oc, ic/g, ker...], with so many zero points: none, one, or one for each output channel, of their type.
+struct IntegerConvFilter {
+  Bytes w;
+  const uint8_t* zeros;
+  int64_t zero_count;
+
+  int32_t zero(int64_t m) const { return zero_count == 0 ? 0 : Bytes{zeros, w.is_signed}[zero_count == 1 ? 0 : m]; }
+};
+
 // The weights as the kernel of an ISA reads them.
 class IntegerConvWeights {
  public:
-  // Of w [oc, ic/g, ker...], with so many zero points: none, one, or one for each output channel, of the type of w.
-  IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, Bytes w, const uint8_t* zeros,
-                     int64_t zero_count);
+  IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, const IntegerConvFilter& filter);
 
   const IntegerConvKernel& kernel() const { return kernel_; }
   bool depthwise() const { return depthwise_; }
@@ -67,5 +74,9 @@ void integer_conv(const ConvProblem& problem, const IntegerConvLayout& layout, c
                   const IntegerConvOperands& operands, void* scratch, const Parallel& parallel);
 size_t integer_conv_scratch_bytes(const ConvProblem& problem, const IntegerConvLayout& layout,
                                   const IntegerConvWeights& weights, int threads);
+
+// The same for a problem without a layout: slow, but nothing is copied.
+void integer_conv_direct(const ConvProblem& problem, const IntegerConvFilter& filter,
+                         const IntegerConvOperands& operands, const Parallel& parallel);
 
 }  // namespace ortconv::kernels

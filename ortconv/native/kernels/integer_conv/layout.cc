@@ -1,19 +1,13 @@
 #include "kernels/integer_conv/layout.h"
 
 #include <algorithm>
-#include <new>
+#include <cmath>
 #include <utility>
 
 namespace ortconv::kernels {
 namespace {
 
-// More positions than any memory has room for.
-constexpr int64_t kMost = int64_t{1} << 50;
-
-int64_t product(int64_t a, int64_t b) {
-  if (a > kMost || (a != 0 && b > kMost / a)) throw std::bad_alloc();
-  return a * b;
-}
+constexpr int64_t kMostDepth = 4;  // of kernels
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -26,7 +20,10 @@ bool is_pointwise(const ConvProblem& p) {
 }
 
 // Whether a single plane has all phases.
-bool is_stepped(const ConvProblem& p) { return is_integer_depthwise(p) && p.stride[p.ndims - 1] <= 2; }
+bool is_stepped(const ConvProblem& p) {
+  return is_integer_depthwise(p) &&
+         std::all_of(p.stride, p.stride + p.ndims, [](int64_t stride) { return stride <= 2; });
+}
 
 // Whether another layout, for which more is copied, may be worth it: not for few outputs of each number, nor rows that
 // are long beside a tap.
@@ -36,54 +33,90 @@ bool may_be_dense(const ConvProblem& p) {
   return p.oc / p.g >= kLeastChannels && p.ker[last] > 1 && p.dst_size[last] <= kLongest;
 }
 
+// Whether some lanes take neighbouring taps of an axis at once, which must stay neighbours.
+bool joins_taps(const ConvProblem& p, int i) {
+  return is_integer_depthwise(p) && i == p.ndims - 1 && p.dilation[i] < kMostDepth * p.stride[i];
+}
+
+// How far each tap of an axis is from the first position that any tap reads, which moves `pad`. Taps that read nothing
+// but padding are moved to where it begins, in front of the source or behind it: however far they are, no more padding
+// is arranged than there are outputs.
+std::vector<int64_t> reaches_of(const ConvProblem& p, int i, int64_t* pad) {
+  std::vector<int64_t> reaches(p.ker[i]);
+  const int64_t before = p.pad[i] - (p.dst_size[i] - 1) * p.stride[i] - 1, behind = p.pad[i] + p.src_size[i];
+  for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
+    const int64_t reach = tap * p.dilation[i];
+    reaches[tap] = joins_taps(p, i) ? reach : std::min(std::max(reach, before), behind);
+  }
+  const int64_t first = reaches.front();
+  for (int64_t& reach : reaches) reach -= first;
+  *pad = p.pad[i] - first;
+  return reaches;
+}
+
 IntegerAxis axis_of(const ConvProblem& p, int i, bool is_dense) {
-  const int64_t reach = (p.ker[i] - 1) * p.dilation[i];
+  IntegerAxis axis{p.src_size[i], 0, p.stride[i], 0, {}, {}, 1, is_dense && i == p.ndims - 1};
+  axis.reaches = reaches_of(p, i, &axis.pad);
+  const int64_t reach = axis.reaches.back();
   if (is_stepped(p)) {
     // Whole rows of the source, so that one goes on in the next.
-    const int64_t grid = std::max((p.dst_size[i] - 1) * p.stride[i] + reach + 1, p.src_size[i] + p.pad[i]);
-    return {p.src_size[i], grid, 1, p.pad[i], {0}, p.stride[i]};
+    axis.grid = std::max((p.dst_size[i] - 1) * p.stride[i] + reach + 1, p.src_size[i] + axis.pad);
+    axis.stride = 1, axis.step = p.stride[i];
+  } else {
+    axis.grid = p.dst_size[i] + (axis.is_dense ? 0 : reach / p.stride[i]);
   }
-  if (is_dense && i == p.ndims - 1) {
-    IntegerAxis axis{p.src_size[i], p.dst_size[i], p.stride[i], p.pad[i], {}, 1, true};
-    for (int64_t tap = 0; tap < p.ker[i]; ++tap) axis.phases.push_back(tap * p.dilation[i]);
-    return axis;
-  }
-  IntegerAxis axis{p.src_size[i], p.dst_size[i] + reach / p.stride[i], p.stride[i], p.pad[i], {}, 1};
-  for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
-    const int64_t phase = tap * p.dilation[i] % p.stride[i];
-    // They repeat from the first one on.
-    if (!axis.phases.empty() && phase == axis.phases.front()) break;
-    axis.phases.push_back(phase);
-  }
+  for (const int64_t each : axis.reaches) axis.phases.push_back(axis.phase_of(each));
+  std::sort(axis.phases.begin(), axis.phases.end());
+  axis.phases.erase(std::unique(axis.phases.begin(), axis.phases.end()), axis.phases.end());
   return axis;
 }
 
 }  // namespace
 
-IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel)
-    : IntegerConvLayout(problem, kernel, false) {
+std::optional<IntegerConvLayout> IntegerConvLayout::make(const ConvProblem& problem, const IntegerConvKernel& kernel) {
   constexpr double kWorth = 0.92;
-  if (!may_be_dense(problem)) return;
-  IntegerConvLayout dense(problem, kernel, true);
-  if (dense.cost(kernel) < kWorth * cost(kernel)) *this = std::move(dense);
+  // What is empty may have sizes whose product does not fit.
+  const auto is_empty = [](int64_t size) { return size == 0; };
+  if (problem.ic == 0 || std::any_of(problem.src_size, problem.src_size + problem.ndims, is_empty)) return std::nullopt;
+  IntegerConvLayout layout(problem, false);
+  if (!layout.is_proportionate(problem, kernel)) return std::nullopt;
+  layout.find(problem, kernel);
+  if (!may_be_dense(problem)) return layout;
+  IntegerConvLayout dense(problem, true);
+  if (!dense.is_proportionate(problem, kernel)) return layout;
+  dense.find(problem, kernel);
+  return dense.cost(kernel) < kWorth * layout.cost(kernel) ? std::move(dense) : std::move(layout);
 }
 
-IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel, bool is_dense)
-    : planes(1), plane(1), inputs(1), outputs(1) {
-  for (int i = 0; i < problem.ndims; ++i) {
-    inputs = product(inputs, problem.src_size[i]);
-    outputs = product(outputs, problem.dst_size[i]);
-  }
+IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, bool is_dense) : inputs(1), outputs(1) {
+  for (int i = 0; i < problem.ndims; ++i) inputs *= problem.src_size[i], outputs *= problem.dst_size[i];
   if (is_pointwise(problem)) {
-    axes = {{inputs, outputs, 1, 0, {0}, 1}};
+    axes = {{inputs, outputs, 1, 0, {0}, {0}, 1}};
   } else {
     for (int i = 0; i < problem.ndims; ++i) axes.push_back(axis_of(problem, i, is_dense));
   }
+}
+
+// Whether no more is arranged than some times what the source and the result take. It is more where strides are longer
+// than the source and dilations are, too: each tap then has a plane of its own, most of which is padding.
+bool IntegerConvLayout::is_proportionate(const ConvProblem& p, const IntegerConvKernel& kernel) const {
+  constexpr double kMost = 32, kAlways = 1 << 20;  // times as many bytes, and bytes
+  double lanes = 1, rows = 1;
   for (const IntegerAxis& axis : axes) {
-    planes = product(planes, static_cast<int64_t>(axis.phases.size()));
-    plane = product(plane, axis.grid);
+    const auto count = static_cast<double>(axis.phases.size()), grid = static_cast<double>(axis.grid);
+    lanes *= count * grid;
+    rows *= count * (&axis == &axes.back() ? std::ceil(grid / kernel.lanes) : grid);
   }
-  product(planes, plane);
+  const auto channels = static_cast<double>(p.g * ceil_div(p.ic / p.g, kernel.depth));
+  const double arranged = lanes * channels * sizeof(uint32_t) + rows * sizeof(IntegerCopy);
+  const double given = static_cast<double>(inputs) * static_cast<double>(p.ic) +
+                       static_cast<double>(outputs) * static_cast<double>(p.oc) * sizeof(float);
+  return arranged <= kMost * given + kAlways;
+}
+
+void IntegerConvLayout::find(const ConvProblem& problem, const IntegerConvKernel& kernel) {
+  planes = plane = 1;
+  for (const IntegerAxis& axis : axes) planes *= static_cast<int64_t>(axis.phases.size()), plane *= axis.grid;
   find_taps(problem);
   find_positions(problem, kernel.lanes);
   find_copies(kernel.lanes);
@@ -112,10 +145,9 @@ void IntegerConvLayout::find_taps(const ConvProblem& p) {
     const IntegerAxis& axis = axes[i];
     std::vector<Place> next;
     for (const Place& place : places) {
-      for (int64_t tap = 0; tap < p.ker[i]; ++tap) {
-        const int64_t reach = tap * p.dilation[i];
-        const int64_t phase = axis.is_dense ? reach : reach % axis.stride;
-        const auto found = std::find(axis.phases.begin(), axis.phases.end(), phase);
+      for (const int64_t reach : axis.reaches) {
+        const int64_t phase = axis.phase_of(reach);
+        const auto found = std::lower_bound(axis.phases.begin(), axis.phases.end(), phase);
         next.push_back({place.phase * static_cast<int64_t>(axis.phases.size()) + (found - axis.phases.begin()),
                         place.offset * axis.grid + (reach - phase) / axis.stride});
       }

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/integer_conv/kernel.h"
@@ -22,24 +23,30 @@ namespace ortconv::kernels {
 struct IntegerAxis {
   int64_t src, grid;  // positions in the source, and of a plane
   int64_t stride, pad;
-  std::vector<int64_t> phases;  // that some tap reads
-  int64_t step;                 // from an output to the next, in a plane
-  bool is_dense = false;        // each tap has a phase
+  std::vector<int64_t> reaches;  // of each tap, from the first position that any of them reads; ascending
+  std::vector<int64_t> phases;   // that some tap reads, ascending
+  int64_t step;                  // from an output to the next, in a plane
+  bool is_dense = false;         // each tap has a phase
+
+  int64_t phase_of(int64_t reach) const { return is_dense ? reach : reach % stride; }
 };
 
 struct IntegerConvLayout {
-  // Of a problem with outputs. Throws bad_alloc where the padded source is larger than any memory.
-  IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel);
+  // Of a problem with outputs. None where there is nothing to arrange, or where it would take far more memory than the
+  // source and the result do.
+  static std::optional<IntegerConvLayout> make(const ConvProblem& problem, const IntegerConvKernel& kernel);
 
   std::vector<IntegerAxis> axes;
-  int64_t planes, plane;      // how many, and positions in one
-  int64_t inputs, outputs;    // positions of a channel
-  std::vector<int64_t> taps;  // the offset of each, in the order of the weights
+  int64_t planes = 0, plane = 0;  // how many, and positions in one
+  int64_t inputs, outputs;        // positions of a channel
+  std::vector<int64_t> taps;      // the offset of each, in the order of the weights
   std::vector<PositionVector> positions;
   std::vector<std::vector<IntegerCopy>> copies;  // of each plane
 
  private:
-  IntegerConvLayout(const ConvProblem& problem, const IntegerConvKernel& kernel, bool is_dense);
+  IntegerConvLayout(const ConvProblem& problem, bool is_dense);
+  bool is_proportionate(const ConvProblem& problem, const IntegerConvKernel& kernel) const;
+  void find(const ConvProblem& problem, const IntegerConvKernel& kernel);
   double cost(const IntegerConvKernel& kernel) const;
   void find_taps(const ConvProblem& problem);
   void find_positions(const ConvProblem& problem, int lanes);

@@ -95,7 +95,9 @@ struct Kind {
   Values values;
 };
 
-void check(const IntegerConvKernel& kernel, const Shape& s, const Kind& kind, int threads, bool at_begin) {
+// Straight from the source where `direct`, or where the problem has no layout.
+void check(const IntegerConvKernel& kernel, const Shape& s, const Kind& kind, int threads, bool at_begin,
+           bool direct = false) {
   const ConvProblem p = problem_of(s);
   int64_t inputs = p.mb * p.ic, outputs = p.mb * p.oc, weights = p.oc * (p.ic / p.g), pixels = 1;
   for (int i = 0; i < p.ndims; ++i) inputs *= p.src_size[i], pixels *= p.dst_size[i], weights *= p.ker[i];
@@ -115,18 +117,23 @@ void check(const IntegerConvKernel& kernel, const Shape& s, const Kind& kind, in
   for (int64_t i = 0; i < scale_count; ++i) scales.as<float>()[i] = number(random);
   for (int64_t i = 0; i < p.oc; ++i) bias.as<float>()[i] = number(random) * 1000;
 
-  const IntegerConvLayout layout(p, kernel);
-  const IntegerConvWeights packed(kernel, p, w.bytes(), zeros.memory.as<uint8_t>(), zero_count);
-  const size_t bytes = (integer_conv_scratch_bytes(p, layout, packed, threads) + 63) / 64 * 64;
+  const std::optional<IntegerConvLayout> layout = IntegerConvLayout::make(p, kernel);
+  const IntegerConvFilter filter{w.bytes(), zeros.memory.as<uint8_t>(), zero_count};
+  const IntegerConvWeights packed(kernel, p, filter);
+  const size_t bytes = layout ? (integer_conv_scratch_bytes(p, *layout, packed, threads) + 63) / 64 * 64 : 0;
   Guarded scratch(bytes, false);
   std::memset(scratch.as<char>(), 0xff, bytes);
   Parallel parallel = serial();
   parallel.threads = threads;
   const float x_scale = number(random);
-  integer_conv(p, layout, packed,
-               {x.bytes(), x_zero.bytes()[0], x_scale, scales.as<float>(), scale_count,
-                kind.has_bias ? bias.as<float>() : nullptr, y.as<float>()},
-               scratch.as<void>(), parallel);
+  const IntegerConvOperands operands{x.bytes(),          x_zero.bytes()[0], x_scale,
+                                     scales.as<float>(), scale_count,       kind.has_bias ? bias.as<float>() : nullptr,
+                                     y.as<float>()};
+  if (direct || !layout) {
+    integer_conv_direct(p, filter, operands, parallel);
+  } else {
+    integer_conv(p, *layout, packed, operands, scratch.as<void>(), parallel);
+  }
   ++checked;
   std::array<int64_t, 3> at = {};
   const float* got = y.as<float>();
@@ -165,6 +172,7 @@ void check_all(const IntegerConvKernel& kernel) {
   int64_t turn = 0;
   const auto one = [&](const Shape& s) {
     check(kernel, s, kind_of(turn), 1 + static_cast<int>(turn % 3), turn % 4 < 2);
+    if (turn % 8 == 0) check(kernel, s, kind_of(turn), 1, turn % 4 < 2, true);
     ++turn;
   };
   const auto plain = [&](int64_t inputs, int64_t outputs, int64_t height, int64_t width, int64_t k) {
@@ -217,7 +225,54 @@ void check_all(const IntegerConvKernel& kernel) {
     }
     one(s);
   }
+  // Numbers of any size: what is arranged stays small, and so does the time.
+  for (int i = 0; i < 600; ++i) {
+    Shape s{
+        1 + below(2), 1 + below(3), 1 + below(5), 1 + below(5), 1 + static_cast<int>(below(3)), {}, {}, {}, {}, {}, {}};
+    if (i % 2 == 0) s.inputs = 1;
+    if (i % 8 == 1) s.groups = 1, s.outputs = 65;
+    for (int axis = 0; axis < s.ndims; ++axis) {
+      const auto about = [&](int64_t number) { return std::max<int64_t>(number + below(9) - 4, 1); };
+      const int64_t huge = int64_t{1} << (2 + below(56));
+      s.src[axis] = 1 + below(9), s.ker[axis] = 1 + below(5);
+      s.dilation[axis] = below(3) == 0 ? 1 + below(3) : about(huge / s.ker[axis]);
+      const int64_t reach = s.ker[axis] == 1 ? 0 : (s.ker[axis] - 1) * s.dilation[axis];
+      s.begin[axis] = below(4) == 0 ? below(3) : below(2) == 0 ? about(huge) : about(reach / (1 + below(3)));
+      s.end[axis] =
+          std::max<int64_t>(below(2) == 0 ? below(9) : about(huge), reach - s.src[axis] - s.begin[axis] + below(6));
+      const int64_t room = s.src[axis] + s.begin[axis] + s.end[axis] - reach;
+      s.stride[axis] = std::max<int64_t>(1 + below(3), below(2) == 0 ? about(s.dilation[axis]) : 1);
+      s.stride[axis] = std::max(s.stride[axis], room / (1 + below(7)));
+    }
+    one(s);
+  }
   std::printf("%s\n", kernel.name);
+}
+
+// Whose padding would be gigabytes, and whose taps or positions have each a plane that is mostly padding.
+void check_memory() {
+  const int64_t far = int64_t{1} << 28;
+  const Shape shapes[] = {
+      {1, 1, 3, 2, 2, {4, 5}, {3, 3}, {1, 1}, {far, far}, {far, far}, {far, far}},
+      {1, 4, 1, 1, 2, {4, 5}, {3, 3}, {far, 1}, {far, 1}, {far, 1}, {2 * far, 1}},
+      {1, 2, 2, 2, 1, {9}, {2}, {2 * far}, {1}, {far, 0}, {far, 0}},
+      {1, 1, 1, 1, 1, {3000}, {3000}, {far}, {far + 1}, {3000 * far}, {3000 * far}},
+  };
+  for (const Shape& s : shapes) {
+    const std::optional<IntegerConvLayout> layout =
+        IntegerConvLayout::make(problem_of(s), get_integer_conv_kernel(ArchFlags()));
+    size_t lanes = 0;
+    if (layout) lanes = static_cast<size_t>(layout->planes * layout->plane);
+    if (lanes <= 4096) continue;
+    ++failures;
+    std::printf("FAIL %zu lanes of padding are arranged\n", lanes);
+  }
+  // Without a product of sizes that would not fit.
+  ConvProblem empty = problem_of({1, 3, 0, 2, 2, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
+  empty.ker[0] = empty.ker[1] = int64_t{1} << 60;
+  const IntegerConvWeights none(get_integer_conv_kernel(ArchFlags()), empty, {});
+  empty.ic = 3, empty.oc = 0;
+  const IntegerConvWeights without_outputs(get_integer_conv_kernel(ArchFlags()), empty, {});
 }
 
 }  // namespace
@@ -237,6 +292,7 @@ int main() {
     seen.push_back(&kernel);
     check_all(kernel);
   }
+  check_memory();
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx_vnni) std::printf("SKIP avx_vnni: this CPU lacks AVX-VNNI\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");

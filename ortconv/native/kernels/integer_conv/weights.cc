@@ -15,26 +15,27 @@ int64_t tap_count(const ConvProblem& p) {
 
 }  // namespace
 
-IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, Bytes w,
-                                       const uint8_t* zeros, int64_t zero_count)
+IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem,
+                                       const IntegerConvFilter& filter)
     : kernel_(kernel),
       depthwise_(is_integer_depthwise(problem)),
       inputs_(problem.ic / problem.g),
       outputs_(problem.oc / problem.g),
-      taps_(tap_count(problem)),
+      // The sizes of the kernel need not fit where there are no weights.
+      taps_(inputs_ == 0 || outputs_ == 0 ? 0 : tap_count(problem)),
       blocks_(ceil_div(inputs_, kernel.depth)),
       panels_(ceil_div(outputs_, kernel.rows)) {
+  if (taps_ == 0) return;
   if (depthwise_) windows_ = integer_windows(problem, kernel);
   stride_ = depthwise_ ? static_cast<int64_t>(windows_.size()) : taps_ * blocks_ * kernel.rows;
-  const Bytes points{zeros, w.is_signed};
-  const auto zero = [&](int64_t m) { return zero_count == 0 ? 0 : points[zero_count == 1 ? 0 : m]; };
+  const Bytes& w = filter.w;
   if (!kernel.takes_bytes()) {
-    lanes_ = packed(problem.oc, [&](int64_t m, int64_t i) { return w[m * inputs_ * taps_ + i] - zero(m); });
+    lanes_ = packed(problem.oc, [&](int64_t m, int64_t i) { return w[m * inputs_ * taps_ + i] - filter.zero(m); });
     return;
   }
   const int32_t shift = w.is_signed ? 0 : 128;
   sums_.resize(problem.oc);
-  for (int64_t m = 0; m < problem.oc; ++m) zeros_.push_back(zero(m) - shift);
+  for (int64_t m = 0; m < problem.oc; ++m) zeros_.push_back(filter.zero(m) - shift);
   lanes_ = packed(problem.oc, [&](int64_t m, int64_t i) {
     const int32_t number = w[m * inputs_ * taps_ + i] - shift;
     sums_[m] += number;
