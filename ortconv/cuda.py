@@ -41,9 +41,13 @@ _DRIVERS = {"win32": "nvcuda.dll"}
 
 
 def nvrtc_paths() -> tuple[str, ...]:
-    """Returns the NVRTC libraries that wheels of NVIDIA's brought, the newest release first."""
+    """Returns the NVRTC libraries that wheels of NVIDIA's brought, the newest release first.
+
+    A folder ``nvidia`` in the current one, which may be on ``sys.path``, is no wheel's.
+    """
     spec = importlib.util.find_spec("nvidia")
     roots = [pathlib.Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
+    roots = [root for root in roots if root.parent.resolve() != pathlib.Path.cwd()]
     patterns = _NVRTC_FILES.get(sys.platform, ("lib/libnvrtc.so.*",))
     found = [path for root in roots for pattern in patterns for path in root.glob(f"*/{pattern}") if path.is_file()]
     return tuple(os.fspath(path) for path in sorted(found, key=lambda path: path.name, reverse=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import pathlib
 import sys
 from typing import Any
@@ -65,6 +66,18 @@ def test_compiler_is_found_in_wheels_for_windows(wheels: pathlib.Path, monkeypat
     found = put(wheels, "cu13/bin/x86_64/nvrtc64_130_0.dll", "cuda_nvrtc/bin/nvrtc64_120_0.dll")
     put(wheels, "cuda_nvrtc/bin/nvrtc-builtins64_128.dll")
     assert cuda.nvrtc_paths() == tuple(found)
+
+
+@pytest.mark.parametrize("entry", ["", "."])
+def test_compiler_in_the_current_folder_is_not_used(
+    wheels: pathlib.Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    put(wheels, "cu13/lib/libnvrtc.so.13")
+    monkeypatch.chdir(wheels.parent)
+    for path in (entry, str(wheels.parent)):
+        monkeypatch.setattr(sys, "path", [path])
+        importlib.invalidate_caches()
+        assert cuda.nvrtc_paths() == ()
 
 
 def test_compiler_is_not_there(wheels: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ DiskCache DiskCache::from_environment() {
   const std::string base = variable("LOCALAPPDATA");
 #else
   std::string base = variable("XDG_CACHE_HOME");
-  if (!is_absolute(base)) base = variable("HOME") + "/.cache";
+  if (!is_absolute(base) && is_absolute(variable("HOME"))) base = variable("HOME") + "/.cache";
 #endif
   return DiskCache(is_absolute(base) ? base + "/ortconv/cuda" : "");
 }
