@@ -7,7 +7,7 @@ import dataclasses
 import gc
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -27,13 +27,15 @@ from ortconv.errors import (
     ShapeError,
     file_name,
 )
+from ortconv.fixed_inputs import with_inputs
 from ortconv.frontend import Frontend, Tensors
-from ortconv.lowering import lower
+from ortconv.lowering import Lowered, lower
 from ortconv.lowest_opset import lowest_opset
 from ortconv.open_sizes import name_open_sizes
 from ortconv.options import Options, Semantics, Target
 from ortconv.progress import Progress, silent
 from ortconv.schemas import register_schemas
+from ortconv.source import SourceGraph
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
 
@@ -106,6 +108,11 @@ def detect(source: object) -> Frontend:
     for frontend in FRONTENDS:
         if frontend.detect(source):
             return frontend
+    if isinstance(source, onnx.ModelProto) or str(source).lower().endswith(".onnx"):
+        name = source.graph.name if isinstance(source, onnx.ModelProto) else source
+        raise ModelFormatError(
+            str(name), "", "is ONNX already: `ortconv optimize` rewrites it, `ortconv check` checks it."
+        )
     formats = ", ".join(frontend.title for frontend in FRONTENDS)
     raise ModelFormatError(str(source), "", f"is not a source that ortconv reads; allowed: {formats}.")
 
@@ -118,6 +125,8 @@ def conversion(
     opset: int | None = None,
     tensors: Tensors | None = None,
     random_constants: int | None = None,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
+    names: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> Conversion:
     """Converts a source and returns the model together with what became of each node.
@@ -146,16 +155,14 @@ def conversion(
     if random_constants is not None and frontend.random_constants is not None:
         given = frontend.random_constants(source, random_constants, given)
     with _uncollected():
-        return _converted(source, frontend, given, options, opset is None, progress)
+        progress("reading", 0, 0)
+        graph = with_inputs(frontend.read(source, given), shapes or {}, names or {})
+        lowered = lower(graph, frontend.registry, options, progress, infer_shapes=bool(shapes))
+        return _converted(graph, lowered, options, opset is None, progress)
 
 
-def _converted(
-    source: object, frontend: Frontend, given: Tensors, options: Options, lowest: bool, progress: Progress
-) -> Conversion:
-    """Converts a source; `lowest` asks for the oldest opset that has the nodes."""
-    progress("reading", 0, 0)
-    graph = frontend.read(source, given)
-    lowered = lower(graph, frontend.registry, options, progress)
+def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: bool, progress: Progress) -> Conversion:
+    """Makes a model of a graph; `lowest` asks for the oldest opset that has the nodes."""
     if lowest:
         has_means = any(node.op_type == "AveragePool" for node in ir.traversal.RecursiveGraphIterator(lowered.graph))
         oldest = _BEFORE_DILATED_MEANS if has_means else OPSETS.start
@@ -207,6 +214,8 @@ def convert(
     opset: int | None = None,
     tensors: Mapping[str, np.ndarray] | None = None,
     random_constants: int | None = None,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
     """Converts an OpenVINO IR or a oneDNN graph to ONNX.
 
@@ -223,6 +232,8 @@ def convert(
             nodes, or 18 where AveragePool is one of them.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
         random_constants: Seed of random data for the constants that `tensors` lacks; by default they are inputs.
+        shapes: Sizes to fix, a shape for each input by name; None stands for a size that stays open.
+        names: New names for inputs, by name.
 
     Returns:
         The model; it has passed ``onnx.checker`` with ``full_check``.
@@ -230,6 +241,7 @@ def convert(
     Raises:
         ModelFormatError: The source cannot be read.
         ConversionErrors: Nodes were refused; one error each.
+        InputError: `shapes` or `names` do not fit.
         CheckError: The result fails the checker, which is a bug of ours.
         ValueError: `opset` is not supported, `semantics` or `target` is unknown, or `random_constants` is no seed.
 
@@ -237,7 +249,14 @@ def convert(
         SemanticsWarning: For a node, spec page and library give different results.
     """
     result = conversion(
-        source, semantics=semantics, target=target, opset=opset, tensors=tensors, random_constants=random_constants
+        source,
+        semantics=semantics,
+        target=target,
+        opset=opset,
+        tensors=tensors,
+        random_constants=random_constants,
+        shapes=shapes,
+        names=names,
     )
     for text in result.warnings:
         warnings.warn(text, SemanticsWarning, stacklevel=2)

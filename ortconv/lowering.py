@@ -26,6 +26,7 @@ from ortconv.rounded_outputs import copy_rounded_outputs
 from ortconv.sharp_sigmoid import sharpen_sigmoids
 from ortconv.sinking import sink
 from ortconv.source import SourceGraph, SourceNode, SourceValue
+from ortconv.static_shapes import complete
 from ortconv.wide_weights import widen_filters
 
 __all__ = ["Lowered", "lower"]
@@ -49,7 +50,14 @@ class Lowered:
     saturating: int = 0
 
 
-def lower(source: SourceGraph, registry: Registry, options: Options, progress: Progress = silent) -> Lowered:
+def lower(
+    source: SourceGraph,
+    registry: Registry,
+    options: Options,
+    progress: Progress = silent,
+    *,
+    infer_shapes: bool = False,
+) -> Lowered:
     """Lowers every node of a source graph.
 
     Args:
@@ -57,6 +65,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         registry: The source format's lowerings.
         options: What the user asked for.
         progress: Told how many nodes are lowered.
+        infer_shapes: Whether shapes follow from those of inputs that the source does not declare as they are.
 
     Returns:
         The graph with the source's inputs and outputs, their names, order, types and dims.
@@ -65,7 +74,7 @@ def lower(source: SourceGraph, registry: Registry, options: Options, progress: P
         ConversionErrors: One or more nodes were refused; the group holds one error per node.
     """
     builder = Builder(options)
-    driver = _Driver(registry, builder)
+    driver = _Driver(registry, builder, infer_shapes)
     builder.returned = frozenset(output.value for output in source.outputs)
     builder.inline = driver.inline
     values = _Values(source, builder)
@@ -129,8 +138,9 @@ def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) ->
 class _Driver:
     """Lowers the nodes of a graph and of the bodies inside, one after the other, and collects what is refused."""
 
-    def __init__(self, registry: Registry, builder: Builder) -> None:
+    def __init__(self, registry: Registry, builder: Builder, infer_shapes: bool) -> None:
         self._registry = registry
+        self._infer_shapes = infer_shapes
         self._builder = builder
         self.errors: list[ConversionError] = []
 
@@ -142,7 +152,10 @@ class _Driver:
             step.notes.extend(node.notes)
             step.warnings.extend(node.warnings)
             try:
-                values.define(node, self._lower(node, values), step)
+                results = self._lower(node, values)
+                if self._infer_shapes:
+                    complete(step.nodes, self._builder.options.opset)
+                values.define(node, results, step)
             except ConversionError as error:
                 error.node = error.node or node.ref
                 self.errors.append(error)

@@ -361,11 +361,6 @@ class TestConvert:
         assert failed["errors"][0]["node"]["op_type"] == "Wildcard"
         assert "is not supported: it stands for" in failed["errors"][0]["problem"]
 
-    def test_folder_is_no_source(self) -> None:
-        result = run_cli("convert", ".", "-o", "x.onnx")
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.startswith("error: .: is not a source that ortconv reads")
-
     def test_names_cannot_steer_the_terminal(self) -> None:
         path = pathlib.Path("evil\x1b[2J\udcff.json")
         result = run_cli("convert", path)

@@ -75,6 +75,31 @@ class TestRun:
         result = run_cli("run", model(RELU), "--shape", "x=0x3", "--no-plugin")
         assert rows(result.stdout, "output")["y"] == ["float32", "[0, 3]", "-", "-", "-", "0", "0"]
 
+    def test_json_has_what_is_shown(self) -> None:
+        text = "(float[N, 3] x, float[0] e) => (float[N, 3] y, float[0] z) { y = Log(x) z = Identity(e) }"
+        np.save("x.npy", np.array([[-1, 0, 1]], np.float32))
+        given = ("--input", "x=x.npy", "--no-plugin", "--json", "run.json", "--random", "3")
+        assert run_cli("run", model(text), *given).exit_code == 0
+        found = json.loads(pathlib.Path("run.json").read_text())
+        nothing = dict.fromkeys(("min", "mean", "max"))
+        assert found == {
+            "model": "m.onnx",
+            "backend": "none",
+            "providers": ["CPUExecutionProvider"],
+            "seed": 3,
+            "inputs": [
+                {"name": "x", "type": "float32", "shape": [1, 3], "given": True},
+                {"name": "e", "type": "float32", "shape": [0], "given": False},
+            ],
+            "outputs": [
+                {"name": "y", "type": "float32", "shape": [1, 3], "min": 0, "mean": 0, "max": 0, "NaN": 1, "inf": 1},
+                {"name": "z", "type": "float32", "shape": [0], **nothing, "NaN": 0, "inf": 0},
+            ],
+        }  # fmt: skip
+        result = run_cli("run", "m.onnx", *given[:-4], "--json", "m.onnx")
+        assert result.exit_code == 2
+        assert "would overwrite" in result.stderr
+
     def test_random_data_is_repeatable(self) -> None:
         model(RELU)
         options = ("--shape", "x=5x3", "--no-plugin")

@@ -63,10 +63,11 @@ ORDER = (
         "takers",
         "inserting",
         "byte_weights",
+        "static_shapes",
     },
     {"integer_layers", "layers_of_floats", "own_bytes", "rounded_outputs", "wide_weights"},
     {"integer_forms"},
-    {"session", "lowering", "contradictions"},
+    {"session", "lowering", "contradictions", "fixed_inputs"},
     {"execution", "frontend"},
     {"converters"},
     {"api", "optimizer"},
@@ -141,6 +142,8 @@ CONVERSION_SIDE |= {
     "serialization",
     "simplification",
     "sizes",
+    "fixed_inputs",
+    "static_shapes",
 }
 
 

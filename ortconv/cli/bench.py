@@ -73,6 +73,7 @@ def command(
     options.writable("--json", json_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
+    options.refuse_source(model)
     names = options.provider_names(providers, tf32=tf32)
     proto = loading.load(model)
     ours = benchmarking.our_nodes(proto)

@@ -28,6 +28,7 @@ def command(models: tuple[pathlib.Path, ...]) -> None:
     code = 0
     for path in models:
         try:
+            options.refuse_source(path)
             with output.progress(f"Checking {path}"):
                 model = checking.check_file(path)
         except Exception as error:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import pathlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
+from rich.text import Text
 
 from ortconv import api
 from ortconv.builder import Step
-from ortconv.cli import files, options, output, report, stopping
+from ortconv.cli import feeds, files, options, output, report, stopping
+from ortconv.cli.sources import Job, plan
 from ortconv.errors import NodeRef, OrtconvError
+from ortconv.frontend import Tensors
+from ortconv.inputs import Input
 from ortconv.opset import DOMAIN
 from ortconv.options import Semantics, Target
 
 __all__ = ["command"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Job:
-    """A source and the file that it becomes."""
-
-    source: pathlib.Path
-    target: pathlib.Path
 
 
 @click.command(
@@ -37,9 +31,10 @@ class _Job:
     "-o",
     "--output",
     "target_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    type=click.Path(path_type=pathlib.Path),
     metavar="OUT.onnx",
-    help="The file to write, for a single source. Default: STEM.onnx in the current directory.",
+    help="The file to write, for a single source, or the folder, for a folder. Default: STEM.onnx in the current "
+    "directory.",
 )
 @click.option(
     "--output-dir",
@@ -66,6 +61,14 @@ class _Job:
     help="Version of the ai.onnx opset to emit. Default: the oldest that has the model's nodes, "
     f"{api.OPSETS.start} to {api.DEFAULT_OPSET}, or 18 where AveragePool is one of them.",
 )
+@click.option(
+    "--shape",
+    "shape_texts",
+    multiple=True,
+    metavar="NAME=1x3x?x?",
+    help="Fix sizes of an input that the source leaves open; those with a question mark stay open.",
+)
+@click.option("--input", "input_texts", multiple=True, metavar="NAME=NEWNAME", help="Rename an input.")
 @options.tensors
 @options.random_constants
 @click.option(
@@ -82,40 +85,84 @@ def command(
     semantics: Semantics,
     target: Target,
     opset: int | None,
+    shape_texts: tuple[str, ...],
+    input_texts: tuple[str, ...],
     tensors_file: pathlib.Path | None,
     constants_seed: int | None,
     report_file: pathlib.Path | None,
 ) -> None:
     """Convert OpenVINO IR (.xml, its .bin beside it) and oneDNN Graph JSON files to ONNX.
 
-    Each source gives one line on stdout. A source that is refused gives an error line for each node and does not stop
-    the others; nothing is written for it, and the exit code is 1. A warning that several nodes share is printed once;
-    the report has them all.
+    SOURCE may be a folder: every source in it and below is converted, into a folder of the same form, and a table says
+    how each fared. Otherwise each source gives one line on stdout. A source that is refused gives an error line for
+    each node and does not stop the others; nothing is written for it, and the exit code is 1. A warning that several
+    nodes share is printed once; the report has them all.
     """
-    jobs = _plan(sources, target_file, target_dir)
-    options.keep_apart(
-        [*(job.target for job in jobs), report_file], [*sources, *map(options.weights_of, sources), tensors_file]
-    )
+    jobs = plan(sources, target_file, target_dir)
+    options.keep_apart([*(job.target for job in jobs), report_file], [*_read(jobs), tensors_file])
     tensors = files.read_npz(tensors_file) if tensors_file else None
+    how: dict[str, Any] = {"semantics": semantics, "target": target, "opset": opset}
+    if shape_texts or input_texts:
+        if len(jobs) > 1:
+            raise click.UsageError(f"--shape and --input are for one source, and there are {len(jobs)}.")
+        how |= _inputs(jobs[0].source, tensors, shape_texts, input_texts)
     takers = {job for job in jobs if _takes_tensors(job)} or set(jobs)
     if target_dir:
         target_dir.mkdir(parents=True, exist_ok=True)
     options.writable("--report", report_file)
     entries = []
+    tabled = any(source.is_dir() for source in sources)
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
-        how: dict[str, Any] = {"semantics": semantics, "target": target, "opset": opset}
-        if job in takers:
-            how |= {"tensors": tensors, "random_constants": constants_seed}
+        given = {"tensors": tensors, "random_constants": constants_seed} if job in takers else {}
         with stopping.tidy():
-            entries.append(_convert(job, f"Converting {job.source}{count}", how))
+            entries.append(_convert(job, f"Converting {job.source}{count}", {**how, **given}, told=not tabled))
+    if tabled:
+        _print_table(entries)
     if report_file:
         files.write_json(report_file, report.document(semantics, target, opset, entries))
     if any(entry["status"] != "converted" for entry in entries):
         raise click.exceptions.Exit(1)
 
 
-def _takes_tensors(job: _Job) -> bool:
+def _read(jobs: Iterable[Job]) -> list[pathlib.Path]:
+    """Returns the files that are read."""
+    return [path for job in jobs for path in (job.source, options.weights_of(job.source))]
+
+
+def _inputs(
+    source: pathlib.Path, tensors: Tensors | None, shape_texts: Iterable[str], input_texts: Iterable[str]
+) -> dict[str, Any]:
+    """Returns what `api.conversion` is told of a source's inputs."""
+    inputs = [
+        Input(each.name, each.dtype, each.shape) for each in api.detect(source).read(source, tensors or {}).inputs
+    ]
+    return {
+        "shapes": feeds.parse_open_shapes(shape_texts, inputs),
+        "names": feeds.pairs(input_texts, inputs, "--input"),
+    }
+
+
+def _print_table(entries: Iterable[report.Entry]) -> None:
+    """Prints how each source of a folder fared."""
+    rows = []
+    for entry in entries:
+        converted = entry["status"] == "converted"
+        made = sum(len(node["becomes"]) for node in entry["nodes"])
+        warnings = sum(len(node["warnings"]) for node in entry["nodes"])
+        rows.append(
+            (
+                output.plain(entry["source"]),
+                Text("converted", "green") if converted else Text("refused", "red"),
+                str(made) if converted else "",
+                str(warnings or ""),
+                output.plain(entry["output"] or ""),
+            )
+        )
+    output.table(("source", "result", "nodes", "warnings", "model"), rows, numbers=("nodes", "warnings"))
+
+
+def _takes_tensors(job: Job) -> bool:
     """Whether the source's format lacks data; a source of no known format is refused when it is converted."""
     try:
         return api.detect(job.source).takes_tensors
@@ -123,11 +170,15 @@ def _takes_tensors(job: _Job) -> bool:
         return False
 
 
-def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts one source, says so, and returns its entry in the report; `how` as for `api.conversion`."""
+def _convert(job: Job, progress: str, how: Mapping[str, Any], *, told: bool) -> report.Entry:
+    """Converts one source, says so if it is to be told, and returns its entry in the report.
+
+    `how` as for `api.conversion`.
+    """
     try:
         with output.bar(progress) as bar:
             done = api.conversion(job.source, progress=bar, **how)
+            job.target.parent.mkdir(parents=True, exist_ok=True)
             done.save(job.target, progress=bar)
     except Exception as error:
         output.failure(error)
@@ -136,7 +187,10 @@ def _convert(job: _Job, progress: str, how: Mapping[str, Any]) -> dict[str, Any]
         output.warning(text)
     if done.saturating:
         output.warning(_saturation(done.saturating))
-    output.line(output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", (_summary(done), "green"))
+    if told:
+        output.line(
+            output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", (_summary(done), "green")
+        )
     return report.converted(job.source, job.target, done)
 
 
@@ -164,33 +218,3 @@ def _summary(done: api.Conversion) -> str:
     parts = [f"{len(nodes) - len(ours)} standard", f"{len(ours)} {DOMAIN}"] if ours else ["all standard"]
     text = f"{output.count(len(nodes), 'node')} ({', '.join(parts)})"
     return text + (f", {output.count(len(done.warnings), 'warning')}" if done.warnings else "")
-
-
-def _plan(
-    sources: tuple[pathlib.Path, ...], target_file: pathlib.Path | None, target_dir: pathlib.Path | None
-) -> list[_Job]:
-    """Decides what is written where.
-
-    Raises:
-        click.UsageError: The options contradict each other, or two sources would be written to one file.
-    """
-    if target_file and target_dir:
-        raise click.UsageError("-o and --output-dir exclude each other.")
-    if target_file and len(sources) > 1:
-        raise click.UsageError(f"-o names one file, and there are {len(sources)} sources; use --output-dir.")
-    options.writable("-o", target_file)
-    folder = target_dir or pathlib.Path()
-    jobs = [_Job(source, target_file or folder / f"{source.stem}.onnx") for source in sources]
-    origins: dict[pathlib.Path, list[str]] = defaultdict(list)
-    for job in jobs:
-        origins[_real(job.target)].append(str(job.source))
-    for target, claimants in origins.items():
-        if len(claimants) > 1:
-            raise click.UsageError(
-                f"{', '.join(claimants)}: all would be written to {target.name}; convert them one by one with -o."
-            )
-    return jobs
-
-
-def _real(path: pathlib.Path) -> pathlib.Path:
-    return pathlib.Path(os.path.realpath(path))

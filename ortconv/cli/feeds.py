@@ -16,7 +16,16 @@ from ortconv.cli import files, output
 from ortconv.errors import ExecutionError, shown
 from ortconv.inputs import Array, Input
 
-__all__ = ["describe", "feed_options", "files_given", "integers_in_mind", "parse_inputs", "parse_shapes"]
+__all__ = [
+    "describe",
+    "feed_options",
+    "files_given",
+    "integers_in_mind",
+    "pairs",
+    "parse_inputs",
+    "parse_open_shapes",
+    "parse_shapes",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -58,7 +67,7 @@ def files_given(texts: Iterable[str], inputs: Sequence[Input]) -> list[pathlib.P
     Raises:
         click.UsageError: An input does not exist.
     """
-    return [pathlib.Path(text) for text in _pairs(texts, inputs, "--input").values() if not _is_literal(text)]
+    return [pathlib.Path(text) for text in pairs(texts, inputs, "--input").values() if not _is_literal(text)]
 
 
 def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Array]:
@@ -71,7 +80,7 @@ def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Arr
     dtypes = {each.name: each.dtype for each in inputs}
     return {
         name: _literal(text, dtypes[name]) if _is_literal(text) else files.read_npy(pathlib.Path(text))
-        for name, text in _pairs(texts, inputs, "--input").items()
+        for name, text in pairs(texts, inputs, "--input").items()
     }
 
 
@@ -81,13 +90,31 @@ def parse_shapes(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, tup
     Raises:
         click.UsageError: An input does not exist, or a shape is malformed.
     """
-    shapes = {}
-    for name, text in _pairs(texts, inputs, "--shape").items():
-        sizes = [size.strip() for size in text.replace(",", "x").split("x")] if text.strip() else []
-        if not all(size.isascii() and size.isdigit() and len(size) < 10 for size in sizes):
-            raise click.UsageError(f"--shape: {shown(text)} is not a shape; allowed: sizes as in 1x3x224x224.")
-        shapes[name] = tuple(map(int, sizes))
-    return shapes
+    return {
+        name: tuple(_size(text, size) for size in _split(text))
+        for name, text in pairs(texts, inputs, "--shape").items()
+    }
+
+
+def parse_open_shapes(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, tuple[int | None, ...]]:
+    """Parses what ``--shape`` says where "?" stands for a size that stays open, which becomes None.
+
+    Raises: see `parse_shapes`.
+    """
+    return {
+        name: tuple(None if size == "?" else _size(text, size) for size in _split(text))
+        for name, text in pairs(texts, inputs, "--shape").items()
+    }
+
+
+def _split(text: str) -> list[str]:
+    return [size.strip() for size in text.replace(",", "x").split("x")] if text.strip() else []
+
+
+def _size(text: str, size: str) -> int:
+    if not (size.isascii() and size.isdigit() and len(size) < 10):
+        raise click.UsageError(f"--shape: {shown(text)} is not a shape; allowed: sizes as in 1x3x224x224.")
+    return int(size)
 
 
 def describe(inputs: Sequence[Input], feeds: dict[str, Array], given: Iterable[str], seed: int) -> list[list[str]]:
@@ -117,9 +144,13 @@ def integers_in_mind(inputs: Sequence[Input], given: Iterable[str]) -> Iterator[
         raise
 
 
-def _pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[str, str]:
-    """Splits NAME=REST, where a name may itself hold "="."""
-    pairs: dict[str, str] = {}
+def pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[str, str]:
+    """Splits NAME=REST, where a name may itself hold "=".
+
+    Raises:
+        click.UsageError: An input does not exist, or is named twice.
+    """
+    found: dict[str, str] = {}
     for text in texts:
         names = [each.name for each in inputs if text.startswith(f"{each.name}=")]
         if not names:
@@ -128,10 +159,10 @@ def _pairs(texts: Iterable[str], inputs: Sequence[Input], option: str) -> dict[s
                 f"{option}: {shown(text)} does not begin with an input's name and =; inputs: {known}."
             )
         name = max(names, key=len)
-        if name in pairs:
+        if name in found:
             raise click.UsageError(f"{option}: input {name} is given twice.")
-        pairs[name] = text[len(name) + 1 :]
-    return pairs
+        found[name] = text[len(name) + 1 :]
+    return found
 
 
 def _is_literal(text: str) -> bool:

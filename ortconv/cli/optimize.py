@@ -47,6 +47,7 @@ def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path
     """
     options.writable("-o", target)
     options.writable("--report", report_file)
+    options.refuse_source(model)
     with output.progress(f"Optimizing {model}"), stopping.tidy():
         done = optimizer.optimization(model)
         options.keep_apart([*done.targets(target), report_file], done.reads)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ortconv import cuda, plugin
+from ortconv.errors import ModelFormatError
 
 __all__ = [
     "SOURCE",
@@ -20,6 +21,7 @@ __all__ = [
     "provider_titles",
     "providers",
     "random_constants",
+    "refuse_source",
     "semantics",
     "tensors",
     "tf32",
@@ -130,6 +132,23 @@ def writable(option: str, path: pathlib.Path | None) -> None:
         raise click.UsageError(f"{option}: {str(path)!r} is a directory.")
     if path and not path.parent.is_dir():
         raise click.UsageError(f"{option}: the directory {str(path.parent)!r} does not exist.")
+
+
+def refuse_source(model: pathlib.Path) -> None:
+    """Refuses a file that is to be converted where an ONNX file is asked for.
+
+    Raises:
+        ModelFormatError: It is one.
+    """
+    if model.suffix.lower() == ".onnx" or not model.is_file():
+        return
+    from ortconv import api  # with all lowerings, which a command that converts nothing does without otherwise
+
+    try:
+        kind = api.detect(model).title.partition(" (")[0]
+    except ModelFormatError:
+        return
+    raise ModelFormatError(str(model), "", f"is {kind} and no ONNX file: `ortconv convert` makes one of it.")
 
 
 def keep_apart(writes: Iterable[str | os.PathLike[str] | None], reads: Iterable[str | os.PathLike[str] | None]) -> None:

@@ -18,6 +18,8 @@ from ortconv.plugin import Backend
 
 __all__ = ["command"]
 
+_STATISTICS = ("min", "mean", "max", "NaN", "inf")
+
 
 @click.command("run", epilog="Example: ortconv run network.onnx --input image=photo.npy --output results.npz")
 @click.argument("model", type=options.SOURCE, metavar="MODEL.onnx")
@@ -28,6 +30,13 @@ __all__ = ["command"]
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.npz",
     help="Write the outputs by name. numpy has no bfloat16 or float8: they are written as float32, which is exact.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    metavar="FILE.json",
+    help="Write what is shown of inputs and outputs as JSON.",
 )
 @options.providers
 @options.tf32
@@ -44,6 +53,7 @@ def command(
     shape_texts: tuple[str, ...],
     seed: int,
     output_file: pathlib.Path | None,
+    json_file: pathlib.Path | None,
     providers: tuple[str, ...],
     tf32: bool,
     no_plugin: bool,
@@ -57,18 +67,21 @@ def command(
     if no_plugin and backend:
         raise click.UsageError("--no-plugin and --backend exclude each other.")
     options.writable("--output", output_file)
+    options.writable("--json", json_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
+    options.refuse_source(model)
     names = options.provider_names(providers, tf32=tf32)
+    backend = "none" if no_plugin else backend or _default_backend()
     with output.progress(f"Loading {model}"):
         loaded = Model(
             model,
             str(model),
-            backend="none" if no_plugin else backend or _default_backend(),
+            backend=backend,
             providers=names,
             tf32=tf32,
         )
-    options.keep_apart([output_file], [model, *feeds.files_given(input_texts, loaded.inputs)])
+    options.keep_apart([output_file, json_file], [model, *feeds.files_given(input_texts, loaded.inputs)])
     given = feeds.parse_inputs(input_texts, loaded.inputs)
     data = inputs.fill(loaded.inputs, given, feeds.parse_shapes(shape_texts, loaded.inputs), seed)
     with output.progress(f"Running {model}"), feeds.integers_in_mind(loaded.inputs, given):
@@ -77,12 +90,22 @@ def command(
         output.table(("input", "type", "shape", "data"), feeds.describe(loaded.inputs, data, given, seed))
         output.line()
     output.table(
-        ("output", "type", "shape", "min", "mean", "max", "NaN", "inf"),
+        ("output", "type", "shape", *_STATISTICS),
         [_row(name, array) for name, array in results.items()],
-        numbers=("min", "mean", "max", "NaN", "inf"),
+        numbers=_STATISTICS,
     )
     if output_file:
         files.write_npz(output_file, _storable(results))
+    if json_file:
+        document = {
+            "model": str(model),
+            "backend": backend,
+            "providers": names,
+            "seed": seed,
+            "inputs": [{**_shape(name, array), "given": name in given} for name, array in data.items()],
+            "outputs": [{**_shape(name, array), **_numbers(array)} for name, array in results.items()],
+        }
+        files.write_json(json_file, document)
 
 
 def _default_backend() -> Backend:
@@ -96,12 +119,22 @@ def _default_backend() -> Backend:
 
 
 def _row(name: str, array: Array) -> list[str]:
+    found = _numbers(array)
+    shown = ["-" if found[key] is None else f"{found[key]:.6g}" for key in _STATISTICS]
+    return [output.plain(name), array.dtype.name, str(list(array.shape)), *shown]
+
+
+def _numbers(array: Array) -> dict[str, float | None]:
+    """Returns the statistics of an output; those of no number are None."""
     numbers = array.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
-    summary = [finite.min(), finite.mean(), finite.max()] if finite.size else []
-    counts = [np.isnan(numbers).sum(), np.isinf(numbers).sum()]
-    statistics = [f"{value:.6g}" for value in summary] or ["-"] * 3
-    return [output.plain(name), array.dtype.name, str(list(array.shape)), *statistics, *map(str, counts)]
+    summary = [float(each) for each in (finite.min(), finite.mean(), finite.max())] if finite.size else [None] * 3
+    counts = [int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())]
+    return dict(zip(_STATISTICS, [*summary, *counts], strict=True))
+
+
+def _shape(name: str, array: Array) -> dict[str, object]:
+    return {"name": name, "type": array.dtype.name, "shape": list(array.shape)}
 
 
 def _storable(results: Mapping[str, Array]) -> dict[str, Array]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -80,7 +79,7 @@ def scaled(site: Site) -> Array:
 
 def _normalization(site: Site, node: ir.Node) -> tuple[Array, Array] | None:
     """Returns factors and terms of a BatchNormalization."""
-    if any(output.name for output in node.outputs[1:]) or node.attributes.get_int("training_mode", 0):
+    if any(output.name for output in node.outputs[1:]) or node.attributes.get_int("training_mode", 0) != 0:
         raise Kept(f"{named(node)}: it is in training mode")
     if site.y_perm[1] != 1:
         raise Kept(f"{named(node)}: it normalizes a spatial axis")
@@ -151,6 +150,6 @@ def _require_exact(site: Site, node: ir.Node, factor: Array) -> None:
     weights = np.abs(data.numpy().astype(np.float64)).transpose(site.w_perm)
     largest = weights.reshape(site.group, -1, weights.shape[1], math.prod(weights.shape[2:])).max((1, 3), initial=0)
     products = largest.reshape(-1) * np.abs(factor)
-    limits = ml_dtypes.finfo(site.dtype.numpy())
+    limits = np.finfo(site.dtype.numpy())
     if np.any(products > float(limits.max)) or np.any((products < float(limits.smallest_normal)) & (products > 0)):
         raise Kept(f"{named(node)}: weights times its factors would leave the range of {site.dtype}")

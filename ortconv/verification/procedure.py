@@ -14,6 +14,7 @@ from ortconv import api, checking, inputs, loading, protos
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
 from ortconv.exact_products import saturate
 from ortconv.execution import Model
+from ortconv.fixed_inputs import restore_names
 from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
@@ -171,6 +172,7 @@ def verify(
     else:
         proto = checking.check_file(model)
         loading.read_weights(proto, model)
+        restore_names(proto)
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model
