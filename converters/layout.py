@@ -57,7 +57,13 @@ def sizes(value: ir.Value, perm: Ints) -> Sizes:
 
 
 def transpose(b: Builder, value: ir.Value, perm: Ints) -> ir.Value:
-    """Transposes; nothing for an identity, and constants are transposed at conversion."""
+    """Transposes; nothing for an identity, and constants are transposed at conversion.
+
+    Raises:
+        ShapeError: The rank is another than the permutation's.
+    """
+    if value.shape is not None and len(value.shape) != len(perm):
+        raise ShapeError(str(value.name), dims_of(value), f"rank {len(perm)} is required.")
     if perm == tuple(range(len(perm))):
         return value
     shape = None if value.shape is None else [value.shape[axis] for axis in perm]

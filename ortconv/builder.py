@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ortconv.budget import Budget
 from ortconv.errors import ConversionError, NodeRef, file_name
 from ortconv.folding import fold
 from ortconv.four_bits import FOUR_BITS, require_kernels
@@ -22,9 +23,6 @@ from ortconv.source import SourceGraph, SourceNode, SourceValue
 __all__ = ["Body", "Builder", "Ints", "Step"]
 
 Ints = tuple[int, ...]
-
-_MAX_GROWTH = 1 << 30
-"""How many bytes of constants in half precision may become as many more; beyond, the file would not be one."""
 
 
 @dataclasses.dataclass
@@ -89,6 +87,7 @@ class Builder:
 
     Attributes:
         options: What the user asked for.
+        budget: What it may still build.
         steps: What became of each source node.
         nodes: The nodes of the outermost graph.
         returned: What the source returns.
@@ -97,8 +96,9 @@ class Builder:
             its outputs. Set by the driver.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, source_bytes: int = 0) -> None:
         self.options = options
+        self.budget = Budget(source_bytes)
         self.steps: list[Step] = []
         self.nodes: list[ir.Node] = []
         self.returned: frozenset[SourceValue] = frozenset()
@@ -108,7 +108,6 @@ class Builder:
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
         self._sizes: dict[ir.Value, Sizes] = {}
-        self._growth = 0
         self._owned: set[ir.Value] = set()
         self._node: SourceNode | None = None
         self._step: Step | None = None
@@ -127,6 +126,7 @@ class Builder:
 
     def begin(self, node: SourceNode) -> Step:
         """Starts the next source node; everything emitted from here on belongs to it."""
+        self.budget.add_node()
         self._node, self._step = node, Step(node.ref)
         self.steps.append(self._step)
         return self._step
@@ -183,7 +183,9 @@ class Builder:
 
         Raises:
             UnsupportedTypeError: It takes integers of 4 bits that are no constants, and ONNX Runtime has no kernel.
+            ConversionError: The conversion has emitted too many nodes.
         """
+        self.budget.spend_nodes(outputs or 1)
         present = list(inputs)
         while present and present[-1] is None:
             present.pop()
@@ -247,9 +249,9 @@ class Builder:
         if folded is None:
             return None
         growth = sum(tensor.nbytes for tensor in folded) - sum(tensor.nbytes for tensor in tensors if tensor)
-        if self._growth + growth > _MAX_GROWTH:
+        if not self.budget.fits(growth):
             return None
-        self._growth += max(growth, 0)
+        self.budget.spend(max(growth, 0))
         return [self.constant(tensor) for tensor in folded]
 
     def _sizes_of(
@@ -277,16 +279,37 @@ class Builder:
         return made if made and len(made) == len(tensors) else None
 
     def constant(self, data: npt.ArrayLike | ir.TensorProtocol, dtype: npt.DTypeLike | None = None) -> ir.Value:
-        """Makes a constant; Python ints become int64 unless `dtype` says otherwise."""
+        """Makes a constant; Python ints become int64 unless `dtype` says otherwise.
+
+        An array in proportion to a number of the source's comes from `counted` or from the budget.
+
+        Raises:
+            ConversionError: The conversion has built too many.
+        """
         if isinstance(data, ir.TensorProtocol):
             tensor = data
         else:
-            array = np.asarray(data, dtype=dtype)
+            with np.errstate(over="ignore"):
+                array = np.asarray(data, dtype=dtype)
             if dtype is None and array.size == 0 and not isinstance(data, np.ndarray):
                 array = array.astype(np.int64)
+            self.budget.spend(array.nbytes)
             tensor = ir.tensor(array)
         prefix = self._step.ref.name if self._step else "constant"
         return self.initializer(f"{prefix}/constant", tensor)
+
+    def counted(self, count: int) -> ir.Value:
+        """Returns the numbers from 0 to a count, int64: a constant, or a node that computes them if they are many."""
+        return self.typed(
+            self.op("Range", self.constant(0), self.constant(count), self.constant(1)),
+            ir.DataType.INT64,
+            [max(count, 0)],
+        )
+
+    def filled(self, shape: Sequence[int], number: float, dtype: ir.DataType) -> ir.Value:
+        """Returns a number in every place of a shape: a constant, or a node that computes it if it is large."""
+        entry = ir.tensor(np.array([number], dtype.numpy()), dtype=dtype)
+        return self.typed(self.op("ConstantOfShape", self.constant(list(shape)), value=entry), dtype, shape)
 
     def initializer(self, name: str, tensor: ir.TensorProtocol, *, owned: bool = False) -> ir.Value:
         """Makes a constant under a name, which is made unique if a node uses it.

@@ -16,6 +16,7 @@ __all__ = [
     "ConversionErrors",
     "ExecutionError",
     "InputError",
+    "MisfitError",
     "ModelFormatError",
     "NodeRef",
     "OrtconvError",
@@ -192,6 +193,10 @@ class ShapeError(ConversionError):
         super().__init__(f"{input} has {found}: {problem}", hint=hint, node=node)
         self.input = input
         self.shape = dims
+
+
+class MisfitError(ConversionError):
+    """A node contradicts its op in a way that its lowering does not look for; the cause is what it ran into."""
 
 
 class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):  # noqa: N818 - a group, named like one

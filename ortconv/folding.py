@@ -68,7 +68,7 @@ def fold(
     size = sum(tensor.nbytes for tensor in inputs if tensor is not None)
     if op_type in _MOVES and size > _SMALL:
         return _lazy(op_type, function, inputs, attributes)
-    if size > _LARGE:
+    if size > _LARGE:  # of a tensor that several inputs are, each time
         return None
     grown = 2 * size if op_type == "Cast" and types <= _HALVES else size  # Halves become floats, whatever their size.
     return _evaluated(op_type, inputs, attributes, outputs, max(grown, _SMALL))
@@ -194,7 +194,10 @@ def _cast(arrays: _Arrays, attributes: _Attributes) -> Any:
 
 def _gather(arrays: _Arrays, attributes: _Attributes) -> Any:
     data, indices = arrays
-    taken = np.take(data, indices, axis=attributes.get("axis") or 0)
+    axis = attributes.get("axis") or 0
+    if not _bounded([indices.size, *np.delete(data.shape, axis).tolist()], data, attributes):
+        return None
+    taken = np.take(data, indices, axis=axis)
     return np.asarray(taken, data.dtype)  # of objects, a single one comes without an array around it
 
 
@@ -252,8 +255,8 @@ def _expand(arrays: _Arrays, attributes: _Attributes) -> Any:
 
 def _tile(arrays: _Arrays, attributes: _Attributes) -> Any:
     data, repeats = arrays
-    shape = np.multiply(data.shape, repeats)
-    return _bounded(shape.tolist(), data, attributes) and np.tile(data, repeats)
+    shape = [size * count for size, count in zip(data.shape, repeats.tolist(), strict=True)]
+    return _bounded(shape, data, attributes) and np.tile(data, repeats)
 
 
 def _pad(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
@@ -274,6 +277,13 @@ def _pad(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
 
 def _bounded(shape: Sequence[int], data: _Array, attributes: _Attributes) -> bool | None:
     return math.prod(shape) * data.itemsize <= attributes["most"] or None
+
+
+def _non_zero(arrays: _Arrays, attributes: _Attributes) -> Any:
+    (data,) = arrays
+    if not _bounded([int(np.count_nonzero(data)), data.ndim], np.empty(0, np.int64), attributes):
+        return None
+    return np.array(np.nonzero(data), np.int64)
 
 
 def _range(arrays: _Arrays, attributes: _Attributes) -> Any:
@@ -343,7 +353,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Max": _plain(lambda *arrays: np.maximum.reduce(np.broadcast_arrays(*arrays))),
     "Min": _plain(lambda *arrays: np.minimum.reduce(np.broadcast_arrays(*arrays))),
     "Mod": _modulo,
-    "NonZero": lambda arrays, attributes: np.array(np.nonzero(arrays[0]), np.int64),
+    "NonZero": _non_zero,
     "Pad": _pad,
     "Range": _range,
     "ReduceMax": _reduced(np.max),

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ortconv.budget import Budget
+
 __all__ = ["Reshaped", "forget", "forget_unused", "fuse_biases", "take_place"]
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
@@ -19,9 +21,9 @@ _GEMM_TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 class Reshaped:
     """The constants of a graph in other shapes, and new ones, each made once."""
 
-    def __init__(self, graph: ir.Graph, unique: Callable[[str], str]) -> None:
-        """Takes the graph, and what gives a name of its own to a constant that is kept beside the one it is made of."""
-        self._graph, self._unique = graph, unique
+    def __init__(self, graph: ir.Graph, unique: Callable[[str], str], budget: Budget) -> None:
+        """Takes the graph, what names a constant that is kept beside the one it is made of, and what may be built."""
+        self._graph, self._unique, self._budget = graph, unique, budget
         self._made: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
         self._full: dict[tuple[int, float], ir.Value] = {}
         self._numbers: dict[tuple[float, ir.DataType], ir.Value] = {}
@@ -36,10 +38,15 @@ class Reshaped:
             self._made[key] = self._make(constant, constant.const_value, shape)
         return self._made[key]
 
+    def has_room(self, count: int) -> bool:
+        """Tells whether `full` may make a vector of so many entries."""
+        return self._budget.fits(count, np.dtype(np.float32).itemsize)
+
     def full(self, count: int, number: float) -> ir.Value:
-        """Returns a vector of that many times the same number, in float32."""
+        """Returns a vector of that many times the same number, in float32, for which there is room."""
         key = count, number
         if key not in self._full:
+            self._budget.spend(count * np.dtype(np.float32).itemsize)
             made = ir.Tensor(np.full(count, number, np.float32), name=self._unique(f"{count}_times_{number:g}"))
             self._full[key] = self._add(made)
         return self._full[key]

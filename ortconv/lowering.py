@@ -11,7 +11,7 @@ from ortconv.beams import keep_places
 from ortconv.builder import Builder, Step
 from ortconv.channel_fusion import fuse_channels
 from ortconv.collection import gather_constants, reachable
-from ortconv.errors import ConversionError, ConversionErrors, ShapeError
+from ortconv.errors import ConversionError, ConversionErrors, MisfitError, ShapeError
 from ortconv.fusion import Reshaped, forget_unused, fuse_biases
 from ortconv.inserting import Inserter
 from ortconv.integer_forms import write_integer_layers
@@ -30,6 +30,9 @@ from ortconv.static_shapes import complete
 from ortconv.wide_weights import widen_filters
 
 __all__ = ["Lowered", "lower"]
+
+_MISFITS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+"""What a lowering runs into where a node contradicts its op in a way that it does not look for."""
 
 _REPORTED = 100
 """After how many nodes progress is reported."""
@@ -73,7 +76,7 @@ def lower(
     Raises:
         ConversionErrors: One or more nodes were refused; the group holds one error per node.
     """
-    builder = Builder(options)
+    builder = Builder(options, source.size)
     driver = _Driver(registry, builder, infer_shapes)
     builder.returned = frozenset(output.value for output in source.outputs)
     builder.inline = driver.inline
@@ -102,7 +105,7 @@ def lower(
 def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) -> Collection[ir.Node]:
     """Rewrites what only the whole graph shows, and keeps the steps true; returns what can saturate."""
     makers = {node: step for step in builder.steps for node in step.nodes}
-    constants = Reshaped(graph, builder.unique)
+    constants = Reshaped(graph, builder.unique, builder.budget)
     sink(graph)
 
     def note(node: ir.Node, why: str) -> None:
@@ -157,10 +160,17 @@ class _Driver:
                     complete(step.nodes, self._builder.options.opset)
                 values.define(node, results, step)
             except ConversionError as error:
-                error.node = error.node or node.ref
-                self.errors.append(error)
-                step.error = error
-                values.define(node, [values.declared(output) for output in node.outputs], step)
+                self._refuse(node, step, values, error)
+            except _MISFITS as error:
+                misfit = MisfitError(f"its inputs and attributes do not fit its op: {type(error).__name__}: {error}.")
+                misfit.__cause__ = error
+                self._refuse(node, step, values, misfit)
+
+    def _refuse(self, node: SourceNode, step: Step, values: _Values, error: ConversionError) -> None:
+        error.node = error.node or node.ref
+        self.errors.append(error)
+        step.error = error
+        values.define(node, [values.declared(output) for output in node.outputs], step)
 
     def inline(self, body: SourceGraph, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
         """See `Builder.inline`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import onnx_ir as ir
@@ -60,6 +61,8 @@ def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, st
         found = _standardized(node)
         fused = None if found is None else _fused(found)
         if found is None or fused is None:
+            continue
+        if not fused.parts and not constants.has_room(2 * math.prod(fused.sizes)):
             continue
         attributes: dict[str, int | float] = {"epsilon": found.epsilon}
         if fused.op_type == "LayerNormalization":

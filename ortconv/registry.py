@@ -197,16 +197,21 @@ class Registry:
         older = [lowering.until for since, lowering in self._lowerings.get(op_type, {}).items() if since <= version]
         return min(version, max(older)) if older and op_type not in self._refusals else version
 
+    def find(self, op_type: str, version: int) -> Lowering | None:
+        """Returns the lowering that covers a version of an op, or None."""
+        versions = self._lowerings.get(op_type, {}).values()
+        return next((lowering for lowering in versions if lowering.since <= version <= lowering.until), None)
+
     def lookup(self, op_type: str, version: int) -> Lowering:
         """Returns the lowering that covers a version of an op.
 
         Raises:
             UnsupportedOpError: There is none.
         """
+        lowering = self.find(op_type, version)
+        if lowering is not None:
+            return lowering
         versions = self._lowerings.get(op_type, {})
-        for lowering in versions.values():
-            if lowering.since <= version <= lowering.until:
-                return lowering
         refusal = self._refusals.get(op_type)
         if refusal is not None:
             which = f"version {version} of {op_type}" if versions else f"{self.source} op {op_type}"

@@ -149,6 +149,8 @@ def propagate(
     assert first is not None
     if op_type in _ARITHMETIC and len(inputs) == 2 and inputs[1] is not None:
         function = np.frompyfunc(_ARITHMETIC[op_type], 2, 1)
+        if first.entries.size * inputs[1].entries.size > _MOST and first.entries.shape != inputs[1].entries.shape:
+            return None
         try:
             return [_sizes(function(first.entries, inputs[1].entries), first.dtype)]
         except ValueError:

@@ -100,6 +100,7 @@ class SourceGraph:
         metadata: Facts about the whole that ONNX has no place for, kept in the model's metadata.
         notes: What the reader has to say about it, in words.
         states: Which of the inputs and outputs are states.
+        size: Bytes of the source, weights included; 0 for what is no file.
     """
 
     path: str
@@ -111,3 +112,4 @@ class SourceGraph:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     states: tuple[SourceState, ...] = ()
+    size: int = 0

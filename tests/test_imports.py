@@ -35,7 +35,7 @@ ORDER = (
         "regular_files",
         "writing",
     },
-    {"compressed_product", "conv_integer_to_float", "tensor_checks"},
+    {"budget", "compressed_product", "conv_integer_to_float", "tensor_checks"},
     {"gather_matmul_compressed", "matmul_compressed"},
     {"matmul_codebook"},
     {"gather_matmul_codebook"},
@@ -111,6 +111,7 @@ CONVERSION_SIDE = {
     "tensor_checks",
 }
 CONVERSION_SIDE |= {
+    "budget",
     "collection",
     "contradictions",
     "folding",

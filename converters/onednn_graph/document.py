@@ -51,6 +51,7 @@ class Document:
         input_ports: Ids in the order that the file gives; in hand-edited files not always those of the inputs.
         output_ports: The same for the outputs.
         header: What the file says about the library that wrote it and about how it was asked to compute.
+        size: Of the file, in bytes.
     """
 
     path: str
@@ -59,6 +60,7 @@ class Document:
     input_ports: tuple[int, ...] = ()
     output_ports: tuple[int, ...] = ()
     header: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    size: int = 0
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
@@ -80,6 +82,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
         _ports(root, "input_ports"),
         _ports(root, "output_ports"),
         {field: str(place.value) for field in _HEADER if (place := root.find(field)) is not None},
+        os.stat(path).st_size,
     )
 
 

@@ -212,4 +212,4 @@ def samples_as_channels(b: Builder, value: ir.Value, model: ir.Value) -> ir.Valu
 
 def ones_window(b: Builder, pool: Pool) -> ir.Value:
     """Returns weights with which a convolution adds up what a window covers."""
-    return b.constant(np.ones((1, 1, *pool.kernel), np.float32))
+    return b.constant(b.budget.full("kernel", (1, 1, *pool.kernel), 1, np.float32))

@@ -47,7 +47,8 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
     outputs = _ordered(_outputs(document), document.output_ports)
     if not outputs:
         raise ModelFormatError(document.path, "/graph", "has no operation whose result is an output.")
-    values = _values(document, pick(document.path, inputs, tensors))
+    constants = pick(document.path, inputs, tensors)
+    values = _values(document, constants)
     for tensor in inputs:
         if values[tensor.id].shape is None:
             problem = f"input {values[tensor.id].name} has an unknown number of dimensions; unknown sizes are allowed."
@@ -64,6 +65,7 @@ def read(source: object, tensors: Tensors) -> SourceGraph:
         nodes=nodes,
         metadata={f"ortconv.source.{field}": value for field, value in document.header.items()},
         notes=_notes(document.header),
+        size=document.size + sum(tensor.nbytes for tensor in constants.values()),
     )
 
 

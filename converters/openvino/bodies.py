@@ -128,7 +128,7 @@ def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationN
         source = _index(element, "from-layer", body.results, "a Result")
         edges.append((source, _index(element, "to-layer", body.parameters, "a Parameter")))
     fed = [port.inner for port in into] + ([] if iteration is None else [iteration])
-    _require_all(layer, fed, body)
+    _require_all(layer, node, into, fed, body)
     for _, target in edges:
         if not any(port.inner == target and port.slice is None for port in into):
             raise layer.error(f"back edge to {body.graph.inputs[target].name}: it has no initial value.")
@@ -149,10 +149,12 @@ def read_branch(layer: Layer, node: SourceNode, read: ReadBody) -> BranchNode:
     Raises:
         ModelFormatError: It contradicts itself.
     """
-    return BranchNode(**_fields(node), then=_read_side(layer, "then", read), otherwise=_read_side(layer, "else", read))
+    return BranchNode(
+        **_fields(node), then=_read_side(layer, node, "then", read), otherwise=_read_side(layer, node, "else", read)
+    )
 
 
-def _read_side(layer: Layer, side: str, read: ReadBody) -> Branch:
+def _read_side(layer: Layer, node: SourceNode, side: str, read: ReadBody) -> Branch:
     body = _body(layer, f"{side}_body", read)
     table = _table(layer, f"{side}_port_map")
     into: list[Port] = []
@@ -161,7 +163,7 @@ def _read_side(layer: Layer, side: str, read: ReadBody) -> Branch:
         inwards = element.tag == "input"
         inner = _inner(layer, element, body.parameters if inwards else body.results)
         (into if inwards else out_of).append(Port(_outer(layer, element, inwards), inner, None))
-    _require_all(layer, [port.inner for port in into], body)
+    _require_all(layer, node, into, [port.inner for port in into], body)
     return Branch(body.graph, tuple(into), tuple(out_of))
 
 
@@ -227,8 +229,11 @@ def _integer(element: Element, name: str, default: int) -> int:
     return value
 
 
-def _require_all(layer: Layer, fed: Sequence[int], body: _Body) -> None:
+def _require_all(layer: Layer, node: SourceNode, into: Sequence[Port], fed: Sequence[int], body: _Body) -> None:
     """Refuses inputs of a body that nothing or that two things feed."""
+    for port in into:
+        if port.outer >= len(node.inputs) or node.inputs[port.outer] is None:
+            raise layer.error(f"input port {layer.inputs[port.outer].id} leads into the body and is not connected.")
     for index, value in enumerate(body.graph.inputs):
         if fed.count(index) != 1:
             raise layer.error(f"Parameter {value.name} of the body has {fed.count(index)} sources; allowed: one.")

@@ -10,7 +10,7 @@ from ortconv.converters.openvino.leftovers import kept_attributes
 from ortconv.converters.openvino.markup import Element
 from ortconv.converters.openvino.naming import split_names
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.shapes import MAX_RANK, parse_dim
+from ortconv.converters.openvino.shapes import MAX_RANK, parse_dim, require_countable
 from ortconv.errors import ModelFormatError, NodeRef, shown
 from ortconv.source import Dim
 
@@ -199,6 +199,10 @@ def _read_ports(table: Element | None) -> tuple[Port, ...]:
             raise element.error(f"port id {port.id} is used twice.")
         if len(port.dims) > MAX_RANK:
             raise element.error(f"the port has {len(port.dims)} dimensions; allowed: at most {MAX_RANK}.")
+        try:
+            require_countable(port.dims)
+        except ValueError as error:
+            raise element.error(f"the port has dimensions {shown(port.dims)}; allowed: {error}.") from error
         ports[port.id] = port
     return tuple(ports.values())
 

@@ -22,6 +22,7 @@ from ortconv.converters.openvino.low_precision import warned
 from ortconv.converters.openvino.merged_layers import with_merges
 from ortconv.converters.openvino.naming import join_names, known_name, split_names, unique_names
 from ortconv.converters.openvino.precision import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
+from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
 from ortconv.converters.openvino.states import State, cut_states, metadata
 from ortconv.converters.openvino.topology import live_layers
@@ -41,6 +42,9 @@ SHAPE_KEY = "ortconv.shape"
 
 _SINKS = frozenset({"Result", "Assign"})
 """What keeps a layer alive; a state that is written matters although no output shows it."""
+
+_STATES = frozenset({"Assign", "ReadValue"})
+"""What takes a state as a further input."""
 
 _RANK_FROM_DATA = frozenset({"If", "Loop", "ReadValue", "TensorIterator"})
 """Ops whose ports without dims say nothing: bodies and states have their own shapes."""
@@ -71,7 +75,8 @@ def read_ir(path: pathlib.Path, *, label: str | None = None, in_memory: bool = F
             label, "", f"the file cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from error
     weights = Weights(path.with_suffix(".bin"), in_memory=in_memory)
-    return _Reader(label, read_net(root), weights).graph()
+    graph = _Reader(label, read_net(root), weights).graph()
+    return dataclasses.replace(graph, size=path.stat().st_size + weights.size)
 
 
 class _Reader:
@@ -125,6 +130,7 @@ class _Reader:
         first = {state.reads[0].id: self._first_value(state) for state in self._states}
         nodes = []
         for layer in order:
+            self._require_inputs(layer)
             for index in range(len(layer.outputs)):
                 self._values[layer.id, index] = self._value(layer, index, names)
             if layer.type not in ("Parameter", "Const", "Result"):
@@ -142,6 +148,19 @@ class _Reader:
             metadata=metadata(kept),
             states=tuple(kept),
         )
+
+    def _require_inputs(self, layer: Layer) -> None:
+        """Refuses a layer without an input that its op requires, before anything looks at its inputs."""
+        for wire in self._net.wires[layer.id]:
+            if wire is not None and self._net.layers[wire[0]].type == "Result":
+                raise layer.error(f"it takes the output of layer {wire[0]}, a Result, which has none.")
+        lowering = REGISTRY.find(layer.type, layer.opset)
+        if lowering is None or layer.type in _STATES:
+            return
+        wires = self._net.wires[layer.id]
+        for index, (name, optional) in enumerate(lowering.inputs):
+            if not optional and (index >= len(wires) or wires[index] is None):
+                raise layer.error(f"input {name} (number {index}) is not connected; it is required.")
 
     def _state(self, state: State, names: Mapping[Hashable, str]) -> SourceValue:
         """Makes the input that takes a state; it has the type and shape of what is read."""

@@ -39,6 +39,11 @@ class Weights:
         self._bytes: _Bytes | None = None
         self._uses: dict[int, dict[str, object]] = {}
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, 0 where no constant was asked for."""
+        return 0 if self._bytes is None else self._bytes.size
+
     def tensor(self, precision: str, shape: Sequence[int], offset: int, size: int) -> ir.TensorProtocol:
         """Returns a constant.
 
@@ -107,14 +112,14 @@ def _unpack_bytes(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 def _unpack_pairs(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[Any]:
     """Returns integers of two bits, the first one in the lowest bits of a byte."""
-    pairs = raw[:, np.newaxis] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
+    pairs = raw[:, np.newaxis] >> np.array([0, 2, 4, 6], np.uint8) & 3
     return _first(pairs, shape)
 
 
 def _unpack_triples(raw: _Bytes, shape: Sequence[int]) -> npt.NDArray[Any]:
     """Returns integers of three bits; of eight, two bytes hold the lower two, a third the highest, from the top."""
     groups = raw.reshape(-1, 3)
-    lower = groups[:, :2, np.newaxis] >> np.arange(6, -2, -2, dtype=np.int8).astype(np.uint8) & 3
+    lower = groups[:, :2, np.newaxis] >> np.array([6, 4, 2, 0], np.uint8) & 3
     return _first(lower.reshape(-1, 8) | np.unpackbits(groups[:, 2:], axis=1) << 2, shape)
 
 

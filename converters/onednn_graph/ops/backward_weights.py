@@ -147,7 +147,7 @@ def _weights_gradient(
     batch = sides.small_sizes[0] if sides.big_sizes[0] is None else sides.big_sizes[0]
     if batch == 0:
         b.note("the gradient over an empty batch is zero")
-        zeros = b.op("ConstantOfShape", expected, value=ir.tensor(np.zeros(1, np.float32)))
+        zeros = b.op("ConstantOfShape", expected, value=ir.tensor(np.array([0], np.float32)))
         return b.cast(b.typed(zeros, ir.DataType.FLOAT, shape), b.node.outputs[0].dtype)
     result = _convolved(b, sides, grid, perm, begin, end)
     kernel_axes = perm[2:]

@@ -23,6 +23,7 @@ Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
 Coordinates = Literal["half_pixel", "align_corners"]
 
 _AXES = {"bilinear": 2, "trilinear": 3}
+_INDEX_BYTES = 8
 _LARGEST_EXACT = 1 << 22
 """Up to this size float32 tells every position from the next half."""
 
@@ -224,8 +225,8 @@ def _entry(b: Builder, large: Ints | ir.Value, index: int) -> int | ir.Value:
 
 def _nearest(b: Builder, small: int | ir.Value, large: int | ir.Value, coordinates: Coordinates) -> ir.Value:
     """Returns which element each of `large` reads, int64 [large]."""
-    if isinstance(small, int) and isinstance(large, int):
-        i = np.arange(large)
+    if isinstance(small, int) and isinstance(large, int) and b.budget.fits(large, _INDEX_BYTES):
+        i = b.budget.arange("sizes", large)
         if coordinates == "half_pixel":
             return b.constant((2 * i + 1) * small // (2 * large))
         steps = max(large - 1, 1)
@@ -246,16 +247,17 @@ def _matrix(b: Builder, small: int | ir.Value, large: int | ir.Value, mode: Mode
     Along a row stand the weights: 1 at the nearest element, or what linear interpolation gives an element at its
     distance from the position, which is held between the first and the last one.
     """
-    if isinstance(small, int) and isinstance(large, int):
+    if isinstance(small, int) and isinstance(large, int) and b.budget.fits(small, large, _INDEX_BYTES):
+        columns = b.budget.arange("sizes", small)
         if mode == "nearest":
             (picked,) = [b.array(_nearest(b, small, large, coordinates))]
-            return b.constant((np.asarray(picked)[:, None] == np.arange(small)).astype(np.float32))
-        i = np.arange(large)
+            return b.constant((np.asarray(picked)[:, None] == columns).astype(np.float32))
+        i = b.budget.arange("sizes", large)
         if coordinates == "half_pixel":
             position = (2 * i + 1) * small / (2 * large) - 0.5
         else:
             position = i * (small - 1) / max(large - 1, 1)
-        distance = np.abs(np.clip(position, 0, small - 1)[:, None] - np.arange(small))
+        distance = np.abs(np.clip(position, 0, small - 1)[:, None] - columns)
         return b.constant(np.maximum(0, 1 - distance).astype(np.float32))
     columns = _range(b, small)
     if mode == "nearest":
@@ -282,7 +284,7 @@ def _vector(b: Builder, length: int | ir.Value) -> ir.Value:
 def _range(b: Builder, length: int | ir.Value) -> ir.Value:
     """Returns 0, 1, ... up to a length, int64."""
     if isinstance(length, int):
-        return b.constant(np.arange(length))
+        return b.counted(length)
     return b.op("Range", b.constant(0), b.op("Squeeze", length), b.constant(1))
 
 

@@ -94,7 +94,7 @@ def gen_index(b: Builder, src: ir.Value, /, *, axis: int) -> ir.Value:
     sizes = [dim for dim in dims if isinstance(dim, int)]
     line = [-1 if at == along else 1 for at in range(rank)]
     if len(sizes) == rank:
-        indices = b.constant(np.arange(sizes[along], dtype=np.int32).reshape(line))
+        indices = b.op("Reshape", b.cast(b.counted(sizes[along]), ir.DataType.INT32), b.constant(line))
         return b.typed(b.op("Expand", indices, b.constant(sizes)), None, src.shape)
     shape = b.op("Shape", src)
     count = b.op("Cast", b.op("Gather", shape, b.constant(along)), to=int(ir.DataType.INT32))

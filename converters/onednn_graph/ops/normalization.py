@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
@@ -81,7 +80,8 @@ def _normalized(
         return b.op("LayerNormalization", x, scale, shift, axis=axes[0], epsilon=epsilon)
     sizes = [dim for dim in inner if isinstance(dim, int)]
     if len(sizes) == len(inner):
-        result = b.op("LayerNormalization", x, b.constant(np.ones(sizes, np.float32)), axis=axes[0], epsilon=epsilon)
+        ones = b.filled(sizes, 1, ir.DataType.FLOAT)
+        result = b.op("LayerNormalization", x, ones, axis=axes[0], epsilon=epsilon)
     else:
         centred = b.op("Sub", x, mean_of(b, x, axes))
         variance = mean_of(b, b.op("Mul", centred, centred), axes)
@@ -168,7 +168,7 @@ def group_norm(
     x = transpose(b, b.cast(src, ir.DataType.FLOAT), perm)
     dims = known_dims(x) or []
     grouped = b.op("Reshape", x, b.constant([0, groups, _entries(dims, groups)]))
-    ones, zeros = (b.constant(np.full(groups, number, np.float32)) for number in (1, 0))
+    ones, zeros = (b.filled([groups], number, ir.DataType.FLOAT) for number in (1, 0))
     normalized = b.op("InstanceNormalization", grouped, ones, zeros, epsilon=epsilon)
     known = [dim for dim in dims if isinstance(dim, int)]
     shape = b.constant(known) if len(known) == rank else b.op("Shape", x)

@@ -70,7 +70,7 @@ def avg_pool(
     # AveragePool allows no padding as large as the kernel, and what Pad would add ONNX Runtime takes back into it.
     total = _sums(b, x, pool, pads)
     if exclude_pad:
-        one = ir.tensor(np.ones(1, np.float32))
+        one = ir.tensor(np.array([1], np.float32))
         ones = b.typed(b.op("ConstantOfShape", b.op("Shape", x), value=one), ir.DataType.FLOAT, x.shape)
         divisor = _sums(b, ones, pool, pads)
     else:

@@ -81,7 +81,7 @@ def avg_pool_backward(
     counts = pool.counts(big, begin, end)
     check_fit("src_shape", big, counts)
     pool.check_counts("diff_dst", big, small[2:], begin, end)
-    divisor = _divisors(pool, big, counts, begin) if exclude_pad else np.float32(math.prod(kernel))
+    divisor = _divisors(b, pool, big, counts, begin) if exclude_pad else np.float32(math.prod(kernel))
     shares = b.typed(b.op("Div", g, b.constant(divisor)), ir.DataType.FLOAT, [*small[:2], *counts])
     flat = channels_as_samples(b, shares, counts)
     full = [s * (count - 1) + k for s, count, k in zip(strides, counts, kernel, strict=True) if count is not None]
@@ -177,7 +177,7 @@ def max_pool_backward(
     )
     line = b.constant([-1])
     shape = b.op("Shape", whole)
-    zeros = b.op("ConstantOfShape", b.op("ReduceProd", shape, keepdims=1), value=ir.tensor(np.zeros(1, np.float32)))
+    zeros = b.op("ConstantOfShape", b.op("ReduceProd", shape, keepdims=1), value=ir.tensor(np.array([0], np.float32)))
     updates = [b.op("Reshape", value, line) for value in (positions, g)]
     result = b.op("Reshape", b.op("ScatterElements", zeros, *updates, reduction="add"), shape, allowzero=1)
     if not inside:
@@ -188,16 +188,16 @@ def max_pool_backward(
     return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)
 
 
-def _divisors(pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> np.ndarray:
+def _divisors(b: Builder, pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> np.ndarray:
     """Returns how many elements every window covers, without padding.
 
     Raises:
         ShapeError: One covers nothing.
     """
-    result = np.ones((), np.float32)
+    result = np.array(1, np.float32)
     for axis, (size, count, before) in enumerate(zip(big, counts, begin, strict=True)):
         assert count is not None
-        starts = np.arange(count) * pool.grid.window.strides[axis] - before
+        starts = b.budget.arange("diff_dst's size", count) * pool.grid.window.strides[axis] - before
         covered = np.clip(starts + pool.kernel[axis], 0, size) - np.clip(starts, 0, size)
         if covered.min() < 1:
             raise ShapeError(
@@ -206,6 +206,7 @@ def _divisors(pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> np.ndarray:
                 f"spatial axis {axis}: a window lies in the padding alone; with exclude_pad that is "
                 "the mean of nothing.",
             )
+        b.budget.require("src_shape", big, result.size, covered.size, result.itemsize)
         result = np.multiply.outer(result, covered.astype(np.float32))
     return result
 

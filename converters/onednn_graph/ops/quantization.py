@@ -290,14 +290,16 @@ def _transposed_weights(b: Builder, src: ir.Value, qtype: Static, count: int) ->
     groups = int(str(user.attributes.get("groups", 1)))
     kernel_first = str(user.attributes.get("weights_format", "XOI")).casefold() == "xoi"
     inputs, outputs = (dims[-1], dims[-2]) if kernel_first else (dims[0], dims[1])
-    if not isinstance(inputs, int) or not isinstance(outputs, int) or inputs % groups:
+    if not isinstance(inputs, int) or not isinstance(outputs, int) or groups < 1 or inputs % groups:
         return None
     if groups == 1 or count != groups * outputs:
         return None
     b.note(f"scales are those of the {count} channels of all {groups} groups")
 
     def lay_out(values: np.ndarray) -> np.ndarray:
-        table = np.repeat(values.reshape(groups, outputs), inputs // groups, axis=0)
+        b.budget.require("the weights' shape", dims, inputs, outputs, values.itemsize)
+        each = values.reshape(groups, 1, outputs)
+        table = np.broadcast_to(each, (groups, inputs // groups, outputs)).reshape(inputs, outputs)
         return table.T if kernel_first else table.reshape(inputs, outputs, *[1] * (len(dims) - 2))
 
     return lay_out

@@ -229,7 +229,7 @@ def _not_zero(b: Builder, input: str, value: ir.Value, default: float) -> ir.Val
     if known is None or known.any():
         return value
     b.warn(f"OpenVINO's CPU plugin is followed: it takes {default} for {input} = 0")
-    return b.constant(np.full(known.shape, default, np.float64 if known.dtype == np.float64 else np.float32))
+    return b.constant(np.full_like(known, default, np.float64 if known.dtype == np.float64 else np.float32))
 
 
 @REGISTRY.lowering("Swish", since=4)

@@ -17,6 +17,8 @@ from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, re
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
 
+_INDEX_BYTES = 8
+
 
 @REGISTRY.lowering("AdaptiveAvgPool", since=8)
 def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> ir.Value:
@@ -113,9 +115,9 @@ def _bounds(b: Builder, x: ir.Value, axis: int, output_shape: ir.Value, place: i
     return before, begins, ends
 
 
-def _known_bounds(size: int, goal: int) -> tuple[np.ndarray, np.ndarray]:
+def _known_bounds(b: Builder, size: int, goal: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns where each window begins, and where it ends."""
-    places = np.arange(goal, dtype=np.int64)
+    places = b.budget.arange("output_shape", goal)
     return places * size // goal, -(-(places + 1) * size // goal)
 
 
@@ -124,9 +126,9 @@ def _members(
 ) -> tuple[ir.Value, ir.Value]:
     """Returns a matrix [X, Y] that is 1 where an element belongs to a window, and how many belong to each."""
     dtype = dtype_of(x)
-    if size is not None and goal is not None:
-        first, last = _known_bounds(size, goal)
-        rows = np.arange(size)[:, None]
+    if size is not None and goal is not None and b.budget.fits(size, goal, dtype.itemsize):
+        first, last = _known_bounds(b, size, goal)
+        rows = b.budget.arange("data's size", size)[:, None]
         member = (rows >= first) & (rows < last)
         return b.constant(member.astype(dtype.numpy())), b.constant((last - first).astype(dtype.numpy()))
     before, begins, ends = _bounds(b, x, axis, output_shape, place)
@@ -139,9 +141,10 @@ def _window(
     b: Builder, x: ir.Value, axis: int, size: int | None, goal: int | None, output_shape: ir.Value, place: int
 ) -> ir.Value:
     """Returns the positions [Y, K] of each window's elements; shorter windows repeat their last one."""
-    if size is not None and goal is not None:
-        first, last = _known_bounds(size, goal)
-        places = np.arange(int((last - first).max()))
+    # A window has at most size / goal + 2 elements.
+    if size is not None and goal is not None and b.budget.fits(size + 2 * goal, _INDEX_BYTES):
+        first, last = _known_bounds(b, size, goal)
+        places = b.budget.arange("data's size", int((last - first).max()))
         return b.constant(np.minimum(first[:, None] + places, last[:, None] - 1))
     _, begins, ends = _bounds(b, x, axis, output_shape, place)
     longest = b.op("ReduceMax", b.op("Sub", ends, begins), keepdims=0)

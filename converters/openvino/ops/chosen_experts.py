@@ -111,7 +111,7 @@ class _Choices:
         count = size_of(index, 1)
         assert count is not None
         same = b.op("Equal", b.op("Unsqueeze", index, b.constant([2])), b.op("Unsqueeze", index, b.constant([1])))
-        later = b.constant(np.triu(np.ones((1, count, count), bool), 1))
+        later = b.constant(np.triu(b.budget.full("the number of experts", (1, count, count), 1, bool), 1))
         repeats = b.op("Cast", b.op("And", same, later), to=int(ir.DataType.INT32))
         replaced = b.op("Cast", b.op("ReduceMax", repeats, b.constant([2]), keepdims=0), to=int(ir.DataType.BOOL))
         return b.typed(b.op("Where", replaced, b.constant(-1), index), ir.DataType.INT64, index.shape), replaced

@@ -142,7 +142,7 @@ class Compressed:
         assert dtype is not None
         points = self.point
         if points is None and self.block is None and dtype in _SIGNED:
-            points = np.zeros(self.scale.shape)
+            points = np.zeros_like(self.scale, np.float64)
         point = None if points is None else b.constant(ir.Tensor(points.astype(dtype.numpy()), dtype))
         scale = b.constant(self.scale)
         value = b.op("DequantizeLinear", self.data, scale, point, axis=self.axis, block_size=self.block)

@@ -9,7 +9,16 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.shapes import MAX_RANK
 from ortconv.errors import ConversionError, ShapeError
 
-__all__ = ["constant_ints", "int64_vector", "known_ints", "length_of", "normalized", "warn_of_no_axes", "with_axes"]
+__all__ = [
+    "constant_ints",
+    "int64_vector",
+    "known_ints",
+    "length_of",
+    "normalized",
+    "one_number",
+    "warn_of_no_axes",
+    "with_axes",
+]
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:
@@ -28,6 +37,18 @@ def constant_ints(b: Builder, value: ir.Value, input: str) -> Ints:
     if ints is None:
         raise ConversionError(f"input {input} is computed at run time; allowed: a constant.")
     return ints
+
+
+def one_number(b: Builder, value: ir.Value, input: str) -> float | None:
+    """Returns a number that is known at conversion time, else None.
+
+    Raises:
+        ShapeError: It is no number, but none or several.
+    """
+    if value.shape is not None and any(dim != 1 for dim in value.shape if isinstance(dim, int)):
+        raise ShapeError(input, value.shape, "it must be one number.")
+    known = b.array(value)
+    return None if known is None else known.item()
 
 
 def int64_vector(b: Builder, value: ir.Value) -> ir.Value:

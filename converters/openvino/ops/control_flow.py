@@ -97,7 +97,7 @@ def _never(b: Builder, node: IterationNode, inputs: Sequence[ir.Value]) -> tuple
         sizes = [dim for dim in output.shape or () if isinstance(dim, int)]
         if 0 in sizes and len(sizes) == len(output.shape or ()):
             b.warn("OpenVINO is followed: its tensors have no elements where the condition is always false")
-            results.append(b.constant(ir.tensor(np.zeros(sizes, output.dtype.numpy()), dtype=output.dtype)))
+            results.append(b.filled(sizes, 0, output.dtype))
         elif inner.get(index) in initial:
             results.append(initial[inner[index]])
         else:
@@ -322,7 +322,7 @@ def _nothing(b: Builder, node: IterationNode, result: int) -> ir.Value:
     """
     declared = node.body.outputs[result].value
     shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape or ()]
-    zero = ir.tensor(np.zeros(1, declared.dtype.numpy()), dtype=declared.dtype)
+    zero = ir.tensor(np.array([0], declared.dtype.numpy()), dtype=declared.dtype)
     return b.typed(b.op("ConstantOfShape", b.constant(shape), value=zero), declared.dtype, ir.Shape(shape))
 
 
@@ -340,4 +340,4 @@ def _scalar(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
     """Returns a value of one element, of that type, without axes."""
     if value.shape == ():
         return value
-    return b.typed(b.op("Reshape", value, b.constant(np.zeros(0, np.int64))), dtype, ())
+    return b.typed(b.op("Reshape", value, b.constant([])), dtype, ())

@@ -218,8 +218,10 @@ def _depth(x: ir.Value, weights: ir.Value, group: int, parts: int) -> int:
 def _places(b: Builder, window: _Window, axis: int, area: ir.Value) -> ir.Value:
     """Returns where the elements of the windows lie along an axis without offsets, [K, OH, 1] or [K, 1, OW]."""
     begin = window.begin[axis]
-    steps = np.arange(window.kernel[axis]) * window.dilations[axis] - (begin if isinstance(begin, int) else 0)
-    within = np.repeat(steps, window.kernel[1]) if axis == 0 else np.tile(steps, window.kernel[0])
+    steps = b.budget.arange("the kernel", window.kernel[axis]) * window.dilations[axis]
+    steps -= begin if isinstance(begin, int) else 0
+    b.budget.require("the kernel", window.kernel, *window.kernel, steps.itemsize)
+    within = np.broadcast_to(steps[:, None] if axis == 0 else steps, window.kernel)
     count = b.op("Gather", area, b.constant(axis))
     starts = b.op("Mul", b.op("Range", b.constant(0), count, b.constant(1)), b.constant(window.strides[axis]))
     column = b.op("Unsqueeze", starts, b.constant([1])) if axis == 0 else starts

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.roi_pooling import up_to_the_end
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
+from ortconv.converters.openvino.ops.sizes import counted_row
 from ortconv.converters.openvino.ops.types import FLOATS, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
@@ -77,12 +77,13 @@ def _shifts(
     if not isinstance(count, int) or count < 2 or count % 2 or channels % (count // 2):
         raise ShapeError("offsets", offsets.shape, "its second size must be twice a known divisor of output_dim.")
     classes = count // 2
-    owner = np.arange(channels) // (channels // classes)
-    part = np.arange(goal) * part_size // goal
+    owner = b.op("Div", b.counted(channels), b.constant([channels // classes]))
+    part = b.op("Div", b.op("Mul", b.counted(goal), b.constant([part_size])), b.constant([goal]))
     shifts: list[ir.Value | None] = []
     for coordinate in (1, 0):
-        chosen = b.op("Gather", offsets, b.constant(2 * owner + coordinate), axis=1)
-        binned = b.op("Gather", b.op("Gather", chosen, b.constant(part), axis=2), b.constant(part), axis=3)
+        places = b.op("Add", b.op("Mul", owner, b.constant([2])), b.constant([coordinate]))
+        chosen = b.op("Gather", offsets, places, axis=1)
+        binned = b.op("Gather", b.op("Gather", chosen, part, axis=2), part, axis=3)
         shifts.append(b.op("Unsqueeze", b.op("Mul", binned, single(b, factor)), b.constant([4, 5])))
     return shifts
 
@@ -99,11 +100,11 @@ def _points(
     width = b.op("Div", size, single(b, goal))
     shape, sub_shape = [1] * 6, [1] * 6
     shape[2 + axis], sub_shape[4 + axis] = goal, bins
-    places = b.constant(np.arange(goal, dtype=np.float32).reshape(shape))
+    places = b.op("Reshape", counted_row(b, goal), b.constant(shape))
     corner = b.op("Add", first, b.op("Mul", places, width))
     if shift is not None:
         corner = b.op("Add", corner, b.op("Mul", shift, size))
-    steps = b.constant(np.arange(bins, dtype=np.float32).reshape(sub_shape))
+    steps = b.op("Reshape", counted_row(b, bins), b.constant(sub_shape))
     return b.op("Add", corner, b.op("Mul", steps, b.op("Div", width, single(b, bins))))
 
 
@@ -116,5 +117,5 @@ def _counts(b: Builder, points: ir.Value, size: ir.Value) -> ir.Value:
 def _owners(b: Builder, x: ir.Value, owner: ir.Value, channels: int, goal: int) -> ir.Value:
     """Returns which image of [N * C] each bin reads, [R, channels, goal, goal, 1, 1]."""
     batch = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1, 1, 1, 1, 1, 1]))
-    own = np.arange(channels * goal * goal).reshape(1, channels, goal, goal, 1, 1)
-    return b.op("Add", b.op("Mul", batch, b.op("Shape", x, start=1, end=2)), b.constant(own))
+    own = b.op("Reshape", b.counted(channels * goal * goal), b.constant([1, channels, goal, goal, 1, 1]))
+    return b.op("Add", b.op("Mul", batch, b.op("Shape", x, start=1, end=2)), own)

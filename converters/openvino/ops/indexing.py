@@ -58,7 +58,7 @@ def _turns_channels(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Valu
     if not isinstance(channels, int) or channels != order.size:
         return False
     places = order % channels
-    numbers = np.arange(channels)
+    numbers = b.budget.arange("indices", channels)
     return bool(np.array_equal(np.sort(places), numbers)) and not np.array_equal(places[places], numbers)
 
 
@@ -180,7 +180,7 @@ def _outside(
         return None
     size = data.shape[axis] if data.shape is not None else None
     wide = known.astype(np.int64)
-    outside = np.zeros(wide.shape, bool) if counts_back else wide < 0
+    outside = np.zeros_like(wide, bool) if counts_back else wide < 0
     if isinstance(size, int):
         outside = outside | (wide < -size) | (wide >= size)
     return outside if outside.any() else None

@@ -290,7 +290,7 @@ def _of_all_axes(b: Builder, data: ir.Value, target: Target) -> ir.Value:
         of_all = np.array([1 if target.by_scales else size or 0 for size in sizes], known.dtype)
         of_all[list(target.axes)] = known
         return b.constant(of_all)
-    base = b.constant(np.ones(len(sizes), np.float32)) if target.by_scales else b.op("Shape", data)
+    base = b.constant(np.array([1] * len(sizes), np.float32)) if target.by_scales else b.op("Shape", data)
     return b.op("ScatterElements", base, b.constant(list(target.axes)), target.value)
 
 
@@ -298,7 +298,7 @@ def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
     """Pads with zeros; lists that are too short go on with zeros."""
     rank = rank_of(data, "data")
     front, back = ((*pads, *[0] * rank)[:rank] for pads in (begin, end))
-    if min(front + back) < 0:
+    if any(pad < 0 for pad in front + back):
         raise UnsupportedAttributeError("pads_begin", (*begin, *end), "sizes of at least 0")
     if not any(front + back):
         return data

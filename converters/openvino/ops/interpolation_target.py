@@ -109,7 +109,7 @@ def target_along(b: Builder, data: ir.Value, value: ir.Value, axes: ir.Value | N
             "scales" if by_scales else "sizes", value.shape, f"it must have one entry per axis, {counts[0]}."
         )
     given = b.cast(value, _F32) if by_scales else int64_vector(b, value)
-    kept = b.constant(np.ones(rank, np.float32)) if by_scales else b.op("Shape", data)
+    kept = b.constant(np.array([1] * rank, np.float32)) if by_scales else b.op("Shape", data)
     whole = b.op("ScatterElements", kept, int64_vector(b, axes), given)
     whole = b.typed(whole, _F32 if by_scales else _I64, [rank])
     return target_of(b, data, whole, everything, by_scales=by_scales)

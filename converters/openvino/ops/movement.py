@@ -49,6 +49,8 @@ def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> 
 def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir.Value, /) -> tuple[ir.Value, ...]:
     """Split; the length -1 becomes what the others leave."""
     count = length_of(split_lengths, "split_lengths", most=_MOST_PARTS)
+    if count < len(b.node.outputs):
+        raise ShapeError("split_lengths", split_lengths.shape, f"it must have {len(b.node.outputs)} entries.")
     known = known_ints(b, split_lengths)
     lengths = int64_vector(b, split_lengths)
     view = view_along(b, data, axis) if b.array(axis) is None else None

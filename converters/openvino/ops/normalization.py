@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, warn_of_no_axes
+from ortconv.converters.openvino.ops.constants import (
+    constant_ints,
+    int64_vector,
+    known_ints,
+    normalized,
+    warn_of_no_axes,
+)
 from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
 from ortconv.converters.openvino.registry import REGISTRY
@@ -92,7 +97,7 @@ def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, insid
     require(data, "data", (*FLOATS, *INTEGERS))
     if data.dtype in INTEGERS:
         rank = rank_of(data, "data")
-        along = sorted(axis % rank for axis in constant_ints(b, axes, "axes"))
+        along = sorted(normalized(constant_ints(b, axes, "axes"), rank, "axes"))
         if along not in (list(range(first, rank)) for first in (1, min(2, rank - 1))):
             raise UnsupportedTypeError(
                 "data",
@@ -159,7 +164,7 @@ def group_normalization(
     def formula(x: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
         grouped = b.typed(b.op("Reshape", x, b.constant([0, num_groups, -1])), x.dtype, None)
         if x.dtype == ir.DataType.FLOAT:
-            ones, zeros = (b.constant(np.full(num_groups, number, np.float32)) for number in (1, 0))
+            ones, zeros = (b.filled([num_groups], number, ir.DataType.FLOAT) for number in (1, 0))
             standardized = b.op("InstanceNormalization", grouped, ones, zeros, epsilon=epsilon)
         else:
             standardized = _standardized(b, grouped, b.constant([2]), epsilon, inside=True)

@@ -54,7 +54,7 @@ def _dot(b: Builder, one: _Vectors, other: _Vectors) -> ir.Value:
 
 
 def _slots(b: Builder) -> ir.Value:
-    return b.constant(np.arange(_POINTS)[None])
+    return b.constant([list(range(_POINTS))])
 
 
 def corners(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
@@ -109,7 +109,7 @@ def _common(b: Builder, first: _Vectors, second: _Vectors) -> ir.Value:
     points, length = _hull(b, points, count)
     here, following = (_column_range(b, points, bounds) for bounds in ((0, -1), (1, _POINTS)))
     parts = b.op("Abs", _cross(b, here, following))
-    places = b.constant(np.arange(_POINTS - 1)[None])
+    places = b.constant([list(range(_POINTS - 1))])
     inside = b.op(
         "And", b.op("Greater", places, b.constant(0)), b.op("Less", places, b.op("Sub", length, b.constant(1)))
     )

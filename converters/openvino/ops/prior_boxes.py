@@ -25,6 +25,9 @@ _SAME_RATIO = 1e-6
 _DEFAULT_VARIANCE = 0.1
 _CORNERS = 4
 
+_BOX_BYTES = 256
+"""What a box takes while the boxes are made."""
+
 
 @REGISTRY.lowering("PriorBox")
 def prior_box(
@@ -48,7 +51,7 @@ def prior_box(
 ) -> ir.Value:
     """The boxes in corners, as a formula of Range and broadcasting, over their variances."""
     ratios = _ratios(aspect_ratio, flip)
-    fixed = list(_fixed_boxes(ratios, fixed_ratio, fixed_size, density))
+    fixed = list(_fixed_boxes(b, ratios, fixed_ratio, fixed_size, density))
     sized = list(_sized_boxes(ratios, min_size, max_size, scale_all_sizes, ratios_last=True))
     return _prior_box(b, output_size, image_size, fixed, sized, offset, step, variance, scale_all_sizes, clip)
 
@@ -76,7 +79,7 @@ def prior_box_8(
 ) -> ir.Value:
     """The boxes in corners, as a formula of Range and broadcasting, over their variances."""
     ratios = _ratios(aspect_ratio, flip)
-    fixed = list(_fixed_boxes(ratios, fixed_ratio, fixed_size, density))
+    fixed = list(_fixed_boxes(b, ratios, fixed_ratio, fixed_size, density))
     sized = list(_sized_boxes(ratios, min_size, max_size, scale_all_sizes, ratios_last=min_max_aspect_ratios_order))
     return _prior_box(b, output_size, image_size, fixed, sized, offset, step, variance, scale_all_sizes, clip)
 
@@ -125,7 +128,9 @@ def _ratios(given: Floats, flip: bool) -> list[float]:
     return ratios
 
 
-def _fixed_boxes(ratios: list[float], fixed_ratio: Floats, fixed_size: Floats, density: Floats) -> Iterator[_Box]:
+def _fixed_boxes(
+    b: Builder, ratios: list[float], fixed_ratio: Floats, fixed_size: Floats, density: Floats
+) -> Iterator[_Box]:
     """Yields the boxes of fixed sizes; each is repeated on a grid of density x density centres."""
     if fixed_ratio and fixed_size and len(fixed_ratio) != len(ratios):
         allowed = f"{len(ratios)}, as many as there are aspect ratios: OpenVINO reserves room for these"
@@ -134,6 +139,9 @@ def _fixed_boxes(ratios: list[float], fixed_ratio: Floats, fixed_size: Floats, d
         raise UnsupportedAttributeError("density", density, f"one number for each fixed_size, {len(fixed_size)}")
     for size, per_side in zip(fixed_size, density, strict=False):
         count = int(per_side)
+        if count < 1:
+            raise UnsupportedAttributeError("density", density, "numbers of at least 1")
+        b.budget.require("density", density, count, count, len(fixed_ratio or ratios), _BOX_BYTES)
         shift = int(size / count)
         grid = [-int(size) / 2 + shift / 2 + place * shift for place in range(count)]
         shapes = fixed_ratio or [1.0, *(ratio for ratio in ratios if abs(ratio - 1) >= _SAME_RATIO)]
@@ -222,8 +230,9 @@ def _prior_box(
         corners = _clipped(b, corners)
     elif fixed:
         inside = np.array([box[4] for box in fixed] + [False] * len(sized))[:, None]
-        low = np.where(inside & (np.arange(_CORNERS) < 2), 0, -np.inf).astype(np.float32)
-        high = np.where(inside & (np.arange(_CORNERS) >= 2), 1, np.inf).astype(np.float32)
+        corner = np.array(range(_CORNERS))
+        low = np.where(inside & (corner < 2), 0, -np.inf).astype(np.float32)
+        high = np.where(inside & (corner >= 2), 1, np.inf).astype(np.float32)
         corners = b.op("Min", b.op("Max", corners, b.constant(low)), b.constant(high))
     return _with_variances(b, corners, variance)
 

@@ -74,7 +74,7 @@ def _stored(b: Builder, codes: np.ndarray, point: int, scale: np.ndarray, axis: 
     for dtype, zero in ((np.int8, 0), (np.uint8, point)):
         limits, shifted = np.iinfo(dtype), codes + zero
         if codes.size and limits.min <= min(zero, shifted.min()) and max(zero, shifted.max()) <= limits.max:
-            zeros = np.full(scale.shape, zero) if zero else None
+            zeros = np.full_like(scale, zero, np.int64) if zero else None
             return Compressed(b.constant(shifted.astype(dtype)), scale, zeros, axis, None).emit(b)
     return None
 

@@ -59,7 +59,7 @@ def random_uniform(
     twister = alignment.upper() == "PYTORCH"
     sizes = int64_vector(b, shape)
     count = b.op("ReduceProd", sizes, b.constant([0]), keepdims=1)
-    if shape.shape is not None and shape.shape[0] == 0:
+    if shape.shape is not None and 0 in shape.shape:
         b.warn("shape is empty: the scalar gets a number; OpenVINO's CPU plugin leaves what was in memory")
     if not global_seed and not op_seed:
         _warn_random(b)

@@ -241,7 +241,8 @@ def extract_image_patches(
         value = compute(b, lambda x: b.op("Pad", x, pads), data, kernels=("Pad",), modular=True)
     for axis, (count, taps, stride, rate) in enumerate(zip(counts, sizes, strides, rates, strict=True)):
         starts = b.op("Mul", counted(b, count), b.constant([stride]))
-        places = b.op("Add", b.constant([[tap * rate] for tap in range(taps)]), starts)
+        within = b.op("Unsqueeze", b.op("Mul", b.counted(taps), b.constant([rate])), b.constant([1]))
+        places = b.op("Add", within, starts)
         value = b.op("Gather", value, places, axis=2 + 2 * axis)
     patches = b.op("Transpose", value, perm=[0, 2, 4, 1, 3, 5])
     return reshaped(b, patches, [batch, calculate(b, "Mul", channels, sizes[0] * sizes[1]), *counts])

@@ -6,11 +6,11 @@ import dataclasses
 import functools
 from typing import Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.sampling import Image, interpolated
+from ortconv.converters.openvino.ops.sizes import counted_row
 from ortconv.converters.openvino.ops.types import FLOATS, in_single, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -232,13 +232,13 @@ def _points(b: Builder, start: ir.Value, size: ir.Value, goal: int, ratio: int) 
     """Spreads `ratio` points over each bin of boxes that begin at `start`, [R, 1]; for 0 about one per element."""
     bin_size = b.op("Div", size, single(b, goal))
     if ratio:
-        count, steps = single(b, ratio), b.constant(np.arange(ratio, dtype=np.float32))
+        count, steps = single(b, ratio), b.cast(b.counted(ratio), ir.DataType.FLOAT)
     else:
         count = b.op("Ceil", bin_size)
         most = b.op("Cast", b.op("ReduceMax", count, keepdims=0), to=int(ir.DataType.INT64))
         steps = b.op("Cast", b.op("Range", b.constant(0), most, b.constant(1)), to=int(ir.DataType.FLOAT))
     columns = b.constant([2])
-    bins = b.constant(np.arange(goal, dtype=np.float32)[None])
+    bins = counted_row(b, goal)
     first = b.op("Unsqueeze", b.op("Add", start, b.op("Mul", bin_size, bins)), columns)
     distance = b.op("Unsqueeze", b.op("Div", bin_size, count), columns)
     positions = b.op("Add", first, b.op("Mul", distance, b.op("Add", steps, single(b, 0.5))))

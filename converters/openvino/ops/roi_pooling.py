@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.defaults import warn_of_default
 from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
+from ortconv.converters.openvino.ops.sizes import counted_row
 from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, in_one_type, in_single, narrowed, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -117,7 +118,7 @@ def _touched(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: i
     first, last = (half_away(b, b.op("Mul", edge, factor)) for edge in (start, end))
     length = b.op("Max", b.op("Add", b.op("Sub", last, first), one), one)
     width = b.op("Div", length, single(b, goal))
-    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    places = counted_row(b, goal)
     begin = b.op("Add", b.op("Floor", b.op("Mul", places, width)), first)
     stop = b.op("Add", b.op("Ceil", b.op("Mul", b.op("Add", places, one), width)), first)
     return _between(b, begin, stop, size)
@@ -139,10 +140,10 @@ def _spread(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: in
     if goal == 1:
         return b.op("Mul", b.op("Mul", b.op("Add", start, end), single(b, 0.5)), last)
     step = b.op("Div", b.op("Mul", b.op("Sub", end, start), last), single(b, goal - 1))
-    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    places = counted_row(b, goal)
     points = b.op("Add", b.op("Mul", places, step), b.op("Mul", start, last))
     # The last point is computed from the end itself, so that rounding does not move it out of the image.
-    is_last = b.constant(np.arange(goal)[None] == goal - 1)
+    is_last = b.op("Equal", b.counted(goal), b.constant([goal - 1]))
     return b.op("Where", is_last, b.op("Mul", last, end), points)
 
 
@@ -239,7 +240,7 @@ def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int,
     if goal == 1:
         return b.op("Mul", b.op("Mul", b.op("Add", first, behind), single(b, 0.5)), last)
     step = b.op("Div", b.op("Mul", b.op("Sub", behind, first), last), single(b, goal - 1))
-    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    places = counted_row(b, goal)
     return b.op("Add", b.op("Mul", places, step), b.op("Mul", first, last))
 
 
@@ -265,7 +266,7 @@ def _members(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: i
     first = b.op("Mul", half_away(b, start), factor)
     whole = b.op("Sub", b.op("Mul", b.op("Add", half_away(b, end), one), factor), first)
     width = b.op("Div", b.op("Max", whole, single(b, _LEAST)), single(b, goal))
-    places = b.constant(np.arange(goal, dtype=np.float32)[None])
+    places = counted_row(b, goal)
     limit = b.op("Cast", size, to=int(_F32))
     begin = b.op("Floor", b.op("Add", first, b.op("Mul", places, width)))
     stop = b.op("Ceil", b.op("Add", first, b.op("Mul", b.op("Add", places, one), width)))

@@ -15,6 +15,7 @@ __all__ = [
     "at_least_zero",
     "calculate",
     "counted",
+    "counted_row",
     "halved",
     "joined",
     "require_sizes",
@@ -39,7 +40,13 @@ def sizes_of(b: Builder, value: ir.Value, input: str) -> list[Size]:
 
 
 def size_of(b: Builder, value: ir.Value, axis: int) -> Size:
-    """Returns the size of one axis."""
+    """Returns the size of one axis.
+
+    Raises:
+        ShapeError: The rank is known, and there is no such axis.
+    """
+    if value.shape is not None and not -len(value.shape) <= axis < len(value.shape):
+        raise ShapeError(str(value.name), value.shape, f"it must have an axis {axis}.")
     dim = None if value.shape is None else value.shape[axis]
     return dim if isinstance(dim, int) else b.op("Shape", value, start=axis, end=axis + 1 or None)
 
@@ -129,6 +136,12 @@ def reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
 def counted(b: Builder, size: Size) -> ir.Value:
     """Returns the numbers from 0 to a size, as int64."""
     if isinstance(size, int):
-        return b.constant(list(range(size)))
+        return b.counted(size)
     end = b.op("Squeeze", size, b.constant([0]))
     return b.typed(b.op("Range", b.constant(0), end, b.constant(1)), ir.DataType.INT64, [None])
+
+
+def counted_row(b: Builder, size: int) -> ir.Value:
+    """Returns the numbers from 0 to a size, as float32 [1, size]."""
+    numbers = b.cast(b.counted(size), ir.DataType.FLOAT)
+    return b.op("Unsqueeze", numbers, b.constant([0]))

@@ -180,7 +180,7 @@ def bucketize(
 ) -> ir.Value:
     """ReduceSum of Less, or of LessOrEqual."""
     if buckets.shape is not None and 0 in buckets.shape:  # ONNX Runtime keeps the axis when it sums nothing
-        return b.op("Expand", b.constant(np.zeros([], _INDEX_TYPES[output_type].numpy())), b.op("Shape", data))
+        return b.op("Expand", b.constant(0, _INDEX_TYPES[output_type].numpy()), b.op("Shape", data))
     columns = b.typed(b.op("Unsqueeze", data, b.constant([-1])), data.dtype, None)
     return _count_below(b, buckets, columns, rank_of(data, "data"), with_right_bound, output_type)
 
@@ -255,7 +255,7 @@ def _one_hot(
     (along,) = normalized((axis,), rank + 1, "axis")
     size = known_ints(b, depth)
     if size is not None and len(size) == 1:
-        classes = b.constant(np.arange(size[0]))
+        classes = b.counted(size[0])
     else:
         end = b.op("Reshape", b.cast(depth, _I64), b.constant([]))
         classes = b.op("Range", b.constant(0), end, b.constant(1))

@@ -15,7 +15,7 @@ from ortconv.converters.openvino.ops.running_axes import on_lines
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ShapeError
+from ortconv.errors import ConversionError, ShapeError
 
 _AXIS_IS_INPUT = 20
 """The opset since which a DFT takes its axis as an input."""
@@ -50,7 +50,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
         if signal_size is not None:
             _warn_of_open_sizes(b)
         return _rdft_along(b, data, _running(b, axes, signal_size, rank))
-    along = normalized(known, rank, "axes")
+    along = _along(known, rank)
     sizes = _sizes(b, data, along, signal_size)
     _warn_of_own_sizes(b, signal_size, sizes)
     _warn_of_zeros(b, data, along, sizes)
@@ -156,7 +156,7 @@ def istft(
         batch = b.op("Shape", x, start=0, end=1)
         rows = b.op("Reshape", frames, b.op("Concat", batch, b.constant([-1]), axis=0))
         columns = b.op("Transpose", rows, perm=[1, 0])
-        zero = b.constant(np.zeros([], dtype.numpy()))
+        zero = b.constant(0, dtype.numpy())
         start = b.op("Expand", zero, b.op("Concat", joined(b, [total]), batch, axis=0))
         added = b.op("ScatterND", start, places, columns, reduction="add")
         squares = b.op("Expand", b.op("Mul", shaped, shaped), joined(b, [count, size]))
@@ -167,7 +167,7 @@ def istft(
             b.op("Reshape", squares, b.constant([-1, 1])),
             reduction="add",
         )
-        one = b.constant(np.ones([], dtype.numpy()))
+        one = b.constant(1, dtype.numpy())
         divided = b.op("Div", added, b.op("Where", b.op("Equal", weight, zero), one, weight))
         result = b.op("Transpose", divided, perm=[1, 0])
         margin: Size = calculate(b, "Div", size, 2) if center else 0
@@ -315,6 +315,17 @@ def _warn_of_open_sizes(b: Builder) -> None:
         "the page is followed: where sizes that are known at run time fill an axis up with zeros, OpenVINO's CPU "
         "plugin reads beyond the data instead"
     )
+
+
+def _along(axes: Ints, rank: int) -> Ints:
+    """Returns axes counted from the front.
+
+    Raises:
+        ConversionError: There are none, or one is out of range.
+    """
+    if not axes:
+        raise ConversionError("input axes = [] is not supported; allowed: at least one axis.")
+    return normalized(axes, rank, "axes")
 
 
 def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:

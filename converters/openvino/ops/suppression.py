@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.constants import int64_vector, one_number
 from ortconv.converters.openvino.ops.greedy import taken_rows
 from ortconv.converters.openvino.registry import REGISTRY
 
@@ -97,10 +97,9 @@ def _suppress(
     most, overlap, least, sigma = limits
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     count = b.constant([0]) if most is None else int64_vector(b, most)
-    known = b.array(count)
-    if known is not None and known.item() == 0 and len(b.node.outputs) > 1:
+    if one_number(b, count, "max_output_boxes_per_class") == 0 and len(b.node.outputs) > 1:
         b.warn("the page is followed: where no box may be selected OpenVINO's CPU plugin leaves valid_outputs unset")
-    lowest = b.constant(np.zeros(1, np.float32)) if least is None else single(b, least)
+    lowest = b.constant([0], np.float32) if least is None else single(b, least)
     softness = None if sigma is None else b.array(sigma)
     if sigma is None or (softness is not None and not softness.any()):
         chosen = _hard(b, places, each, count, overlap, lowest, encoding)
@@ -146,9 +145,9 @@ def _hard(
     encoding: Encoding,
 ) -> ir.Value:
     """Emits ONNX's own op. Any overlap reaches a threshold of 0, so that only the best box of each class is left."""
-    known = np.zeros(1, np.float32) if overlap is None else b.array(overlap)
+    known = 0 if overlap is None else one_number(b, overlap, "iou_threshold")
     if known is not None:
-        threshold = np.float32(known.item())
+        threshold = np.float32(known)
         if threshold <= 0:
             count = b.op("Min", count, b.constant([1]))
         reached = b.constant(np.clip(threshold * _BELOW if threshold <= 1 else 1, 0, 1).reshape(1), np.float32)

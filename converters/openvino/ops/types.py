@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.errors import UnsupportedTypeError
+from ortconv.errors import ConversionError, UnsupportedTypeError
 
 __all__ = [
     "FLOATS",
@@ -350,6 +350,8 @@ def name(dtype: ir.DataType | None) -> str:
 
 def _element_type(operands: Sequence[ir.Value | None]) -> ir.DataType:
     types = {operand.dtype for operand in operands if operand is not None}
+    if not types:
+        raise ConversionError("has no inputs; allowed: at least one.")
     first = next(iter(types))
     if len(types) > 1 or first is None:
         found = ", ".join(name(operand.dtype) for operand in operands if operand is not None)
