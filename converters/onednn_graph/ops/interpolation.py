@@ -88,10 +88,10 @@ def interpolate_backward(
     rank = rank_of("src", src)
     perm = to_ncx(rank, data_format)
     x = transpose(b, src, perm)
+    if rank_of("diff_dst", diff_dst) != rank:
+        raise ShapeError("diff_dst", known_dims(diff_dst), f"{rank} dimensions are required, as src has.")
     g = transpose(b, b.cast(diff_dst, ir.DataType.FLOAT), perm)
     small, found = _spatial(b, "src", x, mode), plain_sizes(g)
-    if len(found) != rank:
-        raise ShapeError("diff_dst", known_dims(diff_dst), f"{rank} dimensions are required, as src has.")
     large = _target(b, x, small, sizes_input, sizes, scales, b.op("Shape", g, start=2) if None in found[2:] else None)
     wanted = (*plain_sizes(x)[:2], *_known(large, len(small)))
     for required, given in zip(wanted, found, strict=True):
