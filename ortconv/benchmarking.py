@@ -98,6 +98,10 @@ class Pair:
         }
         self.inputs: Sequence[Input] = self._models["native"].inputs
 
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the model once, with the plugin; see `ortconv.execution.Model`."""
+        return self._models["native"].run(feeds)
+
     def bench(self, feeds: Mapping[str, Array], *, rounds: int, seconds: float, tolerance: Tolerance) -> Bench:
         """Compares the answers; if they agree, times both sides in turns.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from ortconv.plugin import Backend
 __all__ = ["Model"]
 
 _RUNTIME = "ONNX Runtime"
+_STATES_KEY = "ortconv.states"
 _SHARED = "Attempt to replace the existing tensor"
 """What it says where it would turn weights of int8 into uint8 twice."""
 
@@ -92,7 +94,8 @@ class Model:
             raise
         except Exception as error:  # ONNX Runtime's own exception classes have no common base.
             raise ExecutionError(name, _RUNTIME, f"cannot load the model: {error}", _hint(error, options)) from error
-        self.inputs = tuple(self._input(declared) for declared in self._session.get_inputs())
+        states = _states(self._session.get_modelmeta().custom_metadata_map)
+        self.inputs = tuple(self._input(declared, states) for declared in self._session.get_inputs())
         self.outputs = tuple(output.name for output in self._session.get_outputs())
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -134,12 +137,20 @@ class Model:
 
         return run
 
-    def _input(self, declared: Any) -> Input:
+    def _input(self, declared: Any, states: Mapping[str, str]) -> Input:
         name = declared.type.removeprefix("tensor(").removesuffix(")")
         if name not in _TYPES:
             raise ExecutionError(self._name, _RUNTIME, f"input {declared.name} has type {declared.type}; numbers only.")
         shape = tuple(dim if isinstance(dim, int) else dim or None for dim in declared.shape)
-        return Input(declared.name, _TYPES[name], shape)
+        return Input(declared.name, _TYPES[name], shape, states.get(declared.name))
+
+
+def _states(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Returns the inputs that are states, and for each the output that returns it, as a model's metadata names them."""
+    try:
+        return {str(each["input"]): str(each["output"] or "") for each in json.loads(metadata.get(_STATES_KEY, "[]"))}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}  # Another tool's metadata, or damaged: nothing but the convenience of a default is lost.
 
 
 def _hint(error: Exception, options: Any) -> str:

@@ -34,11 +34,13 @@ class Input:
         name: Its name.
         dtype: Its element type.
         shape: Its dims, or None when not even the rank is known.
+        state: Of a state, the output that holds its next value, "" where it never changes; None of other inputs.
     """
 
     name: str
     dtype: ir.DataType
     shape: tuple[Dim, ...] | None
+    state: str | None = None
 
     @property
     def is_known(self) -> bool:

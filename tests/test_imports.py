@@ -68,7 +68,7 @@ ORDER = (
     {"integer_layers", "layers_of_floats", "own_bytes", "rounded_outputs", "wide_weights"},
     {"integer_forms"},
     {"session", "lowering", "contradictions", "fixed_inputs"},
-    {"execution", "frontend"},
+    {"default_shapes", "execution", "frontend"},
     {"converters"},
     {"api", "optimizer"},
     {"verification"},

@@ -10,7 +10,7 @@ import statistics
 import click
 from rich.text import Text
 
-from ortconv import benchmarking, inputs, loading, plugin
+from ortconv import benchmarking, default_shapes, inputs, loading, plugin
 from ortconv.benchmarking import Bench, Timing
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError
@@ -82,8 +82,10 @@ def command(
         pair = benchmarking.Pair(model, threads or 0, providers=names, tf32=tf32)
     options.keep_apart([json_file], [model, *feeds.files_given(input_texts, pair.inputs)])
     given = feeds.parse_inputs(input_texts, pair.inputs)
-    data = inputs.fill(pair.inputs, given, feeds.parse_shapes(shape_texts, pair.inputs), seed)
+    shapes = feeds.parse_shapes(shape_texts, pair.inputs)
     with output.progress(f"Measuring {model}"), feeds.integers_in_mind(pair.inputs, given):
+        chosen = default_shapes.choose(pair.inputs, given, shapes, seed, pair.run)
+        data = inputs.fill(pair.inputs, given, {**shapes, **chosen}, seed)
         found = pair.bench(data, rounds=rounds, seconds=seconds, tolerance=allowed)
     version = plugin.import_onnxruntime().__version__
     output.line(("model    ", "bold"), output.plain(model), f", {output.count(ours, 'node')} of {DOMAIN}")
@@ -94,6 +96,7 @@ def command(
     )
     if pair.inputs:
         output.line()
+        feeds.tell_chosen(chosen, pair.inputs)
         output.table(("input", "type", "shape", "data"), feeds.describe(pair.inputs, data, given, seed))
     _print(found)
     if not ours:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.cli import files, output
-from ortconv.errors import ExecutionError, shown
+from ortconv.errors import ExecutionError, InputError, shown
 from ortconv.inputs import Array, Input
 
 __all__ = [
@@ -25,7 +25,11 @@ __all__ = [
     "parse_inputs",
     "parse_open_shapes",
     "parse_shapes",
+    "tell_chosen",
 ]
+
+_LISTED = 3
+"""How many inputs a line lists."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -47,14 +51,16 @@ def feed_options(function: _F) -> _F:
             "shape_texts",
             multiple=True,
             metavar="NAME=1x3x8x8",
-            help="Shape of the random data, for an input with dims that the model leaves open.",
+            help="Shape of the random data, where the model leaves sizes open. Default: 1 for batches, the least that "
+            "the model accepts elsewhere.",
         ),
         click.option(
             "--input",
             "input_texts",
             multiple=True,
             metavar="NAME=FILE.npy",
-            help="Data for an input: a file, or numbers in brackets, as in --input size=[28,28].",
+            help="Data for an input: a file, or numbers in brackets, as in --input size=[28,28]. PREFIX=FILE.npz, "
+            "or a folder of .npy files, gives all inputs whose names begin with PREFIX, as those of a cache do.",
         ),
     ):
         function = decorate(function)
@@ -67,21 +73,72 @@ def files_given(texts: Iterable[str], inputs: Sequence[Input]) -> list[pathlib.P
     Raises:
         click.UsageError: An input does not exist.
     """
-    return [pathlib.Path(text) for text in pairs(texts, inputs, "--input").values() if not _is_literal(text)]
+    single, groups = _grouped(texts, inputs)
+    found = [pathlib.Path(text) for text in pairs(single, inputs, "--input").values() if not _is_literal(text)]
+    for path, members in groups.values():
+        found += [path / f"{name}.npy" for each in members for name in _stored_as(each)] if path.is_dir() else [path]
+    return found
 
 
 def parse_inputs(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, Array]:
-    """Reads what ``--input`` names.
+    """Reads what ``--input`` names: data for an input, or for all whose names begin with a prefix.
 
     Raises:
-        click.UsageError: An input does not exist.
-        InputError: A file cannot be read.
+        click.UsageError: An input does not exist, or is given twice.
+        InputError: A file cannot be read, or lacks an input.
     """
     dtypes = {each.name: each.dtype for each in inputs}
-    return {
+    single, groups = _grouped(texts, inputs)
+    found = {
         name: _literal(text, dtypes[name]) if _is_literal(text) else files.read_npy(pathlib.Path(text))
-        for name, text in pairs(texts, inputs, "--input").items()
+        for name, text in pairs(single, inputs, "--input").items()
     }
+    for prefix, (path, members) in groups.items():
+        stored = _folder(path, members) if path.is_dir() else files.read_npz(path)
+        for each in members:
+            names = [name for name in _stored_as(each) if name in stored]
+            if not names:
+                raise InputError(
+                    str(path), f"lacks {each.name}; all inputs whose names begin with {shown(prefix)} are required."
+                )
+            if each.name in found:
+                raise click.UsageError(f"--input: input {each.name} is given twice.")
+            found[each.name] = stored[names[0]]
+    return found
+
+
+def _grouped(
+    texts: Iterable[str], inputs: Sequence[Input]
+) -> tuple[list[str], dict[str, tuple[pathlib.Path, list[Input]]]]:
+    """Takes apart what is given for one input, and for those whose names begin with a prefix: a file or a folder."""
+    single: list[str] = []
+    groups: dict[str, tuple[pathlib.Path, list[Input]]] = {}
+    for text in texts:
+        name = max((each.name for each in inputs if text.startswith(f"{each.name}=")), key=len, default="")
+        prefix = name or text.partition("=")[0]
+        path = text[len(prefix) + 1 :]
+        members = [each for each in inputs if (each.name == name if name else each.name.startswith(prefix))]
+        if not (prefix and path and members) or _is_literal(path) or (name and not _holds_many(path)):
+            single.append(text)
+        elif prefix in groups:
+            raise click.UsageError(f"--input: {shown(prefix)} is given twice.")
+        else:
+            groups[prefix] = pathlib.Path(path), members
+    return single, groups
+
+
+def _holds_many(path: str) -> bool:
+    return path.lower().endswith(".npz") or pathlib.Path(path).is_dir()
+
+
+def _stored_as(each: Input) -> list[str]:
+    """Returns the names under which a file may hold data for an input: its own, and that of a state's next value."""
+    return [each.name, *([each.state] if each.state else [])]
+
+
+def _folder(path: pathlib.Path, members: Iterable[Input]) -> dict[str, Array]:
+    names = [name for each in members for name in _stored_as(each)]
+    return {name: files.read_npy(path / f"{name}.npy") for name in names if (path / f"{name}.npy").is_file()}
 
 
 def parse_shapes(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, tuple[int, ...]]:
@@ -115,6 +172,22 @@ def _size(text: str, size: str) -> int:
     if not (size.isascii() and size.isdigit() and len(size) < 10):
         raise click.UsageError(f"--shape: {shown(text)} is not a shape; allowed: sizes as in 1x3x224x224.")
     return int(size)
+
+
+def tell_chosen(chosen: Mapping[str, Sequence[int]], inputs: Sequence[Input]) -> None:
+    """Prints one line on the shapes that were chosen where a model leaves sizes open."""
+    if not chosen:
+        return
+    open_inputs = [each for each in inputs if each.name in chosen]
+    rules = ["1 for batches"] * any(each.shape and not isinstance(each.shape[0], int) for each in open_inputs)
+    rules += ["empty caches"] * any(0 in chosen[each.name] for each in open_inputs if each.state is not None)
+    rest = [dim for each in open_inputs if each.state is None for dim in (each.shape or ())[1:]]
+    rules += ["the least accepted elsewhere"] * any(not isinstance(dim, int) for dim in rest)
+    names = [output.plain(name) for name in chosen]
+    if len(names) > _LISTED:
+        names[_LISTED:] = [f"{len(names) - _LISTED} more"]
+    output.line(f"sizes left open in {', '.join(names)}: {', '.join(rules)}; --shape gives others")
+    output.line()
 
 
 def describe(inputs: Sequence[Input], feeds: dict[str, Array], given: Iterable[str], seed: int) -> list[list[str]]:

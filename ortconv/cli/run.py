@@ -9,7 +9,7 @@ import click
 import numpy as np
 import onnx_ir as ir
 
-from ortconv import inputs, plugin
+from ortconv import default_shapes, inputs, plugin
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError, PluginError
 from ortconv.execution import Model
@@ -83,9 +83,12 @@ def command(
         )
     options.keep_apart([output_file, json_file], [model, *feeds.files_given(input_texts, loaded.inputs)])
     given = feeds.parse_inputs(input_texts, loaded.inputs)
-    data = inputs.fill(loaded.inputs, given, feeds.parse_shapes(shape_texts, loaded.inputs), seed)
+    shapes = feeds.parse_shapes(shape_texts, loaded.inputs)
     with output.progress(f"Running {model}"), feeds.integers_in_mind(loaded.inputs, given):
+        chosen = default_shapes.choose(loaded.inputs, given, shapes, seed, loaded.run)
+        data = inputs.fill(loaded.inputs, given, {**shapes, **chosen}, seed)
         results = loaded.run(data)
+    feeds.tell_chosen(chosen, loaded.inputs)
     if loaded.inputs:
         output.table(("input", "type", "shape", "data"), feeds.describe(loaded.inputs, data, given, seed))
         output.line()

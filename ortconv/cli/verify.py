@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ortconv import verification
 from ortconv.cli import feeds, files, options, output
+from ortconv.inputs import Input
 from ortconv.options import Semantics, Target
 from ortconv.plugin import Backend
 from ortconv.verification import Comparison, FloatComparison, Layer, Verification
@@ -121,14 +122,14 @@ def command(
             providers=names,
             layers=layers,
         )
-    _print(found, layers)
+    _print(found, layers, declared)
     if json_file:
         files.write_json(json_file, _document(found))
     if not found.agrees:
         raise click.exceptions.Exit(1)
 
 
-def _print(found: Verification, layers: bool) -> None:
+def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None:
     output.line(("source    ", "bold"), output.plain(found.source))
     output.line(("model     ", "bold"), output.plain(found.model or "converted now"), f", {found.semantics} semantics")
     output.line(("expected  ", "bold"), found.oracle)
@@ -143,6 +144,7 @@ def _print(found: Verification, layers: bool) -> None:
             for name, array in found.feeds.items()
         ]
         output.line()
+        feeds.tell_chosen(found.chosen, declared)
         output.table(("input", "type", "shape", "data"), rows)
     if layers:
         output.line()
@@ -266,6 +268,7 @@ def _document(found: Verification) -> object:
                     "shape": list(array.shape),
                     "given": name in found.given,
                     "first": name in found.first,
+                    "chosen": name in found.chosen,
                 }
                 for name, array in found.feeds.items()
             ],

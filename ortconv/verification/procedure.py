@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -10,7 +11,7 @@ from typing import get_args
 
 import onnx
 
-from ortconv import api, checking, inputs, loading, protos
+from ortconv import api, checking, loading, protos
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
 from ortconv.exact_products import saturate
 from ortconv.execution import Model
@@ -21,6 +22,7 @@ from ortconv.opset import DOMAIN
 from ortconv.options import Options, Semantics, Target, refuse_unknown
 from ortconv.plugin import Backend
 from ortconv.source import SourceGraph
+from ortconv.verification import feeding
 from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
 from ortconv.verification.layers import Layer, Layers, compare_layers
 from ortconv.verification.onednn import OneDnnReference
@@ -74,6 +76,8 @@ class Verification:
         outputs: For each backend that ran, a comparison for each output.
         skipped: Backends that did not run, and why.
         first: Names of the states that hold what they hold in the source's first call.
+        chosen: Shapes that were chosen for inputs with open sizes: 1 for batches, empty for caches without a first
+            value, elsewhere the least that source and model accept.
         layers: The intermediate results in order of computation, if they were asked for. Each is computed from the
             source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
         in_float: Of a quantised OpenVINO model whose outputs differ: how it compares without OpenVINO's int8 kernels,
@@ -94,6 +98,7 @@ class Verification:
     outputs: Mapping[Backend, tuple[Comparison, ...]]
     skipped: Mapping[Backend, str]
     first: frozenset[str] = frozenset()
+    chosen: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     layers: tuple[Layer, ...] = ()
     in_float: FloatComparison | None = None
     warnings: tuple[str, ...] = ()
@@ -144,7 +149,7 @@ def verify(
         target: Of the conversion.
         tensors: As in `ortconv.convert`.
         data: Data by input name; other inputs get random data.
-        shapes: Shapes of random data by input name, for inputs with open dims.
+        shapes: Shapes of random data by input name, for inputs with open dims; see `Verification.chosen` for others.
         seed: Of the random data.
         tolerance: Relative error up to which elements agree, as in `Comparison`; by default integers must
             be equal, and floats as close as the types of the intermediate results allow (`default_tolerance`).
@@ -177,10 +182,12 @@ def verify(
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model
     oracle = _oracle(source, graph, semantics)
-    first = _first_values(graph, oracle, data or {}, shapes or {}, seed)
-    feeds = inputs.fill(_declared(graph), {**(data or {}), **first}, shapes or {}, seed)
-    allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
     load = functools.partial(Model, name=name, providers=providers)
+    run_once = _first_able(proto, name, backends, load)
+    wanted = feeding.declared(graph, proto)
+    prepared = feeding.prepare(graph, wanted, oracle, data or {}, shapes or {}, seed, run_once)
+    feeds = prepared.feeds
+    allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
     ran, skipped = _run(proto, name, feeds, backends, load)
     outputs = _compare_outputs(graph, ran, oracle.run(feeds, everything=False), allowed)
     exact = OpenVinoRuntime(source, graph, int8_kernels=False) if _is_quantized(graph) else oracle
@@ -205,7 +212,8 @@ def verify(
         seed=seed,
         feeds=feeds,
         given=frozenset(data or {}),
-        first=frozenset(first),
+        first=prepared.first,
+        chosen=prepared.chosen,
         outputs=outputs,
         skipped=skipped,
         layers=look_inside(_suspect(outputs)).layers if layers else (),
@@ -217,32 +225,38 @@ def verify(
 
 def declared_inputs(source: object, tensors: Tensors | None = None) -> tuple[Input, ...]:
     """Returns the inputs of a source, whose data `verify` takes."""
-    return _declared(api.detect(source).read(source, tensors or {}))
-
-
-def _declared(graph: SourceGraph) -> tuple[Input, ...]:
-    return tuple(Input(value.name, value.dtype, value.shape) for value in graph.inputs)
+    return feeding.declared(api.detect(source).read(source, tensors or {}))
 
 
 def _oracle(source: object, graph: SourceGraph, semantics: Semantics) -> Oracle:
     return OpenVinoRuntime(source, graph) if graph.format == "openvino" else OneDnnReference(graph, semantics)
 
 
-def _first_values(
-    graph: SourceGraph, oracle: Oracle, data: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], seed: int
-) -> dict[str, Array]:
-    """Returns what the states whose sizes nobody knows hold in the first call, such as an empty cache."""
-    states = {each.input.name for each in graph.states} - data.keys() - shapes.keys()
-    unknown = {each.name for each in _declared(graph) if each.name in states and not each.is_known}
-    if not unknown or not isinstance(oracle, OpenVinoRuntime):
-        return {}
-    others = [each for each in _declared(graph) if each.name not in unknown]
-    return oracle.first_values(inputs.fill(others, data, shapes, seed), unknown)
-
-
 def _semantics_of(model: onnx.ModelProto) -> Semantics:
     found = {entry.key: entry.value for entry in model.metadata_props}.get(_SEMANTICS_KEY)
     return "runtime" if found == "runtime" else "spec"
+
+
+def _first_able(
+    proto: onnx.ModelProto, name: str, backends: Sequence[Backend], load: Callable[..., Model]
+) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
+    """Returns a call that runs a model, which is loaded when it is first called, by the first backend that can."""
+
+    @functools.cache
+    def loaded() -> Model:
+        for backend in backends[:-1] if _holds_ours(proto) else ():
+            with contextlib.suppress(PluginError):
+                return load(proto, backend=backend)
+        return load(proto, backend=backends[-1] if _holds_ours(proto) else "none")
+
+    def run(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        return loaded().run(_fed(loaded(), name, feeds))
+
+    return run
+
+
+def _holds_ours(proto: onnx.ModelProto) -> bool:
+    return any(node.domain == DOMAIN for node in protos.nodes(proto.graph.node))
 
 
 def _run(
@@ -253,7 +267,7 @@ def _run(
     load: Callable[..., Model],
 ) -> tuple[dict[Backend, dict[str, Array]], dict[Backend, str]]:
     """Runs a model by every backend that can run it."""
-    if not any(node.domain == DOMAIN for node in protos.nodes(proto.graph.node)):
+    if not _holds_ours(proto):
         backends = ("none",)
     ran: dict[Backend, dict[str, Array]] = {}
     skipped: dict[Backend, str] = {}

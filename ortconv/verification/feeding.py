@@ -1,0 +1,112 @@
+"""The data that a source and its model are run on: what is given, sizes that were left open, first values of states."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx
+
+from ortconv import default_shapes, inputs
+from ortconv.errors import ExecutionError
+from ortconv.inputs import Array, Input
+from ortconv.source import Dim, SourceGraph
+from ortconv.verification.openvino import OpenVinoRuntime
+from ortconv.verification.oracle import Oracle
+
+__all__ = ["Data", "declared", "prepare"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What a model is run on.
+
+    Attributes:
+        feeds: Data by input name.
+        first: Names of the states that hold what they hold in the source's first call.
+        chosen: Shapes that were chosen for inputs with open sizes.
+    """
+
+    feeds: Mapping[str, Array]
+    first: frozenset[str]
+    chosen: Mapping[str, tuple[int, ...]]
+
+
+def declared(graph: SourceGraph, model: onnx.ModelProto | None = None) -> tuple[Input, ...]:
+    """Returns the inputs of a source, with the sizes that a model of it fixes."""
+    values = {} if model is None else {value.name: value for value in model.graph.input}
+    states = {each.input: "" if each.output is None else each.output.name for each in graph.states}
+    return tuple(
+        Input(value.name, value.dtype, _fixed(value.shape, values.get(value.name)), states.get(value))
+        for value in graph.inputs
+    )
+
+
+def prepare(
+    graph: SourceGraph,
+    wanted: Sequence[Input],
+    oracle: Oracle,
+    data: Mapping[str, Array],
+    shapes: Mapping[str, Sequence[int]],
+    seed: int,
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+) -> Data:
+    """Makes data for all inputs.
+
+    Args:
+        graph: The source.
+        wanted: Its inputs; see `declared`.
+        oracle: What runs the source, with which open sizes have to work, too.
+        data: What is given by input name.
+        shapes: Shapes of random data by input name.
+        seed: Of the random data.
+        run: Runs the model; raises ExecutionError where that fails.
+
+    Raises:
+        InputError: What is given does not fit.
+        ExecutionError: No sizes were found with which the model runs.
+    """
+
+    def complete(chosen: Mapping[str, tuple[int, ...]]) -> Data:
+        first = _first_values(wanted, oracle, data, {**shapes, **chosen}, chosen, seed)
+        used = {name: sizes for name, sizes in chosen.items() if name not in first}
+        return Data(inputs.fill(wanted, {**data, **first}, {**shapes, **used}, seed), frozenset(first), used)
+
+    def accepts(chosen: Mapping[str, tuple[int, ...]]) -> bool:
+        try:
+            oracle.run(complete(chosen).feeds, everything=False)
+        except ExecutionError:
+            return False
+        return True
+
+    return complete(default_shapes.choose(wanted, data, shapes, seed, run, accepts))
+
+
+def _first_values(
+    wanted: Sequence[Input],
+    oracle: Oracle,
+    data: Mapping[str, Array],
+    shapes: Mapping[str, Sequence[int]],
+    chosen: Mapping[str, tuple[int, ...]],
+    seed: int,
+) -> dict[str, Array]:
+    """Returns what the states whose sizes nobody gives hold in the first call, where the source computes it."""
+    unknown = {each.name for each in wanted if each.state is not None and each.name in chosen}
+    if not unknown or not isinstance(oracle, OpenVinoRuntime):
+        return {}
+    others = [each for each in wanted if each.name not in unknown]
+    return oracle.first_values(
+        inputs.fill(others, data, {name: sizes for name, sizes in shapes.items() if name not in unknown}, seed), unknown
+    )
+
+
+def _fixed(shape: tuple[Dim, ...] | None, value: onnx.ValueInfoProto | None) -> tuple[Dim, ...] | None:
+    if value is None or not value.type.tensor_type.HasField("shape"):
+        return shape
+    dims = value.type.tensor_type.shape.dim
+    if shape is None or len(shape) != len(dims):
+        return shape
+    return tuple(
+        fixed.dim_value if not isinstance(dim, int) and fixed.HasField("dim_value") else dim
+        for dim, fixed in zip(shape, dims, strict=True)
+    )
