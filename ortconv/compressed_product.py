@@ -154,7 +154,7 @@ class CompressedProduct:
 
     def _infer(self, ctx: Any) -> None:
         node = InferredNode(self.name, ctx)
-        block = node.attribute(BLOCK_SIZE)
+        block = node.integer(BLOCK_SIZE)
         if block < 1:
             raise node.fail(f"attribute {BLOCK_SIZE} = {block} is not allowed; allowed: integers >= 1")
         node.set_output(node.element(0), self.infer(node, block))

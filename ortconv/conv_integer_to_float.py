@@ -125,7 +125,7 @@ CONV_INTEGER_TO_FLOAT = ConvIntegerToFloat()
 def _shape(node: InferredNode) -> list[Dim] | None:
     """Checks a node; returns the shape of Y, or None when not even the rank is known."""
     x, w = node.dims(0), node.dims(1)
-    rank = len(node.attribute("strides")) + 2
+    rank = len(node.integers("strides")) + 2
     if not 3 <= rank <= 8:
         raise node.fail(f"attribute strides has {rank - 2} integers; allowed: 1 to 6, one for each spatial axis")
     for name, dims in (("X", x), ("W", w)):
@@ -133,7 +133,7 @@ def _shape(node: InferredNode) -> list[Dim] | None:
             raise node.fail(f"{name} has rank {len(dims)}; allowed: {rank}, as strides says")
     unknown: list[Dim] = [None] * rank
     data, weights = x or unknown, w or unknown
-    group = node.attribute("group")
+    group = node.integer("group")
     if group < 1:
         raise node.fail(f"attribute group = {group} is not allowed; allowed: integers >= 1")
     channels, per_group = weights[:2]

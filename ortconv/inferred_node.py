@@ -14,6 +14,8 @@ __all__ = ["DOMAIN", "VERSION", "Dim", "InferredNode", "differ"]
 DOMAIN = "org.ortconv"
 VERSION = 1
 
+_MOST = (1 << 63) - 1
+
 Dim = int | str | None
 """A size, its name, or nothing where neither is known."""
 
@@ -29,16 +31,27 @@ class InferredNode:
         """Returns the error to raise."""
         return onnx.shape_inference.InferenceError(f"{DOMAIN}.{self.op_type}: {problem}")
 
-    def attribute(self, name: str) -> Any:
-        """Returns the value of a required attribute."""
+    def attribute(self, name: str, kind: int) -> Any:
+        """Returns the value of a required attribute, which has to be of a kind of ``AttributeProto.AttributeType``."""
         found = self.ctx.get_attribute(name)
         if found is None:
             raise self.fail(f"attribute {name} is missing")
+        if found.type != kind:
+            kinds = onnx.AttributeProto.AttributeType
+            raise self.fail(f"attribute {name} has the kind {kinds.Name(found.type)}; allowed: {kinds.Name(kind)}")
         return onnx.helper.get_attribute_value(found)
+
+    def integer(self, name: str) -> int:
+        """Returns an attribute of one integer."""
+        return int(self.attribute(name, onnx.AttributeProto.INT))
+
+    def integers(self, name: str) -> list[int]:
+        """Returns an attribute of any number of integers."""
+        return list(self.attribute(name, onnx.AttributeProto.INTS))
 
     def ints(self, name: str, count: int, least: int | None = None) -> list[int]:
         """Returns an attribute of so many integers, none of which is less than the least."""
-        values = list(self.attribute(name))
+        values = self.integers(name)
         if len(values) != count or (least is not None and any(value < least for value in values)):
             bound = "" if least is None else f" >= {least}"
             raise self.fail(f"attribute {name} = {values} is not allowed; allowed: {count} integers{bound}")
@@ -46,7 +59,7 @@ class InferredNode:
 
     def perm(self, name: str, rank: int) -> list[int]:
         """Returns an attribute that orders the axes of a tensor."""
-        values = list(self.attribute(name))
+        values = self.integers(name)
         if sorted(values) != list(range(rank)):
             raise self.fail(f"attribute {name} = {values} is not allowed; allowed: a permutation of 0 to {rank - 1}")
         return values
@@ -74,6 +87,8 @@ class InferredNode:
             result.tensor_type.shape.SetInParent()
             for dim in shape:
                 entry = result.tensor_type.shape.dim.add()
+                if isinstance(dim, int) and dim > _MOST:
+                    raise self.fail(f"the output has a size of {dim}; allowed: up to 2^63 - 1")
                 if isinstance(dim, int):
                     entry.dim_value = dim
                 elif dim is not None:

@@ -113,9 +113,10 @@ def _inference(op: Op, sizes: _Sizes) -> Callable[[Any], None]:
     def infer(ctx: Any) -> None:
         node = _Node(op, ctx)
         element = node.element(0)
-        if element in ACCUMULATION and node.attribute("accumulation_type") != ACCUMULATION[element]:
+        sums = node.integer("accumulation_type")
+        if element in ACCUMULATION and sums != ACCUMULATION[element]:
             raise node.fail(
-                f"attribute accumulation_type = {node.attribute('accumulation_type')} is not allowed; "
+                f"attribute accumulation_type = {sums} is not allowed; "
                 f"allowed for {_TYPES[element]}: {ACCUMULATION[element]}"
             )
         _check_activation(node, ACCUMULATION.get(element) == TensorProto.FLOAT)
@@ -125,8 +126,8 @@ def _inference(op: Op, sizes: _Sizes) -> Callable[[Any], None]:
 
 
 def _check_activation(node: _Node, allowed: bool) -> None:
-    found = node.ctx.get_attribute(ACTIVATION)
-    values = NO_ACTIVATION if found is None else tuple(onnx.helper.get_attribute_value(found))
+    has_activation = node.ctx.get_attribute(ACTIVATION) is not None
+    values = tuple(node.attribute(ACTIVATION, onnx.AttributeProto.FLOATS)) if has_activation else NO_ACTIVATION
     if len(values) != 3 or not math.isfinite(values[0]) or not values[1] <= values[2]:
         raise node.fail(
             f"attribute {ACTIVATION} = {list(values)} is not allowed; allowed: a finite slope, a minimum, a maximum"
@@ -141,7 +142,7 @@ def _check_activation(node: _Node, allowed: bool) -> None:
 def _shape(node: _Node, sizes: _Sizes) -> list[Dim] | None:
     """Returns the dims of Y, None where unknown, or None when not even the rank is known."""
     x, w = node.dims(0), node.dims(1)
-    rank = len(x) if x is not None else len(w) if w is not None else len(node.attribute("strides")) + 2
+    rank = len(x) if x is not None else len(w) if w is not None else len(node.integers("strides")) + 2
     if not 3 <= rank <= 8:
         raise node.fail(f"X has rank {rank}; allowed: 3 to 8")
     for name, dims in (("X", x), ("W", w)):
@@ -150,7 +151,7 @@ def _shape(node: _Node, sizes: _Sizes) -> list[Dim] | None:
     unknown: list[Dim] = [None] * rank
     xn = [(x or unknown)[axis] for axis in node.perm("x_perm", rank)]
     wn = [(w or unknown)[axis] for axis in node.perm("w_perm", rank)]
-    group = node.attribute("group")
+    group = node.integer("group")
     if group < 1:
         raise node.fail(f"attribute group = {group} is not allowed; allowed: integers >= 1")
     channels = _channels(node, xn[1], wn, group)
@@ -247,7 +248,7 @@ def _conv_sizes(node: _Node, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
 
 def _check_auto_pad(node: _Node, pads: Sequence[int]) -> bool:
     """Returns whether a SAME rule applies; refuses pads beside one."""
-    auto_pad = node.attribute("auto_pad").decode("utf-8", "replace")
+    auto_pad = node.attribute("auto_pad", onnx.AttributeProto.STRING).decode("utf-8", "replace")
     if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
         raise node.fail(f"attribute auto_pad = {auto_pad!r} is not allowed; allowed: NOTSET, SAME_UPPER, SAME_LOWER")
     if auto_pad != "NOTSET" and any(pads):

@@ -176,6 +176,7 @@ def test_missing_attribute_is_rejected(op: Op, attribute: str) -> None:
             model(CONV, dtype=TensorProto.INT8, accumulation_type=6, activation=[1.0, 0.0, 1.0]),
             "do not accumulate in float", id="activation of integers",
         ),
+        pytest.param(model(CONV_TRANSPOSE, strides=[1 << 62, 1]), r"allowed: up to 2\^63 - 1", id="size of no int64"),
         pytest.param(model(CONV_TRANSPOSE, pads=[12, 0, 0, 0]), "leaves a size of -1", id="negative size"),
         pytest.param(model(CONV_TRANSPOSE, group=3), "multiple of group = 3", id="groups"),
         pytest.param(model(CONV_TRANSPOSE, w=[4, 3, 3]), "W has rank 3", id="rank"),

@@ -73,6 +73,25 @@ def test_sizes_change_from_run_to_run(case: Case, library: str) -> None:
         assert_convolved(case, {**given, "X": mine["X"]}, y)
 
 
+@pytest.mark.parametrize("constants", [(), NAMES[1:]], ids=["of the run", "constant"])
+def test_no_output_channels(constants: tuple[str, ...], library: str) -> None:
+    case = Case((1, 4, 5, 5), (0, 2, 3, 3), group=2)
+    given = tensors(case, (np.uint8, np.int8))
+    feeds = {name: data for name, data in given.items() if name not in constants}
+    (y,) = run(model(case, given, constants), feeds, "native")
+    assert y.shape == (1, 0, 3, 3)
+
+
+@pytest.mark.parametrize("channels", [3, 1], ids=["plain", "depthwise"])
+@pytest.mark.parametrize("far", [1 << 28, 1 << 40, 1 << 59])
+def test_taps_that_reach_padding_only_change_nothing(far: int, channels: int, library: str) -> None:
+    wide = Case((2, 3, 4, 5), (6, channels, 3, 3), (), (far,) * 4, (far, far), 3 // channels)
+    given = tensors(wide, (np.uint8, np.int8))
+    (y,) = run(model(wide, given), given, "native")
+    middle = given["W"][:, :, 1:2, 1:2]
+    assert_convolved(Case(wide.x, middle.shape, group=wide.group), {**given, "W": middle}, y)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_share_an_image(threads: int, library: str) -> None:
     for case in (

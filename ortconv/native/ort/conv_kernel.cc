@@ -54,8 +54,7 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   if (in.residual != nullptr) check_residual(attributes_, problem, shape_of(api(), in.residual));
 
   const Shape dims = output_dims(attributes_, problem);
-  OrtValue* y = nullptr;
-  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, dims.data(), dims.size(), &y);
+  OrtValue* const y = make_output(api(), context, dims);
 
   std::optional<Convolution> for_this_run;
   const void* w = data_of(api(), in.w);

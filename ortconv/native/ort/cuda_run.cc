@@ -7,9 +7,7 @@ namespace ortconv {
 
 void enqueue(const OrtApi* api, OrtKernelContext* context, const ReadyRun& run, cuda::Addresses addresses,
              ScratchMemory* scratch) {
-  OrtValue* y = nullptr;
-  invoke<abi::KernelContextGetOutput>(api, context, size_t{0}, run.y.data(), run.y.size(), &y);
-  addresses.y = data_of(api, y);
+  addresses.y = data_of(api, make_output(api, context, run.y));
   void* stream = nullptr;
   invoke<abi::KernelContextGetGpuComputeStream>(api, static_cast<const OrtKernelContext*>(context), &stream);
   scratch->with_block(stream, run.scratch_bytes, [&](void* block) {

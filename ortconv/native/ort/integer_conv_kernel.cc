@@ -109,8 +109,7 @@ void IntegerConvKernel::compute(OrtKernelContext* context) const {
   kernels::IntegerConvOperands operands = operands_of(in, problem);
 
   const Shape dims = output_dims(attributes_, problem);
-  OrtValue* y = nullptr;
-  invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, dims.data(), dims.size(), &y);
+  OrtValue* const y = make_output(api(), context, dims);
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
   operands.y = static_cast<float*>(data_of(api(), y));
 

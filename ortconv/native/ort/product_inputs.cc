@@ -63,7 +63,9 @@ ProductSizes product_sizes(const ProductShapes& shapes, int64_t block) {
     fail("input X has shape ", to_string(shapes.x), "; allowed: rank 2 or more, and ", k, " columns, as data has.");
   }
   sizes.y.back() = sizes.n;
-  sizes.m = std::accumulate(sizes.y.begin(), sizes.y.end() - 1, int64_t{1}, std::multiplies<int64_t>());
+  // Beside a size of 0 the others may be too large to be multiplied.
+  const bool is_empty = std::find(sizes.y.begin(), sizes.y.end() - 1, 0) != sizes.y.end() - 1;
+  sizes.m = is_empty ? 0 : std::accumulate(sizes.y.begin(), sizes.y.end() - 1, int64_t{1}, std::multiplies<int64_t>());
   return sizes;
 }
 

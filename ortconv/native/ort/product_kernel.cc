@@ -30,11 +30,11 @@ class ProductKernel : public Kernel {
     if (!op_.gathers) {
       const ProductSizes sizes = product_sizes(shapes, block_);
       const kernels::CompressedMatrix matrix = matrix_of(in, sizes.n, sizes.k);
-      multiply(context, in, matrix, kernels::RowGroups::all(sizes.m, matrix), output(context, sizes.y));
+      multiply(context, in, matrix, kernels::RowGroups::all(sizes.m, matrix), make_output(api(), context, sizes.y));
       return;
     }
     const GatherSizes sizes = gather_sizes(shapes, block_);
-    OrtValue* const y = output(context, sizes.y);
+    OrtValue* const y = make_output(api(), context, sizes.y);
     if (sizes.count * sizes.n == 0) return;  // matrices without rows may be more than any memory has room to count
     const kernels::NamedRows named = kernels::named_rows(static_cast<const int64_t*>(data_of(api(), in.index)),
                                                          sizes.count, sizes.sharing, sizes.matrices, sizes.n);
@@ -50,12 +50,6 @@ class ProductKernel : public Kernel {
     if (in.zero_point != nullptr) matrix.zeros = data_of(api(), in.zero_point);
     if (in.codebook != nullptr) matrix.table = static_cast<const float*>(data_of(api(), in.codebook));
     return matrix;
-  }
-
-  OrtValue* output(OrtKernelContext* context, const Shape& shape) const {
-    OrtValue* y = nullptr;
-    invoke<abi::KernelContextGetOutput>(api(), context, size_t{0}, shape.data(), shape.size(), &y);
-    return y;
   }
 
   void multiply(OrtKernelContext* context, const ProductInputs& in, kernels::CompressedMatrix matrix,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/error.h"
 #include "ort/boundary.h"
 
 namespace ortconv {
@@ -24,6 +25,16 @@ void* data_of(const OrtApi* api, const OrtValue* tensor) {
   void* data = nullptr;
   invoke<abi::GetTensorMutableData>(api, const_cast<OrtValue*>(tensor), &data);
   return data;
+}
+
+OrtValue* make_output(const OrtApi* api, OrtKernelContext* context, const Shape& shape) {
+  OrtValue* y = nullptr;
+  try {
+    invoke<abi::KernelContextGetOutput>(api, context, size_t{0}, shape.data(), shape.size(), &y);
+  } catch (const Error& error) {
+    fail("output Y of shape ", to_string(shape), " cannot be allocated: ", error.what());
+  }
+  return y;
 }
 
 Scratch::Scratch(const OrtApi* api, const OrtKernelContext* context, const OrtValue* like, size_t bytes) : api_(api) {

@@ -16,6 +16,9 @@ Shape shape_of(const OrtApi* api, const OrtValue* tensor);
 // The tensor's elements. ONNX Runtime has no const accessor; inputs must not be written.
 void* data_of(const OrtApi* api, const OrtValue* tensor);
 
+// Makes the only output of a run.
+OrtValue* make_output(const OrtApi* api, OrtKernelContext* context, const Shape& shape);
+
 // 64-byte aligned memory from the allocator of the session, given back on destruction. A little memory is its own: a
 // small convolution takes less time than the allocator.
 class Scratch {

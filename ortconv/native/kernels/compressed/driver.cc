@@ -24,6 +24,8 @@ constexpr int64_t kLeastWork = 1 << 17;
 constexpr int64_t kLeastOperand = 1 << 16;
 // Groups are taken together up to so many numbers of x, which stay in a cache.
 constexpr int64_t kWaveOperand = 1 << 18;
+// Rows of x that a worker keeps the sums of, where y has no floats.
+constexpr int64_t kMostSums = 1 << 12;
 constexpr int64_t kLine = 16;  // floats of a cache line
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -61,9 +63,8 @@ struct Layout {
     const int64_t most_dots = kernel.most_dots(matrix);
     int64_t operand = 0, most = 0;
     bool unpacks = false;
-    for (const RowGroup& group : rows.groups) {
+    for (const RowGroup& group : pieces_of(rows.groups, is_float)) {
       const int64_t m = group.end - group.begin;
-      if (m == 0) continue;
       const bool dots = m <= most_dots;
       const auto source = [&](const RowGroup& of) { return rows.row(of.begin) / rows.sharing; };
       const bool repeats = !parts.empty() && m == 1 && parts.back().tiles.rows == 1 && dots &&
@@ -84,14 +85,33 @@ struct Layout {
     tile = as_they_are ? 0 : lines(std::min(most, kMaxRows) * matrix.k);
     sums = tile + (unpacks ? kPanelColumns * (kPanelDepth + kMaxRows) : 0);
     worker = sums + (is_float ? 0 : most * kPanelColumns);
+    const int64_t panels = ceil_div(rows.width, kPanelColumns);
+    for (const Wave& wave : waves) {
+      int64_t tiles = 0;
+      for (int64_t p = wave.first; p < wave.last; ++p) tiles += parts[p].tiles.count;
+      most_workers = std::max({most_workers, tiles, (wave.last - wave.first) * panels});
+    }
+    most_workers = std::min(most_workers, threads);
     workers = operand;
-    size = workers + threads * worker;
+    size = workers + most_workers * worker;
+  }
+
+  static std::vector<RowGroup> pieces_of(const std::vector<RowGroup>& groups, bool is_float) {
+    std::vector<RowGroup> pieces;
+    for (const RowGroup& group : groups) {
+      const int64_t step = is_float ? std::max<int64_t>(group.end - group.begin, 1) : kMostSums;
+      for (int64_t begin = group.begin; begin < group.end; begin += step) {
+        pieces.push_back({group.first, begin, std::min(begin + step, group.end)});
+      }
+    }
+    return pieces;
   }
 
   std::vector<Part> parts;
   std::vector<Wave> waves;
   // What a worker has: rows of x, a panel and the columns of it that are no whole vector, and sums to be rounded.
   int64_t workers, worker, tile, sums, size;
+  int64_t most_workers = 1;  // that have something to do
 };
 
 template <class T>
@@ -189,7 +209,7 @@ void Driver<T>::arrange(const Wave& wave) const {
     const Part& part = layout_.parts[p];
     for (int64_t tile = 0; tile < part.tiles.count && !part.arranged; ++tile) tiles.emplace_back(&part, tile);
   }
-  const int64_t workers = std::clamp<int64_t>(wave.operand / kLeastOperand, 1, parallel_.threads);
+  const int64_t workers = std::clamp<int64_t>(wave.operand / kLeastOperand, 1, layout_.most_workers);
   Ranges ranges(static_cast<int64_t>(tiles.size()), 1, 1, workers);
   const auto work = [&](int64_t worker) {
     int64_t begin, end;
@@ -263,7 +283,7 @@ template <class T>
 void Driver<T>::multiply(const Wave& wave) const {
   const int64_t panels = ceil_div(rows_.width, kPanelColumns), items = (wave.last - wave.first) * panels;
   const int64_t panel_work = kPanelColumns * matrix_.k * wave.rows / (wave.last - wave.first);
-  const int64_t workers = std::clamp<int64_t>(items * panel_work / kLeastWork, 1, parallel_.threads);
+  const int64_t workers = std::clamp<int64_t>(items * panel_work / kLeastWork, 1, layout_.most_workers);
   Ranges ranges(items, 1, ceil_div(kLeastWork, panel_work), workers);
   for_each(parallel_, workers, [&](int64_t worker) {
     float* const memory = memory_of(worker);
