@@ -4,6 +4,9 @@ VENV ?= .venv
 JOBS ?= auto
 # The Python of a machine with an NVIDIA GPU, which has onnxruntime-gpu and torch.
 CUDA_PYTHON ?= python3
+# How long each target is fuzzed, and the seed of what it tries.
+SECONDS ?= 60
+SEED ?= 1
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -12,7 +15,7 @@ CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test sweep bench readme lint format dist sanitize arm clean help \
+.PHONY: demo test sweep fuzz bench readme lint format dist sanitize arm clean help \
 	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
@@ -21,6 +24,7 @@ help:
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
 	@echo "make readme    write the tables of operations into the README"
+	@echo "make fuzz      fuzz the readers and optimize for SECONDS (60) each; findings lie in build/fuzz"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
 	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -51,6 +55,10 @@ test: $(INSTALLED)
 
 sweep: $(INSTALLED)
 	$(BIN)/python -m pytest -m sweep -n $(JOBS)
+
+# Needs atheris, which `make` installs where it has a wheel: Linux on x86-64, Python 3.11 to 3.14. Elsewhere it says so.
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 bench: $(INSTALLED)
 	mkdir -p build

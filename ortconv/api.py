@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnx_ir.passes.common
 
 from ortconv import checking, functions, serialization, writing
 from ortconv.builder import Step
@@ -34,7 +33,6 @@ from ortconv.lowest_opset import lowest_opset
 from ortconv.open_sizes import name_open_sizes
 from ortconv.options import Options, Semantics, Target
 from ortconv.progress import Progress, silent
-from ortconv.schemas import register_schemas
 from ortconv.source import SourceGraph
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
@@ -283,8 +281,7 @@ def _complete_outputs(model: ir.Model, path: str) -> None:
         raise ConversionErrors(f"{path}: {len(open_inputs)} inputs refused", open_inputs)
     if all(value.shape is not None for value in model.graph.outputs):
         return
-    register_schemas()
-    onnx_ir.passes.common.ShapeInferencePass()(model)
+    checking.infer_shapes(model)
     errors = [
         ShapeError(
             str(value.name), None, "the rank is known at run time only; ONNX outputs have a fixed rank.", node=ref

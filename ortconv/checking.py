@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import onnx
 import onnx.checker
 import onnx_ir as ir
+import onnx_ir.passes.common
 
 from ortconv import loading
 from ortconv.errors import CheckError, in_utf8
 from ortconv.schemas import register_schemas
 from ortconv.serialization import weights_as_inputs, without_weights
 
-__all__ = ["check", "check_file", "check_proto"]
+__all__ = ["check", "check_file", "check_proto", "infer_shapes"]
 
 
 def check(model: ir.Model, name: str) -> None:
@@ -54,6 +56,17 @@ def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
     model = loading.load(name)
     _run(name, name)
     return model
+
+
+def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:
+    """States the shapes that follow from the model's inputs; none, if it contradicts itself, which the checker says."""
+    register_schemas()
+    log = logging.getLogger(onnx_ir.passes.common.ShapeInferencePass.__module__)
+    silent, log.disabled = log.disabled, True  # It shows a traceback.
+    try:
+        onnx_ir.passes.common.ShapeInferencePass(check_type=check_type, strict_mode=check_type)(model)
+    finally:
+        log.disabled = silent
 
 
 def _run(model: onnx.ModelProto | str, name: str) -> None:

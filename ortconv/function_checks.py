@@ -55,9 +55,10 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
     users = [node for node in _nodes(model) if node.domain == DOMAIN]
     unknown = next((node for node in users if node.op_type not in _OPERATORS), None)
     if unknown is not None:
+        which = unknown.name or next(iter(unknown.output), "")
         raise CheckError(
             name,
-            f"node {shown(unknown.name or unknown.output[0])} is {shown(f'{DOMAIN}::{unknown.op_type}')}; allowed: "
+            f"node {shown(which)} is {shown(f'{DOMAIN}::{unknown.op_type}')}; allowed: "
             f"{', '.join(sorted(_OPERATORS))}.",
         )
     for function in model.functions:

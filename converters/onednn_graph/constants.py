@@ -31,7 +31,7 @@ def random_constants(source: object, seed: int, given: Tensors) -> Tensors:
         given: Data by tensor id or name.
 
     Raises:
-        ModelFormatError: The source is not a graph, or the size of a constant is not known.
+        ModelFormatError: The source is not a graph, or the size or type of a constant is not known.
         InputError: A constant is larger than any tensor is.
     """
     document = document_of(source)
@@ -41,6 +41,9 @@ def random_constants(source: object, seed: int, given: Tensors) -> Tensors:
     for tensor in constants:
         if tensor.shape is None or None in tensor.shape:
             problem = f"constant {name_of(tensor)} has an unknown size; no random data can be made for it."
+            raise ModelFormatError(document.path, "/graph", problem)
+        if tensor.dtype == "undef":
+            problem = f"constant {name_of(tensor)} has an unknown type; no random data can be made for it."
             raise ModelFormatError(document.path, "/graph", problem)
         shape = cast("tuple[int, ...]", tensor.shape)
         data = random_data(Input(name_of(tensor), ELEMENTS[tensor.dtype], shape), shape, seed)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -20,7 +22,10 @@ __all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
 
 Array = npt.NDArray[Any]
 
-_MALFORMED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
+_MALFORMED = (
+    *(ValueError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, SyntaxError),
+    *(LookupError, TypeError, OverflowError, MemoryError, RuntimeError),
+)
 """What numpy and zipfile raise for what is no file of arrays, or a damaged one; the last where it is encrypted, or
 packed in a way that they do not know."""
 

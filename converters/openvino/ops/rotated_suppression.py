@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
+from ortconv.converters.openvino.ops.constants import int64_vector, one_number
 from ortconv.converters.openvino.ops.greedy import greedy
 from ortconv.converters.openvino.ops.polygon_overlap import corners, overlap
 from ortconv.converters.openvino.ops.sizes import require_sizes, size_of
@@ -60,9 +60,9 @@ def nms_rotated(
     require(boxes, "boxes", FLOATS)
     require_sizes(boxes, "boxes", None, None, 5)
     require_sizes(scores, "scores", size_of(b, boxes, 0), None, size_of(b, boxes, 1))
-    counts = known_ints(b, max_output_boxes_per_class)
-    if counts is not None and min(counts) < 0:
-        raise ConversionError(f"input max_output_boxes_per_class = {list(counts)}; allowed: 0 or more.")
+    most = one_number(b, max_output_boxes_per_class, "max_output_boxes_per_class")
+    if most is not None and most < 0:
+        raise ConversionError(f"input max_output_boxes_per_class = {most}; allowed: 0 or more.")
     b.warn("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
     b.warn("overlaps: OpenVINO's CPU plugin takes those of boxes with edges on each other for smaller than they are")
     each = b.cast(scores, _F32)
