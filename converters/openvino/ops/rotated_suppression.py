@@ -62,7 +62,7 @@ def nms_rotated(
     require_sizes(scores, "scores", size_of(b, boxes, 0), None, size_of(b, boxes, 1))
     most = one_number(b, max_output_boxes_per_class, "max_output_boxes_per_class")
     if most is not None and most < 0:
-        raise ConversionError(f"input max_output_boxes_per_class = {most}; allowed: 0 or more.")
+        raise ConversionError(f"input max_output_boxes_per_class = [{most:g}]; allowed: 0 or more.")
     b.warn("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
     b.warn("overlaps: OpenVINO's CPU plugin takes those of boxes with edges on each other for smaller than they are")
     each = b.cast(scores, _F32)
