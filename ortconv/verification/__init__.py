@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from ortconv.verification.compare import Comparison
 from ortconv.verification.layers import Layer, Layers
-from ortconv.verification.procedure import FloatComparison, Verification, declared_inputs, verify
+from ortconv.verification.procedure import Analysis, Verification, declared_inputs, verify
 
-__all__ = ["Comparison", "FloatComparison", "Layer", "Layers", "Verification", "declared_inputs", "verify"]
+__all__ = ["Analysis", "Comparison", "Layer", "Layers", "Verification", "declared_inputs", "verify"]

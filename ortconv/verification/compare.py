@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.inputs import Array
@@ -16,6 +17,8 @@ __all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "default_tolerance
 
 _FLOAT_TOLERANCE = 2e-5
 _DOUBLE_TOLERANCE = 1e-11
+_UNITS = 10
+"""How much larger the tolerance is than what rounding may do to a number."""
 
 ROUNDINGS = 5
 """How many roundings to a narrow type a result may be off: sums are formed in float32, each tensor rounds once."""
@@ -36,7 +39,10 @@ class Comparison:
         max_rel: Largest relative error, likewise.
         tolerance: Relative error up to which elements agree.
         wrong: Number of elements that do not, among them those that are NaN or infinite on one side only.
-        worst: Index of the worst element, its expected and its actual value; None if nothing differs.
+        worst: Index of the worst element, its expected and its actual value; None if nothing differs. Elements beyond
+            the tolerance that rounding explains are not considered where others are wrong.
+        spread: Largest relative distance of equally good results; None where nobody asked for it.
+        rounded: Number of elements beyond the tolerance that are as close to the expected ones as those results are.
         problem: What prevents a comparison (a missing tensor, another type or shape), or "".
     """
 
@@ -49,6 +55,8 @@ class Comparison:
     wrong: int = 0
     worst: tuple[tuple[int, ...], float, float] | None = None
     problem: str = ""
+    spread: float | None = None
+    rounded: int = 0
 
     @property
     def agrees(self) -> bool:
@@ -56,7 +64,9 @@ class Comparison:
         return not self.problem and not self.wrong
 
 
-def compare(name: str, actual: Array | None, expected: Array, tolerance: float) -> Comparison:
+def compare(
+    name: str, actual: Array | None, expected: Array, tolerance: float, alternatives: Sequence[Array] = ()
+) -> Comparison:
     """Compares a tensor.
 
     Args:
@@ -64,6 +74,7 @@ def compare(name: str, actual: Array | None, expected: Array, tolerance: float) 
         actual: What was computed; None if nothing was.
         expected: What is right.
         tolerance: Relative error up to which elements agree.
+        alternatives: Results as good as the expected one, the first of them without errors of rounding.
     """
     dtype = str(expected.dtype)
     problem = ""
@@ -75,7 +86,7 @@ def compare(name: str, actual: Array | None, expected: Array, tolerance: float) 
         problem = f"type {actual.dtype} instead of {dtype}"
     if actual is None or problem:
         return Comparison(name, dtype, expected.shape, np.inf, np.inf, tolerance, expected.size, None, problem)
-    return _values(name, dtype, actual, expected, tolerance)
+    return _values(name, dtype, actual, expected, tolerance, alternatives)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +96,12 @@ class Tolerance:
     Attributes:
         floats: For floats.
         integers: For integers and bools.
+        unit: What rounding may do to a number, relative to it; 0 where it is no excuse.
     """
 
     floats: float
     integers: float = 0.0
+    unit: float = 0.0
 
     def of(self, expected: Array) -> float:
         """Returns the one that applies."""
@@ -117,9 +130,9 @@ def tolerance_of(types: Iterable[ir.DataType], single: float = _FLOAT_TOLERANCE)
     """
     floats = {dtype for dtype in types if dtype.is_floating_point()}
     narrow = [_epsilon(dtype) for dtype in floats if dtype.bitwidth < 32]
-    if narrow:
-        return Tolerance(ROUNDINGS * max(narrow))
-    return Tolerance(_DOUBLE_TOLERANCE if floats == {ir.DataType.DOUBLE} else single)
+    widest = _DOUBLE_TOLERANCE if floats == {ir.DataType.DOUBLE} else single
+    allowed = ROUNDINGS * max(narrow) if narrow else widest
+    return Tolerance(allowed, unit=allowed / _UNITS)
 
 
 def _epsilon(dtype: ir.DataType) -> float:
@@ -136,7 +149,9 @@ def _computed(graph: SourceGraph) -> Iterable[SourceValue]:
             yield from node.outputs
 
 
-def _values(name: str, dtype: str, actual: Array, expected: Array, tolerance: float) -> Comparison:
+def _values(
+    name: str, dtype: str, actual: Array, expected: Array, tolerance: float, alternatives: Sequence[Array]
+) -> Comparison:
     got, want = actual.astype(np.float64), expected.astype(np.float64)
     same = (actual == expected) | (np.isnan(got) & np.isnan(want))
     finite = np.isfinite(got) & np.isfinite(want)
@@ -146,10 +161,18 @@ def _values(name: str, dtype: str, actual: Array, expected: Array, tolerance: fl
         error = np.where(same | finite, error, np.inf)
         scale = np.maximum(np.abs(want), _rms(want))
         relative = np.where(np.isfinite(error), np.where(error == 0.0, 0.0, error / scale), np.inf)
-    wrong = ~same & (~finite | (relative > tolerance))
+    beyond = ~same & (~finite | (relative > tolerance))
+    wrong, spread = beyond, None
+    equally_good = [array for array in alternatives if array.shape == expected.shape]
+    if equally_good:
+        wrong = beyond & ~_among(actual, expected, equally_good)
+        with np.errstate(all="ignore"):
+            distances = [np.abs(array.astype(np.float64) - want) / scale for array in equally_good]
+        spread = max(float(np.max(each[np.isfinite(each)], initial=0.0)) for each in distances)
     worst = None
     if not same.all():
-        at = tuple(int(i) for i in np.unravel_index(np.argmax(relative), want.shape))
+        considered = np.where(wrong, relative, -1.0) if wrong.any() else relative
+        at = tuple(int(i) for i in np.unravel_index(np.argmax(considered), want.shape))
         worst = (at, float(want[at]), float(got[at]))
     return Comparison(
         name,
@@ -160,7 +183,26 @@ def _values(name: str, dtype: str, actual: Array, expected: Array, tolerance: fl
         tolerance,
         int(np.count_nonzero(wrong)),
         worst,
+        spread=spread,
+        rounded=int(np.count_nonzero(beyond & ~wrong)),
     )
+
+
+def _among(actual: Array, expected: Array, equally_good: Sequence[Array]) -> npt.NDArray[np.bool_]:
+    """Tells which elements are one of the equally good ones, or as far from the exact or the expected ones."""
+    found = actual == expected
+    for each in equally_good:
+        found |= actual == each
+    if ir.DataType.from_numpy(actual.dtype).is_floating_point():
+        exact, *others = [array.astype(np.float64) for array in equally_good]
+        with np.errstate(all="ignore"):
+            low = np.minimum.reduce([each - exact for each in (exact, *others)])
+            high = np.maximum.reduce([each - exact for each in (exact, *others)])
+            margin = (high - low) / 2
+            for each in (exact, expected.astype(np.float64)):
+                error = actual.astype(np.float64) - each
+                found |= (error >= low - margin) & (error <= high + margin)
+    return found
 
 
 def _rms(values: Array) -> float:

@@ -10,7 +10,7 @@ import onnx
 from ortconv.errors import NodeRef
 from ortconv.execution import Model
 from ortconv.inputs import Array
-from ortconv.source import SourceGraph
+from ortconv.source import SourceGraph, SourceValue
 from ortconv.verification.compare import Comparison, Tolerance, compare
 from ortconv.verification.oracle import Oracle
 from ortconv.verification.rounding import roundings
@@ -98,25 +98,32 @@ def compare_layers(
         shown, {name: onnx.helper.make_tensor_value_info(name, types[name], given[name].shape) for name in given}
     )
     results = load(shown).run({**feeds, **given})
+    encoded = {name for name, each in rounded.items() if each.codes in given}
 
-    def compared(name: str, array: Array) -> Comparison:
+    known = {**feeds, **{name: expected.values[name] for name in expected.values if name in given or name in encoded}}
+
+    def compared(name: str, value: SourceValue, array: Array) -> Comparison:
+        each = rounded.get(name)
         actual = results.get(computed.get(name, name))
-        if name in rounded:
-            each = rounded[name]
+        if each is not None:
             actual = each.decoded(results[computed.get(each.codes, each.codes)])
-            data = each.node.inputs[0]
-            before = None if data is None else {**feeds, **expected.values}.get(data.name)
-            array = array if before is None else each.settled(before, actual, array)
-        return compare(name, actual, array, tolerance.of(array))
+        found = compare(name, actual, array, tolerance.of(array))
+        if found.agrees or found.problem or not tolerance.unit:
+            return found
+        equally_good = [arrays[0] for arrays in oracle.alternatives([value], known, tolerance.unit)]
+        return compare(name, actual, array, found.tolerance, equally_good)
 
     return Layers(
         tuple(
-            Layer(node.ref, compared(value.name, expected.values[value.name]))
+            Layer(node.ref, compared(value.name, value, expected.values[value.name]))
             for node in graph.nodes
             for value in node.outputs
             if value.name in types or value.name in rounded
         ),
-        tuple(compared(output.name, array) for output, array in zip(graph.outputs, expected.outputs, strict=True)),
+        tuple(
+            compared(output.name, output.value, array)
+            for output, array in zip(graph.outputs, expected.outputs, strict=True)
+        ),
     )
 
 

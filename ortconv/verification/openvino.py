@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,10 @@ import onnx_ir as ir
 from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
 from ortconv.source import SourceGraph, SourceValue
+from ortconv.verification import spread
+from ortconv.verification.openvino_steps import Compiled, Key, key_of, steps_of
 from ortconv.verification.oracle import Results
+from ortconv.verification.steps import Step, leading_to
 
 __all__ = ["OpenVinoRuntime"]
 
@@ -22,6 +26,9 @@ _BITS = {
     ir.DataType.FLOAT8E5M2: np.uint8,
 }
 """Types that OpenVINO's Python API hands over as other ones of the same size."""
+
+_TYPES = {"bf16": ir.DataType.BFLOAT16, "f8e4m3": ir.DataType.FLOAT8E4M3FN, "f8e5m2": ir.DataType.FLOAT8E5M2}
+"""Their names."""
 
 _CONFIGURATION = {
     "INFERENCE_PRECISION_HINT": "f32",
@@ -84,7 +91,7 @@ class OpenVinoRuntime:
         model = self._model.clone()
         count = len(model.outputs)
         values = _add_outputs(model, self._graph) if everything else {}
-        compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
+        compiled = self._compile(model)
         request = compiled.create_infer_request()
         self._give(request, compiled, feeds)
         variables = {variable.name: variable for variable in request.query_state()}
@@ -93,7 +100,7 @@ class OpenVinoRuntime:
         self._guard("fails", request.infer)
         written = {state.output: state for state in self._graph.states if state.output is not None}
         results = [output for output in self._graph.outputs if output not in written]
-        outputs = _paired(compiled.outputs[:count], [output.name for output in results])
+        outputs = _paired(self._model.outputs[:count], [output.name for output in results])
         arrays = [
             _array(request.get_output_tensor(index), output.value.dtype, cast=self._other_types)
             for index, output in zip(outputs, results, strict=True)
@@ -122,16 +129,63 @@ class OpenVinoRuntime:
         if not states:
             return {}
         sources = [reads[each.variable].input(0).get_source_output() for each in states]
-        model.add_outputs(list({_key(port): port for port in sources}.values()))
-        places = {_key(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
-        compiled = self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
+        model.add_outputs(list({key_of(port): port for port in sources}.values()))
+        places = {key_of(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
+        compiled = self._compile(model)
         request = compiled.create_infer_request()
         self._give(request, compiled, feeds)
         self._guard("fails", request.infer)
         return {
-            each.input.name: _array(request.get_output_tensor(places[_key(port)]), each.input.dtype)
+            each.input.name: _array(request.get_output_tensor(places[key_of(port)]), each.input.dtype)
             for each, port in zip(states, sources, strict=True)
         }
+
+    def alternatives(self, values: Sequence[SourceValue], known: Mapping[str, Array], unit: float) -> list[list[Array]]:
+        """Returns what equally good evaluations compute for values; see `Oracle`."""
+        steps, keys = self._alone
+        table = {keys[name]: array for name, array in known.items() if name in keys}
+        if not all(value.name in keys for value in values):
+            return []
+        wanted = [keys[value.name] for value in values]
+        found = spread.alternatives(leading_to(steps, wanted, table), wanted, table, unit)
+        return [
+            [array.astype(value.dtype.numpy()) for array, value in zip(arrays, values, strict=True)] for arrays in found
+        ]
+
+    @functools.cached_property
+    def _alone(self) -> tuple[list[Step], dict[str, Key]]:
+        """The operations, each by itself, and what values and inputs are called there."""
+        model = self._model.clone()
+        keys = {value.name: key_of(port) for value, port in _ports(model, self._graph).items()}
+        states = {state.variable: state.input.name for state in self._graph.states}
+        given = [value.name for value in self._graph.inputs if value.name not in states.values()]
+        keys |= {name: key_of(model.inputs[i]) for i, name in zip(_paired(model.inputs, given), given, strict=True)}
+        for operation in model.get_ops():
+            if operation.get_type_name() == "ReadValue":
+                keys[states[operation.get_attributes()["variable_id"]]] = key_of(operation.output(0))
+        return steps_of(model, self._loaded, self._tensor), keys
+
+    def _loaded(self, model: Any) -> Compiled:
+        compiled = self._compile(model)
+        types = [_TYPES.get(port.get_element_type().to_string()) for port in compiled.outputs]
+
+        def run(arrays: Sequence[Array]) -> list[Array]:
+            request = compiled.create_infer_request()
+            for port, array in zip(compiled.inputs, arrays, strict=True):
+                fits = port.get_element_type().to_string() in _TYPES
+                given = array if fits else array.astype(port.get_element_type().to_dtype())
+                request.set_tensor(port, self._tensor(given))
+            self._guard("fails", request.infer)
+            data = [np.array(request.get_output_tensor(i).data) for i in range(len(types))]
+            return [
+                array if dtype is None else array.view(_BITS[dtype]).view(dtype.numpy())
+                for array, dtype in zip(data, types, strict=True)
+            ]
+
+        return run
+
+    def _compile(self, model: Any) -> Any:
+        return self._guard("cannot compile the model", lambda: self._core.compile_model(model, "CPU", self._config))
 
     def _give(self, request: Any, compiled: Any, feeds: Mapping[str, Array]) -> None:
         """Gives a request the data of all inputs that are no states."""
@@ -181,6 +235,23 @@ def _paired(ports: Sequence[Any], names: Sequence[str]) -> list[int]:
 def _add_outputs(model: Any, graph: SourceGraph) -> dict[SourceValue, int]:
     """Makes every intermediate result an output of an OpenVINO model; returns the index of each one's output.
 
+    Their names are new: in old files, an operation is called like another one's result, which OpenVINO refuses of
+    outputs.
+    """
+    ports = _ports(model, graph)
+    kept = {output.get_node().input(0).get_source_output().get_node().get_name() for output in model.outputs}
+    for number, port in enumerate(ports.values()):
+        if port.get_node().get_name() not in kept:
+            port.get_node().set_friendly_name(f"ortconv.{number}")
+            port.set_names(set())
+    model.add_outputs(list(ports.values()))
+    indices = {key_of(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
+    return {value: indices[key_of(port)] for value, port in ports.items()}
+
+
+def _ports(model: Any, graph: SourceGraph) -> dict[SourceValue, Any]:
+    """Returns what computes the values of a graph.
+
     Nodes are found by name; where several have one name, their results cannot be shown.
     """
     operations: dict[str, list[Any]] = {}
@@ -191,13 +262,7 @@ def _add_outputs(model: Any, graph: SourceGraph) -> dict[SourceValue, int]:
         match operations.get(node.ref.name):
             case [operation] if operation.get_output_size() == len(node.outputs):
                 ports.update(zip(node.outputs, operation.outputs(), strict=True))
-    model.add_outputs(list(ports.values()))
-    indices = {_key(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
-    return {value: indices[_key(port)] for value, port in ports.items()}
-
-
-def _key(port: Any) -> tuple[str, int]:
-    return port.get_node().get_name(), port.get_index()
+    return ports
 
 
 def _array(tensor: Any, dtype: ir.DataType, *, cast: bool = False) -> Array:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import onnx_ir as ir
 
 from ortconv.inputs import Array
+from ortconv.source import SourceValue
 
 __all__ = ["Oracle", "Results"]
 
@@ -39,4 +40,17 @@ class Oracle(Protocol):
 
     def run(self, feeds: Mapping[str, Array], *, everything: bool) -> Results:
         """Evaluates the source on data by input name; raises `ExecutionError`."""
+        ...
+
+    def alternatives(self, values: Sequence[SourceValue], known: Mapping[str, Array], unit: float) -> list[list[Array]]:
+        """Evaluates what computes values several times, each number off by what rounding may do to it.
+
+        Args:
+            values: Values of the source.
+            known: Data of the inputs and of other values, by name.
+            unit: What rounding may do to a number, relative to it.
+
+        Returns:
+            The values of each evaluation; nothing where the oracle cannot tell.
+        """
         ...

@@ -22,33 +22,35 @@ from ortconv.opset import DOMAIN
 from ortconv.options import Options, Semantics, Target, refuse_unknown
 from ortconv.plugin import Backend
 from ortconv.source import SourceGraph
-from ortconv.verification import feeding
+from ortconv.verification import feeding, spread
 from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
 from ortconv.verification.layers import Layer, Layers, compare_layers
 from ortconv.verification.onednn import OneDnnReference
 from ortconv.verification.openvino import OpenVinoRuntime
 from ortconv.verification.oracle import Oracle, Results
 
-__all__ = ["FloatComparison", "Verification", "declared_inputs", "verify"]
+__all__ = ["Analysis", "Verification", "declared_inputs", "verify"]
 
 _SEMANTICS_KEY = "ortconv.semantics"
 _QUANTIZERS = {"FakeQuantize", "FakeConvert"}
+_MOVES = 2
+"""How often the source is run on inputs that are rounded otherwise."""
 _OF_BYTES = {"MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}
 """Ops of models in which ONNX Runtime multiplies bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
-class FloatComparison:
-    """How a quantised model compares with OpenVINO that computes in float32 what its int8 kernels compute otherwise.
+class Analysis:
+    """Why outputs differ: by rounding alone, or by a layer that computes something else.
 
-    A number next to the middle between two levels is rounded up or down as the last digit of a sum falls, and what lies
-    behind it magnifies the difference: outputs of a right model may differ. Its layers, each on the inputs that it has
-    in OpenVINO, do not.
+    Rounding is magnified by sums that cancel out, by sorting and by quantization, so that outputs of a right model may
+    differ. Its layers, each on the inputs that it has in the source, do not.
 
     Attributes:
-        oracle: What computed the expected results.
-        outputs: For each backend that ran, a comparison for each output.
-        layers: For each backend whose outputs differ, its layers.
+        oracle: What computed the expected results: of a quantized OpenVINO model OpenVINO without its int8 kernels.
+        outputs: For each backend, a comparison for each output, with those results. Its `spread` is how far they move
+            when the inputs are rounded otherwise.
+        layers: For each backend whose outputs still differ, its layers.
     """
 
     oracle: str
@@ -80,8 +82,8 @@ class Verification:
             value, elsewhere the least that source and model accept.
         layers: The intermediate results in order of computation, if they were asked for. Each is computed from the
             source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
-        in_float: Of a quantised OpenVINO model whose outputs differ: how it compares without OpenVINO's int8 kernels,
-            and without ONNX Runtime's.
+        analysis: Why outputs differ, if they do. A quantized OpenVINO model is compared without OpenVINO's int8 kernels
+            there, and without ONNX Runtime's.
         warnings: Nodes for which the model follows the spec pages where the source's library, which is the oracle,
             computes something else: differences are to be expected there.
         saturates: Whether products of bytes saturate on this CPU and the model has some: in OpenVINO, and in sessions
@@ -100,24 +102,21 @@ class Verification:
     first: frozenset[str] = frozenset()
     chosen: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     layers: tuple[Layer, ...] = ()
-    in_float: FloatComparison | None = None
+    analysis: Analysis | None = None
     warnings: tuple[str, ...] = ()
     saturates: bool = False
 
     @property
     def agrees(self) -> bool:
-        """Whether every output agrees, whatever ran the model, or `in_float` does."""
-        return not any(map(_differ, self.outputs.values())) or (self.in_float is not None and self.in_float.agrees)
+        """Whether every output agrees, whatever ran the model, or differs by rounding alone."""
+        return self.analysis is None or self.analysis.agrees
 
     @property
     def first_difference(self) -> Layer | None:
         """The first intermediate result that does not agree."""
-        found = (*self.layers, *(layer for each in self._float_layers for layer in each.layers))
+        analysed = self.analysis.layers.values() if self.analysis else ()
+        found = (*self.layers, *(layer for each in analysed for layer in each.layers))
         return next((layer for layer in found if not layer.comparison.agrees), None)
-
-    @property
-    def _float_layers(self) -> Iterable[Layers]:
-        return self.in_float.layers.values() if self.in_float else ()
 
 
 def verify(
@@ -138,8 +137,7 @@ def verify(
     """Compares a model in ONNX Runtime with its source.
 
     The expected results come from OpenVINO's CPU runtime, in float32, for an OpenVINO source, and from a float64
-    reference for a oneDNN graph. A quantised OpenVINO model whose outputs differ is compared once more without
-    OpenVINO's int8 kernels, and if they still differ, layer by layer; see `FloatComparison`.
+    reference for a oneDNN graph. A model whose outputs differ is compared layer by layer; see `Analysis`.
 
     Args:
         source: As in `ortconv.convert`.
@@ -152,7 +150,8 @@ def verify(
         shapes: Shapes of random data by input name, for inputs with open dims; see `Verification.chosen` for others.
         seed: Of the random data.
         tolerance: Relative error up to which elements agree, as in `Comparison`; by default integers must
-            be equal, and floats as close as the types of the intermediate results allow (`default_tolerance`).
+            be equal, and floats as close as the types of the intermediate results allow (`default_tolerance`). A tenth
+            of it is what rounding may do to a number.
         backends: What runs our operators, one after the other: "native" is the native library, "python" the Python ops,
             "none" the function bodies. One that this installation or this model rules out is skipped, unless it is the
             only one. A model without operators of ours runs once, as "none".
@@ -187,9 +186,14 @@ def verify(
     wanted = feeding.declared(graph, proto)
     prepared = feeding.prepare(graph, wanted, oracle, data or {}, shapes or {}, seed, run_once)
     feeds = prepared.feeds
-    allowed = default_tolerance(graph, oracle.precision) if tolerance is None else Tolerance(tolerance, tolerance)
+    allowed = (
+        default_tolerance(graph, oracle.precision)
+        if tolerance is None
+        else Tolerance(tolerance, tolerance, tolerance / 10)
+    )
     ran, skipped = _run(proto, name, feeds, backends, load)
-    outputs = _compare_outputs(graph, ran, oracle.run(feeds, everything=False), allowed)
+    expected = oracle.run(feeds, everything=False)
+    outputs = _compare_outputs(graph, ran, expected, allowed)
     exact = OpenVinoRuntime(source, graph, int8_kernels=False) if _is_quantized(graph) else oracle
 
     in_floats = functools.partial(load, int8_kernels=exact is oracle)
@@ -198,12 +202,17 @@ def verify(
     def look_inside(backend: Backend) -> Layers:
         return compare_layers(graph, proto, feeds, exact, allowed, functools.partial(in_floats, backend=backend))
 
-    in_float = None
-    if exact is not oracle and any(map(_differ, outputs.values())):
-        floats, _ = _run(proto, name, feeds, tuple(ran), in_floats)
-        again = _compare_outputs(graph, floats, exact.run(feeds, everything=False), allowed)
+    analysis = None
+    if any(map(_differ, outputs.values())):
+        again = outputs
+        if exact is not oracle:
+            floats, _ = _run(proto, name, feeds, tuple(ran), in_floats)
+            expected = exact.run(feeds, everything=False)
+            again = _compare_outputs(graph, floats, expected, allowed)
         differing = [backend for backend, found in again.items() if _differ(found)]
-        in_float = FloatComparison(exact.title, again, {backend: look_inside(backend) for backend in differing})
+        if differing:
+            again = _with_spreads(again, exact, feeds, expected, allowed.unit)
+        analysis = Analysis(exact.title, again, {backend: look_inside(backend) for backend in differing})
     return Verification(
         source=graph.path,
         model="" if model is None else name,
@@ -217,7 +226,7 @@ def verify(
         outputs=outputs,
         skipped=skipped,
         layers=look_inside(_suspect(outputs)).layers if layers else (),
-        in_float=in_float,
+        analysis=analysis,
         warnings=_expected_differences(source, graph, semantics, tensors),
         saturates=any(node.op_type in _OF_BYTES for node in protos.nodes(proto.graph.node)) and saturate(),
     )
@@ -303,6 +312,27 @@ def _compare_outputs(
             for output, array in zip(graph.outputs, expected.outputs, strict=True)
         )
         for backend, results in ran.items()
+    }
+
+
+def _with_spreads(
+    outputs: Mapping[Backend, tuple[Comparison, ...]],
+    oracle: Oracle,
+    feeds: Mapping[str, Array],
+    expected: Results,
+    unit: float,
+) -> Mapping[Backend, tuple[Comparison, ...]]:
+    """Adds how far the expected outputs move when the inputs are rounded otherwise."""
+    moved = [oracle.run(spread.rounded(feeds, unit, seed), everything=False).outputs for seed in range(_MOVES)]
+    spreads = [
+        compare("", array, array, 0.0, alternatives).spread
+        for array, *alternatives in zip(expected.outputs, *moved, strict=True)
+    ]
+    return {
+        backend: tuple(
+            dataclasses.replace(comparison, spread=found) for comparison, found in zip(each, spreads, strict=True)
+        )
+        for backend, each in outputs.items()
     }
 
 

@@ -15,11 +15,6 @@ from ortconv.source import SourceGraph, SourceNode, SourceValue
 __all__ = ["Rounding", "roundings"]
 
 _LEVELS = 256
-_MIDDLE = 1e-2
-"""How far from the middle between two levels, in levels, rounding may go either way.
-
-What is rounded is a sum in float32, 2e-5 off at most, of up to 256 levels.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +45,6 @@ class Rounding:
     def decoded(self, codes: Array) -> npt.NDArray[np.float32]:
         """Returns the levels of codes."""
         return np.asarray(self.low + codes.astype(np.float64) * self.step, np.float32)
-
-    def settled(self, data: Array, actual: Array, expected: Array) -> Array:
-        """Returns the expected levels, and the actual ones where the data are in the middle between both."""
-        if not data.shape == actual.shape == expected.shape:
-            return expected
-        place = (data.astype(np.float64) - self.low) / self.step
-        between = np.abs(place - np.floor(place) - 0.5) < _MIDDLE
-        near = np.abs(actual - (self.low + place * self.step)) < self.step * (0.5 + _MIDDLE)
-        return np.where(between & near, actual, expected)
 
 
 def roundings(graph: SourceGraph, model: onnx.ModelProto, values: Mapping[str, Array]) -> list[Rounding]:

@@ -11,6 +11,7 @@ from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
 from ortconv.options import Semantics
 from ortconv.source import SourceGraph, SourceNode, SourceValue
+from ortconv.verification import spread
 from ortconv.verification.onednn.call import Call
 from ortconv.verification.onednn.convolution import CONVOLUTIONS
 from ortconv.verification.onednn.elementwise import ELEMENTWISE
@@ -21,6 +22,7 @@ from ortconv.verification.onednn.pooling import POOLING
 from ortconv.verification.onednn.quantization import QUANTIZATION
 from ortconv.verification.onednn.reductions import REDUCTIONS
 from ortconv.verification.oracle import Results
+from ortconv.verification.steps import Step, leading_to
 
 __all__ = ["KINDS", "OneDnnReference"]
 
@@ -56,6 +58,31 @@ class OneDnnReference:
         """
         with np.errstate(all="ignore"):  # Infinities and NaN in the data are data.
             return self._run(feeds, everything)
+
+    def alternatives(self, values: Sequence[SourceValue], known: Mapping[str, Array], unit: float) -> list[list[Array]]:
+        """Returns what equally good evaluations compute for values; see `Oracle`."""
+        table = {name: _widened(array) for name, array in known.items()}
+        wanted = [value.name for value in values]
+        with np.errstate(all="ignore"):
+            steps = leading_to(map(self._step, self._graph.nodes), wanted, table)
+            found = spread.alternatives(steps, wanted, table, unit)
+        return [[_stored(array, value) for array, value in zip(arrays, values, strict=True)] for arrays in found]
+
+    def _step(self, node: SourceNode) -> Step:
+        constants = [value.constant if value else None for value in node.inputs]
+
+        def constant(index: int) -> Array | None:
+            found = constants[index]
+            return None if found is None else _widened(found.numpy())
+
+        def run(inputs: Sequence[Array | None], absolute: bool) -> list[Array]:
+            arrays = [constant(index) if array is None else array for index, array in enumerate(inputs)]
+            if absolute:
+                arrays = [array if array is None or array.dtype.kind != "f" else np.abs(array) for array in arrays]
+            return self._evaluate(node, arrays)
+
+        names = tuple(None if value is None or value.constant is not None else value.name for value in node.inputs)
+        return Step(node.ref.op_type, names, tuple(value.name for value in node.outputs), run, constant)
 
     def _run(self, feeds: Mapping[str, Array], everything: bool) -> Results:
         known: dict[SourceValue, Array] = {value: _widened(feeds[value.name]) for value in self._graph.inputs}

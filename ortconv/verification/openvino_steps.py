@@ -1,0 +1,114 @@
+"""The operations of an OpenVINO model, each computed by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.inputs import Array
+from ortconv.verification.steps import Step
+
+__all__ = ["Compiled", "Key", "key_of", "steps_of"]
+
+Key = tuple[str, int]
+"""The name of an operation in a model, and the index of one of its outputs."""
+
+_SOURCES = frozenset({"Constant", "Parameter", "ReadValue"})
+_SINKS = frozenset({"Assign", "Result"})
+_PLAIN = frozenset({"f16", "f32", "f64"})
+
+
+def key_of(port: Any) -> Key:
+    """Returns what stands for an output of an operation."""
+    return port.get_node().get_name(), port.get_index()
+
+
+class Compiled(Protocol):
+    """A model that is ready to run."""
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """Computes the outputs."""
+        ...
+
+
+def steps_of(model: Any, load: Callable[[Any], Compiled], tensor: Callable[[Array], Any]) -> list[Step]:
+    """Returns the operations of a model.
+
+    Args:
+        model: An ``openvino.Model`` that nobody else needs: its operations are taken apart.
+        load: Makes a model run.
+        tensor: Makes OpenVINO's tensor of an array.
+    """
+    steps = []
+    for operation in model.get_ordered_ops():
+        if operation.get_type_name() in _SOURCES | _SINKS:
+            continue
+        sources = [port.get_source_output() for port in operation.inputs()]
+        inputs = tuple(None if each.get_node().get_type_name() == "Constant" else key_of(each) for each in sources)
+        alone = _Alone(operation, sources, load, tensor)
+        outputs = tuple(map(key_of, operation.outputs()))
+        steps.append(Step(operation.get_type_name(), inputs, outputs, alone.run, alone.constant))
+    return steps
+
+
+class _Alone:
+    """An operation in a model of its own."""
+
+    def __init__(
+        self, operation: Any, sources: Sequence[Any], load: Callable[[Any], Compiled], tensor: Callable[[Array], Any]
+    ) -> None:
+        self._operation = operation
+        self._sources = sources
+        self._load = load
+        self._tensor = tensor
+        self._compiled: tuple[list[Array | tuple[int, ...] | None], Compiled] | None = None
+
+    def constant(self, index: int) -> Array | None:
+        """Returns the constant at an input, if it is one of floats that numpy knows."""
+        node = self._sources[index].get_node()
+        if node.get_type_name() != "Constant" or str(node.get_element_type().to_string()) not in _PLAIN:
+            return None
+        return np.asarray(node.data)
+
+    def run(self, inputs: Sequence[Array | None], absolute: bool) -> list[Array]:
+        """Computes the outputs; see `Step`."""
+        arrays = list(inputs)
+        if absolute:
+            arrays = [self.constant(i) if array is None else array for i, array in enumerate(arrays)]
+            arrays = [np.abs(array) if _is_float(array) else array for array in arrays]
+        varying = [i for i, array in enumerate(inputs) if _is_float(array)] or [0] * (arrays[0] is not None)
+        # OpenVINO wants constants at many an input, where floats that a model computes never stand.
+        fixed = [array.shape if array is not None and i in varying else array for i, array in enumerate(arrays)]
+        if self._compiled is None or not all(map(_same, self._compiled[0], fixed)):
+            self._compiled = fixed, self._load(self._model(arrays, varying))
+        return self._compiled[1]([array for i, array in enumerate(arrays) if array is not None and i in varying])
+
+    def _model(self, arrays: Sequence[Array | None], varying: Sequence[int]) -> Any:
+        import openvino
+
+        parameters = []
+        for index, (port, source, array) in enumerate(
+            zip(self._operation.inputs(), self._sources, arrays, strict=True)
+        ):
+            if array is None:
+                port.replace_source_output(source)
+            elif index in varying:
+                shape = openvino.PartialShape(list(array.shape))
+                parameters.append(openvino.op.Parameter(source.get_element_type(), shape))
+                port.replace_source_output(parameters[-1].output(0))
+            else:
+                port.replace_source_output(openvino.op.Constant(self._tensor(array)).output(0))
+        model = openvino.Model(self._operation.outputs(), parameters, "alone")
+        model.validate_nodes_and_infer_types()
+        return model
+
+
+def _is_float(array: Array | None) -> bool:
+    return array is not None and ir.DataType.from_numpy(array.dtype).is_floating_point()
+
+
+def _same(one: Array | tuple[int, ...] | None, other: Array | tuple[int, ...] | None) -> bool:
+    return one is other or (isinstance(one, tuple) and isinstance(other, tuple) and one == other)

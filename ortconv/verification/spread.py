@@ -1,0 +1,157 @@
+"""How far equally good evaluations in floating point are apart.
+
+The operations between known values and one that is wanted are evaluated again and again, each value off by what
+rounding may do to it. The results are as good as the first: where they differ from it, so may a right model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.errors import ExecutionError
+from ortconv.inputs import Array
+from ortconv.verification.steps import Step
+
+__all__ = ["alternatives", "rounded"]
+
+_RUNS = 8
+"""Evaluations with errors: one with every value too large, one with every value too small, the others at random."""
+_TERMS = 16
+"""A sum of n terms is off by (1 + sqrt(n)) / _TERMS roundings of the sum of its terms' absolute values."""
+_BESIDE_ONE = 8
+"""A small number that is formed of numbers near 1 is off by their rounding / _BESIDE_ONE."""
+_BOUNDED = frozenset(
+    {"Acos", "Asin", "Atan", "Cos", "Erf", "GRUCell", "GRUSequence", "HSigmoid", "HardSigmoid", "LSTMCell"}
+    | {"LSTMSequence", "RNNCell", "RNNSequence", "Sigmoid", "Sin", "SoftPlus", "SoftSign", "Tanh"}
+)
+"""Operations that form their results of numbers near 1, however small these are."""
+_GATED = frozenset({"GELU", "Gelu", "HSwish", "HardSwish", "Mish", "Swish"})
+"""Operations that multiply their input by a number formed so."""
+_QUANTIZERS = frozenset({"FakeQuantize"})
+"""Operations that place their input between bounds, which may be larger."""
+_SAMPLED = frozenset({"DeformableConvolution", "GridSample", "Interpolate", "ROIAlign", "ROIAlignRotated"})
+"""Operations that read their first input at places that they compute in floats."""
+_SUMS = frozenset(
+    {"AdaptiveAvgPool", "AvgPool", "Convolution", "ConvolutionBackpropData", "ConvolutionBackwardData", "ConvTranspose"}
+    | {"CumSum", "GroupConvolution", "GroupConvolutionBackpropData", "MatMul", "ReduceMean", "ReduceSum"}
+)
+"""Operations that add products of their inputs."""
+
+
+def alternatives(
+    steps: Sequence[Step], wanted: Sequence[Hashable], known: Mapping[Hashable, Array], unit: float
+) -> list[list[Array]]:
+    """Returns what evaluations as good as the source's own compute.
+
+    Args:
+        steps: What computes the wanted values, in order.
+        wanted: The values.
+        known: Exact values.
+        unit: What rounding may do to a value, relative to it.
+
+    Returns:
+        The wanted values of each evaluation, the first without errors. Empty if an operation cannot be evaluated by
+        itself.
+    """
+    inputs = {key for step in steps for key in step.inputs if key in known}
+    exact = {key: known[key] for key in inputs}
+    scales: dict[Hashable, Array] = {}
+    try:
+        for step in steps:
+            exact.update(zip(step.outputs, step.run(_inputs(step, exact), False), strict=True))
+            scales.update((key, _scale(step, exact, key)) for key in step.outputs)
+    except ExecutionError:
+        return []
+    found = [[exact[key] for key in wanted]]
+    for run in range(_RUNS):
+        noise = _Noise(unit, run)
+        values = {**exact, **{key: noise.on(exact[key], 0.0) for key in inputs}}
+        moved = set(inputs)
+        try:
+            for step in steps:
+                if step.op_type in _QUANTIZERS or not moved.isdisjoint(step.inputs):
+                    results = step.run(_disturbed(step, values, noise), False)
+                    pairs = zip(step.outputs, results, strict=True)
+                    values.update((key, noise.on(array, scales[key])) for key, array in pairs)
+                    moved.update(step.outputs)
+        except ExecutionError:
+            continue
+        found.append([values[key] for key in wanted])
+    return found
+
+
+def rounded(values: Mapping[str, Array], unit: float, seed: int) -> dict[str, Array]:
+    """Returns values off by what rounding may do to them, drawn at random."""
+    noise = _Noise(unit, 2 + seed)
+    return {name: noise.on(array, 0.0) for name, array in values.items()}
+
+
+class _Noise:
+    """Errors of one evaluation.
+
+    Args:
+        unit: What rounding may do to a value, relative to it.
+        run: Number of the evaluation.
+    """
+
+    def __init__(self, unit: float, run: int) -> None:
+        self._unit = unit
+        self._sign = (1.0, -1.0)[run] if run < 2 else None
+        self._random = np.random.default_rng(run)
+
+    def on(self, array: Array, scale: Array | float) -> Array:
+        """Returns floats off by what rounding does to numbers larger by `scale`; other types as they are."""
+        if not ir.DataType.from_numpy(array.dtype).is_floating_point():
+            return array
+        wide = array.astype(np.float64)
+        draw = self._random.uniform(-1, 1, array.shape) if self._sign is None else self._sign
+        with np.errstate(all="ignore"):
+            return np.asarray(wide + self._unit * draw * (np.abs(wide) + scale)).astype(array.dtype)
+
+
+def _inputs(step: Step, values: Mapping[Hashable, Array]) -> list[Array | None]:
+    return [None if key is None else values[key] for key in step.inputs]
+
+
+def _disturbed(step: Step, values: Mapping[Hashable, Array], noise: _Noise) -> list[Array | None]:
+    inputs = _inputs(step, values)
+    if step.op_type in _QUANTIZERS:
+        data, low, high = (step.data(index) if array is None else array for index, array in enumerate(inputs[:3]))
+        if data is not None and low is not None and high is not None:
+            inputs[0] = noise.on(data, np.maximum(np.abs(low), np.abs(high)).astype(np.float64))
+    return inputs
+
+
+def _scale(step: Step, values: Mapping[Hashable, Array], output: Hashable) -> Array | float:
+    """Returns how large numbers are that rounding enters a result by, apart from its inputs and itself."""
+    result = values[output]
+    if step.op_type in _BOUNDED:
+        return 1 / _BESIDE_ONE
+    data = next((values[key] for key in step.inputs if key is not None), None)
+    if data is None or not data.size or not result.size:
+        return 0.0
+    if step.op_type in _GATED:
+        return np.abs(data.astype(np.float64)) / _BESIDE_ONE
+    if step.op_type in _SAMPLED:
+        return max(data.shape[2:], default=1) * float(np.max(np.abs(data.astype(np.float64)))) / _TERMS
+    if step.op_type in _SUMS:
+        (sums,) = step.run(_inputs(step, values), True)
+        return sums.astype(np.float64) * ((1 + _terms(step, values, result) ** 0.5) / _TERMS)
+    return 0.0
+
+
+def _terms(step: Step, values: Mapping[Hashable, Array], result: Array) -> float:
+    """Returns how many products a sum of them has at most."""
+    data, weights = (*(step.data(i) if key is None else values[key] for i, key in enumerate(step.inputs[:2])), None)[:2]
+    if data is None:
+        return 1
+    if step.op_type == "CumSum":
+        return max(data.shape, default=1)
+    if weights is None or weights.dtype.kind in "iu":
+        return data.size / result.size
+    if step.op_type == "MatMul":
+        return max(data.shape[-2:], default=1)
+    return weights.size / max(1, min(weights.shape[:2], default=1))
