@@ -209,7 +209,7 @@ def _conclude(found: Verification, layers: bool) -> None:
             f": {first.node.op_type} {output.plain(first.node.name)} (id {output.plain(first.node.id)}): "
             f"{_difference(first.comparison)}; {_spread(first.comparison)}",
         )
-    else:
+    elif layers or found.analysis:
         output.line("No intermediate result that both sides show differs.")
     if found.warnings:
         for text in found.warnings:
