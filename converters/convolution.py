@@ -14,7 +14,7 @@ from ortconv.builder import Builder, Ints
 from ortconv.converters.layout import Layout, Sizes, dims_of, sizes, transpose
 from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN
+from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, AutoPad
 
 __all__ = ["conv", "conv_transpose", "conv_transpose_to_shape"]
 
@@ -138,7 +138,7 @@ def conv_transpose_to_shape(
         bias,
         domain=DOMAIN,
         **_window_attributes(x, window, layout),
-        auto_pad=rule,
+        auto_pad=AutoPad[rule],
         pads_begin=begin,
         output_padding=output_padding,
     )
@@ -199,7 +199,7 @@ def conv(
             bias,
             domain=DOMAIN,
             **_window_attributes(x, window, layout),
-            auto_pad=rule,
+            auto_pad=AutoPad[rule],
             pads=begin + end,
         )
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])

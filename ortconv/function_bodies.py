@@ -26,13 +26,13 @@ from ortconv.opset import (
 __all__ = ["CAST_LIKE", "OPSETS", "body"]
 
 OPSETS = range(13, 26)
-"""Versions of the ai.onnx opset in which ConvTranspose of types that accumulate in float has a body."""
+"""Versions of the ai.onnx opset in which every op of types that accumulate in float has a body."""
 
 CAST_LIKE = 15
 """The opset that brought CastLike; older bodies do not round to a smaller type than the one that accumulates."""
 
 _MODERN = 18
-"""The opset that brought Pad with axes and Split in equal parts; every op has a body from here on."""
+"""The opset that brought Pad with axes and Split in equal parts; every op has a body of both forms from here on."""
 
 
 def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = False) -> ir.Function:
@@ -52,123 +52,144 @@ def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = Fals
         ValueError: There is no such body in that opset.
     """
     inputs = op.inputs if bias else op.inputs[:-1]
-    lines = [_PRELUDE, _GEOMETRY[op.name], _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS]
-    lines.append(_end(residual=op is CONV_TRANSPOSE_ADD, activation=activation))
-    if opset < _MODERN:
-        lines = _dated(op, opset, lines, exact)
+    geometry = _DIRECT if op is CONV else _FULL[exact] + _TRANSPOSED[op.name]
+    end = _end(residual=op is CONV_TRANSPOSE_ADD, activation=activation)
+    refused = _REFUSED if exact or op is CONV_TRANSPOSE_ADD else ""
+    lines = "".join([_PRELUDE, refused, geometry, _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS, end])
+    if opset not in OPSETS or (exact and opset < _MODERN):
+        raise ValueError(f"there is no such body of {op.name} in opset {opset}")
+    for new, old in (_BEFORE_18 if opset < _MODERN else ()) + (_BEFORE_15 if opset < CAST_LIKE else ()):
+        lines = lines.replace(new, old)
     attributes = [name for name, _, _ in op.attributes] + [ACTIVATION] * activation
     text = (
         f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
         f"{op.name} <{', '.join(attributes)}> ({', '.join(inputs)}) => (Y) {{\n"
-        f"{''.join(lines)}}}\n"
+        f"{lines}}}\n"
     )
     function = onnx.parser.parse_function(text)
     function.doc_string = op.doc
     return ir.serde.deserialize_function(function)
 
 
-def _dated(op: Op, opset: int, lines: list[str], exact: bool) -> list[str]:
-    """Returns the "conv" form of ConvTranspose, or that and an Add, for an opset that lacks some of what is in it."""
-    if op not in (CONV_TRANSPOSE, CONV_TRANSPOSE_ADD) or exact or opset < OPSETS.start:
-        raise ValueError(f"there is no body of {op.name} in opset {opset}")
-    text = "".join(lines)
-    for new, old in _BEFORE_18 + (_BEFORE_15 if opset < CAST_LIKE else ()):
-        text = text.replace(new, old)
-    return [text]
-
-
 # Names in the bodies: n, m, c, g sizes of batch, output channels, input channels, groups; x, k, y spatial sizes of
 # input, kernel, output; s, d, b, e strides, dilations, begin and end padding. Sizes are vectors: one entry each for
-# n, m, c, g, one per spatial axis for the others. A size that cannot be is replaced by one that Reshape refuses.
+# n, m, c, g, one per spatial axis for the others. Pad refuses a y below zero, and Reshape one that is -2 instead.
 _PRELUDE = """
   zero = Constant <value: tensor = int64[1] {0}> ()
   one = Constant <value: tensor = int64[1] {1}> ()
   two = Constant <value: tensor = int64[1] {2}> ()
-  refused = Constant <value: tensor = int64[1] {-2}> ()
+  s = Constant <value_ints: ints = @strides> ()
+  spatial = Shape (s)
+  start = Constant <value_int = 2> ()
+  step = Constant <value_int = 1> ()
+  rank = Add (spatial, two)
+  rank_scalar = Squeeze (rank, zero)
+  axes = Range (start, rank_scalar, step)
   Xt = Transpose <perm: ints = @x_perm> (X)
   Wt = Transpose <perm: ints = @w_perm> (W)
   Xa = Cast <to: int = @accumulation_type> (Xt)
   Wa = Cast <to: int = @accumulation_type> (Wt)
-  s = Constant <value_ints: ints = @strides> ()
+"""
+
+_REFUSED = """
+  refused = Constant <value: tensor = int64[1] {-2}> ()
+"""
+
+_SIZES = """
   d = Constant <value_ints: ints = @dilations> ()
   x = Shape <start = 2> (Xt)
   k = Shape <start = 2> (Wt)
-  spatial = Shape (x)
   k_less_1 = Sub (k, one)
   reach = Mul (k_less_1, d)
-  extent = Add (reach, one)
-"""
-
-_FULL = """
   x_less_1 = Sub (x, one)
-  steps = Mul (x_less_1, s)
-  full_or_less = Add (steps, extent)
-  full = Max (full_or_less, zero)
-  op = Constant <value_ints: ints = @output_padding> ()
 """
 
-_POSSIBLE = """
-  possible = GreaterOrEqual (y_asked, zero)
-  y = Where (possible, y_asked, refused)
-"""
+# The full size of a transposed convolution.
+_FULL = {
+    # exact
+    False: """
+  F = ConvTranspose <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (Xa, Wa)
+  full = Shape <start = 2> (F)
+""",
+    True: f"""{_SIZES}
+  steps = Mul (x_less_1, s)
+  full_less_1 = Add (steps, reach)
+  full_or_less = Add (full_less_1, one)
+  full = Max (full_or_less, zero)
+""",
+}
 
 # What may exceed 31 bits is compared by Greater: ONNX Runtime's Max takes the lower halves of such numbers as signed.
-_TOTAL = """
-  is_padded = Greater (total_or_less, zero)
-  total = Where (is_padded, total_or_less, zero)
-"""
-
+# auto_pad is 0, 1 or 2, which makes halves 0, floor(t / 2) or ceil(t / 2).
 _HALVES = """
-  rule = Constant <value_string: string = @auto_pad> ()
-  upper_text = Constant <value_string = "SAME_UPPER"> ()
-  lower_text = Constant <value_string = "SAME_LOWER"> ()
-  is_upper = Equal (rule, upper_text)
-  is_lower = Equal (rule, lower_text)
-  total_and_1 = Add (total, one)
-  floor_half = Div (total, two)
-  ceil_half = Div (total_and_1, two)
-  b_or_ceil = Where (is_lower, ceil_half, b_fixed)
-  b = Where (is_upper, floor_half, b_or_ceil)
+  is_padded = Greater (t_or_less, zero)
+  t_if_same = Where (is_padded, t_or_less, zero)
+  rule = Constant <value_int: int = @auto_pad> ()
+  is_same = Min (rule, one)
+  is_lower = Div (rule, two)
+  t = Mul (t_if_same, is_same)
+  t_or_more = Add (t, is_lower)
+  halves = Div (t_or_more, two)
+  b = Add (b_fixed, halves)
 """
 
-_PADDED = f"""{_FULL}
+_PADDED = """
+  op = Constant <value_ints: ints = @output_padding> ()
   pads = Constant <value_ints: ints = @pads> ()
   b, e = Split <num_outputs = 2> (pads)
   less_b = Sub (full, b)
   less_e = Sub (less_b, e)
   y_asked = Add (less_e, op)
-{_POSSIBLE}"""
+"""
 
-_GEOMETRY = {
-    CONV_TRANSPOSE.name: _PADDED,
-    CONV_TRANSPOSE_ADD.name: _PADDED,
-    CONV_TRANSPOSE_TO_SHAPE.name: f"""{_FULL}
-  y_asked = Reshape (output_shape, spatial)
-{_POSSIBLE}
-  grown = Add (full, op)
-  total_or_less = Sub (grown, y)
-{_TOTAL}
+_TO_SHAPE = f"""
+  op = Constant <value_ints: ints = @output_padding> ()
   b_fixed = Constant <value_ints: ints = @pads_begin> ()
-{_HALVES}""",
-    # Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
-    CONV.name: f"""
+  y_asked = Reshape (output_shape, spatial)
+  grown = Add (full, op)
+  t_or_less = Sub (grown, y_asked)
+{_HALVES}"""
+
+_TRANSPOSED = {CONV_TRANSPOSE.name: _PADDED, CONV_TRANSPOSE_ADD.name: _PADDED, CONV_TRANSPOSE_TO_SHAPE.name: _TO_SHAPE}
+
+# (ceil(x / s) - 1) * s + extent - x is reach - (x - 1) mod s.
+_DIRECT = f"""{_SIZES}
   pads = Constant <value_ints: ints = @pads> ()
   b_fixed, e_fixed = Split <num_outputs = 2> (pads)
-  s_less_1 = Sub (s, one)
-  x_up = Add (x, s_less_1)
-  y_same = Div (x_up, s)
-  y_same_less_1 = Sub (y_same, one)
-  y_same_steps = Mul (y_same_less_1, s)
-  needed = Add (y_same_steps, extent)
-  total_or_less = Sub (needed, x)
-{_TOTAL}
+  x_beyond = Mod (x_less_1, s)
+  t_or_less = Sub (reach, x_beyond)
 {_HALVES}
-  is_same = Or (is_upper, is_lower)
-  e_same = Sub (total, b)
-  e = Where (is_same, e_same, e_fixed)
-  x_b = Add (x, b)
+  t_end = Sub (t, halves)
+  e = Add (e_fixed, t_end)
+"""
+
+_CONV_TRANSPOSE_BY_CONV = """
+  stop = Add (b, y_asked)
+  P = Slice (F, b, stop, axes)
+  y_found = Shape <start = 2> (P)
+  missing = Sub (y_asked, y_found)
+  nothing = Sub (b, b)
+  tail = Concat <axis = 0> (nothing, missing)
+  S = Pad (P, tail, , axes)
+"""
+
+_CONV_BY_CONV = """
+  ends = Concat <axis = 0> (b, e)
+  P = Pad (Xa, ends, , axes)
+  S = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
+"""
+
+# Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
+_EXACT_SIZE = {
+    # op is CONV
+    False: """
+  possible = GreaterOrEqual (y_asked, zero)
+  y = Where (possible, y_asked, refused)
+""",
+    True: """
+  x_b = Add (x_less_1, b)
   x_be = Add (x_b, e)
-  room = Sub (x_be, extent)
+  room = Sub (x_be, reach)
   y_less_1 = Div (room, s)
   y_or_less = Add (y_less_1, one)
   fits = GreaterOrEqual (room, zero)
@@ -176,71 +197,45 @@ _GEOMETRY = {
 """,
 }
 
-_SPATIAL_AXES = """
-  start = Constant <value_int = 2> ()
-  step = Constant <value_int = 1> ()
-  rank = Add (spatial, two)
-  rank_scalar = Squeeze (rank, zero)
-  axes = Range (start, rank_scalar, step)
-"""
-
-# A size that cannot be has a pace of 0, which Slice refuses.
-_CONV_TRANSPOSE_BY_CONV = f"""
-  F = ConvTranspose <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (Xa, Wa)
-{_SPATIAL_AXES}
-  stop = Add (b, y)
-  beyond = Sub (stop, full)
-  is_beyond = Greater (beyond, zero)
-  missing = Where (is_beyond, beyond, zero)
-  nothing = Sub (b, b)
-  tail = Concat <axis = 0> (nothing, missing)
-  P = Pad (F, tail, , axes)
-  pace = Cast <to = 7> (possible)
-  S = Slice (P, b, stop, axes, pace)
-"""
+_COMPUTE = {
+    # (op is CONV, exact)
+    (False, False): _CONV_TRANSPOSE_BY_CONV,
+    (False, True): _EXACT_SIZE[False] + CONV_TRANSPOSE_BY_MATMUL,
+    (True, False): _CONV_BY_CONV,
+    (True, True): _EXACT_SIZE[True] + CONV_BY_MATMUL,
+}
 
 _BEFORE_18 = (
     ("Split <num_outputs = 2>", "Split"),
     (
-        "  tail = Concat <axis = 0> (nothing, missing)\n  P = Pad (F, tail, , axes)\n",
+        "  tail = Concat <axis = 0> (nothing, missing)\n  S = Pad (P, tail, , axes)\n",
         """  outer = Constant <value: tensor = int64[2] {0, 0}> ()
   tail = Concat <axis = 0> (outer, nothing, outer, missing)
-  P = Pad (F, tail)
+  S = Pad (P, tail)
+""",
+    ),
+    (
+        "  ends = Concat <axis = 0> (b, e)\n  P = Pad (Xa, ends, , axes)\n",
+        """  outer = Constant <value: tensor = int64[2] {0, 0}> ()
+  ends = Concat <axis = 0> (outer, b, outer, e)
+  P = Pad (Xa, ends)
 """,
     ),
 )
 _BEFORE_15 = (
-    (
-        "  x = Shape <start = 2> (Xt)\n  k = Shape <start = 2> (Wt)\n",
-        """  Xt_sizes = Shape (Xt)
-  Wt_sizes = Shape (Wt)
-  rank = Shape (Xt_sizes)
-  x = Slice (Xt_sizes, two, rank)
-  k = Slice (Wt_sizes, two, rank)
-""",
+    *(
+        (
+            f"  {sizes} = Shape <start = 2> ({of})\n",
+            f"  {of}_sizes = Shape ({of})\n  {sizes} = Slice ({of}_sizes, two, rank)\n",
+        )
+        for sizes, of in (("x", "Xt"), ("k", "Wt"), ("full", "F"), ("y_found", "P"))
     ),
-    ("  rank = Add (spatial, two)\n", ""),
     (" <allowzero = 1>", ""),
     ("CastLike (Ra, X)", "Identity (Ra)"),
     ("CastLike (Ys, X)", "Identity (Ys)"),
     ("CastLike (Vc, X)", "Identity (Vc)"),
 )
-"""What the body of ConvTranspose says, and how opsets said it before."""
-
-_CONV_BY_CONV = f"""
-{_SPATIAL_AXES}
-  ends = Concat <axis = 0> (b, e)
-  P = Pad (Xa, ends, , axes)
-  S = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
-"""
-
-_COMPUTE = {
-    # (op is Conv, exact)
-    (False, False): _CONV_TRANSPOSE_BY_CONV,
-    (False, True): CONV_TRANSPOSE_BY_MATMUL,
-    (True, False): _CONV_BY_CONV,
-    (True, True): CONV_BY_MATMUL,
-}
+"""What the "conv" forms say, and how opsets said it before."""
 
 _NO_BIAS = """
   Ra = Identity (S)
@@ -248,10 +243,8 @@ _NO_BIAS = """
 
 _BIAS = """
   Ba = Cast <to: int = @accumulation_type> (B)
-  b_size = Shape (B)
-  ones = Expand (one, spatial)
-  b_shape = Concat <axis = 0> (b_size, ones)
-  Br = Reshape <allowzero = 1> (Ba, b_shape)
+  inner = Sub (axes, one)
+  Br = Unsqueeze (Ba, inner)
   Ra = Add (S, Br)
 """
 

@@ -7,6 +7,7 @@ F = s*(X-1) + E the full size of a transposed convolution, b its begin padding, 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import itertools
 import math
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = [
     "NO_ACTIVATION",
     "OPS",
     "VERSION",
+    "AutoPad",
     "Op",
     "needs_plugin",
 ]
@@ -78,6 +80,14 @@ _GRID = (
 )
 
 
+class AutoPad(enum.IntEnum):
+    """What the attribute ``auto_pad`` says; numbers, since function bodies calculate with it."""
+
+    NOTSET = 0
+    SAME_UPPER = 1
+    SAME_LOWER = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Op:
     """One operator of ours.
@@ -119,11 +129,11 @@ CONV_TRANSPOSE_TO_SHAPE = Op(
         *_GRID,
         (
             "auto_pad",
-            _Type.STRING,
-            "NOTSET: begin = pads_begin. SAME_UPPER: begin = floor(t/2). SAME_LOWER: begin = "
-            "ceil(t/2). t = max(F + output_padding - Y, 0).",
+            _Type.INT,
+            "0 (NOTSET): begin = pads_begin. 1 (SAME_UPPER): begin = floor(t/2). 2 (SAME_LOWER): begin = ceil(t/2). "
+            "t = max(F + output_padding - Y, 0).",
         ),
-        ("pads_begin", _Type.INTS, "Begin padding per spatial axis; zero unless auto_pad is NOTSET."),
+        ("pads_begin", _Type.INTS, "Begin padding per spatial axis; zero unless auto_pad is 0."),
         ("output_padding", _Type.INTS, "Enters t."),
         *_LAYOUT,
     ),
@@ -137,11 +147,11 @@ CONV = Op(
         *_GRID,
         (
             "auto_pad",
-            _Type.STRING,
-            "NOTSET: pads. SAME_UPPER, SAME_LOWER: Y = ceil(X/s), the total padding "
+            _Type.INT,
+            "0 (NOTSET): pads. 1 (SAME_UPPER), 2 (SAME_LOWER): Y = ceil(X/s), the total padding "
             "max((Y-1)*s + E - X, 0) is halved, with the odd element at the end, at the begin.",
         ),
-        ("pads", _Type.INTS, "Begin paddings of all spatial axes, then end paddings; zero unless auto_pad is NOTSET."),
+        ("pads", _Type.INTS, "Begin paddings of all spatial axes, then end paddings; zero unless auto_pad is 0."),
         *_LAYOUT,
     ),
     "Convolution (cross-correlation), for every element type.",

@@ -11,7 +11,7 @@ F = max(s*(X-1) + E, 0) the full size of a transposed convolution, b its begin p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from ortconv.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 from ortconv.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.matmul_compressed import MATMUL_COMPRESSED
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, AutoPad
 from ortconv.products import PRODUCTS
 from ortconv.reference_task import Array, Task, accumulation_dtype, activated, checked_activation
 
@@ -47,8 +47,6 @@ __all__ = [
     "matmul_codebook",
     "matmul_compressed",
 ]
-
-AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER"]
 
 
 def conv_transpose(
@@ -148,7 +146,7 @@ def conv_transpose_to_shape(
     *,
     strides: Sequence[int],
     dilations: Sequence[int],
-    auto_pad: AutoPad,
+    auto_pad: int,
     pads_begin: Sequence[int],
     output_padding: Sequence[int],
     group: int,
@@ -170,7 +168,7 @@ def conv_transpose_to_shape(
         bias: As in `conv_transpose`.
         strides: s per spatial axis, >= 1.
         dilations: d per spatial axis, >= 1.
-        auto_pad: The rule above.
+        auto_pad: The rule above, as `AutoPad` counts them.
         pads_begin: Per spatial axis, >= 0; zeros unless `auto_pad` is NOTSET.
         output_padding: Enters t.
         group: Divides C.
@@ -205,7 +203,7 @@ def conv(
     *,
     strides: Sequence[int],
     dilations: Sequence[int],
-    auto_pad: AutoPad,
+    auto_pad: int,
     pads: Sequence[int],
     group: int,
     x_perm: Sequence[int],
@@ -225,7 +223,7 @@ def conv(
         bias: As in `conv_transpose`.
         strides: s per spatial axis, >= 1.
         dilations: d per spatial axis, >= 1.
-        auto_pad: The rule above.
+        auto_pad: The rule above, as `AutoPad` counts them.
         pads: All begins, then all ends, >= 0; zeros unless `auto_pad` is NOTSET.
         group: Divides C and M.
         x_perm: Permutation of all axes.
@@ -310,7 +308,7 @@ def conv_integer_to_float(
     ]
     plain = list(range(x.ndim))
     sums = conv(
-        *shifted, strides=strides, dilations=dilations, auto_pad="NOTSET", pads=pads, group=group, x_perm=plain,
+        *shifted, strides=strides, dilations=dilations, auto_pad=AutoPad.NOTSET, pads=pads, group=group, x_perm=plain,
         w_perm=plain, y_perm=plain,
     )  # fmt: skip
     scaled = sums.astype(np.float32) * (x_scale.reshape(-1) * w_scale.reshape(-1)).reshape(-1, *ones[1:])
@@ -322,17 +320,17 @@ def _split(pads: list[int]) -> tuple[list[int], list[int]]:
     return pads[: len(pads) // 2], pads[len(pads) // 2 :]
 
 
-def _same(auto_pad: str, pads: Sequence[int]) -> bool:
+def _same(auto_pad: int, pads: Sequence[int]) -> bool:
     """Returns whether a SAME rule applies; refuses pads beside one."""
-    if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
-        raise ValueError(f"auto_pad = {auto_pad!r}; allowed: NOTSET, SAME_UPPER, SAME_LOWER")
-    if auto_pad != "NOTSET" and any(pads):
+    if auto_pad not in list(AutoPad):
+        raise ValueError(f"auto_pad = {auto_pad!r}; allowed: 0 (NOTSET), 1 (SAME_UPPER), 2 (SAME_LOWER)")
+    if auto_pad and any(pads):
         raise ValueError(f"pads {list(pads)} stand beside auto_pad = {auto_pad}; allowed: zeros")
-    return auto_pad != "NOTSET"
+    return bool(auto_pad)
 
 
-def _halve(auto_pad: str, total: Sequence[int]) -> list[int]:
-    odd = int(auto_pad == "SAME_LOWER")
+def _halve(auto_pad: int, total: Sequence[int]) -> list[int]:
+    odd = int(auto_pad == AutoPad.SAME_LOWER)
     return [(t + odd) // 2 for t in total]
 
 

@@ -24,6 +24,7 @@ from ortconv.opset import (
     CONV_TRANSPOSE_TO_SHAPE,
     NO_ACTIVATION,
     OPS,
+    AutoPad,
     Op,
 )
 from ortconv.products import PRODUCTS
@@ -248,12 +249,12 @@ def _conv_sizes(node: _Node, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
 
 def _check_auto_pad(node: _Node, pads: Sequence[int]) -> bool:
     """Returns whether a SAME rule applies; refuses pads beside one."""
-    auto_pad = node.attribute("auto_pad", onnx.AttributeProto.STRING).decode("utf-8", "replace")
-    if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
-        raise node.fail(f"attribute auto_pad = {auto_pad!r} is not allowed; allowed: NOTSET, SAME_UPPER, SAME_LOWER")
-    if auto_pad != "NOTSET" and any(pads):
+    auto_pad = node.attribute("auto_pad", onnx.AttributeProto.INT)
+    if auto_pad not in list(AutoPad):
+        raise node.fail(f"attribute auto_pad = {auto_pad} is not allowed; allowed: 0 to 2")
+    if auto_pad and any(pads):
         raise node.fail(f"pads {list(pads)} stand beside auto_pad = {auto_pad}; allowed: zeros")
-    return bool(auto_pad != "NOTSET")
+    return bool(auto_pad)
 
 
 def _positive(node: _Node, axis: int, size: int) -> int:

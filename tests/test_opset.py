@@ -18,6 +18,7 @@ from ortconv.opset import (
     CONV_TRANSPOSE_TO_SHAPE,
     DOMAIN,
     OPS,
+    AutoPad,
     Op,
 )
 from ortconv.reference import FUNCTIONS
@@ -31,11 +32,11 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "TransposedConvolutionToShape": {
         **GRID,
         **LAYOUT,
-        "auto_pad": "SAME_LOWER",
+        "auto_pad": AutoPad.SAME_LOWER,
         "pads_begin": [0, 0],
         "output_padding": [0, 0],
     },
-    "Convolution": {**GRID, **LAYOUT, "auto_pad": "NOTSET", "pads": [1, 1, 0, 0]},
+    "Convolution": {**GRID, **LAYOUT, "auto_pad": AutoPad.NOTSET, "pads": [1, 1, 0, 0]},
 }
 NHWC = {"x_perm": [0, 3, 1, 2], "y_perm": [0, 2, 3, 1]}
 
@@ -137,7 +138,7 @@ def test_every_declared_type_passes_with_its_accumulation_type(dtype: int) -> No
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE), [1, 3, None, None], id="sizes at run time"),
         pytest.param(model(CONV_TRANSPOSE_TO_SHAPE, sizes=[9, 30]), [1, 3, 9, 30], id="constant sizes"),
         pytest.param(model(CONV), [1, 3, 2, 3], id="conv"),
-        pytest.param(model(CONV, auto_pad="SAME_UPPER", pads=[0] * 4), [1, 3, 3, 3], id="conv same"),
+        pytest.param(model(CONV, auto_pad=AutoPad.SAME_UPPER, pads=[0] * 4), [1, 3, 3, 3], id="conv same"),
         pytest.param(model(CONV, ["N", 4, "H", 6]), ["N", 3, None, 3], id="conv symbolic"),
     ],
 )
@@ -160,8 +161,8 @@ def test_missing_attribute_is_rejected(op: Op, attribute: str) -> None:
         pytest.param(model(CONV, strides=[0, 1]), r"\[0, 1\] is not allowed; allowed: 2 integers >= 1", id="stride 0"),
         pytest.param(model(CONV, dilations=[1]), r"dilations = \[1\] is not allowed", id="short list"),
         pytest.param(model(CONV, pads=[0, 0, -1, 0]), r"pads = \[0, 0, -1, 0\]", id="negative pad"),
-        pytest.param(model(CONV, auto_pad="VALID", pads=[0] * 4), "auto_pad = 'VALID' is not allowed", id="auto_pad"),
-        pytest.param(model(CONV, auto_pad="SAME_UPPER"), "stand beside auto_pad", id="pads beside auto_pad"),
+        pytest.param(model(CONV, auto_pad=3, pads=[0] * 4), "auto_pad = 3 is not allowed", id="auto_pad"),
+        pytest.param(model(CONV, auto_pad=AutoPad.SAME_UPPER), "stand beside auto_pad", id="pads beside auto_pad"),
         pytest.param(model(CONV, x_perm=[0, 1, 1, 2]), "a permutation of 0 to 3", id="no permutation"),
         pytest.param(model(CONV, group=0), "group = 0 is not allowed", id="group 0"),
         pytest.param(model(CONV, [1, 5, 5, 6]), "X has 5 channels; allowed: 4", id="channels"),

@@ -18,6 +18,7 @@ from ortconv.opset import (
     CONV_TRANSPOSE_TO_SHAPE,
     DOMAIN,
     NO_ACTIVATION,
+    AutoPad,
 )
 from ortconv.optimizer import affine
 from ortconv.optimizer.site import Ints, Site
@@ -73,7 +74,8 @@ class Emitter:
             attributes |= {"pads": (*site.begin, *site.end), "output_padding": site.output_padding}
         else:
             op = CONV_TRANSPOSE_TO_SHAPE
-            attributes |= {"pads_begin": site.begin, "auto_pad": site.rule, "output_padding": site.output_padding}
+            attributes |= {"pads_begin": site.begin, "auto_pad": AutoPad[site.rule]}
+            attributes["output_padding"] = site.output_padding
             inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
         bias = site.bias
         if isinstance(bias, np.ndarray):

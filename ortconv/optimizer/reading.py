@@ -22,10 +22,7 @@ from ortconv.function_bodies import CAST_LIKE
 from ortconv.optimizer.site import Ints, Left, Site
 from ortconv.optimizer.values import Dims, Sizes, element_type
 
-__all__ = ["TO_SHAPE_OPSET", "read"]
-
-TO_SHAPE_OPSET = 19
-"""The body of TransposedConvolutionToShape compares strings, which older versions of Equal do not."""
+__all__ = ["read"]
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _MAX_SPATIAL = 6
@@ -61,7 +58,7 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
     w_sizes = sizes.of(w) or _kernel_shape(node)
     rank = _rank(node, w_sizes, x)
     kernel = (None,) * rank if w_sizes is None else w_sizes[2:]
-    window = _window(node, kernel, opset)
+    window = _window(node, kernel)
     group = node.attributes.get_int("group", 1)
     if group < 1:
         raise Left(f"group = {group}")
@@ -107,7 +104,7 @@ def _dtype(values: Iterable[ir.Value | None], opset: int) -> ir.DataType:
     return dtype
 
 
-def _window(node: ir.Node, kernel: Dims, opset: int) -> _Window:
+def _window(node: ir.Node, kernel: Dims) -> _Window:
     rank = len(kernel)
     ones, zeros = (1,) * rank, (0,) * rank
     strides, dilations = _ints(node, "strides", ones, 1), _ints(node, "dilations", ones, 1)
@@ -119,8 +116,6 @@ def _window(node: ir.Node, kernel: Dims, opset: int) -> _Window:
     if auto_pad != "NOTSET" and any(pads):
         raise Left(f"pads stand beside auto_pad = {auto_pad}, which ONNX Runtime refuses")
     output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
-    if output_shape is not None and opset < TO_SHAPE_OPSET:
-        raise Left(f"it has an output_shape; ours with one needs opset {TO_SHAPE_OPSET}, the model has {opset}")
     begin, end = pads[:rank], pads[rank:]
     if output_shape is not None:
         begin = end = zeros

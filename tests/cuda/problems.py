@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ortconv.opset import AutoPad
 from tests import oracle
 from tests.plugin.conftest import Case
 
@@ -52,7 +53,7 @@ def draw(seed: int, dtype: np.dtype[Any], most_channels: int = 70) -> Problem:
         spatial = [max(x, e) for x, e in zip(spatial, extents, strict=True)]
         steps = zip(spatial, begin, end, extents, at["strides"], strict=True)
         size = [(x + b + c - e) // s + 1 for x, b, c, e, s in steps]
-        at |= {"auto_pad": "NOTSET", "pads": [*begin, *end]}
+        at |= {"auto_pad": AutoPad.NOTSET, "pads": [*begin, *end]}
     elif op == "TransposedConvolution":
         size = [f - b - c + o for f, b, c, o in zip(full, begin, end, extra, strict=True)]
         at |= {"pads": [*begin, *end], "output_padding": extra}
@@ -60,7 +61,7 @@ def draw(seed: int, dtype: np.dtype[Any], most_channels: int = 70) -> Problem:
             return draw(seed + 1_000_003, dtype, most_channels)
     else:
         size = [max(f + int(rng.integers(-3, 4)), 0) for f in full]
-        at |= {"auto_pad": "NOTSET", "pads_begin": begin, "output_padding": extra}
+        at |= {"auto_pad": AutoPad.NOTSET, "pads_begin": begin, "output_padding": extra}
     identity = list(range(axes + 2))
     last = {"x_perm": [0, axes + 1, *range(1, axes + 1)], "y_perm": [0, *range(2, axes + 2), 1]}
     layout = int(rng.integers(3))

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.opset import ACCUMULATION, DOMAIN, AutoPad
 from ortconv.plugin import library_path
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -109,9 +109,9 @@ def _case(
     if op in ("TransposedConvolution", "TransposedConvolutionAdd"):
         given |= {"pads": [0] * 2 * axes, "output_padding": [0] * axes}
     elif op == "TransposedConvolutionToShape":
-        given |= {"auto_pad": "NOTSET", "pads_begin": [0] * axes, "output_padding": [0] * axes}
+        given |= {"auto_pad": AutoPad.NOTSET, "pads_begin": [0] * axes, "output_padding": [0] * axes}
     else:
-        given |= {"auto_pad": "NOTSET", "pads": [0] * 2 * axes}
+        given |= {"auto_pad": AutoPad.NOTSET, "pads": [0] * 2 * axes}
     given |= {"x_perm": identity, "w_perm": identity, "y_perm": identity}
     assert attributes.keys() <= given.keys()
     return Case(op, x, w, given | attributes, bias, output_shape)
@@ -184,7 +184,7 @@ CASES: dict[str, Case] = {
         (4, 1, 4, 3),
         group=2,
         strides=[2, 3],
-        auto_pad="SAME_UPPER",
+        auto_pad=AutoPad.SAME_UPPER,
         output_padding=[1, 0],
         output_shape=(8, 7),
     ),
@@ -193,12 +193,12 @@ CASES: dict[str, Case] = {
         (1, 2, 3, 3),
         (2, 3, 4, 3),
         strides=[2, 2],
-        auto_pad="SAME_LOWER",
+        auto_pad=AutoPad.SAME_LOWER,
         output_shape=(5, 6),
         **NXC,
     ),
     "to_shape_same_upper_beyond_full": _case(
-        "TransposedConvolutionToShape", (1, 1, 2), (1, 1, 2), auto_pad="SAME_UPPER", output_shape=(6,), bias=False
+        "TransposedConvolutionToShape", (1, 1, 2), (1, 1, 2), auto_pad=AutoPad.SAME_UPPER, output_shape=(6,), bias=False
     ),
     "to_shape_empty": _case("TransposedConvolutionToShape", (1, 1, 2, 2), (1, 1, 2, 2), output_shape=(0, 3)),
     "add_plain": _case("TransposedConvolutionAdd", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
@@ -250,8 +250,8 @@ CASES: dict[str, Case] = {
         w_perm=[4, 3, 0, 1, 2],
         y_perm=[0, 2, 3, 4, 1],
     ),
-    "conv_same_upper": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 3], auto_pad="SAME_UPPER"),
-    "conv_same_lower": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 1], auto_pad="SAME_LOWER"),
+    "conv_same_upper": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 3], auto_pad=AutoPad.SAME_UPPER),
+    "conv_same_lower": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 1], auto_pad=AutoPad.SAME_LOWER),
     "conv_padding_only_rows": _case("Convolution", (1, 1, 3), (1, 1, 1), pads=[4, 3], strides=[2]),
     "conv_empty_batch": _case("Convolution", (0, 2, 3, 3), (2, 2, 2, 2)),
 }
@@ -283,7 +283,7 @@ def _begin_and_sizes(case: Case) -> tuple[list[int], list[int]]:
         size, s = case.x[2 + i], at["strides"][i]
         extent = (case.w[2 + i] - 1) * at["dilations"][i] + 1
         full = max(s * (size - 1) + extent, 0)
-        lower = at.get("auto_pad") == "SAME_LOWER"
+        lower = at.get("auto_pad") == AutoPad.SAME_LOWER
         if case.op in ("TransposedConvolution", "TransposedConvolutionAdd"):
             begin.append(at["pads"][i])
             sizes.append(full - at["pads"][i] - at["pads"][i + case.axes] + at["output_padding"][i])
@@ -292,13 +292,13 @@ def _begin_and_sizes(case: Case) -> tuple[list[int], list[int]]:
             assert case.output_shape is not None
             y, fixed = case.output_shape[i], at["pads_begin"][i]
             total = max(full + at["output_padding"][i] - y, 0)
-        elif at["auto_pad"] == "NOTSET":
+        elif at["auto_pad"] == AutoPad.NOTSET:
             fixed = at["pads"][i]
             y, total = (size + fixed + at["pads"][i + case.axes] - extent) // s + 1, 0
         else:
             y, fixed = (size + s - 1) // s, 0
             total = max((y - 1) * s + extent - size, 0)
-        begin.append(fixed if at["auto_pad"] == "NOTSET" else total - total // 2 if lower else total // 2)
+        begin.append(fixed if at["auto_pad"] == AutoPad.NOTSET else total - total // 2 if lower else total // 2)
         sizes.append(y)
     return begin, sizes
 

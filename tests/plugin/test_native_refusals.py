@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, AutoPad
 from tests.plugin.native import FLOAT, OPS, refusal, session, with_constants
 
 
@@ -65,9 +65,8 @@ WRONG_VALUES: list[tuple[str, str, Any, str]] = [
     ("TransposedConvolution", "accumulation_type", TensorProto.DOUBLE, "1 (numbers of TensorProto.DataType)"),
     ("TransposedConvolutionToShape", "pads_begin", [0, 0, 0, 0], "2 ints from 0 to 2^61 - 1"),
     ("TransposedConvolutionToShape", "pads_begin", [-1, 0], "2 ints from 0 to 2^61 - 1"),
-    ("TransposedConvolutionToShape", "auto_pad", "VALID", "NOTSET, SAME_UPPER, SAME_LOWER"),
-    ("Convolution", "auto_pad", "same_upper", "NOTSET, SAME_UPPER, SAME_LOWER"),
-    ("Convolution", "auto_pad", "", "NOTSET, SAME_UPPER, SAME_LOWER"),
+    ("TransposedConvolutionToShape", "auto_pad", 3, "0 (NOTSET), 1 (SAME_UPPER), 2 (SAME_LOWER)"),
+    ("Convolution", "auto_pad", -1, "0 (NOTSET), 1 (SAME_UPPER), 2 (SAME_LOWER)"),
 ]
 
 
@@ -87,7 +86,7 @@ def test_attribute_out_of_range(
 def test_pads_beside_auto_pad(op: str, library: str, cases: dict[str, Any]) -> None:
     name = "pads" if op == "Convolution" else "pads_begin"
     model = cases[OPS[op]].model(FLOAT)
-    _replace(model.graph.node[0], "auto_pad", "SAME_LOWER")
+    _replace(model.graph.node[0], "auto_pad", AutoPad.SAME_LOWER)
     _replace(model.graph.node[0], name, [0, 1] if op == "TransposedConvolutionToShape" else [0, 0, 0, 1])
     assert f"org.ortconv.{op} 'node': attribute {name}=[0" in refusal(model)
 
@@ -116,7 +115,7 @@ def test_attribute_is_missing(op: str, name: str, library: str, cases: dict[str,
 def test_attribute_has_another_type(op: str, name: str, library: str, cases: dict[str, Any]) -> None:
     model = cases[OPS[op]].model(FLOAT)
     _replace(model.graph.node[0], name, 1.5)
-    kind = {"auto_pad": "a string", "group": "an int", "accumulation_type": "an int"}.get(name, "ints")
+    kind = {"auto_pad": "an int", "group": "an int", "accumulation_type": "an int"}.get(name, "ints")
     message = refusal(model)
     assert (
         f"org.ortconv.{op} 'node': attribute {name} is missing, empty or of another type; allowed: {kind} (" in message

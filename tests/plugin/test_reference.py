@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from ortconv import reference
-from ortconv.opset import DOMAIN
+from ortconv.opset import DOMAIN, AutoPad
 from ortconv.schemas import register_schemas
 
 
@@ -51,8 +51,8 @@ def _standard(case: Any) -> onnx.ModelProto | None:
             not 0 <= o < max(s, d) for o, s, d in zip(at["output_padding"], at["strides"], at["dilations"], strict=True)
         ):
             return None
-    elif at["auto_pad"] != "NOTSET":
-        attributes["auto_pad"] = at["auto_pad"]
+    elif at["auto_pad"] != AutoPad.NOTSET:
+        attributes["auto_pad"] = at["auto_pad"].name
         del attributes["pads"]
     inputs = ["X", "W", *(["B"] if case.bias else [])]
     standard = {"TransposedConvolution": "ConvTranspose", "Convolution": "Conv"}
@@ -184,8 +184,8 @@ def test_overflow_and_special_values(make_case: Any) -> None:
         ("transposed_plain", {"group": 2}, "3 input channels; allowed: a multiple of group = 2"),
         ("transposed_plain", {"x_perm": [0, 1, 2, 2]}, r"x_perm = \[0, 1, 2, 2\]; allowed: a permutation of 0 to 3"),
         ("transposed_plain", {"pads": [9, 0, 9, 0]}, r"Y would have the spatial sizes \[-12, 5\]"),
-        ("to_shape_fixed_begin", {"auto_pad": "SAME_UPPER"}, r"pads \[1, 2\] stand beside auto_pad = SAME_UPPER"),
-        ("to_shape_fixed_begin", {"auto_pad": "VALID"}, "auto_pad = 'VALID'; allowed: NOTSET, SAME_UPPER, SAME_LOWER"),
+        ("to_shape_fixed_begin", {"auto_pad": 1}, r"pads \[1, 2\] stand beside auto_pad = 1"),
+        ("to_shape_fixed_begin", {"auto_pad": 3}, "auto_pad = 3; allowed: 0"),
         ("conv_plain", {"dilations": [4, 1]}, r"the kernel covers \[9, 2\], more than the padded input \[5, 4\]"),
         ("conv_groups_asymmetric", {"group": 3}, "X has 4 channels; allowed: 6, as W and group = 3 say"),
     ],

@@ -159,11 +159,9 @@ void check_shape(const char* input, const Shape& shape, int ndims) {
 
 }  // namespace
 
-AutoPad parse_auto_pad(const std::string& text) {
-  if (text == "NOTSET") return AutoPad::kNotset;
-  if (text == "SAME_UPPER") return AutoPad::kSameUpper;
-  if (text == "SAME_LOWER") return AutoPad::kSameLower;
-  fail("attribute auto_pad='", text, "' is not valid; allowed: NOTSET, SAME_UPPER, SAME_LOWER.");
+AutoPad parse_auto_pad(int64_t value) {
+  if (value >= 0 && value <= static_cast<int64_t>(AutoPad::kSameLower)) return static_cast<AutoPad>(value);
+  fail("attribute auto_pad=", value, " is not valid; allowed: 0 (NOTSET), 1 (SAME_UPPER), 2 (SAME_LOWER).");
 }
 
 Activation parse_activation(const std::vector<float>& values) {

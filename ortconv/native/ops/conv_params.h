@@ -20,7 +20,7 @@ using Shape = std::vector<int64_t>;
 
 enum class ConvOp { kConvTranspose, kConvTransposeToShape, kConv, kConvTransposeAdd };
 
-enum class AutoPad { kNotset, kSameUpper, kSameLower };
+enum class AutoPad { kNotset, kSameUpper, kSameLower };  // as the attribute counts them
 
 // The attributes as they stand on the node.
 struct ConvAttributes {
@@ -44,8 +44,8 @@ struct ConvAttributes {
 // Refuses attributes that are out of range or do not fit each other or the element type.
 void check_attributes(const ConvAttributes& attributes, DataType dtype);
 
-// Parses the attribute's text; refuses any other.
-AutoPad parse_auto_pad(const std::string& text);
+// Parses the attribute; refuses what is none of the three.
+AutoPad parse_auto_pad(int64_t value);
 
 // From slope, minimum and maximum; refuses any other list.
 Activation parse_activation(const std::vector<float>& values);

@@ -37,18 +37,6 @@ std::vector<int64_t> KernelAttributes::integers(const char* name) const {
   return values;
 }
 
-std::string KernelAttributes::text(const char* name) const {
-  std::string value;
-  reading(name, "a string", [&] {
-    size_t size = 0;
-    invoke<abi::KernelInfoGetAttributeString>(api_, info_, name, nullptr, &size);
-    value.resize(size);
-    invoke<abi::KernelInfoGetAttributeString>(api_, info_, name, &value[0], &size);
-    value.resize(size - 1);  // without the NUL
-  });
-  return value;
-}
-
 std::vector<float> KernelAttributes::numbers(const char* name) const {
   const auto holds = [&](auto read) {
     try {
@@ -98,11 +86,6 @@ std::vector<int64_t> InferenceAttributes::integers(const char* name) const {
   return values;
 }
 
-std::string InferenceAttributes::text(const char* name) const {
-  char value[32];
-  return std::string(value, read(name, abi::kAttrString, value, sizeof value));
-}
-
 ConvAttributes read_attributes(ConvOp op, const AttributeSource& source) {
   ConvAttributes a;
   a.op = op;
@@ -114,7 +97,7 @@ ConvAttributes read_attributes(ConvOp op, const AttributeSource& source) {
   a.y_perm = source.integers("y_perm");
   a.pads = source.integers(a.pads_name());
   if (a.transposed()) a.output_padding = source.integers("output_padding");
-  if (a.has_auto_pad()) a.auto_pad = parse_auto_pad(source.text("auto_pad"));
+  if (a.has_auto_pad()) a.auto_pad = parse_auto_pad(source.integer("auto_pad"));
   a.accumulation_type = source.integer("accumulation_type");
   const std::vector<float> activation = source.numbers("activation");
   if (!activation.empty()) a.activation = parse_activation(activation);

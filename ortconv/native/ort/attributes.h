@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "ops/conv_params.h"
@@ -16,7 +15,6 @@ class AttributeSource {
   virtual ~AttributeSource() = default;
   virtual int64_t integer(const char* name) const = 0;
   virtual std::vector<int64_t> integers(const char* name) const = 0;
-  virtual std::string text(const char* name) const = 0;
   // Empty when the attribute is missing.
   virtual std::vector<float> numbers(const char* name) const = 0;
 };
@@ -27,7 +25,6 @@ class KernelAttributes : public AttributeSource {
   KernelAttributes(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
   int64_t integer(const char* name) const override;
   std::vector<int64_t> integers(const char* name) const override;
-  std::string text(const char* name) const override;
   std::vector<float> numbers(const char* name) const override;
 
  private:
@@ -41,7 +38,6 @@ class InferenceAttributes : public AttributeSource {
   InferenceAttributes(const OrtApi* api, const OrtShapeInferContext* context) : api_(api), context_(context) {}
   int64_t integer(const char* name) const override;
   std::vector<int64_t> integers(const char* name) const override;
-  std::string text(const char* name) const override;
   // Shapes do not depend on any.
   std::vector<float> numbers(const char*) const override { return {}; }
 

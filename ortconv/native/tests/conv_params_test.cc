@@ -207,9 +207,11 @@ TEST(attribute_refusals) {
   to_shape.pads = {0, 0};
   EXPECT(contains(refusal([&] { check_attributes(to_shape, DataType::kFloat); }), "attribute pads_begin=[0, 0]"),
          "pads_begin");
-  EXPECT(contains(refusal([] { parse_auto_pad("VALID"); }), "attribute auto_pad='VALID'"), "auto_pad");
-  EXPECT(parse_auto_pad("NOTSET") == AutoPad::kNotset && parse_auto_pad("SAME_UPPER") == AutoPad::kSameUpper &&
-             parse_auto_pad("SAME_LOWER") == AutoPad::kSameLower,
+  for (const int64_t value : {-1, 3}) {
+    EXPECT(contains(refusal([&] { parse_auto_pad(value); }), "attribute auto_pad="), "auto_pad");
+  }
+  EXPECT(parse_auto_pad(0) == AutoPad::kNotset && parse_auto_pad(1) == AutoPad::kSameUpper &&
+             parse_auto_pad(2) == AutoPad::kSameLower,
          "auto_pad");
 }
 

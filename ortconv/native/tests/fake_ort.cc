@@ -136,6 +136,7 @@ struct Table {
     });
     set<abi::KernelInfoGetAttributeInt>([](const OrtKernelInfo* info, const char* name, int64_t* value) -> OrtStatus* {
       const std::map<std::string, int64_t> all = {{"group", info->attributes.group},
+                                                  {"auto_pad", static_cast<int64_t>(info->attributes.auto_pad)},
                                                   {"accumulation_type", info->attributes.accumulation_type},
                                                   {"block_size", info->block_size}};
       const auto found = all.find(name);
@@ -158,15 +159,6 @@ struct Table {
           const float all[] = {a.slope, a.minimum, a.maximum};
           if (values != nullptr) std::copy(std::begin(all), std::end(all), values);
           *count = std::size(all);
-          return nullptr;
-        });
-    set<abi::KernelInfoGetAttributeString>(
-        [](const OrtKernelInfo* info, const char* name, char* value, size_t* size) -> OrtStatus* {
-          if (std::strcmp(name, "auto_pad") != 0) return attribute_missing(name);
-          const char* const texts[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER"};
-          const std::string text = texts[static_cast<int>(info->attributes.auto_pad)];
-          if (value != nullptr) std::memcpy(value, text.c_str(), text.size() + 1);
-          *size = text.size() + 1;
           return nullptr;
         });
     set<abi::KernelInfoGetInputTypeInfo>([](const OrtKernelInfo* info, size_t index, OrtTypeInfo** out) -> OrtStatus* {
