@@ -13,8 +13,9 @@ import onnx_ir as ir
 from ortconv.builder import Builder, Ints
 from ortconv.converters.layout import Layout, Sizes, dims_of, sizes, transpose
 from ortconv.converters.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
+from ortconv.converters.written_out import write_out
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, AutoPad
+from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, AutoPad, Op
 
 __all__ = ["conv", "conv_transpose", "conv_transpose_to_shape"]
 
@@ -52,6 +53,10 @@ def conv_transpose(
         UnsupportedTypeError: The element type has no kernel.
     """
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
+    if _is_cast(b, x):
+        wide, weights, added = _in_float(b, x, w, bias)
+        y = conv_transpose(b, wide, weights, added, window, layout, begin=begin, end=end)
+        return b.cast(y, ir.DataType.BFLOAT16)
     size = _transposed_sizes(b, window, spatial, kernel, begin, end)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     grow = tuple(max(-pad, 0) for pad in end)
@@ -63,16 +68,7 @@ def conv_transpose(
     taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
     standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
     if not standard:
-        y = b.op(
-            CONV_TRANSPOSE.name,
-            x,
-            w,
-            bias,
-            domain=DOMAIN,
-            **_window_attributes(x, window, layout),
-            pads=pads,
-            output_padding=grow,
-        )
+        y = _ours(b, CONV_TRANSPOSE, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow)
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "ConvTranspose",
@@ -130,14 +126,15 @@ def conv_transpose_to_shape(
     length = None if output_shape.shape is None else dims_of(output_shape)
     if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
-    y = b.op(
-        CONV_TRANSPOSE_TO_SHAPE.name,
+    y = _ours(
+        b,
+        CONV_TRANSPOSE_TO_SHAPE,
         x,
         w,
         output_shape,
         bias,
-        domain=DOMAIN,
-        **_window_attributes(x, window, layout),
+        window=window,
+        layout=layout,
         auto_pad=AutoPad[rule],
         pads_begin=begin,
         output_padding=output_padding,
@@ -179,6 +176,10 @@ def conv(
         UnsupportedTypeError: The element type has no kernel.
     """
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=False)
+    if _is_cast(b, x):
+        wide, weights, added = _in_float(b, x, w, bias)
+        y = conv(b, wide, weights, added, window, layout, rule=rule, begin=begin, end=end)
+        return b.cast(y, ir.DataType.BFLOAT16)
     if rule != "NOTSET":
         resolved = _resolve_same(rule, spatial, kernel, window)
         if resolved is not None:
@@ -192,16 +193,7 @@ def conv(
         b.note(f"{rule}: padding resolved at run time from the input's sizes")
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     if rule != "NOTSET" or x.dtype not in _STANDARD or b.options.target == "plugin":
-        y = b.op(
-            CONV.name,
-            x,
-            w,
-            bias,
-            domain=DOMAIN,
-            **_window_attributes(x, window, layout),
-            auto_pad=AutoPad[rule],
-            pads=begin + end,
-        )
+        y = _ours(b, CONV, x, w, bias, window=window, layout=layout, auto_pad=AutoPad[rule], pads=begin + end)
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "Conv",
@@ -320,9 +312,24 @@ def _resolve_same(rule: Rule, spatial: Sizes, kernel: Sizes, window: Window) -> 
     return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)
 
 
-def _window_attributes(x: ir.Value, window: Window, layout: Layout) -> dict[str, Any]:
+def _is_cast(b: Builder, x: ir.Value) -> bool:
+    """Whether standard nodes compute in float, as our kernels and bodies do, what ONNX Runtime has no kernel for."""
+    return b.options.target == "onnx" and x.dtype == ir.DataType.BFLOAT16
+
+
+def _in_float(
+    b: Builder, x: ir.Value, w: ir.Value, bias: ir.Value | None
+) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    single = ir.DataType.FLOAT
+    return b.cast(x, single), b.cast(w, single), None if bias is None else b.cast(bias, single)
+
+
+def _ours(
+    b: Builder, op: Op, x: ir.Value, *others: ir.Value | None, window: Window, layout: Layout, **attributes: Any
+) -> ir.Value:
+    """Emits a node of ours, or its body where only standard nodes are wanted; the bias is the last input."""
     assert x.dtype is not None
-    return {
+    stated = {
         "strides": window.strides,
         "dilations": window.dilations,
         "group": window.group,
@@ -330,7 +337,11 @@ def _window_attributes(x: ir.Value, window: Window, layout: Layout) -> dict[str,
         "w_perm": layout.w_perm,
         "y_perm": layout.y_perm,
         "accumulation_type": int(ACCUMULATION[x.dtype]),
+        **attributes,
     }
+    if b.options.target == "onnx":
+        return write_out(b, op, (x, *others), stated)
+    return b.op(op.name, x, *others, domain=DOMAIN, **stated)
 
 
 def _known(dims: Sizes) -> Ints | None:

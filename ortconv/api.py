@@ -179,8 +179,6 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
     progress("checking", 0, 0)
     functions.attach(model)
     _complete_outputs(model, graph.path)
-    if options.target == "onnx":
-        functions.inline(model)
     name_open_sizes(model)
     try:
         checking.check(model, graph.path)

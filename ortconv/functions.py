@@ -1,4 +1,4 @@
-"""Giving the ops of ours in a model their function bodies, and putting the bodies in their place."""
+"""Giving the ops of ours in a model their function bodies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnx_ir.passes.common
 
 from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.errors import ConversionError
@@ -16,7 +15,7 @@ from ortconv.function_bodies import body
 from ortconv.opset import ACCUMULATION, ACTIVATION, DOMAIN, NO_ACTIVATION, OPS, VERSION, Op
 from ortconv.products import PRODUCTS
 
-__all__ = ["attach", "inline"]
+__all__ = ["attach"]
 
 _BY_NAME = {op.name: op for op in OPS}
 
@@ -56,14 +55,6 @@ def attach(model: ir.Model) -> None:
         model.functions[function.identifier()] = function
     if nodes:
         model.graph.opset_imports[DOMAIN] = VERSION
-
-
-def inline(model: ir.Model) -> None:
-    """Replaces every node of ours by its body: a model of standard ops only."""
-    if not model.functions:
-        return
-    onnx_ir.passes.common.InlinePass()(model)
-    model.graph.opset_imports.pop(DOMAIN, None)
 
 
 def _only_body(name: str, users: Sequence[ir.Node], opset: int) -> onnx.FunctionProto:

@@ -88,18 +88,16 @@ def test_begin_padding_beyond_the_full_size_gives_zeros(dtype: np.dtype) -> None
     check(Problem("ConvolutionBackpropData", padding, data, weights))
 
 
-def test_padding_beyond_31_bits_gives_zeros_or_an_error() -> None:
-    """Two axes, since ONNX Runtime's Max is right about one number; a function body would need 500 TB."""
+def test_padding_beyond_31_bits_gives_zeros() -> None:
+    """Two axes, since ONNX Runtime's Max is right about one number."""
     data, weights = np.ones((1, 1, 2, 4), np.float32), np.ones((1, 1 << 16, 1, 3), np.float32)
     attributes = {name: 2 * value for name, value in window(1).items() if name != "auto_pad"}
     attributes |= {"auto_pad": "same_upper", "output_padding": [0, 2**31 - 1]}
     sizes = np.array([2, 3], np.int64)
     drawn = Problem("ConvolutionBackpropData", attributes, data, weights, sizes, runtime_shape=True, dynamic=True)
     model = ortconv.conversion(source_of(drawn)).to_proto()
-    for way in ("native", "python"):
+    for way in WAYS:
         assert not run(model, drawn.feeds, way)[0].any()
-    with pytest.raises((RuntimeException, Fail)):
-        run(model, drawn.feeds, "none")
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortconv import reference
 from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, Op
+from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, AutoPad, Op
 from ortconv.products import PRODUCTS
 
 __all__ = ["OPERATORS", "Case", "make_case"]
@@ -233,12 +233,12 @@ def _convolution(op: Op, draw: _Draw) -> Case:
             draw.random.shuffle(perm)
     attributes: dict[str, Any] = {"strides": g.strides, "dilations": g.dilations, "group": g.group}
     if op is CONV:
-        auto_pad = draw.of("NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER")
-        pads = g.conv_pads(draw) if auto_pad == "NOTSET" else [0] * 2 * len(g.source)
+        auto_pad = draw.of(AutoPad.NOTSET, *AutoPad)
+        pads = g.conv_pads(draw) if auto_pad == AutoPad.NOTSET else [0] * 2 * len(g.source)
         attributes |= {"auto_pad": auto_pad, "pads": pads}
     elif op is CONV_TRANSPOSE_TO_SHAPE:
-        auto_pad = draw.of("NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER")
-        begin = [draw.split(f)[0] if auto_pad == "NOTSET" else 0 for f in g.full()]
+        auto_pad = draw.of(AutoPad.NOTSET, *AutoPad)
+        begin = [draw.split(f)[0] if auto_pad == AutoPad.NOTSET else 0 for f in g.full()]
         extra = [draw.size(huge) - 1 for _ in g.source]
         attributes |= {"auto_pad": auto_pad, "pads_begin": begin, "output_padding": extra}
     else:
