@@ -15,12 +15,13 @@ CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test sweep fuzz bench readme lint format dist sanitize arm clean help \
+.PHONY: demo test test-lowest sweep fuzz bench readme lint format dist sanitize arm clean help \
 	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
 	@echo "make test      run the tests"
+	@echo "make test-lowest  run them with the lowest version of everything that pyproject.toml asks for"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
 	@echo "make readme    write the tables of operations into the README"
@@ -52,6 +53,16 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -m 'not sweep' -n $(JOBS)
+
+# In an environment of its own, for a Python that all of these versions know: the oldest that pyproject.toml allows.
+LOWEST := build/lowest
+test-lowest: $(INSTALLED)
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv --requirement $(VENV)/build-requires.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--requirement pyproject.toml --extra test --extra bench
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(LOWEST)/bin/python -m pytest -m 'not sweep' -n $(JOBS)
 
 sweep: $(INSTALLED)
 	$(BIN)/python -m pytest -m sweep -n $(JOBS)

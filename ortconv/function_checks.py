@@ -20,7 +20,7 @@ from ortconv.products import PRODUCTS
 
 __all__ = ["check_expansion", "check_own_functions"]
 
-_MAX_NODES = 1 << 20
+_MAX_NODES = 1 << 18
 """How many nodes a model may have once all calls of its functions are replaced by what they call."""
 
 _MAX_BYTES = 1 << 30
@@ -55,12 +55,19 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
     users = [node for node in _nodes(model) if node.domain == DOMAIN]
     unknown = next((node for node in users if node.op_type not in _OPERATORS), None)
     if unknown is not None:
-        which = unknown.name or next(iter(unknown.output), "")
         raise CheckError(
             name,
-            f"node {shown(which)} is {shown(f'{DOMAIN}::{unknown.op_type}')}; allowed: "
+            f"node {_named(unknown)} is {shown(f'{DOMAIN}::{unknown.op_type}')}; allowed: "
             f"{', '.join(sorted(_OPERATORS))}.",
         )
+    for node in protos.nodes(model.graph.node):
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                raise CheckError(
+                    name,
+                    f"node {_named(node)}: attribute {shown(attribute.name)} refers to one of a function; allowed: "
+                    "that inside functions.",
+                )
     for function in model.functions:
         if not _domain(function.domain) and onnx.defs.has(function.name):
             raise CheckError(
@@ -221,6 +228,10 @@ def _plain(attribute: onnx.AttributeProto) -> bytes:
     if copy.HasField("t"):
         copy.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(attribute.t)))
     return bytes(copy.SerializeToString(deterministic=True))
+
+
+def _named(node: onnx.NodeProto) -> str:
+    return shown(node.name or next(iter(node.output), ""))
 
 
 def _id(function: onnx.FunctionProto) -> _Id:

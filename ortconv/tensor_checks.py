@@ -73,7 +73,7 @@ def check_tensor(tensor: TensorProto, name: str, folder: str) -> None:
         raise CheckError(name, f"{subject} has external_data beside data_location 0; allowed: one of them.")
     filled = {field: count for field in _TYPED if (count := len(getattr(tensor, field)))}
     raw = len(tensor.raw_data)
-    if filled and raw:
+    if filled and tensor.HasField("raw_data"):
         raise CheckError(name, f"{subject} has raw_data beside {', '.join(filled)}; allowed: one of them.")
     if raw or (elements and not filled):
         if tensor.data_type == TensorProto.STRING or raw != size:

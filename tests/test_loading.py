@@ -208,7 +208,9 @@ def set_tensor(**fields: object) -> Callable[[onnx.ModelProto], None]:
     def change(model: onnx.ModelProto) -> None:
         tensor = model.graph.initializer[0]
         for name, value in fields.items():
-            if isinstance(value, list):
+            if value is None:
+                tensor.ClearField(name)
+            elif isinstance(value, list):
                 tensor.ClearField(name)
                 getattr(tensor, name).extend(value)
             else:
@@ -230,12 +232,14 @@ def set_tensor(**fields: object) -> Callable[[onnx.ModelProto], None]:
         (set_tensor(data_type=8), "allowed: string_data"),
         (set_tensor(data_type=22), "has 48 bytes of raw_data; allowed: 6"),
         (set_tensor(float_data=[1.0]), "has raw_data beside float_data"),
-        (set_tensor(raw_data=b"", float_data=[1.0]), "has 1 entries of float_data; allowed: 12 of float_data"),
-        (set_tensor(raw_data=b"", int64_data=[1] * 12), "has 12 entries of int64_data; allowed: 12 of float_data"),
+        (set_tensor(raw_data=b"", float_data=[1.0] * 12), "has raw_data beside float_data"),
+        (set_tensor(raw_data=None, float_data=[1.0]), "has 1 entries of float_data; allowed: 12 of float_data"),
+        (set_tensor(raw_data=None, int64_data=[1] * 12), "has 12 entries of int64_data; allowed: 12 of float_data"),
         (lambda model: model.graph.initializer[0].segment.SetInParent(), "is a segment"),
         (lambda model: model.graph.initializer[0].external_data.add(key="location"), "has external_data beside"),
         (lambda model: model.graph.node[0].attribute.add().CopyFrom(model.graph.node[0].attribute[0]), "of one name"),
         (lambda model: model.opset_import.add(domain="ai.onnx", version=20), "is imported 2 times"),
+        (lambda model: setattr(model.graph.node[0].attribute[0], "ref_attr_name", "f"), "refers to one of a function"),
     ],
 )
 def test_malformed_models(change: Callable[[onnx.ModelProto], None], problem: str) -> None:

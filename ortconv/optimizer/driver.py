@@ -255,13 +255,20 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ir.Mod
 
 
 def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
-    """Refuses what onnx_ir does not carry over."""
-    bodies = (body for node in protos.nodes(model.graph.node) for body in protos.subgraphs(node))
-    for graph in itertools.chain([model.graph], bodies):
+    """Refuses what onnx_ir does not carry over, or new nodes could not."""
+    nodes = list(protos.nodes(itertools.chain(model.graph.node, *(function.node for function in model.functions))))
+    for graph in itertools.chain([model.graph], *map(protos.subgraphs, nodes)):
         if graph.sparse_initializer:
             raise ModelFormatError(name, f"graph {graph.name}", "has sparse initializers; allowed: dense ones.")
     if model.training_info:
         raise ModelFormatError(name, "training_info", "is present; allowed: models for inference.")
+    if model.configuration or any(node.device_configurations for node in nodes):
+        raise ModelFormatError(name, "configuration", "is present; allowed: models for one device.")
+    for attribute in (each for node in nodes for each in node.attribute):
+        if attribute.ref_attr_name and attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            raise ModelFormatError(
+                name, f"attribute {attribute.name}", "refers to a body that a function is given; allowed: bodies."
+            )
 
 
 def _forget_shapes(model: ir.Model) -> None:

@@ -228,13 +228,24 @@ def test_nothing_reads_sizes_behind_a_node_that_misleads_shape_inference() -> No
     assert "it may read from c" in done.outcomes[1].reason
 
 
-@pytest.mark.parametrize("lossy", ["sparse_initializer", "training_info", "domain"])
+@pytest.mark.parametrize("lossy", ["sparse_initializer", "training_info", "configuration", "devices", "body", "domain"])
 def test_what_would_be_lost_is_refused(lossy: str) -> None:
     model = parsed("g (float[1,2,L] x) => (float[1,3,P] y) { y = ConvTranspose (x, w) }", w=rand(2, 3, 3))
     if lossy == "sparse_initializer":
         model.graph.sparse_initializer.add().dims.append(1)
     elif lossy == "training_info":
         model.training_info.add()
+    elif lossy == "configuration":
+        model.configuration.add(name="two", num_devices=2)
+    elif lossy == "devices":
+        model.graph.node[0].device_configurations.add(configuration_id="two")
+    elif lossy == "body":
+        node = onnx.helper.make_node("If", ["c"], ["y"])
+        for branch in ("then_branch", "else_branch"):
+            node.attribute.add(name=branch, type=onnx.AttributeProto.GRAPH, ref_attr_name=branch)
+        imports = [onnx.helper.make_opsetid("", 21)]
+        attributes = ["then_branch", "else_branch"]
+        model.functions.append(onnx.helper.make_function("own", "f", ["c"], ["y"], [node], imports, attributes))
     else:
         model.opset_import.add(domain="org.ortconv", version=2)
     with pytest.raises(ortconv.ModelFormatError, match="allowed: "):
