@@ -17,6 +17,8 @@ from ortconv.opset import DOMAIN, VERSION
 from ortconv.optimizer import activation, affine, crop, layout, pad, residual
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
+from ortconv.optimizer.opsets import OLDEST, upgraded
+from ortconv.optimizer.outputs import for_checker, placeholders, with_ranks
 from ortconv.optimizer.reading import read
 from ortconv.optimizer.site import Kept, Left, Outcome, Site
 from ortconv.optimizer.values import Sizes, element_type
@@ -120,7 +122,9 @@ def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimizati
 
     Raises: see `optimize`.
     """
-    name, model, reads = _load(source)
+    name, path, proto = _load(source)
+    newer = upgraded(proto, name) if any(map(_is_conv_transpose, protos.nodes(proto.graph.node))) else proto
+    model = _parsed(newer, name, path)
     found = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_conv_transpose(node)]
     concealed = [
         node
@@ -136,11 +140,16 @@ def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimizati
         _state_types(model, name)
         functions.attach(model)
         model.ir_version = max(model.ir_version, _FUNCTIONS_IR)
-    try:
-        checking.check(model, name)
-    except CheckError:
-        _forget_shapes(model)
-        checking.check(model, name)
+    elif newer is not proto:
+        model = _parsed(proto, name, path)
+    with placeholders(model):
+        try:
+            checking.check(model, name)
+        except CheckError:
+            _forget_shapes(model)
+            checking.check(model, name)
+    files = {str(tensor.path) for tensor in _tensors(model) if isinstance(tensor, ir.ExternalTensor)}
+    reads = frozenset(map(os.path.realpath, {path, *files} if path else files))
     return Optimization(name, model, (*outcomes, *hidden), reads)
 
 
@@ -215,9 +224,7 @@ def _require(model: ir.Model, name: str) -> int:
         raise ModelFormatError(
             name,
             "opset_import",
-            f"ai.onnx {imports.get('')} is not supported; allowed: {OPSETS.start} to "
-            f"{OPSETS.stop - 1}. "
-            "onnx.version_converter.convert_version changes it.",
+            f"ai.onnx {imports.get('')} is not supported; allowed: {OLDEST} to {OPSETS.stop - 1}.",
         )
     if imports.get(DOMAIN, VERSION) != VERSION:
         raise ModelFormatError(
@@ -231,8 +238,8 @@ def _require(model: ir.Model, name: str) -> int:
     return imports[""]
 
 
-def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ir.Model, frozenset[str]]:
-    """Returns the model's name, the model, and the files that it consists of.
+def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, str, onnx.ModelProto]:
+    """Returns the model's name, its file, "" where it is none, and the model.
 
     Weights of the main graph that lie in files of their own stay there; what else does is read.
     """
@@ -244,14 +251,18 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ir.Mod
         proto = loading.load(path)
     _refuse_lossy(proto, name)
     proto = loading.with_inner_weights(proto, path)
-    checking.check_proto(proto, name)
+    proto = with_ranks(proto)
+    checking.check_proto(for_checker(proto), name)
+    return name, path, proto
+
+
+def _parsed(proto: onnx.ModelProto, name: str, path: str) -> ir.Model:
     try:
         model = ir.from_proto(proto)
     except Exception as error:  # onnx_ir's own classes
         raise CheckError(name, f"is not an ONNX model: {str(error) or type(error).__name__}") from error
     ir.external_data.set_base_dir(model.graph, os.path.dirname(path))
-    files = {str(tensor.path) for tensor in _tensors(model) if isinstance(tensor, ir.ExternalTensor)}
-    return name, model, frozenset(map(os.path.realpath, {path, *files} if path else files))
+    return model
 
 
 def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
@@ -294,7 +305,7 @@ def _misleads(node: ir.Node) -> bool:
     return not fixed or "output_shape" in node.attributes
 
 
-def _is_conv_transpose(node: ir.Node) -> bool:
+def _is_conv_transpose(node: ir.Node | onnx.NodeProto) -> bool:
     return node.op_type == "ConvTranspose" and not node.domain
 
 

@@ -120,14 +120,14 @@ def test_half_needs_castlike(opset: int) -> None:
         assert "needs opset 15" in done.outcomes[0].reason
 
 
-@pytest.mark.parametrize("opset", [1, 11, 12, 26])
+@pytest.mark.parametrize("opset", [1, 6, 26])
 def test_other_opsets_are_refused(opset: int) -> None:
     model = parsed("g (float[1,2,D] x) => (float[1,3,E] y) { y = ConvTranspose (x, w) }", opset=opset, w=rand(2, 3, 3))
     with pytest.raises(ortconv.ModelFormatError) as caught:
         optimization(model)
     assert caught.value.where == "opset_import"
     assert f"ai.onnx {opset} " in caught.value.problem
-    assert "13 to 25" in caught.value.problem
+    assert "7 to 25" in caught.value.problem
 
 
 def test_a_model_without_the_op_stays_what_it_is_at_any_opset() -> None:
