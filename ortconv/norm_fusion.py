@@ -119,7 +119,7 @@ def _standardized(node: ir.Node) -> _Standardized | None:
         return None
     if axes.const_value is None or epsilon.const_value is None or epsilon.const_value.size != 1:
         return None
-    if data.dtype != ir.DataType.FLOAT or data.shape is None:
+    if data.dtype != ir.DataType.FLOAT or not data.shape:
         return None
     makers = tuple(maker for value in uses if (maker := value.producer()) is not None)
     along = sorted(int(axis) % len(data.shape) for axis in axes.const_value.numpy().reshape(-1))

@@ -99,7 +99,8 @@ def of_axis(value: ir.Value, axis: int) -> int | Linear:
 def _moved_axis(node: ir.Node, axis: int) -> int | None:
     """Returns which axis of its input a node gives as an axis of its output, None where that is not certain."""
     if node.op_type == "Transpose":
-        return int(node.attributes["perm"].as_ints()[axis])
+        perm = node.attributes.get_ints("perm", ())
+        return perm[axis] if perm else None
     given = node.inputs[1].const_value if len(node.inputs) == 2 and node.inputs[1] is not None else None
     if given is None or node.outputs[0].shape is None:
         return None

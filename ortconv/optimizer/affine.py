@@ -133,6 +133,8 @@ def _bias(site: Site, node: ir.Node) -> Array:
     data = constant(site.bias)
     if data is None:
         raise Kept(f"{named(node)}: there is a bias already, {site.bias.name}, which is not a constant")
+    if data.shape != (site.channels,):
+        raise Kept(f"{named(node)}: the bias has shape {list(data.shape)}")
     return data.numpy().astype(np.float64)
 
 

@@ -30,6 +30,6 @@ def test_mutators_make_files_that_are_accepted_and_such_that_are_not(name: str, 
     target = importlib.import_module(f"tests.fuzz.{name}")
     files = [path.read_bytes() for other, path in FILES if other == name]
     rng = random.Random(0)
-    made = [target.mutate(rng.choice(files), rng, files) for _ in range(40)]
+    made = [target.mutate(rng.choice(files), rng, files) for _ in range(100)]
     outcomes = {oracle.judge(target, data, tmp_path) for data in made if data is not None}
     assert outcomes == {True, False}

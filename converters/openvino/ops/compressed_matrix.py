@@ -48,9 +48,9 @@ class CompressedMatrix:
             return None
         *several_of, rows, columns = value.shape.numpy()
         matrices = math.prod(several_of)
-        if matrices * rows * columns == 0:
-            return None
         sizes, own = compressed.sizes, _own_sizes(compressed)
+        if matrices * rows * columns == 0 or matrices * rows * columns != math.prod(sizes):
+            return None
         for before in (matrices, matrices * rows):
             sizes, own = _divided(sizes, own, before)
         ends = [_split(sizes, before) for before in (matrices, matrices * rows)]
@@ -93,7 +93,7 @@ def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]
     node = value.producer()
     if node is None or (node.domain, node.op_type) != ("", "Transpose") or node.inputs[0] is None:
         return value, transpose
-    turns = list(node.attributes["perm"].as_ints()) in ([1, 0], [0, 2, 1])
+    turns = list(node.attributes.get_ints("perm", ())) in ([1, 0], [0, 2, 1])
     return (node.inputs[0], not transpose) if turns else (value, transpose)
 
 

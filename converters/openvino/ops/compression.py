@@ -161,6 +161,8 @@ def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
         data, points = found
         if points is not None and not points.any():
             points = None
+        if not _broadcast(scales, points):
+            return None
         layout = _layout(b, data, scales, points)
         return _by_leading_axes(b, data, scales, points) if layout is None else layout.emit(b)
     return None
@@ -251,7 +253,7 @@ def multiplied(b: Builder, value: ir.Value, *, transpose: bool) -> ir.Value | No
     perm = [1, 0] if transpose else [0, 1]
     node = value.producer()
     if node is not None and (node.domain, node.op_type) == ("", "Transpose") and node.inputs[0] is not None:
-        before = node.attributes["perm"].as_ints()
+        before = node.attributes.get_ints("perm", ())
         if len(before) != len(perm):
             return None
         value, perm = node.inputs[0], [before[axis] for axis in perm]
@@ -290,6 +292,12 @@ def _constant(b: Builder, value: ir.Value | None) -> np.ndarray | None:
         value = node.inputs[0]
     array = b.array(value)
     return None if array is None else array.astype(np.float64)
+
+
+def _broadcast(scales: np.ndarray, points: np.ndarray | None) -> bool:
+    """Tells whether scales and zero points have shapes that fit together."""
+    pairs = zip(reversed(scales.shape), reversed(() if points is None else points.shape), strict=False)
+    return all(one == other or 1 in (one, other) for one, other in pairs)
 
 
 def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> Compressed | None:

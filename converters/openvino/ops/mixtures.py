@@ -126,7 +126,7 @@ def _table(weights: ir.Value) -> ir.Value | None:
     while (before := made_by(value, "Unsqueeze") or made_by(value, "Reshape")) is not None:
         value = before
     turned = maker(value, "Transpose")
-    if turned is None or list(turned.attributes["perm"].as_ints()) != [1, 0]:
+    if turned is None or list(turned.attributes.get_ints("perm", ())) != [1, 0]:
         return None
     table = turned.inputs[0]
     if table is None or maker(table, "ScatterElements") is None or _rank(table) != 2:

@@ -32,6 +32,8 @@ def warn_of_one_column(
     channels, *spatial = data.shape[1:]
     taps = filter.shape[2:]
     *others, stride = window.strides
+    if len(spatial) != len(taps):
+        return
     if channels != 1 or stride == 1 or set(others) != {1} or window.dilations[-1] != 1:
         return
     sizes: list[int] = []

@@ -211,7 +211,7 @@ def _reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size], dtype: ir.Data
 
 def _width(info: ir.Value) -> int | None:
     """Returns how many numbers there are for each image; None where that is not known."""
-    width = None if info.shape is None else info.shape[-1]
+    width = info.shape[-1] if info.shape else None
     return width if isinstance(width, int) else None
 
 

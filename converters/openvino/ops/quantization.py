@@ -14,7 +14,7 @@ from ortconv.converters.openvino.ops.levels import keep_levels
 from ortconv.converters.openvino.ops.quantized_constants import is_folded, quantized_constant
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, in_one_type, narrowed, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import UnsupportedAttributeError
+from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.quantizers import LEVELS, mark_quantizer
 
 _KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
@@ -46,6 +46,7 @@ def fake_quantize(
     require(data, "data", FLOATS)
     if levels < 2:
         raise UnsupportedAttributeError("levels", levels, "an integer of at least 2")
+    _require_bounds(b, (input_low, input_high, output_low, output_high))
     if _is_left_out(b, levels, (input_low, input_high, output_low, output_high)):
         b.warn(
             f"OpenVINO's CPU plugin is followed: it leaves out what quantizes to {levels} levels of the same range, "
@@ -189,6 +190,16 @@ def _is_left_out(b: Builder, levels: int, bounds: Sequence[ir.Value]) -> bool:
     if levels != _STRIPPED or low is None or high is None or first is None or last is None:
         return False
     return np.array_equal(low, first) and np.array_equal(high, last)
+
+
+def _require_bounds(b: Builder, bounds: Sequence[ir.Value]) -> None:
+    """Refuses constant bounds whose shapes do not fit together, or ask for too much."""
+    shapes = [known.shape for bound in bounds if (known := b.array(bound)) is not None]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ConversionError(f"has bounds of shapes {', '.join(map(str, shapes))}, which do not broadcast.") from None
+    b.budget.require("the bounds", shapes, *shape, np.dtype(np.float64).itemsize)
 
 
 def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:

@@ -48,6 +48,9 @@ def random_uniform(
     alignment: Alignment = "TENSORFLOW",
 ) -> ir.Value:
     """The generator in integer ops in a Loop, and its numbers scaled."""
+    for label, seed in (("global_seed", global_seed), ("op_seed", op_seed)):
+        if seed < 0:
+            raise UnsupportedAttributeError(label, seed, "an integer of at least 0")
     to = DTYPES.get(output_type.lower())
     if to not in (_F16, _F32, _F64, _I32, _I64):
         raise UnsupportedAttributeError(

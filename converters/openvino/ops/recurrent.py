@@ -302,7 +302,7 @@ def _lengths(
             "gives that another shape"
         )
     known = known_ints(b, lengths)
-    longest = None if x.shape is None else x.shape[1]
+    longest = None if x.shape is None or len(x.shape) < 2 else x.shape[1]
     if known is not None and isinstance(longest, int) and set(known) == {longest}:
         return None
     if taken_apart or (x.shape is not None and x.shape.is_static()):

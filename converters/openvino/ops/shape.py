@@ -135,7 +135,9 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
         return b.op("Transpose", data) if order.shape == ir.Shape([0]) else permuted(b, data, order)
     perm = constant_ints(b, order, "input_order")
     rank = len(perm) if data.shape is None else len(data.shape)
-    if perm and sorted(perm) != list(range(rank)):
+    if not perm:
+        perm = tuple(reversed(range(rank)))
+    if sorted(perm) != list(range(rank)):
         raise UnsupportedAttributeError("input_order", list(perm), f"each number from 0 to {rank - 1} once")
     if tuple(perm) == _SWAPPED_HEADS and _is_square_attention(data):
         b.warn(

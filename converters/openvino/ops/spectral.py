@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, length_of, normalized, one_number
 from ortconv.converters.openvino.ops.running_axes import on_lines
 from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, size_of
 from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
@@ -339,8 +339,8 @@ def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequen
 
 
 def _number(b: Builder, value: ir.Value) -> Size:
-    known = known_ints(b, value)
-    return int64_vector(b, value) if known is None else known[0]
+    known = one_number(b, value, str(value.name))
+    return int64_vector(b, value) if known is None else int(known)
 
 
 def _dft(b: Builder, x: ir.Value, axis: int, *, inverse: bool = False, one_sided: bool = False) -> ir.Value:
