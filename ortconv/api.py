@@ -31,7 +31,7 @@ from ortconv.frontend import Frontend, Tensors
 from ortconv.lowering import Lowered, lower
 from ortconv.lowest_opset import lowest_opset
 from ortconv.open_sizes import name_open_sizes
-from ortconv.options import Options, Semantics, Target
+from ortconv.options import Compute, Io, Options, Semantics, Target, Weights
 from ortconv.progress import Progress, silent
 from ortconv.source import SourceGraph
 
@@ -121,6 +121,9 @@ def conversion(
     semantics: Semantics = "spec",
     target: Target = "auto",
     opset: int | None = None,
+    io: Io = "runtime",
+    compute: Compute = "f32",
+    weights: Weights = "source",
     tensors: Tensors | None = None,
     random_constants: int | None = None,
     shapes: Mapping[str, Sequence[int | None]] | None = None,
@@ -141,7 +144,7 @@ def conversion(
     seed = 0 if random_constants is None else random_constants
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"random_constants {random_constants!r} is not a seed; allowed: integers from 0")
-    options = Options(semantics, target, DEFAULT_OPSET if opset is None else opset)
+    options = Options(semantics, target, DEFAULT_OPSET if opset is None else opset, io, compute, weights)
     frontend = detect(source)
     if tensors and not frontend.takes_tensors:
         raise ModelFormatError(
@@ -154,7 +157,7 @@ def conversion(
         given = frontend.random_constants(source, random_constants, given)
     with _uncollected():
         progress("reading", 0, 0)
-        graph = with_inputs(frontend.read(source, given), shapes or {}, names or {})
+        graph = with_inputs(frontend.read(source, given, options), shapes or {}, names or {})
         lowered = lower(graph, frontend.registry, options, progress, infer_shapes=bool(shapes))
         return _converted(graph, lowered, options, opset is None, progress)
 
@@ -173,6 +176,8 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
             "ortconv.source.format": graph.format,
             "ortconv.source.file": file_name(graph.path),
             "ortconv.semantics": options.semantics,
+            "ortconv.io": options.io,
+            "ortconv.compute": options.compute,
         }
     )
     model.metadata_props.update(graph.metadata)
@@ -208,6 +213,9 @@ def convert(
     semantics: Semantics = "spec",
     target: Target = "auto",
     opset: int | None = None,
+    io: Io = "runtime",
+    compute: Compute = "f32",
+    weights: Weights = "source",
     tensors: Mapping[str, np.ndarray] | None = None,
     random_constants: int | None = None,
     shapes: Mapping[str, Sequence[int | None]] | None = None,
@@ -226,6 +234,12 @@ def convert(
             our nodes wherever they apply.
         opset: Version of the ai.onnx opset to emit, 19 to 25; by default the oldest from 19 to 21 that has the
             nodes, or 18 where AveragePool is one of them.
+        io: Types of an OpenVINO model's inputs and outputs. "runtime" has those of OpenVINO, which takes and returns
+            float32 where a file of version 10 states float16; "source" has what the file states.
+        compute: What an OpenVINO model computes in where it states float16: "f32", as OpenVINO's CPU plugin does, or
+            "f16", for GPUs.
+        weights: "source" stores float16 weights as they are where they are computed with in float32, behind a Cast
+            that ONNX Runtime folds when it loads the model; "f32" widens them in the file.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
         random_constants: Seed of random data for the constants that `tensors` lacks; by default they are inputs.
         shapes: Sizes to fix, a shape for each input by name; None stands for a size that stays open.
@@ -239,7 +253,7 @@ def convert(
         ConversionErrors: Nodes were refused; one error each.
         InputError: `shapes` or `names` do not fit.
         CheckError: The result fails the checker, which is a bug of ours.
-        ValueError: `opset` is not supported, `semantics` or `target` is unknown, or `random_constants` is no seed.
+        ValueError: `opset` is not supported, a word is unknown, or `random_constants` is no seed.
 
     Warns:
         SemanticsWarning: For a node, spec page and library give different results.
@@ -249,6 +263,9 @@ def convert(
         semantics=semantics,
         target=target,
         opset=opset,
+        io=io,
+        compute=compute,
+        weights=weights,
         tensors=tensors,
         random_constants=random_constants,
         shapes=shapes,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-__all__ = ["FILE", "ORIGIN", "evaluate", "fold"]
+__all__ = ["FILE", "ORIGIN", "STORED", "evaluate", "fold"]
 
 FILE = "ortconv.file"
 """Key in the metadata of a tensor whose bytes, as ONNX stores them, lie in a file: the path, and where they begin."""
@@ -23,6 +23,9 @@ FILE = "ortconv.file"
 
 ORIGIN = "ortconv.origin"
 """Key in the metadata of a tensor that is computed when it is asked for: op type, data, and what else it depends on."""
+
+STORED = "ortconv.stored"
+"""Key in the metadata of a tensor of float32 whose numbers are those of a narrower one: the type of that."""
 
 _Array = npt.NDArray[Any]
 _Arrays = Sequence[_Array]
@@ -59,6 +62,30 @@ def fold(
     Returns:
         The outputs, or None where the node is to stay. Large ones are computed when they are asked for, each time.
     """
+    folded = _folded(op_type, inputs, attributes, outputs)
+    stored = _stored(op_type, inputs, attributes)
+    if stored is not None:
+        for tensor in folded or ():
+            tensor.meta[STORED] = stored
+    return folded
+
+
+def _stored(op_type: str, inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes) -> ir.DataType | None:
+    """Returns the narrower type that holds the results of a node, too."""
+    data = inputs[0] if inputs else None
+    if data is None or op_type not in _MOVES:
+        return None
+    if op_type == "Cast" and attributes["to"] != ir.DataType.FLOAT:
+        return None
+    if data.dtype in _HALVES and op_type == "Cast":
+        return data.dtype
+    stored: ir.DataType | None = data.meta.get(STORED)
+    return stored
+
+
+def _folded(
+    op_type: str, inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes, outputs: int
+) -> list[ir.TensorProtocol] | None:
     function = _FUNCTIONS.get(op_type)
     types = {tensor.dtype for tensor in inputs if tensor is not None}
     if function is None or (op_type in _INTEGERS_ONLY and types & _FLOATS):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.budget import Budget
+from ortconv.folding import STORED
 
 __all__ = ["Reshaped", "forget", "forget_unused", "fuse_biases", "take_place"]
 
@@ -75,7 +76,10 @@ class Reshaped:
         else:
             self._graph.initializers.pop(name)
             constant.name = None
-        return self._add(ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype, name=name))
+        made = ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype, name=name)
+        if STORED in tensor.meta:
+            made.meta[STORED] = tensor.meta[STORED]
+        return self._add(made)
 
     def _add(self, made: ir.TensorProtocol) -> ir.Value:
         value = ir.Value(

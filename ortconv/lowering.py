@@ -16,6 +16,7 @@ from ortconv.fusion import Reshaped, forget_unused, fuse_biases
 from ortconv.inserting import Inserter
 from ortconv.integer_forms import write_integer_layers
 from ortconv.layers_of_floats import keep_floats
+from ortconv.narrow_storage import store_narrow
 from ortconv.norm_fusion import fuse_norms
 from ortconv.operands import trim_operands
 from ortconv.options import Options
@@ -133,6 +134,8 @@ def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) ->
     copy_rounded_outputs(graph, inserter)
     saturating = own_bytes(graph, constants, inserter, note)
     forget_unused(graph)
+    if builder.options.weights == "source":
+        store_narrow(graph, builder.unique, tell)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
     return saturating
@@ -191,7 +194,13 @@ class _Driver:
         results = results if isinstance(results, tuple) else (results,)
         if len(results) < len(node.outputs):
             raise ConversionError(f"has {len(node.outputs)} outputs; allowed: at most {len(results)}.")
-        return results[: len(node.outputs)]
+        results = results[: len(node.outputs)]
+        if node.rounds_to is None:
+            return results
+        return tuple(
+            self._builder.cast(self._builder.cast(result, node.rounds_to), output.dtype)
+            for result, output in zip(results, node.outputs, strict=True)
+        )
 
 
 class _Values:

@@ -6,10 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-__all__ = ["Options", "Semantics", "Target", "refuse_unknown"]
+__all__ = ["Compute", "Io", "Options", "Semantics", "Target", "Weights", "refuse_unknown"]
 
 Semantics = Literal["spec", "runtime"]
 Target = Literal["auto", "onnx", "plugin"]
+Io = Literal["runtime", "source"]
+Compute = Literal["f32", "f16"]
+Weights = Literal["source", "f32"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,18 +24,26 @@ class Options:
             `ortconv.convert`.
         target: Which nodes may be emitted; see `ortconv.convert`.
         opset: Version of the ai.onnx opset to emit.
+        io: Element types of the inputs and outputs of an OpenVINO model: as the runtime takes and returns them, or as
+            the file states them.
+        compute: What an OpenVINO model computes in where it states float16.
+        weights: Whether float16 weights that are computed with in float32 are stored as they are, or widened.
 
     Raises:
-        ValueError: `semantics` or `target` is unknown: taken for the default, it would give other numbers silently.
+        ValueError: A word is unknown: taken for the default, it would give other numbers silently.
     """
 
     semantics: Semantics = "spec"
     target: Target = "auto"
     opset: int = 21
+    io: Io = "runtime"
+    compute: Compute = "f32"
+    weights: Weights = "source"
 
     def __post_init__(self) -> None:
-        refuse_unknown("semantics", self.semantics, get_args(Semantics))
-        refuse_unknown("target", self.target, get_args(Target))
+        words = {"semantics": Semantics, "target": Target, "io": Io, "compute": Compute, "weights": Weights}
+        for name, allowed in words.items():
+            refuse_unknown(name, getattr(self, name), get_args(allowed))
 
 
 def refuse_unknown(name: str, value: object, allowed: Sequence[str]) -> None:

@@ -51,6 +51,7 @@ class SourceNode:
         notes: What the reader has to say about it, in words.
         warnings: What a user of the result has to know, in words.
         unused: Numbers of the outputs that nothing uses.
+        rounds_to: The type that its results are rounded to in the source, where they are declared as a wider one.
     """
 
     ref: NodeRef
@@ -61,6 +62,7 @@ class SourceNode:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unused: frozenset[int] = frozenset()
+    rounds_to: ir.DataType | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

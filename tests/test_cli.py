@@ -347,7 +347,10 @@ class TestConvert:
         write(refused(), pathlib.Path("refused.json"))
         assert run_cli("convert", "up.json", "refused.json", "--report", "report.json").exit_code == 1
         report = json.loads(pathlib.Path("report.json").read_text())
-        assert report["options"] == {"semantics": "spec", "target": "auto", "opset": None}
+        assert report["options"] == {
+            **{"semantics": "spec", "target": "auto", "opset": None},
+            **{"io": "runtime", "compute": "f32", "weights": "source"},
+        }
         up, failed = report["sources"]
         assert (up["opset"], failed["opset"]) == (api.OPSETS.start, None)
         assert (up["status"], up["format"], up["output"], up["errors"]) == ("converted", "onednn", "up.onnx", [])

@@ -23,7 +23,9 @@ from ortconv.converters.onednn_graph.ops import (
 )
 from ortconv.converters.onednn_graph.reader import detect, read
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.frontend import Frontend
+from ortconv.frontend import Frontend, Tensors
+from ortconv.options import Options
+from ortconv.source import SourceGraph
 
 __all__ = ["FRONTEND"]
 
@@ -47,11 +49,17 @@ _OPS = (
 )
 assert _OPS  # Importing them fills the registry.
 
+
+def _read(source: object, tensors: Tensors, options: Options | None = None, /) -> SourceGraph:
+    """Reads a graph, of which no option changes anything."""
+    return read(source, tensors)
+
+
 FRONTEND = Frontend(
     "onednn",
     "oneDNN Graph JSON (.json) or ortconv.onednn.Graph",
     detect,
-    read,
+    _read,
     REGISTRY,
     takes_tensors=True,
     random_constants=random_constants,

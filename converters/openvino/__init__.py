@@ -10,6 +10,7 @@ from ortconv.converters.openvino.model import is_model, read_model
 from ortconv.converters.openvino.reader import read_ir
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.frontend import Frontend, Tensors
+from ortconv.options import Options
 from ortconv.source import SourceGraph
 
 __all__ = ["FRONTEND"]
@@ -21,11 +22,11 @@ def _detect(source: object) -> bool:
     return is_model(source)
 
 
-def _read(source: object, tensors: Tensors) -> SourceGraph:
+def _read(source: object, tensors: Tensors, options: Options | None = None, /) -> SourceGraph:
     """Reads a path or a model; an IR holds its own constants, so that `tensors` has nothing to add."""
     if isinstance(source, str | os.PathLike):
-        return read_ir(pathlib.Path(source))
-    return read_model(source)
+        return read_ir(pathlib.Path(source), options)
+    return read_model(source, options)
 
 
 FRONTEND = Frontend(

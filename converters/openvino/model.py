@@ -7,6 +7,7 @@ import tempfile
 
 from ortconv.converters.openvino.reader import read_ir
 from ortconv.errors import ModelFormatError
+from ortconv.options import Options
 from ortconv.source import SourceGraph
 
 __all__ = ["is_model", "read_model"]
@@ -19,11 +20,12 @@ def is_model(source: object) -> bool:
     )
 
 
-def read_model(model: object) -> SourceGraph:
+def read_model(model: object, options: Options | None = None) -> SourceGraph:
     """Reads an ``openvino.Model`` by way of the IR that OpenVINO writes for it.
 
     Args:
         model: The model; it is not changed, and nothing of it is referenced afterwards.
+        options: What the user asked for.
 
     Raises:
         ModelFormatError: OpenVINO cannot write the model.
@@ -38,4 +40,4 @@ def read_model(model: object) -> SourceGraph:
             openvino.save_model(model, path, compress_to_fp16=False)
         except (RuntimeError, OSError) as error:
             raise ModelFormatError(label, "", f"OpenVINO cannot write the model: {error}") from error
-        return read_ir(path, label=label, in_memory=True)
+        return read_ir(path, options, label=label, in_memory=True)

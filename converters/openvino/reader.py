@@ -17,6 +17,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino import markup
 from ortconv.converters.openvino.bodies import read_branch, read_iteration
 from ortconv.converters.openvino.computed_weights import with_computed_weights
+from ortconv.converters.openvino.halves import with_types
 from ortconv.converters.openvino.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.low_precision import warned
 from ortconv.converters.openvino.merged_layers import with_merges
@@ -29,6 +30,7 @@ from ortconv.converters.openvino.topology import live_layers
 from ortconv.converters.openvino.upper_bounds import bounded_layers, certain_dims, stacked_parts
 from ortconv.converters.openvino.weights import Weights
 from ortconv.errors import ModelFormatError, NodeRef, UnsupportedOpError, UnsupportedTypeError, shown
+from ortconv.options import Options
 from ortconv.regular_files import open_regular
 from ortconv.source import Dim, SourceGraph, SourceNode, SourceOutput, SourceState, SourceValue
 
@@ -50,11 +52,14 @@ _RANK_FROM_DATA = frozenset({"If", "Loop", "ReadValue", "TensorIterator"})
 """Ops whose ports without dims say nothing: bodies and states have their own shapes."""
 
 
-def read_ir(path: pathlib.Path, *, label: str | None = None, in_memory: bool = False) -> SourceGraph:
+def read_ir(
+    path: pathlib.Path, options: Options | None = None, *, label: str | None = None, in_memory: bool = False
+) -> SourceGraph:
     """Reads an IR of version 10 or 11.
 
     Args:
         path: The ``.xml`` file; the ``.bin`` file of the same name holds its constants.
+        options: What the user asked for.
         label: What messages call the source; the path by default.
         in_memory: Keep nothing open: read the weights instead of mapping them.
 
@@ -75,7 +80,8 @@ def read_ir(path: pathlib.Path, *, label: str | None = None, in_memory: bool = F
             label, "", f"the file cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from error
     weights = Weights(path.with_suffix(".bin"), in_memory=in_memory)
-    graph = _Reader(label, read_net(root), weights).graph()
+    net = read_net(root)
+    graph = with_types(_Reader(label, net, weights).graph(), options or Options(), net.version)
     return dataclasses.replace(graph, size=path.stat().st_size + weights.size)
 
 

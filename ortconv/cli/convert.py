@@ -18,7 +18,7 @@ from ortconv.errors import NodeRef, OrtconvError
 from ortconv.frontend import Tensors
 from ortconv.inputs import Input
 from ortconv.opset import DOMAIN
-from ortconv.options import Semantics, Target
+from ortconv.options import Compute, Io, Semantics, Target, Weights
 
 __all__ = ["command"]
 
@@ -61,6 +61,7 @@ __all__ = ["command"]
     help="Version of the ai.onnx opset to emit. Default: the oldest that has the model's nodes, "
     f"{api.OPSETS.start} to {api.DEFAULT_OPSET}, or 18 where AveragePool is one of them.",
 )
+@options.types
 @click.option(
     "--shape",
     "shape_texts",
@@ -85,6 +86,9 @@ def command(
     semantics: Semantics,
     target: Target,
     opset: int | None,
+    io: Io,
+    compute: Compute,
+    weights: Weights,
     shape_texts: tuple[str, ...],
     input_texts: tuple[str, ...],
     tensors_file: pathlib.Path | None,
@@ -101,7 +105,11 @@ def command(
     jobs = plan(sources, target_file, target_dir)
     options.keep_apart([*(job.target for job in jobs), report_file], [*_read(jobs), tensors_file])
     tensors = files.read_npz(tensors_file) if tensors_file else None
-    how: dict[str, Any] = {"semantics": semantics, "target": target, "opset": opset}
+    how: dict[str, Any] = {
+        **{"semantics": semantics, "target": target, "opset": opset},
+        **{"io": io, "compute": compute, "weights": weights},
+    }
+    asked = dict(how)
     if shape_texts or input_texts:
         if len(jobs) > 1:
             raise click.UsageError(f"--shape and --input are for one source, and there are {len(jobs)}.")
@@ -120,7 +128,7 @@ def command(
     if tabled:
         _print_table(entries)
     if report_file:
-        files.write_json(report_file, report.document(semantics, target, opset, entries))
+        files.write_json(report_file, report.document(asked, entries))
     if any(entry["status"] != "converted" for entry in entries):
         raise click.exceptions.Exit(1)
 

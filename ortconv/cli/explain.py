@@ -13,7 +13,7 @@ from ortconv.builder import Step
 from ortconv.cli import files, options, output
 from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
 from ortconv.opset import DOMAIN
-from ortconv.options import Semantics, Target
+from ortconv.options import Compute, Io, Semantics, Target, Weights
 
 __all__ = ["command"]
 
@@ -29,15 +29,26 @@ _Row = tuple[output.Cell, output.Cell, output.Cell]
     default="auto",
     help="As for convert: auto (default), onnx or plugin.",
 )
+@options.types
 @options.tensors
-def command(source: pathlib.Path, semantics: Semantics, target: Target, tensors_file: pathlib.Path | None) -> None:
+def command(
+    source: pathlib.Path,
+    semantics: Semantics,
+    target: Target,
+    io: Io,
+    compute: Compute,
+    weights: Weights,
+    tensors_file: pathlib.Path | None,
+) -> None:
     """Show what becomes of each node of SOURCE, and why: the resolved padding, and warnings.
 
     Nothing is written. The table lists a source's nodes in the order in which they are computed.
     """
     tensors = files.read_npz(tensors_file) if tensors_file else None
     try:
-        done = api.conversion(source, semantics=semantics, target=target, tensors=tensors)
+        done = api.conversion(
+            source, semantics=semantics, target=target, io=io, compute=compute, weights=weights, tensors=tensors
+        )
     except ConversionErrors as errors:
         steps = [step for step in errors.steps if isinstance(step, Step)]
         told = [step.error for step in steps]

@@ -25,6 +25,7 @@ __all__ = [
     "semantics",
     "tensors",
     "tf32",
+    "types",
     "weights_of",
     "writable",
 ]
@@ -71,6 +72,32 @@ def random_constants(function: _F) -> _F:
 def semantics(default: str | None, explanation: str) -> Callable[[_F], _F]:
     """Adds ``--semantics``."""
     return click.option("--semantics", type=click.Choice(["spec", "runtime"]), default=default, help=explanation)
+
+
+def types(function: _F) -> _F:
+    """Adds ``--io``, ``--compute`` and ``--weights``."""
+    for name, words, explanation in (
+        (
+            "--weights",
+            ["source", "f32"],
+            "source: float16 weights that are computed with in float32 stay float16 in the file, behind a Cast that "
+            "ONNX Runtime folds when it loads the model (default). f32: widened in the file.",
+        ),
+        (
+            "--compute",
+            ["f32", "f16"],
+            "What an OpenVINO model computes in where it states float16. f32: as OpenVINO's CPU plugin does (default). "
+            "f16: for GPUs.",
+        ),
+        (
+            "--io",
+            ["runtime", "source"],
+            "Types of an OpenVINO model's inputs and outputs. runtime: as OpenVINO takes and returns them, float32 "
+            "where a file of version 10 states float16 (default). source: as the file states.",
+        ),
+    ):
+        function = click.option(name, type=click.Choice(words), default=words[0], help=explanation)(function)
+    return function
 
 
 def providers(function: _F) -> _F:

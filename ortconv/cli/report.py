@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -17,11 +17,11 @@ __all__ = ["converted", "document", "error_fields", "refused"]
 Entry = dict[str, Any]
 
 
-def document(semantics: str, target: str, opset: int | None, sources: Sequence[Entry]) -> Entry:
+def document(options: Mapping[str, object], sources: Sequence[Entry]) -> Entry:
     """Returns the whole report."""
     return {
         "ortconv": version("ortconv"),
-        "options": {"semantics": semantics, "target": target, "opset": opset},
+        "options": dict(options),
         "sources": list(sources),
     }
 

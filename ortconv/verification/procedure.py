@@ -19,7 +19,7 @@ from ortconv.fixed_inputs import restore_names
 from ortconv.frontend import Tensors
 from ortconv.inputs import Array, Input
 from ortconv.opset import DOMAIN
-from ortconv.options import Options, Semantics, Target, refuse_unknown
+from ortconv.options import Io, Options, Semantics, Target, refuse_unknown
 from ortconv.plugin import Backend
 from ortconv.source import SourceGraph
 from ortconv.verification import feeding, spread
@@ -168,8 +168,8 @@ def verify(
     for backend in backends:
         refuse_unknown("backend", backend, get_args(Backend))
     frontend = api.detect(source)
-    graph = frontend.read(source, tensors or {})
     if model is None:
+        graph = frontend.read(source, tensors or {})
         semantics = semantics or ("runtime" if graph.format == "openvino" else "spec")
         proto = api.conversion(source, semantics=semantics, target=target, tensors=tensors).to_proto()
         name = graph.path
@@ -177,6 +177,7 @@ def verify(
         proto = checking.check_file(model)
         loading.read_weights(proto, model)
         restore_names(proto)
+        graph = frontend.read(source, tensors or {}, _types_of(proto))
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model
@@ -239,6 +240,13 @@ def declared_inputs(source: object, tensors: Tensors | None = None) -> tuple[Inp
 
 def _oracle(source: object, graph: SourceGraph, semantics: Semantics) -> Oracle:
     return OpenVinoRuntime(source, graph) if graph.format == "openvino" else OneDnnReference(graph, semantics)
+
+
+def _types_of(model: onnx.ModelProto) -> Options:
+    """Returns options with the types that a model was converted to."""
+    found = {entry.key: entry.value for entry in model.metadata_props}
+    io: Io = "source" if found.get("ortconv.io") == "source" else "runtime"
+    return Options(io=io, compute="f16" if found.get("ortconv.compute") == "f16" else "f32")
 
 
 def _semantics_of(model: onnx.ModelProto) -> Semantics:

@@ -18,6 +18,7 @@ from ortconv.converters.openvino import FRONTEND
 from ortconv.converters.openvino.naming import split_names
 from ortconv.converters.openvino.precision import DTYPES
 from ortconv.converters.openvino.reader import NAMES_KEY, SHAPE_KEY
+from ortconv.options import Options
 from ortconv.source import SourceGraph, SourceValue
 
 ov = pytest.importorskip("openvino", reason="the oracle is OpenVINO itself")
@@ -79,6 +80,9 @@ def unet_decoder() -> Any:
     return ov.Model([op.result(op.concat([op.relu(up), skip], 1), name="merged")], [low, skip], "decoder")
 
 
+STATED = Options(io="source", compute="f16")
+"""Asks for the types that a file states."""
+
 NETWORKS: list[Callable[[], Any]] = [mixed_network, unet_decoder]
 
 
@@ -86,7 +90,7 @@ NETWORKS: list[Callable[[], Any]] = [mixed_network, unet_decoder]
 def test_inputs_and_outputs_equal_what_openvino_reports(network: Callable[[], Any], tmp_path: pathlib.Path) -> None:
     path = save(network(), tmp_path)
     expected = ov.Core().read_model(path)
-    graph = FRONTEND.read(path, {})
+    graph = FRONTEND.read(path, {}, STATED)
     assert graph.path == str(path)
     assert graph.format == "openvino"
     assert graph.name == expected.get_friendly_name()
@@ -114,7 +118,7 @@ def test_nodes_equal_what_openvino_reports(network: Callable[[], Any], tmp_path:
         for node in ov.Core().read_model(path).get_ordered_ops()
         if node.get_type_name() not in ("Parameter", "Constant", "Result")
     ]
-    graph = FRONTEND.read(path, {})
+    graph = FRONTEND.read(path, {}, STATED)
     spelled = {"Relu": "ReLU"}
 
     def key(name: str, kind: str, outputs: list[Any]) -> tuple[Any, ...]:
@@ -134,7 +138,7 @@ def test_nodes_equal_what_openvino_reports(network: Callable[[], Any], tmp_path:
 
 
 def test_wires_follow_ids_where_names_collide(tmp_path: pathlib.Path) -> None:
-    graph = FRONTEND.read(save(mixed_network(), tmp_path), {})
+    graph = FRONTEND.read(save(mixed_network(), tmp_path), {}, STATED)
     nodes = {node.ref.op_type: node for node in graph.nodes}
     image, other = graph.inputs[2], graph.inputs[0]
     assert (image.name, other.name) == ("pic,ture", "other")
@@ -151,7 +155,7 @@ def test_wires_follow_ids_where_names_collide(tmp_path: pathlib.Path) -> None:
 
 
 def test_names_aliases_and_intervals_are_kept(tmp_path: pathlib.Path) -> None:
-    graph = FRONTEND.read(save(mixed_network(), tmp_path), {})
+    graph = FRONTEND.read(save(mixed_network(), tmp_path), {}, STATED)
     image = graph.inputs[2]
     assert image.metadata == {NAMES_KEY: "zz", SHAPE_KEY: "?,3,10..20"}
     assert graph.inputs[1].metadata[SHAPE_KEY] == "..."
@@ -178,14 +182,14 @@ def test_an_input_has_the_name_that_its_user_knows(
     image.output(0).set_names(names)
     total = op.relu(image)
     total.output(0).set_names({"55", "scores"})
-    graph = FRONTEND.read(save(ov.Model([op.result(total)], [image], "net"), tmp_path), {})
+    graph = FRONTEND.read(save(ov.Model([op.result(total)], [image], "net"), tmp_path), {}, STATED)
     assert graph.inputs[0].name == chosen
     assert all_names(graph.inputs[0]) == names | {chosen}
     assert graph.outputs[0].name == "scores"
 
 
 def test_scalar_and_dynamic_rank_are_told_apart(tmp_path: pathlib.Path) -> None:
-    graph = FRONTEND.read(save(mixed_network(), tmp_path), {})
+    graph = FRONTEND.read(save(mixed_network(), tmp_path), {}, STATED)
     shapes = {node.ref.op_type: node.outputs[0].shape for node in graph.nodes}
     assert shapes["Convert"] is None
     assert shapes["Gather"] == ()
@@ -199,7 +203,7 @@ def test_rank_that_follows_from_data_is_unknown(tmp_path: pathlib.Path) -> None:
     squeezed, reshaped = op.squeeze(data), op.reshape(data, pattern, False)
     moved = (op.squeeze(data, axis), op.unsqueeze(data, axis))
     results = [op.result(x) for x in (squeezed, reshaped, op.relu(reshaped), *moved, op.multiply(step, step))]
-    graph = FRONTEND.read(save(ov.Model(results, [data, pattern, step, axis], "m"), tmp_path), {})
+    graph = FRONTEND.read(save(ov.Model(results, [data, pattern, step, axis], "m"), tmp_path), {}, STATED)
     assert [output.value.shape for output in graph.outputs] == [None, None, None, None, None, ()]
 
 
@@ -233,7 +237,7 @@ def test_constants_of_every_type_keep_their_values(kind: str, values: list[float
     else:
         constant = ov.op.Constant(getattr(ov.Type, kind), ov.Shape([1, len(values)]), values)
     model = ov.Model([op.result(odd), op.result(constant)], [], "constants")
-    graph = FRONTEND.read(save(model, tmp_path), {})
+    graph = FRONTEND.read(save(model, tmp_path), {}, STATED)
     value = graph.outputs[1].value
     assert value.dtype == DTYPES[kind]
     assert value.shape == (1, len(values))
@@ -249,7 +253,7 @@ def test_constants_of_every_type_keep_their_values(kind: str, values: list[float
 
 def test_constant_without_elements(tmp_path: pathlib.Path) -> None:
     empty = ov.op.Constant(np.zeros((0, 4), np.float32))
-    graph = FRONTEND.read(save(ov.Model([op.result(empty)], [], "m"), tmp_path), {})
+    graph = FRONTEND.read(save(ov.Model([op.result(empty)], [], "m"), tmp_path), {}, STATED)
     constant = graph.outputs[0].value.constant
     assert constant is not None
     assert constant.numpy().shape == (0, 4)
@@ -260,7 +264,7 @@ def test_compressed_weights_stay_compressed(tmp_path: pathlib.Path) -> None:
     weights = op.convert(ov.op.Constant(ov.Type.u4, ov.Shape([8, 2]), list(range(16))), "f32")
     shifted = op.multiply(op.subtract(weights, op.constant(np.float32(8))), op.constant(np.float32(0.5)))
     model = ov.Model([op.result(op.matmul(data, shifted, False, False))], [data], "int4")
-    graph = FRONTEND.read(save(model, tmp_path), {})
+    graph = FRONTEND.read(save(model, tmp_path), {}, STATED)
     (source,) = (node.inputs[0] for node in graph.nodes if node.ref.op_type == "Convert")
     assert source is not None
     assert source.dtype == ir.DataType.UINT4
@@ -273,7 +277,7 @@ def test_float16_compression_is_read_as_written(tmp_path: pathlib.Path) -> None:
     model = ov.Model([op.result(op.add(data, op.constant(np.full((2, 2), 0.5, np.float32))))], [data], "half")
     path = tmp_path / "model.xml"
     ov.save_model(model, path, compress_to_fp16=True)
-    graph = FRONTEND.read(path, {})
+    graph = FRONTEND.read(path, {}, STATED)
     convert, _ = graph.nodes
     assert convert.ref.op_type == "Convert"
     assert convert.attributes == {"destination_type": "f32"}
@@ -287,7 +291,7 @@ def test_compressed_constant_that_is_a_result_has_its_own_type(tmp_path: pathlib
     model = ov.Model([op.result(op.constant(np.full((2, 2), 0.5, np.float32)))], [], "half")
     ov.save_model(model, path, compress_to_fp16=True)
     assert 'precision="FP16"' in path.read_text().split('type="Convert"')[1].split("<output>")[1]
-    (output,) = FRONTEND.read(path, {}).outputs
+    (output,) = FRONTEND.read(path, {}, STATED).outputs
     (expected,) = ov.Core().read_model(path).outputs
     assert output.value.dtype == DTYPES[expected.element_type.to_string()] == ir.DataType.FLOAT
 
@@ -302,7 +306,7 @@ def test_bodies_and_states_are_kept_as_nodes(tmp_path: pathlib.Path) -> None:
     rows = loop.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)
     state = op.read_value(data, "state")
     model = ov.Model([op.result(rows)], [op.assign(op.relu(state), "state")], [data], "stateful")
-    graph = FRONTEND.read(save(model, tmp_path), {})
+    graph = FRONTEND.read(save(model, tmp_path), {}, STATED)
     assert [node.ref.op_type for node in graph.nodes] == ["ReadValue", "ReLU", "TensorIterator", "Assign"]
     assert [value.name for value in graph.inputs] == ["data", "state"]
     assert [output.name for output in graph.outputs][1:] == ["state.next"]
@@ -331,12 +335,12 @@ def test_model_object_equals_its_file(
     network: Callable[[], Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = network()
-    from_file = FRONTEND.read(save(model, tmp_path), {})
+    from_file = FRONTEND.read(save(model, tmp_path), {}, STATED)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     assert FRONTEND.detect(model)
-    from_object = FRONTEND.read(model, {})
+    from_object = FRONTEND.read(model, {}, STATED)
     assert from_object.path == f"<Model {model.get_friendly_name()}>"
     assert from_object.nodes[0].ref.file == from_object.path
     assert list(scratch.iterdir()) == []
@@ -366,15 +370,15 @@ def test_reading_a_file_does_not_import_openvino(tmp_path: pathlib.Path) -> None
 
 def test_reading_twice_gives_the_same_graph(tmp_path: pathlib.Path) -> None:
     path = save(mixed_network(), tmp_path)
-    assert summary(FRONTEND.read(path, {})) == summary(FRONTEND.read(str(path), {}))
+    assert summary(FRONTEND.read(path, {}, STATED)) == summary(FRONTEND.read(str(path), {}, STATED))
 
 
 @pytest.mark.parametrize("case", [str.lower, str.upper, str.swapcase])
 def test_op_types_in_any_case_of_letters(case: Callable[[str], str], tmp_path: pathlib.Path) -> None:
     """OpenVINO's reader takes them, but for constants, and drops inputs and outputs."""
     path = save(mixed_network(), tmp_path)
-    expected = summary(FRONTEND.read(path, {}))
+    expected = summary(FRONTEND.read(path, {}, STATED))
     types = re.compile(r'(?<= type=")(?!Const|Parameter|Result)\w+(?=" version)')
     path.write_text(types.sub(lambda match: case(match[0]), path.read_text()))
     assert ov.Core().read_model(path).inputs
-    assert summary(FRONTEND.read(path, {})) == expected
+    assert summary(FRONTEND.read(path, {}, STATED)) == expected

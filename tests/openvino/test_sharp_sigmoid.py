@@ -74,7 +74,7 @@ def test_other_sigmoids_stay() -> None:
 
 def test_half_precision_stays() -> None:
     """The exponential of 12 is beyond float16."""
-    converted = conversion(model_of(shifted, [[DATA.astype(np.float16)]]))
+    converted = conversion(model_of(shifted, [[DATA.astype(np.float16)]]), compute="f16")
     assert "Sigmoid" in [node.op_type for node in converted.model.graph]
 
 

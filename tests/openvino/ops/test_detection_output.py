@@ -313,10 +313,12 @@ def test_result_of_float32_in_an_old_model_of_float16(tmp_path: pathlib.Path) ->
     text = path.read_text().replace('version="11"', 'version="10"')
     head, found, tail = text.rpartition('type="DetectionOutput"')
     path.write_text(head + found + tail.replace('<port id="3" precision="FP16"', '<port id="3" precision="FP32"', 1))
-    ((actual,),) = run_onnx(conversion(path), [[boxes, scores, priors]])
     feed = [array.astype(np.float32) for array in (boxes, scores, priors)]
+    ((actual,),) = run_onnx(conversion(path), [feed])
     ((expected,),) = run_openvino(openvino.Core().read_model(path), [feed])
     assert_close(actual, expected, 4)
+    ((in_halves,),) = run_onnx(conversion(path, io="source", compute="f16"), [[boxes, scores, priors]])
+    assert_close(in_halves, expected, 4)
 
 
 REFUSALS = [

@@ -123,13 +123,6 @@ CASES = [
         "fills with the low bits",
     ),
     Case(
-        "segment_max that fills with the lowest number of f16",
-        lambda x: opset16.segment_max(x, np.array([0, 0, 2]), fill_mode="LOWEST"),
-        [np.array([1, 2, 3], np.float16)],
-        np.array([2, -65504, 3], np.float16),
-        "fills with -infinity",
-    ),
-    Case(
         "embedding_segments_sum without a default row",
         lambda x: opset3.embedding_segments_sum(x, np.array([1, 2]), np.array([0, 2]), np.array(4), np.array(-1)),
         [TABLE],

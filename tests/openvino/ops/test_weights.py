@@ -149,12 +149,13 @@ def test_four_bit_weights_become_eight_bit_ones_before_opset_21() -> None:
 LARGE = (256, 192)
 
 
-def test_halves_are_stored_as_they_are_computed_with() -> None:
+def test_halves_are_stored_as_they_are() -> None:
     half = opset1.constant(numbers(*LARGE, dtype=np.float16))
     data = opset1.parameter([-1, LARGE[1]], dtype=openvino.Type.f32)
     source = openvino.Model([opset1.matmul(data, opset1.convert(half, "f32"), False, True).output(0)], [data])
     converted = check(source, [numbers(2, LARGE[1])], [numbers(3, LARGE[1])], bound=64)
-    assert stored(converted) == {"f32": [LARGE]}
+    assert stored(converted) == {"f16": [LARGE]}
+    assert stored(conversion(source, weights="f32")) == {"f32": [LARGE]}
 
 
 def test_f16_compression_by_openvino(tmp_path: Any) -> None:
