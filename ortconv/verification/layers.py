@@ -110,7 +110,8 @@ def compare_layers(
         found = compare(name, actual, array, tolerance.of(array))
         if found.agrees or found.problem or not tolerance.unit:
             return found
-        equally_good = [arrays[0] for arrays in oracle.alternatives([value], known, tolerance.unit)]
+        assert actual is not None
+        equally_good = oracle.alternatives(value, known, tolerance.unit, actual)
         return compare(name, actual, array, found.tolerance, equally_good)
 
     return Layers(

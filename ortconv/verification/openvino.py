@@ -140,17 +140,15 @@ class OpenVinoRuntime:
             for each, port in zip(states, sources, strict=True)
         }
 
-    def alternatives(self, values: Sequence[SourceValue], known: Mapping[str, Array], unit: float) -> list[list[Array]]:
-        """Returns what equally good evaluations compute for values; see `Oracle`."""
+    def alternatives(self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array) -> list[Array]:
+        """Returns what equally good evaluations compute for a value; see `Oracle`."""
         steps, keys = self._alone
         table = {keys[name]: array for name, array in known.items() if name in keys}
-        if not all(value.name in keys for value in values):
+        wanted = keys.get(value.name)
+        if wanted is None:
             return []
-        wanted = [keys[value.name] for value in values]
-        found = spread.alternatives(leading_to(steps, wanted, table), wanted, table, unit)
-        return [
-            [array.astype(value.dtype.numpy()) for array, value in zip(arrays, values, strict=True)] for arrays in found
-        ]
+        found = spread.alternatives(leading_to(steps, wanted, table), wanted, table, unit, actual)
+        return [array.astype(value.dtype.numpy()) for array in found]
 
     @functools.cached_property
     def _alone(self) -> tuple[list[Step], dict[str, Key]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import onnx_ir as ir
@@ -42,15 +42,16 @@ class Oracle(Protocol):
         """Evaluates the source on data by input name; raises `ExecutionError`."""
         ...
 
-    def alternatives(self, values: Sequence[SourceValue], known: Mapping[str, Array], unit: float) -> list[list[Array]]:
-        """Evaluates what computes values several times, each number off by what rounding may do to it.
+    def alternatives(self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array) -> list[Array]:
+        """Evaluates what computes a value several times, each number off by what rounding may do to it.
 
         Args:
-            values: Values of the source.
+            value: A value of the source.
             known: Data of the inputs and of other values, by name.
             unit: What rounding may do to a number, relative to it.
+            actual: What the model computes, which settles the order of what is equal.
 
         Returns:
-            The values of each evaluation; nothing where the oracle cannot tell.
+            The results, the first of them without errors; nothing where the oracle cannot tell.
         """
         ...

@@ -6,14 +6,14 @@ rounding may do to it. The results are as good as the first: where they differ f
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
-from ortconv.verification.steps import Step
+from ortconv.verification.steps import ORDERING, Step
 
 __all__ = ["alternatives", "rounded"]
 
@@ -42,19 +42,19 @@ _SUMS = frozenset(
 
 
 def alternatives(
-    steps: Sequence[Step], wanted: Sequence[Hashable], known: Mapping[Hashable, Array], unit: float
-) -> list[list[Array]]:
-    """Returns what evaluations as good as the source's own compute.
+    steps: Sequence[Step], wanted: Hashable, known: Mapping[Hashable, Array], unit: float, actual: Array
+) -> list[Array]:
+    """Returns what evaluations as good as the source's own compute for a value.
 
     Args:
-        steps: What computes the wanted values, in order.
-        wanted: The values.
+        steps: What computes it, in order.
+        wanted: The value.
         known: Exact values.
         unit: What rounding may do to a value, relative to it.
+        actual: What is to be judged; equal elements are ordered as it orders them.
 
     Returns:
-        The wanted values of each evaluation, the first without errors. Empty if an operation cannot be evaluated by
-        itself.
+        One array for each evaluation, the first without errors. Empty if an operation cannot be evaluated by itself.
     """
     inputs = {key for step in steps for key in step.inputs if key in known}
     exact = {key: known[key] for key in inputs}
@@ -65,7 +65,7 @@ def alternatives(
             scales.update((key, _scale(step, exact, key)) for key in step.outputs)
     except ExecutionError:
         return []
-    found = [[exact[key] for key in wanted]]
+    found = [exact[wanted], *_reordered(steps, wanted, exact, known, unit, actual)]
     for run in range(_RUNS):
         noise = _Noise(unit, run)
         values = {**exact, **{key: noise.on(exact[key], 0.0) for key in inputs}}
@@ -79,8 +79,32 @@ def alternatives(
                     moved.update(step.outputs)
         except ExecutionError:
             continue
-        found.append([values[key] for key in wanted])
+        found.append(values[wanted])
     return found
+
+
+def _reordered(
+    steps: Sequence[Step],
+    wanted: Hashable,
+    exact: Mapping[Hashable, Array],
+    known: Collection[Hashable],
+    unit: float,
+    actual: Array,
+) -> list[Array]:
+    """Returns the indices of the largest or smallest elements, equal elements in the order that `actual` has."""
+    step = next(step for step in steps if wanted in step.outputs)
+    indices = exact[wanted]
+    if step.op_type not in ORDERING or wanted != step.outputs[1] or actual.shape != indices.shape or not actual.size:
+        return []
+    data, axis = exact.get(step.inputs[0]), int(str(step.attributes["axis"]))
+    if data is None or actual.min() < 0 or actual.max() >= data.shape[axis]:
+        return []
+    once = np.diff(np.sort(actual, axis), axis=axis).all(axis, keepdims=True)
+    there, expected = (np.take_along_axis(data, each, axis).astype(np.float64) for each in (actual, indices))
+    with np.errstate(all="ignore"):
+        apart = 0.0 if step.inputs[0] in known else 2 * unit
+        equal = (there == expected) | (np.abs(there - expected) <= apart * np.abs(expected))
+    return [np.where(once & equal, actual, indices)]
 
 
 def rounded(values: Mapping[str, Array], unit: float, seed: int) -> dict[str, Array]:

@@ -1,13 +1,16 @@
-"""The operations between known values and wanted ones."""
+"""The operations between known values and a wanted one."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from ortconv.inputs import Array
 
-__all__ = ["Step", "leading_to"]
+__all__ = ["ORDERING", "Step", "leading_to"]
+
+ORDERING = frozenset({"TopK"})
+"""Operations that say which elements of their first input come first: in what order equal ones do, nobody knows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Step:
         run: Computes the outputs from the inputs, of which those for None are ignored; if the second argument is true,
             from the absolute values of inputs and constants.
         data: Returns the constant at an input, or None where there is none.
+        attributes: What it is told beside its inputs, as the source names it.
     """
 
     op_type: str
@@ -28,20 +32,21 @@ class Step:
     outputs: tuple[Hashable, ...]
     run: Callable[[Sequence[Array | None], bool], Sequence[Array]]
     data: Callable[[int], Array | None]
+    attributes: Mapping[str, object]
 
 
-def leading_to(steps: Iterable[Step], wanted: Iterable[Hashable], known: Collection[Hashable]) -> list[Step]:
-    """Returns the steps that compute values from known values and constants, in order.
+def leading_to(steps: Iterable[Step], wanted: Hashable, known: Collection[Hashable]) -> list[Step]:
+    """Returns the steps that compute a value from known values and constants, in order.
 
     Args:
         steps: In topological order.
-        wanted: The values, which are computed even if they are known.
+        wanted: The value, which is computed even if it is known.
         known: Values that need not be computed.
     """
     producers = {output: step for step in steps for output in step.outputs}
     order = {id(step): index for index, step in enumerate(producers.values())}
     found: dict[int, Step] = {}
-    waiting = [producers[each] for each in wanted if each in producers]
+    waiting = [producers[wanted]] if wanted in producers else []
     while waiting:
         step = waiting.pop()
         if id(step) not in found:

@@ -59,14 +59,13 @@ class OneDnnReference:
         with np.errstate(all="ignore"):  # Infinities and NaN in the data are data.
             return self._run(feeds, everything)
 
-    def alternatives(self, values: Sequence[SourceValue], known: Mapping[str, Array], unit: float) -> list[list[Array]]:
-        """Returns what equally good evaluations compute for values; see `Oracle`."""
+    def alternatives(self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array) -> list[Array]:
+        """Returns what equally good evaluations compute for a value; see `Oracle`."""
         table = {name: _widened(array) for name, array in known.items()}
-        wanted = [value.name for value in values]
         with np.errstate(all="ignore"):
-            steps = leading_to(map(self._step, self._graph.nodes), wanted, table)
-            found = spread.alternatives(steps, wanted, table, unit)
-        return [[_stored(array, value) for array, value in zip(arrays, values, strict=True)] for arrays in found]
+            steps = leading_to(map(self._step, self._graph.nodes), value.name, table)
+            found = spread.alternatives(steps, value.name, table, unit, actual)
+        return [_stored(array, value) for array in found]
 
     def _step(self, node: SourceNode) -> Step:
         constants = [value.constant if value else None for value in node.inputs]
@@ -82,7 +81,7 @@ class OneDnnReference:
             return self._evaluate(node, arrays)
 
         names = tuple(None if value is None or value.constant is not None else value.name for value in node.inputs)
-        return Step(node.ref.op_type, names, tuple(value.name for value in node.outputs), run, constant)
+        return Step(node.ref.op_type, names, tuple(value.name for value in node.outputs), run, constant, {})
 
     def _run(self, feeds: Mapping[str, Array], everything: bool) -> Results:
         known: dict[SourceValue, Array] = {value: _widened(feeds[value.name]) for value in self._graph.inputs}
