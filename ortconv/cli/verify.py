@@ -209,8 +209,15 @@ def _conclude(found: Verification, layers: bool) -> None:
             f": {first.node.op_type} {output.plain(first.node.name)} (id {output.plain(first.node.id)}): "
             f"{_difference(first.comparison)}; {_spread(first.comparison)}",
         )
-    elif layers or found.analysis:
-        output.line("No intermediate result that both sides show differs.")
+    elif found.analysis:
+        for inside in found.analysis.layers.values():
+            for comparison in inside.outputs:
+                if not comparison.agrees:
+                    output.line(
+                        ("first difference", "bold"),
+                        f": output {output.plain(comparison.name)}, computed from the source's intermediate results, "
+                        f"which agree: {_difference(comparison)}; {_spread(comparison)}",
+                    )
     if found.warnings:
         for text in found.warnings:
             output.warning(text)

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.inputs import Array
-from ortconv.verification.steps import ORDERING, Step
+from ortconv.verification.ordering import SORTING
+from ortconv.verification.steps import Step
 
 __all__ = ["Compiled", "Key", "key_of", "steps_of"]
 
@@ -50,7 +51,7 @@ def steps_of(model: Any, load: Callable[[Any], Compiled], tensor: Callable[[Arra
         inputs = tuple(None if each.get_node().get_type_name() == "Constant" else key_of(each) for each in sources)
         alone = _Alone(operation, sources, load, tensor)
         outputs = tuple(map(key_of, operation.outputs()))
-        attributes = operation.get_attributes() if operation.get_type_name() in ORDERING else {}
+        attributes = operation.get_attributes() if operation.get_type_name() in SORTING else {}
         steps.append(Step(operation.get_type_name(), inputs, outputs, alone.run, alone.constant, attributes))
     return steps
 

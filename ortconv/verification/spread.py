@@ -6,14 +6,15 @@ rounding may do to it. The results are as good as the first: where they differ f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
-from ortconv.verification.steps import ORDERING, Step
+from ortconv.verification.ordering import SELECTING, SORTING, chosen, reordered
+from ortconv.verification.steps import Step
 
 __all__ = ["alternatives", "rounded"]
 
@@ -65,7 +66,7 @@ def alternatives(
             scales.update((key, _scale(step, exact, key)) for key in step.outputs)
     except ExecutionError:
         return []
-    found = [exact[wanted], *_reordered(steps, wanted, exact, known, unit, actual)]
+    found = [exact[wanted]]
     for run in range(_RUNS):
         noise = _Noise(unit, run)
         values = {**exact, **{key: noise.on(exact[key], 0.0) for key in inputs}}
@@ -80,36 +81,17 @@ def alternatives(
         except ExecutionError:
             continue
         found.append(values[wanted])
+    last = next(step for step in steps if wanted in step.outputs)
+    if last.op_type in SORTING and wanted == last.outputs[1]:
+        found.append(reordered(last, exact, 0.0 if last.inputs[0] in known else 2 * unit, actual))
+    if last.op_type in SELECTING:
+        return [found[0], chosen(found, 10 * unit, actual)]
     return found
 
 
-def _reordered(
-    steps: Sequence[Step],
-    wanted: Hashable,
-    exact: Mapping[Hashable, Array],
-    known: Collection[Hashable],
-    unit: float,
-    actual: Array,
-) -> list[Array]:
-    """Returns the indices of the largest or smallest elements, equal elements in the order that `actual` has."""
-    step = next(step for step in steps if wanted in step.outputs)
-    indices = exact[wanted]
-    if step.op_type not in ORDERING or wanted != step.outputs[1] or actual.shape != indices.shape or not actual.size:
-        return []
-    data, axis = exact.get(step.inputs[0]), int(str(step.attributes["axis"]))
-    if data is None or actual.min() < 0 or actual.max() >= data.shape[axis]:
-        return []
-    once = np.diff(np.sort(actual, axis), axis=axis).all(axis, keepdims=True)
-    there, expected = (np.take_along_axis(data, each, axis).astype(np.float64) for each in (actual, indices))
-    with np.errstate(all="ignore"):
-        apart = 0.0 if step.inputs[0] in known else 2 * unit
-        equal = (there == expected) | (np.abs(there - expected) <= apart * np.abs(expected))
-    return [np.where(once & equal, actual, indices)]
-
-
-def rounded(values: Mapping[str, Array], unit: float, seed: int) -> dict[str, Array]:
+def rounded(values: Mapping[str, Array], unit: float) -> dict[str, Array]:
     """Returns values off by what rounding may do to them, drawn at random."""
-    noise = _Noise(unit, 2 + seed)
+    noise = _Noise(unit, _RUNS)
     return {name: noise.on(array, 0.0) for name, array in values.items()}
 
 
@@ -157,6 +139,9 @@ def _scale(step: Step, values: Mapping[Hashable, Array], output: Hashable) -> Ar
     data = next((values[key] for key in step.inputs if key is not None), None)
     if data is None or not data.size or not result.size:
         return 0.0
+    if step.op_type in _QUANTIZERS:
+        bounds = [array for array in map(step.data, (3, 4)) if array is not None]
+        return max((float(np.max(np.abs(array))) for array in bounds), default=0.0) / _BESIDE_ONE
     if step.op_type in _GATED:
         return np.abs(data.astype(np.float64)) / _BESIDE_ONE
     if step.op_type in _SAMPLED:

@@ -7,10 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 
 from ortconv.inputs import Array
 
-__all__ = ["ORDERING", "Step", "leading_to"]
-
-ORDERING = frozenset({"TopK"})
-"""Operations that say which elements of their first input come first: in what order equal ones do, nobody knows."""
+__all__ = ["Step", "leading_to"]
 
 
 @dataclasses.dataclass(frozen=True)
