@@ -35,17 +35,20 @@ def complete(nodes: Iterable[ir.Node], opset: int) -> None:
         ):
             continue
         for output, found in zip(node.outputs, _inferred(node, opset), strict=True):
-            if found is None or (output.shape is not None and len(found) != len(output.shape)):
+            sizes = None if found is None else _sizes(found)
+            if found is None or sizes is None or (output.shape is not None and len(sizes) != len(output.shape)):
                 continue
-            known = found if output.shape is None else output.shape
+            known = sizes if output.shape is None else output.shape
             output.shape = ir.Shape(
-                [old if isinstance(old, int) else new for old, new in zip(known, found, strict=True)]
+                [old if isinstance(old, int) else new for old, new in zip(known, sizes, strict=True)]
             )
+            if output.dtype is None:
+                output.type = ir.TensorType(ir.DataType(found.tensor_type.elem_type))
 
 
-def _inferred(node: ir.Node, opset: int) -> list[list[int | None] | None]:
-    """Returns the sizes of each output, None for those that are not known."""
-    unknown: list[list[int | None] | None] = [None] * len(node.outputs)
+def _inferred(node: ir.Node, opset: int) -> list[onnx.TypeProto | None]:
+    """Returns the type of each output, None for those that are not known."""
+    unknown: list[onnx.TypeProto | None] = [None] * len(node.outputs)
     if any(value is not None and value.dtype is None for value in node.inputs):
         return unknown
     proto = ir.to_proto(node)
@@ -63,7 +66,7 @@ def _inferred(node: ir.Node, opset: int) -> list[list[int | None] | None]:
         found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)
     except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
         return unknown  # What is wrong is found by the checker, which names the node.
-    return [_sizes(found[name]) if name in found else None for name in proto.output]
+    return [found.get(name) for name in proto.output]
 
 
 def _type(value: ir.Value) -> onnx.TypeProto:
