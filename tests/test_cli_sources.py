@@ -42,14 +42,17 @@ class TestFolder:
         pathlib.Path("in/readme.txt").write_text("")
         result = run_cli("convert", "in", "-o", "out")
         assert result.exit_code == 1
-        rows = [line.split() for line in result.stdout.splitlines()]
+        rows = [re.split("  +", line) for line in result.stdout.splitlines()]
         assert rows == [
-            ["source", "result", "nodes", "warnings", "model"],
-            ["in/act.json", "converted", "1", "out/act.onnx"],
-            ["in/deep/unet.xml", "converted", "14", "out/deep/unet.onnx"],
-            ["in/deep/up.json", "converted", rows[3][2], "1", "out/deep/up.onnx"],
+            ["source", "result"],
+            ["in/act.json", "1 node (all standard)"],
+            ["in/deep/unet.xml", "14 nodes (12 standard, 2 org.ortconv)"],
+            ["in/deep/up.json", rows[3][1]],
             ["in/refused.json", "refused"],
+            [""],
+            ["3 of 4 sources converted to out"],
         ]
+        assert rows[3][1].endswith("nodes (all standard), 1 warning")
         assert [line.partition(":")[0] for line in result.stderr.splitlines()] == ["warning", "error", "error"]
         written = sorted(str(path) for path in pathlib.Path("out").rglob("*") if path.is_file())
         assert written == ["out/act.onnx", "out/deep/unet.onnx", "out/deep/up.onnx"]

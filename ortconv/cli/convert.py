@@ -119,14 +119,23 @@ def command(
         target_dir.mkdir(parents=True, exist_ok=True)
     options.writable("--report", report_file)
     entries = []
-    tabled = any(source.is_dir() for source in sources)
+    rows: list[tuple[str, Text]] = []
+    in_folder = any(source.is_dir() for source in sources)
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
         given = {"tensors": tensors, "random_constants": constants_seed} if job in takers else {}
         with stopping.tidy():
-            entries.append(_convert(job, f"Converting {job.source}{count}", {**how, **given}, told=not tabled))
-    if tabled:
-        _print_table(entries)
+            entry, result = _convert(job, f"Converting {job.source}{count}", {**how, **given})
+        entries.append(entry)
+        if in_folder:
+            rows.append((output.plain(job.source), result))
+        elif entry["status"] == "converted":
+            output.line(output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", result)
+    if in_folder:
+        converted = sum(entry["status"] == "converted" for entry in entries)
+        output.table(("source", "result"), rows)
+        folder = output.plain(target_file or target_dir or ".")
+        output.line(f"\n{converted} of {output.count(len(jobs), 'source')} converted to ", (folder, "bold"))
     if report_file:
         files.write_json(report_file, report.document(asked, entries))
     if any(entry["status"] != "converted" for entry in entries):
@@ -151,25 +160,6 @@ def _inputs(
     }
 
 
-def _print_table(entries: Iterable[report.Entry]) -> None:
-    """Prints how each source of a folder fared."""
-    rows = []
-    for entry in entries:
-        converted = entry["status"] == "converted"
-        made = sum(len(node["becomes"]) for node in entry["nodes"])
-        warnings = sum(len(node["warnings"]) for node in entry["nodes"])
-        rows.append(
-            (
-                output.plain(entry["source"]),
-                Text("converted", "green") if converted else Text("refused", "red"),
-                str(made) if converted else "",
-                str(warnings or ""),
-                output.plain(entry["output"] or ""),
-            )
-        )
-    output.table(("source", "result", "nodes", "warnings", "model"), rows, numbers=("nodes", "warnings"))
-
-
 def _takes_tensors(job: Job) -> bool:
     """Whether the source's format lacks data; a source of no known format is refused when it is converted."""
     try:
@@ -178,11 +168,8 @@ def _takes_tensors(job: Job) -> bool:
         return False
 
 
-def _convert(job: Job, progress: str, how: Mapping[str, Any], *, told: bool) -> report.Entry:
-    """Converts one source, says so if it is to be told, and returns its entry in the report.
-
-    `how` as for `api.conversion`.
-    """
+def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.Entry, Text]:
+    """Converts one source, and returns its entry in the report and what became of it; `how` as for `api.conversion`."""
     try:
         with output.bar(progress) as bar:
             done = api.conversion(job.source, progress=bar, **how)
@@ -190,16 +177,12 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any], *, told: bool) -> 
             done.save(job.target, progress=bar)
     except Exception as error:
         output.failure(error)
-        return report.refused(job.source, error)
+        return report.refused(job.source, error), Text("refused", "red")
     for text in _grouped(done.steps):
         output.warning(text)
     if done.saturating:
-        output.warning(_saturation(done.saturating))
-    if told:
-        output.line(
-            output.plain(job.source), " -> ", (output.plain(job.target), "bold"), ": ", (_summary(done), "green")
-        )
-    return report.converted(job.source, job.target, done)
+        output.warning(f"{job.source}: {_saturation(done.saturating)}")
+    return report.converted(job.source, job.target, done), Text(_summary(done), "green")
 
 
 def _grouped(steps: Iterable[Step]) -> Iterator[str]:

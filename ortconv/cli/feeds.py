@@ -174,8 +174,10 @@ def _size(text: str, size: str) -> int:
     return int(size)
 
 
-def tell_chosen(chosen: Mapping[str, Sequence[int]], inputs: Sequence[Input]) -> None:
-    """Prints one line on the shapes that were chosen where a model leaves sizes open."""
+def tell_chosen(
+    chosen: Mapping[str, Sequence[int]], inputs: Sequence[Input], advice: str = "--shape gives others"
+) -> None:
+    """Prints one line on the shapes that were chosen where a model leaves sizes open, with what one may do about it."""
     if not chosen:
         return
     open_inputs = [each for each in inputs if each.name in chosen]
@@ -186,7 +188,7 @@ def tell_chosen(chosen: Mapping[str, Sequence[int]], inputs: Sequence[Input]) ->
     names = [output.plain(name) for name in chosen]
     if len(names) > _LISTED:
         names[_LISTED:] = [f"{len(names) - _LISTED} more"]
-    output.line(f"sizes left open in {', '.join(names)}: {', '.join(rules)}; --shape gives others")
+    output.line(f"sizes left open in {', '.join(names)}: {', '.join(rules)}; {advice}")
     output.line()
 
 

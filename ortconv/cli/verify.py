@@ -146,7 +146,7 @@ def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None
             for name, array in found.feeds.items()
         ]
         output.line()
-        feeds.tell_chosen(found.chosen, declared)
+        feeds.tell_chosen(found.chosen, declared, "larger ones, by --shape, test more")
         output.table(("input", "type", "shape", "data"), rows)
     if layers:
         output.line()

@@ -190,7 +190,7 @@ def test_convert_warns(tmp_path: pathlib.Path) -> None:
     result = run_cli("convert", tmp_path / "model.xml", "-o", tmp_path / "model.onnx")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
-    assert line.startswith("warning: 1 product of bytes: on x86-64 CPUs without VNNI ONNX Runtime's sums saturate")
+    assert ": 1 product of bytes: on x86-64 CPUs without VNNI ONNX Runtime's sums saturate" in line
 
 
 @pytest.mark.parametrize("rounds", [False, True])
