@@ -17,6 +17,7 @@ from ortconv import checking, functions, serialization, writing
 from ortconv.builder import Step
 from ortconv.contradictions import contradictions
 from ortconv.converters import FRONTENDS
+from ortconv.declared_shapes import without_shapes
 from ortconv.errors import (
     CheckError,
     ConversionErrors,
@@ -158,8 +159,21 @@ def conversion(
     with _uncollected():
         progress("reading", 0, 0)
         graph = with_inputs(frontend.read(source, given, options), shapes or {}, names or {})
-        lowered = lower(graph, frontend.registry, options, progress, infer_shapes=bool(shapes))
-        return _converted(graph, lowered, options, opset is None, progress)
+
+        def converted(graph: SourceGraph, infer_shapes: bool) -> Conversion:
+            lowered = lower(graph, frontend.registry, options, progress, infer_shapes=infer_shapes)
+            return _converted(graph, lowered, options, opset is None, progress)
+
+        try:
+            return converted(graph, bool(shapes))
+        except ConversionErrors as refused:
+            lenient = without_shapes(graph, refused) if frontend.registry.ignores_unknown else None
+            if lenient is None:
+                raise
+            try:
+                return converted(lenient, True)
+            except (CheckError, ConversionErrors):
+                raise refused from None
 
 
 def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: bool, progress: Progress) -> Conversion:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from ortconv.builder import Step
-from ortconv.errors import ConversionError, ConversionErrors, ShapeError, UnsupportedTypeError, shown
+from ortconv.errors import ConversionError, ConversionErrors, DeclaredShapeError, UnsupportedTypeError, shown
 
 __all__ = ["contradictions"]
 
@@ -76,7 +76,7 @@ def _error(value: ir.Value, match: re.Match[str], step: Step) -> ConversionError
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
     what = "rank" if match["dim"] is None else f"size along axis {match['dim']}"
     problem = f"the source declares this; its inputs and attributes give {match['size']} as its {what}."
-    return ShapeError(f"output {value.name}", dims, problem, hint=hint)
+    return DeclaredShapeError(f"output {value.name}", dims, problem, hint=hint)
 
 
 def _defaults(defaults: Mapping[str, object]) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "CheckError",
     "ConversionError",
     "ConversionErrors",
+    "DeclaredShapeError",
     "ExecutionError",
     "InputError",
     "MisfitError",
@@ -193,6 +194,10 @@ class ShapeError(ConversionError):
         super().__init__(f"{input} has {found}: {problem}", hint=hint, node=node)
         self.input = input
         self.shape = dims
+
+
+class DeclaredShapeError(ShapeError):
+    """The source declares another shape for a result than the node's inputs and attributes give."""
 
 
 class MisfitError(ConversionError):

@@ -11,7 +11,7 @@ from ortconv.beams import keep_places
 from ortconv.builder import Builder, Step
 from ortconv.channel_fusion import fuse_channels
 from ortconv.collection import gather_constants, reachable
-from ortconv.errors import ConversionError, ConversionErrors, MisfitError, ShapeError
+from ortconv.errors import ConversionError, ConversionErrors, DeclaredShapeError, MisfitError
 from ortconv.fusion import Reshaped, forget_unused, fuse_biases
 from ortconv.inserting import Inserter
 from ortconv.integer_forms import write_integer_layers
@@ -148,6 +148,7 @@ class _Driver:
         self._registry = registry
         self._infer_shapes = infer_shapes
         self._builder = builder
+        self._ignored: set[tuple[str, str]] = set()
         self.errors: list[ConversionError] = []
 
     def run(self, source: SourceGraph, values: _Values, progress: Progress = silent) -> None:
@@ -186,7 +187,11 @@ class _Driver:
     def _lower(self, node: SourceNode, values: _Values) -> tuple[ir.Value, ...]:
         lowering = self._registry.lookup(node.ref.op_type, node.version)
         inputs = lowering.bind_inputs([None if value is None else values.get(value) for value in node.inputs])
-        attributes = lowering.bind_attributes(node.attributes, self._registry.coerce)
+        given = node.attributes
+        if self._registry.ignores_unknown:
+            given = {name: raw for name, raw in given.items() if lowering.has_attribute(name)}
+            self._tell_of_ignored(node, node.attributes.keys() - given.keys())
+        attributes = lowering.bind_attributes(given, self._registry.coerce)
         self._builder.step.defaults = {
             name: default for name, (_, default) in lowering.attributes.items() if name not in attributes
         }
@@ -201,6 +206,16 @@ class _Driver:
             self._builder.cast(self._builder.cast(result, node.rounds_to), output.dtype)
             for result, output in zip(results, node.outputs, strict=True)
         )
+
+    def _tell_of_ignored(self, node: SourceNode, names: Collection[str]) -> None:
+        """Warns once of each kind of attribute that is ignored."""
+        for name in sorted(names):
+            kind = node.ref.op_type, name
+            told = self._builder.step.notes if kind in self._ignored else self._builder.step.warnings
+            told.append(
+                f"attribute {name} is ignored: {self._registry.source}'s {node.ref.op_type} has none of that name"
+            )
+            self._ignored.add(kind)
 
 
 class _Values:
@@ -300,11 +315,13 @@ def _merged(computed: ir.Shape | None, value: SourceValue) -> ir.Shape:
     if computed is None:
         return ir.Shape(declared)
     if len(computed) != len(declared):
-        raise ShapeError(value.name, declared, f"the source declares this, its inputs and attributes give {computed}.")
+        raise DeclaredShapeError(
+            value.name, declared, f"the source declares this, its inputs and attributes give {computed}."
+        )
     dims: list[int | str | ir.SymbolicDim | None] = []
     for ours, theirs in zip(computed, declared, strict=True):
         if isinstance(ours, int) and isinstance(theirs, int) and ours != theirs:
-            raise ShapeError(
+            raise DeclaredShapeError(
                 value.name, declared, f"the source declares this, its inputs and attributes give {computed}."
             )
         named = isinstance(ours, ir.SymbolicDim) and ours.value is not None

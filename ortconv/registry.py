@@ -92,6 +92,10 @@ class Lowering:
                 raise ConversionError(f"input {self.inputs[-1][0]} (number {index}) is missing; it is required.")
         return list(given)
 
+    def has_attribute(self, name: str) -> bool:
+        """Tells whether it takes an attribute, as the source spells it."""
+        return _NOT_IN_NAMES.sub("_", name) in self.attributes
+
     def bind_attributes(self, given: Mapping[str, object], coerce: Coerce) -> dict[str, object]:
         """Returns the keyword arguments.
 
@@ -135,11 +139,13 @@ class Registry:
     Args:
         source: The format's name as users write it.
         coerce: How its attributes become Python values.
+        ignores_unknown: Whether its own reader ignores attributes that an op does not have.
     """
 
-    def __init__(self, source: str, coerce: Coerce) -> None:
+    def __init__(self, source: str, coerce: Coerce, *, ignores_unknown: bool = False) -> None:
         self.source = source
         self.coerce = coerce
+        self.ignores_unknown = ignores_unknown
         self._lowerings: dict[str, dict[int, Lowering]] = {}
         self._refusals: dict[str, Refusal] = {}
         self._spellings: dict[str, str] = {}

@@ -44,7 +44,7 @@ ORDER = (
     {"reference_task", "schemas"},
     {"onednn_attributes", "onednn_shapes", "reference", "plugin"},
     {"source", "onednn", "function_bodies", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
-    {"function_checks", "narrow_storage"},
+    {"declared_shapes", "function_checks", "narrow_storage"},
     {"loading"},
     {
         "builder",
@@ -119,6 +119,7 @@ CONVERSION_SIDE |= {
     "fusion",
     "lowest_opset",
     "matmul_form",
+    "declared_shapes",
     "narrow_storage",
     "norm_fusion",
     "channel_fusion",

@@ -24,7 +24,7 @@ from ortconv.converters.openvino.merged_layers import with_merges
 from ortconv.converters.openvino.naming import join_names, known_name, split_names, unique_names
 from ortconv.converters.openvino.precision import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.shapes import MAX_RANK, parse_shape
+from ortconv.converters.openvino.shapes import parse_shape
 from ortconv.converters.openvino.states import State, cut_states, metadata
 from ortconv.converters.openvino.topology import live_layers
 from ortconv.converters.openvino.upper_bounds import bounded_layers, certain_dims, stacked_parts
@@ -284,11 +284,6 @@ class _Reader:
         target = layer.attributes.get("destination_type", "").strip().lower()
         if layer.type == "Convert" and target in DTYPES:
             return target  # OpenVINO states another at a port where a compressed constant is a result
-        stated = (port.precision or text).strip().lower()
-        if DTYPES.get(stated) != DTYPES[precision]:
-            raise layer.error(
-                f"attribute element_type says {precision}, output port {port.id} says {shown(port.precision)}."
-            )
         return precision
 
     @functools.cached_property
@@ -386,7 +381,10 @@ class _Reader:
 
 
 def _attribute_shape(layer: Layer, port: Port) -> tuple[Dim, ...] | None:
-    """Returns the shape of a Parameter or Const: the attribute tells a scalar from a dynamic rank, a port does not."""
+    """Returns the shape of a Parameter or Const.
+
+    The attribute tells a scalar from a dynamic rank, a port does not, and OpenVINO does not look at that.
+    """
     text = layer.attributes.get("shape")
     if text is None:
         return port.dims or None
@@ -394,11 +392,4 @@ def _attribute_shape(layer: Layer, port: Port) -> tuple[Dim, ...] | None:
         shape = parse_shape(text)
     except ValueError as error:
         raise layer.error(f"attribute shape = {shown(text)} is malformed; allowed: {error}.") from error
-    if shape is not None and not _agree(shape, port.dims):
-        raise layer.error(f"attribute shape = {shown(text)} contradicts the dims {list(port.dims)} of its output port.")
     return shape
-
-
-def _agree(shape: tuple[Dim, ...], dims: tuple[Dim, ...]) -> bool:
-    pairs = zip(shape, dims, strict=False)
-    return len(shape) == len(dims) <= MAX_RANK and all(None in pair or pair[0] == pair[1] for pair in pairs)

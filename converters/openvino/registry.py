@@ -7,4 +7,4 @@ from ortconv.registry import Registry
 
 __all__ = ["REGISTRY"]
 
-REGISTRY = Registry("OpenVINO", coerce_text)
+REGISTRY = Registry("OpenVINO", coerce_text, ignores_unknown=True)

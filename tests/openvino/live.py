@@ -215,6 +215,8 @@ def check(
         The conversion, for further assertions.
     """
     converted = conversion(model, semantics=semantics, opset=opset, target=target)
+    told = [text for step in converted.steps for text in (*step.warnings, *step.notes)]
+    assert [text for text in told if "is ignored" in text] == [], "OpenVINO writes the attributes that its ops have"
     _check_values(converted.model.graph)
     actual, expected = run_onnx(converted, feeds), run_openvino(model, feeds)
     for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):

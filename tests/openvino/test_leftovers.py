@@ -199,3 +199,73 @@ def test_a_detector_as_model_optimizer_wrote_it_in_2020(write_ir: Any) -> None:
     ((expected,),) = run_openvino(openvino.Core().read_model(path), [feed])
     assert (expected[0, 0, :, 0] == 0).sum() > 5, "there are boxes to compare"
     assert_close(actual, expected, 8)
+
+
+UNKNOWN = [
+    ("MaxPool", 1, _POOL, ["1,1,5,5"], ["axis", "index_element_type", "foo"]),
+    ("Pad", 1, 'pad_mode="constant"', ["1,1,5,5", "i64 4", "i64 4"], ["pad_value", "axis"]),
+    ("ReLU", 1, "", ["1,1,5,5"], ["alpha"]),
+    ("Convolution", 1, f'{_PADS} dilations="1,1"', ["1,2,5,5", "3,2,2,2"], ["axis", "pad_value"]),
+]
+
+
+@pytest.mark.parametrize(("type", "opset", "data", "inputs", "names"), UNKNOWN, ids=[case[0] for case in UNKNOWN])
+def test_other_attributes_are_ignored(
+    write_ir: Any, type: str, opset: int, data: str, inputs: list[str], names: list[str]
+) -> None:
+    """With one warning for each kind of them, as OpenVINO ignores them."""
+    sizes = [given.rpartition(" ")[2] for given in inputs]
+    kinds = ["i64" if given.startswith("i64") else "f32" for given in inputs]
+    precisions = [f'precision="{"I64" if kind == "i64" else "FP32"}"' for kind in kinds]
+    arrays = [
+        np.ones([int(size) for size in shape.split(",")], np.int64 if kind == "i64" else np.float32)
+        for shape, kind in zip(sizes, kinds, strict=True)
+    ]
+    ports = [(index, "", shape) for index, shape in enumerate(sizes)]
+
+    def read(more: str) -> tuple[dict[str, Any], list[np.ndarray], tuple[str, ...]]:
+        layers = [
+            write_ir.layer(
+                0, "Parameter", data=f'element_type="f32" shape="{sizes[0]}"', outputs=[(0, precisions[0], sizes[0])]
+            )
+        ]
+        offset = 0
+        for index in range(1, len(inputs)):
+            stated = (
+                f'element_type="{kinds[index]}" shape="{sizes[index]}" offset="{offset}" size="{arrays[index].nbytes}"'
+            )
+            layers.append(write_ir.layer(index, "Const", data=stated, outputs=[(0, precisions[index], sizes[index])]))
+            offset += arrays[index].nbytes
+        edges = []
+        for number in (80, 81):
+            layers += [
+                write_ir.layer(
+                    number,
+                    type,
+                    name=f"it{number}",
+                    opset=f"opset{opset}",
+                    data=data + more,
+                    inputs=ports,
+                    outputs=[(9, 'precision="FP32"', "-1,-1,-1,-1")],
+                ),
+                write_ir.layer(number + 10, "Result", inputs=[(0, "", "-1,-1,-1,-1")]),
+            ]
+            edges += [write_ir.edge(index, 0, number, index) for index in range(len(inputs))]
+            edges.append(write_ir.edge(number, 9, number + 10, 0))
+        path = write_ir(layers, edges, b"".join(array.tobytes() for array in arrays[1:]))
+        source = openvino.Core().read_model(path)
+        theirs = next(op for op in source.get_ops() if op.get_friendly_name() == "it80").get_attributes()
+        converted = conversion(path)
+        feed = [np.arange(arrays[0].size, dtype=np.float32).reshape(arrays[0].shape)]
+        results = run_onnx(converted, [feed])[0]
+        for mine, other in zip(results, run_openvino(source, [feed])[0], strict=True):
+            assert_close(mine, other, 4)
+        return theirs, results, converted.warnings
+
+    plain, results, warnings = read("")
+    assert not warnings
+    again, others, warnings = read("".join(f' {name}="7"' for name in names))
+    assert again == plain
+    for mine, other in zip(results, others, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    assert sorted(text.rpartition("attribute ")[2].split()[0] for text in warnings) == sorted(names)
