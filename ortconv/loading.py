@@ -25,6 +25,8 @@ from ortconv.tensor_checks import check_tensor, check_total, is_external, read_e
 
 __all__ = ["is_ort_format", "load", "parse", "read_weights", "validate"]
 
+_MAX_BYTES = (1 << 31) - 1
+
 _ORT_FORMAT = b"ORTM"
 """What the files in ONNX Runtime's own format have behind their first four bytes."""
 
@@ -42,6 +44,9 @@ def load(path: str | os.PathLike[str], *, weights: bool = False) -> onnx.ModelPr
     name = os.fspath(path)
     try:
         with open_regular(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _MAX_BYTES:
+                raise CheckError(in_utf8(name), f"has {size} bytes; allowed: {_MAX_BYTES}, protobuf's limit.")
             data = file.read()
     except (OSError, ValueError) as error:
         raise CheckError(in_utf8(name), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -185,6 +190,10 @@ def _walk(message: _Message, place: _Place, name: str, tensors: list[TensorProto
         names = {each.name for each in message.attribute}
         if len(names) != len(message.attribute):
             raise CheckError(name, f"{_shown(place)} has two attributes of one name; allowed: one of each.")
+        # Other domains may hold anything there.
+        words = (each.s for each in message.attribute if each.HasField("s")) if not message.domain else ()
+        if not all(map(_is_text, words)):
+            raise CheckError(name, f"{_shown(place)} has an attribute that is not UTF-8.")
 
 
 class _Kind(enum.Enum):
@@ -205,6 +214,14 @@ def _kind(field: Any) -> _Kind:
 def _check_text(texts: Iterable[object], place: _Place, name: str) -> None:
     if not all(type(text) is str for text in texts):
         raise CheckError(name, f"{_shown(place)} is not UTF-8.")
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _shown(place: _Place) -> str:

@@ -240,6 +240,10 @@ def set_tensor(**fields: object) -> Callable[[onnx.ModelProto], None]:
         (lambda model: model.graph.node[0].attribute.add().CopyFrom(model.graph.node[0].attribute[0]), "of one name"),
         (lambda model: model.opset_import.add(domain="ai.onnx", version=20), "is imported 2 times"),
         (lambda model: setattr(model.graph.node[0].attribute[0], "ref_attr_name", "f"), "refers to one of a function"),
+        (
+            lambda model: model.graph.node[0].attribute.add(name="auto_pad", type=3, s=b"SAME\xdbUPPER"),
+            "graph.node[0] has an attribute that is not UTF-8",
+        ),
     ],
 )
 def test_malformed_models(change: Callable[[onnx.ModelProto], None], problem: str) -> None:
@@ -283,8 +287,11 @@ def test_a_model_that_is_no_regular_file(command: str) -> None:
     assert not pathlib.Path("out.onnx").exists()
 
 
-SHADOW = """g (float[1,2,3] x, float[2,3,2] w) => (float[1,3,6] y) { y = own.f (x, w) }
-<opset_import: ["": 21, "org.ortconv": 1], domain: "own"> f (x, w) => (y) { %s }"""
+def test_a_file_beyond_what_protobuf_reads() -> None:
+    with open("large.onnx", "wb") as file:
+        file.truncate(1 << 40)  # a hole
+    with pytest.raises(CheckError, match="has 1099511627776 bytes; allowed: 2147483647"):
+        ortconv.check("large.onnx")
 
 
 @pytest.mark.parametrize(
@@ -420,6 +427,22 @@ def test_a_perm_that_onnx_cannot_check() -> None:
     )
     (outcome,) = optimization(model).outcomes
     assert "no permutation of 3 axes" in " ".join((*outcome.kept, outcome.reason))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c = ConvTranspose (x, w) y = Pad (c, p)",
+        "y = ConvTranspose <group = 4611686018427387904> (x, v)",
+    ],
+)
+def test_numbers_beyond_64_bits_are_left_alone(text: str) -> None:
+    model = parsed(
+        f"""g (float[1,C,L] x, float[2,3,2] w, float[D,3,K] v) => (float[A,B,C] y)
+        <int64[6] p = {{0, 0, 0, 0, 0, 5000000000000000000}}> {{ {text} }}"""
+    )
+    (outcome,) = optimization(model).outcomes
+    assert outcome.reason
 
 
 def test_models_in_memory_refer_to_the_current_folder() -> None:

@@ -19,7 +19,7 @@ from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.opsets import OLDEST, upgraded
 from ortconv.optimizer.outputs import for_checker, placeholders, with_ranks
-from ortconv.optimizer.reading import read
+from ortconv.optimizer.reading import read, require_numbers_that_fit
 from ortconv.optimizer.site import Kept, Left, Outcome, Site
 from ortconv.optimizer.values import Sizes, element_type
 
@@ -172,6 +172,7 @@ def _rewrite(model: ir.Model, name: str, found: Sequence[ir.Node], misleading: s
             site.shapes = shapes
             folded, kept = _fold(site)
             require_no_pad_with_axes(site)
+            require_numbers_that_fit(site)
             new = emitter.emit(site)
         except Left as reason:
             outcomes.append(Outcome(_name(node), "", reason=str(reason)))

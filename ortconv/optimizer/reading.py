@@ -22,12 +22,13 @@ from ortconv.function_bodies import CAST_LIKE
 from ortconv.optimizer.site import Ints, Left, Site
 from ortconv.optimizer.values import Dims, Sizes, element_type
 
-__all__ = ["read"]
+__all__ = ["read", "require_numbers_that_fit"]
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _MAX_SPATIAL = 6
 _MAX_SIZE = (1 << 31) - 1
-"""What sizes and paddings may be, so that sums of their products fit into 64 bits."""
+"""What the numbers in its attributes may be."""
+_MAX_NUMBER = (1 << 62) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +91,17 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
         output=node.outputs[0],
         batch=x_sizes[0],
     )
+
+
+def require_numbers_that_fit(site: Site) -> None:
+    """Checks that what the new node says of itself fits into 64 bits, with room for sums.
+
+    Raises:
+        Left: A number does not.
+    """
+    numbers = (*site.begin, *site.end, *site.output_padding, *site.least, site.channels or 0, site.batch or 0)
+    if any(abs(number) > _MAX_NUMBER for number in numbers):
+        raise Left("its sizes or paddings go beyond 62 bits")
 
 
 def _dtype(values: Iterable[ir.Value | None], opset: int) -> ir.DataType:
