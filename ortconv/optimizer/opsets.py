@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from ortconv import protos
 from ortconv.errors import ModelFormatError
 from ortconv.serialization import without_weights
+from ortconv.tensor_checks import is_external
 
 __all__ = ["OLDEST", "upgraded"]
 
@@ -105,7 +106,7 @@ def _problem(node: onnx.NodeProto, opset: int, constants: dict[str, onnx.TensorP
             return "takes sequence_lens"
         case "Resize" if opset < _RESIZE_OF_TODAY and _attribute(node, "mode", b"nearest") == b"nearest":
             scales = constants.get(node.input[1])
-            if scales is None or numpy_helper.to_array(scales).min(initial=1) < 1:
+            if scales is None or is_external(scales) or numpy_helper.to_array(scales).min(initial=1) < 1:
                 return "rounds up where it makes smaller"
     return ""
 
