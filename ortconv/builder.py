@@ -362,6 +362,8 @@ class Builder:
             value.type = ir.TensorType(dtype)
         if shape is not None:
             stated = shape if isinstance(shape, ir.Shape) else ir.Shape(shape)
+            if any(isinstance(dim, int) and dim < 0 for dim in stated):  # of a source that contradicts itself
+                stated = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in stated])
             if value.shape is None:
                 value.shape = stated
             elif value.producer() is not None and len(value.shape) == len(stated):

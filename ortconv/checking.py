@@ -63,31 +63,16 @@ def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:
     register_schemas()
     log = logging.getLogger(onnx_ir.passes.common.ShapeInferencePass.__module__)
     silent, log.disabled = log.disabled, True  # It shows a traceback.
-    for value in (value for graph in model.graphs() for node in graph for value in (*node.inputs, *node.outputs)):
-        if value is not None and value.shape is not None and any(_is_negative(size) for size in value.shape):
-            value.shape = ir.Shape([None if _is_negative(size) else size for size in value.shape])
     try:
         onnx_ir.passes.common.ShapeInferencePass(check_type=check_type, strict_mode=check_type)(model)
     finally:
         log.disabled = silent
 
 
-def _is_negative(size: object) -> bool:
-    return isinstance(size, int) and size < 0
-
-
 def _run(model: onnx.ModelProto, name: str) -> None:
-    """Checks a copy of a model, in which negative sizes become open ones, as in ONNX Runtime.
-
-    The checker ends the process where a Slice meets one.
-    """
+    """Checks a copy of a model."""
     register_schemas()
-    bodies = (body for node in protos.nodes(model.graph.node) for body in protos.subgraphs(node))
-    for graph in (model.graph, *bodies):
-        for value in (*graph.input, *graph.output, *graph.value_info):
-            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
-                if dim.dim_value < 0:
-                    dim.ClearField("dim_value")
+    protos.open_negative_sizes(model)
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # what its parts raise has no common base

@@ -251,7 +251,7 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, str, o
         name = path = os.fspath(source)
         proto = loading.load(path)
     _refuse_lossy(proto, name)
-    proto = loading.with_inner_weights(proto, path)
+    proto = protos.with_open_sizes(loading.with_inner_weights(proto, path))
     proto = with_ranks(proto)
     checking.check_proto(for_checker(proto), name)
     return name, path, proto

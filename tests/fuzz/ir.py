@@ -70,8 +70,11 @@ def mutate(data: bytes, rng: random.Random, others: Sequence[bytes]) -> bytes | 
     except ElementTree.ParseError:
         return None
     document = _Document(root, bytearray(weights), rng, others)
-    for _ in range(rng.choice((1, 1, 2, 3, 5))):
-        rng.choice(_MUTATIONS)(document)
+    try:
+        for _ in range(rng.choice((1, 1, 2, 3, 5))):
+            rng.choice(_MUTATIONS)(document)
+    except ElementTree.ParseError:  # of another file
+        return None
     return ElementTree.tostring(root) + b"\0" + bytes(document.weights)
 
 

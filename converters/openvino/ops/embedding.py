@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, scalar
+from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
 
@@ -114,6 +114,7 @@ def segment_max(
 ) -> ir.Value:
     """ScatterND that takes the larger."""
     own = dtype_of(data)
+    require(data, "data", (*FLOATS, *INTEGERS))
     if fill_mode == "lowest" and own in _UNLIKE:
         b.warn(f"the page is followed: OpenVINO's CPU plugin fills with {_UNLIKE[own]}")
     inner = _F32 if own.bitwidth == 16 and own in FLOATS else own

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector
+from ortconv.converters.openvino.ops.constants import int64_vector, one_number
 from ortconv.converters.openvino.ops.generators import (
     drawn_seed,
     mersenne_twister,
@@ -111,9 +111,9 @@ def _fractions(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value, t
 
 def _whole(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value) -> ir.Value:
     """Emits int64: the remainders of the numbers, from the lower bound on."""
-    known = [b.array(bound) for bound in (minval, maxval)]
+    known = one_number(b, minval, "minval"), one_number(b, maxval, "maxval")
     if known[0] is not None and known[1] is not None:
-        low, high = (int(bound.item()) for bound in known if bound is not None)
+        low, high = int(known[0]), int(known[1])
         if not -(2**31) <= low < high < 2**31 or high - low > _WIDEST:
             raise ConversionError(
                 f"minval is {low} and maxval {high}; allowed: 32-bit integers, maxval greater by 1 to {_WIDEST}.",
