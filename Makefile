@@ -15,7 +15,7 @@ CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test test-lowest sweep fuzz bench readme lint format dist sanitize arm clean help \
+.PHONY: demo test test-lowest sweep fuzz bench readme lint format dist sanitize tsan arm clean help \
 	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
@@ -25,10 +25,11 @@ help:
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
 	@echo "make readme    write the tables of operations into the README"
-	@echo "make fuzz      fuzz the readers and optimize for SECONDS (60) each; findings lie in build/fuzz"
+	@echo "make fuzz      fuzz readers, optimize and operators for SECONDS (60) each; findings lie in build/fuzz"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
-	@echo "make sanitize  run the native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make sanitize  run native tests and cases of the operators under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make tsan      run the native tests that have threads under ThreadSanitizer"
 	@echo "make arm       run the native tests for 64-bit ARM in QEMU (needs g++-aarch64-linux-gnu and qemu-user-static)"
 	@echo "make cuda-emulated  run the tests of the CUDA kernels on the CPU"
 	@echo "make cuda-ptx       run them on what NVIDIA's compiler makes of the kernels, with checks of every access to memory"
@@ -70,6 +71,7 @@ sweep: $(INSTALLED)
 # Needs atheris, which `make` installs where it has a wheel: Linux on x86-64, Python 3.11 to 3.14. Elsewhere it says so.
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.operators --seconds $(SECONDS) --first $(SEED)
 
 bench: $(INSTALLED)
 	mkdir -p build
@@ -116,6 +118,15 @@ sanitize: $(INSTALLED)
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DORTCONV_BUILD_TESTS=ON -DORTCONV_SANITIZE=address,undefined
 	$(BIN)/cmake --build build/sanitize
 	cd build/sanitize && $(abspath $(BIN)/ctest) --output-on-failure --parallel 2
+	for isa in portable avx2 avx512 avx512_bf16 all; do ORTCONV_MAX_ISA=$$isa ORTCONV_LIBRARY=$(abspath build/sanitize/libortconv_ops.so) \
+		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+		$(BIN)/python -m tests.fuzz.operators --first 0 --count 12 || exit; done
+
+tsan: $(INSTALLED)
+	$(BIN)/cmake -S ortconv/native -B build/tsan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DORTCONV_BUILD_TESTS=ON -DORTCONV_SANITIZE=thread
+	$(BIN)/cmake --build build/tsan --target thread_tests
+	cd build/tsan && $(abspath $(BIN)/ctest) --output-on-failure --parallel 2 --label-regex threads
 
 arm: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/arm -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \

@@ -278,6 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.operators", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--op", choices=OPERATORS, action="append", help="by default all")
+    parser.add_argument("--count", type=int, help="cases of each operator, whatever time they take")
     parser.add_argument("--seed", type=int, help="the one case to run")
     parser.add_argument("--first", type=int, default=time.time_ns() % (1 << 32), help="seed to begin with")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -286,7 +287,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _work()
         return 0
     seeds = itertools.count(options.first) if options.seed is None else iter([options.seed])
-    findings, count = fuzz(options.op or OPERATORS, seeds, options.seconds)
+    seconds = options.seconds if options.count is None else math.inf
+    findings, count = fuzz(options.op or OPERATORS, itertools.islice(seeds, options.count), seconds)
     for finding in findings:
         print(finding)
     kinds = collections.Counter(finding.op for finding in findings)

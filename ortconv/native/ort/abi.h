@@ -79,7 +79,7 @@ constexpr int kErrorFail = 1;                              // OrtErrorCode ORT_F
 constexpr int kErrorInvalidArgument = 2;                   // OrtErrorCode ORT_INVALID_ARGUMENT
 constexpr int kRequired = 0, kOptional = 1;                // OrtCustomOpInputOutputCharacteristic
 constexpr int kMemTypeDefault = 0, kMemTypeCpuInput = -2;  // OrtMemType
-constexpr int kAttrInt = 1, kAttrInts = 2;  // OrtOpAttrType
+constexpr int kAttrInt = 1, kAttrInts = 2;                 // OrtOpAttrType
 
 // A function pointer of OrtApi: its index in the table and its signature.
 template <int kIndex, class Signature>

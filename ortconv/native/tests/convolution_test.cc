@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <thread>
 
+#include "kernels/on_threads.h"
 #include "ops/activation.h"
 #include "ops/parallel.h"
 #include "ops/reference.h"
@@ -20,22 +20,6 @@ using test::Case;
 using test::CaseMaker;
 
 const char* name_of(Weights lifetime) { return lifetime == Weights::kConstant ? "constant" : "run-time"; }
-
-// Three threads that take turns, and the items in reverse order.
-Parallel threads() {
-  Parallel parallel;
-  parallel.threads = 3;
-  parallel.run = [](void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
-    std::thread pool[3];
-    for (int64_t t = 0; t < 3; ++t) {
-      pool[t] = std::thread([=] {
-        for (int64_t i = n - 1 - t; i >= 0; i -= 3) fn(arg, i);
-      });
-    }
-    for (std::thread& thread : pool) thread.join();
-  };
-  return parallel;
-}
 
 // Memory of exactly `bytes`, aligned to 64, full of NaNs.
 class Memory {
@@ -141,12 +125,12 @@ void check_sizes(CaseMaker& maker, const std::vector<Case>& cases, DataType dtyp
 
 void check_random(int ndims, int count, uint64_t seed) {
   CaseMaker maker(seed);
-  const Parallel on_threads = threads();
+  const Parallel threaded = on_threads(3);
   int taken = 0;
   for (int i = 0; i < count; ++i) {
     const Case c = maker.make(ndims);
     const DataType dtype = kDataTypes[i % std::size(kDataTypes)];
-    taken += check(maker, c, dtype, i % 10 == 0 ? on_threads : serial());
+    taken += check(maker, c, dtype, i % 10 == 0 ? threaded : serial());
   }
   EXPECT(taken > count / 3, "most cases were refused: ", taken, " of ", count);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "kernels/compressed/named_rows.h"
 #include "kernels/compressed/stages.h"
 #include "kernels/guarded.h"
+#include "kernels/on_threads.h"
 #include "ops/parallel.h"
 
 using namespace ortconv;
@@ -129,14 +131,15 @@ void check(const ArchFlags& arch, Code code, const Shape& s, const Parallel& par
 
 constexpr Code kCodes[] = {Code::kU8, Code::kS8, Code::kU4, Code::kS4, Code::kTable};
 
+// Of so many problems, one is taken.
+int every = 1;
+
 void check_all(const ArchFlags& arch) {
-  // As many workers as threads there might be, one after the other: what they share shows all the same.
-  Parallel parallel = serial();
   for (const Code code : kCodes) {
     int turn = 0;
     const auto one = [&](int64_t m, int64_t n, int64_t k, int64_t block) {
-      ++turn;
-      parallel.threads = 1 + turn % 3;
+      if (++turn % every != 0) return;
+      const Parallel parallel = turn % 3 == 0 ? serial() : on_threads(1 + turn % 3);
       const Shape shape{m, n, k, block, turn % 2 == 0, turn % 7 == 0, turn % 4 < 2};
       check<float>(arch, code, shape, parallel);
       if (turn % 3 == 0) check<Float16>(arch, code, shape, parallel);
@@ -166,6 +169,10 @@ void check_all(const ArchFlags& arch) {
         }
       }
     }
+    // More rows than are summed at a time.
+    const Shape tall{2 * 4096 + 5, 3, 4, 2, false, true, false};
+    check<Float16>(arch, code, tall, on_threads(3));
+    check<Bfloat16>(arch, code, tall, on_threads(3));
     one(0, 5, 32, 16);
     one(3, 0, 32, 16);
   }
@@ -234,14 +241,13 @@ void check_named(const ArchFlags& arch, Code code, const GroupedShape& s, int64_
 }
 
 void check_all_named(const ArchFlags& arch) {
-  Parallel parallel = serial();
   int turn = 0;
   for (const Code code : kCodes) {
     for (const int64_t count : {0, 1, 2, 8, 30, 200}) {
       for (const int64_t block : {1, 7, 32, 128}) {
         for (const int64_t n : {1, 7, 33, 64}) {
-          ++turn;
-          parallel.threads = 1 + turn % 3;
+          if (++turn % every != 0) continue;
+          const Parallel parallel = turn % 3 == 0 ? serial() : on_threads(1 + turn % 3);
           const int64_t most = 1 + turn % 5;
           const GroupedShape shape{count, turn % 2 == 0 ? 1 : 4, 5, n, block * (1 + turn % 3), block};
           check_named<float>(arch, code, shape, most, parallel);
@@ -251,10 +257,10 @@ void check_all_named(const ArchFlags& arch) {
       }
     }
     // More rows than are taken at a time, a row that several groups have in common, and no matrices.
-    check_named<float>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, parallel);
-    check_named<Float16>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, parallel);
-    check_named<float>(arch, code, {3, 3, 5, 33, 256, 128}, 5, parallel);
-    check_named<float>(arch, code, {3, 3, 0, 33, 256, 128}, 1, parallel);
+    check_named<float>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, on_threads(3));
+    check_named<Float16>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, on_threads(3));
+    check_named<float>(arch, code, {3, 3, 5, 33, 256, 128}, 5, on_threads(3));
+    check_named<float>(arch, code, {3, 3, 0, 33, 256, 128}, 1, on_threads(3));
   }
 }
 
@@ -308,7 +314,9 @@ void check_no_depth(const ArchFlags& arch) {
 
 }  // namespace
 
-int main() {
+// One of `every` problems.
+int main(int argc, char** argv) {
+  if (argc > 1) every = std::atoi(argv[1]);
   const ArchFlags& host = ArchFlags::host();
   ArchFlags avx2;
   avx2.avx2_fma = host.avx2_fma;
