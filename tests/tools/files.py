@@ -90,6 +90,15 @@ def _rounded_layers() -> openvino.Model:
     return openvino.Model([opset1.sigmoid(convolved(rounded(first, UNSIGNED), bytes_of(4, 8, 3, 3, seed=1)))], [x])
 
 
+def _halves() -> openvino.Model:
+    """Convolutions by weights that are stored as float16."""
+    x = opset1.parameter([-1, 8, -1, -1], np.float32)
+    stored = [opset1.constant(numbers(8, 8, 3, 3, dtype=np.float16, seed=seed)) for seed in (0, 1)]
+    kernels = [opset1.convert(each, "f32") for each in stored]
+    y = opset1.relu(opset1.convolution(x, kernels[0], [1, 1], [1, 1], [1, 1], [1, 1]))
+    return openvino.Model([opset1.convolution_backprop_data(y, kernels[1], [2, 2])], [x])
+
+
 def _exact() -> openvino.Model:
     """Convolutions in double, to a size of the run and back."""
     x, size = opset1.parameter([-1, 2, -1, -1], np.float64), opset1.parameter([2], np.int64)
@@ -159,6 +168,7 @@ _NETWORKS: Mapping[str, tuple[Callable[[], object], Callable[[], list[np.ndarray
     "quantised": (_rounded_layers, lambda: [numbers(*IMAGE)]),
     "int8 weights": (lambda: _compressed(openvino.Type.i8, grouped=False), lambda: [numbers(3, 8)]),
     "int4 weights": (lambda: _compressed(openvino.Type.u4, grouped=True), lambda: [numbers(3, 8)]),
+    "float16 weights": (_halves, lambda: [numbers(*IMAGE)]),
     "control flow": (_control_flow, lambda: [numbers(*_IMAGE), numbers(1, 2)]),
     "double": (_exact, lambda: [numbers(*_IMAGE).astype(np.float64), np.array([9, 8])]),
     "optimized": (_residual, lambda: [numbers(1, 2, 4, 3), numbers(1, 3, 4, 3)]),
