@@ -71,7 +71,7 @@ def scaled(site: Site) -> Array:
     if data is None or site.factor is None:
         raise ValueError("nothing to scale")
     weights = data.numpy().astype(np.float64).transpose(site.w_perm)
-    grouped = weights.reshape(site.group, -1, *weights.shape[1:])
+    grouped = weights.reshape(site.group, weights.shape[0] // site.group, *weights.shape[1:])
     taps = (1,) * site.rank
     product = (grouped * site.factor.reshape(site.group, 1, weights.shape[1], *taps)).reshape(weights.shape)
     return product.transpose(np.argsort(site.w_perm))
@@ -133,6 +133,8 @@ def _bias(site: Site, node: ir.Node) -> Array:
     data = constant(site.bias)
     if data is None:
         raise Kept(f"{named(node)}: there is a bias already, {site.bias.name}, which is not a constant")
+    if tuple(data.shape.numpy()) != (site.channels,):
+        raise Kept(f"{named(node)}: there is a bias already, {site.bias.name}, of shape {data.shape}")
     if data.shape != (site.channels,):
         raise Kept(f"{named(node)}: the bias has shape {list(data.shape)}")
     return data.numpy().astype(np.float64)
@@ -150,7 +152,12 @@ def _require_exact(site: Site, node: ir.Node, factor: Array) -> None:
     if not np.all(np.isfinite(factor)):
         raise Kept(f"{named(node)}: a factor is not a finite number")
     weights = np.abs(data.numpy().astype(np.float64)).transpose(site.w_perm)
-    largest = weights.reshape(site.group, -1, weights.shape[1], math.prod(weights.shape[2:])).max((1, 3), initial=0)
+    if weights.shape[0] % site.group or weights.shape[1] * site.group != site.channels:
+        raise Kept(f"{named(node)}: the weights, {site.w.name}, do not have the channels of {site.group} groups")
+    grouped = weights.reshape(
+        site.group, weights.shape[0] // site.group, weights.shape[1], math.prod(weights.shape[2:])
+    )
+    largest = grouped.max((1, 3), initial=0)
     products = largest.reshape(-1) * np.abs(factor)
     limits = np.finfo(site.dtype.numpy())
     if np.any(products > float(limits.max)) or np.any((products < float(limits.smallest_normal)) & (products > 0)):

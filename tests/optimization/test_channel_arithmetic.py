@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+import ortconv
 from ortconv.optimizer import optimization
 from tests import oracle
 from tests.optimization.models import CT, assert_same, parsed, rand, stock
@@ -181,6 +182,13 @@ def test_weights_and_biases_that_callers_give_stay() -> None:
         model = parsed(text.format(weights, op_type), k=constants(np.float32)["k"], v=rand(4, 6, 3))
         done = assert_same(model, feeds, ops=[CT, op_type])
         assert reason in done.outcomes[0].kept[0]
+
+
+def test_a_bias_of_another_length_is_not_stretched() -> None:
+    text = "g (float[1,4,5] x) => (float[1,6,P] y) { c = ConvTranspose <group = 2> (x, w, b) y = Mul (c, k) }"
+    model = parsed(text, w=rand(4, 3, 3), b=rand(1), k=constants(np.float32)["k"])
+    with pytest.raises(ortconv.CheckError, match=r"B has shape \[1\]; allowed: \[6\]"):
+        optimization(model)
 
 
 def test_a_normalization_of_rows_stays() -> None:
