@@ -25,7 +25,7 @@ from ortconv import protos
 from ortconv.compressed_product import BLOCK_SIZE, ELEMENTS, CompressedProduct
 from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.errors import PluginError, shown
-from ortconv.opset import ACCUMULATION, ACTIVATION, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
+from ortconv.opset import ACCUMULATION, ACTIVATION, ACTIVATION_ATTRIBUTE, CONV_TRANSPOSE, DOMAIN, NO_ACTIVATION, OPS, Op
 from ortconv.products import PRODUCTS
 from ortconv.pyops import CARRIERS, PYTHON_DOMAIN, Calls, op_type, product_type
 
@@ -243,6 +243,12 @@ def _task(
 ) -> tuple[int, list[float] | None, dict[str, Any]]:
     """Checks a node against its schema; returns its accumulation type, its activation, what its Python op is to do."""
     subject = f"{DOMAIN}.{op.name} {shown(node.name or node.output[0])}"
+    kinds = {name: kind for name, kind, _ in (*op.attributes, ACTIVATION_ATTRIBUTE)}
+    for attribute in node.attribute:
+        kind = kinds.get(attribute.name)
+        if kind is not None and attribute.type != kind.value:
+            found = onnx.AttributeProto.AttributeType.Name(attribute.type)
+            raise PluginError(f"{subject}: attribute {attribute.name} has the kind {found}; allowed: {kind.name}.")
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     declared = {name for name, _, _ in op.attributes}
     activation = attributes.pop(ACTIVATION, None)
