@@ -18,10 +18,13 @@ from ortconv.opset import DOMAIN
 from ortconv.plugin import Backend
 from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of
 
-__all__ = ["Bench", "Pair", "Timing", "our_nodes", "quartiles", "tolerance_for"]
+__all__ = ["LEAST_ROUNDS", "SLOWER", "Bench", "Pair", "Timing", "our_nodes", "quartiles", "tolerance_for"]
 
 _SIDES: tuple[Backend, Backend] = ("none", "native")
 _TF32_EPSILON = 2.0**-10
+
+SLOWER = 1.1
+LEAST_ROUNDS = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,19 @@ class Bench:
         if self.stock is None or self.plugin is None:
             return ()
         return tuple(a / b for a, b in zip(self.stock.seconds, self.plugin.seconds, strict=True))
+
+    @property
+    def slower(self) -> bool:
+        """Whether the plugin is slower, beyond what noise does.
+
+        It is where, of at least LEAST_ROUNDS rounds, it takes SLOWER times as long in three quarters, and the fastest
+        of all its rounds takes SLOWER times as long as the fastest without it: what else the machine does makes some
+        rounds slower, in turns, but no fastest round.
+        """
+        if self.stock is None or self.plugin is None or len(self.ratios) < LEAST_ROUNDS:
+            return False
+        usual = quartiles(self.ratios)[1] * SLOWER <= 1
+        return usual and min(self.plugin.seconds) >= SLOWER * min(self.stock.seconds)
 
 
 class Pair:

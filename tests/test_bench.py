@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 
 import ortconv
-from ortconv.benchmarking import quartiles, tolerance_for
+from ortconv.benchmarking import Bench, Timing, quartiles, tolerance_for
 from tests.cli import run_cli, upsampling
 
 FAST = ("--rounds", "3", "--seconds", "0.001", "--threads", "1")
@@ -145,6 +145,38 @@ def test_wrong_input_is_refused(options: tuple[str, ...], code: int, problem: st
 def test_tolerance_is_that_of_the_narrowest_type(text: str, expected: float) -> None:
     tolerance = tolerance_for(text_model(text))
     assert (tolerance.floats, tolerance.integers) == (expected, 0.0)
+
+
+def timed(stock: list[float], plugin: list[float]) -> Bench:
+    return Bench((), Timing(tuple(stock)), Timing(tuple(plugin)))
+
+
+@pytest.mark.parametrize(
+    ("stock", "plugin", "slower"),
+    [
+        ([1.0] * 7, [1.2] * 7, True),
+        ([1.0] * 7, [1.0] * 7, False),
+        ([1.0] * 7, [1.05] * 7, False),
+        ([1.0] * 6, [9.0] * 6, False),  # too few rounds
+        ([1.0] * 7, [2.0] * 5 + [1.0] * 2, False),  # as fast when nothing disturbs it
+        ([1.0] * 7, [1.2] * 4 + [1.11] * 3, True),
+        ([3.0] * 3 + [1.0] * 4, [1.2] * 7, False),  # disturbed, both of them
+        ([1.0] * 7, [0.5] * 7, False),
+    ],
+)
+def test_slower_is_what_noise_does_not_do(stock: list[float], plugin: list[float], slower: bool) -> None:
+    assert timed(stock, plugin).slower == slower
+
+
+@pytest.mark.parametrize("slower", [True, False])
+def test_a_slower_plugin_is_told_and_fails(slower: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = timed([1.0] * 9, [2.0 if slower else 1.0] * 9)
+    monkeypatch.setattr("ortconv.benchmarking.Pair.bench", lambda *_, **__: found)
+    onnx.save(ours(), "m.onnx")
+    result = run_cli("bench", "m.onnx", *FAST, "--json", "found.json")
+    assert result.exit_code == int(slower)
+    assert ("SLOWER: the plugin is slower than the function bodies" in result.stdout) == slower
+    assert json.loads(pathlib.Path("found.json").read_text())["slower"] == slower
 
 
 def test_quartiles() -> None:

@@ -34,6 +34,7 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/integer_conv/layout.cc
   kernels/integer_conv/weights.cc
   kernels/conv_transpose/plan.cc
+  kernels/conv_transpose/suits.cc
   kernels/conv_transpose/geometry.cc
   kernels/conv_transpose/gather.cc
   kernels/conv_transpose/scatter.cc
@@ -49,6 +50,9 @@ set(ORTCONV_KERNEL_SOURCES
   kernels/conv_transpose/depthwise.cc
   kernels/conv_transpose/depthwise_layout.cc
   kernels/conv_transpose/driver.cc
+  kernels/tiled/columns.cc
+  kernels/tiled/driver.cc
+  kernels/tiled/patches.cc
   kernels/subpixel/kernel.cc
   kernels/subpixel/plan.cc
   kernels/subpixel/layout.cc

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/conv_transpose/plan.h"
+#include "kernels/tiled/tiled.h"
 
 namespace ortconv {
 namespace {
@@ -32,29 +33,27 @@ FastConvolution::FastConvolution(DataType dtype, kernels::Op op, Weights lifetim
 
 std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::Op op, const ConvProblem& problem,
                                                        const void* wei, Weights lifetime, const ArchFlags& arch) {
-  if (!is_floating_point(dtype) || !is_compact(problem)) return nullptr;
+  if (!is_floating_point(dtype)) return nullptr;
   const bool constant = lifetime == Weights::kConstant;
   std::unique_ptr<FastConvolution> fast(new FastConvolution(dtype, op, lifetime, arch));
-  if (constant) {
+  if (!kernels::all_finite(op, problem, dtype, wei)) return fast;
+  const bool compact = is_compact(problem);
+  if (constant && compact) {
     fast->ways_ = kernels::winograd::make_ways(op, problem, dtype, arch);
     if (fast->ways_ != nullptr && !kernels::winograd::takes_weights(op, problem, dtype, wei, arch)) {
       fast->ways_.reset();
     }
     fast->may_pack_taps_ = kernels::may_pack_taps(op, problem, dtype, wei, arch);
   }
-  if (fast->ways_ == nullptr && op == kernels::Op::kConvTranspose && kernels::subpixel::takes(problem, dtype, arch)) {
-    if (!kernels::all_finite(op, problem, dtype, wei)) return nullptr;
-    fast->may_be_subpixel_ = true;
-  }
+  fast->may_be_subpixel_ = compact && fast->ways_ == nullptr && op == kernels::Op::kConvTranspose &&
+                           kernels::subpixel::takes(problem, dtype, arch);
   if (fast->packs_later()) return fast;
-  // The plan looks at the weights that it packs.
-  if (!constant && !kernels::all_finite(op, problem, dtype, wei)) return nullptr;
   Direct& direct = fast->direct_[static_cast<int>(kernels::Packing::kPhases)];
   direct.plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
-  return direct.plan == nullptr ? nullptr : std::move(fast);
+  return fast;
 }
 
-const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
+const kernels::Plan* FastConvolution::direct(const ConvProblem& problem, const void* wei) const {
   const bool taps = may_pack_taps_ && kernels::prefers_taps(problem, dtype_, arch_);
   const kernels::Packing packing = taps ? kernels::Packing::kTaps : kernels::Packing::kPhases;
   Direct& direct = direct_[static_cast<int>(packing)];
@@ -64,7 +63,7 @@ const kernels::Plan& FastConvolution::direct(const ConvProblem& problem, const v
       direct.plan = kernels::make_plan(op_, problem, dtype_, constant, arch_, packing);
     });
   }
-  return *direct.plan;
+  return direct.plan != nullptr && kernels::suits(*direct.plan, problem) ? direct.plan.get() : nullptr;
 }
 
 const kernels::subpixel::Plan* FastConvolution::subpixel(const ConvProblem& problem, const void* wei) const {
@@ -88,7 +87,7 @@ const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& prob
 size_t FastConvolution::scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
   if (const auto* plan = filtered(problem, wei)) return kernels::winograd::scratch_bytes(*plan, problem, threads);
   if (const auto* plan = subpixel(problem, wei)) return kernels::subpixel::scratch_bytes(*plan, problem, threads);
-  return kernels::scratch_bytes(direct(problem, wei), problem, threads);
+  return direct_scratch_bytes(problem, wei, threads);
 }
 
 void FastConvolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
@@ -99,14 +98,27 @@ void FastConvolution::run(const ConvProblem& problem, const void* src, const voi
   }
   const auto* plan = filtered(problem, wei);
   if (plan == nullptr) {
-    kernels::run(direct(problem, wei), problem, src, wei, bias, dst, scratch, parallel);
+    run_directly(problem, src, wei, bias, dst, scratch, parallel);
     return;
   }
   if (kernels::winograd::run(*plan, problem, src, bias, dst, scratch, parallel)) return;
   // A src of infinities, NaN or huge numbers: rare enough to have its scratch allocated.
-  const kernels::Plan& exact = direct(problem, wei);
-  const kernels::Buffer more(kernels::scratch_bytes(exact, problem, parallel.threads));
-  kernels::run(exact, problem, src, wei, bias, dst, more.as<void>(), parallel);
+  const kernels::Buffer more(direct_scratch_bytes(problem, wei, parallel.threads));
+  run_directly(problem, src, wei, bias, dst, more.as<void>(), parallel);
+}
+
+size_t FastConvolution::direct_scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
+  if (const auto* plan = direct(problem, wei)) return kernels::scratch_bytes(*plan, problem, threads);
+  return kernels::tiled::scratch_bytes(op_, problem, dtype_, arch_, threads);
+}
+
+void FastConvolution::run_directly(const ConvProblem& problem, const void* src, const void* wei, const void* bias,
+                                   void* dst, void* scratch, const Parallel& parallel) const {
+  if (const auto* plan = direct(problem, wei)) {
+    kernels::run(*plan, problem, src, wei, bias, dst, scratch, parallel);
+  } else {
+    kernels::tiled::run(op_, problem, dtype_, arch_, src, wei, bias, dst, scratch, parallel);
+  }
 }
 
 }  // namespace ortconv

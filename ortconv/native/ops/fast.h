@@ -51,7 +51,11 @@ class FastConvolution {
   FastConvolution(DataType dtype, kernels::Op op, Weights lifetime, const ArchFlags& arch);
 
   bool packs_later() const { return ways_ != nullptr || may_pack_taps_ || may_be_subpixel_; }
-  const kernels::Plan& direct(const ConvProblem& problem, const void* wei) const;
+  // Null where the tiled kernels, which take everything, are to be used.
+  const kernels::Plan* direct(const ConvProblem& problem, const void* wei) const;
+  size_t direct_scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const;
+  void run_directly(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
+                    void* scratch, const Parallel& parallel) const;
   // Null where the run is better computed directly.
   const kernels::winograd::Plan* filtered(const ConvProblem& problem, const void* wei) const;
   const kernels::subpixel::Plan* subpixel(const ConvProblem& problem, const void* wei) const;

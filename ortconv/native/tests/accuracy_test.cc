@@ -47,6 +47,10 @@ const Layer kLayers[] = {
     {"DCGAN latent k4s1", kTransposed, 4, 100, 64, 1, {1, 1}, 4, 1, 0},
     {"image head k4s2", kTransposed, 2, 64, 3, 1, {16, 16}, 4, 2, 1},
     {"convolution k3", kernels::Op::kConv, 1, 128, 16, 1, {14, 14}, 3, 1, 1},
+    {"inverse STFT k1024s256", kTransposed, 1, 2050, 1, 1, {6}, 1024, 256, 0},
+    {"many channels k3", kernels::Op::kConv, 1, 20000, 4, 1, {100}, 3, 1, 1},
+    {"long filter k5000", kernels::Op::kConv, 1, 1, 2, 1, {6000}, 5000, 1, 0},
+    {"long filter k5000s3", kTransposed, 1, 40, 2, 1, {200}, 5000, 3, 0},
 };
 
 ConvProblem problem_of(const Layer& layer) {

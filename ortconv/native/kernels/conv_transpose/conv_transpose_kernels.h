@@ -43,6 +43,10 @@ constexpr int64_t kMaxTaps = 4096;
 // Whether there is neither an infinity nor a NaN among the weights.
 bool all_finite(Op op, const ConvProblem& static_part, DataType dtype, const void* wei);
 
+// Whether this family suits a run, or its copy of src, with zeros around it as far as the kernel reaches, is out of
+// proportion, or its sums are too long to be exact enough; then the tiled kernels do. Neither src nor dst is empty.
+bool suits(const Plan& plan, const ConvProblem& full);
+
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 

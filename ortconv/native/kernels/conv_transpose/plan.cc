@@ -120,12 +120,24 @@ int64_t choose_k_chunk(const Plan& plan) {
   return std::max<int64_t>(1, (plan.ic + chunks - 1) / chunks);
 }
 
-int64_t choose_piece(const Plan& plan) {
+void choose_piece(Plan& plan) {
   // A sum of floats is far more exact than an element of 16 bits.
-  if (plan.element_bytes < sizeof(float)) return std::numeric_limits<int64_t>::max();
-  int64_t taps = 1;  // of the class that has most of them
+  plan.piece = std::numeric_limits<int64_t>::max();
+  if (plan.element_bytes < sizeof(float)) return;
+  int64_t taps = 1, call_taps = 1;  // of the class and of the GEMM that have most of them
   for (int a = 0; a < plan.ndims; ++a) taps *= (plan.axis[a].ker + plan.axis[a].dst_step - 1) / plan.axis[a].dst_step;
-  return plan.parts != nullptr ? parts_piece_length(plan.ic, taps) : piece_length(plan.ic, taps);
+  for (const GemmGroup& group : plan.groups) call_taps = std::max(call_taps, group.num_taps);
+  if (plan.parts != nullptr) {
+    plan.piece = parts_piece_length(plan.ic, taps);
+    return;
+  }
+  const bool one_sum = plan.op == Op::kConv;
+  plan.piece = one_sum ? longest_piece(plan.ic * taps, 0.9 * usual_long_sum_error(one_sum, plan.ic, taps))
+                       : longest_piece_of_sum(plan.ic, taps);
+  if (plan.piece > 0) return;
+  const LongSum sum = long_sum(plan.ic * taps, plan.k_chunk * call_taps, usual_long_sum_error(one_sum, plan.ic, taps));
+  plan.piece = sum.piece;
+  plan.exact_enough = sum.exact_enough;
 }
 
 // Infinities and NaN of T have all of these bits.
@@ -225,14 +237,15 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
     plan->in_floats = make_plan(op, p, dtype, nullptr, arch);
   }
   plan->num_blocks = plan->merged ? 1 : (plan->oc + plan->mr - 1) / plan->mr;
-  plan->piece = choose_piece(*plan);
   if (packing == Packing::kTaps) {
     plan->k_chunk = tapwise_chunk(*plan);
+    choose_piece(*plan);
     plan->packed = Buffer(tapwise_packed_size(*plan) * plan->cell_bytes);
     for (int64_t g = 0; g < plan->g; ++g) pack_tapwise(*plan, wei_const, g, plan->packed.as<void>());
     return plan;
   }
   plan->k_chunk = choose_k_chunk(*plan);
+  choose_piece(*plan);
   if (wei_const != nullptr) {
     plan->packed = Buffer(plan->parts != nullptr ? parts_packed_size(*plan) * sizeof(uint16_t)
                                                  : plan->packed_size() * plan->cell_bytes);

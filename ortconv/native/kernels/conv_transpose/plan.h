@@ -107,6 +107,7 @@ struct Plan {
   int64_t num_blocks;
   int64_t k_chunk;
   int64_t piece;  // products that are summed one after the other; in parts: taps of kPartChannels channels
+  bool exact_enough = true;  // the sums, which may be too long for that
   int64_t block_begin(int64_t block) const { return even_begin(oc, block, num_blocks, row_granule); }
 
   int64_t mr;           // most rows of one call of the kernel that is used

@@ -21,6 +21,7 @@
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/conv_transpose/depthwise.h"
 #include "kernels/conv_transpose/test_shapes.h"
+#include "kernels/tiled/tiled.h"
 
 using namespace ortconv;
 using namespace ortconv::kernels;
@@ -197,7 +198,7 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
   }
   std::vector<T> first;
   struct Way {
-    Plan* plan;
+    Plan* plan;  // null: in tiles
     int threads;
     bool may_use_others;
     Use channel_lanes = Use::kNever;
@@ -211,24 +212,33 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     ways.insert(ways.end(), {{phases.get(), 1, true, Use::kAlways}, {phases.get(), 3, true, Use::kAlways}});
   }
   if (may_tap) ways.insert(ways.end(), {{tapwise.get(), 1, false}, {tapwise.get(), 3, false}});
+  if (!empty) ways.insert(ways.end(), {{nullptr, 1, false}, {nullptr, 3, false}});
   for (const auto [plan, threads, may_use_others, channel_lanes] : ways) {
-    allow_others(*plan, may_use_others, channel_lanes);
-    const bool lanes = channel_lanes == Use::kAlways;
-    by_tap += plan->packing == Packing::kTaps;
-    in_lanes += lanes;
-    by_channel += !lanes && prefers_depthwise(*plan, p);
-    in_columns += !lanes && !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
-    in_parts += plan->parts != nullptr;
-    in_pairs += plan->in_pairs();
+    if (plan != nullptr) {
+      allow_others(*plan, may_use_others, channel_lanes);
+      const bool lanes = channel_lanes == Use::kAlways;
+      by_tap += plan->packing == Packing::kTaps;
+      in_lanes += lanes;
+      by_channel += !lanes && prefers_depthwise(*plan, p);
+      in_columns += !lanes && !prefers_depthwise(*plan, p) && prefers_columns(*plan, p);
+      in_parts += plan->parts != nullptr;
+      in_pairs += plan->in_pairs();
+    }
     T guard, nan;
     std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
     round_to(&guard, -12345.0f);
     std::vector<T> dst(want.size() + 32, nan);
     std::fill_n(dst.begin(), 16, guard);
     std::fill_n(dst.end() - 16, 16, guard);
-    Aligned scratch(scratch_bytes(*plan, p, threads));
-    kernels::run(*plan, p, src.data(), wei.data(), s.bias ? bias.data() : nullptr, dst.data() + 16, scratch.data,
-                 {nullptr, threads == 1 ? serial : threaded, threads});
+    const Parallel parallel{nullptr, threads == 1 ? serial : threaded, threads};
+    const T* added = s.bias ? bias.data() : nullptr;
+    Aligned scratch(plan == nullptr ? tiled::scratch_bytes(s.op, p, dtype, arch, threads)
+                                    : scratch_bytes(*plan, p, threads));
+    if (plan == nullptr) {
+      tiled::run(s.op, p, dtype, arch, src.data(), wei.data(), added, dst.data() + 16, scratch.data, parallel);
+    } else {
+      kernels::run(*plan, p, src.data(), wei.data(), added, dst.data() + 16, scratch.data, parallel);
+    }
     ++checked;
     int64_t bad = -1;
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
@@ -252,7 +262,9 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     if (bad != -1) {
       ++failures;
       std::printf("FAIL %s [%s, type %d, %d threads%s]: ", s.describe().c_str(), isa, static_cast<int>(dtype), threads,
-                  plan->packing == Packing::kTaps ? ", tap by tap" : "");
+                  plan == nullptr                   ? ", in tiles"
+                  : plan->packing == Packing::kTaps ? ", tap by tap"
+                                                    : "");
       if (bad == -2) std::printf("wrote outside dst\n");
       if (bad == -3) std::printf("differs from one thread\n");
       if (bad >= 0)

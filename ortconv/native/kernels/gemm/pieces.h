@@ -56,13 +56,47 @@ inline Pieces best_pieces(int64_t products) {
   return {even(call, even(call, piece)), call};
 }
 
-// Those of an ordinary sum. A tenth below the measure, which is an expectation; a single chain can only be as good.
-inline int64_t piece_length(int64_t channels, int64_t taps) {
+// Those of an ordinary sum, or zero. A tenth below the measure, which is an expectation; a single chain can only be as
+// good.
+inline int64_t longest_piece_of_sum(int64_t channels, int64_t taps) {
   const int64_t products = std::max<int64_t>(channels * taps, 1);
   const double usual = usual_sum_error(channels, taps);
-  if (sum_error(products, products) <= usual) return products;
-  const int64_t piece = longest_piece(products, 0.9 * usual);
-  return piece > 0 ? piece : best_piece(products);
+  return sum_error(products, products) <= usual ? products : longest_piece(products, 0.9 * usual);
+}
+inline int64_t piece_length(int64_t channels, int64_t taps) {
+  const int64_t piece = longest_piece_of_sum(channels, taps);
+  return piece > 0 ? piece : best_piece(std::max<int64_t>(channels * taps, 1));
+}
+
+// The measure more closely, where many channels tell the difference: a column of a transposed convolution is complete
+// before it is added. That of a convolution: one sum of all products in blocks of 128, or of those of 16 channels.
+inline double usual_long_sum_error(bool one_sum, int64_t channels, int64_t taps) {
+  constexpr int64_t kBlock = 128, kChannels = 16;
+  if (!one_sum) {
+    return sum_error(channels, std::clamp<int64_t>(channels, 1, kBlock)) + static_cast<double>(taps);
+  }
+  const int64_t products = std::max<int64_t>(channels * taps, 1);
+  return std::min(sum_error(products, std::min(products, kBlock)),
+                  sum_error(products, std::max<int64_t>(1, std::min(channels, kChannels) * taps)));
+}
+
+// The longest pieces with an error a tenth below `usual`, else those with the least, where calls of the GEMM take so
+// many products each and are added up one after the other.
+struct LongSum {
+  int64_t piece;
+  bool exact_enough;
+};
+inline LongSum long_sum(int64_t products, int64_t call, double usual) {
+  call = std::min(call, products);
+  const double chain = static_cast<double>(products) / static_cast<double>(call);
+  LongSum best{call, false};
+  double least = sum_error(call, call) + chain;
+  for (int64_t piece = 128; piece >= 4 && least > 0.9 * usual; piece /= 2) {
+    const double error = sum_error(call, piece) + chain;
+    if (piece < call && error < least) least = error, best.piece = piece;
+  }
+  best.exact_enough = least <= usual;
+  return best;
 }
 
 // Steps that are summed one after the other where floats are multiplied in parts (see kernels/parts): a step sums 32

@@ -119,6 +119,7 @@ void plan_families(const Plan& plan, Unit& unit) {
 // than the coefficients of the filters say.
 void plan_pieces(Plan& plan) {
   constexpr double kShared = 1.6, kSeparate = 2, kRounding = 16;  // per axis
+  constexpr int64_t kMostChannels = 4096;  // more are added up in so many calls that their number counts
   double growth = 1, rounding = 0;
   int64_t taps = 1;
   for (int a = 0; a < plan.ndims; ++a) {
@@ -130,7 +131,7 @@ void plan_pieces(Plan& plan) {
   }
   const int64_t products = std::max<int64_t>(plan.ic, 1);
   plan.piece = longest_piece(products, (usual_sum_error(plan.ic, taps) - rounding) / growth);
-  plan.exact_enough = plan.piece > 0;
+  plan.exact_enough = plan.piece > 0 && plan.ic <= kMostChannels;
   if (!plan.exact_enough) plan.piece = best_piece(products);
   // Any sum is far more exact than an element of 16 bits.
   if (plan.dtype != DataType::kFloat) plan.piece = std::numeric_limits<int64_t>::max();
