@@ -381,6 +381,10 @@ class Builder:
         if text not in self.step.warnings:
             self.step.warnings.append(text)
 
+    def follow(self, text: str) -> None:
+        """Records that the source's library is followed, not its page: a warning unless that is what was asked for."""
+        (self.note if self.options.semantics == "runtime" else self.warn)(text)
+
     def unique(self, name: str) -> str:
         """Returns the name, or the name with a number when it is taken, and takes it."""
         candidate, count = name, self._counts.get(name, 1)

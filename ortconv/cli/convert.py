@@ -15,6 +15,7 @@ from ortconv.builder import Step
 from ortconv.cli import feeds, files, options, output, report, stopping
 from ortconv.cli.sources import Job, plan
 from ortconv.errors import NodeRef, OrtconvError
+from ortconv.exact_products import saturate
 from ortconv.frontend import Tensors
 from ortconv.inputs import Input
 from ortconv.opset import DOMAIN
@@ -180,7 +181,7 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.En
         return report.refused(job.source, error), Text("refused", "red")
     for text in _grouped(done.steps):
         output.warning(text)
-    if done.saturating:
+    if done.saturating and saturate():
         output.warning(f"{job.source}: {_saturation(done.saturating)}")
     return report.converted(job.source, job.target, done), Text(_summary(done), "green")
 
@@ -198,8 +199,9 @@ def _grouped(steps: Iterable[Step]) -> Iterator[str]:
 
 def _saturation(count: int) -> str:
     return (
-        f"{output.count(count, 'product')} of bytes: on x86-64 CPUs without VNNI ONNX Runtime's sums saturate, unless "
-        "session.x64quantprecision is 1 among the session's config entries; with our library registered, it is"
+        f"{output.count(count, 'product')} of bytes: on this CPU, as on all of x86-64 without VNNI, sums of ONNX "
+        "Runtime saturate, unless session.x64quantprecision is 1 among the session's config entries; with our library "
+        "registered, it is"
     )
 
 

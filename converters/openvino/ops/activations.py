@@ -228,7 +228,7 @@ def _not_zero(b: Builder, input: str, value: ir.Value, default: float) -> ir.Val
     known = b.array(value)
     if known is None or known.any():
         return value
-    b.warn(f"OpenVINO's CPU plugin is followed: it takes {default} for {input} = 0")
+    b.follow(f"OpenVINO's CPU plugin is followed: it takes {default} for {input} = 0")
     return b.constant(np.full_like(known, default, np.float64 if known.dtype == np.float64 else np.float32))
 
 
@@ -289,7 +289,7 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
         if dtype.bitwidth == 8 and is_static(data):
             whole = _truncated(min), _truncated(max)
             if whole != inner:
-                b.warn(
+                b.follow(
                     "OpenVINO's CPU plugin is followed: in static sizes of 8 bits the fractions of the bounds are cut"
                 )
             inner = whole
@@ -327,7 +327,7 @@ def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole:
         if axis is None:
             axis = 1 if b.node.version > 1 else 0
             if not axis:
-                b.warn("OpenVINO is followed: an axis that is not stated is 0; the page says 1")
+                b.follow("OpenVINO is followed: an axis that is not stated is 0; the page says 1")
         if whole is not None and data.dtype in INTEGERS:
             return _along_axis(b, data, axis, whole)
         return rounded(
@@ -353,7 +353,7 @@ def _along_axis(b: Builder, data: ir.Value, axis: int, formula: _Formula) -> ir.
 def _whole_log_softmax(b: Builder, data: ir.Value, axis: int) -> ir.Value:
     """Emits x - max - round(log(how many are the largest)): all other exponentials are rounded to 0."""
     dtype = dtype_of(data)
-    b.warn(
+    b.follow(
         "integers: OpenVINO's CPU plugin is followed, which rounds after each step, so that the smaller entries do not "
         "count in the sum; the page leaves it open. Beyond 2^24 the plugin's numbers may be others"
     )

@@ -221,10 +221,10 @@ def divide(
     if x.dtype in SIGNED and m_pythondiv and _folded(b, x, y) and _divides(b, y, x):
         return _floored(b, x, y)
     if x.dtype in SIGNED and m_pythondiv:
-        b.warn("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
+        b.follow("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
     rounds = dtype_of(x).bitwidth == 8 and not (is_static(x) and is_static(y))
     if rounds:
-        b.warn("OpenVINO's CPU plugin is followed: quotients of 8 bits are rounded to the nearest in dynamic sizes")
+        b.follow("OpenVINO's CPU plugin is followed: quotients of 8 bits are rounded to the nearest in dynamic sizes")
     if _divides(b, y) and not rounds:
         return apply(b, "Div", x, y)
 

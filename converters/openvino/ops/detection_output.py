@@ -152,9 +152,11 @@ def _tell(b: Builder, rules: _Rules, *, moves: bool) -> None:
         b.note("where a prior has the same score in several classes and not all can be kept, the first are")
     if rules.top_k > 0:
         what = "image" if rules.decrease_label_id else "class"
-        b.warn(f"top_k: OpenVINO's CPU plugin takes the best of each {what} before suppression; the page says after")
+        b.note(f"top_k: as OpenVINO's CPU plugin, takes the best of each {what} before suppression, not after it")
     if moves and not rules.normalized:
-        b.warn("normalized: OpenVINO's CPU plugin divides by the image's size again after the additional predictions")
+        b.note(
+            "normalized: as OpenVINO's CPU plugin, divides by the image's size again after the additional predictions"
+        )
 
 
 def _counts(b: Builder, given: Sequence[ir.Value | None], num_classes: int | None, rules: _Rules) -> _Counts:

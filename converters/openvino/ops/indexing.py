@@ -278,7 +278,8 @@ def strided_slice(
     if steps.created and steps.shrunk:
         b.warn("the page is followed; OpenVINO's CPU plugin may give other numbers where axes come and go")
     running = known_ints(b, begin) is None or known_ints(b, end) is None
-    if (running or known is None) and is_static(data) and _leaves_nothing_open(b):
+    whole = all(shrink[place] or (from_start[place] and to_end[place]) for place in steps.sliced)
+    if (running or known is None) and is_static(data) and whole:
         b.warn(
             "the page is followed: OpenVINO's CPU plugin reads other memory where bounds of the run leave no size open"
         )
@@ -288,11 +289,6 @@ def strided_slice(
         rank = rank_of(data, "data") - len(steps.shrunk) + len(steps.created)
         value = b.typed(value, data.dtype, [b.unique("strided_slice") for _ in range(rank)])
     return value
-
-
-def _leaves_nothing_open(b: Builder) -> bool:
-    declared = b.node.outputs[0].shape
-    return declared is not None and all(isinstance(size, int) for size in declared)
 
 
 def _flags(mask: Ints, count: int) -> list[bool]:

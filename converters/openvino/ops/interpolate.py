@@ -63,7 +63,7 @@ def interpolate(
         )
     padded = _padded(b, data, pads_begin, pads_end)
     if padded is not data:
-        b.warn(
+        b.follow(
             "OpenVINO is followed: pads belong to one axis each, from the first on; the page pads spatial axes alike"
         )
     coordinates: Coordinates = "align_corners" if align_corners else "asymmetric"
@@ -128,7 +128,7 @@ def interpolate_11(
         require(image, "image", (*FLOATS, *INTEGERS))
         folded = b.array(image) is not None and b.array(scales_or_sizes) is not None  # by OpenVINO's own reference
         if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT and not folded:
-            b.warn(f"OpenVINO's CPU plugin is followed: it takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
+            b.follow(f"OpenVINO's CPU plugin is followed: it takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
             cube_coeff = _PILLOW_COEFFICIENT
         return _pillow(b, padded, target, "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff)
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
@@ -154,7 +154,7 @@ def _interpolate(
         if rank == _SMOOTHED_RANK:
             return _smoothed(b, data, target, coordinates)
         if target.where(lambda scale: scale >= 1) != target.axes:
-            b.warn(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
+            b.follow(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
     kind: Literal["linear", "cubic"] = "cubic" if mode == "cubic" else "linear"
     moving = target.moving(b)
     inner = _resized_together(kind, rank, moving)

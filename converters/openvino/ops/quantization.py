@@ -48,7 +48,7 @@ def fake_quantize(
         raise UnsupportedAttributeError("levels", levels, "an integer of at least 2")
     _require_bounds(b, (input_low, input_high, output_low, output_high))
     if _is_left_out(b, levels, (input_low, input_high, output_low, output_high)):
-        b.warn(
+        b.follow(
             f"OpenVINO's CPU plugin is followed: it leaves out what quantizes to {levels} levels of the same range, "
             "and with it the limits"
         )

@@ -140,7 +140,7 @@ def _extreme_u64(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_
 
 def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
     if onnx_op in _NORMS:
-        b.warn("OpenVINO's CPU plugin is followed: without axes it returns magnitudes; the page says identity")
+        b.follow("OpenVINO's CPU plugin is followed: without axes it returns magnitudes; the page says identity")
         return apply(b, "Abs", data)
     return b.op("Identity", data)
 

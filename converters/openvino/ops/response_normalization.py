@@ -30,7 +30,7 @@ def lrn(
             "no other."
         )
     if len(along) > len(spatial) > 0:
-        b.warn("OpenVINO's CPU plugin is followed: batch and channels are left out of axes that hold all others")
+        b.follow("OpenVINO's CPU plugin is followed: batch and channels are left out of axes that hold all others")
         along = spatial
     if size < 1:
         raise UnsupportedAttributeError("size", size, "1 or more")
@@ -39,14 +39,14 @@ def lrn(
             raise UnsupportedAttributeError(
                 "size", size, "odd numbers; over images, OpenVINO's CPU plugin takes one window or another for others"
             )
-        b.warn(
+        b.follow(
             "OpenVINO's CPU plugin is followed: of an even window it leaves out one channel, and divides by its size"
         )
         alpha, size = alpha * (size - 1) / size, size - 1
     if data.shape is not None and not isinstance(data.shape[1], int):
         b.warn("the page is followed: where channels have no bound, OpenVINO's CPU plugin returns nothing")
     if bias != int(bias):
-        b.warn(f"OpenVINO's CPU plugin is followed: it takes {int(bias)} for bias = {bias}")
+        b.follow(f"OpenVINO's CPU plugin is followed: it takes {int(bias)} for bias = {bias}")
         bias = float(int(bias))
     if along == [1] and rank == _RANK:
         return rounded(

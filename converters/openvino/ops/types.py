@@ -273,7 +273,7 @@ def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
     """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and says so."""
     if dtype not in (_I8, _U8):
         return False
-    b.warn(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
+    b.follow(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
     return True
 
 

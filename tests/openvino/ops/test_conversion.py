@@ -186,3 +186,12 @@ def test_constants_that_become_bfloat16(dtype: Any, digits: int) -> None:
     is_same = np.array_equal(run_openvino(model, [feed])[0][0], expected)
     assert is_same == (digits == 8 or dtype is np.int8)
     assert any("cuts the digits" in text for text in converted.warnings) != is_same
+
+
+def test_what_follows_the_library_is_a_note_where_that_is_asked_for() -> None:
+    feed = [numbers(3, 4)]
+    model = model_of(lambda x: opset1.convert(x, "i8"), [feed], [[-1, 4]])
+    (warning,) = conversion(model).warnings
+    followed = conversion(model, semantics="runtime")
+    assert not followed.warnings
+    assert any(note in warning for step in followed.steps for note in step.notes)

@@ -217,6 +217,8 @@ def test_strided_slice_by_bounds_of_the_run_that_leave_no_size_open() -> None:
     converted = conversion(model_of(build, [feed]))
     assert_close(run_onnx(converted, [feed])[0][0], feed[0][2], 0)
     assert any("reads other memory" in text for text in converted.warnings)
+    slices = model_of(lambda x, a, z: opset1.strided_slice(x, a, z, ints(1), [0], [0]), [feed])
+    assert not check(slices, feed, bound=0).warnings
     assert not check(model_of(build, [feed], [[-1], [1], [1]]), feed, bound=0).warnings
 
 
