@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 
 import ml_dtypes
 import numpy as np
@@ -41,7 +42,8 @@ class Comparison:
         wrong: Number of elements that do not, among them those that are NaN or infinite on one side only.
         worst: Index of the worst element, its expected and its actual value; None if nothing differs. Elements beyond
             the tolerance that rounding explains are not considered where others are wrong.
-        spread: Largest relative distance of equally good results; None where nobody asked for it.
+        spread: Largest relative distance of equally good results from the expected one, where elements are beyond the
+            tolerance; None where nobody asked for it.
         rounded: Number of elements beyond the tolerance that are as close to the expected ones as those results are.
         problem: What prevents a comparison (a missing tensor, another type or shape), or "".
     """
@@ -65,7 +67,7 @@ class Comparison:
 
 
 def compare(
-    name: str, actual: Array | None, expected: Array, tolerance: float, alternatives: Sequence[Array] = ()
+    name: str, actual: Array | None, expected: Array, tolerance: float, alternatives: Iterable[Array] = ()
 ) -> Comparison:
     """Compares a tensor.
 
@@ -74,7 +76,8 @@ def compare(
         actual: What was computed; None if nothing was.
         expected: What is right.
         tolerance: Relative error up to which elements agree.
-        alternatives: Results as good as the expected one, the first of them without errors of rounding.
+        alternatives: Results as good as the expected one, the first of them without errors of rounding; they are asked
+            for as long as elements differ.
     """
     dtype = str(expected.dtype)
     problem = ""
@@ -150,7 +153,7 @@ def _computed(graph: SourceGraph) -> Iterable[SourceValue]:
 
 
 def _values(
-    name: str, dtype: str, actual: Array, expected: Array, tolerance: float, alternatives: Sequence[Array]
+    name: str, dtype: str, actual: Array, expected: Array, tolerance: float, alternatives: Iterable[Array]
 ) -> Comparison:
     got, want = actual.astype(np.float64), expected.astype(np.float64)
     same = (actual == expected) | (np.isnan(got) & np.isnan(want))
@@ -163,12 +166,10 @@ def _values(
         relative = np.where(np.isfinite(error), np.where(error == 0.0, 0.0, error / scale), np.inf)
     beyond = ~same & (~finite | (relative > tolerance))
     wrong, spread = beyond, None
-    equally_good = [array for array in alternatives if array.shape == expected.shape]
-    if equally_good:
-        wrong = beyond & ~_among(actual, expected, equally_good)
-        with np.errstate(all="ignore"):
-            distances = [np.abs(array.astype(np.float64) - want) / scale for array in equally_good]
-        spread = max(float(np.max(each[np.isfinite(each)], initial=0.0)) for each in distances)
+    if beyond.any():
+        among, spread = _among(actual[beyond], expected[beyond], _elements(alternatives, beyond), scale[beyond])
+        wrong = beyond.copy()
+        wrong[beyond] = ~among
     worst = None
     if not same.all():
         considered = np.where(wrong, relative, -1.0) if wrong.any() else relative
@@ -188,21 +189,39 @@ def _values(
     )
 
 
-def _among(actual: Array, expected: Array, equally_good: Sequence[Array]) -> npt.NDArray[np.bool_]:
-    """Tells which elements are one of the equally good ones, or as far from the exact or the expected ones."""
-    found = actual == expected
-    for each in equally_good:
-        found |= actual == each
-    if ir.DataType.from_numpy(actual.dtype).is_floating_point():
-        exact, *others = [array.astype(np.float64) for array in equally_good]
-        with np.errstate(all="ignore"):
-            low = np.minimum.reduce([each - exact for each in (exact, *others)])
-            high = np.maximum.reduce([each - exact for each in (exact, *others)])
-            margin = (high - low) / 2
-            for each in (exact, expected.astype(np.float64)):
-                error = actual.astype(np.float64) - each
-                found |= (error >= low - margin) & (error <= high + margin)
-    return found
+def _elements(arrays: Iterable[Array], chosen: npt.NDArray[np.bool_]) -> Iterator[Array]:
+    return (array[chosen] for array in arrays if array.shape == chosen.shape)
+
+
+def _among(
+    actual: Array, expected: Array, equally_good: Iterator[Array], scale: Array
+) -> tuple[npt.NDArray[np.bool_], float | None]:
+    """Tells which elements are one of equally good ones, or as far from the exact or the expected ones.
+
+    Evaluations are taken until all are; the second result is how far these are from the expected ones.
+    """
+    found: npt.NDArray[np.bool_] = actual == expected
+    exact = next(equally_good, None)
+    if exact is None:
+        return found, None
+    low = high = np.zeros(exact.shape)
+    spread = 0.0
+    is_float = not _is_integer(actual)
+    with np.errstate(all="ignore"):
+        for each in itertools.chain([exact], equally_good):
+            found |= actual == each
+            distances = np.abs(each.astype(np.float64) - expected.astype(np.float64)) / scale
+            spread = max(spread, float(np.max(distances[np.isfinite(distances)], initial=0.0)))
+            if is_float:
+                error = each.astype(np.float64) - exact.astype(np.float64)
+                low, high = np.minimum(low, error), np.maximum(high, error)
+                margin = (high - low) / 2
+                for center in (exact, expected):
+                    error = actual.astype(np.float64) - center.astype(np.float64)
+                    found |= (error >= low - margin) & (error <= high + margin)
+            if found.all():
+                break
+    return found, spread
 
 
 def _rms(values: Array) -> float:

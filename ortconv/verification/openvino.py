@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,15 +140,16 @@ class OpenVinoRuntime:
             for each, port in zip(states, sources, strict=True)
         }
 
-    def alternatives(self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array) -> list[Array]:
-        """Returns what equally good evaluations compute for a value; see `Oracle`."""
+    def alternatives(
+        self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array
+    ) -> Iterator[Array]:
+        """Yields what equally good evaluations compute for a value; see `Oracle`."""
         steps, keys = self._alone
-        table = {keys[name]: array for name, array in known.items() if name in keys}
+        table: dict[Hashable, Array] = {keys[name]: array for name, array in known.items() if name in keys}
         wanted = keys.get(value.name)
-        if wanted is None:
-            return []
-        found = spread.alternatives(leading_to(steps, wanted, table), wanted, table, unit, actual)
-        return [array.astype(value.dtype.numpy()) for array in found]
+        if wanted is not None:
+            found = spread.alternatives(leading_to(steps, wanted, table), wanted, table, unit, actual)
+            yield from (array.astype(value.dtype.numpy(), copy=False) for array in found)
 
     @functools.cached_property
     def _alone(self) -> tuple[list[Step], dict[str, Key]]:

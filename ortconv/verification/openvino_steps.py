@@ -80,13 +80,14 @@ class _Alone:
         arrays = list(inputs)
         if absolute:
             arrays = [self.constant(i) if array is None else array for i, array in enumerate(arrays)]
-            arrays = [np.abs(array) if _is_float(array) else array for array in arrays]
-        varying = [i for i, array in enumerate(inputs) if _is_float(array)] or [0] * (arrays[0] is not None)
+            arrays = [np.abs(array) if array is not None and _is_float(array) else array for array in arrays]
+        given = {i: array for i, array in enumerate(arrays) if array is not None}
+        varying = [i for i, array in given.items() if inputs[i] is not None and _is_float(array)] or list(given)[:1]
         # OpenVINO wants constants at many an input, where floats that a model computes never stand.
         fixed = [array.shape if array is not None and i in varying else array for i, array in enumerate(arrays)]
         if self._compiled is None or not all(map(_same, self._compiled[0], fixed)):
             self._compiled = fixed, self._load(self._model(arrays, varying))
-        return self._compiled[1]([array for i, array in enumerate(arrays) if array is not None and i in varying])
+        return self._compiled[1]([given[i] for i in varying])
 
     def _model(self, arrays: Sequence[Array | None], varying: Sequence[int]) -> Any:
         import openvino
@@ -108,8 +109,8 @@ class _Alone:
         return model
 
 
-def _is_float(array: Array | None) -> bool:
-    return array is not None and ir.DataType.from_numpy(array.dtype).is_floating_point()
+def _is_float(array: Array) -> bool:
+    return ir.DataType.from_numpy(array.dtype).is_floating_point()
 
 
 def _same(one: Array | tuple[int, ...] | None, other: Array | tuple[int, ...] | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import onnx_ir as ir
@@ -42,7 +42,9 @@ class Oracle(Protocol):
         """Evaluates the source on data by input name; raises `ExecutionError`."""
         ...
 
-    def alternatives(self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array) -> list[Array]:
+    def alternatives(
+        self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array
+    ) -> Iterator[Array]:
         """Evaluates what computes a value several times, each number off by what rounding may do to it.
 
         Args:
@@ -51,7 +53,7 @@ class Oracle(Protocol):
             unit: What rounding may do to a number, relative to it.
             actual: What the model computes, which settles the order of what is equal.
 
-        Returns:
+        Yields:
             The results, the first of them without errors; nothing where the oracle cannot tell.
         """
         ...

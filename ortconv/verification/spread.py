@@ -6,7 +6,7 @@ rounding may do to it. The results are as good as the first: where they differ f
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -44,8 +44,8 @@ _SUMS = frozenset(
 
 def alternatives(
     steps: Sequence[Step], wanted: Hashable, known: Mapping[Hashable, Array], unit: float, actual: Array
-) -> list[Array]:
-    """Returns what evaluations as good as the source's own compute for a value.
+) -> Iterator[Array]:
+    """Yields what evaluations as good as the source's own compute for a value.
 
     Args:
         steps: What computes it, in order.
@@ -54,19 +54,38 @@ def alternatives(
         unit: What rounding may do to a value, relative to it.
         actual: What is to be judged; equal elements are ordered as it orders them.
 
-    Returns:
-        One array for each evaluation, the first without errors. Empty if an operation cannot be evaluated by itself.
+    Yields:
+        One array for each evaluation, the first without errors. None if an operation cannot be evaluated by itself.
     """
     inputs = {key for step in steps for key in step.inputs if key in known}
     exact = {key: known[key] for key in inputs}
-    scales: dict[Hashable, Array] = {}
+    scales: dict[Hashable, Array | float] = {}
     try:
         for step in steps:
             exact.update(zip(step.outputs, step.run(_inputs(step, exact), False), strict=True))
             scales.update((key, _scale(step, exact, key)) for key in step.outputs)
     except ExecutionError:
-        return []
-    found = [exact[wanted]]
+        return
+    last = next(step for step in steps if wanted in step.outputs)
+    if last.op_type in SELECTING:
+        results = [exact[wanted], *_inexact(steps, wanted, exact, inputs, scales, unit)]
+        yield from (results[0], chosen(results, 10 * unit, actual))
+        return
+    yield exact[wanted]
+    if last.op_type in SORTING and wanted == last.outputs[1]:
+        yield reordered(last, exact, 0.0 if last.inputs[0] in known else 2 * unit, actual)
+    yield from _inexact(steps, wanted, exact, inputs, scales, unit)
+
+
+def _inexact(
+    steps: Sequence[Step],
+    wanted: Hashable,
+    exact: Mapping[Hashable, Array],
+    inputs: Collection[Hashable],
+    scales: Mapping[Hashable, Array | float],
+    unit: float,
+) -> Iterator[Array]:
+    """Yields a value as evaluations with errors compute it."""
     for run in range(_RUNS):
         noise = _Noise(unit, run)
         values = {**exact, **{key: noise.on(exact[key], 0.0) for key in inputs}}
@@ -80,13 +99,7 @@ def alternatives(
                     moved.update(step.outputs)
         except ExecutionError:
             continue
-        found.append(values[wanted])
-    last = next(step for step in steps if wanted in step.outputs)
-    if last.op_type in SORTING and wanted == last.outputs[1]:
-        found.append(reordered(last, exact, 0.0 if last.inputs[0] in known else 2 * unit, actual))
-    if last.op_type in SELECTING:
-        return [found[0], chosen(found, 10 * unit, actual)]
-    return found
+        yield values[wanted]
 
 
 def rounded(values: Mapping[str, Array], unit: float) -> dict[str, Array]:
@@ -112,10 +125,13 @@ class _Noise:
         """Returns floats off by what rounding does to numbers larger by `scale`; other types as they are."""
         if not ir.DataType.from_numpy(array.dtype).is_floating_point():
             return array
-        wide = array.astype(np.float64)
-        draw = self._random.uniform(-1, 1, array.shape) if self._sign is None else self._sign
+        width = np.float64 if array.dtype == np.float64 else np.float32
+        wide = array.astype(width, copy=False)
         with np.errstate(all="ignore"):
-            return np.asarray(wide + self._unit * draw * (np.abs(wide) + scale)).astype(array.dtype)
+            error = np.abs(wide)
+            error += np.asarray(scale, width)
+            error *= self._unit * (self._sign or self._random.random(array.shape, width) * 2 - 1)
+            return np.asarray(wide + error).astype(array.dtype, copy=False)
 
 
 def _inputs(step: Step, values: Mapping[Hashable, Array]) -> list[Array | None]:
@@ -148,7 +164,7 @@ def _scale(step: Step, values: Mapping[Hashable, Array], output: Hashable) -> Ar
         return max(data.shape[2:], default=1) * float(np.max(np.abs(data.astype(np.float64)))) / _TERMS
     if step.op_type in _SUMS:
         (sums,) = step.run(_inputs(step, values), True)
-        return sums.astype(np.float64) * ((1 + _terms(step, values, result) ** 0.5) / _TERMS)
+        return np.asarray(sums * ((1.0 + _terms(step, values, result) ** 0.5) / _TERMS), np.float64)
     return 0.0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -59,13 +59,15 @@ class OneDnnReference:
         with np.errstate(all="ignore"):  # Infinities and NaN in the data are data.
             return self._run(feeds, everything)
 
-    def alternatives(self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array) -> list[Array]:
-        """Returns what equally good evaluations compute for a value; see `Oracle`."""
-        table = {name: _widened(array) for name, array in known.items()}
+    def alternatives(
+        self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array
+    ) -> Iterator[Array]:
+        """Yields what equally good evaluations compute for a value; see `Oracle`."""
+        table: dict[Hashable, Array] = {name: _widened(array) for name, array in known.items()}
         with np.errstate(all="ignore"):
             steps = leading_to(map(self._step, self._graph.nodes), value.name, table)
-            found = spread.alternatives(steps, value.name, table, unit, actual)
-        return [_stored(array, value) for array in found]
+            for array in spread.alternatives(steps, value.name, table, unit, actual):
+                yield _stored(array, value)
 
     def _step(self, node: SourceNode) -> Step:
         constants = [value.constant if value else None for value in node.inputs]
