@@ -14,7 +14,7 @@ from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
 from ortconv.source import SourceGraph, SourceValue
 from ortconv.verification import spread
-from ortconv.verification.openvino_steps import Compiled, Key, key_of, steps_of
+from ortconv.verification.openvino_steps import Compiled, Key, key_of, single, steps_of
 from ortconv.verification.oracle import Results
 from ortconv.verification.steps import Step, leading_to
 
@@ -243,6 +243,8 @@ def _add_outputs(model: Any, graph: SourceGraph) -> dict[SourceValue, int]:
         if port.get_node().get_name() not in kept:
             port.get_node().set_friendly_name(f"ortconv.{number}")
             port.set_names(set())
+    # OpenVINO computes float16 in float32 and would round what it shows.
+    ports = {value: single(port) if value.dtype == ir.DataType.FLOAT else port for value, port in ports.items()}
     model.add_outputs(list(ports.values()))
     indices = {key_of(output.get_node().input(0).get_source_output()): i for i, output in enumerate(model.outputs)}
     return {value: indices[key_of(port)] for value, port in ports.items()}

@@ -12,7 +12,7 @@ from ortconv.inputs import Array
 from ortconv.verification.ordering import SORTING
 from ortconv.verification.steps import Step
 
-__all__ = ["Compiled", "Key", "key_of", "steps_of"]
+__all__ = ["Compiled", "Key", "key_of", "single", "steps_of"]
 
 Key = tuple[str, int]
 """The name of an operation in a model, and the index of one of its outputs."""
@@ -25,6 +25,13 @@ _PLAIN = frozenset({"f16", "f32", "f64"})
 def key_of(port: Any) -> Key:
     """Returns what stands for an output of an operation."""
     return port.get_node().get_name(), port.get_index()
+
+
+def single(port: Any) -> Any:
+    """Returns an output, that of float16 converted to float32."""
+    from openvino import Type, opset13
+
+    return opset13.convert(port, "f32").output(0) if port.get_element_type() == Type.f16 else port
 
 
 class Compiled(Protocol):
@@ -91,6 +98,7 @@ class _Alone:
 
     def _model(self, arrays: Sequence[Array | None], varying: Sequence[int]) -> Any:
         import openvino
+        from openvino import opset13
 
         parameters = []
         for index, (port, source, array) in enumerate(
@@ -99,12 +107,15 @@ class _Alone:
             if array is None:
                 port.replace_source_output(source)
             elif index in varying:
-                shape = openvino.PartialShape(list(array.shape))
-                parameters.append(openvino.op.Parameter(source.get_element_type(), shape))
-                port.replace_source_output(parameters[-1].output(0))
+                stated = source.get_element_type()
+                # OpenVINO computes float16 in float32, and rounds to it what enters and what leaves a model.
+                given = openvino.Type.f32 if stated == openvino.Type.f16 else stated
+                parameters.append(openvino.op.Parameter(given, openvino.PartialShape(list(array.shape))))
+                entry = parameters[-1] if given == stated else opset13.convert(parameters[-1], "f16")
+                port.replace_source_output(entry.output(0))
             else:
                 port.replace_source_output(openvino.op.Constant(self._tensor(array)).output(0))
-        model = openvino.Model(self._operation.outputs(), parameters, "alone")
+        model = openvino.Model(list(map(single, self._operation.outputs())), parameters, "alone")
         model.validate_nodes_and_infer_types()
         return model
 

@@ -330,10 +330,7 @@ def _with_spreads(
 ) -> Mapping[Backend, tuple[Comparison, ...]]:
     """Adds how far the expected outputs move when the inputs are rounded otherwise."""
     moved = oracle.run(spread.rounded(feeds, unit), everything=False).outputs
-    spreads = [
-        compare("", array, array, 0.0, [array, other]).spread
-        for array, other in zip(expected.outputs, moved, strict=True)
-    ]
+    spreads = [compare("", other, array, 0.0).max_rel for array, other in zip(expected.outputs, moved, strict=True)]
     return {
         backend: tuple(
             dataclasses.replace(comparison, spread=found) for comparison, found in zip(each, spreads, strict=True)
