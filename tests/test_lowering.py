@@ -13,6 +13,7 @@ from ortconv.attributes import coerce_text, coerce_typed
 from ortconv.builder import Builder, Ints
 from ortconv.errors import (
     ConversionErrors,
+    MisfitError,
     NodeRef,
     ShapeError,
     UnsupportedAttributeError,
@@ -124,6 +125,13 @@ def same(b: Builder, x: ir.Value, /) -> ir.Value:
 def pool(b: Builder, x: ir.Value, /, *, exclude_pad: bool) -> ir.Value:
     """AveragePool."""
     return b.op("AveragePool", x, kernel_shape=[1], count_include_pad=int(not exclude_pad))
+
+
+@REGISTRY.lowering("Short")
+def short(b: Builder, x: ir.Value, /) -> ir.Value:
+    """Looks for an axis that is not there."""
+    assert x.shape is not None
+    return b.constant(x.shape[7])
 
 
 @REGISTRY.lowering("Shaped")
@@ -301,6 +309,14 @@ def test_declared_shape_that_contradicts_the_computed_one_is_refused() -> None:
     error = refusal(node("Shaped", [value("x")], [value("y", 5)]))
     assert isinstance(error, ShapeError)
     assert (error.input, error.shape) == ("y", (5,))
+
+
+def test_what_a_lowering_runs_into_is_an_error_of_the_node() -> None:
+    error = refusal(node("Short", [value("x")], [value("y")]))
+    assert isinstance(error, MisfitError)
+    assert isinstance(error.__cause__, IndexError)
+    assert "Short" in str(error)
+    assert "its inputs and attributes do not fit its op: IndexError: tuple index out of range." in str(error)
 
 
 def test_all_refused_nodes_are_reported_together() -> None:

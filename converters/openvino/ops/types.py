@@ -263,7 +263,13 @@ def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Casts int32 to a narrower integer; what lies outside of its range becomes the nearest bound."""
+    """Casts int32 to a narrower integer; what lies outside of its range becomes the nearest bound.
+
+    Raises:
+        UnsupportedTypeError: It is no integer.
+    """
+    if dtype not in INTEGERS:
+        raise UnsupportedTypeError("the result", name(dtype), [name(each) for each in INTEGERS])
     info = np.iinfo(dtype.numpy())
     clipped = b.op("Clip", value, b.constant(info.min, np.int32), b.constant(info.max, np.int32))
     return b.op("Cast", clipped, to=int(dtype))
