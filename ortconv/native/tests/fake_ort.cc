@@ -161,6 +161,8 @@ struct Table {
           *count = std::size(all);
           return nullptr;
         });
+    set<abi::KernelInfoGetAttributeString>(
+        [](const OrtKernelInfo*, const char* name, char*, size_t*) -> OrtStatus* { return attribute_missing(name); });
     set<abi::KernelInfoGetInputTypeInfo>([](const OrtKernelInfo* info, size_t index, OrtTypeInfo** out) -> OrtStatus* {
       if (index >= info->inputs.size() || !info->inputs[index].declared) return status(2, "no such input");
       *out = new OrtTypeInfo{*info->inputs[index].declared};
