@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder
 from ortconv.opset import CONV, DOMAIN
+from ortconv.producers import maker
 from ortconv.sizes import Entry, Linear, of_axis
 
 __all__ = ["dilated_conv", "remember_blocks"]
@@ -72,6 +73,12 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     if result is None or conv is None or conv.inputs[0] is None or vectors is None:
         return None
     x = conv.inputs[0]
+    pad = maker(x, "Pad")
+    pads_itself = pad is not None and pad.metadata_props == conv.metadata_props  # auto_pad of sizes of the run
+    if pads_itself and pad is not None:
+        x = pad.inputs[0]
+    if x is None:
+        return None
     spread = _behind(x, lambda value: _BLOCKS in value.meta)
     if spread is None or (spread is x) != (result is data):
         return None
@@ -83,7 +90,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     assert isinstance(blocks, _Blocks)
     if added is None:
         _warn_of_what_is_left_out(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
-    if conv.domain or list(blocks.block) != block or block[:2] != [1, 1]:
+    if conv.domain or pads_itself or list(blocks.block) != block or block[:2] != [1, 1]:
         return None
     window = _window(conv, blocks, block, crops_begin, crops_end, added)
     if window is None:
