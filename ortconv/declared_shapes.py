@@ -25,10 +25,8 @@ def without_shapes(graph: SourceGraph, refused: ConversionErrors) -> SourceGraph
     Returns:
         None where that has other reasons.
     """
-    nodes = {error.node for error in refused.exceptions}
-    if not all(isinstance(error, DeclaredShapeError) for error in refused.exceptions) or not nodes <= {
-        node.ref for node in graph.nodes
-    }:
+    nodes = {error.node for error in refused.exceptions if isinstance(error, DeclaredShapeError)}
+    if len(nodes) < len(refused.exceptions) or not nodes <= {node.ref for node in graph.nodes}:
         return None
     made = {
         value: dataclasses.replace(value, shape=None)

@@ -58,4 +58,4 @@ def _narrow(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     if op_type == "Cast":
         assert isinstance(data, ir.TensorProtocol)
         return data
-    return ir.LazyTensor(lambda: ir.tensor(tensor.numpy().astype(dtype.numpy())), dtype, tensor.shape)
+    return ir.LazyTensor(lambda: ir.tensor(tensor.numpy().astype(dtype.numpy())), dtype, ir.Shape(tensor.shape.numpy()))
