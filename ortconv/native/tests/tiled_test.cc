@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <thread>
 
+#include "kernels/on_threads.h"
 #include "ops/convolution.h"
 #include "ops/parallel.h"
 #include "tests/cases.h"
@@ -15,18 +15,6 @@ namespace {
 
 using test::Case;
 using test::CaseMaker;
-
-Parallel threads(int count) {
-  Parallel parallel;
-  parallel.threads = count;
-  parallel.run = [](void*, int64_t n, void (*fn)(void*, int64_t), void* arg) {
-    std::vector<std::thread> pool;
-    for (int64_t i = 1; i < n; ++i) pool.emplace_back(fn, arg, i);
-    if (n > 0) fn(arg, 0);
-    for (std::thread& thread : pool) thread.join();
-  };
-  return parallel;
-}
 
 // A node's run, with scratch full of NaN and of exactly the size that is asked for.
 template <class T>
@@ -104,7 +92,7 @@ TEST(large_convolutions) {
         for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
           for (const int count : {1, 3}) {
             const std::vector<T> dst =
-                result(dtype, c.op(), p, src, wei, bias.data(), lifetime, count == 1 ? serial() : threads(count));
+                result(dtype, c.op(), p, src, wei, bias.data(), lifetime, count == 1 ? serial() : on_threads(count));
             EXPECT(std::memcmp(dst.data(), expected.data(), dst.size() * sizeof(T)) == 0, "type ",
                    static_cast<int>(dtype), ", ", count, " threads, ", c.describe());
           }
@@ -126,7 +114,7 @@ TEST(threads_do_not_change_a_sum) {
     const auto with = [&](const Parallel& parallel) {
       return result<float>(DataType::kFloat, c.op(), p, src, wei, nullptr, Weights::kOneRun, parallel);
     };
-    const std::vector<float> one = with(serial()), three = with(threads(3)), many = with(threads(16));
+    const std::vector<float> one = with(serial()), three = with(on_threads(3)), many = with(on_threads(16));
     EXPECT(std::memcmp(one.data(), three.data(), one.size() * sizeof(float)) == 0, "3 threads, ", c.describe());
     EXPECT(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0, "16 threads, ", c.describe());
   }

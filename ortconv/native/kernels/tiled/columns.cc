@@ -4,6 +4,7 @@ namespace ortconv::kernels::tiled {
 namespace {
 
 constexpr int64_t kSumBytes = 512 << 10;  // of an item, so that they stay in L2, if one channel's do
+constexpr int64_t kRowsInPlace = 16;      // of weights, each read as it lies: so many streams the CPU foresees
 constexpr int64_t kReachesPerSlab = 2;    // a slab computes again what reaches into it from its neighbours
 
 }  // namespace
@@ -135,17 +136,24 @@ void Columns<T>::pack_positions(const T* src, const Tile& tile, int64_t depth) c
   }
 }
 
-// Some src channels of the weights, the first of which `wei` points at, as the B operand: where they are if a copy
-// would be used too little to pay, else the copy.
+// Whether the columns of a tile lie next to each other in the weights, in whole vectors, for so few rows that a copy
+// would be used too little to pay.
+template <class T>
+bool Columns<T>::is_dense(const Tile& tile) const {
+  if (!std::is_same_v<T, Cell> || p_.wei_x[p_.ndims - 1] != 1) return false;
+  if (whole_vectors(tile.columns) != tile.columns || tile.rows > 2 * kernels_.gemm.mr) return false;
+  for (int64_t i = 1; i < tile.num_runs; ++i) {
+    if (tile.runs[i].weight != tile.runs[i - 1].weight + tile.runs[i - 1].count) return false;
+  }
+  return true;
+}
+
+// Some src channels of the weights, the first of which `wei` points at, as the B operand: where they are, or a copy.
 template <class T>
 const Sum<T>* Columns<T>::weights(const T* wei, const Tile& tile, int64_t depth, int64_t* pitch) const {
   const int64_t whole = whole_vectors(tile.columns), tap_step = p_.wei_x[p_.ndims - 1];
   if constexpr (std::is_same_v<T, Cell>) {
-    bool dense = tap_step == 1 && whole == tile.columns && tile.rows <= 2 * kernels_.gemm.mr;
-    for (int64_t i = 1; i < tile.num_runs; ++i) {
-      dense &= tile.runs[i].weight == tile.runs[i - 1].weight + tile.runs[i - 1].count;
-    }
-    if (dense) {
+    if (is_dense(tile)) {
       *pitch = p_.wei_0;
       return wei + tile.runs[0].weight;
     }
@@ -168,8 +176,9 @@ const Sum<T>* Columns<T>::multiply_tile(const T* src, const T* wei, const Tile& 
   const Panels panels(tile.rows, kernels_.gemm.mr);
   int64_t calls = 0;
   bool first_total = true;
-  for (int64_t k = 0; k < ic_; k += pieces.call) {
-    const int64_t depth = std::min(pieces.call, ic_ - k);
+  const int64_t call = is_dense(tile) ? std::min(pieces.call, kRowsInPlace) : pieces.call;
+  for (int64_t k = 0; k < ic_; k += call) {
+    const int64_t depth = std::min(call, ic_ - k);
     int64_t pitch, offsets[kMostDepth];
     const Cell* b = weights(wei + k * p_.wei_0, tile, depth, &pitch);
     for (int64_t i = 0; i < depth; ++i) offsets[i] = i * pitch;

@@ -44,6 +44,7 @@ class Columns {
   Range taps(int a, Range y, Range x) const;
   int64_t list_runs(const Part& part, Range channels, Range taps, TapRun* runs) const;
   void pack_positions(const T* src, const Tile& tile, int64_t depth) const;
+  bool is_dense(const Tile& tile) const;
   const Cell* weights(const T* wei, const Tile& tile, int64_t depth, int64_t* pitch) const;
   const Cell* multiply_tile(const T* src, const T* wei, const Tile& tile) const;
   void add(const Part& part, const Tile& tile, const Cell* all_columns, Cell* sums) const;

@@ -5,13 +5,17 @@
 
 namespace ortconv::kernels::tiled {
 
-// out[column] = sum over k of a[k] * b[column * pitch + k]: the sum of kLanes sums, of every kLanes-th product each.
+// out[column] = sum over k of a[k] * b[column * pitch + k]: the sum of kLanes sums, of every kLanes-th product each. As
+// much is asked for of `next`, which is read next.
 template <int kColumns, class Cell>
-void dots(const Cell* a, const Cell* b, int64_t pitch, int64_t count, Cell* out) {
+void dots(const Cell* a, [[maybe_unused]] const Cell* next, const Cell* b, int64_t pitch, int64_t count, Cell* out) {
   constexpr int64_t kLanes = 8;
   Cell sums[kColumns][kLanes] = {};
   const int64_t whole = count / kLanes * kLanes;
   for (int64_t k = 0; k < whole; k += kLanes) {
+#if defined(__GNUC__)
+    __builtin_prefetch(next + k);
+#endif
     for (int c = 0; c < kColumns; ++c) {
       for (int64_t i = 0; i < kLanes; ++i) sums[c][i] += a[k + i] * b[c * pitch + k + i];
     }
