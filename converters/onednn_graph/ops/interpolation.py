@@ -248,16 +248,16 @@ def _matrix(b: Builder, small: int | ir.Value, large: int | ir.Value, mode: Mode
     distance from the position, which is held between the first and the last one.
     """
     if isinstance(small, int) and isinstance(large, int) and b.budget.fits(small, large, _INDEX_BYTES):
-        columns = b.budget.arange("sizes", small)
+        elements = b.budget.arange("sizes", small)
         if mode == "nearest":
             (picked,) = [b.array(_nearest(b, small, large, coordinates))]
-            return b.constant((np.asarray(picked)[:, None] == columns).astype(np.float32))
+            return b.constant((np.asarray(picked)[:, None] == elements).astype(np.float32))
         i = b.budget.arange("sizes", large)
         if coordinates == "half_pixel":
             position = (2 * i + 1) * small / (2 * large) - 0.5
         else:
             position = i * (small - 1) / max(large - 1, 1)
-        distance = np.abs(np.clip(position, 0, small - 1)[:, None] - columns)
+        distance = np.abs(np.clip(position, 0, small - 1)[:, None] - elements)
         return b.constant(np.maximum(0, 1 - distance).astype(np.float32))
     columns = _range(b, small)
     if mode == "nearest":

@@ -126,7 +126,7 @@ def _members(
 ) -> tuple[ir.Value, ir.Value]:
     """Returns a matrix [X, Y] that is 1 where an element belongs to a window, and how many belong to each."""
     dtype = dtype_of(x)
-    if size is not None and goal is not None and b.budget.fits(size, goal, dtype.itemsize):
+    if size is not None and goal is not None and b.budget.fits(size, goal, dtype.numpy().itemsize):
         first, last = _known_bounds(b, size, goal)
         rows = b.budget.arange("data's size", size)[:, None]
         member = (rows >= first) & (rows < last)
