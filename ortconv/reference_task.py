@@ -124,6 +124,8 @@ class Task:
     def scatter(self, begin: Sequence[int], sizes: Sequence[int]) -> Array:
         """out[x*s + (k*d - b)] += x[x] * w[k]."""
         x, out = self._operands(sizes)
+        if 0 in (x.size, self.w.size, out.size):  # of any number of groups
+            return self._finish(out)
         w = self.w.reshape(self.group, x.shape[2], out.shape[2], *self.kernel)
         for tap in itertools.product(*map(range, self.kernel)):
             source, strided = self._reach(tap, begin, x.shape[3:], sizes)
@@ -136,6 +138,8 @@ class Task:
     def gather(self, begin: Sequence[int], sizes: Sequence[int]) -> Array:
         """out[y] += x[y*s + (k*d - b)] * w[k]."""
         x, out = self._operands(sizes)
+        if 0 in (x.size, self.w.size, out.size):
+            return self._finish(out)
         w = self.w.reshape(self.group, out.shape[2], x.shape[2], *self.kernel)
         for tap in itertools.product(*map(range, self.kernel)):
             target, strided = self._reach(tap, begin, sizes, x.shape[3:])
