@@ -72,7 +72,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     conv = None if result is None else result.producer()
     if result is None or conv is None or conv.inputs[0] is None or vectors is None:
         return None
-    x = conv.inputs[0]
+    x: ir.Value | None = conv.inputs[0]
     pad = maker(x, "Pad")
     pads_itself = pad is not None and pad.metadata_props == conv.metadata_props  # auto_pad of sizes of the run
     if pads_itself and pad is not None:
