@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from ortconv.builder import Builder, Ints
 from ortconv.converters.openvino.shapes import MAX_RANK
-from ortconv.errors import ConversionError, ShapeError
+from ortconv.errors import ConversionError, ShapeError, shown
 
 __all__ = [
     "constant_ints",
@@ -22,9 +22,21 @@ __all__ = [
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:
-    """Returns the integers of an input where they are known at conversion time; a scalar counts as one entry."""
+    """Returns the integers of an input where they are known at conversion time; a scalar counts as one entry.
+
+    Raises:
+        ConversionError: They are floats that are no integers of 64 bits.
+    """
     array = b.array(value)
-    return None if array is None else tuple(int(entry) for entry in np.ravel(array))
+    if array is None:
+        return None
+    if array.dtype.kind not in "iub" and not all(entry.is_integer() and abs(entry) < 2**63 for entry in _floats(array)):
+        raise ConversionError(f"input {value.name} = {shown(_floats(array))} is not supported; allowed: integers.")
+    return tuple(int(entry) for entry in np.ravel(array))
+
+
+def _floats(array: np.ndarray) -> list[float]:
+    return [float(entry) for entry in np.ravel(array)]
 
 
 def constant_ints(b: Builder, value: ir.Value, input: str) -> Ints:
