@@ -54,6 +54,8 @@ Columns<T>::Columns(const ConvProblem& p, const ArchFlags& arch, int threads)
     inner_taps_count_ *= inner_taps_[a].count();
     inner_dst_ *= p.dst_size[a];
   }
+  // Of all slabs together: sums must not depend on these, and so on the number of threads.
+  few_positions_ = p.src_size[0] * inner_positions_ <= 2 * kernels_.gemm.mr;
   const int64_t most_columns = kTileColumns<Cell>;
   const int64_t all_taps = std::max<int64_t>(1, inner_taps_count_ * p.ker[0]);
   tile_channels_ = std::clamp<int64_t>(most_columns / all_taps, 1, oc_);
@@ -136,12 +138,12 @@ void Columns<T>::pack_positions(const T* src, const Tile& tile, int64_t depth) c
   }
 }
 
-// Whether the columns of a tile lie next to each other in the weights, in whole vectors, for so few rows that a copy
-// would be used too little to pay.
+// Whether the columns of a tile lie next to each other in the weights, in whole vectors, for so few positions that a
+// copy would be used too little to pay.
 template <class T>
 bool Columns<T>::is_dense(const Tile& tile) const {
   if (!std::is_same_v<T, Cell> || p_.wei_x[p_.ndims - 1] != 1) return false;
-  if (whole_vectors(tile.columns) != tile.columns || tile.rows > 2 * kernels_.gemm.mr) return false;
+  if (whole_vectors(tile.columns) != tile.columns || !few_positions_) return false;
   for (int64_t i = 1; i < tile.num_runs; ++i) {
     if (tile.runs[i].weight != tile.runs[i - 1].weight + tile.runs[i - 1].count) return false;
   }
@@ -176,7 +178,7 @@ const Sum<T>* Columns<T>::multiply_tile(const T* src, const T* wei, const Tile& 
   const Panels panels(tile.rows, kernels_.gemm.mr);
   int64_t calls = 0;
   bool first_total = true;
-  const int64_t call = is_dense(tile) ? std::min(pieces.call, kRowsInPlace) : pieces.call;
+  const int64_t call = few_positions_ ? std::min(pieces.call, kRowsInPlace) : pieces.call;
   for (int64_t k = 0; k < ic_; k += call) {
     const int64_t depth = std::min(call, ic_ - k);
     int64_t pitch, offsets[kMostDepth];

@@ -57,6 +57,7 @@ class Columns {
   Range inner_taps_[kMaxSpatial];               // and the taps by which they do
   int64_t inner_positions_, inner_taps_count_;  // how many
   int64_t inner_dst_;                           // positions of dst for one of the first axis
+  bool few_positions_;                          // of src
   int64_t tile_channels_;                       // of dst in the columns of a tile
   int64_t block_channels_, num_blocks_;
   int64_t slab_, num_slabs_;
