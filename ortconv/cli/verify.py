@@ -156,12 +156,12 @@ def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None
             numbers=(*_NUMBERS, "spread"),
         )
     output.line()
-    _print_outputs(found.outputs)
+    _print_outputs(found.outputs, explained=found.agrees)
     if found.analysis and found.analysis.oracle != found.oracle:
         output.line()
         output.line(("expected  ", "bold"), found.analysis.oracle)
         output.line()
-        _print_outputs(found.analysis.outputs)
+        _print_outputs(found.analysis.outputs, explained=found.agrees)
     for backend, reason in found.skipped.items():
         output.line((f"not run: {_BACKENDS[backend]} ({output.plain(reason)})", "dim"))
     if found.saturates:
@@ -179,11 +179,11 @@ def _origin(found: Verification, name: str) -> str:
     return "given" if name in found.given else f"random, seed {found.seed}"
 
 
-def _print_outputs(outputs: Mapping[Backend, Sequence[Comparison]]) -> None:
+def _print_outputs(outputs: Mapping[Backend, Sequence[Comparison]], *, explained: bool) -> None:
     output.table(
         ("output", "run by", *_NUMBERS, ""),
         [
-            (output.plain(comparison.name), _BACKENDS[backend], *_errors(comparison))
+            (output.plain(comparison.name), _BACKENDS[backend], *_errors(comparison, explained=explained))
             for backend, comparisons in outputs.items()
             for comparison in comparisons
         ],
@@ -251,7 +251,7 @@ def _agree(analysis: Analysis | None) -> None:
     )
     for backend in analysis.layers:
         for comparison in analysis.outputs[backend]:
-            if not comparison.agrees and comparison.spread is not None:
+            if not comparison.agrees and comparison.spread:  # quantization may hide it
                 output.line(
                     f"{output.plain(comparison.name)} ({_BACKENDS[backend]}) differs by {comparison.max_rel:.2g}; the "
                     f"source's own moves by {comparison.spread:.2g} when its inputs are rounded otherwise"
@@ -273,8 +273,10 @@ def _layer(layer: Layer) -> Sequence[output.Cell]:
     return (node, output.plain(layer.comparison.name), *numbers, spread, verdict)
 
 
-def _errors(comparison: Comparison) -> Sequence[output.Cell]:
+def _errors(comparison: Comparison, *, explained: bool = False) -> Sequence[output.Cell]:
     verdict = Text("OK", "green") if comparison.agrees else Text("DIFFERS", "bold red")
+    if explained and not comparison.agrees:
+        verdict = Text("see below", "yellow")
     numbers = ["-" if comparison.problem else f"{value:.2g}" for value in (comparison.max_abs, comparison.max_rel)]
     return (*numbers, f"{comparison.tolerance:.2g}", verdict)
 
