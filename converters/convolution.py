@@ -341,7 +341,8 @@ def _ours(
     }
     if b.options.target == "onnx":
         return write_out(b, op, (x, *others), stated)
-    return b.op(op.name, x, *others, domain=DOMAIN, **stated)
+    y: ir.Value = b.op(op.name, x, *others, domain=DOMAIN, **stated)
+    return y
 
 
 def _known(dims: Sizes) -> Ints | None:
