@@ -11,7 +11,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common
 
 from ortconv import loading, protos
-from ortconv.errors import CheckError, in_utf8
+from ortconv.errors import CheckError, in_utf8, shown
 from ortconv.schemas import register_schemas
 from ortconv.serialization import weights_as_inputs, without_weights
 
@@ -73,6 +73,9 @@ def _run(model: onnx.ModelProto, name: str) -> None:
     """Checks a copy of a model."""
     register_schemas()
     protos.open_negative_sizes(model)
+    wrong = protos.with_negative_target(model)
+    if wrong is not None:
+        raise CheckError(name, f"node {shown(wrong.name)} ({wrong.op_type}) has a negative size; allowed: 0 or more.")
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # what its parts raise has no common base

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import onnx
+import onnx.numpy_helper
 
-__all__ = ["nodes", "open_negative_sizes", "subgraphs", "with_open_sizes"]
+__all__ = ["nodes", "open_negative_sizes", "subgraphs", "with_negative_target", "with_open_sizes"]
 
 
 def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -36,9 +37,42 @@ def with_open_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
+def with_negative_target(model: onnx.ModelProto) -> onnx.NodeProto | None:
+    """Returns a node that gives its result a size which is a negative constant; see `open_negative_sizes`."""
+    found = [node for each in _node_lists(model) for node in nodes(each)]
+    graphs = [model.graph, *(body for node in found for body in subgraphs(node))]
+    negative = {tensor.name for graph in graphs for tensor in graph.initializer if _has_negative(tensor)}
+    for node in found:
+        if node.op_type == "Constant" and any(_has_negative(attribute.t) for attribute in node.attribute):
+            negative.update(node.output)
+    for node in found:
+        place = _TARGETS.get(node.op_type)
+        if place is not None and len(node.input) > place and node.input[place] in negative:
+            return node
+    return None
+
+
+_TARGETS = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
+"""Where the input stands that has the sizes of a result."""
+
+_MAX_RANK = 32
+
+
+def _has_negative(tensor: onnx.TensorProto) -> bool:
+    """Tells whether a tensor may be sizes of which one is negative."""
+    if tensor.data_type != onnx.TensorProto.INT64 or len(tensor.dims) != 1 or not 0 < tensor.dims[0] <= _MAX_RANK:
+        return False
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return False
+    return bool((onnx.numpy_helper.to_array(tensor) < 0).any())
+
+
+def _node_lists(model: onnx.ModelProto) -> list[Iterable[onnx.NodeProto]]:
+    return [model.graph.node, *(function.node for function in model.functions)]
+
+
 def _negative_sizes(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    outer = [model.graph.node, *(function.node for function in model.functions)]
-    bodies = (body for each in outer for node in nodes(each) for body in subgraphs(node))
+    bodies = (body for each in _node_lists(model) for node in nodes(each) for body in subgraphs(node))
     for graph in (model.graph, *bodies):
         for value in (*graph.input, *graph.output, *graph.value_info):
             if value.type.HasField("tensor_type"):
