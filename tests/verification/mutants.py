@@ -194,13 +194,14 @@ def _scale_codes(node: onnx.NodeProto, tensors: _Tensors) -> str:
 
 
 def _scale_integers(node: onnx.NodeProto, tensors: _Tensors) -> str:
-    if node.op_type != "DequantizeLinear":
+    if node.op_type not in {"ConvIntegerToFloat", "DequantizeLinear", "MatMulInteger", "QLinearConv"}:
         return ""
-    found = tensors.of(node, 0)
-    if found is None or found.dtype != np.int8 or found.ndim < 2:
-        return ""
-    tensors.replace(node, 0, np.clip(np.rint(found * 1.03), -128, 127).astype(np.int8))
-    return "weights of int8 * 1.03"
+    for index in range(len(node.input)):
+        found = tensors.of(node, index)
+        if found is not None and found.dtype == np.int8 and found.ndim > 1:
+            tensors.replace(node, index, np.clip(np.rint(found * 1.03), -128, 127).astype(np.int8))
+            return "weights of int8 * 1.03"
+    return ""
 
 
 def _shift_zero_point(node: onnx.NodeProto, tensors: _Tensors) -> str:
