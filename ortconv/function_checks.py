@@ -50,10 +50,11 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
     """Checks that no function takes the place of an operator of ONNX's, or of ours with another body than ours.
 
     Raises:
-        CheckError: One does, or a node of our domain is no operator of ours.
+        CheckError: One does, or a node of our domain is neither an operator of ours nor a call of a function.
     """
     users = [node for node in _nodes(model) if node.domain == DOMAIN]
-    unknown = next((node for node in users if node.op_type not in _OPERATORS), None)
+    known = _OPERATORS | {function.name for function in model.functions if function.domain == DOMAIN}
+    unknown = next((node for node in users if node.op_type not in known), None)
     if unknown is not None:
         raise CheckError(
             name,
@@ -73,7 +74,8 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
             raise CheckError(
                 name, f"function {_shown(function)} takes the place of ONNX's operator; allowed: other names."
             )
-        if function.domain == DOMAIN and not _is_body(function, users):
+        # Other names are none of ours: onnx.compose renames functions, which then are functions like any others.
+        if function.domain == DOMAIN and function.name in _OPERATORS and not _is_body(function, users):
             raise CheckError(
                 name,
                 f"function {_shown(function)} is not the body that ortconv writes for that operator; allowed: that "

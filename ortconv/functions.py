@@ -18,6 +18,7 @@ from ortconv.products import PRODUCTS
 __all__ = ["attach"]
 
 _BY_NAME = {op.name: op for op in OPS}
+_ONE_BODY = {*PRODUCTS, CONV_INTEGER_TO_FLOAT.name}
 
 
 def attach(model: ir.Model) -> None:
@@ -31,10 +32,10 @@ def attach(model: ir.Model) -> None:
     """
     nodes: dict[str, list[ir.Node]] = collections.defaultdict(list)
     for node in _nodes(model.graph):
-        if node.domain == DOMAIN:
+        if node.domain == DOMAIN and (node.op_type in _BY_NAME or node.op_type in _ONE_BODY):
             nodes[node.op_type].append(node)
     for name, users in sorted(nodes.items()):
-        if name in PRODUCTS or name == CONV_INTEGER_TO_FLOAT.name:
+        if name in _ONE_BODY:
             only = ir.serde.deserialize_function(_only_body(name, users, model.graph.opset_imports[""]))
             model.functions[only.identifier()] = only
             continue

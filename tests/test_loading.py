@@ -18,6 +18,7 @@ import ortconv
 from ortconv import loading
 from ortconv.errors import CheckError
 from ortconv.optimizer import optimization, optimize
+from ortconv.plugin import Backend
 from ortconv.session import InferenceSession
 from tests.cli import run_cli
 
@@ -298,10 +299,6 @@ def test_a_file_beyond_what_protobuf_reads() -> None:
     ("functions", "problem"),
     [
         (
-            '<opset_import: ["": 21], domain: "org.ortconv"> Relu (x) => (y) { y = Neg (x) }',
-            "function 'org.ortconv::Relu' is not the body",
-        ),
-        (
             '<opset_import: ["": 21], domain: "org.ortconv"> TransposedConvolution (X, W) => (Y) { Y = Neg (X) }',
             "function 'org.ortconv::TransposedConvolution' is not the body",
         ),
@@ -326,6 +323,23 @@ def test_a_file_beyond_what_protobuf_reads() -> None:
 )
 def test_functions_are_what_they_seem(functions: str, problem: str) -> None:
     refused(parsed(f"g (float[2] x) => (float[2] y) {{ y = Relu (x) }}\n{functions}"), problem)
+
+
+@pytest.mark.parametrize("backend", ["native", "python", "none"])
+def test_functions_of_our_domain_that_are_no_operators(backend: Backend) -> None:
+    """As onnx.compose.add_prefix makes them of ours."""
+    model = parsed(
+        """g (float[1,2,3] x) => (float[1,3,6] y) { r = org.ortconv.Relu (x) y = ConvTranspose <strides = [2]> (r, w) }
+        <opset_import: ["": 21], domain: "org.ortconv"> Relu (p) => (q) { q = Neg (p) }"""
+    )
+    model.graph.initializer.append(up().graph.initializer[0])
+    onnx.save(model, "m.onnx")
+    ortconv.check("m.onnx")
+    x = np.ones((1, 2, 3), np.float32)
+    (expected,) = InferenceSession(up(), backend="none").run(None, {"x": -x})
+    for each in (model, optimize(model)):
+        np.testing.assert_allclose(InferenceSession(each, backend=backend).run(None, {"x": x})[0], expected, rtol=1e-6)
+    assert "TransposedConvolution" in {node.op_type for node in optimize(model).graph.node}
 
 
 def chain(count: int, calls: int) -> onnx.ModelProto:
