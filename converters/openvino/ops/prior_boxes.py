@@ -121,6 +121,8 @@ def prior_box_clustered(
 
 def _ratios(given: Floats, flip: bool) -> list[float]:
     """Returns the aspect ratios without repetitions, 1 first."""
+    if not all(0 < ratio < math.inf for ratio in given):
+        raise UnsupportedAttributeError("aspect_ratio", given, "numbers above 0")
     ratios = [1.0]
     for ratio in given:
         if all(abs(ratio - other) >= _SAME_RATIO for other in ratios):
@@ -137,6 +139,9 @@ def _fixed_boxes(
         raise UnsupportedAttributeError("fixed_ratio", fixed_ratio, allowed)
     if len(density) < len(fixed_size):
         raise UnsupportedAttributeError("density", density, f"one number for each fixed_size, {len(fixed_size)}")
+    for label, numbers in (("fixed_ratio", fixed_ratio), ("fixed_size", fixed_size), ("density", density)):
+        if not all(0 < number < math.inf for number in numbers):
+            raise UnsupportedAttributeError(label, numbers, "numbers above 0")
     for size, per_side in zip(fixed_size, density, strict=False):
         count = int(per_side)
         if count < 1:
@@ -157,6 +162,9 @@ def _sized_boxes(
     ratios: list[float], min_size: Floats, max_size: Floats, every: bool, *, ratios_last: bool
 ) -> Iterator[tuple[float, float, bool]]:
     """Yields half of width and height of the boxes by min_size, and whether they are a root of two sizes."""
+    for label, numbers in (("min_size", min_size), ("max_size", max_size)):
+        if not all(0 <= number < math.inf for number in numbers):
+            raise UnsupportedAttributeError(label, numbers, "numbers of at least 0")
     if min_size and len(max_size) > len(min_size):
         raise UnsupportedAttributeError(
             "max_size", max_size, f"at most one number for each min_size, {len(min_size)}: OpenVINO leaves boxes unset"
