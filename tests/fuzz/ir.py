@@ -73,7 +73,7 @@ def mutate(data: bytes, rng: random.Random, others: Sequence[bytes]) -> bytes | 
     try:
         for _ in range(rng.choice((1, 1, 2, 3, 5))):
             rng.choice(_MUTATIONS)(document)
-    except ElementTree.ParseError:  # of another file
+    except (ElementTree.ParseError, IndexError):  # another file is no XML, or there is nothing to choose from
         return None
     return ElementTree.tostring(root) + b"\0" + bytes(document.weights)
 
