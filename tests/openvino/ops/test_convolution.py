@@ -146,12 +146,6 @@ def test_attribute_out_of_range_is_refused(
     assert (error.attribute, error.value, error.allowed) == (attribute, found, allowed)
 
 
-def test_unknown_attribute_is_refused(source: Sources) -> None:
-    error = refusal(source(groups="2"))
-    assert isinstance(error, UnsupportedAttributeError)
-    assert (error.attribute, error.value) == ("groups", "2")
-
-
 @pytest.mark.parametrize(
     ("given", "input", "shape", "words"),
     [
@@ -166,7 +160,6 @@ def test_unknown_attribute_is_refused(source: Sources) -> None:
         ({"sizes": (-1,)}, "output_shape", (1,), "holds [-1]; sizes from 0 to 2147483647 are required"),
         ({"sizes": (2**31,)}, "output_shape", (1,), "sizes from 0 to 2147483647 are required"),
         ({"data": (1, 2, 2**31)}, "data", (1, 2, 2**31), "sizes of at most 2147483647 are required"),
-        ({"output": (1, 1, 9)}, "up", (1, 1, 9), "the source declares this"),
         ({"op": "Convolution", "filter": (1, 2, 9)}, "up", None, "the kernel covers 9 positions, the input has 3"),
         ({"op": "Convolution", "filter": (1, 3, 2)}, "data", (1, 2, 3), "allow 3"),
         ({"op": "GroupConvolution", "filter": (1, 2, 3)}, "filter", (1, 2, 3), "rank 4 is required"),

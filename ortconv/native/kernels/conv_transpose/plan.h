@@ -106,7 +106,7 @@ struct Plan {
   // dst channels are cut into blocks of nearly equal size, src channels into chunks of k_chunk.
   int64_t num_blocks;
   int64_t k_chunk;
-  int64_t piece;  // products that are summed one after the other; in parts: taps of kPartChannels channels
+  int64_t piece;             // products that are summed one after the other; in parts: taps of kPartChannels channels
   bool exact_enough = true;  // the sums, which may be too long for that
   int64_t block_begin(int64_t block) const { return even_begin(oc, block, num_blocks, row_granule); }
 
