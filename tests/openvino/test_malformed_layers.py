@@ -44,7 +44,14 @@ CASES = [
         "allowed: sizes whose product is at most 2^59",
     ),
     Case("a filter of rank 0", "Convolution", [DATA, ("f32", ())], [DATA], "rank", CONVOLUTION),
-    Case("a grouped filter of rank 1", "GroupConvolution", [DATA, ("f32", (2,))], [DATA], "rank 5", CONVOLUTION),
+    Case(
+        "a grouped filter of rank 1",
+        "GroupConvolution",
+        [DATA, ("f32", (2,))],
+        [DATA],
+        "its rank must be at least 3",
+        CONVOLUTION,
+    ),
     Case(
         "a limit of several numbers",
         "NonMaxSuppression",

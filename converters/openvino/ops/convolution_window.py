@@ -27,6 +27,8 @@ def grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Value
     Raises:
         ShapeError: The number of groups is not known, or the ranks do not fit.
     """
+    if filter.shape is not None and len(filter.shape) < 3:
+        raise ShapeError("filter", list(filter.shape), "its rank must be at least 3.")
     if filter.shape is None or not isinstance(filter.shape[0], int):
         raise ShapeError(
             "filter", None if filter.shape is None else list(filter.shape), "the number of groups must be known."
