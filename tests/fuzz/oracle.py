@@ -33,7 +33,8 @@ def judge(target: types.ModuleType, data: bytes, folder: pathlib.Path) -> bool:
     """Runs a target on an input; tells whether it was accepted.
 
     Raises:
-        BaseException: It does what it may not: any error but those of `ortconv.errors`, a warning of Python's or of numpy's, or a traceback in the log.
+        BaseException: It does what it may not: any error but those of `ortconv.errors`, a warning of Python's or of
+            numpy's, or a traceback in the log.
     """
     log, handler = logging.getLogger(), _NoTracebacks()
     log.addHandler(handler)
