@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 
 import onnx
 import onnx.checker
@@ -15,7 +17,20 @@ from ortconv.errors import CheckError, in_utf8, shown
 from ortconv.schemas import register_schemas
 from ortconv.serialization import weights_as_inputs, without_weights
 
-__all__ = ["check", "check_file", "check_proto", "infer_shapes"]
+__all__ = ["check", "check_file", "check_proto", "infer_shapes", "require_inferable"]
+
+_INFERENCE = """
+import sys
+sys.path[:] = {path!r}
+import onnx
+from ortconv.schemas import register_schemas
+register_schemas()
+try:
+    onnx.shape_inference.infer_shapes(onnx.ModelProto.FromString(sys.stdin.buffer.read()), data_prop=True)
+except Exception:
+    pass
+"""
+"""What a process of its own runs; what ONNX raises there, the checker raises again."""
 
 
 def check(model: ir.Model, name: str) -> None:
@@ -54,8 +69,42 @@ def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
     if in_utf8(name) != name:
         raise CheckError(name, "cannot be read: its name is not UTF-8, as onnx wants it.")
     model = loading.load(name)
-    check_proto(loading.with_inner_weights(model, name), name)
+    full = loading.with_inner_weights(model, name)
+    require_inferable(full, name)
+    check_proto(full, name)
     return model
+
+
+def require_inferable(model: onnx.ModelProto, name: str) -> None:
+    """Checks that ONNX's shape inference, which the checker runs, does not end the process.
+
+    It does so where a Slice reads a size that it has computed as a negative number, as of a kernel larger than its
+    image. So models with a Slice go through it in another process first.
+
+    Args:
+        model: The model. Nothing but initializers of its main graph refers to external data.
+        name: How messages call it.
+
+    Raises:
+        CheckError: The inference ends the process.
+    """
+    if not any(node.op_type == "Slice" for each in protos.node_lists(model) for node in protos.nodes(each)):
+        return
+    light = without_weights(model)
+    protos.open_negative_sizes(light)
+    done = subprocess.run(
+        [sys.executable, "-c", _INFERENCE.format(path=sys.path)],
+        input=light.SerializeToString(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode < 0:
+        raise CheckError(
+            name,
+            f"onnx's shape inference crashes on the model (signal {-done.returncode}), as where a Slice reads a result "
+            "of which a size is negative; allowed: sizes of 0 or more.",
+        )
 
 
 def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:

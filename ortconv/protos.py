@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import onnx
 import onnx.numpy_helper
 
-__all__ = ["nodes", "open_negative_sizes", "subgraphs", "with_negative_target", "with_open_sizes"]
+__all__ = ["node_lists", "nodes", "open_negative_sizes", "subgraphs", "with_negative_target", "with_open_sizes"]
 
 
 def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -16,6 +16,11 @@ def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         yield node
         for graph in subgraphs(node):
             yield from nodes(graph.node)
+
+
+def node_lists(model: onnx.ModelProto) -> list[Iterable[onnx.NodeProto]]:
+    """Returns the nodes of the main graph, and those of each function."""
+    return [model.graph.node, *(function.node for function in model.functions)]
 
 
 def open_negative_sizes(model: onnx.ModelProto) -> None:
@@ -39,7 +44,7 @@ def with_open_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def with_negative_target(model: onnx.ModelProto) -> onnx.NodeProto | None:
     """Returns a node that gives its result a size which is a negative constant; see `open_negative_sizes`."""
-    found = [node for each in _node_lists(model) for node in nodes(each)]
+    found = [node for each in node_lists(model) for node in nodes(each)]
     graphs = [model.graph, *(body for node in found for body in subgraphs(node))]
     negative = {tensor.name for graph in graphs for tensor in graph.initializer if _has_negative(tensor)}
     for node in found:
@@ -67,12 +72,8 @@ def _has_negative(tensor: onnx.TensorProto) -> bool:
     return bool((onnx.numpy_helper.to_array(tensor) < 0).any())
 
 
-def _node_lists(model: onnx.ModelProto) -> list[Iterable[onnx.NodeProto]]:
-    return [model.graph.node, *(function.node for function in model.functions)]
-
-
 def _negative_sizes(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    bodies = (body for each in _node_lists(model) for node in nodes(each) for body in subgraphs(node))
+    bodies = (body for each in node_lists(model) for node in nodes(each) for body in subgraphs(node))
     for graph in (model.graph, *bodies):
         for value in (*graph.input, *graph.output, *graph.value_info):
             if value.type.HasField("tensor_type"):

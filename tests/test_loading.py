@@ -433,6 +433,30 @@ def test_optimize_refuses_what_check_refuses(text: str, problem: str) -> None:
         ortconv.check(path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t = MaxPool <kernel_shape = [5]> (x)",
+        "t = Conv (x, filter)",
+        "t = Pad (x, pads)",
+    ],
+)
+def test_sizes_that_onnx_computes_as_negative_numbers(text: str) -> None:
+    """ONNX's shape inference ends the process where a Slice meets one."""
+    model = parsed(
+        f"""g (float[1,2,3] x) => (float[1,2,N] y) <float[2,2,5] filter, int64[6] pads = {{0, 0, -4, 0, 0, 0}},
+        int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] axis = {{2}}>
+        {{ {text} y = Slice (t, zero, one, axis) }}"""
+    )
+    path = pathlib.Path("model/m.onnx")
+    path.write_bytes(model.SerializeToString())
+    for given in (path, model):
+        with pytest.raises(CheckError, match="negative"):
+            optimize(given)
+    with pytest.raises(CheckError, match="negative"):
+        ortconv.check(path)
+
+
 def test_a_perm_that_onnx_cannot_check() -> None:
     """Where not even the rank is known."""
     model = parsed(

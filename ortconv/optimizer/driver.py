@@ -252,6 +252,7 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, str, o
         proto = loading.load(path)
     _refuse_lossy(proto, name)
     proto = protos.with_open_sizes(loading.with_inner_weights(proto, path))
+    checking.require_inferable(proto, name)
     proto = with_ranks(proto)
     checking.check_proto(for_checker(proto), name)
     return name, path, proto
