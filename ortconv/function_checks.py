@@ -194,27 +194,13 @@ def _bodies(op_type: str, opset: int) -> tuple[onnx.FunctionProto, ...]:
 def _meaning(function: onnx.FunctionProto) -> object:
     """Returns what a function computes: everything but the names of values and nodes, and what people read."""
     numbers: dict[str, int] = {}
-
-    def number(names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(numbers.setdefault(each, len(numbers)) if each else -1 for each in names)
-
-    formal = number(function.input)
-    nodes = tuple(
-        (
-            _domain(node.domain),
-            node.op_type,
-            node.overload,
-            number(node.input),
-            number(node.output),
-            tuple(sorted(map(_plain, node.attribute))),
-        )
-        for node in function.node
-    )
-    used = {_domain(node.domain) for node in function.node}
+    formal = _numbered(function.input, numbers)
+    nodes = _steps(function.node, numbers)
+    used = {_domain(node.domain) for node in protos.nodes(function.node)}
     imports = {(_domain(each.domain), each.version) for each in function.opset_import}
     return (
         formal,
-        number(function.output),
+        _numbered(function.output, numbers),
         tuple(sorted(function.attribute)),
         len(function.attribute_proto),
         frozenset(each for each in imports if each[0] in used),
@@ -222,14 +208,50 @@ def _meaning(function: onnx.FunctionProto) -> object:
     )
 
 
-def _plain(attribute: onnx.AttributeProto) -> bytes:
-    """Returns an attribute as bytes that depend on its value alone."""
+def _numbered(names: Iterable[str], numbers: dict[str, int]) -> tuple[int, ...]:
+    """Returns the numbers of values, which names that stand for the first time get."""
+    return tuple(numbers.setdefault(each, len(numbers)) if each else -1 for each in names)
+
+
+def _steps(nodes: Iterable[onnx.NodeProto], numbers: dict[str, int]) -> tuple[object, ...]:
+    return tuple(
+        (
+            _domain(node.domain),
+            node.op_type,
+            node.overload,
+            _numbered(node.input, numbers),
+            tuple(_setting(each, numbers) for each in sorted(node.attribute, key=lambda each: each.name)),
+            _numbered(node.output, numbers),
+        )
+        for node in nodes
+    )
+
+
+def _setting(attribute: onnx.AttributeProto, numbers: dict[str, int]) -> object:
+    """Returns what an attribute says: a body's names are those of no value around it, so one count serves both."""
     copy = onnx.AttributeProto()
     copy.CopyFrom(attribute)
     copy.ClearField("doc_string")
+    copy.ClearField("g")
     if copy.HasField("t"):
         copy.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(attribute.t)))
-    return bytes(copy.SerializeToString(deterministic=True))
+    return copy.SerializeToString(deterministic=True), attribute.HasField("g") and _branch(attribute.g, numbers)
+
+
+def _branch(graph: onnx.GraphProto, numbers: dict[str, int]) -> object:
+    """Returns what a body computes; types and shapes of its inputs follow from what it is given."""
+    tensors = tuple(
+        (tuple(tensor.dims), onnx.numpy_helper.to_array(tensor).tobytes(), tensor.data_type)
+        for tensor in graph.initializer
+    )
+    return (
+        _numbered((value.name for value in graph.input), numbers),
+        _numbered((tensor.name for tensor in graph.initializer), numbers),
+        tensors,
+        len(graph.sparse_initializer),
+        _steps(graph.node, numbers),
+        _numbered((value.name for value in graph.output), numbers),
+    )
 
 
 def _named(node: onnx.NodeProto) -> str:
