@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 __all__ = ["coerce_text", "coerce_typed", "describe_type"]
 
-_ZEROS = re.compile(r"(?<=[0-9])\.0+\Z")
+_INTEGER = re.compile(r"\s*(-?[0-9]+)", re.ASCII)
+_FLOAT = re.compile(r"\s*([+-]?(?>[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+|(?!e)))", re.ASCII | re.IGNORECASE)
 
 
 def coerce_typed(raw: object, annotation: object) -> object:
@@ -55,8 +56,8 @@ def coerce_typed(raw: object, annotation: object) -> object:
 def coerce_text(raw: object, annotation: object) -> object:
     """Coerces an attribute of a textual format, where every value is a string.
 
-    Lists are separated by commas; bools are true, false, 1 or 0; integers may have decimals that are zeros, as ``2.0``;
-    Literals match whatever their case.
+    Lists are separated by commas, and may end with one; bools are true, false, 1 or 0; a number ends where what follows
+    is none, as C++ streams read it, so that the integer ``2.0`` is 2; Literals match whatever their case.
 
     Raises:
         ValueError: With what is allowed.
@@ -67,8 +68,9 @@ def coerce_text(raw: object, annotation: object) -> object:
     text = raw.strip()
     if typing.get_origin(annotation) is tuple:
         item = typing.get_args(annotation)[0]
+        entries = raw.split(",")
         try:
-            return tuple(coerce_text(entry, item) for entry in text.split(",")) if text else ()
+            return tuple(coerce_text(entry, item) for entry in (entries if entries[-1] else entries[:-1]))
         except ValueError:
             raise allowed from None
     if annotation is bool:
@@ -77,11 +79,23 @@ def coerce_text(raw: object, annotation: object) -> object:
             raise allowed
         return choices[text.casefold()]
     if annotation in (int, float):
-        try:
-            return coerce_typed(int(_ZEROS.sub("", text)) if annotation is int else float(text), annotation)
-        except ValueError:
-            raise allowed from None
+        return _number(text, annotation, allowed)
     return coerce_typed(text, annotation)
+
+
+def _number(text: str, annotation: object, allowed: ValueError) -> object:
+    if annotation is float and text in ("inf", "-inf"):
+        return float(text)
+    head = (_INTEGER if annotation is int else _FLOAT).match(text)
+    if head is None:
+        raise allowed
+    try:
+        number = int(head[1]) if annotation is int else float(head[1])
+    except ValueError:  # of more digits than Python reads
+        raise allowed from None
+    if number in (math.inf, -math.inf):
+        raise allowed
+    return coerce_typed(number, annotation)
 
 
 def describe_type(annotation: object) -> str:

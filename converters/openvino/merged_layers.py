@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import typing
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ortconv.attributes import coerce_text
 from ortconv.source import Dim, SourceNode, SourceOutput, SourceValue
 
 __all__ = ["with_merges"]
@@ -261,7 +263,7 @@ def _scales_channels(node: SourceNode) -> bool:
 def _integers(text: object) -> list[int]:
     """Returns the integers of an attribute; none where it holds something else, which the lowering refuses."""
     try:
-        return [int(part) for part in str(text).split(",")]
+        return list(typing.cast(tuple[int, ...], coerce_text(text, tuple[int, ...])))
     except ValueError:
         return []
 

@@ -327,11 +327,10 @@ class _Reader:
         stated = layer.attributes.get("element_type", precision).strip().lower()
         held = stated if stated in NARROW else precision
         needed = bytes_of(held, math.prod(sizes))
-        # A constant without elements takes one byte in files that OpenVINO writes.
-        if size != needed and not (needed == 0 and size == 1):
+        if size < needed:
             raise layer.error(f"size = {size} contradicts shape {sizes} of {held}, which takes {needed} bytes.")
         try:
-            tensor = self._weights.tensor(held, sizes, offset, needed)
+            tensor = self._weights.tensor(held, sizes, offset, needed, size)
         except EOFError as error:
             raise layer.error(str(error)) from error
         if stated in CODES:

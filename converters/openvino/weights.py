@@ -44,20 +44,21 @@ class Weights:
         """Bytes of the file, 0 where no constant was asked for."""
         return 0 if self._bytes is None else self._bytes.size
 
-    def tensor(self, precision: str, shape: Sequence[int], offset: int, size: int) -> ir.TensorProtocol:
+    def tensor(self, precision: str, shape: Sequence[int], offset: int, size: int, stated: int) -> ir.TensorProtocol:
         """Returns a constant.
 
         Args:
             precision: A key of `DTYPES` or `NARROW`.
             shape: Its dimensions.
             offset: Where its bytes begin.
-            size: How many there are; they fit shape and type.
+            size: How many shape and type take.
+            stated: How many the model says there are, at least as many, which OpenVINO asks the file for.
 
         Raises:
             ModelFormatError: The file is missing or unreadable.
             EOFError: The bytes lie outside the file; the argument says how.
         """
-        raw = self._slice(offset, size) if size else np.empty(0, np.uint8)
+        raw = self._slice(offset, stated)[:size] if size else np.empty(0, np.uint8)
         if precision in NARROW:
             spread = _unpack_pairs if precision == "u2" else _unpack_triples
             four = ir.DataType.UINT4

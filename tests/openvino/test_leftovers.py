@@ -11,6 +11,7 @@ import pytest
 from ortconv.api import conversion
 from ortconv.converters.openvino import FRONTEND
 from ortconv.converters.openvino.leftovers import LEFTOVERS
+from ortconv.errors import OrtconvError
 from tests.openvino.live import assert_close, run_onnx, run_openvino
 
 _PADS = 'strides="1,1" pads_begin="0,0" pads_end="0,0"'
@@ -269,3 +270,82 @@ def test_other_attributes_are_ignored(
     for mine, other in zip(results, others, strict=True):
         np.testing.assert_array_equal(mine, other)
     assert sorted(text.rpartition("attribute ")[2].split()[0] for text in warnings) == sorted(names)
+
+
+_READ_POOL = {"strides": "1,2", "pads_begin": "0,1", "pads_end": "1,0", "kernel": "2,2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            ("strides", text)
+            for text in ("1,2,", "1.0,2.0", "1.9,2.9", "1,2x", "1e1,2", "1_0,2", " 1 ,2", "1 2,2", "01,2")
+        ),
+        *(
+            ("strides", text)
+            for text in ("1,2, ", "1,2,,", "1,,2", ",1,2", "+1,2", "x,2", ".5,2", "1;2", "", " ", "٣,2")
+        ),
+        *(("pads_end", text) for text in ("1,0,", "1.5,0.5", "+1,0", "1,-")),
+    ],
+)
+def test_numbers_are_read_as_openvino_reads_them(write_ir: Any, name: str, text: str) -> None:
+    data = " ".join(f'{key}="{value}"' for key, value in (_READ_POOL | {name: text}).items())
+    path = write_ir(
+        [
+            write_ir.layer(
+                0, "Parameter", data='element_type="f32" shape="1,1,6,9"', outputs=[(0, 'precision="FP32"', "1,1,6,9")]
+            ),
+            write_ir.layer(
+                1,
+                "MaxPool",
+                data=f'{data} rounding_type="floor"',
+                inputs=[(0, "", "1,1,6,9")],
+                outputs=[(1, 'precision="FP32"', "-1,-1,-1,-1")],
+            ),
+            write_ir.layer(2, "Result", inputs=[(0, "", "-1,-1,-1,-1")]),
+        ],
+        [write_ir.edge(0, 0, 1, 0), write_ir.edge(1, 1, 2, 0)],
+        b"",
+    )
+    try:
+        source = openvino.Core().read_model(path)
+    except RuntimeError:
+        with pytest.raises(OrtconvError):
+            conversion(path)
+        return
+    feed = [np.arange(54, dtype=np.float32).reshape(1, 1, 6, 9)]
+    (mine,), (theirs,) = run_onnx(conversion(path), [feed])[0], run_openvino(source, [feed])[0]
+    np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("size", [11, 12, 13, 16, 17])
+def test_constants_may_state_more_bytes_than_they_have(write_ir: Any, size: int) -> None:
+    """As long as the file has them."""
+    path = write_ir(
+        [
+            write_ir.layer(0, "Parameter", data='element_type="f32" shape="3"', outputs=[(0, 'precision="FP32"', "3")]),
+            write_ir.layer(
+                1,
+                "Const",
+                data=f'element_type="f32" shape="3" offset="0" size="{size}"',
+                outputs=[(0, 'precision="FP32"', "3")],
+            ),
+            write_ir.layer(2, "Add", inputs=[(0, "", "3"), (1, "", "3")], outputs=[(2, 'precision="FP32"', "3")]),
+            write_ir.layer(3, "Result", inputs=[(0, "", "3")]),
+        ],
+        [write_ir.edge(0, 0, 2, 0), write_ir.edge(1, 0, 2, 1), write_ir.edge(2, 2, 3, 0)],
+        np.arange(4, dtype=np.float32).tobytes(),
+    )
+    feed = [np.array([5, 6, 7], np.float32)]
+    if 12 <= size <= 16:
+        (mine,), (theirs,) = (
+            run_onnx(conversion(path), [feed])[0],
+            run_openvino(openvino.Core().read_model(path), [feed])[0],
+        )
+        np.testing.assert_array_equal(mine, theirs)
+        return
+    with pytest.raises(RuntimeError):
+        openvino.Core().read_model(path)
+    with pytest.raises(OrtconvError):
+        conversion(path)
