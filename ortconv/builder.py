@@ -373,8 +373,9 @@ class Builder:
         return value
 
     def note(self, text: str) -> None:
-        """Records why the node became what it became; shown by ``ortconv explain``."""
-        self.step.notes.append(text)
+        """Records why the node became what it became, once; shown by ``ortconv explain``."""
+        if text not in self.step.notes:
+            self.step.notes.append(text)
 
     def warn(self, text: str) -> None:
         """Records that the source's page and its library differ for this node; at most once per node and text."""

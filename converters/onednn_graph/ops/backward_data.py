@@ -177,7 +177,7 @@ def _warn_of_library(b: Builder, axes: list[_Axis], grid: Grid) -> None:
             "the size of diff_dst"
         )
     elif page != library:
-        b.warn(
+        b.follow(
             f"auto_pad {grid.auto_pad}: the page pads begin {list(page)}, end {_difference(full, page)}; "
             f"the library pads begin {list(library)}, end {_difference(full, library)}"
         )
@@ -188,7 +188,7 @@ def _to_shape(
 ) -> ir.Value:
     rule, output_padding = _reading(grid, b.options.semantics)
     if grid.same:
-        b.warn(
+        b.follow(
             f"auto_pad {grid.auto_pad}: the page puts the odd element of the total padding at the "
             f"{'begin' if grid.auto_pad == 'same_upper' else 'end'}, the library at the other side and without "
             "output_padding; the sizes are known at run time only"

@@ -294,7 +294,7 @@ def _conv_transpose_pads(b: Builder, grid: Grid, sides: _Sides, kernel: Sizes) -
         return page
     library = _same_pads(grid, sides.small_sizes[2:], kernel, sides.small_name)
     if page != library:
-        b.warn(
+        b.follow(
             f"auto_pad {grid.auto_pad}: ConvTranspose pads begin {list(page[0])}, end {list(page[1])}; in this op the "
             f"library pads begin {list(library[0])}, end {list(library[1])}"
         )

@@ -74,7 +74,7 @@ def batch_norm_forward_training(
         raise ConversionError("has 4 inputs; allowed: 3, or 5 with both gamma and beta.")
     if momentum is None:
         momentum = _MOMENTUM
-        b.warn("momentum is not set: the page names no default, the library takes 0.5")
+        b.note("momentum is not set: the page names no default, the library takes 0.5")
     rank = rank_of("src", src)
     axes = _reduced(rank, data_format)
     x = b.cast(src, ir.DataType.FLOAT)
@@ -129,7 +129,7 @@ def batch_norm_training_backward(
         if gamma is not None:
             b.note("gamma has no effect, since diff_gamma and diff_beta are not computed")
         gamma = None
-        b.warn(
+        b.follow(
             "without diff_gamma and diff_beta the page's gradient goes through mean and variance, the library's takes "
             "them for constants"
         )

@@ -139,7 +139,7 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     if dtype_of(x).bitwidth == 8:
         if is_static(x) and is_static(y):
             b.warn("the page is followed: in static sizes OpenVINO's CPU plugin makes 0 of most squares of 8 bits")
-        b.warn(f"{name(x.dtype)} overflow saturates, which the page leaves open")
+        b.note(f"{name(x.dtype)} overflow saturates, which the page leaves open")
         return saturated(b, square(b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32)), dtype_of(x))
     return compute(b, square, x, y, kernels=("Mul", "Sub"), modular=True)
 

@@ -48,7 +48,7 @@ def binary_convolution(
     window = window_of(data, weights, strides, dilations, 1)
     begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
     rule = RULES.get(auto_pad, "NOTSET")
-    b.warn(
+    b.follow(
         "filter: OpenVINO's CPU plugin takes the lowest bit of each byte first; the file format has the highest first"
     )
     reach = (signs.shape[3] - 1) * window.dilations[1]
@@ -62,7 +62,7 @@ def binary_convolution(
     fill, bias = 0.0, None
     if rule != "NOTSET" or any(begin + end):
         if pad_value == 0:
-            b.warn("pad_value 0: OpenVINO's CPU plugin leaves the padding out; by the page it counts as -1")
+            b.follow("pad_value 0: OpenVINO's CPU plugin leaves the padding out; by the page it counts as -1")
         else:
             # Padding that counts is added as zeros, after as much is taken from everything.
             fill = 1.0 if pad_value == 1 else -1.0

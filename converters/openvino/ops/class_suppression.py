@@ -206,7 +206,7 @@ def matrix_nms(
     found = _Found(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", lowered, chosen))
     kept = _kept(b, found, keep_top_k)
     if sort_result_type == "classid" and not sort_result_across_batch:
-        b.warn("sort_result_type classid: OpenVINO sorts by score where it does not sort across batches")
+        b.follow("sort_result_type classid: OpenVINO sorts by score where it does not sort across batches")
         sort_result_type = "score"
     ordered = _ordered(b, kept, sort_result_type, sort_result_across_batch)
     return _results(b, boxes, ordered, output_type)

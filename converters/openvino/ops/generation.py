@@ -49,11 +49,13 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
         narrow = to.bitwidth == 8
         return saturated(b, b.cast(integers, ir.DataType.INT32), to) if narrow else b.cast(integers, to)
     if to == ir.DataType.DOUBLE:
-        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+        b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
     numbers = _in_single(b, *(b.cast(value, ir.DataType.FLOAT) for value in bounds))
     if to in FLOATS:
         return b.cast(numbers, to)
-    b.warn("floats: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page casts them first")
+    b.follow(
+        "floats: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page casts them first"
+    )
     return to_nearest(b, numbers, to)
 
 

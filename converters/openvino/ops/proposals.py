@@ -61,7 +61,7 @@ def proposal(
     limits = Limits.of(
         ("pre_nms_topn", "post_nms_topn", "nms_thresh"), pre_nms_topn, post_nms_topn, nms_thresh, int(not turned)
     )
-    b.warn("min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page filters them out")
+    _tell_of_small_boxes(b, min_size)
     anchors = _anchors(base_size, ratio, scale, turned)
     count = len(anchors)
     scores, deltas, info = (_single(b, value) for value in (class_probs, bbox_deltas, image_shape))
@@ -178,7 +178,7 @@ def single_image_proposals(
     require(scores, "scores", FLOATS)
     names = ("pre_nms_count", "post_nms_count", "nms_threshold")
     limits = Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, 0)
-    b.warn("min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page removes them")
+    _tell_of_small_boxes(b, min_size)
     own = dtype_of(scores)
     info, fixed, offsets, given = (_single(b, value) for value in (im_info, anchors, deltas, scores))
     count, rows, columns = (size_of(b, given, axis) for axis in range(3))
@@ -199,9 +199,16 @@ def single_image_proposals(
     return b.cast(regions, own), b.cast(filled(b, chosen.scores, at, [post_nms_count]), own)
 
 
+def _tell_of_small_boxes(b: Builder, min_size: float) -> None:
+    if min_size > 0:
+        b.follow(
+            "min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page removes them"
+        )
+
+
 def _single(b: Builder, value: ir.Value) -> ir.Value:
     if value.dtype == _F64:
-        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+        b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
     return b.cast(value, _F32)
 
 

@@ -80,7 +80,7 @@ def random_uniform(
         values = _whole(b, bits, minval, maxval)
     else:
         if to == _F64:
-            b.warn("f64: numbers of f32, as in OpenVINO's CPU plugin; the page draws more bits")
+            b.follow("f64: numbers of f32, as in OpenVINO's CPU plugin; the page draws more bits")
         values = _fractions(b, bits, minval, maxval, twister)
     return b.op("Reshape", b.cast(values, to), sizes, allowzero=1)
 
@@ -141,7 +141,7 @@ def multinomial(
     """The generator in integer ops in a Loop, compared with running sums of the probabilities."""
     require(probs, "probs", FLOATS)
     if probs.dtype == _F64:
-        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+        b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
     each = int64_vector(b, num_samples)
     batches = size_of(b, probs, 0)
     count = b.op("Mul", joined(b, [batches]), each)

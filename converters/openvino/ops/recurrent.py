@@ -367,7 +367,7 @@ def _emit(
     require(x, "x", FLOATS)
     own, inner = dtype_of(x), ir.DataType.FLOAT
     if own == ir.DataType.DOUBLE:
-        b.warn("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
+        b.follow("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
     w, r, bias = weights
     assert w is not None
     assert r is not None

@@ -150,7 +150,7 @@ def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims
     if saturates(b, dtype):
         return _integer_8(b, onnx_op, data, axes, keep_dims)
     if onnx_op == "ReduceL2":
-        b.warn("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
+        b.note("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
         root = _reduce(b, onnx_op, b.cast(data, ir.DataType.FLOAT), axes, keep_dims)
         return b.op("Cast", root, to=int(dtype))
     inner = "ReduceSum" if onnx_op == "ReduceMean" else onnx_op

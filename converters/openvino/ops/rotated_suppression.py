@@ -63,8 +63,8 @@ def nms_rotated(
     most = one_number(b, max_output_boxes_per_class, "max_output_boxes_per_class")
     if most is not None and most < 0:
         raise ConversionError(f"input max_output_boxes_per_class = [{most:g}]; allowed: 0 or more.")
-    b.warn("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
-    b.warn("overlaps: OpenVINO's CPU plugin takes those of boxes with edges on each other for smaller than they are")
+    b.follow("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
+    b.follow("overlaps: OpenVINO's CPU plugin takes those of boxes with edges on each other for smaller than they are")
     each = b.cast(scores, _F32)
     lowest, threshold = single(b, score_threshold), single(b, iou_threshold)
     candidates = b.op("Where", b.op("Greater", each, lowest), each, b.constant(-np.inf, np.float32))

@@ -43,7 +43,7 @@ def top_k(
     index_element_type: IndexType = "i32",
 ) -> tuple[ir.Value, ...]:
     """TopK; sorted by index by a second one."""
-    _warn_of_ties(b, data)
+    _warn_of_ties(b, data, sort)
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
 
@@ -62,7 +62,7 @@ def top_k_11(
 ) -> tuple[ir.Value, ...]:
     """TopK, which is stable; sorted by index by a second one."""
     if not stable:
-        _warn_of_ties(b, data)
+        _warn_of_ties(b, data, sort)
     elif sort == "index":
         b.warn(
             "the page is followed: of equal numbers OpenVINO's CPU plugin may take later ones, where it sorts by index"
@@ -70,7 +70,9 @@ def top_k_11(
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
 
-def _warn_of_ties(b: Builder, data: ir.Value) -> None:
+def _warn_of_ties(b: Builder, data: ir.Value, sort: str) -> None:
+    if sort == "value" and len(b.node.outputs) == 1:
+        return  # whichever of equal ones are taken, the values are the same
     if data.dtype in (*INTEGERS, _BOOL):
         b.warn(
             "of equal integers the first ones are taken; the page leaves that open, OpenVINO's CPU plugin may differ"

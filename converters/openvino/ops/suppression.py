@@ -22,6 +22,8 @@ __all__ = ["IndexType", "selected", "single"]
 _BOOL, _F32, _I32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 _BELOW = np.float32(1 - 2**-24)
 """Times a positive float this is the next smaller one."""
+_COUNTS = 2
+"""The output that says how many boxes are selected."""
 
 Encoding = Literal["corner", "center"]
 IndexType = Literal["i64", "i32"]
@@ -97,7 +99,7 @@ def _suppress(
     most, overlap, least, sigma = limits
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     count = b.constant([0]) if most is None else int64_vector(b, most)
-    if one_number(b, count, "max_output_boxes_per_class") == 0 and len(b.node.outputs) > 1:
+    if one_number(b, count, "max_output_boxes_per_class") == 0 and len(b.node.outputs) > _COUNTS:
         b.warn("the page is followed: where no box may be selected OpenVINO's CPU plugin leaves valid_outputs unset")
     lowest = b.constant([0], np.float32) if least is None else single(b, least)
     softness = None if sigma is None else b.array(sigma)

@@ -190,7 +190,7 @@ def compute(
     own = _element_type(operands)
     inner = type_for(own, kernels, modular)
     if own == _F64 and inner == _F32:
-        b.warn("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
+        b.follow("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
     value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
     b.typed(value, result or inner, None)
     return b.cast(value, result or own)
@@ -207,7 +207,7 @@ def rounded(
     dtype = _element_type(operands)
     if dtype not in INTEGERS:
         return compute(b, formula, *operands, kernels=kernels)
-    b.warn("integers: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page leaves it open")
+    b.note("integers: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page leaves it open")
     return to_nearest(b, formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]), dtype)
 
 
@@ -226,7 +226,7 @@ def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value 
     """Emits a formula over floats in float32, as OpenVINO's CPU plugin computes it, and casts the result back."""
     own = _element_type(operands)
     if own == _F64:
-        b.warn("f64: computed in f32, as in OpenVINO's CPU plugin")
+        b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
     value = formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands])
     return b.cast(b.typed(value, _F32, None), own)
 
@@ -279,7 +279,7 @@ def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
     """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and says so."""
     if dtype not in (_I8, _U8):
         return False
-    b.follow(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
+    b.note(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
     return True
 
 

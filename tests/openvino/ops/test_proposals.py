@@ -364,3 +364,10 @@ def test_refused_as_openvino_does(
     (error,) = group.value.exceptions
     assert isinstance(error, UnsupportedAttributeError)
     assert error.attribute == written.partition("=")[0]
+
+
+@pytest.mark.parametrize(("min_size", "told"), [(0.0, False), (8.0, True)])
+def test_what_becomes_of_small_boxes_is_told_where_there_are_any(min_size: float, told: bool) -> None:
+    model = model_of(generate_single(GENERATED | {"min_size": min_size}), [single_feed()])
+    assert any("min_size" in warning for warning in conversion(model).warnings) == told
+    assert not any("min_size" in warning for warning in conversion(model, semantics="runtime").warnings)

@@ -220,6 +220,7 @@ def test_equal_integers_are_warned_about(dtype: type) -> None:
     loose, stable = (conversion(model_of(lambda x, f=f: list(f(x).outputs()), [feed])) for f in built.values())
     assert "equal integers" in loose.warnings[0]
     assert not stable.warnings
+    assert not conversion(model_of(lambda x: [built[False](x).output(0)], [feed])).warnings
     for each in (loose, stable):
         np.testing.assert_array_equal(run_onnx(each, [feed])[0][1], [[0, 2]])
 
