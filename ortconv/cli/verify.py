@@ -131,6 +131,9 @@ def command(
         raise click.exceptions.Exit(1)
 
 
+_NOTHING = "the outputs say nothing, being empty or the same for other data"
+
+
 def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None:
     output.line(("source    ", "bold"), output.plain(found.source))
     output.line(("model     ", "bold"), output.plain(found.model or "converted now"), f", {found.semantics} semantics")
@@ -193,7 +196,7 @@ def _print_outputs(outputs: Mapping[Backend, Sequence[Comparison]], *, explained
 
 def _conclude(found: Verification, layers: bool) -> None:
     if found.agrees:
-        _agree(found.analysis)
+        _agree(found)
         return
     for backend, comparisons in found.outputs.items():
         for comparison in comparisons:
@@ -202,6 +205,8 @@ def _conclude(found: Verification, layers: bool) -> None:
                     ("DIFFERS", "bold red"),
                     f": {output.plain(comparison.name)} ({_BACKENDS[backend]}): {_difference(comparison)}",
                 )
+    if found.vacuous:
+        output.line(("DIFFERS", "bold red"), f": {_NOTHING}, and what they are computed from differs")
     first = found.first_difference
     if first:
         output.line(
@@ -233,7 +238,8 @@ def _spread(comparison: Comparison) -> str:
     return f"rounding moves it by {comparison.spread:.2g} at most"
 
 
-def _agree(analysis: Analysis | None) -> None:
+def _agree(found: Verification) -> None:
+    analysis = found.analysis
     if analysis is None:
         output.line(("OK", "bold green"), ": every output agrees")
         return
@@ -244,17 +250,17 @@ def _agree(analysis: Analysis | None) -> None:
         )
         return
     count = min(len(layers.layers) for layers in analysis.layers.values())
+    what = _NOTHING if found.vacuous else "the outputs differ by rounding alone"
     output.line(
         ("OK", "bold green"),
-        f": the outputs differ by rounding alone: each of {count} intermediate results agrees, computed from the "
-        "source's own",
+        f": {what}: each of {count} intermediate results agrees, computed from the source's own",
     )
     for backend in analysis.layers:
         for comparison in analysis.outputs[backend]:
             if not comparison.agrees and comparison.spread:  # quantization may hide it
                 output.line(
-                    f"{output.plain(comparison.name)} ({_BACKENDS[backend]}) differs by {comparison.max_rel:.2g}; the "
-                    f"source's own moves by {comparison.spread:.2g} when its inputs are rounded otherwise"
+                    f"{output.plain(comparison.name)} ({_BACKENDS[backend]}) {_distance('differs', comparison.max_rel)}"
+                    f"; the source's own {_distance('moves', comparison.spread)} when its inputs are rounded otherwise"
                 )
         for layer in analysis.layers[backend].layers:
             if layer.comparison.rounded:
@@ -264,6 +270,10 @@ def _agree(analysis: Analysis | None) -> None:
                     f"tolerance, {layer.comparison.max_rel:.2g}, and within what rounding does there, "
                     f"{layer.comparison.spread:.2g}"
                 )
+
+
+def _distance(verb: str, error: float) -> str:
+    return f"{verb} by {error:.2g}" if math.isfinite(error) else f"{verb} in shape, or to numbers that are not finite"
 
 
 def _layer(layer: Layer) -> Sequence[output.Cell]:
@@ -317,6 +327,7 @@ def _document(found: Verification) -> object:
             "layers": _layers(found.layers),
             "analysis": _analysis(found.analysis),
             "warnings": list(found.warnings),
+            "vacuous": found.vacuous,
             "saturates": found.saturates,
         }
     )

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ortconv.inputs import Array
 from ortconv.source import SourceGraph, SourceValue
 
-__all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "default_tolerance", "tolerance_of"]
+__all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "computed", "default_tolerance", "tolerance_of"]
 
 _FLOAT_TOLERANCE = 2e-5
 _DOUBLE_TOLERANCE = 1e-11
@@ -121,7 +121,7 @@ def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> Tolerance:
         graph: The source.
         finest: The type in which what is expected is computed at best.
     """
-    return tolerance_of({finest, *(value.dtype for value in _computed(graph))})
+    return tolerance_of({finest, *(value.dtype for value in computed(graph))})
 
 
 def tolerance_of(types: Iterable[ir.DataType], single: float = _FLOAT_TOLERANCE) -> Tolerance:
@@ -142,7 +142,7 @@ def _epsilon(dtype: ir.DataType) -> float:
     return float(ml_dtypes.finfo(dtype.numpy()).eps)  # type: ignore[no-untyped-call]
 
 
-def _computed(graph: SourceGraph) -> Iterable[SourceValue]:
+def computed(graph: SourceGraph) -> Iterable[SourceValue]:
     """Yields the values that depend on an input."""
     seen = set(graph.inputs)
     yield from graph.inputs

@@ -14,7 +14,8 @@ from ortconv.errors import ExecutionError
 from ortconv.inputs import Array
 from ortconv.source import SourceGraph, SourceValue
 from ortconv.verification import spread
-from ortconv.verification.openvino_steps import Compiled, Key, key_of, single, steps_of
+from ortconv.verification.compare import computed
+from ortconv.verification.openvino_steps import Compiled, Key, key_of, single, steps_of, widen
 from ortconv.verification.oracle import Results
 from ortconv.verification.steps import Step, leading_to
 
@@ -77,6 +78,14 @@ class OpenVinoRuntime:
             self._model = source
         # OpenVINO reads files of version 10 with other types: inputs of float16 as float32, all results as 32 bits.
         self._other_types = self._model.has_rt_info("version") and str(self._model.get_rt_info("version").value) == "10"
+        if (
+            not int8_kernels
+            and self._other_types
+            and all(each.dtype != ir.DataType.FLOAT16 for each in computed(graph))
+        ):
+            # Without int8 kernels, weights that are rounded to levels are folded in float16.
+            self._model = self._model.clone()
+            self._guard("cannot be widened to float32", lambda: widen(self._model))
 
     def run(self, feeds: Mapping[str, Array], *, everything: bool) -> Results:
         """Runs the model.

@@ -12,13 +12,14 @@ from ortconv.inputs import Array
 from ortconv.verification.ordering import SORTING
 from ortconv.verification.steps import Step
 
-__all__ = ["Compiled", "Key", "key_of", "single", "steps_of"]
+__all__ = ["Compiled", "Key", "key_of", "single", "steps_of", "widen"]
 
 Key = tuple[str, int]
 """The name of an operation in a model, and the index of one of its outputs."""
 
 _SOURCES = frozenset({"Constant", "Parameter", "ReadValue"})
 _SINKS = frozenset({"Assign", "Result"})
+_BODIES = frozenset({"If", "Loop", "TensorIterator"})
 _PLAIN = frozenset({"f16", "f32", "f64"})
 
 
@@ -32,6 +33,28 @@ def single(port: Any) -> Any:
     from openvino import Type, opset13
 
     return opset13.convert(port, "f32").output(0) if port.get_element_type() == Type.f16 else port
+
+
+def widen(model: Any) -> None:
+    """Lets a model of version 10 compute in float32 what it does in float16, with the same weights.
+
+    Bodies of loops and branches stay, and with them a model that has some.
+    """
+    from openvino import Type, opset13
+
+    operations = model.get_ordered_ops()
+    if any(operation.get_type_name() in _BODIES for operation in operations):
+        return
+    for operation in operations:
+        if operation.get_output_size() != 1 or operation.get_output_element_type(0) != Type.f16:
+            continue
+        if operation.get_type_name() == "Constant":
+            wide = opset13.constant(np.asarray(operation.data).astype(np.float32))
+            wide.set_friendly_name(operation.get_friendly_name())
+            operation.output(0).replace(wide.output(0))
+        elif operation.get_type_name() == "Convert":
+            operation.set_attribute("destination_type", "f32")
+    model.validate_nodes_and_infer_types()
 
 
 class Compiled(Protocol):

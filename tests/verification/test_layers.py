@@ -175,3 +175,38 @@ class TestQuantized:
         moved(monkeypatch, lambda runtime, everything: "int8" not in runtime.title)
         result = run_cli("verify", quantized, "--backend", "none")
         assert result.exit_code == 0
+
+
+class TestOutputsThatSayNothing:
+    @pytest.fixture
+    def detector(self, tmp_path: pathlib.Path) -> pathlib.Path:
+        """The places of scores that exceed a threshold, which none does."""
+        openvino = pytest.importorskip("openvino", reason="OpenVINO is the oracle")
+        op = pytest.importorskip("openvino.opset13")
+        x = op.parameter([1, 3, 8, 8], openvino.Type.f32, name="x")
+        weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+        y = op.convolution(x, op.constant(weights), [1, 1], [1, 1], [1, 1], [1, 1], name="conv")
+        places = op.non_zero(op.greater(op.sigmoid(y), op.constant(np.float32(2))), "i64")
+        path = tmp_path / "detector.xml"
+        openvino.save_model(openvino.Model([places], [x], "net"), path, compress_to_fp16=False)
+        return path
+
+    def test_layers_decide(self, detector: pathlib.Path, tmp_path: pathlib.Path) -> None:
+        def move(model: onnx.ModelProto) -> None:
+            (node,) = (node for node in model.graph.node if node.op_type == "Conv")
+            pads = next(each for each in node.attribute if each.name == "pads")
+            pads.ints[:] = [0, 0, 2, 2]
+
+        right = ortconv.verify(detector, backends=NONE)
+        assert right.vacuous
+        assert right.agrees
+        assert right.analysis is not None
+        assert right.analysis.layers["none"].layers
+        wrong = ortconv.verify(detector, saved(detector, tmp_path / "m.onnx", move), semantics="runtime", backends=NONE)
+        assert all(comparison.agrees for comparison in wrong.outputs["none"])
+        assert not wrong.agrees
+        assert wrong.first_difference is not None
+        assert wrong.first_difference.node.name == "conv"
+        result = run_cli("verify", detector, tmp_path / "m.onnx", "--semantics", "runtime", "--backend", "none")
+        assert result.exit_code == 1
+        assert "DIFFERS: the outputs say nothing" in result.output
