@@ -30,10 +30,10 @@ def main() -> None:
         "diff_dst": np.arange(1, 5, dtype=np.float32).reshape(1, 1, 4, 1),
         "weights": np.array([1, 10, 100], np.float32).reshape(1, 3, 1, 1),
     }
-    for semantics in ("spec", "runtime"):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = ortconv.convert(graph(), semantics=semantics)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        models = {each: ortconv.convert(graph(), semantics=each) for each in ("spec", "runtime")}
+    for semantics, model in models.items():
         (result,) = ortconv.InferenceSession(model).run(None, feeds)
         print(f"{semantics:8}", result.ravel().astype(int).tolist())
     print(f"warned: {caught[0].message}")
