@@ -103,7 +103,7 @@ def require_inferable(model: onnx.ModelProto, name: str) -> None:
         raise CheckError(
             name,
             f"onnx's shape inference crashes on the model (signal {-done.returncode}), as where a Slice reads a result "
-            "of which a size is negative; allowed: sizes of 0 or more.",
+            "with a negative size; allowed: sizes of 0 or more.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Shapes for inputs of which a model leaves sizes open: 1 for batches, elsewhere the least with which it runs."""
+"""Default shapes for inputs with open sizes: 1 for batches, elsewhere the least with which the model runs."""
 
 from __future__ import annotations
 

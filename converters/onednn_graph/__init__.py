@@ -51,7 +51,7 @@ assert _OPS  # Importing them fills the registry.
 
 
 def _read(source: object, tensors: Tensors, options: Options | None = None, /) -> SourceGraph:
-    """Reads a graph, of which no option changes anything."""
+    """Reads a graph; options change nothing about it."""
     return read(source, tensors)
 
 

@@ -240,7 +240,7 @@ PUBLIC = {
 def test_public_networks(name: str) -> None:
     path = SHARED / "public_irs" / name / "model.xml"
     if not path.exists():
-        pytest.skip(f"{path} does not exist")
+        pytest.skip(f"needs the public IR files beside the repository: {path} does not exist")
     source = openvino.Core().read_model(path)
     feed = [numbers(*each.shape, low=0, high=255) for each in source.inputs]
     (actual,), (expected,) = run_onnx(conversion(path), [feed]), run_openvino(source, [feed])
