@@ -110,8 +110,8 @@ dist: $(INSTALLED)
 		dist/*.whl
 	cd $(WHEEL) && venv/bin/python -m mypy -p ortconv
 	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep' tests/plugin/test_plugin.py \
-		tests/plugin/test_session.py tests/plugin/test_pyops.py tests/plugin/test_pyops_failures.py tests/test_cli.py \
-		tests/test_cli_execution.py tests/test_imports.py tests/samples
+		tests/plugin/test_session.py tests/plugin/test_pyops.py tests/plugin/test_pyops_failures.py tests/cli/test_cli.py \
+		tests/cli/test_execution.py tests/test_imports.py tests/samples
 
 sanitize: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \

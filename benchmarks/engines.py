@@ -48,7 +48,7 @@ def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepare
     from onnx import TensorProto
 
     import ortconv
-    from ortconv.opset import DOMAIN
+    from ortconv.opset.operators import DOMAIN
 
     identity = list(range(shape.axes + 2))
     accumulation = TensorProto.DOUBLE if dtype == "f64" else TensorProto.FLOAT
@@ -124,7 +124,7 @@ def _model(shape: Shape, dtype: str, w: Array, domain: str, **more: Any) -> Any:
     """Returns a model of one transposed convolution, ONNX's operator or ours."""
     from onnx import helper, numpy_helper
 
-    from ortconv.opset import CONV_TRANSPOSE
+    from ortconv.opset.operators import CONV_TRANSPOSE
 
     element = _element(dtype)
     node = helper.make_node(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortconv.converters.onednn_graph import FRONTEND as ONEDNN
 from ortconv.converters.openvino import FRONTEND as OPENVINO
-from ortconv.frontend import Frontend
+from ortconv.frontend.source_format import Frontend
 
 __all__ = ["FRONTENDS"]
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from ortconv import onednn
     from ortconv.api import Conversion, conversion, convert
-    from ortconv.checking import check_file as check
     from ortconv.errors import (
         CheckError,
         ConversionError,
@@ -31,10 +30,11 @@ if TYPE_CHECKING:
         UnsupportedOpError,
         UnsupportedTypeError,
     )
+    from ortconv.model_io.checker import check_file as check
     from ortconv.optimizer import Optimization, optimization, optimize
     from ortconv.options import Semantics, Target
-    from ortconv.plugin import library_path, register
-    from ortconv.session import InferenceSession
+    from ortconv.runtime.library import library_path, register
+    from ortconv.runtime.session import InferenceSession
     from ortconv.verification import Verification, verify
 
     __version__ = _version("ortconv")
@@ -80,19 +80,19 @@ if importlib.util.find_spec("ortconv.converters") is None:
 
 _HOMES = {
     "Conversion": "ortconv.api:Conversion",
-    "InferenceSession": "ortconv.session:InferenceSession",
+    "InferenceSession": "ortconv.runtime.session:InferenceSession",
     "Optimization": "ortconv.optimizer:Optimization",
     "Semantics": "ortconv.options:Semantics",
     "Target": "ortconv.options:Target",
     "Verification": "ortconv.verification:Verification",
-    "check": "ortconv.checking:check_file",
+    "check": "ortconv.model_io.checker:check_file",
     "conversion": "ortconv.api:conversion",
     "convert": "ortconv.api:convert",
-    "library_path": "ortconv.plugin:library_path",
+    "library_path": "ortconv.runtime.library:library_path",
     "onednn": "ortconv.onednn",
     "optimization": "ortconv.optimizer:optimization",
     "optimize": "ortconv.optimizer:optimize",
-    "register": "ortconv.plugin:register",
+    "register": "ortconv.runtime.library:register",
     "verify": "ortconv.verification:verify",
 }
 """Where a name lives; the error classes, which are not listed, are in `ortconv.errors`."""

@@ -13,11 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ortconv import checking, functions, serialization, writing
-from ortconv.builder import Step
-from ortconv.contradictions import contradictions
 from ortconv.converters import FRONTENDS
-from ortconv.declared_shapes import without_shapes
 from ortconv.errors import (
     CheckError,
     ConversionErrors,
@@ -27,14 +23,19 @@ from ortconv.errors import (
     ShapeError,
     file_name,
 )
-from ortconv.fixed_inputs import with_inputs
-from ortconv.frontend import Frontend, Tensors
+from ortconv.frontend.declared_shapes import without_shapes
+from ortconv.frontend.fixed_inputs import with_inputs
+from ortconv.frontend.source_format import Frontend, Tensors
+from ortconv.frontend.source_graph import SourceGraph
+from ortconv.graph.builder import Step
+from ortconv.graph.opset_version import lowest_opset
+from ortconv.graph.symbolic_dimensions import name_open_sizes
 from ortconv.lowering import Lowered, lower
-from ortconv.lowest_opset import lowest_opset
-from ortconv.open_sizes import name_open_sizes
+from ortconv.model_io import atomic_write, checker, writer
+from ortconv.model_io.checker_errors import contradictions
+from ortconv.opset import functions
 from ortconv.options import Compute, Io, Options, Semantics, Target, Weights
 from ortconv.progress import Progress, silent
-from ortconv.source import SourceGraph
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Conversion", "conversion", "convert", "detect"]
 
@@ -94,8 +95,8 @@ class Conversion:
         Raises:
             OSError: The file cannot be written, or it is something else: a folder, a device.
         """
-        with writing.whole(path) as temporary:
-            serialization.write(self.model, temporary, progress)
+        with atomic_write.whole(path) as temporary:
+            writer.write(self.model, temporary, progress)
 
 
 def detect(source: object) -> Frontend:
@@ -200,7 +201,7 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
     _complete_outputs(model, graph.path)
     name_open_sizes(model)
     try:
-        checking.check(model, graph.path)
+        checker.check(model, graph.path)
     except CheckError as error:
         refused = contradictions(error.problem, graph.path, lowered.steps)
         if refused is None:
@@ -310,7 +311,7 @@ def _complete_outputs(model: ir.Model, path: str) -> None:
         raise ConversionErrors(f"{path}: {len(open_inputs)} inputs refused", open_inputs)
     if all(value.shape is not None for value in model.graph.outputs):
         return
-    checking.infer_shapes(model)
+    checker.infer_shapes(model)
     errors = [
         ShapeError(
             str(value.name), None, "the rank is known at run time only; ONNX outputs have a fixed rank.", node=ref

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 import onnx_ir as ir
 
-from ortconv import protos
-from ortconv.execution import Model
-from ortconv.inputs import Array, Input
-from ortconv.opset import DOMAIN
-from ortconv.plugin import Backend
+from ortconv.model_io import protos
+from ortconv.model_io.input_data import Array, Input
+from ortconv.opset.operators import DOMAIN
+from ortconv.runtime.library import Backend
+from ortconv.runtime.runner import Model
 from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of
 
 __all__ = ["LEAST_ROUNDS", "SLOWER", "Bench", "Pair", "Timing", "our_nodes", "quartiles", "tolerance_for"]
@@ -89,7 +89,7 @@ class Pair:
     Args:
         path: The file.
         threads: Threads of each session; 0 for ONNX Runtime's default.
-        providers: As for `ortconv.execution.Model`.
+        providers: As for `ortconv.runtime.runner.Model`.
         tf32: Likewise.
 
     Attributes:
@@ -115,7 +115,7 @@ class Pair:
         self.inputs: Sequence[Input] = self._models["native"].inputs
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Runs the model once, with the plugin; see `ortconv.execution.Model`."""
+        """Runs the model once, with the plugin; see `ortconv.runtime.runner.Model`."""
         return self._models["native"].run(feeds)
 
     def bench(self, feeds: Mapping[str, Array], *, rounds: int, seconds: float, tolerance: Tolerance) -> Bench:

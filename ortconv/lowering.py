@@ -7,28 +7,28 @@ from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
-from ortconv.beams import keep_places
-from ortconv.builder import Builder, Step
-from ortconv.channel_fusion import fuse_channels
-from ortconv.collection import gather_constants, reachable
 from ortconv.errors import ConversionError, ConversionErrors, DeclaredShapeError, MisfitError
-from ortconv.fusion import Reshaped, forget_unused, fuse_biases
-from ortconv.inserting import Inserter
-from ortconv.integer_forms import write_integer_layers
-from ortconv.layers_of_floats import keep_floats
-from ortconv.narrow_storage import store_narrow
-from ortconv.norm_fusion import fuse_norms
-from ortconv.operands import trim_operands
+from ortconv.frontend.registry import Registry
+from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
+from ortconv.graph.builder import Builder, Step
+from ortconv.graph.edit import Inserter
+from ortconv.graph.reachability import gather_constants, reachable
+from ortconv.graph.shape_inference import complete
 from ortconv.options import Options
-from ortconv.own_bytes import own_bytes
+from ortconv.passes.beam_reordering import keep_places
+from ortconv.passes.bias_fusion import Reshaped, forget_unused, fuse_biases
+from ortconv.passes.branch_sinking import sink
+from ortconv.passes.channel_fusion import fuse_channels
+from ortconv.passes.constant_shapes import trim_operands
+from ortconv.passes.float16_storage import store_narrow
+from ortconv.passes.log_sigmoid import sharpen_sigmoids
+from ortconv.passes.norm_fusion import fuse_norms
+from ortconv.passes.quantization.dequantized_filters import widen_filters
+from ortconv.passes.quantization.float_layers import keep_floats
+from ortconv.passes.quantization.qdq_patterns import write_integer_layers
+from ortconv.passes.quantization.rounded_outputs import copy_rounded_outputs
+from ortconv.passes.quantization.unshared_weights import own_bytes
 from ortconv.progress import Progress, silent
-from ortconv.registry import Registry
-from ortconv.rounded_outputs import copy_rounded_outputs
-from ortconv.sharp_sigmoid import sharpen_sigmoids
-from ortconv.sinking import sink
-from ortconv.source import SourceGraph, SourceNode, SourceValue
-from ortconv.static_shapes import complete
-from ortconv.wide_weights import widen_filters
 
 __all__ = ["Lowered", "lower"]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 
 from ortconv.cli.ops import markdown_table
 from ortconv.converters import FRONTENDS
+from tests.folders import ROOT
 
 __all__ = ["README", "with_tables"]
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
+README = ROOT / "README.md"
 
 
 def with_tables(text: str) -> str:

@@ -19,11 +19,9 @@ import pytest
 import ortconv
 from ortconv import onednn
 from ortconv.errors import SemanticsWarning
-from ortconv.opset import DOMAIN
+from ortconv.opset.operators import DOMAIN
+from tests.folders import SOURCES, VECTORS
 from tests.running import WAYS, run
-
-SOURCES = pathlib.Path(__file__).parents[1] / "samples" / "sources"
-VECTORS = pathlib.Path(__file__).parent / "vectors"
 
 
 def backward_data(name: str = "up", dtype: str = "f32", auto_pad: str = "none", bias: bool = False) -> onednn.Graph:
@@ -221,7 +219,7 @@ class TestSaving:
             target.write_bytes(b"half")
             raise OSError("disk full")
 
-        monkeypatch.setattr("ortconv.serialization.write", fail)
+        monkeypatch.setattr("ortconv.model_io.writer.write", fail)
         with pytest.raises(OSError, match="disk full"):
             ortconv.conversion(SOURCES / "upsample_picture.xml").save(path)
         assert path.read_bytes() == b"old"
@@ -231,7 +229,7 @@ class TestSaving:
         def write(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("ortconv.serialization.write", write)
+        monkeypatch.setattr("ortconv.model_io.writer.write", write)
         with pytest.raises(OSError, match="No space left on device") as caught:
             ortconv.conversion(SOURCES / "upsample_picture.xml").save(tmp_path / "model.onnx")
         assert caught.value.filename == str(tmp_path / "model.onnx")
@@ -265,8 +263,8 @@ class TestSaving:
     def test_large_weights_go_to_a_file_beside_it(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ortconv.serialization.LARGE", 100)
-        monkeypatch.setattr("ortconv.serialization._MAX_MESSAGE", 1000)
+        monkeypatch.setattr("ortconv.model_io.writer.LARGE", 100)
+        monkeypatch.setattr("ortconv.model_io.writer._MAX_MESSAGE", 1000)
         ortconv.conversion(SOURCES / "unet_decoder.xml").save(tmp_path / "model.onnx")
         assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data"}
         ortconv.check(tmp_path / "model.onnx")

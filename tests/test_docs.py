@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import ortconv
+from tests.folders import ROOT
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
+README = ROOT / "README.md"
 DOCS = README.parent / "docs"
 
 

@@ -19,56 +19,12 @@ CONVERTERS = pathlib.Path(ortconv.converters.__file__).parent
 RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
-ORDER = (
-    {
-        "attributes",
-        "compressed_reference",
-        "errors",
-        "folding",
-        "inferred_node",
-        "matmul_form",
-        "open_sizes",
-        "options",
-        "producers",
-        "progress",
-        "protos",
-        "regular_files",
-        "writing",
-    },
-    {"budget", "compressed_product", "conv_integer_to_float", "tensor_checks"},
-    {"gather_matmul_compressed", "matmul_compressed"},
-    {"matmul_codebook"},
-    {"gather_matmul_codebook"},
-    {"products"},
-    {"cuda", "exact_products", "lowest_opset", "opset", "onednn_kinds", "serialization"},
-    {"reference_task", "schemas"},
-    {"onednn_attributes", "onednn_shapes", "reference", "plugin"},
-    {"source", "onednn", "function_bodies", "pyops", "collection", "four_bits", "fusion", "simplification", "sizes"},
-    {"declared_shapes", "function_checks", "narrow_storage"},
-    {"loading"},
-    {
-        "builder",
-        "functions",
-        "checking",
-        "inputs",
-        "norm_fusion",
-        "channel_fusion",
-        "sharp_sigmoid",
-        "beams",
-        "operands",
-        "sinking",
-        "pyops_rewrite",
-        "registry",
-        "quantizers",
-        "takers",
-        "inserting",
-        "byte_weights",
-        "static_shapes",
-    },
-    {"integer_layers", "layers_of_floats", "own_bytes", "rounded_outputs", "wide_weights"},
-    {"integer_forms"},
-    {"session", "lowering", "contradictions", "fixed_inputs"},
-    {"default_shapes", "execution", "frontend"},
+LAYERS = (
+    {"errors", "options", "progress"},
+    {"frontend", "onednn", "opset"},
+    {"graph"},
+    {"model_io", "passes"},
+    {"lowering", "runtime"},
     {"converters"},
     {"api", "optimizer"},
     {"verification"},
@@ -76,78 +32,10 @@ ORDER = (
     {"cli"},
     {"__main__"},
 )
-"""Modules and packages of ortconv by rank; each may import those of lower ranks."""
+"""Modules and packages of ortconv; each imports from the layers above it alone."""
 
-RUNTIME_SIDE = {
-    "compressed_reference",
-    "cuda",
-    "exact_products",
-    "reference",
-    "reference_task",
-    "plugin",
-    "pyops",
-    "pyops_rewrite",
-    "session",
-    "execution",
-    "benchmarking",
-}
-"""What executes models; nothing that converts imports it."""
-
-CONVERSION_SIDE = {
-    "source",
-    "builder",
-    "attributes",
-    "registry",
-    "lowering",
-    "frontend",
-    "converters",
-    "api",
-    "function_bodies",
-    "functions",
-    "checking",
-    "function_checks",
-    "loading",
-    "regular_files",
-    "tensor_checks",
-}
-CONVERSION_SIDE |= {
-    "budget",
-    "collection",
-    "contradictions",
-    "folding",
-    "four_bits",
-    "fusion",
-    "lowest_opset",
-    "matmul_form",
-    "declared_shapes",
-    "narrow_storage",
-    "norm_fusion",
-    "channel_fusion",
-    "sharp_sigmoid",
-    "beams",
-    "operands",
-    "quantizers",
-    "takers",
-    "inserting",
-    "byte_weights",
-    "integer_layers",
-    "integer_forms",
-    "layers_of_floats",
-    "rounded_outputs",
-    "own_bytes",
-    "wide_weights",
-    "sinking",
-    "open_sizes",
-    "optimizer",
-    "options",
-    "producers",
-    "schemas",
-    "serialization",
-    "simplification",
-    "sizes",
-    "fixed_inputs",
-    "static_shapes",
-}
+CONVERSION = {"frontend", "opset", "graph", "model_io", "passes", "lowering", "converters", "api", "optimizer"}
+"""What converts and optimizes, which imports nothing that executes models."""
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -224,18 +112,18 @@ def listed(path: pathlib.Path) -> set[str]:
     return set()
 
 
-def rank(name: str) -> int:
+def layer(name: str) -> int:
     head = name.partition(".")[0]
-    ranks = [index for index, heads in enumerate(ORDER) if head in heads]
-    assert ranks, f"ortconv.{head} has no place in ORDER"
-    return ranks[0]
+    layers = [index for index, heads in enumerate(LAYERS) if head in heads]
+    assert layers, f"ortconv.{head} has no place in LAYERS"
+    return layers[0]
 
 
 def test_imports_point_one_way() -> None:
     for name, path in modules():
         for other in imported(path):
             if other.partition(".")[0] != name.partition(".")[0]:
-                assert rank(other) < rank(name), f"ortconv.{name} imports ortconv.{other}"
+                assert layer(other) < layer(name), f"ortconv.{name} imports ortconv.{other}"
 
 
 def test_what_a_module_imports_from_another_is_in_its_all() -> None:
@@ -249,8 +137,8 @@ def test_what_a_module_imports_from_another_is_in_its_all() -> None:
 
 def test_nothing_that_converts_imports_what_executes() -> None:
     for name, path in modules():
-        if name.partition(".")[0] in CONVERSION_SIDE:
-            assert not {other.partition(".")[0] for other in imported(path)} & RUNTIME_SIDE, name
+        if name.partition(".")[0] in CONVERSION:
+            assert not {other.partition(".")[0] for other in imported(path)} & {"runtime", "benchmarking"}, name
 
 
 def test_frontends_do_not_import_each_other() -> None:

@@ -9,8 +9,6 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ortconv.attributes import coerce_text, coerce_typed
-from ortconv.builder import Builder, Ints
 from ortconv.errors import (
     ConversionErrors,
     MisfitError,
@@ -19,10 +17,12 @@ from ortconv.errors import (
     UnsupportedAttributeError,
     UnsupportedOpError,
 )
+from ortconv.frontend.attributes import coerce_text, coerce_typed
+from ortconv.frontend.registry import Registry
+from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceOutput, SourceValue
+from ortconv.graph.builder import Builder, Ints
 from ortconv.lowering import lower
 from ortconv.options import Options
-from ortconv.registry import Registry
-from ortconv.source import SourceGraph, SourceNode, SourceOutput, SourceValue
 
 FLOAT = ir.DataType.FLOAT
 Mode = Literal["Upper", "lower"]

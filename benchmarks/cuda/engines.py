@@ -98,8 +98,8 @@ def _ours(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool
     from onnx import TensorProto
 
     import ortconv
-    from ortconv import cuda
-    from ortconv.opset import DOMAIN
+    from ortconv.opset.operators import DOMAIN
+    from ortconv.runtime import cuda
 
     perm = _permutation(layout, shape.axes)
     identity = list(range(shape.axes + 2))
@@ -114,7 +114,7 @@ def _ours(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool
 def _ort(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool) -> Prepared:
     import onnxruntime
 
-    from ortconv import cuda
+    from ortconv.runtime import cuda
 
     if layout == "nxc":
         raise Unsupported("its ConvTranspose has no such layout")
@@ -165,7 +165,7 @@ def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: d
     """Returns a model of many transposed convolutions, ONNX's operator or ours, of the same input."""
     from onnx import TensorProto, helper, numpy_helper
 
-    from ortconv.opset import CONV_TRANSPOSE
+    from ortconv.opset.operators import CONV_TRANSPOSE
 
     element = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(dtype, TensorProto.FLOAT)
     attributes = {

@@ -42,8 +42,8 @@ def _runs(layer: Layer, batch: int) -> int:
 
 def _ours(layer: Layer, data: Mapping[str, Array], graph: bool) -> Prepared:
     import ortconv
-    from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-    from ortconv.opset import DOMAIN
+    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 
     constants = {
         "S": X_SCALE,
@@ -60,7 +60,7 @@ def _ours(layer: Layer, data: Mapping[str, Array], graph: bool) -> Prepared:
 def _ort(dtype: Any, layer: Layer, data: Mapping[str, Array], graph: bool) -> Prepared:
     import onnxruntime
 
-    from ortconv import cuda
+    from ortconv.runtime import cuda
 
     cuda.load_libraries(onnxruntime)
     x, w, b = (each.astype(dtype) for each in _floats(data))
@@ -116,7 +116,7 @@ def _model(
     """Returns a model of many convolutions of the same data, each with weights of its own."""
     from onnx import helper, numpy_helper
 
-    from ortconv.opset import DOMAIN
+    from ortconv.opset.operators import DOMAIN
 
     runs = range(_runs(layer, x.shape[0]))
     element = helper.np_dtype_to_tensor_dtype(np.dtype(result))

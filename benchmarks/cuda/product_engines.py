@@ -104,8 +104,8 @@ def _ours(layer: Layer, dtype: str, x: Array, weights: Weights, graph: bool) -> 
     from onnx import helper
 
     import ortconv
-    from ortconv import cuda
-    from ortconv.opset import DOMAIN
+    from ortconv.opset.operators import DOMAIN
+    from ortconv.runtime import cuda
 
     names = ["X", "D{}", "S{}", *(["Z{}"] if weights.points is not None else [])]
     at: dict[str, Any] = {"block_size": layer.block or layer.inputs}
@@ -155,7 +155,7 @@ def _n_bits(layer: Layer, dtype: str, x: Array, weights: Weights, graph: bool) -
 def _session(model: bytes, dtype: str, graph: bool) -> Any:
     import onnxruntime
 
-    from ortconv import cuda
+    from ortconv.runtime import cuda
 
     cuda.load_libraries(onnxruntime)
     try:
@@ -172,7 +172,7 @@ def _model(layer: Layer, dtype: str, x: Array, weights: Weights, node: Callable[
     """Returns a model of many products of the same data; `node(name)` makes one, with names that are filled in."""
     from onnx import TensorProto, helper
 
-    from ortconv.opset import DOMAIN
+    from ortconv.opset.operators import DOMAIN
 
     kind = {"u4": TensorProto.UINT4, "i4": TensorProto.INT4, "i8": TensorProto.INT8}[layer.codes]
     element = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(dtype, TensorProto.FLOAT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ortconv.converters.onednn_graph.constants import random_constants
 from ortconv.converters.onednn_graph.ops import (
     backward_data,
     backward_weights,
@@ -21,11 +20,12 @@ from ortconv.converters.onednn_graph.ops import (
     reduction,
     softmax,
 )
-from ortconv.converters.onednn_graph.reader import detect, read
+from ortconv.converters.onednn_graph.reader.random_constants import random_constants
+from ortconv.converters.onednn_graph.reader.source_graph import detect, read
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.frontend import Frontend, Tensors
+from ortconv.frontend.source_format import Frontend, Tensors
+from ortconv.frontend.source_graph import SourceGraph
 from ortconv.options import Options
-from ortconv.source import SourceGraph
 
 __all__ = ["FRONTEND"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortconv.attributes import coerce_typed
-from ortconv.registry import Registry
+from ortconv.frontend.attributes import coerce_typed
+from ortconv.frontend.registry import Registry
 
 __all__ = ["REGISTRY"]
 

@@ -6,12 +6,12 @@ import os
 import pathlib
 
 import ortconv.converters.openvino.ops  # noqa: F401  (registers the lowerings)
-from ortconv.converters.openvino.model import is_model, read_model
-from ortconv.converters.openvino.reader import read_ir
+from ortconv.converters.openvino.reader.openvino_model import is_model, read_model
+from ortconv.converters.openvino.reader.source_graph import read_ir
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.frontend import Frontend, Tensors
+from ortconv.frontend.source_format import Frontend, Tensors
+from ortconv.frontend.source_graph import SourceGraph
 from ortconv.options import Options
-from ortconv.source import SourceGraph
 
 __all__ = ["FRONTEND"]
 

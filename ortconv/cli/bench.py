@@ -10,11 +10,13 @@ import statistics
 import click
 from rich.text import Text
 
-from ortconv import benchmarking, default_shapes, inputs, loading, plugin
+from ortconv import benchmarking
 from ortconv.benchmarking import Bench, Timing
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError
-from ortconv.opset import DOMAIN
+from ortconv.model_io import input_data, loading
+from ortconv.opset.operators import DOMAIN
+from ortconv.runtime import default_shapes, library
 from ortconv.verification.compare import Comparison, Tolerance
 
 __all__ = ["command"]
@@ -87,9 +89,9 @@ def command(
     shapes = feeds.parse_shapes(shape_texts, pair.inputs)
     with output.progress(f"Measuring {model}"), feeds.integers_in_mind(pair.inputs, given):
         chosen = default_shapes.choose(pair.inputs, given, shapes, seed, pair.run)
-        data = inputs.fill(pair.inputs, given, {**shapes, **chosen}, seed)
+        data = input_data.fill(pair.inputs, given, {**shapes, **chosen}, seed)
         found = pair.bench(data, rounds=rounds, seconds=seconds, tolerance=allowed)
-    version = plugin.import_onnxruntime().__version__
+    version = library.import_onnxruntime().__version__
     output.line(("model    ", "bold"), output.plain(model), f", {output.count(ours, 'node')} of {DOMAIN}")
     output.line(
         ("runtime  ", "bold"),

@@ -8,9 +8,10 @@ from collections import Counter
 import click
 import onnx
 
-from ortconv import checking, protos
 from ortconv.cli import options, output
-from ortconv.opset import DOMAIN, needs_plugin
+from ortconv.model_io import checker, protos
+from ortconv.model_io.function_checks import needs_plugin
+from ortconv.opset.operators import DOMAIN
 
 __all__ = ["command"]
 
@@ -30,7 +31,7 @@ def command(models: tuple[pathlib.Path, ...]) -> None:
         try:
             options.refuse_source(path)
             with output.progress(f"Checking {path}"):
-                model = checking.check_file(path)
+                model = checker.check_file(path)
         except Exception as error:
             code = output.failure(error)
         else:

@@ -11,15 +11,15 @@ import click
 from rich.text import Text
 
 from ortconv import api
-from ortconv.builder import Step
 from ortconv.cli import feeds, files, options, output, report, stopping
 from ortconv.cli.sources import Job, plan
 from ortconv.errors import NodeRef, OrtconvError
-from ortconv.exact_products import saturate
-from ortconv.frontend import Tensors
-from ortconv.inputs import Input
-from ortconv.opset import DOMAIN
+from ortconv.frontend.source_format import Tensors
+from ortconv.graph.builder import Step
+from ortconv.model_io.input_data import Input
+from ortconv.opset.operators import DOMAIN
 from ortconv.options import Compute, Io, Semantics, Target, Weights
+from ortconv.runtime.saturation import saturate
 
 __all__ = ["command"]
 

@@ -9,10 +9,10 @@ import click
 from rich.text import Text
 
 from ortconv import api
-from ortconv.builder import Step
 from ortconv.cli import files, options, output
 from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
-from ortconv.opset import DOMAIN
+from ortconv.graph.builder import Step
+from ortconv.opset.operators import DOMAIN
 from ortconv.options import Compute, Io, Semantics, Target, Weights
 
 __all__ = ["command"]

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ortconv.cli import files, output
 from ortconv.errors import ExecutionError, InputError, shown
-from ortconv.inputs import Array, Input
+from ortconv.model_io.input_data import Array, Input
 
 __all__ = [
     "describe",

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortconv import writing
 from ortconv.errors import InputError
-from ortconv.regular_files import open_regular
+from ortconv.model_io import atomic_write
+from ortconv.model_io.regular_files import open_regular
 
 __all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
 
@@ -68,13 +68,13 @@ def read_npy(path: pathlib.Path) -> Array:
 
 def write_json(path: pathlib.Path, content: object) -> None:
     """Writes a JSON file."""
-    with writing.whole(path) as temporary:
+    with atomic_write.whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
 
 
 def write_npz(path: pathlib.Path, arrays: Mapping[str, Array]) -> None:
     """Writes an ``.npz`` file with the arrays under any names."""
-    with writing.whole(path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
+    with atomic_write.whole(path) as temporary, zipfile.ZipFile(temporary, "w", allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)

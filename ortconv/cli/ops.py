@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ortconv.attributes import describe_type
 from ortconv.cli import output
 from ortconv.converters import FRONTENDS
-from ortconv.frontend import Frontend
-from ortconv.registry import Lowering, Refusal
+from ortconv.frontend.attributes import describe_type
+from ortconv.frontend.registry import Lowering, Refusal
+from ortconv.frontend.source_format import Frontend
 
 __all__ = ["command", "markdown_table"]
 

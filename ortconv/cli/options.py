@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ortconv import cuda, plugin
 from ortconv.errors import ModelFormatError
+from ortconv.runtime import cuda, library
 
 __all__ = [
     "SOURCE",
@@ -131,7 +131,7 @@ def provider_names(given: tuple[str, ...], *, tf32: bool = False) -> list[str]:
     Raises:
         click.UsageError: One is not available, or none of them has TF32.
     """
-    available = plugin.import_onnxruntime().get_available_providers()
+    available = library.import_onnxruntime().get_available_providers()
     short = {name.casefold(): name for name in available}
     short |= {name.removesuffix("ExecutionProvider").casefold(): name for name in available}
     for name in given:
@@ -169,7 +169,7 @@ def refuse_source(model: pathlib.Path) -> None:
     """
     if model.suffix.lower() == ".onnx" or not model.is_file():
         return
-    from ortconv import api  # with all lowerings, which a command that converts nothing does without otherwise
+    from ortconv import api
 
     try:
         kind = api.detect(model).title.partition(" (")[0]

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from typing import Any
 
 from ortconv.api import Conversion
-from ortconv.builder import Step
 from ortconv.errors import ConversionErrors, NodeRef
+from ortconv.graph.builder import Step
 
 __all__ = ["converted", "document", "error_fields", "refused"]
 

@@ -9,12 +9,13 @@ import click
 import numpy as np
 import onnx_ir as ir
 
-from ortconv import default_shapes, inputs, plugin
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError, PluginError
-from ortconv.execution import Model
-from ortconv.inputs import Array
-from ortconv.plugin import Backend
+from ortconv.model_io import input_data
+from ortconv.model_io.input_data import Array
+from ortconv.runtime import default_shapes, library
+from ortconv.runtime.library import Backend
+from ortconv.runtime.runner import Model
 
 __all__ = ["command"]
 
@@ -86,7 +87,7 @@ def command(
     shapes = feeds.parse_shapes(shape_texts, loaded.inputs)
     with output.progress(f"Running {model}"), feeds.integers_in_mind(loaded.inputs, given):
         chosen = default_shapes.choose(loaded.inputs, given, shapes, seed, loaded.run)
-        data = inputs.fill(loaded.inputs, given, {**shapes, **chosen}, seed)
+        data = input_data.fill(loaded.inputs, given, {**shapes, **chosen}, seed)
         results = loaded.run(data)
     feeds.tell_chosen(chosen, loaded.inputs)
     if loaded.inputs:
@@ -114,7 +115,7 @@ def command(
 def _default_backend() -> Backend:
     """Returns "native", or "none" with a warning where this installation has no native library."""
     try:
-        plugin.library_path()
+        library.library_path()
     except PluginError as error:
         output.warning(f"{error.problem} Our operators run by the function bodies in the file.")
         return "none"

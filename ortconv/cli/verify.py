@@ -13,9 +13,9 @@ from rich.text import Text
 
 from ortconv import verification
 from ortconv.cli import feeds, files, options, output
-from ortconv.inputs import Input
+from ortconv.model_io.input_data import Input
 from ortconv.options import Semantics, Target
-from ortconv.plugin import Backend
+from ortconv.runtime.library import Backend
 from ortconv.verification import Analysis, Comparison, Layer, Verification
 
 __all__ = ["command"]

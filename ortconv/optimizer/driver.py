@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 import onnx_ir as ir
 
-from ortconv import checking, functions, loading, protos, writing
 from ortconv.errors import CheckError, ModelFormatError
-from ortconv.function_bodies import OPSETS
-from ortconv.opset import DOMAIN, VERSION
+from ortconv.model_io import atomic_write, checker, loading, protos
+from ortconv.opset import functions
+from ortconv.opset.bodies.convolutions import OPSETS
+from ortconv.opset.operators import DOMAIN, VERSION
 from ortconv.optimizer import activation, affine, crop, layout, pad, residual
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
@@ -89,7 +90,7 @@ class Optimization:
         for target in targets:
             if os.path.realpath(target) in self.reads:
                 raise ValueError(f"{target} is a file of the model that is optimized; choose another output")
-        with writing.whole(path) as temporary:
+        with atomic_write.whole(path) as temporary:
             ir.save(self.model, temporary, external_data=f"{temporary.name}.data" if len(targets) > 1 else None)
 
 
@@ -144,10 +145,10 @@ def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimizati
         model = _parsed(proto, name, path)
     with placeholders(model):
         try:
-            checking.check(model, name)
+            checker.check(model, name)
         except CheckError:
             _forget_shapes(model)
-            checking.check(model, name)
+            checker.check(model, name)
     files = {str(tensor.path) for tensor in _tensors(model) if isinstance(tensor, ir.ExternalTensor)}
     reads = frozenset(map(os.path.realpath, {path, *files} if path else files))
     return Optimization(name, model, (*outcomes, *hidden), reads)
@@ -252,9 +253,9 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, str, o
         proto = loading.load(path)
     _refuse_lossy(proto, name)
     proto = protos.with_open_sizes(loading.with_inner_weights(proto, path))
-    checking.require_inferable(proto, name)
+    checker.require_inferable(proto, name)
     proto = with_ranks(proto)
-    checking.check_proto(for_checker(proto), name)
+    checker.check_proto(for_checker(proto), name)
     return name, path, proto
 
 

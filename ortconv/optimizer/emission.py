@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnx_ir.convenience
 
 from ortconv.errors import ModelFormatError
-from ortconv.opset import (
+from ortconv.opset.operators import (
     ACCUMULATION,
     ACTIVATION,
     CONV_TRANSPOSE,

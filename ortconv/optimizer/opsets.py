@@ -10,10 +10,10 @@ import onnx
 import onnx.version_converter
 from onnx import numpy_helper
 
-from ortconv import protos
 from ortconv.errors import ModelFormatError
-from ortconv.serialization import without_weights
-from ortconv.tensor_checks import is_external
+from ortconv.model_io import protos
+from ortconv.model_io.tensor_checks import is_external
+from ortconv.model_io.writer import without_weights
 
 __all__ = ["OLDEST", "upgraded"]
 

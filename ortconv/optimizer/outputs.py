@@ -9,7 +9,7 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
-from ortconv.serialization import without_weights
+from ortconv.model_io.writer import without_weights
 
 __all__ = ["for_checker", "placeholders", "with_ranks"]
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.function_bodies import CAST_LIKE
+from ortconv.opset.bodies.convolutions import CAST_LIKE
 from ortconv.optimizer.site import Ints, Left, Site
 from ortconv.optimizer.values import Dims, Sizes, element_type
 

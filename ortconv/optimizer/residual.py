@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv import checking
-from ortconv.opset import NO_ACTIVATION
+from ortconv.model_io import checker
+from ortconv.opset.operators import NO_ACTIVATION
 from ortconv.optimizer.neighbours import reader, require_alone
 from ortconv.optimizer.site import Kept, Shapes, Site, named
 
@@ -27,7 +27,7 @@ def infer(model: ir.Model) -> Shapes:
     for node in copy.graph:
         for value in node.outputs:
             value.shape = None
-    checking.infer_shapes(copy, check_type=False)
+    checker.infer_shapes(copy, check_type=False)
     values = [*copy.graph.inputs, *copy.graph.initializers.values(), *(v for node in copy.graph for v in node.outputs)]
     return {str(value.name): tuple(map(_size, value.shape)) for value in values if value.shape is not None}
 

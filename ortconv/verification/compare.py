@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.inputs import Array
-from ortconv.source import SourceGraph, SourceValue
+from ortconv.frontend.source_graph import SourceGraph, SourceValue
+from ortconv.model_io.input_data import Array
 
 __all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "computed", "default_tolerance", "tolerance_of"]
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
-from ortconv import default_shapes, inputs
 from ortconv.errors import ExecutionError
-from ortconv.inputs import Array, Input
-from ortconv.source import Dim, SourceGraph
+from ortconv.frontend.source_graph import Dim, SourceGraph
+from ortconv.model_io import input_data
+from ortconv.model_io.input_data import Array, Input
+from ortconv.runtime import default_shapes
 from ortconv.verification.openvino import OpenVinoRuntime
 from ortconv.verification.oracle import Oracle
 
@@ -70,7 +71,7 @@ def prepare(
     def complete(chosen: Mapping[str, tuple[int, ...]]) -> Data:
         first = _first_values(wanted, oracle, data, {**shapes, **chosen}, chosen, seed)
         used = {name: sizes for name, sizes in chosen.items() if name not in first}
-        return Data(inputs.fill(wanted, {**data, **first}, {**shapes, **used}, seed), frozenset(first), used)
+        return Data(input_data.fill(wanted, {**data, **first}, {**shapes, **used}, seed), frozenset(first), used)
 
     def accepts(chosen: Mapping[str, tuple[int, ...]]) -> bool:
         try:
@@ -96,7 +97,8 @@ def _first_values(
         return {}
     others = [each for each in wanted if each.name not in unknown]
     return oracle.first_values(
-        inputs.fill(others, data, {name: sizes for name, sizes in shapes.items() if name not in unknown}, seed), unknown
+        input_data.fill(others, data, {name: sizes for name, sizes in shapes.items() if name not in unknown}, seed),
+        unknown,
     )
 
 

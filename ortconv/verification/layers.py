@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import onnx
 
 from ortconv.errors import NodeRef
-from ortconv.execution import Model
-from ortconv.inputs import Array
-from ortconv.source import SourceGraph, SourceValue
+from ortconv.frontend.source_graph import SourceGraph, SourceValue
+from ortconv.model_io.input_data import Array
+from ortconv.runtime.runner import Model
 from ortconv.verification.compare import Comparison, Tolerance, compare
 from ortconv.verification.oracle import Oracle
 from ortconv.verification.rounding import roundings

@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
-from ortconv.inputs import Array
-from ortconv.source import SourceGraph, SourceValue
+from ortconv.frontend.source_graph import SourceGraph, SourceValue
+from ortconv.model_io.input_data import Array
 from ortconv.verification import spread
 from ortconv.verification.compare import computed
 from ortconv.verification.openvino_steps import Compiled, Key, key_of, single, steps_of, widen

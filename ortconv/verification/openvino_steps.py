@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.ordering import SORTING
 from ortconv.verification.steps import Step
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import onnx_ir as ir
 
-from ortconv.inputs import Array
-from ortconv.source import SourceValue
+from ortconv.frontend.source_graph import SourceValue
+from ortconv.model_io.input_data import Array
 
 __all__ = ["Oracle", "Results"]
 

@@ -13,17 +13,18 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ortconv import api, checking, loading, protos
+from ortconv import api
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
-from ortconv.exact_products import saturate
-from ortconv.execution import Model
-from ortconv.fixed_inputs import restore_names
-from ortconv.frontend import Tensors
-from ortconv.inputs import Array, Input
-from ortconv.opset import DOMAIN
+from ortconv.frontend.fixed_inputs import RENAMED_KEY
+from ortconv.frontend.source_format import Tensors
+from ortconv.frontend.source_graph import SourceGraph
+from ortconv.model_io import checker, loading, protos
+from ortconv.model_io.input_data import Array, Input
+from ortconv.opset.operators import DOMAIN
 from ortconv.options import Io, Options, Semantics, Target, refuse_unknown
-from ortconv.plugin import Backend
-from ortconv.source import SourceGraph
+from ortconv.runtime.library import Backend
+from ortconv.runtime.runner import Model
+from ortconv.runtime.saturation import saturate
 from ortconv.verification import feeding, spread
 from ortconv.verification.compare import Comparison, Tolerance, compare, default_tolerance
 from ortconv.verification.layers import Layer, Layers, compare_layers
@@ -181,9 +182,9 @@ def verify(
         proto = api.conversion(source, semantics=semantics, target=target, tensors=tensors).to_proto()
         name = graph.path
     else:
-        proto = checking.check_file(model)
+        proto = checker.check_file(model)
         loading.read_weights(proto, model)
-        restore_names(proto)
+        _restore_names(proto)
         graph = frontend.read(source, tensors or {}, _types_of(proto))
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
@@ -404,3 +405,19 @@ def _expected_differences(
         return api.conversion(source, semantics=semantics, tensors=tensors).warnings
     except ConversionErrors:
         return ()  # The model is not a conversion of ours.
+
+
+def _restore_names(model: onnx.ModelProto) -> None:
+    """Gives the inputs of a model that a conversion renamed the names that the source gives them."""
+    names = {
+        value.name: entry.value
+        for value in model.graph.input
+        for entry in value.metadata_props
+        if entry.key == RENAMED_KEY
+    }
+    if not names:
+        return
+    for value in model.graph.input:
+        value.name = names.get(value.name, value.name)
+    for node in protos.nodes(model.graph.node):
+        node.input[:] = [names.get(name, name) for name in node.input]

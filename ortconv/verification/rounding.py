@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ortconv.inputs import Array
-from ortconv.source import SourceGraph, SourceNode, SourceValue
+from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
+from ortconv.model_io.input_data import Array
 
 __all__ = ["Rounding", "roundings"]
 

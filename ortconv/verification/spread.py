@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.ordering import SELECTING, SORTING, chosen, reordered
 from ortconv.verification.steps import Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 
 __all__ = ["Step", "leading_to"]
 

@@ -24,8 +24,8 @@ from benchmarks.shapes import SHAPES, Shape
 from benchmarks.turn import Fastest, Turn
 from benchmarks.worker import Worker
 from tests import oracle
+from tests.folders import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 SMALL = Shape("small", 2, 4, 6, (3, 5), 3, 2, 1, 1, group=2)
 
 

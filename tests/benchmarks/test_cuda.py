@@ -25,8 +25,8 @@ from benchmarks.cuda.shapes import ALL, families
 from benchmarks.measure import Case, Timing, measure
 from benchmarks.shapes import SHAPES, Shape
 from benchmarks.turn import Turn
+from tests.folders import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 SMALL = Shape("small", 2, 4, 6, (3, 5), 3, 2, 1, 1, group=2)
 LINE = Shape("line", 1, 3, 2, (7,), 4, 3, 1)
 

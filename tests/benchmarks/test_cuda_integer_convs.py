@@ -18,7 +18,7 @@ from benchmarks.cuda import gpu, integer_convs
 from benchmarks.cuda.engines import Prepared
 from benchmarks.cuda.integer_convs import ENGINES
 from benchmarks.integer_convs import Layer
-from ortconv import cuda
+from ortconv.runtime import cuda
 
 SMALL = Layer("some", 4, 6, 3, 2, 9, 2)
 

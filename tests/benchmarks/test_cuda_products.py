@@ -19,7 +19,8 @@ from benchmarks.cuda import gpu, product_engines, products
 from benchmarks.cuda.engines import Prepared
 from benchmarks.cuda.gpu import Ceiling
 from benchmarks.cuda.product_engines import ENGINES, Layer, Weights
-from ortconv import cuda
+from ortconv.runtime import cuda
+from tests.folders import ROOT
 
 SMALL = Layer("u4", 16, 6, 48, 3)
 
@@ -123,7 +124,7 @@ def test_command_writes_what_it_finds(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_command_line() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.cuda.products", "--layer", "no such product"],
-        cwd=pathlib.Path(__file__).parents[2],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,

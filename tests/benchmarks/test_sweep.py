@@ -17,8 +17,8 @@ from benchmarks.series import SERIES, Series
 from benchmarks.shapes import Shape
 from benchmarks.sweep import Point, cliffs, sweep
 from benchmarks.turn import Turn
+from tests.folders import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 CEILING = Ceiling(1, {"f32": 1e9}, {1: 1e9}, "")
 SMALL = Shape("small", 1, 2, 3, (4,), 3, 2)
 

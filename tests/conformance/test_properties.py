@@ -7,10 +7,10 @@ import hypothesis.strategies as st
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.convolution import conv, conv_transpose
-from ortconv.converters.layout import Layout
-from ortconv.converters.spatial import Window, conv_pads, conv_size, extent, transpose_begin, transpose_full
+from ortconv.converters.conv.emit import conv, conv_transpose
+from ortconv.converters.conv.layout import Layout
+from ortconv.converters.conv.spatial import Window, conv_pads, conv_size, extent, transpose_begin, transpose_full
+from ortconv.graph.builder import Builder
 from ortconv.options import Options, Target
 
 size = st.integers(1, 40)
@@ -67,7 +67,7 @@ def test_declared_size_is_the_formula(
     transposed, window, spatial, kernel, begin, end = drawn
     builder = Builder(Options(target=target))
     from ortconv.errors import NodeRef, ShapeError
-    from ortconv.source import SourceNode, SourceValue
+    from ortconv.frontend.source_graph import SourceNode, SourceValue
 
     result = SourceValue("y", ir.DataType.FLOAT, None)
     builder.begin(SourceNode(NodeRef("test", "op", "node", "1"), (), (result,)))

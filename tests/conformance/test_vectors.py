@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,15 +12,15 @@ import numpy as np
 import pytest
 
 import ortconv
+from tests import folders
 from tests.running import EXACT, WAYS, assert_matches, run
 
-FOLDER = pathlib.Path(__file__).parents[1] / "vectors"
-VECTORS = json.loads((FOLDER / "vectors.json").read_text())
+VECTORS = json.loads((folders.VECTORS / "vectors.json").read_text())
 
 
 @functools.cache
 def arrays() -> Mapping[str, np.ndarray]:
-    with np.load(FOLDER / "data.npz") as data:
+    with np.load(folders.VECTORS / "data.npz") as data:
         return dict(data)
 
 
@@ -41,7 +40,7 @@ def test_vector(vector: Mapping[str, Any]) -> None:
             assert mode == "spec"
             continue
         for target in ("auto", "onnx", "plugin"):
-            model = ortconv.conversion(FOLDER / vector["source"], semantics=mode, target=target).to_proto()
+            model = ortconv.conversion(folders.VECTORS / vector["source"], semantics=mode, target=target).to_proto()
             for way in WAYS if target != "onnx" else ("none",):
                 (result,) = run(model, feeds, way)
                 assert_matches(result, expected, EXACT, f"{vector['id']} ({vector['runtime']}) {mode} {target} {way}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,14 +12,14 @@ import onnx
 import pytest
 
 import ortconv
-from ortconv import function_bodies
-from ortconv.opset import OPS
+from ortconv.opset.bodies import convolutions
+from ortconv.opset.operators import OPS
+from tests.folders import SOURCES
 
 pytest.importorskip("openvino", reason="the sources are built with OpenVINO")
 
 from tests.conformance import openvino_sources
 
-SAMPLES = pathlib.Path(__file__).parents[2] / "samples/sources"
 WINDOW = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
 AT_RUN_TIME = {"Add", "Concat", "ConvTranspose", "Div", "Greater", "Pad", "Shape", "Slice", "Sub", "Where"}
 
@@ -65,7 +64,7 @@ def test_sizes_of_the_run_are_a_few_nodes() -> None:
 
 
 def test_the_sample_of_sizes_of_the_run() -> None:
-    made = ortconv.convert(SAMPLES / "unet_decoder.xml", target="onnx")
+    made = ortconv.convert(SOURCES / "unet_decoder.xml", target="onnx")
     layers = [node for node in made.graph.node if node.op_type == "ConvTranspose"]
     assert (len(layers), len(made.graph.node), len(made.functions)) == (2, 38, 0)
 
@@ -74,6 +73,6 @@ def test_the_sample_of_sizes_of_the_run() -> None:
 @pytest.mark.parametrize("exact", [False, True])
 def test_no_body_compares_strings_or_pads_some_axes(op: Any, exact: bool) -> None:
     """OpenVINO's reader takes no strings, ONNX Runtime's symbolic shape inference no axes of Pad."""
-    for node in function_bodies.body(op, opset=21, bias=True, exact=exact):
+    for node in convolutions.body(op, opset=21, bias=True, exact=exact):
         assert onnx.AttributeProto.STRING not in {int(attribute.type) for attribute in node.attributes.values()}
         assert node.op_type != "Pad" or len(node.inputs) == 2

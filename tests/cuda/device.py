@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import ortconv
-from ortconv import cuda
+from ortconv.runtime import cuda
 
 MODE = os.environ.get("ORTCONV_TEST_CUDA", "")
 EMULATED = MODE == "emulated"

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from ortconv.compressed_product import CODES
+from ortconv.opset.ops.compressed_product import CODES
 from tests.cuda import device
 from tests.plugin import codebooks, gather_products
 from tests.plugin.products import SIZES, assert_product, model

@@ -19,10 +19,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ortconv
-from ortconv import cuda
-from ortconv.opset import ACCUMULATION, DOMAIN
+from ortconv.opset.operators import ACCUMULATION, DOMAIN
+from ortconv.runtime import cuda
 from tests import oracle
-from tests.cli import run_cli, upsampling
+from tests.command_line import run_cli, upsampling
 from tests.cuda import device
 from tests.plugin.conftest import Case
 from tests.plugin.native import with_constants

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[2] / "ortconv" / "native" / "cuda"
+from tests.folders import ROOT
+
+SOURCES = ROOT / "ortconv" / "native" / "cuda"
 
 
 def library() -> ctypes.CDLL | None:

@@ -13,7 +13,7 @@ import tempfile
 
 import atheris
 
-_ROOT = pathlib.Path(__file__).parents[2]
+from tests.folders import ROOT
 
 
 class _Sources(importlib.abc.MetaPathFinder):
@@ -22,7 +22,7 @@ class _Sources(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
         if name != "ortconv.converters":
             return None
-        return importlib.machinery.PathFinder.find_spec(name, [str(_ROOT)])
+        return importlib.machinery.PathFinder.find_spec(name, [str(ROOT)])
 
 
 sys.meta_path[:] = [_Sources(), *(each for each in sys.meta_path if "editable" not in type(each).__module__)]
@@ -34,7 +34,7 @@ with atheris.instrument_imports(include=["ortconv"]):
 _MEMORY = 2 << 30
 """Address space that conversions may take in addition to what the libraries take."""
 
-_FILES = [path.read_bytes() for path in sorted((_ROOT / "tests" / "fuzz" / "corpus" / sys.argv[1]).iterdir())]
+_FILES = [path.read_bytes() for path in sorted((ROOT / "tests" / "fuzz" / "corpus" / sys.argv[1]).iterdir())]
 
 
 def _mutate(data: bytes, max_size: int, seed: int) -> bytes:

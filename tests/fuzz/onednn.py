@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ortconv.api import conversion
-from ortconv.onednn_kinds import ATTRIBUTE_TYPES, DTYPES, KINDS
+from ortconv.onednn.op_schema import ATTRIBUTE_TYPES, DTYPES, KINDS
 from tests.fuzz import values
 
 __all__ = ["SUFFIX", "mutate", "run"]

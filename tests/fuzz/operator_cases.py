@@ -16,10 +16,19 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv import reference
-from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, OPS, AutoPad, Op
-from ortconv.products import PRODUCTS
+from ortconv.opset.operators import (
+    ACCUMULATION,
+    CONV,
+    CONV_TRANSPOSE,
+    CONV_TRANSPOSE_TO_SHAPE,
+    DOMAIN,
+    OPS,
+    AutoPad,
+    Op,
+)
+from ortconv.opset.ops.compressed_products import PRODUCTS
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.reference import convolutions
 
 __all__ = ["OPERATORS", "Case", "make_case"]
 
@@ -109,15 +118,15 @@ class Case:
             assert first is not None
             wide = [data.astype(np.int64) if i in (1, 4) and data is not None and data.dtype.itemsize == 1 and
                     data.dtype != np.int64 else data for i, data in enumerate(arrays)]  # fmt: skip
-            return reference.FUNCTIONS[self.op](*wide, **attributes)
+            return convolutions.FUNCTIONS[self.op](*wide, **attributes)
         if self.op == CONV_INTEGER_TO_FLOAT.name:
-            return reference.FUNCTIONS[self.op](*arrays, **attributes)
+            return convolutions.FUNCTIONS[self.op](*arrays, **attributes)
         first = arrays[0]
         assert first is not None
         if attributes.pop("accumulation_type") != ACCUMULATION[helper.np_dtype_to_tensor_dtype(first.dtype)]:
             raise ValueError("accumulation_type")
-        exact = reference.accumulation_dtype(first.dtype).kind != "f"
-        return reference.FUNCTIONS[self.op](*arrays, accumulate=None if exact else np.float64, **attributes)
+        exact = convolutions.accumulation_dtype(first.dtype).kind != "f"
+        return convolutions.FUNCTIONS[self.op](*arrays, accumulate=None if exact else np.float64, **attributes)
 
 
 def _tensor(empty: tuple[tuple[int, ...], int]) -> TensorProto:

@@ -36,8 +36,8 @@ import onnxruntime
 
 import ortconv
 from ortconv.errors import OrtconvError
-from ortconv.schemas import register_schemas
-from ortconv.session import _to_array, _to_value
+from ortconv.opset.schemas import register_schemas
+from ortconv.runtime.session import _to_array, _to_value
 from tests.fuzz.operator_cases import OPERATORS, Case, make_case
 
 __all__ = ["Finding", "fuzz", "main"]

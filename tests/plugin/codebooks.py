@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
-from ortconv.matmul_codebook import MATMUL_CODEBOOK
-from ortconv.schemas import register_schemas
+from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
+from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
+from ortconv.opset.schemas import register_schemas
 from tests.plugin.products import assert_close_to, one_node
 
 __all__ = ["NUMBERS", "assert_product", "model"]

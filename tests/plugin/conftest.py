@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset import ACCUMULATION, DOMAIN, AutoPad
-from ortconv.plugin import library_path
+from ortconv.opset.operators import ACCUMULATION, DOMAIN, AutoPad
+from ortconv.runtime.library import library_path
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
-from ortconv.schemas import register_schemas
+from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.opset.schemas import register_schemas
 from tests.plugin.products import LIMITS, assert_close_to, one_node
 
 __all__ = ["assert_products", "indices", "model"]

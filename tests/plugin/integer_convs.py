@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset import DOMAIN
-from ortconv.schemas import register_schemas
+from ortconv.opset.operators import DOMAIN
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.schemas import register_schemas
 
 __all__ = ["CASES", "KINDS", "NAMES", "Case", "assert_convolved", "model", "tensors"]
 

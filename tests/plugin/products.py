@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.compressed_product import CompressedProduct
-from ortconv.matmul_compressed import MATMUL_COMPRESSED
-from ortconv.opset import DOMAIN
-from ortconv.schemas import register_schemas
+from ortconv.opset.operators import DOMAIN
+from ortconv.opset.ops.compressed_product import CompressedProduct
+from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset.schemas import register_schemas
 
 __all__ = ["LIMITS", "SIZES", "assert_close_to", "assert_product", "model", "one_node"]
 

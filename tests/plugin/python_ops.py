@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ortconv import reference
-from ortconv.session import InferenceSession
+from ortconv.opset.reference import convolutions
+from ortconv.runtime.session import InferenceSession
 
 __all__ = ["FLOAT32", "bad_weights", "expected", "run"]
 
@@ -16,7 +16,7 @@ FLOAT32 = np.dtype(np.float32)
 
 
 def expected(case: Any, inputs: list[np.ndarray | None]) -> np.ndarray:
-    return reference.FUNCTIONS[case.op](*inputs, **case.attributes)
+    return convolutions.FUNCTIONS[case.op](*inputs, **case.attributes)
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], **more: Any) -> list[Any]:

@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv import functions
-from ortconv.schemas import register_schemas
+from ortconv.opset import functions
+from ortconv.opset.schemas import register_schemas
 from tests.plugin.native import FLOAT, OPS
 from tests.running import run
 

@@ -14,7 +14,8 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 import ortconv
-from ortconv import plugin, reference
+from ortconv.opset.reference import convolutions
+from ortconv.runtime import library
 from tests.plugin.codebooks import NUMBERS, assert_product, model
 from tests.plugin.gather_products import indices
 from tests.plugin.native import quiet
@@ -128,7 +129,7 @@ def test_reference_evaluator() -> None:
         made = model(data=data, block=32, bodies=False)
         index = indices(4, 2, 3) if len(data) == 3 else None
         feeds = {"X": numbers(4, 64)} if index is None else {"X": numbers(4, 2, 64), "I": index}
-        (y,) = ReferenceEvaluator(made, new_ops=reference.OPS).run(None, feeds)
+        (y,) = ReferenceEvaluator(made, new_ops=convolutions.OPS).run(None, feeds)
         assert_product(made, feeds["X"], y, 32, index)
 
 
@@ -147,7 +148,7 @@ def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, entry: str | None 
     options = quiet()
     options.optimized_model_filepath = str(folder / "optimized.onnx")
     if entry is not None:
-        options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, entry)
+        options.add_session_config_entry(library.MATMUL_COMPRESSED_ENTRY, entry)
         ortconv.register(options)
     onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return onnx.load(folder / "optimized.onnx").graph

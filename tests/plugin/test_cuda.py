@@ -14,9 +14,9 @@ import onnxruntime
 import pytest
 
 import ortconv
-from ortconv import cuda, plugin
 from ortconv.errors import PluginError
-from tests.cli import run_cli
+from ortconv.runtime import cuda
+from tests.command_line import run_cli
 
 FLOAT = np.dtype(np.float32)
 HAS_PROVIDER = cuda.PROVIDER in onnxruntime.get_available_providers()
@@ -90,7 +90,7 @@ def test_library_is_told_where_the_compiler_is(library: str, monkeypatch: pytest
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [cuda.PROVIDER, "CPUExecutionProvider"])
     monkeypatch.setattr(cuda, "nvrtc_paths", lambda: ("/one/libnvrtc.so.13", "/two/libnvrtc.so.12"))
     options = onnxruntime.SessionOptions()
-    plugin.register(options)
+    ortconv.register(options)
     assert options.get_session_config_entry(cuda.NVRTC_ENTRY) == "/one/libnvrtc.so.13:/two/libnvrtc.so.12"
 
 
@@ -106,16 +106,16 @@ def test_tf32_is_yes_or_no(library: str) -> None:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry(cuda.TF32_ENTRY, "true")
     with pytest.raises(PluginError, match="use_tf32 = 'true' is not supported; allowed: 0, 1"):
-        plugin.register(options)
+        ortconv.register(options)
 
 
 def test_tf32_cannot_be_changed_afterwards(library: str) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    plugin.register(options)
+    ortconv.register(options)
     options.add_session_config_entry(cuda.TF32_ENTRY, "1")
     with pytest.raises(PluginError, match="use_tf32 was changed after the ops were registered"):
-        plugin.register(options)
+        ortconv.register(options)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 import ortconv
-from ortconv import exact_products
 from ortconv.errors import ExecutionError
-from ortconv.execution import Model
-from ortconv.plugin import Backend
+from ortconv.runtime import saturation
+from ortconv.runtime.library import Backend
+from ortconv.runtime.runner import Model
 
 ENTRY = "session.x64quantprecision"
 BACKENDS: tuple[Backend, ...] = ("none", "python")
@@ -82,7 +82,7 @@ def test_registering_sets_it_without_dot_products_of_bytes(isa: str, library: st
 
 def test_registering_leaves_it_with_them(library: str) -> None:
     """ONNX Runtime multiplies by weights of uint8 half as fast there."""
-    saturates = exact_products.saturate()
+    saturates = saturation.saturate()
     assert registered(None) == ["1" if saturates else "none", "0", "1"]
 
 
@@ -92,7 +92,7 @@ def test_registering_leaves_it_with_them(library: str) -> None:
 def test_sessions_without_the_library_set_it(
     backend: Backend, given: str | None, saturates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exact_products, "saturate", lambda: saturates)
+    monkeypatch.setattr(saturation, "saturate", lambda: saturates)
     options = onnxruntime.SessionOptions()
     if given is not None:
         options.add_session_config_entry(ENTRY, given)
@@ -111,14 +111,14 @@ def test_products_are_exact(backend: Backend, library: str) -> None:
 @pytest.mark.parametrize("product_of_codes", [2 * 255 * 127, 32767])
 def test_it_is_found_out_by_a_product(product_of_codes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", lambda *_: [np.array([[product_of_codes]], np.int32)])
-    assert exact_products.saturate.__wrapped__() == (product_of_codes == 32767)
+    assert saturation.saturate.__wrapped__() == (product_of_codes == 32767)
 
 
 def test_what_cannot_be_turned_says_why(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime turns what two nodes share twice, and fails, on any x86-64 CPU."""
     onnx.save(product(shared=True), tmp_path / "model.onnx")
     Model(tmp_path / "model.onnx", "model.onnx", backend="none")
-    monkeypatch.setattr(exact_products, "saturate", lambda: True)
+    monkeypatch.setattr(saturation, "saturate", lambda: True)
     with pytest.raises(ExecutionError) as caught:
         Model(tmp_path / "model.onnx", "model.onnx", backend="none")
     assert "give each node its own" in caught.value.hint

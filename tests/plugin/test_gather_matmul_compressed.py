@@ -16,9 +16,10 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 import ortconv
-from ortconv import plugin, reference
-from ortconv.compressed_product import CODES
-from ortconv.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.opset.ops.compressed_product import CODES
+from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.opset.reference import convolutions
+from ortconv.runtime import library
 from tests.plugin.gather_products import assert_products, indices, model
 from tests.plugin.native import quiet
 from tests.running import WAYS, run
@@ -158,7 +159,7 @@ def test_weights_of_the_run(code: int, library: str) -> None:
 def test_reference_evaluator(code: int) -> None:
     made = model(code, data=(3, 9, 64), block=32, point=(3, 9, 2), bodies=False)
     x, index = numbers(2, 3, 64), indices(2, 3, 3)
-    (y,) = ReferenceEvaluator(made, new_ops=reference.OPS).run(None, {"X": x, "I": index})
+    (y,) = ReferenceEvaluator(made, new_ops=convolutions.OPS).run(None, {"X": x, "I": index})
     assert_products(made, x, index, y, 32)
 
 
@@ -183,7 +184,7 @@ def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, entry: str | None 
     options = quiet()
     options.optimized_model_filepath = str(folder / "optimized.onnx")
     if entry is not None:
-        options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, entry)
+        options.add_session_config_entry(library.MATMUL_COMPRESSED_ENTRY, entry)
         ortconv.register(options)
     onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return onnx.load(folder / "optimized.onnx").graph

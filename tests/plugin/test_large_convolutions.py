@@ -15,7 +15,7 @@ import pytest
 from onnx import helper
 
 import ortconv
-from ortconv.opset import ACCUMULATION, CONV, CONV_TRANSPOSE, DOMAIN
+from ortconv.opset.operators import ACCUMULATION, CONV, CONV_TRANSPOSE, DOMAIN
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,10 +15,11 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 import ortconv
-from ortconv import plugin, reference
-from ortconv.compressed_product import CODES
 from ortconv.errors import PluginError
-from ortconv.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset.ops.compressed_product import CODES
+from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset.reference import convolutions
+from ortconv.runtime.library import MATMUL_COMPRESSED_ENTRY
 from tests.plugin.native import quiet
 from tests.plugin.products import SIZES, assert_product, model
 from tests.running import WAYS, run
@@ -113,7 +114,7 @@ def test_weights_of_the_run(code: int, library: str) -> None:
 def test_reference_evaluator(code: int) -> None:
     made = model(code, data=(9, 64), block=32, point=(9, 2), bodies=False)
     x = np.random.default_rng(0).standard_normal((2, 3, 64)).astype(np.float32)
-    (y,) = ReferenceEvaluator(made, new_ops=reference.OPS).run(None, {"X": x})
+    (y,) = ReferenceEvaluator(made, new_ops=convolutions.OPS).run(None, {"X": x})
     assert_product(made, x, y, 32)
 
 
@@ -136,7 +137,7 @@ def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, register: bool, en
     options = quiet()
     options.optimized_model_filepath = str(folder / "optimized.onnx")
     if entry is not None:
-        options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, entry)
+        options.add_session_config_entry(MATMUL_COMPRESSED_ENTRY, entry)
     if register:
         ortconv.register(options)
     onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -174,7 +175,7 @@ def test_entry_leaves_the_op_to_its_body(entry: str | None, ours: bool, tmp_path
 
 def test_entry_is_checked(library: str) -> None:
     options = quiet()
-    options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, "no")
+    options.add_session_config_entry(MATMUL_COMPRESSED_ENTRY, "no")
     with pytest.raises(PluginError, match="matmul_compressed = 'no' is not supported; allowed: 0, 1"):
         ortconv.register(options)
 
@@ -182,7 +183,7 @@ def test_entry_is_checked(library: str) -> None:
 def test_entry_has_to_be_set_before(library: str) -> None:
     options = quiet()
     ortconv.register(options)
-    options.add_session_config_entry(plugin.MATMUL_COMPRESSED_ENTRY, "0")
+    options.add_session_config_entry(MATMUL_COMPRESSED_ENTRY, "0")
     with pytest.raises(PluginError, match="matmul_compressed was changed after the ops were registered"):
         ortconv.register(options)
     options.add_session_config_entry("ortconv.cuda.use_tf32", "1")

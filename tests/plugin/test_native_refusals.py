@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset import DOMAIN, AutoPad
+from ortconv.opset.operators import DOMAIN, AutoPad
 from tests.plugin.native import FLOAT, OPS, refusal, session, with_constants
 
 

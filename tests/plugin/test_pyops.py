@@ -14,10 +14,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv import pyops, reference
 from ortconv.errors import PluginError
-from ortconv.opset import DOMAIN
-from ortconv.session import InferenceSession
+from ortconv.opset.operators import DOMAIN
+from ortconv.opset.reference import convolutions
+from ortconv.runtime import python_ops
+from ortconv.runtime.session import InferenceSession
 from tests.plugin.python_ops import FLOAT32, bad_weights, expected, run
 
 pytest.importorskip("onnxruntime_extensions")
@@ -104,7 +105,7 @@ def test_nodes_in_both_branches_of_an_if(cases: dict[str, Any]) -> None:
     for condition, stride in ((True, 1), (False, 2)):
         (y,) = run(model, case.feeds(inputs) | {"c": np.array(condition)})
         attributes = case.attributes | {"strides": [stride, stride]}
-        np.testing.assert_array_equal(y, reference.conv(*inputs, **attributes))
+        np.testing.assert_array_equal(y, convolutions.conv(*inputs, **attributes))
 
 
 def test_node_in_a_loop(cases: dict[str, Any]) -> None:
@@ -128,7 +129,7 @@ def test_node_in_a_loop(cases: dict[str, Any]) -> None:
 
 
 def test_function_bodies_of_our_ops_are_not_used(cases: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortconv.loading.check_own_functions", lambda model, name: None)  # lets in the one below
+    monkeypatch.setattr("ortconv.model_io.loading.check_own_functions", lambda model, name: None)  # for the one below
     case = cases["conv_plain"]
     model = case.model(FLOAT32)
     wrong = helper.make_node("Identity", ["X"], ["Y"])
@@ -166,7 +167,7 @@ def test_nodes_in_nested_functions(cases: dict[str, Any]) -> None:
     model.graph.node[0].CopyFrom(helper.make_node("outer", ["X", "W"], ["t"], domain="local"))
     model.graph.node.append(helper.make_node("negate", ["t"], ["Y"], domain="local"))
     (y,) = run(model, case.feeds(inputs))
-    np.testing.assert_array_equal(y, -reference.conv(*inputs, **(case.attributes | {"strides": [2, 1]})))
+    np.testing.assert_array_equal(y, -convolutions.conv(*inputs, **(case.attributes | {"strides": [2, 1]})))
 
 
 def test_model_without_our_nodes() -> None:
@@ -237,18 +238,18 @@ def test_other_failures_of_creation_are_onnxruntimes_own(cases: dict[str, Any]) 
 
 def test_options_without_extensions_are_not_copied() -> None:
     options = onnxruntime.SessionOptions()
-    assert pyops.copy_if_extended(options) is None
+    assert python_ops.copy_if_extended(options) is None
 
 
 def test_copy_of_options_keeps_what_was_set(tmp_path: Any) -> None:
-    extensions = pyops.import_extensions()
+    extensions = python_ops.import_extensions()
     options = onnxruntime.SessionOptions()
     options.register_custom_ops_library(extensions.get_library_path())
     options.intra_op_num_threads = 1
     options.enable_profiling = True
     options.profile_file_prefix = str(tmp_path / "profile")
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    copy = pyops.copy_if_extended(options)
+    copy = python_ops.copy_if_extended(options)
     assert copy is not None
     for found in (options, copy):
         assert found.intra_op_num_threads == 1

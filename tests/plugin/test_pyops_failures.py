@@ -13,11 +13,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv import reference
 from ortconv.errors import PluginError
-from ortconv.opset import ACCUMULATION
-from ortconv.pyops import Calls
-from ortconv.session import InferenceSession
+from ortconv.opset.operators import ACCUMULATION
+from ortconv.opset.reference import convolutions
+from ortconv.runtime.python_ops import Calls
+from ortconv.runtime.session import InferenceSession
 from tests.plugin.python_ops import FLOAT32, bad_weights, expected, run
 
 pytest.importorskip("onnxruntime_extensions")
@@ -119,7 +119,7 @@ def test_interrupt_leaves_the_session_as_an_interrupt(cases: dict[str, Any], mon
     def interrupted(*inputs: Any, **attributes: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(reference.FUNCTIONS, "Convolution", interrupted)  # type: ignore[arg-type]
+    monkeypatch.setitem(convolutions.FUNCTIONS, "Convolution", interrupted)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         run(case.model(FLOAT32), case.feeds(case.inputs(FLOAT32)))
 

@@ -14,8 +14,8 @@ import pytest
 from onnx import helper
 
 import ortconv
-from ortconv import functions
-from ortconv.schemas import register_schemas
+from ortconv.opset import functions
+from ortconv.opset.schemas import register_schemas
 from tests.plugin.conftest import CASES, DTYPES, Case
 from tests.running import WAYS, run
 

@@ -18,11 +18,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import ortconv
-from ortconv import plugin, reference, session
 from ortconv.errors import CheckError, PluginError
-from ortconv.opset import DOMAIN
-from ortconv.plugin import Backend
-from ortconv.session import InferenceSession
+from ortconv.opset.operators import DOMAIN
+from ortconv.opset.reference import convolutions
+from ortconv.runtime import library, session
+from ortconv.runtime.library import Backend
+from ortconv.runtime.session import InferenceSession
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT32 = np.dtype(np.float32)
@@ -114,7 +115,7 @@ def test_native_runs_every_case(op_case: Any, library: str) -> None:
     for dtype in (FLOAT32, BFLOAT16):
         inputs = op_case.inputs(dtype)
         (y,) = InferenceSession(op_case.model(dtype)).run(None, op_case.feeds(inputs))
-        expected = reference.FUNCTIONS[op_case.op](*inputs, **op_case.attributes)
+        expected = convolutions.FUNCTIONS[op_case.op](*inputs, **op_case.attributes)
         assert y.dtype == dtype
         tolerance = 1e-5 if dtype == FLOAT32 else 2e-2
         np.testing.assert_allclose(y.astype(np.float32), expected.astype(np.float32), tolerance, tolerance)
@@ -142,14 +143,14 @@ def test_beside_onnxruntime_extensions(extensions_first: bool, library: str, cas
     model.opset_import.append(helper.make_opsetid("ai.onnx.contrib", 1))
     options = onnxruntime.SessionOptions()
     if not extensions_first:
-        plugin.register(options)
+        ortconv.register(options)
     options.register_custom_ops_library(extensions.get_library_path())
     y, n, p = InferenceSession(model, options).run(None, case.feeds(case.inputs(FLOAT32)))
     np.testing.assert_array_equal(n + p, y)
 
 
 def test_missing_library(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    monkeypatch.setenv(plugin.LIBRARY_VARIABLE, str(tmp_path / "none.so"))
+    monkeypatch.setenv(library.LIBRARY_VARIABLE, str(tmp_path / "none.so"))
     with pytest.raises(PluginError, match="which is not a file"):
         InferenceSession(scale())
     InferenceSession(scale(), backend="none")

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-SAMPLES = pathlib.Path(__file__).parents[2] / "samples"
+from tests.folders import ROOT
+
+SAMPLES = ROOT / "samples"
 
 
 def run(name: str, folder: pathlib.Path, *arguments: str) -> str:

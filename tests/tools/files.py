@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -14,14 +13,14 @@ import openvino
 from openvino import opset1, opset3, opset5, opset6, opset8
 
 import ortconv
-from tests.openvino import weights
-from tests.openvino.live import numbers
-from tests.openvino.test_integer_layers import IMAGE, UNSIGNED, bytes_of, convolved, rounded
+from tests.converters.openvino import weights
+from tests.converters.openvino.live import numbers
+from tests.converters.openvino.test_integer_layers import IMAGE, UNSIGNED, bytes_of, convolved, rounded
+from tests.folders import SOURCES
 from tests.running import run
 
 __all__ = ["FILES", "File"]
 
-_SAMPLES = pathlib.Path(__file__).parents[2] / "samples/sources"
 _CONFIG = {
     "INFERENCE_NUM_THREADS": 1,
     "INFERENCE_PRECISION_HINT": "f32",
@@ -162,7 +161,7 @@ def _compressed(element: openvino.Type, *, grouped: bool) -> openvino.Model:
 _IMAGE = (1, 2, 5, 4)
 _NETWORKS: Mapping[str, tuple[Callable[[], object], Callable[[], list[np.ndarray]]]] = {
     "sizes of the run": (
-        lambda: openvino.Core().read_model(_SAMPLES / "unet_decoder.xml"),
+        lambda: openvino.Core().read_model(SOURCES / "unet_decoder.xml"),
         lambda: [numbers(1, 32, 5, 4), numbers(1, 16, 9, 8), numbers(1, 8, 17, 15)],
     ),
     "quantised": (_rounded_layers, lambda: [numbers(*IMAGE)]),

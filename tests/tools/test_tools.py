@@ -27,9 +27,9 @@ from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 from openvino.frontend import OpConversionFailure
 from polygraphy.backend.onnx import fold_constants, infer_shapes
 
-from ortconv.opset import DOMAIN, VERSION
-from ortconv.reference import FUNCTIONS
-from ortconv.schemas import register_schemas
+from ortconv.opset.operators import DOMAIN, VERSION
+from ortconv.opset.reference.convolutions import FUNCTIONS
+from ortconv.opset.schemas import register_schemas
 from tests.running import run
 from tests.tools.files import FILES, Feeds, File
 

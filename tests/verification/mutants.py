@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 
 __all__ = ["Mutant", "effect", "mutants"]
 

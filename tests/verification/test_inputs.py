@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from ortconv.errors import InputError
-from ortconv.inputs import Input, fill, fit
+from ortconv.model_io.input_data import Input, fill, fit
 
 SIZES = (Input("a", ir.DataType.FLOAT, ("N", 3)), Input("b", ir.DataType.INT8, ("N", None)))
 

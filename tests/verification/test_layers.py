@@ -12,10 +12,10 @@ import onnx
 import pytest
 
 import ortconv
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.openvino import OpenVinoRuntime
 from ortconv.verification.oracle import Results
-from tests.cli import run_cli, upsampling
+from tests.command_line import run_cli, upsampling
 from tests.verification.test_verify import NONE, saved
 
 FEEDS = {"x": np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)}

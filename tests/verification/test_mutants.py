@@ -10,8 +10,8 @@ import onnx
 import pytest
 
 import ortconv
-from ortconv import inputs
-from ortconv.inputs import Array
+from ortconv.model_io import input_data
+from ortconv.model_io.input_data import Array
 from ortconv.verification import declared_inputs
 from tests.shared import SHARED
 from tests.verification.mutants import effect, mutants
@@ -26,7 +26,7 @@ NONE = ("none",)
 def passed(source: pathlib.Path, count: int, seed: int, folder: pathlib.Path) -> tuple[int, list[str]]:
     """Verifies changed conversions of a source; returns how many were wrong, and what had been done to those passed."""
     model = ortconv.conversion(source, semantics="runtime").to_proto()
-    feeds: Mapping[str, Array] = inputs.fill(declared_inputs(source), {}, {}, seed=0)
+    feeds: Mapping[str, Array] = input_data.fill(declared_inputs(source), {}, {}, seed=0)
     wrong, missed = 0, []
     for mutant in mutants(model, count, seed):
         if min(effect(model, mutant, feeds)) <= WRONG:

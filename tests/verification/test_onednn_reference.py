@@ -14,8 +14,8 @@ from ortconv import onednn
 from ortconv.api import detect
 from ortconv.errors import ExecutionError
 from ortconv.verification.onednn import KINDS, OneDnnReference
-from tests.cli import upsampling
-from tests.onednn_graph import reference
+from tests.command_line import upsampling
+from tests.converters.onednn_graph import reference
 
 
 def graph(kind: str, shapes: Mapping[str, list[int]], dtype: str = "f32", **attributes: Any) -> onednn.Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.ordering import chosen, reordered
 from ortconv.verification.steps import Step
 

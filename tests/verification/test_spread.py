@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import ortconv
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification import Verification
 from tests.verification.test_verify import NONE, saved
 

@@ -16,7 +16,7 @@ from ortconv.api import detect
 from ortconv.errors import ExecutionError
 from ortconv.verification import Verification
 from ortconv.verification.compare import default_tolerance
-from tests.cli import activation, upsampling
+from tests.command_line import activation, upsampling
 
 NONE: tuple[Any, ...] = ("none",)
 

@@ -6,16 +6,16 @@ import dataclasses
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
-from ortconv.converters.layout import Layout, Sizes, sizes
-from ortconv.converters.onednn_graph.dtypes import one_type
-from ortconv.converters.onednn_graph.grid import AutoPad, Grid, on_grid, same_shape, target_shape
-from ortconv.converters.onednn_graph.layout import DataFormat
+from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.conv.layout import Layout, Sizes, sizes
+from ortconv.converters.conv.spatial import Rule, conv_size, transpose_begin, transpose_full
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, Grid, on_grid, same_shape, target_shape
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat
+from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, layout_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.converters.spatial import Rule, conv_size, transpose_begin, transpose_full
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 from ortconv.options import Semantics
 
 

@@ -13,16 +13,23 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv
-from ortconv.converters.layout import Layout, Sizes, inverse, sizes, transpose
-from ortconv.converters.onednn_graph.dtypes import one_type
-from ortconv.converters.onednn_graph.grid import AutoPad, Grid, kernel_perm, on_grid, same_shape, target_shape
-from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, to_ncx
+from ortconv.converters.conv.emit import conv
+from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transpose
+from ortconv.converters.conv.spatial import Window, conv_pads, conv_size
+from ortconv.converters.onednn_graph.lib.conv_attributes import (
+    AutoPad,
+    Grid,
+    kernel_perm,
+    on_grid,
+    same_shape,
+    target_shape,
+)
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, to_ncx
+from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, TransposeWeights, transpose_pads
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.converters.spatial import Window, conv_pads, conv_size
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.layout import inverse, transpose
-from ortconv.converters.onednn_graph.dtypes import computed, one_type
-from ortconv.converters.onednn_graph.layout import (
+from ortconv.converters.conv.layout import inverse, transpose
+from ortconv.converters.onednn_graph.lib.data_format import (
     DataFormat,
     broken_vector,
     channels_of,
@@ -18,9 +16,11 @@ from ortconv.converters.onednn_graph.layout import (
     same_dims,
     to_ncx,
 )
+from ortconv.converters.onednn_graph.lib.dtypes import computed, one_type
+from ortconv.converters.onednn_graph.lib.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.converters.onednn_graph.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
 from ortconv.errors import ConversionError, ShapeError
+from ortconv.graph.builder import Builder, Ints
 
 _MOMENTUM = 0.5
 """What the library takes when nobody set momentum."""

@@ -6,15 +6,15 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv, conv_transpose
-from ortconv.converters.layout import Layout, Sizes, inverse, sizes
-from ortconv.converters.onednn_graph.dtypes import one_type
-from ortconv.converters.onednn_graph.grid import AutoPad, Grid, kernel_perm, on_grid
-from ortconv.converters.onednn_graph.layout import DataFormat, to_ncx
+from ortconv.converters.conv.emit import conv, conv_transpose
+from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes
+from ortconv.converters.conv.spatial import extent
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, Grid, kernel_perm, on_grid
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, to_ncx
+from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.converters.spatial import extent
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder, Ints
 
 __all__ = ["ConvWeights", "TransposeWeights", "layout_of", "transpose_pads"]
 

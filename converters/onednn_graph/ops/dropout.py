@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.onednn_graph.dtypes import check_type, one_type
-from ortconv.converters.onednn_graph.layout import known_dims
+from ortconv.converters.onednn_graph.lib.data_format import known_dims
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _STEPS = (0x9E3779B9, 0xBB67AE85)

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.onednn_graph.dtypes import FLOATS, check_type, computed, dtype_name, one_type
-from ortconv.converters.onednn_graph.layout import DataFormat, broken_vector, channels_of, known_dims, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, broken_vector, channels_of, known_dims, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import FLOATS, check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 __all__ = ["check_one_way", "per_channel"]
 

@@ -12,12 +12,12 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.onednn_graph.dtypes import check_type, computed, dtype_name, one_type
-from ortconv.converters.onednn_graph.layout import DataFormat, Dims, known_dims, rank_of, same_dims
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, Dims, known_dims, rank_of, same_dims
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.ops.elementwise import per_channel
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _Gradient = Callable[["_Math", ir.Value, ir.Value], ir.Value]
 

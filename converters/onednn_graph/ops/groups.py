@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.onednn_graph.layout import Dims, known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import Dims, known_dims, normal_axis, rank_of
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 __all__ = ["Groups", "by_group", "by_mask", "by_tensor"]
 

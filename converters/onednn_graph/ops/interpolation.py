@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.layout import Sizes, inverse, transpose
-from ortconv.converters.onednn_graph.dtypes import check_type, one_type
-from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, plain_sizes, rank_of, to_ncx
+from ortconv.converters.conv.layout import Sizes, inverse, transpose
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, plain_sizes, rank_of, to_ncx
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
 Coordinates = Literal["half_pixel", "align_corners"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.onednn_graph.dtypes import FLOATS, check_type, dtype_name
-from ortconv.converters.onednn_graph.layout import Dims, known_dims, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import Dims, known_dims, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import FLOATS, check_type, dtype_name
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 
 @REGISTRY.lowering("MatMul", how="exact")

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name, one_type
-from ortconv.converters.onednn_graph.layout import known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 
 @REGISTRY.lowering("StaticReshape", how="exact")

@@ -6,10 +6,8 @@ import math
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.layout import inverse, transpose
-from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name, one_type
-from ortconv.converters.onednn_graph.layout import (
+from ortconv.converters.conv.layout import inverse, transpose
+from ortconv.converters.onednn_graph.lib.data_format import (
     DataFormat,
     broken_vector,
     channels_of,
@@ -18,10 +16,12 @@ from ortconv.converters.onednn_graph.layout import (
     same_dims,
     to_ncx,
 )
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name, one_type
+from ortconv.converters.onednn_graph.lib.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
 from ortconv.converters.onednn_graph.ops.elementwise import check_one_way
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.converters.onednn_graph.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 
 @REGISTRY.lowering("LayerNorm", how="exact")

@@ -9,13 +9,12 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv
-from ortconv.converters.layout import Layout, Sizes, inverse, sizes, transpose
-from ortconv.converters.onednn_graph.dtypes import one_type
-from ortconv.converters.onednn_graph.grid import AutoPad
-from ortconv.converters.onednn_graph.layout import DataFormat, plain_sizes, rank_of
-from ortconv.converters.onednn_graph.pool import (
+from ortconv.converters.conv.emit import conv
+from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transpose
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, plain_sizes, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import one_type
+from ortconv.converters.onednn_graph.lib.pool_attributes import (
     Pool,
     channels_as_samples,
     check_fit,
@@ -29,6 +28,7 @@ from ortconv.converters.onednn_graph.pool import (
 )
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder, Ints
 
 Rounding = Literal["floor", "ceil"]
 

@@ -7,13 +7,12 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
-from ortconv.converters.layout import Layout, Sizes, inverse, transpose
-from ortconv.converters.onednn_graph.dtypes import one_type
-from ortconv.converters.onednn_graph.grid import AutoPad, same_shape, target_shape
-from ortconv.converters.onednn_graph.layout import DataFormat, known_dims, plain_sizes, rank_of
-from ortconv.converters.onednn_graph.pool import (
+from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.conv.layout import Layout, Sizes, inverse, transpose
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, same_shape, target_shape
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, plain_sizes, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import one_type
+from ortconv.converters.onednn_graph.lib.pool_attributes import (
     Pool,
     channels_as_samples,
     check_fit,
@@ -27,6 +26,7 @@ from ortconv.converters.onednn_graph.pool import (
 )
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 
 @REGISTRY.lowering("AvgPoolBackward")

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.onednn_graph.dtypes import check_type, dtype_name
-from ortconv.converters.onednn_graph.layout import known_dims, normal_axis, rank_of
-from ortconv.converters.onednn_graph.links import Links, links_of
+from ortconv.converters.onednn_graph.lib.data_format import known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name
+from ortconv.converters.onednn_graph.lib.neighbours import Links, links_of
 from ortconv.converters.onednn_graph.ops.groups import Groups, by_group, by_mask, by_tensor
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
-from ortconv.onednn_kinds import KINDS
-from ortconv.source import SourceNode, SourceValue
+from ortconv.frontend.source_graph import SourceNode, SourceValue
+from ortconv.graph.builder import Builder, Ints
+from ortconv.onednn.op_schema import KINDS
 
 Floats = tuple[float, ...]
 Static = Literal["per_tensor", "per_channel"]

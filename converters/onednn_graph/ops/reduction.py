@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.onednn_graph.dtypes import check_type, computed, one_type
-from ortconv.converters.onednn_graph.layout import Dims, known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import Dims, known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, computed, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 
 @REGISTRY.lowering(

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.onednn_graph.dtypes import FLOATS, check_type, computed, dtype_name, one_type
-from ortconv.converters.onednn_graph.layout import known_dims, normal_axis, rank_of, same_dims
+from ortconv.converters.onednn_graph.lib.data_format import known_dims, normal_axis, rank_of, same_dims
+from ortconv.converters.onednn_graph.lib.dtypes import FLOATS, check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 
 @REGISTRY.lowering("SoftMax", how="exact")

@@ -13,10 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.extremes import extreme
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     INTEGERS,
     UNSIGNED,
@@ -32,8 +30,10 @@ from ortconv.converters.openvino.ops.types import (
     scalar,
     warn_of_singles,
 )
+from ortconv.converters.openvino.lib.int64_extrema import extreme
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 __all__ = ["softplus"]
 

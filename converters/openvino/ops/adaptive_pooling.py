@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, length_of
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, require, rounded, type_for
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, dtype_of, require, rounded, type_for
+from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
+from ortconv.graph.builder import Builder
 
 _INDEX_BYTES = 8
 

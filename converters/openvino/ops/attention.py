@@ -7,13 +7,13 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.shared_heads import SharedHeads
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.ops.state import is_cache
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.patterns.grouped_query_attention import SharedHeads
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 _KERNELS = ("Add", "Mul", "MatMul", "Softmax")
 _MOVES = ("Cast", "Expand", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")

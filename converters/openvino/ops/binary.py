@@ -12,11 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned, rank_of
-from ortconv.converters.openvino.ops.compression import dequantized
-from ortconv.converters.openvino.ops.extremes import extreme
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.broadcasting import AutoBroadcast, aligned, rank_of
+from ortconv.converters.openvino.lib.compute_types import (
     INTEGERS,
     SIGNED,
     apply,
@@ -31,7 +28,10 @@ from ortconv.converters.openvino.ops.types import (
     truncated,
     warn_of_singles,
 )
+from ortconv.converters.openvino.lib.int64_extrema import extreme
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.dequantization import dequantized
+from ortconv.graph.builder import Builder
 
 Emit = Callable[[Builder, ir.Value, ir.Value], ir.Value]
 

@@ -11,14 +11,14 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv
-from ortconv.converters.layout import Layout
-from ortconv.converters.openvino.ops.convolution_window import RULES, AutoPad, explicit_pads, window_of
-from ortconv.converters.openvino.ops.sizes import require_sizes
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.conv.emit import conv
+from ortconv.converters.conv.layout import Layout
+from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require
+from ortconv.converters.openvino.lib.convolution_window import RULES, AutoPad, explicit_pads, window_of
+from ortconv.converters.openvino.lib.sizes import require_sizes
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 _RANK = 4
 _BYTE = 8

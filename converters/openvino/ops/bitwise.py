@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
-from ortconv.converters.openvino.ops.types import INTEGERS, UNSIGNED, dtype_of, require, scalar
+from ortconv.converters.openvino.lib.broadcasting import AutoBroadcast, aligned
+from ortconv.converters.openvino.lib.compute_types import INTEGERS, UNSIGNED, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 _BOOL = ir.DataType.BOOL
 _SHIFTED = {8: ir.DataType.UINT32, 16: ir.DataType.UINT32, 32: ir.DataType.UINT32, 64: ir.DataType.UINT64}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import dtype_of, require
+from ortconv.converters.openvino.lib.compute_types import dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
+from ortconv.graph.builder import Builder
 
 _BLACK, _GREY, _WHITE = 16.0, 128.0, 255.0
 _LUMA = 1.164

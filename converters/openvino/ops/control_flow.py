@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.bodies import Branch, BranchNode, IterationNode, Port, Slice
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import known_ints, normalized
-from ortconv.converters.openvino.ops.types import name as type_name
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import name as type_name
+from ortconv.converters.openvino.lib.constants import known_ints, normalized
+from ortconv.converters.openvino.reader.bodies import Branch, BranchNode, IterationNode, Port, Slice
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
-from ortconv.source import SourceValue
+from ortconv.frontend.source_graph import SourceValue
+from ortconv.graph.builder import Builder
 
 _INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
 _FOREVER = np.iinfo(np.int64).max

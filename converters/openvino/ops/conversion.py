@@ -7,12 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.compression import FOUR_BITS, retyped
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, is_static, name, require, scalar
-from ortconv.converters.openvino.precision import CODE, CODES, DTYPES
+from ortconv.converters.openvino.lib.compute_types import (
+    FLOATS,
+    INTEGERS,
+    compute,
+    dtype_of,
+    is_static,
+    name,
+    require,
+    scalar,
+)
+from ortconv.converters.openvino.reader.element_types import CODE, CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.dequantization import FOUR_BITS, retyped
 from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _BOOL, _I8, _I32, _U8 = ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT32, ir.DataType.UINT8
 _F16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv
-from ortconv.converters.layout import Layout
-from ortconv.converters.openvino.ops.convolution_types import in_source_types
-from ortconv.converters.openvino.ops.convolution_window import RULES, AutoPad, explicit_pads, grouped, window_of
-from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
-from ortconv.converters.openvino.ops.one_column import warn_of_one_column
-from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
+from ortconv.converters.conv.emit import conv
+from ortconv.converters.conv.layout import Layout
+from ortconv.converters.openvino.lib.convolution_types import in_source_types
+from ortconv.converters.openvino.lib.convolution_window import RULES, AutoPad, explicit_pads, grouped, window_of
+from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
+from ortconv.converters.openvino.plugin_bugs.one_column import warn_of_one_column
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.shared_constants import warn_of_shared_filters
+from ortconv.graph.builder import Builder, Ints
 
 
 @REGISTRY.lowering("Convolution")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
+from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
+from ortconv.converters.openvino.lib.defaults import warn_of_default
 from ortconv.converters.openvino.ops.decoding import packed
-from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import dtype_of
+from ortconv.converters.openvino.lib.compute_types import dtype_of
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 __all__ = ["packed"]
 

@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.sizes import Size, halved, joined, same_padding, same_windows, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.conv.spatial import extent
+from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolated
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require
+from ortconv.converters.openvino.lib.sizes import Size, halved, joined, same_padding, same_windows, size_of
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.spatial import extent
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 

@@ -6,13 +6,13 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
+from ortconv.converters.openvino.lib.bilinear_sampling import Image, half_away, interpolated
+from ortconv.converters.openvino.lib.compute_types import FLOATS, require, single
+from ortconv.converters.openvino.lib.sizes import counted_row
 from ortconv.converters.openvino.ops.roi_pooling import up_to_the_end
-from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.sizes import counted_row
-from ortconv.converters.openvino.ops.types import FLOATS, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 _LEAST_SIZE = 0.1
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64

@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, require_sizes, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, in_single, require, single
+from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, exponential, in_single, require, single
+from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, require_sizes, reshaped, size_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _ALL = np.iinfo(np.int64).max

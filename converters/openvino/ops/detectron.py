@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.defaults import warn_of_default
+from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require
+from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.sizes import Size, counted, joined, require_sizes, size_of
 from ortconv.converters.openvino.ops.roi_align import averages
-from ortconv.converters.openvino.ops.sizes import Size, counted, joined, require_sizes, size_of
-from ortconv.converters.openvino.ops.sort_order import IN_ORDER, fully_sorted
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require
+from ortconv.converters.openvino.parity.sort import IN_ORDER, fully_sorted
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _CORNERS = 4

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.greedy import greedy
-from ortconv.converters.openvino.ops.ranking import partly_sorted
-from ortconv.converters.openvino.ops.sizes import Size, require_sizes, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, exponential, require, single
+from ortconv.converters.openvino.lib.compute_types import FLOATS, exponential, require, single
+from ortconv.converters.openvino.lib.greedy_suppression import greedy
+from ortconv.converters.openvino.lib.sizes import Size, require_sizes, reshaped, size_of
+from ortconv.converters.openvino.parity.partial_sort import partly_sorted
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _ALL = np.iinfo(np.int64).max

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import compute, dtype_of, saturated, saturates
+from ortconv.converters.openvino.lib.compute_types import compute, dtype_of, saturated, saturates
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 
 @REGISTRY.lowering("Einsum", since=7, how="exact")

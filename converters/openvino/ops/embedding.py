@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
+from ortconv.graph.builder import Builder
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 

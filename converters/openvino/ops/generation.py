@@ -8,11 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, name, saturated, to_nearest
-from ortconv.converters.openvino.precision import DTYPES
+from ortconv.converters.openvino.lib.compute_types import (
+    FLOATS,
+    INTEGERS,
+    compute,
+    dtype_of,
+    name,
+    saturated,
+    to_nearest,
+)
+from ortconv.converters.openvino.reader.element_types import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _MOVES = ("Cast", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze")
 _GROWS = ("Add", "Concat", "Div", "Max", "Min", "Mul", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")

@@ -6,10 +6,10 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, dtype_of, require, rounded
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, dtype_of, require, rounded
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 _SHORT_NAMES_OPSET = 20
 _RANK = 4

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.compressed_rows import gathered_rows
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
-from ortconv.converters.openvino.ops.misread_weights import is_misread
-from ortconv.converters.openvino.ops.running_axes import view_along
-from ortconv.converters.openvino.ops.sizes import counted, size_of
-from ortconv.converters.openvino.ops.types import SIGNED, compute, is_static, scalar
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import SIGNED, compute, is_static, scalar
+from ortconv.converters.openvino.lib.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.lib.dynamic_axes import view_along
+from ortconv.converters.openvino.lib.sizes import counted, size_of
+from ortconv.converters.openvino.plugin_bugs.misread_weights import is_misread
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.compressed_rows import gathered_rows
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 _INT64 = np.iinfo(np.int64)
 _INT32 = np.iinfo(np.int32)

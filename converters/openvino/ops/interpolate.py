@@ -8,17 +8,17 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import known_ints, normalized
-from ortconv.converters.openvino.ops.interpolation_target import Target, target_along, target_of
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, in_32_bits, name, require, rounded
+from ortconv.converters.openvino.lib.constants import known_ints, normalized
+from ortconv.converters.openvino.lib.dynamic_axes import view_along
+from ortconv.converters.openvino.lib.interpolation_target import Target, target_along, target_of
+from ortconv.converters.openvino.lib.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
 from ortconv.converters.openvino.ops.padding import pad_zeros
-from ortconv.converters.openvino.ops.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
-from ortconv.converters.openvino.ops.running_axes import view_along
-from ortconv.converters.openvino.ops.smoothing import smooth, whole_mean
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, in_32_bits, name, require, rounded
+from ortconv.converters.openvino.parity.linear_interpolation_5d import smooth, whole_mean
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 Mode = Literal["nearest", "linear", "linear_onnx", "cubic"]
 PillowMode = Literal["nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"]

@@ -6,15 +6,8 @@ import math
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.compressed_products import product
-from ortconv.converters.openvino.ops.compression import multiplied, transposed
-from ortconv.converters.openvino.ops.constants import int64_vector
-from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
-from ortconv.converters.openvino.ops.misread_weights import has_odd_rows, has_scales_of_columns, has_uneven_groups
-from ortconv.converters.openvino.ops.sharing import is_used_otherwise
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     apply,
     compute,
@@ -24,8 +17,19 @@ from ortconv.converters.openvino.ops.types import (
     saturates,
     warn_of_singles,
 )
+from ortconv.converters.openvino.lib.constants import int64_vector
+from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
+from ortconv.converters.openvino.plugin_bugs.misread_weights import (
+    has_odd_rows,
+    has_scales_of_columns,
+    has_uneven_groups,
+)
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.compressed_products import product
+from ortconv.converters.openvino.weights.dequantization import multiplied, transposed
+from ortconv.converters.openvino.weights.shared_constants import is_used_otherwise
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 __all__ = ["factors", "multiply"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, name, require, scalar
-from ortconv.converters.openvino.precision import DTYPES
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, name, require, scalar
+from ortconv.converters.openvino.lib.constants import int64_vector
+from ortconv.converters.openvino.reader.element_types import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 _EYES = (*FLOATS, *INTEGERS, _BOOL)

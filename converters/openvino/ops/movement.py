@@ -6,14 +6,14 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, known_ints, length_of, normalized
-from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.running_axes import View, view_along
-from ortconv.converters.openvino.ops.types import KERNELS, compute
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import KERNELS, compute
+from ortconv.converters.openvino.lib.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.dynamic_axes import View, view_along
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _MOST_PARTS = 1 << 16
 """Bounds what a damaged file can ask for."""

@@ -6,19 +6,19 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
+from ortconv.converters.openvino.lib.constants import (
     constant_ints,
     int64_vector,
     known_ints,
     normalized,
     warn_of_no_axes,
 )
-from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, apply, name, require, rounded, scalar
+from ortconv.converters.openvino.lib.defaults import warn_of_default
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedTypeError
+from ortconv.graph.builder import Builder, Ints
 
 _ONES_WITHOUT_AXES = (2, 3, 4)
 """Ranks for which OpenVINO's CPU plugin has NormalizeL2 without axes give what its page says."""

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints
-from ortconv.converters.openvino.ops.types import compute
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import compute
+from ortconv.converters.openvino.lib.constants import int64_vector, known_ints
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder, Ints
 
 __all__ = ["pad_zeros"]
 

@@ -8,13 +8,8 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import normalized
-from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.padded_pooling import AutoPad, Plan, Rounding, apart, plan_pooling
-from ortconv.converters.openvino.ops.sizes import calculate, joined, size_of
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     INTEGERS,
     apply,
@@ -26,7 +21,12 @@ from ortconv.converters.openvino.ops.types import (
     scalar,
     type_for,
 )
+from ortconv.converters.openvino.lib.constants import normalized
+from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.pool_padding import AutoPad, Plan, Rounding, apart, plan_pooling
+from ortconv.converters.openvino.lib.sizes import calculate, joined, size_of
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder, Ints
 
 
 @REGISTRY.lowering("MaxPool")

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.types import INTEGERS, require, single
+from ortconv.converters.openvino.lib.compute_types import INTEGERS, require, single
+from ortconv.converters.openvino.lib.defaults import warn_of_default
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 Floats = tuple[float, ...]
 _Box = tuple[float, float, float, float, bool]

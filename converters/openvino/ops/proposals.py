@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.chosen_boxes import Limits, choose, closed, filled, places
-from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, exponential, require, single
+from ortconv.converters.openvino.lib.box_selection import Limits, choose, closed, filled, places
+from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, exponential, require, single
+from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, reshaped, size_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _BOOL, _F32, _F64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _I32, _I64 = ir.DataType.INT32, ir.DataType.INT64

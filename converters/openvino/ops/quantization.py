@@ -8,14 +8,22 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import AutoBroadcast, aligned
-from ortconv.converters.openvino.ops.levels import keep_levels
-from ortconv.converters.openvino.ops.quantized_constants import is_folded, quantized_constant
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, in_one_type, narrowed, require, scalar
+from ortconv.converters.openvino.lib.broadcasting import AutoBroadcast, aligned
+from ortconv.converters.openvino.lib.compute_types import (
+    FLOATS,
+    compute,
+    dtype_of,
+    in_one_type,
+    narrowed,
+    require,
+    scalar,
+)
+from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import keep_levels
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.fake_quantized import is_folded, quantized_constant
 from ortconv.errors import ConversionError, UnsupportedAttributeError
-from ortconv.quantizers import LEVELS, mark_quantizer
+from ortconv.graph.builder import Builder
+from ortconv.graph.fake_quantize import LEVELS, mark_quantizer
 
 _KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
 

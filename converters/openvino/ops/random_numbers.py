@@ -11,20 +11,20 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector, one_number
-from ortconv.converters.openvino.ops.generators import (
+from ortconv.converters.openvino.lib.compute_types import FLOATS, require
+from ortconv.converters.openvino.lib.constants import int64_vector, one_number
+from ortconv.converters.openvino.lib.sizes import joined, reshaped, size_of
+from ortconv.converters.openvino.parity.random_generators import (
     drawn_seed,
     mersenne_twister,
     philox,
     seed_sequence,
     seeded_state,
 )
-from ortconv.converters.openvino.ops.sizes import joined, reshaped, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, require
-from ortconv.converters.openvino.precision import DTYPES
+from ortconv.converters.openvino.reader.element_types import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _BOOL, _F16, _F32, _F64 = ir.DataType.BOOL, ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _I32, _I64 = ir.DataType.INT32, ir.DataType.INT64

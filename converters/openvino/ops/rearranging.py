@@ -8,9 +8,9 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import compute, warn_of_singles
+from ortconv.converters.openvino.lib.constants import (
     constant_ints,
     int64_vector,
     known_ints,
@@ -18,9 +18,8 @@ from ortconv.converters.openvino.ops.constants import (
     normalized,
     warn_of_no_axes,
 )
-from ortconv.converters.openvino.ops.dilation import dilated_conv, remember_blocks
-from ortconv.converters.openvino.ops.running_axes import view_along
-from ortconv.converters.openvino.ops.sizes import (
+from ortconv.converters.openvino.lib.dynamic_axes import view_along
+from ortconv.converters.openvino.lib.sizes import (
     Size,
     calculate,
     counted,
@@ -32,9 +31,10 @@ from ortconv.converters.openvino.ops.sizes import (
     size_of,
     sizes_of,
 )
-from ortconv.converters.openvino.ops.types import compute, warn_of_singles
+from ortconv.converters.openvino.patterns.atrous_convolution import dilated_conv, remember_blocks
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 _I32, _I64, _F32 = ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT
 _MANTISSA, _PART = 24, 11

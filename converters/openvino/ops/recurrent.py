@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import known_ints
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require, scalar
+from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, require, scalar
+from ortconv.converters.openvino.lib.constants import known_ints
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _I32 = ir.DataType.INT32
 

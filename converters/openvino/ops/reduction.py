@@ -12,12 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
-from ortconv.converters.openvino.ops.experts import routed_sum
-from ortconv.converters.openvino.ops.extremes import holds_sizes
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     INTEGERS,
     apply,
@@ -28,7 +24,11 @@ from ortconv.converters.openvino.ops.types import (
     saturates,
     warn_of_singles,
 )
+from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
+from ortconv.converters.openvino.lib.int64_extrema import holds_sizes
+from ortconv.converters.openvino.patterns.experts import routed_sum
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 _HALVES = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 2.0**128 - 2.0**120}
 """The floats of 16 bits, and the largest finite one of each."""

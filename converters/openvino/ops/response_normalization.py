@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, normalized
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, require, rounded, scalar
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, require, rounded, scalar
+from ortconv.converters.openvino.lib.constants import constant_ints, normalized
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 _RANK = 4
 """The one for which ONNX Runtime has a kernel."""

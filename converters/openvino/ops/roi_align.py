@@ -8,12 +8,12 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.sampling import Image, interpolated
-from ortconv.converters.openvino.ops.sizes import counted_row
-from ortconv.converters.openvino.ops.types import FLOATS, in_single, require, single
+from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolated
+from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require, single
+from ortconv.converters.openvino.lib.sizes import counted_row
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
 
 __all__ = ["averages"]
 

@@ -8,13 +8,21 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.defaults import warn_of_default
-from ortconv.converters.openvino.ops.sampling import Image, half_away, interpolated
-from ortconv.converters.openvino.ops.sizes import counted_row
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, in_one_type, in_single, narrowed, require, single
+from ortconv.converters.openvino.lib.bilinear_sampling import Image, half_away, interpolated
+from ortconv.converters.openvino.lib.compute_types import (
+    FLOATS,
+    dtype_of,
+    in_one_type,
+    in_single,
+    narrowed,
+    require,
+    single,
+)
+from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.sizes import counted_row
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
 
 __all__ = ["up_to_the_end"]
 

@@ -11,15 +11,15 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector, one_number
-from ortconv.converters.openvino.ops.greedy import greedy
-from ortconv.converters.openvino.ops.polygon_overlap import corners, overlap
-from ortconv.converters.openvino.ops.sizes import require_sizes, size_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, require
+from ortconv.converters.openvino.lib.constants import int64_vector, one_number
+from ortconv.converters.openvino.lib.greedy_suppression import greedy
+from ortconv.converters.openvino.lib.sizes import require_sizes, size_of
 from ortconv.converters.openvino.ops.suppression import IndexType, selected, single
-from ortconv.converters.openvino.ops.types import FLOATS, require
+from ortconv.converters.openvino.parity.polygon_overlap import corners, overlap
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
+from ortconv.graph.builder import Builder
 
 _F32, _F64 = ir.DataType.FLOAT, ir.DataType.DOUBLE
 _COLUMNS = 8

@@ -8,13 +8,21 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import constant_ints, int64_vector, length_of, normalized
-from ortconv.converters.openvino.ops.running_axes import coordinates, view_along
-from ortconv.converters.openvino.ops.types import FLOATS, INTEGERS, compute, dtype_of, is_static, require, scalar
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import (
+    FLOATS,
+    INTEGERS,
+    compute,
+    dtype_of,
+    is_static,
+    require,
+    scalar,
+)
+from ortconv.converters.openvino.lib.constants import constant_ints, int64_vector, length_of, normalized
+from ortconv.converters.openvino.lib.dynamic_axes import coordinates, view_along
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
+from ortconv.graph.builder import Builder
 
 __all__ = ["axis_of"]
 

@@ -7,10 +7,9 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.compression import reshaped, transposed
-from ortconv.converters.openvino.ops.constants import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import in_bytes, is_static
+from ortconv.converters.openvino.lib.constants import (
     constant_ints,
     int64_vector,
     known_ints,
@@ -18,11 +17,12 @@ from ortconv.converters.openvino.ops.constants import (
     warn_of_no_axes,
     with_axes,
 )
-from ortconv.converters.openvino.ops.running_axes import permuted
-from ortconv.converters.openvino.ops.types import in_bytes, is_static
+from ortconv.converters.openvino.lib.dynamic_axes import permuted
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.dequantization import reshaped, transposed
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
-from ortconv.producers import made_by, maker
+from ortconv.graph.builder import Builder, Ints
+from ortconv.graph.match import made_by, maker
 
 _SWAPPED_HEADS = (0, 2, 1, 3)
 

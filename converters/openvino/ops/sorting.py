@@ -7,11 +7,8 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, normalized
-from ortconv.converters.openvino.ops.scattering import axis_of
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     INTEGERS,
     apply,
@@ -21,7 +18,10 @@ from ortconv.converters.openvino.ops.types import (
     scalar,
     type_for,
 )
+from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, normalized
+from ortconv.converters.openvino.ops.scattering import axis_of
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 _BOOL, _I32, _I64 = ir.DataType.BOOL, ir.DataType.INT32, ir.DataType.INT64
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.types import FLOATS, dtype_of, require
+from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, require
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 _CENTRAL = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,

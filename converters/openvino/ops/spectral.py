@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.openvino.ops.broadcasting import rank_of
-from ortconv.converters.openvino.ops.constants import int64_vector, known_ints, length_of, normalized, one_number
-from ortconv.converters.openvino.ops.running_axes import on_lines
-from ortconv.converters.openvino.ops.sizes import Size, calculate, counted, joined, size_of
-from ortconv.converters.openvino.ops.types import FLOATS, compute, dtype_of, require
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
+from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of, normalized, one_number
+from ortconv.converters.openvino.lib.dynamic_axes import on_lines
+from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, size_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
+from ortconv.graph.builder import Builder, Ints
 
 _AXIS_IS_INPUT = 20
 """The opset since which a DFT takes its axis as an input."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.sinking import LAZY
+from ortconv.graph.builder import Builder
+from ortconv.passes.branch_sinking import LAZY
 
 __all__ = ["is_cache"]
 

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.constants import int64_vector, one_number
-from ortconv.converters.openvino.ops.greedy import taken_rows
+from ortconv.converters.openvino.lib.constants import int64_vector, one_number
+from ortconv.converters.openvino.lib.greedy_suppression import taken_rows
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 __all__ = ["IndexType", "selected", "single"]
 

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ortconv.builder import Builder, Ints
-from ortconv.converters.convolution import conv_transpose, conv_transpose_to_shape
-from ortconv.converters.layout import Layout, sizes
-from ortconv.converters.openvino.ops.convolution_types import in_source_types
-from ortconv.converters.openvino.ops.convolution_window import AutoPad, explicit_pads, grouped, per_axis, window_of
-from ortconv.converters.openvino.ops.levels import warn_of_moved_levels
-from ortconv.converters.openvino.ops.sharing import warn_of_shared_filters
-from ortconv.converters.openvino.ops.types import INTEGERS, require
+from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.conv.layout import Layout, sizes
+from ortconv.converters.conv.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
+from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
+from ortconv.converters.openvino.lib.convolution_types import in_source_types
+from ortconv.converters.openvino.lib.convolution_window import AutoPad, explicit_pads, grouped, per_axis, window_of
+from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
+from ortconv.converters.openvino.weights.shared_constants import warn_of_shared_filters
 from ortconv.errors import ShapeError, UnsupportedAttributeError
-from ortconv.sizes import Entry, Linear, of_axis
+from ortconv.graph.builder import Builder, Ints
+from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis
 
 
 @REGISTRY.lowering("ConvolutionBackpropData")

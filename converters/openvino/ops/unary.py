@@ -8,9 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.builder import Builder
-from ortconv.converters.openvino.ops.activations import softplus
-from ortconv.converters.openvino.ops.types import (
+from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     INTEGERS,
     apply,
@@ -22,7 +20,9 @@ from ortconv.converters.openvino.ops.types import (
     scalar,
     warn_of_singles,
 )
+from ortconv.converters.openvino.ops.activations import softplus
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
 
 _NUMERIC = {"Abs": "Abs", "Negative": "Neg", "Sign": "Sign"}
 _SATURATING = ("Abs", "Neg")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 
 __all__ = ["BilinearMap"]
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ortconv.inputs import Array
+from ortconv.frontend.source_graph import SourceNode
+from ortconv.model_io.input_data import Array
 from ortconv.options import Semantics
-from ortconv.source import SourceNode
 
 __all__ = ["Call"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.onednn.bilinear import BilinearMap
 from ortconv.verification.onednn.call import Call
 

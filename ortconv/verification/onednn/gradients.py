@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.onednn.call import Call
 from ortconv.verification.onednn.elementwise import erf, sigmoid
 

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.onednn.call import Call
 
 __all__ = ["POOLING"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.inputs import Array
+from ortconv.model_io.input_data import Array
 from ortconv.verification.onednn.call import Call
 
 __all__ = ["REDUCTIONS"]

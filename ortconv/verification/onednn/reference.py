@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
-from ortconv.inputs import Array
+from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
+from ortconv.model_io.input_data import Array
 from ortconv.options import Semantics
-from ortconv.source import SourceGraph, SourceNode, SourceValue
 from ortconv.verification import spread
 from ortconv.verification.onednn.call import Call
 from ortconv.verification.onednn.convolution import CONVOLUTIONS

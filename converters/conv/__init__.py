@@ -1,0 +1,1 @@
+"""What the converters of both formats share about convolutions."""

@@ -1,0 +1,354 @@
+"""Emitting convolutions: standard ONNX where it is exact and ONNX Runtime has a kernel, our ops otherwise.
+
+Both frontends resolve their attributes to the arguments of `conv`, `conv_transpose` and `conv_transpose_to_shape`; what
+ONNX can say and what it cannot is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from ortconv.converters.conv.inlined_body import write_out
+from ortconv.converters.conv.layout import Layout, Sizes, dims_of, sizes, transpose
+from ortconv.converters.conv.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
+from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
+from ortconv.graph.builder import Builder, Ints
+from ortconv.opset.operators import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, AutoPad, Op
+
+__all__ = ["conv", "conv_transpose", "conv_transpose_to_shape"]
+
+_STANDARD = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+"""Types for which ONNX Runtime's CPU provider has Conv and ConvTranspose."""
+
+_MAX_SPATIAL = 6
+
+
+def conv_transpose(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    begin: Ints,
+    end: Ints,
+) -> ir.Value:
+    """Emits a transposed convolution with Y = F - begin - end.
+
+    Args:
+        b: The builder.
+        x: Data.
+        w: Weights.
+        bias: [M], or None.
+        window: Strides, dilations, group.
+        layout: How `x`, `w` and the result lie.
+        begin: Begin paddings, none negative.
+        end: End paddings; a negative one appends that many positions beyond the full result, which are zero.
+
+    Raises:
+        ShapeError: Channels do not fit, or an axis would have a negative size.
+        UnsupportedTypeError: The element type has no kernel.
+    """
+    channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
+    if _is_cast(b, x):
+        wide, weights, added = _in_float(b, x, w, bias)
+        y = conv_transpose(b, wide, weights, added, window, layout, begin=begin, end=end)
+        return b.cast(y, ir.DataType.BFLOAT16)
+    size = _transposed_sizes(b, window, spatial, kernel, begin, end)
+    result = (sizes(x, layout.x_perm)[0], channels, *size)
+    grow = tuple(max(-pad, 0) for pad in end)
+    pads = begin + tuple(max(pad, 0) for pad in end)
+    padding = f", output padding {list(grow)}" if any(grow) else ""
+    b.note(f"pads begin {list(begin)}, end {list(pads[window.rank :])}{padding}: spatial size {_text(size)}")
+    output_padding = tuple(min(extra, stride - 1) for extra, stride in zip(grow, window.strides, strict=True))
+    append = tuple(extra - inside for extra, inside in zip(grow, output_padding, strict=True))
+    taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
+    standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
+    if not standard:
+        y = _ours(b, CONV_TRANSPOSE, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow)
+        return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+    y = b.op(
+        "ConvTranspose",
+        transpose(b, x, layout.x_perm),
+        transpose(b, w, layout.w_perm),
+        None if any(append) else bias,
+        strides=window.strides,
+        dilations=window.dilations,
+        group=window.group,
+        pads=pads,
+        output_padding=output_padding,
+        kernel_shape=_known(kernel),
+    )
+    if any(append):
+        b.note(f"zeros appended: {list(append)} (an output padding of a stride or more)")
+        y = b.op("Pad", y, b.constant((0,) * (window.rank + 4) + append), mode="constant")
+        if bias is not None:
+            column = b.op("Reshape", bias, b.constant([-1] + [1] * window.rank))
+            y = b.op("Add", y, column)
+    return transpose(b, b.typed(y, x.dtype, result), layout.y_perm)
+
+
+def conv_transpose_to_shape(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    output_shape: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    rule: Rule,
+    begin: Ints,
+    output_padding: Ints,
+) -> ir.Value:
+    """Emits a transposed convolution whose spatial output sizes, or the sizes of its input, are known at run time only.
+
+    Args:
+        b: The builder.
+        x: Data.
+        w: Weights.
+        output_shape: int64 [spatial axes], in the order of the axes of [N, M, spatial...].
+        bias: [M], or None.
+        window: Strides, dilations, group.
+        layout: How `x`, `w` and the result lie.
+        rule: How the begin padding follows from the sizes.
+        begin: Begin padding under NOTSET, zeros otherwise.
+        output_padding: Enters the total padding.
+
+    Raises:
+        ShapeError: Channels do not fit, or `output_shape` has another length.
+        UnsupportedTypeError: The element type has no kernel.
+    """
+    channels, _, _ = _check(x, w, bias, window, layout, transposed=True)
+    length = None if output_shape.shape is None else dims_of(output_shape)
+    if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
+        raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
+    y = _ours(
+        b,
+        CONV_TRANSPOSE_TO_SHAPE,
+        x,
+        w,
+        output_shape,
+        bias,
+        window=window,
+        layout=layout,
+        auto_pad=AutoPad[rule],
+        pads_begin=begin,
+        output_padding=output_padding,
+    )
+    b.note(f"output sizes from {output_shape.name}; begin padding {_RULES[rule].format(begin=list(begin))}")
+    known = b.array(output_shape)
+    spatial = (None,) * window.rank if known is None else tuple(int(size) for size in known)
+    result = (sizes(x, layout.x_perm)[0], channels, *spatial)
+    return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+
+
+def conv(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    rule: Rule,
+    begin: Ints,
+    end: Ints,
+) -> ir.Value:
+    """Emits a convolution.
+
+    Args:
+        b: The builder.
+        x: Data.
+        w: Weights.
+        bias: [M], or None.
+        window: Strides, dilations, group.
+        layout: How `x`, `w` and the result lie.
+        rule: NOTSET takes `begin` and `end`; a SAME rule resolves them, at run time if sizes are dynamic.
+        begin: Begin paddings, none negative.
+        end: End paddings, none negative.
+
+    Raises:
+        ShapeError: Channels do not fit, or the kernel covers more than the padded input.
+        UnsupportedTypeError: The element type has no kernel.
+    """
+    channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=False)
+    if _is_cast(b, x):
+        wide, weights, added = _in_float(b, x, w, bias)
+        y = conv(b, wide, weights, added, window, layout, rule=rule, begin=begin, end=end)
+        return b.cast(y, ir.DataType.BFLOAT16)
+    if rule != "NOTSET":
+        resolved = _resolve_same(rule, spatial, kernel, window)
+        if resolved is not None:
+            rule, begin, end = "NOTSET", resolved[0], resolved[1]
+    if rule == "NOTSET":
+        size = _conv_sizes(b, window, spatial, kernel, begin, end)
+        b.note(f"pads begin {list(begin)}, end {list(end)}: spatial size {_text(size)}")
+    else:
+        begin = end = (0,) * window.rank
+        size = tuple(None if dim is None else -(-dim // s) for dim, s in zip(spatial, window.strides, strict=True))
+        b.note(f"{rule}: padding resolved at run time from the input's sizes")
+    result = (sizes(x, layout.x_perm)[0], channels, *size)
+    if rule != "NOTSET" or x.dtype not in _STANDARD or b.options.target == "plugin":
+        y = _ours(b, CONV, x, w, bias, window=window, layout=layout, auto_pad=AutoPad[rule], pads=begin + end)
+        return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+    y = b.op(
+        "Conv",
+        transpose(b, x, layout.x_perm),
+        transpose(b, w, layout.w_perm),
+        bias,
+        strides=window.strides,
+        dilations=window.dilations,
+        group=window.group,
+        pads=begin + end,
+        kernel_shape=_known(kernel),
+    )
+    return transpose(b, b.typed(y, x.dtype, result), layout.y_perm)
+
+
+_RULES = {
+    "NOTSET": "{begin}",
+    "SAME_UPPER": "half of the total, rounded down",
+    "SAME_LOWER": "half of the total, rounded up",
+}
+
+
+def _check(
+    x: ir.Value, w: ir.Value, bias: ir.Value | None, window: Window, layout: Layout, *, transposed: bool
+) -> tuple[int | None, Sizes, Sizes]:
+    """Checks types and channels; returns the output channels, the spatial sizes of the data and of the kernel."""
+    if not 1 <= window.rank <= _MAX_SPATIAL:
+        raise ConversionError(f"has {window.rank} spatial axes; allowed: 1 to {_MAX_SPATIAL}.")
+    allowed = [str(ir.DataType(dtype)) for dtype in ACCUMULATION]
+    for value in (x, w) if bias is None else (x, w, bias):
+        if value.dtype not in ACCUMULATION:
+            raise UnsupportedTypeError(str(value.name), str(value.dtype), allowed)
+        if value.dtype != x.dtype:
+            raise UnsupportedTypeError(str(value.name), str(value.dtype), [str(x.dtype)], hint="All types must agree.")
+    data, weights = sizes(x, layout.x_perm), sizes(w, layout.w_perm)
+    group = window.group
+    if transposed:
+        expected, per_group = weights[0], weights[1]
+        channels = None if per_group is None else per_group * group
+        divided = weights[0] if weights[0] is not None else data[1]
+    else:
+        expected = None if weights[1] is None else weights[1] * group
+        channels = divided = weights[0]
+    if data[1] is not None and expected is not None and data[1] != expected:
+        raise ShapeError(
+            str(x.name),
+            dims_of(x),
+            f"has {data[1]} channels; the weights {dims_of(w)} with {group} groups allow {expected}.",
+        )
+    if divided is not None and divided % group:
+        raise ShapeError(str(w.name), dims_of(w), f"{divided} channels cannot be divided into {group} groups.")
+    if 0 in weights or data[1] == 0:
+        raise ShapeError(
+            str(w.name), dims_of(w), f"beside {dims_of(x)} data: channels and kernel sizes of at least 1 are required."
+        )
+    if bias is not None and channels is not None and (dims := dims_of(bias)) is not None and dims != [channels]:
+        raise ShapeError(str(bias.name), dims, f"[{channels}] is required: one entry per output channel.")
+    return channels, data[2:], weights[2:]
+
+
+def _transposed_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:
+    result: list[int | None] = []
+    for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
+        if size is None or taps is None:
+            result.append(None)
+            continue
+        full = transpose_full(size, taps, window.strides[axis], window.dilations[axis])
+        y = full - begin[axis] - end[axis]
+        if y < 0 or size == 0:
+            raise ShapeError(
+                b.node.outputs[0].name,
+                [y],
+                f"spatial axis {axis}: the full size {full} less the padding {begin[axis]} + {end[axis]} is {y}; "
+                "a size of at least 0 is required, from an input that is not empty.",
+            )
+        result.append(y)
+    return tuple(result)
+
+
+def _never_empty(window: Window, spatial: Sizes, kernel: Sizes, taken: Ints) -> bool:
+    """Whether ONNX Runtime's ConvTranspose always has a size of at least 1, which it requires.
+
+    An unknown size of the data or of the kernel may turn out to be 1; `taken` is what the padding takes off.
+    """
+    known = [[1 if dim is None else dim for dim in dims] for dims in (spatial, kernel)]
+    rows = zip(*known, window.strides, window.dilations, taken, strict=True)
+    return all(transpose_full(x, k, s, d) - less >= 1 for x, k, s, d, less in rows)
+
+
+def _conv_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:
+    result: list[int | None] = []
+    for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
+        if size is None or taps is None:
+            result.append(None)
+            continue
+        y = conv_size(size, taps, window.strides[axis], window.dilations[axis], begin[axis] + end[axis])
+        if y < 1:
+            covered = extent(taps, window.dilations[axis])
+            raise ShapeError(
+                b.node.outputs[0].name,
+                None,
+                f"spatial axis {axis}: the kernel covers {covered} positions, the input has {size} and the padding "
+                f"{begin[axis]} + {end[axis]}; the kernel must fit.",
+            )
+        result.append(y)
+    return tuple(result)
+
+
+def _resolve_same(rule: Rule, spatial: Sizes, kernel: Sizes, window: Window) -> tuple[Ints, Ints] | None:
+    """Returns begin and end paddings when they do not depend on what is only known at run time."""
+    pads: list[tuple[int, int]] = []
+    for size, taps, stride, dilation in zip(spatial, kernel, window.strides, window.dilations, strict=True):
+        if taps is None or (size is None and stride != 1):
+            return None
+        pads.append(conv_pads(rule, 1 if size is None else size, taps, stride, dilation))
+    return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)
+
+
+def _is_cast(b: Builder, x: ir.Value) -> bool:
+    """Whether standard nodes compute in float, as our kernels and bodies do, what ONNX Runtime has no kernel for."""
+    return b.options.target == "onnx" and x.dtype == ir.DataType.BFLOAT16
+
+
+def _in_float(
+    b: Builder, x: ir.Value, w: ir.Value, bias: ir.Value | None
+) -> tuple[ir.Value, ir.Value, ir.Value | None]:
+    single = ir.DataType.FLOAT
+    return b.cast(x, single), b.cast(w, single), None if bias is None else b.cast(bias, single)
+
+
+def _ours(
+    b: Builder, op: Op, x: ir.Value, *others: ir.Value | None, window: Window, layout: Layout, **attributes: Any
+) -> ir.Value:
+    """Emits a node of ours, or its body where only standard nodes are wanted; the bias is the last input."""
+    assert x.dtype is not None
+    stated = {
+        "strides": window.strides,
+        "dilations": window.dilations,
+        "group": window.group,
+        "x_perm": layout.x_perm,
+        "w_perm": layout.w_perm,
+        "y_perm": layout.y_perm,
+        "accumulation_type": int(ACCUMULATION[x.dtype]),
+        **attributes,
+    }
+    if b.options.target == "onnx":
+        return write_out(b, op, (x, *others), stated)
+    y: ir.Value = b.op(op.name, x, *others, domain=DOMAIN, **stated)
+    return y
+
+
+def _known(dims: Sizes) -> Ints | None:
+    known = tuple(dim for dim in dims if dim is not None)
+    return known if len(known) == len(dims) else None
+
+
+def _text(dims: Sizes) -> str:
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in dims) + "]"

@@ -1,0 +1,1 @@
+"""What several lowerings of oneDNN ops share."""

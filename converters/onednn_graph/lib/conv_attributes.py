@@ -1,0 +1,189 @@
+"""What the six convolution ops share: attributes checked once, layouts, and how a padding is found.
+
+All six are views of one bilinear map between a big tensor (a convolution's source) and a small one (its destination):
+``small[n, a, p]`` meets ``big[n, b, p*stride - pads_begin + k*dilation]`` through ``weights[a, b, k]``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.converters.conv.layout import Sizes
+from ortconv.converters.conv.spatial import LARGEST, Rule, Window
+from ortconv.converters.onednn_graph.lib.data_format import known_dims
+from ortconv.converters.onednn_graph.lib.dtypes import check_type
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
+
+__all__ = ["AutoPad", "Grid", "kernel_perm", "on_grid", "same_shape", "target_shape"]
+
+AutoPad = Literal["none", "same_upper", "same_lower", "valid"]
+"""The page's spelling; the library's (SAME_UPPER) is accepted as well, since case does not matter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """The attributes of a convolution op, checked.
+
+    Attributes:
+        window: Strides, dilations, groups.
+        auto_pad: How the padding is found.
+        begin: pads_begin; zeros unless auto_pad is none.
+        end: pads_end; zeros unless auto_pad is none.
+        output_padding: Zeros where not given.
+    """
+
+    window: Window
+    auto_pad: AutoPad
+    begin: Ints
+    end: Ints
+    output_padding: Ints
+
+    @property
+    def same(self) -> bool:
+        """Whether the padding follows from the sizes."""
+        return self.auto_pad in ("same_upper", "same_lower")
+
+    @property
+    def rule(self) -> Rule:
+        """The library's reading of auto_pad, which is ONNX's: same_upper puts the odd element at the end."""
+        if not self.same:
+            return "NOTSET"
+        return "SAME_UPPER" if self.auto_pad == "same_upper" else "SAME_LOWER"
+
+
+def on_grid(
+    b: Builder,
+    tensors: dict[str, ir.Value],
+    *,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    dilations: Ints,
+    groups: int,
+    auto_pad: AutoPad,
+    output_padding: Ints = (),
+) -> Grid:
+    """Checks the attributes that all convolution ops have.
+
+    Args:
+        b: The builder.
+        tensors: By argument name, those that have as many dimensions as the result.
+        strides: At least 1 each.
+        pads_begin: At least 0 each; ignored unless auto_pad is none.
+        pads_end: At least 0 each; ignored unless auto_pad is none.
+        dilations: At least 1 each.
+        groups: At least 1.
+        auto_pad: How the padding is found.
+        output_padding: At least 0 each; empty for zeros.
+
+    Raises:
+        ShapeError: Ranks are below 3 or differ, or a size is beyond 31 bits.
+        UnsupportedAttributeError: A list has another length than there are spatial axes, or a value is out of range.
+    """
+    spatial = max(_spatial_axes(tensors, len(strides)), 1)
+    rows = {"strides": (strides, 1), "dilations": (dilations, 1)}
+    if auto_pad == "none":
+        rows |= {"pads_begin": (pads_begin, 0), "pads_end": (pads_end, 0)}
+    elif any((*pads_begin, *pads_end)):
+        b.note(f"pads_begin and pads_end are ignored, since auto_pad is {auto_pad}")
+    if output_padding:
+        rows["output_padding"] = (output_padding, 0)
+    for name, (row, least) in rows.items():
+        if len(row) != spatial or min(row) < least or max(row) > LARGEST:
+            raise UnsupportedAttributeError(
+                name, row, f"{spatial} integers from {least} to {LARGEST}, one per spatial axis"
+            )
+    if groups < 1:
+        raise UnsupportedAttributeError("groups", groups, "an integer of at least 1")
+    zeros = (0,) * spatial
+    explicit = auto_pad == "none"
+    return Grid(
+        Window(strides, dilations, groups),
+        auto_pad,
+        pads_begin if explicit else zeros,
+        pads_end if explicit else zeros,
+        output_padding or zeros,
+    )
+
+
+def kernel_perm(weights_format: str, spatial: int) -> Ints:
+    """Returns the permutation that takes weights to OIX or IOX: XIO and XOI hold those axes the other way round."""
+    if not weights_format.startswith("X"):
+        return tuple(range(spatial + 2))
+    return (spatial + 1, spatial, *range(spatial))
+
+
+def target_shape(b: Builder, argument: str, tensor: ir.Value | None, attribute: Ints, rank: int) -> Sizes | ir.Value:
+    """Finds the shape that a gradient op is told to produce.
+
+    The page lets the input win over the attribute. Where neither is given the declared shape of the result counts; the
+    library asks that one first.
+
+    Args:
+        b: The builder.
+        argument: "dst_shape" or "weights_shape".
+        tensor: The input, s32 [rank].
+        attribute: The attribute, empty when it is not given.
+        rank: Number of entries.
+
+    Returns:
+        The sizes, or the input when its values are known at run time only.
+
+    Raises:
+        ShapeError: The input is no vector of `rank` entries.
+        UnsupportedAttributeError: The shape is not given anywhere, or is not one.
+        UnsupportedTypeError: The input is not s32.
+    """
+    if tensor is not None:
+        check_type(argument, tensor.dtype, ["s32"])
+        dims = known_dims(tensor)
+        if dims is not None and (len(dims) != 1 or dims[0] not in (rank, None)):
+            raise ShapeError(argument, dims, f"[{rank}] is required: one entry per dimension of the result.")
+        data = b.array(tensor)
+        if data is None:
+            return tensor
+        attribute = tuple(int(size) for size in data)
+    declared = _declared(b)
+    library_first = b.options.semantics == "runtime" and tensor is None
+    if declared is not None and (not attribute or (library_first and None not in declared)):
+        return declared
+    if not attribute:
+        raise UnsupportedAttributeError(
+            argument, None, f"the shape of the result as attribute, as input or declared for {b.node.outputs[0].name}"
+        )
+    if len(attribute) != rank or any(size < (axis > 0) for axis, size in enumerate(attribute)):
+        raise UnsupportedAttributeError(argument, attribute, f"{rank} sizes, one per dimension of the result, above 0")
+    return attribute
+
+
+def same_shape(b: Builder, value: ir.Value, shape: ir.Value) -> ir.Value:
+    """Emits a check: at run time, a value of another shape than the int64 vector `shape` is an error, not a result."""
+    agree = b.op("Equal", b.op("Shape", value), shape)
+    # Reshape refuses the size -2, so a disagreement stops the model with the node's name.
+    checked = b.op("Reshape", value, b.op("Where", agree, shape, b.constant([-2])), allowzero=1)
+    return b.typed(checked, value.dtype, value.shape)
+
+
+def _declared(b: Builder) -> Sizes | None:
+    shape = b.node.outputs[0].shape
+    return None if shape is None else tuple(dim if isinstance(dim, int) else None for dim in shape)
+
+
+def _spatial_axes(tensors: dict[str, ir.Value], otherwise: int) -> int:
+    rank = None
+    for argument, value in tensors.items():
+        dims = known_dims(value)
+        if dims is None:
+            continue
+        if len(dims) < 3:
+            raise ShapeError(argument, dims, "at least three dimensions are required: batch, channels, spatial.")
+        if any(isinstance(dim, int) and dim > LARGEST for dim in dims):
+            raise ShapeError(argument, dims, f"sizes of at most {LARGEST} are required.")
+        if rank is not None and len(dims) != rank:
+            raise ShapeError(argument, dims, f"{rank} dimensions are required, as {next(iter(tensors))} has.")
+        rank = len(dims)
+    return otherwise if rank is None else rank - 2

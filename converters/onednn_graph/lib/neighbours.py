@@ -1,0 +1,50 @@
+"""Nodes that know their neighbours, for the lowerings whose result depends on what uses it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from ortconv.frontend.source_graph import SourceNode, SourceValue
+
+__all__ = ["LinkedNode", "Links", "links_of"]
+
+
+class Links:
+    """Which nodes of a graph compute and use its tensors."""
+
+    def __init__(self) -> None:
+        self._producers: dict[SourceValue, SourceNode] = {}
+        self._consumers: dict[SourceValue, list[SourceNode]] = {}
+
+    def add(self, nodes: Iterable[SourceNode]) -> None:
+        """Takes in the nodes of the graph."""
+        for node in nodes:
+            self._producers.update(dict.fromkeys(node.outputs, node))
+            for value in dict.fromkeys(node.inputs):
+                if value is not None:
+                    self._consumers.setdefault(value, []).append(node)
+
+    def producer(self, value: SourceValue) -> SourceNode | None:
+        """Returns the node that computes a tensor; None for an input."""
+        return self._producers.get(value)
+
+    def consumers(self, value: SourceValue) -> Sequence[SourceNode]:
+        """Returns the nodes that use a tensor."""
+        return self._consumers.get(value, ())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LinkedNode(SourceNode):
+    """A node of a oneDNN graph.
+
+    Attributes:
+        links: The neighbours of all nodes of its graph.
+    """
+
+    links: Links = dataclasses.field(default_factory=Links)
+
+
+def links_of(node: SourceNode) -> Links:
+    """Returns a node's links; none are known for a node that the reader has not made."""
+    return node.links if isinstance(node, LinkedNode) else Links()

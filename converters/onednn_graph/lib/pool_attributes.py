@@ -1,0 +1,215 @@
+"""What pools and their gradients share: attributes checked once, and where the windows stand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.converters.conv.layout import Sizes, transpose
+from ortconv.converters.conv.spatial import LARGEST, conv_pads, conv_size, extent
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, Grid, on_grid
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, rank_of, to_ncx
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
+
+__all__ = [
+    "Pool",
+    "channels_as_samples",
+    "check_fit",
+    "is_wide",
+    "ncx_float",
+    "ones_window",
+    "padded",
+    "pool_of",
+    "runtime_pads",
+    "samples_as_channels",
+]
+
+_MAX_SPATIAL = 3
+"""Most spatial axes of ONNX Runtime's pools, and of oneDNN's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """The attributes of a pool, checked.
+
+    Attributes:
+        kernel: Sizes of the window.
+        grid: How it moves.
+        ceil: Whether a window may reach beyond the padding.
+        perm: Takes data to [N, C, spatial...].
+    """
+
+    kernel: Ints
+    grid: Grid
+    ceil: bool
+    perm: Ints
+
+    def pads(self, sizes: Sizes) -> tuple[Ints, Ints] | None:
+        """Returns begin and end paddings for which the number of windows, rounded down, is the op's.
+
+        For sizes that are known the end paddings are just what the last window needs. None where a padding depends on
+        a size that is not known.
+        """
+        rows: list[tuple[int, int]] = []
+        window = self.grid.window
+        for axis, (size, k) in enumerate(zip(sizes, self.kernel, strict=True)):
+            s, d = window.strides[axis], window.dilations[axis]
+            begin, end = self.grid.begin[axis], self.grid.end[axis]
+            if self.grid.same:
+                if size is None and s != 1:
+                    return None
+                begin, end = conv_pads(self.grid.rule, 1 if size is None else size, k, s, d)
+            # Rounding up is rounding down with a padding that is one less than a stride larger.
+            end += s - 1 if self.ceil else 0
+            if size is not None:
+                count = conv_size(size, k, s, d, begin + end)
+                end = max((count - 1) * s + extent(k, d) - size - begin, 0)
+            rows.append((begin, end))
+        return tuple(begin for begin, _ in rows), tuple(end for _, end in rows)
+
+    def counts(self, sizes: Sizes, begin: Ints, end: Ints) -> Sizes:
+        """Returns the number of windows per axis, None where a size is not known."""
+        window = self.grid.window
+        return tuple(
+            None if size is None else conv_size(size, k, s, d, before + after)
+            for size, k, s, d, before, after in zip(
+                sizes, self.kernel, window.strides, window.dilations, begin, end, strict=True
+            )
+        )
+
+    def check_counts(self, argument: str, sizes: Sizes, found: Sizes, begin: Ints, end: Ints) -> None:
+        """Checks that a gradient has an element per window.
+
+        Raises:
+            ShapeError: It has not.
+        """
+        for axis, (count, given) in enumerate(zip(self.counts(sizes, begin, end), found, strict=True)):
+            if None not in (count, given) and count != given:
+                raise ShapeError(
+                    argument, found, f"spatial axis {axis}: size {sizes[axis]} has {count} windows, {given} are given."
+                )
+
+
+def pool_of(
+    b: Builder,
+    tensors: dict[str, ir.Value],
+    rank: int,
+    *,
+    kernel: Ints,
+    strides: Ints,
+    pads_begin: Ints,
+    pads_end: Ints,
+    auto_pad: AutoPad,
+    data_format: DataFormat,
+    dilations: Ints = (),
+    ceil: bool = False,
+) -> Pool:
+    """Checks the attributes that all pools have.
+
+    Args:
+        b: The builder.
+        tensors: By argument name, those that have as many dimensions as the data.
+        rank: That number.
+        kernel: At least 1 each.
+        strides: At least 1 each.
+        pads_begin: At least 0 each; ignored unless auto_pad is none.
+        pads_end: At least 0 each; ignored unless auto_pad is none.
+        auto_pad: How the padding is found.
+        data_format: Order of the axes.
+        dilations: At least 1 each; empty for ones.
+        ceil: Whether the number of windows is rounded up.
+
+    Raises:
+        ShapeError: There are fewer than 1 or more than 3 spatial axes.
+        UnsupportedAttributeError: A list has another length than there are spatial axes, or a value is out of range.
+    """
+    if rank - 2 > _MAX_SPATIAL:
+        name, value = next(iter(tensors.items()))
+        raise ShapeError(name, known_dims(value), f"at most {_MAX_SPATIAL} spatial axes are required.")
+    grid = on_grid(
+        b,
+        tensors,
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations or (1,) * (rank - 2),
+        groups=1,
+        auto_pad=auto_pad,
+    )
+    if len(kernel) != rank - 2 or min(kernel) < 1 or max(kernel) > LARGEST:
+        raise UnsupportedAttributeError(
+            "kernel", kernel, f"{rank - 2} integers from 1 to {LARGEST}, one per spatial axis"
+        )
+    return Pool(kernel, grid, ceil, to_ncx(rank, data_format))
+
+
+def check_fit(argument: str, sizes: Sizes, counts: Sizes) -> None:
+    """Checks that there is a window along every axis.
+
+    Raises:
+        ShapeError: There is an axis without.
+    """
+    for axis, count in enumerate(counts):
+        if count is not None and count < 1:
+            raise ShapeError(argument, sizes, f"spatial axis {axis}: the kernel must fit into the padded size.")
+
+
+def is_wide(pool: Pool, begin: Ints, end: Ints) -> bool:
+    """Whether a window may cover nothing, which ONNX Runtime's pools cannot have."""
+    wide = any(pad >= k for pads in (begin, end) for pad, k in zip(pads, pool.kernel, strict=True))
+    dilated = any(d > 1 for d in pool.grid.window.dilations)
+    return wide or (dilated and any((*begin, *end)))
+
+
+def runtime_pads(b: Builder, x: ir.Value, pool: Pool) -> tuple[ir.Value, ir.Value]:
+    """Emits what `Pool.pads` computes, for same_* of sizes that are known at run time: two int64 [spatial axes]."""
+    window = pool.grid.window
+    size, strides = b.op("Shape", x, start=2), b.constant(window.strides)
+    before_next = b.op("Add", size, b.constant([s - 1 for s in window.strides]))
+    covered = b.op("Mul", b.op("Div", before_next, strides), strides)
+    more = [extent(k, d) - s for k, d, s in zip(pool.kernel, window.dilations, window.strides, strict=True)]
+    total = b.op("Max", b.op("Sub", b.op("Add", covered, b.constant(more)), size), b.constant([0]))
+    half = b.op("Div", total, b.constant([2]))
+    begin, end = half, b.op("Sub", total, half)
+    if pool.grid.rule == "SAME_LOWER":
+        begin, end = end, begin
+    return begin, b.op("Add", end, b.constant([s - 1 for s in window.strides])) if pool.ceil else end
+
+
+def padded(b: Builder, x: ir.Value, begin: Ints | ir.Value, end: Ints | ir.Value, number: float) -> ir.Value:
+    """Emits Pad of the spatial axes of [N, C, spatial...], in float32."""
+    none = b.constant([0, 0])
+    parts = [value if isinstance(value, ir.Value) else b.constant(value) for value in (begin, end)]
+    pads = b.op("Concat", none, parts[0], none, parts[1], axis=0)
+    dims = known_dims(x) or []
+    result = b.op("Pad", x, pads, b.constant(number, "float32"))
+    return b.typed(result, ir.DataType.FLOAT, [*dims[:2], *[None] * (len(dims) - 2)])
+
+
+def ncx_float(b: Builder, argument: str, value: ir.Value, pool: Pool) -> ir.Value:
+    """Takes data to [N, C, spatial...] in float32."""
+    assert rank_of(argument, value) == len(pool.perm)
+    return transpose(b, b.cast(value, ir.DataType.FLOAT), pool.perm)
+
+
+def channels_as_samples(b: Builder, value: ir.Value, counts: Sizes) -> ir.Value:
+    """Makes every channel a sample of its own: [N*C, 1, spatial...]."""
+    known = [size for size in counts if size is not None]
+    head = b.constant([-1, 1])
+    tail = b.constant(known) if len(known) == len(counts) else b.op("Shape", value, start=2)
+    flat = b.op("Reshape", value, b.op("Concat", head, tail, axis=0))
+    return b.typed(flat, ir.DataType.FLOAT, [None, 1, *counts])
+
+
+def samples_as_channels(b: Builder, value: ir.Value, model: ir.Value) -> ir.Value:
+    """Undoes `channels_as_samples`: batch and channels are those of `model`."""
+    head, tail = b.op("Shape", model, end=2), b.op("Shape", value, start=2)
+    return b.op("Reshape", value, b.op("Concat", head, tail, axis=0))
+
+
+def ones_window(b: Builder, pool: Pool) -> ir.Value:
+    """Returns weights with which a convolution adds up what a window covers."""
+    return b.constant(b.budget.full("kernel", (1, 1, *pool.kernel), 1, np.float32))

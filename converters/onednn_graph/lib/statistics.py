@@ -1,0 +1,56 @@
+"""What the normalisations share: types of their statistics, means, deviations, and rounding of several results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name
+from ortconv.graph.builder import Builder, Ints
+
+__all__ = ["check_statistics", "deviation", "mean_of", "rounded", "scaled_by"]
+
+Shape = ir.Shape | Sequence[int | str | None] | None
+
+
+def check_statistics(b: Builder, src: ir.Value, inputs: Mapping[str, ir.Value | None]) -> None:
+    """Checks the types of gamma, beta, mean, variance and their gradients: f32, or bf16 beside a bf16 src; all equal.
+
+    Args:
+        b: The builder.
+        src: The data.
+        inputs: By argument name; None where absent.
+
+    Raises:
+        UnsupportedTypeError: A type is another one.
+    """
+    types = {name: value.dtype for name, value in inputs.items() if value is not None}
+    types |= {output.name: output.dtype for output in b.node.outputs[1:]}
+    allowed = ["f32", "bf16"] if dtype_name(src.dtype) == "bf16" else ["f32"]
+    for name, dtype in types.items():
+        check_type(name, dtype, allowed)
+        check_type(name, dtype, [dtype_name(next(iter(types.values())))])
+
+
+def mean_of(b: Builder, value: ir.Value, axes: Ints, *, keep: bool = True) -> ir.Value:
+    """Emits the mean over axes, which stay with size 1 if `keep`."""
+    return b.op("ReduceMean", value, b.constant(axes), keepdims=int(keep))
+
+
+def deviation(b: Builder, variance: ir.Value, epsilon: float) -> ir.Value:
+    """Emits sqrt(variance + epsilon)."""
+    return b.op("Sqrt", b.op("Add", variance, b.constant(epsilon, "float32")))
+
+
+def scaled_by(b: Builder, vector: ir.Value, trailing: int) -> ir.Value:
+    """Emits a vector with so many axes of size 1 behind it."""
+    return b.op("Reshape", vector, b.constant([-1, *[1] * trailing])) if trailing else vector
+
+
+def rounded(b: Builder, results: Sequence[ir.Value], shapes: Sequence[Shape]) -> tuple[ir.Value, ...]:
+    """Rounds float32 results to the types that the source declares; those that nobody wants are left out."""
+    return tuple(
+        b.cast(b.typed(result, ir.DataType.FLOAT, shape), output.dtype)
+        for result, shape, output in zip(results, shapes, b.node.outputs, strict=False)
+    )

@@ -1,0 +1,1 @@
+"""Reading oneDNN Graph JSON."""

@@ -1,0 +1,66 @@
+"""Random data for the constants that a graph names but does not hold, so that it can be run and timed."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from ortconv.converters.onednn_graph.reader.source_graph import document_of
+from ortconv.converters.onednn_graph.reader.tensors import ELEMENTS, name_of
+from ortconv.errors import ModelFormatError
+from ortconv.frontend.source_format import Tensors
+from ortconv.model_io.input_data import Input, random_data
+from ortconv.onednn import Op, Tensor, graph_inputs
+from ortconv.onednn.op_schema import KINDS
+
+__all__ = ["random_constants"]
+
+_RANGES = {"scales": (0.005, 0.02), "variance": (0.5, 1.5), "probability": (0.1, 0.5)}
+"""Argument -> the range of its data, where numbers of both signs make no sense."""
+
+
+def random_constants(source: object, seed: int, given: Tensors) -> Tensors:
+    """Returns the data that is given, and random data for the other inputs whose property is "constant".
+
+    Floats are standard normal, integers small, and scales, variances and probabilities positive.
+
+    Args:
+        source: A path, or an `ortconv.onednn.Graph`.
+        seed: Of the random numbers; each tensor's depend on its name, too.
+        given: Data by tensor id or name.
+
+    Raises:
+        ModelFormatError: The source is not a graph, or the size or type of a constant is not known.
+        InputError: A constant is larger than any tensor is.
+    """
+    document = document_of(source)
+    inputs = [tensor for tensor in graph_inputs(document.ops) if tensor.property_type == "constant"]
+    constants = [tensor for tensor in inputs if given.keys().isdisjoint((name_of(tensor), str(tensor.id)))]
+    arrays = dict(given)
+    for tensor in constants:
+        if tensor.shape is None or None in tensor.shape:
+            problem = f"constant {name_of(tensor)} has an unknown size; no random data can be made for it."
+            raise ModelFormatError(document.path, "/graph", problem)
+        if tensor.dtype == "undef":
+            problem = f"constant {name_of(tensor)} has an unknown type; no random data can be made for it."
+            raise ModelFormatError(document.path, "/graph", problem)
+        shape = cast("tuple[int, ...]", tensor.shape)
+        data = random_data(Input(name_of(tensor), ELEMENTS[tensor.dtype], shape), shape, seed)
+        role = next((role for op in document.ops if (role := _role(op, tensor)) in _RANGES), None)
+        arrays[name_of(tensor)] = data if role is None else _within(data, *_RANGES[role])
+    return arrays
+
+
+def _role(op: Op, tensor: Tensor) -> str | None:
+    """Returns the name of the argument that a tensor is for an op."""
+    names = KINDS[op.kind].inputs if op.kind in KINDS else ()
+    return next((name for name, given in zip(names, op.inputs, strict=False) if given.id == tensor.id), None)
+
+
+def _within(data: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Maps floats into a range; integers stay."""
+    if np.issubdtype(data.dtype, np.integer):
+        return data
+    share = np.abs(np.tanh(data.astype(np.float32)))
+    return (low + (high - low) * share).astype(data.dtype)

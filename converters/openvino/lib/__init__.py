@@ -1,0 +1,1 @@
+"""What several lowerings of OpenVINO ops share."""

@@ -1,0 +1,390 @@
+"""In which type an op is computed where ONNX Runtime's CPU provider has no kernel for the source's own type.
+
+Operands are cast to a type that holds every value of theirs, and the result is cast back, so that the numbers are those
+of the source's type. Where no such type has a kernel the op is refused, but for float64: OpenVINO's CPU plugin computes
+it in float32, and so do we where ONNX Runtime has nothing better, with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.errors import ConversionError, UnsupportedTypeError
+from ortconv.graph.builder import Builder
+
+__all__ = [
+    "FLOATS",
+    "INTEGERS",
+    "KERNELS",
+    "SIGNED",
+    "UNSIGNED",
+    "apply",
+    "compute",
+    "dtype_of",
+    "exponential",
+    "in_32_bits",
+    "in_bytes",
+    "in_one_type",
+    "in_single",
+    "is_static",
+    "name",
+    "narrowed",
+    "require",
+    "rounded",
+    "saturated",
+    "saturates",
+    "scalar",
+    "single",
+    "to_nearest",
+    "truncated",
+    "type_for",
+    "warn_of_singles",
+]
+
+_F16, _BF16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
+_I8, _I16, _I32, _I64 = ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64
+_U8, _U16, _U32, _U64 = ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64
+_BOOL = ir.DataType.BOOL
+
+FLOATS = (_F16, _BF16, _F32, _F64)
+SIGNED = (_I8, _I16, _I32, _I64)
+UNSIGNED = (_U8, _U16, _U32, _U64)
+INTEGERS = SIGNED + UNSIGNED
+
+_IEEE = frozenset({_F16, _F32, _F64})
+_SINGLE = frozenset({_F16, _F32})
+_NUMERIC = _IEEE | set(INTEGERS)
+_WIDE = _IEEE | {_I8, _U8, _I32, _U32, _I64, _U64}
+
+KERNELS: Mapping[str, frozenset[ir.DataType]] = (
+    dict.fromkeys(("Abs", "Add", "Div", "Mod", "Mul", "Sub"), _NUMERIC)
+    | dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), _NUMERIC)
+    | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
+    | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
+    | dict.fromkeys(("Cos", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"), _IEEE)
+    | dict.fromkeys(
+        (
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "Cosh",
+            "GridSample",
+            "LRN",
+            "DeformConv",
+            "Sinh",
+            "Tan",
+        ),
+        _SINGLE,
+    )
+    | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
+    | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
+    | dict.fromkeys(("LeakyRelu", "PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
+    | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)
+    | dict.fromkeys(("Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum"), _IEEE | {_I32, _I64})
+    | dict.fromkeys(("ReduceMax", "ReduceMin"), _IEEE | {_I8, _U8, _I32, _I64})
+    | {
+        "DepthToSpace": _IEEE | {_U8},
+        "MatMul": _IEEE | {_I32, _U32, _I64, _U64},
+        "MaxPool": _IEEE | {_I8, _U8},
+        "Neg": _IEEE | set(SIGNED),
+        "Pad": _WIDE | {_BOOL},
+        "Range": frozenset({_F32, _F64, _I64}),
+        "ReduceL2": _IEEE,
+        "Relu": _IEEE | {_I8, _I32},
+        "Resize": frozenset({_F16, _F32, _I8, _U8, _I32}),
+        "Sign": _NUMERIC - {_F16},  # of a NaN in float16 it is zero
+        "SpaceToDepth": _IEEE,
+        "Col2Im": _SINGLE,
+        "CumSum": _IEEE | {_I32, _I64},
+        "DFT": frozenset({_F32, _F64}),
+        "Einsum": _IEEE | {_I32, _I64},
+        "TopK": _IEEE | {_I32, _I64},
+        "Unique": frozenset({_F32, _F64, _I64}),
+        "Where": _IEEE | {_U8, _I32, _I64},
+    }
+)
+"""Element types for which ONNX Runtime's CPU provider, from 1.24 on, has a kernel in every opset that we emit.
+
+Range of int32 is left out: shape inference of ONNX Runtime takes an operand that comes from a Shape for an int64.
+"""
+
+_HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
+    _BF16: (_F32, _F64),
+    _F16: (_F32, _F64),
+    _F32: (_F64,),
+    _I8: (_I32, _I64, _F32, _F64),
+    _U8: (_I32, _I64, _F32, _F64),
+    _I16: (_I32, _I64, _F32, _F64),
+    _U16: (_I32, _I64, _F32, _F64),
+    _I32: (_I64, _F64),
+    _U32: (_I64, _F64),
+    _BOOL: (_U8, _I32, _I64),
+}
+"""The types that hold every value of a type, narrowest first."""
+
+_BYTES: Mapping[ir.DataType, ir.DataType] = {ir.DataType.INT4: _I8, ir.DataType.UINT4: _U8}
+_SAME_BITS: Mapping[ir.DataType, ir.DataType] = {_U64: _I64, _I64: _U64}
+
+
+def apply(
+    b: Builder,
+    op_type: str,
+    *operands: ir.Value | None,
+    modular: bool = False,
+    result: ir.DataType | None = None,
+    **attributes: Any,
+) -> ir.Value:
+    """Emits one ONNX op whose operands share an element type, in a type that has a kernel.
+
+    Args:
+        b: The builder.
+        op_type: A key of `KERNELS`.
+        *operands: The op's inputs of that type.
+        modular: The op is right modulo 2^bits, or only moves values, so that reinterpreted bits serve as well.
+        result: Type of the result, where it is not that of the operands.
+        **attributes: Attributes of the op.
+
+    Raises:
+        UnsupportedTypeError: No type that holds the operands' values has a kernel.
+    """
+    return compute(
+        b,
+        lambda *values: b.op(op_type, *values, **attributes),
+        *operands,
+        kernels=(op_type,),
+        modular=modular,
+        result=result,
+    )
+
+
+def compute(
+    b: Builder,
+    formula: Callable[..., ir.Value],
+    *operands: ir.Value | None,
+    kernels: Sequence[str],
+    modular: bool = False,
+    result: ir.DataType | None = None,
+) -> ir.Value:
+    """Emits a formula over operands of one element type, in a type for which all its ops have kernels.
+
+    A formula of several ops on 16-bit floats is computed in float32 and rounded once.
+
+    Args:
+        b: The builder.
+        formula: Takes the operands, cast, and emits ops on them; the type it runs in is their ``dtype``.
+        *operands: Values of one element type, or None.
+        kernels: The ops it emits, keys of `KERNELS`.
+        modular: See `apply`.
+        result: See `apply`.
+
+    Raises:
+        UnsupportedTypeError: See `apply`.
+    """
+    own = _element_type(operands)
+    inner = type_for(own, kernels, modular)
+    if own == _F64 and inner == _F32:
+        b.follow("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
+    value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
+    b.typed(value, result or inner, None)
+    return b.cast(value, result or own)
+
+
+def rounded(
+    b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None, kernels: Sequence[str]
+) -> ir.Value:
+    """Emits a formula whose results have fractions; on integers in float32, rounded to the nearest, ties to even.
+
+    The pages allow integers and do not say how a fraction becomes one; this is what OpenVINO's CPU plugin does. Results
+    beyond 8 bits, or 32 for all other types, become the nearest bound, where the plugin's depend on the processor.
+    """
+    dtype = _element_type(operands)
+    if dtype not in INTEGERS:
+        return compute(b, formula, *operands, kernels=kernels)
+    b.note("integers: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page leaves it open")
+    return to_nearest(b, formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]), dtype)
+
+
+def to_nearest(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Casts float32 to an integer as `rounded` does."""
+    whole = b.op("Round", value)
+    holder = dtype if dtype.bitwidth == 8 else _I32
+    info = np.iinfo(holder.numpy())
+    top = np.float32(info.max)
+    highest = top if int(top) <= info.max else np.nextafter(top, np.float32(0))
+    clipped = b.op("Clip", whole, b.constant(info.min, np.float32), b.constant(highest, np.float32))
+    return b.cast(b.typed(b.op("Cast", clipped, to=int(holder)), holder, None), dtype)
+
+
+def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None) -> ir.Value:
+    """Emits a formula over floats in float32, as OpenVINO's CPU plugin computes it, and casts the result back."""
+    own = _element_type(operands)
+    if own == _F64:
+        b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
+    value = formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands])
+    return b.cast(b.typed(value, _F32, None), own)
+
+
+def in_one_type(b: Builder, *operands: ir.Value) -> tuple[ir.Value, ...]:
+    """Returns floats of different types, which some ops take, in one that holds all of them; others as they are."""
+    types = {dtype_of(operand) for operand in operands}
+    if len(types) == 1 or not types <= set(FLOATS):
+        return operands
+    wide = _F64 if _F64 in types else _F32
+    return tuple(b.cast(operand, wide) for operand in operands)
+
+
+def narrowed(b: Builder, value: ir.Value, data: ir.Value, own: ir.DataType) -> ir.Value:
+    """Casts what was computed from `in_one_type` data to the type that the data had."""
+    return value if dtype_of(data) == own else b.cast(b.typed(value, data.dtype, None), own)
+
+
+def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
+    """Emits a formula over one operand; of integers of 64 bits in 32, which is what OpenVINO's CPU plugin has."""
+    own = dtype_of(data)
+    if own not in (_I64, _U64):
+        return formula(data)
+    return b.cast(b.typed(formula(b.cast(data, _I32)), _I32, None), own)
+
+
+def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
+    """Emits a formula that moves data; of integers of 4 bits, where they are no constants, in 8."""
+    own = dtype_of(data)
+    if own not in _BYTES or data.const_value is not None:
+        return formula(data)
+    moved = formula(b.cast(data, _BYTES[own]))
+    return b.cast(b.typed(moved, _BYTES[own], None), own)
+
+
+def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Casts int32 to a narrower integer; what lies outside of its range becomes the nearest bound.
+
+    Raises:
+        UnsupportedTypeError: It is no integer.
+    """
+    if dtype not in INTEGERS:
+        raise UnsupportedTypeError("the result", name(dtype), [name(each) for each in INTEGERS])
+    info = np.iinfo(dtype.numpy())
+    clipped = b.op("Clip", value, b.constant(info.min, np.int32), b.constant(info.max, np.int32))
+    return b.op("Cast", clipped, to=int(dtype))
+
+
+def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
+    """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and says so."""
+    if dtype not in (_I8, _U8):
+        return False
+    b.note(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
+    return True
+
+
+def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
+    """Warns of integers that OpenVINO's CPU plugin has in f32, unless they are sizes of tensors or made of booleans.
+
+    Args:
+        b: The builder.
+        data: The data.
+        grows: Results may be larger than the data, and overflow.
+    """
+    own, maker = dtype_of(data), data.producer()
+    made_of = maker.inputs[0] if maker is not None and maker.op_type == "Cast" else None
+    if own not in INTEGERS or own.bitwidth < (16 if grows else 32):
+        return
+    if b.sizes(data) is not None or (made_of is not None and made_of.dtype == _BOOL):
+        return
+    overflow = ", and does not wrap what overflows" if grows else ""
+    b.warn(f"the page is followed: OpenVINO's CPU plugin has integers beyond 2^24 rounded to f32{overflow}")
+
+
+def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Casts float32 to an integer as OpenVINO's CPU plugin does: 8 bits saturate, all others are the low bits of 32.
+
+    What 32 bits do not hold, NaN included, becomes the lowest number.
+    """
+    whole = b.typed(b.op("Cast", value, to=int(_I32)), _I32, None)
+    return saturated(b, whole, dtype) if dtype.bitwidth == 8 else b.cast(whole, dtype)
+
+
+def exponential(b: Builder, x: ir.Value) -> ir.Value:
+    """Emits the exponential of float32 in float64: rounded, it is the C library's, which OpenVINO calls."""
+    wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
+    return b.typed(b.op("Cast", wide, to=int(_F32)), _F32, x.shape)
+
+
+def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:
+    """Refuses a value whose element type is not among the allowed ones.
+
+    Raises:
+        UnsupportedTypeError: It is not.
+    """
+    if value.dtype not in allowed:
+        raise UnsupportedTypeError(input, name(value.dtype), [name(dtype) for dtype in allowed], hint=hint)
+
+
+def is_static(value: ir.Value) -> bool:
+    """Tells whether all sizes of a value are known: OpenVINO's CPU plugin computes some ops otherwise where not."""
+    return value.shape is not None and value.shape.is_static()
+
+
+def dtype_of(value: ir.Value) -> ir.DataType:
+    """Returns the element type of a value that the source declares, or that `compute` cast."""
+    assert value.dtype is not None, f"the type of {value.name} is not known"
+    return value.dtype
+
+
+def scalar(b: Builder, number: float, like: ir.Value) -> ir.Value:
+    """Makes a scalar constant of another value's element type."""
+    return b.constant(np.asarray(number).astype(dtype_of(like).numpy()))
+
+
+def single(b: Builder, number: float) -> ir.Value:
+    """Makes a float32 scalar constant."""
+    return b.constant(number, np.float32)
+
+
+def name(dtype: ir.DataType | None) -> str:
+    """Returns a type as OpenVINO spells it."""
+    if dtype is None:
+        return "unknown"
+    return "boolean" if dtype == _BOOL else dtype.short_name()
+
+
+def _element_type(operands: Sequence[ir.Value | None]) -> ir.DataType:
+    types = {operand.dtype for operand in operands if operand is not None}
+    if not types:
+        raise ConversionError("has no inputs; allowed: at least one.")
+    first = next(iter(types))
+    if len(types) > 1 or first is None:
+        found = ", ".join(name(operand.dtype) for operand in operands if operand is not None)
+        raise UnsupportedTypeError("the inputs", found, ["one type for all of them"])
+    return first
+
+
+def type_for(own: ir.DataType, kernels: Sequence[str], modular: bool = False) -> ir.DataType:
+    """Returns the type to compute in; see `compute`."""
+    candidates = (own, *_HOLDERS.get(own, ()))
+    if len(kernels) > 1 and own == _F16:
+        candidates = _HOLDERS[own]
+    if own == _F64:
+        candidates = (_F64, _F32)
+    if modular and own in _SAME_BITS:
+        candidates = (*candidates, _SAME_BITS[own])
+    for candidate in candidates:
+        if all(candidate in KERNELS[op] for op in kernels):
+            return candidate
+    allowed = [
+        dtype
+        for dtype in (*FLOATS, *INTEGERS)
+        if any(all(held in KERNELS[op] for op in kernels) for held in (dtype, *_HOLDERS.get(dtype, ())))
+    ]
+    raise UnsupportedTypeError(
+        "the input",
+        name(own),
+        [name(dtype) for dtype in allowed],
+        hint=f"ONNX Runtime has no exact {'/'.join(sorted(set(kernels)))} for it.",
+    )

@@ -1,0 +1,95 @@
+"""What the attributes and shapes of convolutions say of the window that moves over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import onnx_ir as ir
+
+from ortconv.converters.conv.layout import merge_axes
+from ortconv.converters.conv.spatial import LARGEST, Rule, Window
+from ortconv.converters.openvino.weights.dequantization import reshaped
+from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.graph.builder import Builder, Ints
+
+__all__ = ["RULES", "AutoPad", "explicit_pads", "grouped", "per_axis", "window_of"]
+
+AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+
+RULES: Mapping[str, Rule] = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
+"""What the values of auto_pad that depend on sizes are called here."""
+
+
+def grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Value]:
+    """Returns the number of groups and the weights with the group axis merged into the next.
+
+    Raises:
+        ShapeError: The number of groups is not known, or the ranks do not fit.
+    """
+    if filter.shape is not None and len(filter.shape) < 3:
+        raise ShapeError("filter", list(filter.shape), "its rank must be at least 3.")
+    if filter.shape is None or not isinstance(filter.shape[0], int):
+        raise ShapeError(
+            "filter", None if filter.shape is None else list(filter.shape), "the number of groups must be known."
+        )
+    groups = filter.shape[0]
+    if groups < 1:
+        raise ShapeError("filter", list(filter.shape), f"has {groups} groups; at least 1 is required.")
+    if data.shape is not None and len(filter.shape) != len(data.shape) + 1:
+        raise ShapeError("filter", list(filter.shape), f"rank {len(data.shape) + 1} is required beside the data's.")
+    first = groups * filter.shape[1] if isinstance(filter.shape[1], int) else None
+    merged = reshaped(b, filter, [first, *filter.shape[2:]])
+    return groups, merge_axes(b, filter) if merged is None else merged
+
+
+def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:
+    """Returns how the kernel moves.
+
+    Raises:
+        ShapeError: A rank or size is out of range.
+        UnsupportedAttributeError: An attribute is.
+    """
+    shape = data.shape if data.shape is not None else filter.shape
+    if shape is None:
+        raise ShapeError("data", None, "the rank must be known.")
+    if len(shape) < 3:
+        raise ShapeError("data", list(shape), "rank 3 or more is required.")
+    for name, value in (("data", data), ("filter", filter)):
+        if value.shape is not None and any(isinstance(dim, int) and dim > LARGEST for dim in value.shape):
+            raise ShapeError(name, list(value.shape), f"sizes of at most {LARGEST} are required.")
+    rank = len(shape) - 2
+    return Window(per_axis("strides", strides, rank, 1, 1), per_axis("dilations", dilations, rank, 1, 1), groups)
+
+
+def explicit_pads(
+    b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPad, *, negative_end: bool
+) -> tuple[Ints, Ints]:
+    """Returns begin and end paddings; zeros where auto_pad says something else.
+
+    Raises:
+        UnsupportedAttributeError: They do not fit the window, or are negative where they must not be.
+    """
+    begin = per_axis("pads_begin", pads_begin, window.rank, 0, 0)
+    end = per_axis("pads_end", pads_end, window.rank, 0, None if negative_end else 0)
+    if auto_pad == "explicit":
+        return begin, end
+    if any(begin) or any(end):
+        b.note(f"pads_begin and pads_end are ignored beside auto_pad {auto_pad}, as the page says")
+    return (0,) * window.rank, (0,) * window.rank
+
+
+def per_axis(name: str, values: Ints, rank: int, default: int, least: int | None) -> Ints:
+    """Returns one entry per spatial axis; an absent list is all defaults.
+
+    Raises:
+        UnsupportedAttributeError: The list has another length, or an entry is below `least` or beyond 31 bits.
+    """
+    if not values:
+        return (default,) * rank
+    low = -LARGEST if least is None else least
+    if len(values) != rank or any(not low <= value <= LARGEST for value in values):
+        raise UnsupportedAttributeError(
+            name, list(values), f"{rank} integers from {low} to {LARGEST}, one per spatial axis"
+        )
+    return values

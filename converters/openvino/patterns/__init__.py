@@ -1,0 +1,1 @@
+"""Groups of nodes that exporters write for one operation."""

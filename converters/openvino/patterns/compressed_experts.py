@@ -1,0 +1,197 @@
+"""Experts of a mixture that have compressed weights: products by the matrices that the rows chose.
+
+Instead of [experts, rows, columns] everything is [rows, choices, columns], of which the products are nodes of our own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.converters.openvino.ops.matmul import factors
+from ortconv.converters.openvino.patterns.mixture_of_experts import TOGETHER, Mixture, share_rows, size_of
+from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatrix
+from ortconv.graph.builder import Builder
+from ortconv.graph.match import made_by, maker
+from ortconv.opset.inferred_node import DOMAIN
+from ortconv.opset.ops.compressed_product import OLDEST_OPSET
+from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
+from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+
+__all__ = ["chosen_sum"]
+
+_MOST_CHOICES = 64
+"""Of each row, where it has to be found out which of them are the same."""
+_INDICES = (ir.DataType.INT32, ir.DataType.INT64)
+"""Types that hold the number of every expert."""
+
+
+def chosen_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
+    """Returns what a mixture gives, or None where our op is not wanted or computes other products."""
+    if b.options.target == "onnx" or b.options.opset < OLDEST_OPSET or not _has_products(mixture):
+        return None
+    choices = _Choices.of(mixture)
+    if choices is None:
+        return None
+    index, replaced = choices.emit(b)
+    wide = b.typed(
+        b.op("Unsqueeze", mixture.rows, b.constant([1])), ir.DataType.FLOAT, [None, 1, size_of(mixture.rows, 1)]
+    )
+    results = _Emission(b, mixture, index, {mixture.copies: wide}).of(mixture.results)
+    shares = b.op("Mul", results, b.op("Unsqueeze", choices.weights, b.constant([2])))
+    if replaced is not None:
+        shares = b.op("Where", b.op("Unsqueeze", replaced, b.constant([2])), b.constant(np.float32(0)), shares)
+    total = b.op("ReduceSum", shares, b.constant([1]), keepdims=1 if mixture.apart else 0)
+    b.note(f"of {mixture.count} experts each row is multiplied by the matrices of those that it chose")
+    return total
+
+
+def _has_products(mixture: Mixture) -> bool:
+    """Tells whether our op computes every product that the results of a mixture are made of."""
+    seen, left = {mixture.copies}, [mixture.results]
+    while left:
+        value = left.pop()
+        if value in seen or value.const_value is not None:
+            continue
+        seen.add(value)
+        if (product := factors(value)) is not None:
+            data, matrices, transpose = product
+            if _matrices(matrices, transpose=transpose) is None:
+                return False
+            left.append(data)
+        else:
+            node = value.producer()
+            assert node is not None
+            left.extend(each for each in node.inputs if each is not None)
+    return True
+
+
+def _matrices(value: ir.Value, *, transpose: bool) -> CompressedMatrix | None:
+    return CompressedMatrix.of(value, transpose=not transpose, rank=3)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choices:
+    """Which experts each row chose.
+
+    Attributes:
+        index: Their numbers [rows, choices].
+        weights: The factors of what they give [rows, choices].
+        distinct: Whether a row certainly chose each of them once.
+    """
+
+    index: ir.Value
+    weights: ir.Value
+    distinct: bool
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> _Choices | None:
+        """Returns the choices that the table of a mixture is made of, where it is zeros but for these."""
+        node = maker(mixture.table, "ScatterElements")
+        if node is None or "reduction" in node.attributes or node.attributes.get_int("axis", 0) not in (1, -1):
+            return None
+        base, index, weights = node.inputs
+        if index is None or weights is None or not _are_zeros(base) or not share_rows(mixture.rows, index):
+            return None
+        chosen = _best_of(index, mixture.count)
+        if chosen is None:
+            return None
+        return cls(index, weights, chosen == 1)
+
+    def emit(self, b: Builder) -> tuple[ir.Value, ir.Value | None]:
+        """Emits the index, and which choices count for nothing: of those of the same expert the table has the last.
+
+        The index of these names no expert. What is computed of its zeros need not be a number.
+        """
+        index = b.cast(self.index, ir.DataType.INT64)
+        if self.distinct:
+            return index, None
+        count = size_of(index, 1)
+        assert count is not None
+        same = b.op("Equal", b.op("Unsqueeze", index, b.constant([2])), b.op("Unsqueeze", index, b.constant([1])))
+        later = b.constant(np.triu(b.budget.full("the number of experts", (1, count, count), 1, bool), 1))
+        repeats = b.op("Cast", b.op("And", same, later), to=int(ir.DataType.INT32))
+        replaced = b.op("Cast", b.op("ReduceMax", repeats, b.constant([2]), keepdims=0), to=int(ir.DataType.BOOL))
+        return b.typed(b.op("Where", replaced, b.constant(-1), index), ir.DataType.INT64, index.shape), replaced
+
+
+def _are_zeros(base: ir.Value | None) -> bool:
+    value = made_by(base, "Expand") or base
+    return value is not None and value.const_value is not None and not value.const_value.numpy().any()
+
+
+def _best_of(index: ir.Value, count: int) -> int | None:
+    """Returns from how many TopK of so many columns an index comes, or None where it is something else."""
+    while (before := made_by(index, "Cast")) is not None and index.dtype in _INDICES:
+        index = before
+    joined = maker(index, "Concat")
+    if joined is not None and joined.attributes.get_int("axis", 0) in (1, -1):
+        known = [None if each is None else _best_of(each, count) for each in joined.inputs]
+        columns = size_of(index, 1)
+        return None if None in known or columns is None or columns > _MOST_CHOICES else len(known)
+    best = maker(index, "TopK")
+    if best is None or index is not best.outputs[1] or best.attributes.get_int("axis", -1) not in (1, -1):
+        return None
+    data = best.inputs[0]
+    return 1 if data is not None and data.shape is not None and list(data.shape)[1:] == [count] else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Emission:
+    """What experts compute [experts, rows, columns], for each row and choice: [rows, choices or 1, columns].
+
+    Attributes:
+        b: The builder.
+        mixture: The experts.
+        index: Which of them each row chose.
+        made: What there is already.
+    """
+
+    b: Builder
+    mixture: Mixture
+    index: ir.Value
+    made: dict[ir.Value, ir.Value]
+
+    def of(self, value: ir.Value) -> ir.Value:
+        if value.const_value is not None:
+            return self._constant(value)
+        if value not in self.made:
+            self.made[value] = self.b.typed(self._computed(value), ir.DataType.FLOAT, [None, None, size_of(value, 2)])
+        return self.made[value]
+
+    def _computed(self, value: ir.Value) -> ir.Value:
+        if (product := factors(value)) is not None:
+            return self._product(*product)
+        node = value.producer()
+        assert node is not None
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        inputs, own = list(node.inputs), len(node.inputs) if node.op_type in TOGETHER else 1
+        inputs[:own] = [None if each is None else self.of(each) for each in inputs[:own]]
+        result: ir.Value = self.b.op(node.op_type, *inputs, **attributes)
+        return result
+
+    def _product(self, data: ir.Value, matrices: ir.Value, transpose: bool) -> ir.Value:
+        own = _matrices(matrices, transpose=transpose)
+        assert own is not None
+        op = GATHER_MATMUL_COMPRESSED if own.table is None else GATHER_MATMUL_CODEBOOK
+        last = own.point if own.table is None else own.table
+        return self.b.op(
+            op.name,
+            self.of(data),
+            self.b.constant(own.data),
+            self.b.constant(own.scale),
+            self.index,
+            None if last is None else self.b.constant(last),
+            domain=DOMAIN,
+            block_size=own.block,
+        )
+
+    def _constant(self, value: ir.Value) -> ir.Value:
+        """Returns a constant that has a row for each expert, or one for all."""
+        array = self.b.array(value)
+        assert array is not None
+        if array.ndim < 3 or len(array) == 1:
+            return value
+        return self.b.op("Gather", self.b.constant(array[:, 0]), self.index, axis=0)

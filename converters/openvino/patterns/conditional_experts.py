@@ -1,0 +1,102 @@
+"""Experts of a mixture under a condition each: an If for each of them, which takes the rows that chose it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.converters.openvino.ops.matmul import factors, multiply
+from ortconv.converters.openvino.patterns.mixture_of_experts import TOGETHER, Mixture, size_of
+from ortconv.converters.openvino.weights.codebook import Coded
+from ortconv.converters.openvino.weights.dequantization import Compressed
+from ortconv.converters.openvino.weights.slices import compressed_part, part
+from ortconv.graph.builder import Builder
+from ortconv.graph.match import made_by
+
+__all__ = ["conditional_sum"]
+
+
+def conditional_sum(b: Builder, mixture: Mixture) -> ir.Value:
+    """Emits the sum [rows, columns], with an axis of size 1 between where the results have it."""
+    width = size_of(mixture.results, 2)
+    assert width is not None
+    zero = b.constant(np.float32(0))
+    sizes = b.op("Concat", b.op("Shape", mixture.rows, start=0, end=1), b.constant([width]), axis=0)
+    shape = ir.Shape([None, width])
+    total = b.typed(b.op("Expand", zero, sizes), ir.DataType.FLOAT, shape)
+    chosen = b.op("Cast", b.op("Not", b.op("Equal", mixture.table, zero)), to=int(ir.DataType.INT32))
+    counts = b.op("ReduceSum", chosen, b.constant([0]), keepdims=0)
+    some = b.op("Cast", counts, to=int(ir.DataType.BOOL))
+    flags = b.op("Split", some, outputs=mixture.count, axis=0, num_outputs=mixture.count)
+    columns = b.op("Split", mixture.table, outputs=mixture.count, axis=1, num_outputs=mixture.count)
+    for expert, (flag, column) in enumerate(zip(flags, columns, strict=True)):
+        with b.body() as computed:
+            own = b.op("Gather", b.op("NonZero", column), b.constant(0), axis=0)
+            data = b.typed(
+                b.op("Gather", mixture.rows, own, axis=0), ir.DataType.FLOAT, [None, size_of(mixture.rows, 1)]
+            )
+            result = _of_one(b, mixture.results, expert, {mixture.copies: data})
+            share = b.op("Mul", result, b.op("Gather", column, own, axis=0))
+            more = b.op("ScatterND", total, b.op("Unsqueeze", own, b.constant([1])), share, reduction="add")
+            then_branch = computed.graph([b.typed(more, ir.DataType.FLOAT, shape)])
+        with b.body() as idle:
+            else_branch = idle.graph([total])
+        total = b.op("If", flag, then_branch=then_branch, else_branch=else_branch)
+        b.typed(total, ir.DataType.FLOAT, shape)
+    b.note(f"each of {mixture.count} experts computes the rows that its factors are not zero for")
+    if not mixture.apart:
+        return total
+    return b.op("Unsqueeze", total, b.constant([1]))
+
+
+def _of_one(b: Builder, value: ir.Value, expert: int, made: dict[ir.Value, ir.Value]) -> ir.Value:
+    """Emits what one expert has of a value: [rows, columns]."""
+    if value in made:
+        return made[value]
+    if value.const_value is not None:
+        return _row(b, value, expert)
+    if (product := factors(value)) is not None:
+        data, matrices, transpose = product
+        matrix = _matrix(b, matrices, expert)
+        result = multiply(b, _of_one(b, data, expert, made), matrix, transpose_b=transpose)
+    else:
+        node = value.producer()
+        assert node is not None
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        inputs = list(node.inputs)
+        if node.op_type == "Slice":
+            inputs[3] = b.constant([1])
+        own = len(inputs) if node.op_type in TOGETHER else 1
+        for index, each in enumerate(inputs[:own]):
+            assert each is not None
+            inputs[index] = _of_one(b, each, expert, made)
+        result = b.op(node.op_type, *inputs, **attributes)
+    made[value] = b.typed(result, ir.DataType.FLOAT, [None, size_of(value, 2)])
+    return made[value]
+
+
+def _matrix(b: Builder, value: ir.Value, expert: int) -> ir.Value:
+    """Returns the matrix of one expert."""
+    if value.const_value is not None:
+        return b.constant(part(value.const_value, expert))
+    stored = made_by(value, "Reshape") or value
+    own: Coded | Compressed | None
+    if (coded := Coded.of(stored)) is not None:
+        own = coded.part(b, expert)
+    else:
+        compressed = Compressed.of(stored)
+        own = None if compressed is None else compressed_part(b, compressed, expert)
+    assert own is not None
+    sizes = [size for axis in (1, 2) if (size := size_of(value, axis)) is not None]
+    if own.sizes == sizes:
+        return own.emit(b)
+    return b.typed(b.op("Reshape", own.emit(b), b.constant(sizes)), value.dtype, sizes)
+
+
+def _row(b: Builder, value: ir.Value, expert: int) -> ir.Value:
+    """Returns what one expert has of a constant [experts or 1, 1, columns or 1], or with fewer axes."""
+    array = b.array(value)
+    assert array is not None
+    if array.ndim == 3:
+        array = array[expert if len(array) > 1 else 0]
+    return b.constant(array.reshape(()) if array.size == 1 else array.reshape(1, -1))

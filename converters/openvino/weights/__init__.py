@@ -1,0 +1,1 @@
+"""Constant and compressed weights of OpenVINO models."""

@@ -1,0 +1,129 @@
+"""Matrices of compressed weights: codes or integers with a scale, perhaps a zero point too, for each block of a row."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.converters.openvino.weights.codebook import Coded
+from ortconv.converters.openvino.weights.dequantization import Compressed, moved
+from ortconv.graph.match import made_by
+
+__all__ = ["CompressedMatrix"]
+
+
+@dataclasses.dataclass(frozen=True)
+class CompressedMatrix:
+    """A matrix of compressed weights, or several of a size.
+
+    Attributes:
+        data: The integers, or codes of 4 bits, [N, K] or [E, N, K].
+        scale: Scales [N, K / block] or [E, N, K / block].
+        point: Zero points of that shape and of the type of the integers; None for zeros.
+        block: How many integers of a row share a scale.
+        table: What each code stands for; None of integers.
+    """
+
+    data: ir.TensorProtocol
+    scale: np.ndarray
+    point: ir.Tensor[np.ndarray] | None
+    block: int
+    table: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, value: ir.Value, *, transpose: bool = False, rank: int = 2) -> CompressedMatrix | None:
+        """Returns what matrices are made of, or None where they are something else or scales do not lie in rows.
+
+        Args:
+            value: The matrix, or several.
+            transpose: Whether columns become the rows.
+            rank: 2 for a matrix, 3 for several.
+        """
+        value, transpose = _before_transpose(value, transpose)
+        compressed = _stored(value) or _stored(made_by(value, "Reshape"))
+        if compressed is None or value.shape is None or len(value.shape) != rank:
+            return None
+        *several_of, rows, columns = value.shape.numpy()
+        matrices = math.prod(several_of)
+        sizes, own = compressed.sizes, _own_sizes(compressed)
+        if matrices * rows * columns == 0 or matrices * rows * columns != math.prod(sizes):
+            return None
+        for before in (matrices, matrices * rows):
+            sizes, own = _divided(sizes, own, before)
+        ends = [_split(sizes, before) for before in (matrices, matrices * rows)]
+        if ends[0] is None or ends[1] is None:
+            return None
+        lead, outer, inner = range(ends[0]), range(ends[0], ends[1]), range(ends[1], len(sizes))
+        if transpose:
+            outer, inner = inner, outer
+        several = [axis for axis in inner if own[axis] != 1]
+        last = several[-1] + 1 if several else inner.start
+        if any(own[axis] != sizes[axis] for axis in range(inner.start, last)):
+            return None
+        count, depth = (columns, rows) if transpose else (rows, columns)
+        block = math.prod(sizes[last : inner.stop])
+        if block == 1 and depth > 1:
+            return None  # as many scales as integers are no compression
+        each = [size if axis not in inner or axis < last else 1 for axis, size in enumerate(sizes)]
+
+        def arranged(values: np.ndarray) -> np.ndarray:
+            spread = np.broadcast_to(values.reshape(own), each).transpose([*lead, *outer, *inner])
+            return np.ascontiguousarray(spread.reshape(*several_of, count, depth // block))
+
+        data, dtype = compressed.data.const_value, compressed.data.dtype
+        assert data is not None
+        assert dtype is not None
+        if compressed.sizes != [*several_of, rows, columns]:
+            data = moved(data, [*several_of, rows, columns])
+        if transpose:
+            axes = range(len(several_of))
+            data = moved(data, [*several_of, columns, rows], [*axes, len(axes) + 1, len(axes)])
+        scale = arranged(compressed.scale)
+        if isinstance(compressed, Coded):
+            return cls(data, scale, None, block, compressed.table)
+        points = None if compressed.point is None else arranged(compressed.point).astype(dtype.numpy())
+        return cls(data, scale, None if points is None else ir.Tensor(points, dtype), block)
+
+
+def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]:
+    """Returns what a Transpose was made of, and whether it is to be transposed."""
+    node = value.producer()
+    if node is None or (node.domain, node.op_type) != ("", "Transpose") or node.inputs[0] is None:
+        return value, transpose
+    turns = list(node.attributes.get_ints("perm", ())) in ([1, 0], [0, 2, 1])
+    return (node.inputs[0], not transpose) if turns else (value, transpose)
+
+
+def _stored(value: ir.Value | None) -> Compressed | Coded | None:
+    return None if value is None else Compressed.of(value) or Coded.of(value)
+
+
+def _own_sizes(compressed: Compressed | Coded) -> list[int]:
+    """Returns the sizes of the scales, one for each axis of the integers."""
+    own = [1] * len(compressed.sizes)
+    if isinstance(compressed, Coded) or compressed.block is not None:
+        own = list(compressed.scale.shape)
+    elif compressed.axis is not None:
+        own[compressed.axis] = compressed.sizes[compressed.axis]
+    return own
+
+
+def _split(sizes: list[int], count: int) -> int | None:
+    """Returns how many axes in front have so many elements together, or None."""
+    return next((at for at in range(len(sizes) + 1) if math.prod(sizes[:at]) == count), None)
+
+
+def _divided(sizes: list[int], own: list[int], rows: int) -> tuple[list[int], list[int]]:
+    """Returns sizes of integers and of their scales, where an axis is divided of which so many rows are a part."""
+    before = 1
+    for axis, size in enumerate(sizes):
+        part = rows // before
+        if rows % before == 0 and 1 < part < size and size % part == 0:
+            parts = [part, size // part]
+            several = parts if own[axis] != 1 else [1, 1]
+            return [*sizes[:axis], *parts, *sizes[axis + 1 :]], [*own[:axis], *several, *own[axis + 1 :]]
+        before *= size
+    return sizes, own

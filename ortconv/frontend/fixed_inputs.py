@@ -1,0 +1,92 @@
+"""Fixing the sizes of a source's inputs, and renaming them, before it is converted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from ortconv.errors import InputError, shown
+from ortconv.frontend.source_graph import Dim, SourceGraph, SourceValue
+
+__all__ = ["RENAMED_KEY", "with_inputs"]
+
+RENAMED_KEY = "ortconv.source.name"
+"""Metadata of an input that was renamed: the name that the source gives it."""
+
+
+def with_inputs(
+    graph: SourceGraph, shapes: Mapping[str, Sequence[int | None]], names: Mapping[str, str]
+) -> SourceGraph:
+    """Returns a source whose inputs have other sizes, where it leaves them open, and other names.
+
+    Args:
+        graph: The source.
+        shapes: A shape for each input that gets one, by the source's name; None stands for a size that stays as it is.
+        names: New names by the source's.
+
+    Raises:
+        InputError: There is no such input, a shape does not fit, or a name is taken or that of a state.
+    """
+    inputs = {value.name: value for value in graph.inputs}
+    for name in (*shapes, *names):
+        if name not in inputs:
+            raise InputError(name, f"the source has no such input; it has {', '.join(inputs) or 'none'}.")
+    _check_names(graph, names)
+    made = {
+        value: dataclasses.replace(
+            value,
+            shape=_fixed(value, shapes[name]) if name in shapes else value.shape,
+            name=names.get(name, name),
+            metadata={**value.metadata, RENAMED_KEY: name} if name in names else value.metadata,
+        )
+        for name, value in inputs.items()
+        if name in shapes or name in names
+    }
+
+    def new(value: SourceValue) -> SourceValue:
+        return made.get(value, value)
+
+    return dataclasses.replace(
+        graph,
+        inputs=tuple(map(new, graph.inputs)),
+        outputs=tuple(dataclasses.replace(output, value=new(output.value)) for output in graph.outputs),
+        nodes=tuple(
+            dataclasses.replace(node, inputs=tuple(value and new(value) for value in node.inputs))
+            if made.keys() & set(node.inputs)
+            else node
+            for node in graph.nodes
+        ),
+        states=tuple(dataclasses.replace(state, input=new(state.input)) for state in graph.states),
+    )
+
+
+def _check_names(graph: SourceGraph, names: Mapping[str, str]) -> None:
+    states = {state.input.name for state in graph.states}
+    taken = {value.name for value in (*graph.inputs, *_results(graph)) if value.name not in names}
+    taken |= {output.name for output in graph.outputs}
+    for name, wanted in names.items():
+        if name in states:
+            raise InputError(name, "is a state, whose name says which output belongs to it; allowed: other inputs.")
+        if not wanted or wanted in taken:
+            raise InputError(name, f"cannot be renamed to {shown(wanted)}; allowed: a name that nothing else has.")
+        taken.add(wanted)
+
+
+def _results(graph: SourceGraph) -> Iterable[SourceValue]:
+    return (value for node in graph.nodes for value in node.outputs)
+
+
+def _fixed(value: SourceValue, sizes: Sequence[int | None]) -> tuple[Dim, ...]:
+    declared: tuple[Dim, ...] = (None,) * len(sizes) if value.shape is None else value.shape
+    fits = len(declared) == len(sizes) and all(
+        size is None or size == dim or (not isinstance(dim, int) and size >= 0)
+        for dim, size in zip(declared, sizes, strict=True)
+    )
+    if not fits:
+        stated = ", ".join("?" if dim is None else str(dim) for dim in declared)
+        raise InputError(
+            value.name,
+            f"shape {shown(['?' if size is None else size for size in sizes])} does not fit; the source declares "
+            f"[{stated}], of which open sizes may be fixed.",
+        )
+    return tuple(dim if size is None else size for dim, size in zip(declared, sizes, strict=True))

@@ -1,0 +1,1 @@
+"""Emitting and editing ONNX graphs: the builder of lowerings, constant folding, shapes, matching and editing."""

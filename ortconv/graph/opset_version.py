@@ -1,0 +1,85 @@
+"""The oldest opset in which a graph means the same, so that a model runs wherever it can."""
+
+from __future__ import annotations
+
+import functools
+
+import onnx
+import onnx_ir as ir
+
+from ortconv.opset.inferred_node import DOMAIN
+from ortconv.opset.ops.compressed_product import OLDEST_OPSET
+from ortconv.opset.ops.compressed_products import PRODUCTS
+
+__all__ = ["lowest_opset"]
+
+_MORE_TYPES = {
+    19: frozenset(
+        {"Cast", "CastLike", "Constant", "Equal", "Identity", "If", "Loop", "Pad", "Reshape", "Scan", "Shape", "Size"}
+    ),
+    20: frozenset({"ConstantOfShape", "IsNaN", "ReduceMax", "ReduceMin"}),
+    21: frozenset(
+        {"Cast", "CastLike", "Constant", "ConstantOfShape", "Flatten", "Identity", "If", "Loop", "Pad", "Reshape"}
+        | {"Scan", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
+    ),
+}
+"""Ops that an opset gave more element types; what else it gave them are attributes, and values of `_NEW_VALUES`."""
+
+_NEW_VALUES = {("Pad", "mode", 19): "wrap", ("AveragePool", "ceil_mode", 19): 1}
+"""Values of an attribute that came with an opset, or have another meaning since."""
+
+_OLD_TYPES = frozenset(
+    {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}
+    | {ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64)}
+)
+"""The types that those ops have had before; bool is new to ReduceMax and ReduceMin."""
+
+
+def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
+    """Returns the lowest opset in which every node of a graph is what it is in the one it was made for.
+
+    Args:
+        graph: The graph, bodies included.
+        first: Not below this one.
+        last: The one it was made for.
+    """
+    needed = first
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        if node.domain == DOMAIN and node.op_type in PRODUCTS:
+            needed = max(needed, OLDEST_OPSET)
+        elif node.domain == "" and needed < last:
+            needed = max(needed, _introduced(node, first, last))
+    return needed
+
+
+def _introduced(node: ir.Node, first: int, last: int) -> int:
+    since = _since(node.op_type, last)
+    while since > first and _is_older(node, since):
+        since = _since(node.op_type, since - 1)
+    return since
+
+
+def _is_older(node: ir.Node, since: int) -> bool:
+    """Whether a node means the same before the opset that changed its op."""
+    more_types = node.op_type in _MORE_TYPES.get(since, ()) and _has_old_types(node)
+    if not more_types and (node.op_type, since) != ("AveragePool", 19):
+        return False
+    older = onnx.defs.get_schema(node.op_type, since - 1).attributes
+    return all(
+        name in older and _NEW_VALUES.get((node.op_type, name, since)) != attribute.value
+        for name, attribute in node.attributes.items()
+    )
+
+
+@functools.cache
+def _since(op_type: str, opset: int) -> int:
+    return int(onnx.defs.get_schema(op_type, opset).since_version)
+
+
+def _has_old_types(node: ir.Node) -> bool:
+    allowed = _OLD_TYPES if node.op_type in ("ReduceMax", "ReduceMin") else _OLD_TYPES | {ir.DataType.BOOL}
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    types = {value.dtype for value in values} - {None}
+    if node.op_type == "Cast":
+        types.add(ir.DataType(node.attributes["to"].as_int()))
+    return types <= allowed

@@ -1,0 +1,131 @@
+"""``onnx.checker`` with full check, in the words of our errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import onnx
+import onnx.checker
+import onnx_ir as ir
+import onnx_ir.passes.common
+
+from ortconv.errors import CheckError, in_utf8, shown
+from ortconv.model_io import loading, protos
+from ortconv.model_io.writer import weights_as_inputs, without_weights
+from ortconv.opset.schemas import register_schemas
+
+__all__ = ["check", "check_file", "check_proto", "infer_shapes", "require_inferable"]
+
+_INFERENCE = """
+import sys
+sys.path[:] = {path!r}
+import onnx
+from ortconv.opset.schemas import register_schemas
+register_schemas()
+try:
+    onnx.shape_inference.infer_shapes(onnx.ModelProto.FromString(sys.stdin.buffer.read()), data_prop=True)
+except Exception:
+    pass
+"""
+"""What a process of its own runs; what ONNX raises there, the checker raises again."""
+
+
+def check(model: ir.Model, name: str) -> None:
+    """Checks a model: ``onnx.checker.check_model`` with ``full_check``, and our schemas.
+
+    Args:
+        model: The model.
+        name: How messages call it.
+
+    Raises:
+        CheckError: The checker refuses it.
+    """
+    _run(weights_as_inputs(model), name)
+
+
+def check_proto(model: onnx.ModelProto, name: str) -> None:
+    """Checks a model that `loading` trusts, as `check` does, before anything is made of it.
+
+    Args:
+        model: The model. Nothing but initializers of its main graph refers to external data.
+        name: How messages call it.
+
+    Raises:
+        CheckError: The checker refuses it.
+    """
+    _run(without_weights(model), name)
+
+
+def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Checks a model file and returns the model without its external data.
+
+    Raises:
+        CheckError: The file cannot be read as a model, `loading` does not trust it, or the checker refuses it.
+    """
+    name = os.fspath(path)
+    if in_utf8(name) != name:
+        raise CheckError(name, "cannot be read: its name is not UTF-8, as onnx wants it.")
+    model = loading.load(name)
+    full = loading.with_inner_weights(model, name)
+    require_inferable(full, name)
+    check_proto(full, name)
+    return model
+
+
+def require_inferable(model: onnx.ModelProto, name: str) -> None:
+    """Checks that ONNX's shape inference, which the checker runs, does not end the process.
+
+    It does so where a Slice reads a size that it has computed as a negative number, as of a kernel larger than its
+    image. So models with a Slice go through it in another process first.
+
+    Args:
+        model: The model. Nothing but initializers of its main graph refers to external data.
+        name: How messages call it.
+
+    Raises:
+        CheckError: The inference ends the process.
+    """
+    if not any(node.op_type == "Slice" for each in protos.node_lists(model) for node in protos.nodes(each)):
+        return
+    light = without_weights(model)
+    protos.open_negative_sizes(light)
+    done = subprocess.run(
+        [sys.executable, "-c", _INFERENCE.format(path=sys.path)],
+        input=light.SerializeToString(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode < 0:
+        raise CheckError(
+            name,
+            f"onnx's shape inference crashes on the model (signal {-done.returncode}), as where a Slice reads a result "
+            "with a negative size; allowed: sizes of 0 or more.",
+        )
+
+
+def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:
+    """States the shapes that follow from the model's inputs; none, if it contradicts itself, which the checker says."""
+    register_schemas()
+    log = logging.getLogger(onnx_ir.passes.common.ShapeInferencePass.__module__)
+    silent, log.disabled = log.disabled, True  # It shows a traceback.
+    try:
+        onnx_ir.passes.common.ShapeInferencePass(check_type=check_type, strict_mode=check_type)(model)
+    finally:
+        log.disabled = silent
+
+
+def _run(model: onnx.ModelProto, name: str) -> None:
+    """Checks a copy of a model."""
+    register_schemas()
+    protos.open_negative_sizes(model)
+    wrong = protos.with_negative_target(model)
+    if wrong is not None:
+        raise CheckError(name, f"node {shown(wrong.name)} ({wrong.op_type}) has a negative size; allowed: 0 or more.")
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # what its parts raise has no common base
+        raise CheckError(name, f"onnx.checker refuses the model: {error}") from error

@@ -1,0 +1,277 @@
+"""Functions of a model: those in our domain are our bodies, and what they expand to stays within bounds."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+
+import onnx
+import onnx.defs
+import onnx.numpy_helper
+import onnx_ir as ir
+
+from ortconv.errors import CheckError, shown
+from ortconv.model_io import protos
+from ortconv.opset.bodies.convolutions import OPSETS, body
+from ortconv.opset.operators import ACTIVATION, DOMAIN, OPS
+from ortconv.opset.ops.compressed_products import PRODUCTS
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+
+__all__ = ["check_expansion", "check_own_functions", "needs_plugin"]
+
+_MAX_NODES = 1 << 18
+"""How many nodes a model may have once all calls of its functions are replaced by what they call."""
+
+_MAX_BYTES = 1 << 30
+"""How many bytes these may take."""
+
+_MAX_DEPTH = 100
+"""How deep calls and bodies may be nested: what reads them calls itself for each."""
+
+_Id = tuple[str, str, str]
+
+
+def needs_plugin(model: onnx.ModelProto) -> bool:
+    """Whether a model holds nodes of ours without their function bodies, as files that other tools wrote may do."""
+    bodies = {(function.domain, function.name) for function in model.functions}
+    outermost = itertools.chain(model.graph.node, *(function.node for function in model.functions))
+    return any(node.domain == DOMAIN and (node.domain, node.op_type) not in bodies for node in protos.nodes(outermost))
+
+
+def check_expansion(model: onnx.ModelProto, name: str) -> None:
+    """Checks what the functions of a model expand to, before anything expands them.
+
+    Raises:
+        CheckError: Two have one name, they call each other in a circle, or they expand to too much.
+    """
+    functions: dict[_Id, onnx.FunctionProto] = {}
+    for function in model.functions:
+        if functions.setdefault(_id(function), function) is not function:
+            raise CheckError(name, f"function {_shown(function)} stands there twice; allowed: once.")
+    if functions:
+        _Expansion(functions, name).check(model.graph.node)
+
+
+def check_own_functions(model: onnx.ModelProto, name: str) -> None:
+    """Checks that no function takes the place of an operator of ONNX's, or of ours with another body than ours.
+
+    Raises:
+        CheckError: One does, or a node of our domain is neither an operator of ours nor a call of a function.
+    """
+    users = [node for node in _nodes(model) if node.domain == DOMAIN]
+    known = _OPERATORS | {function.name for function in model.functions if function.domain == DOMAIN}
+    unknown = next((node for node in users if node.op_type not in known), None)
+    if unknown is not None:
+        raise CheckError(
+            name,
+            f"node {_named(unknown)} is {shown(f'{DOMAIN}::{unknown.op_type}')}; allowed: "
+            f"{', '.join(sorted(_OPERATORS))}.",
+        )
+    for node in protos.nodes(model.graph.node):
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                raise CheckError(
+                    name,
+                    f"node {_named(node)}: attribute {shown(attribute.name)} refers to one of a function; allowed: "
+                    "that inside functions.",
+                )
+    for function in model.functions:
+        if not _domain(function.domain) and onnx.defs.has(function.name):
+            raise CheckError(
+                name, f"function {_shown(function)} takes the place of ONNX's operator; allowed: other names."
+            )
+        # Other names are none of ours: onnx.compose renames functions, which then are functions like any others.
+        if function.domain == DOMAIN and function.name in _OPERATORS and not _is_body(function, users):
+            raise CheckError(
+                name,
+                f"function {_shown(function)} is not the body that ortconv writes for that operator; allowed: that "
+                "body, or none. Convert or optimize the model again.",
+            )
+
+
+class _Expansion:
+    """Sums of what functions expand to, each counted once.
+
+    Args:
+        functions: The functions by what nodes call them by.
+        name: How messages call the model.
+    """
+
+    def __init__(self, functions: dict[_Id, onnx.FunctionProto], name: str) -> None:
+        self._functions = functions
+        self._name = name
+        self._known: dict[_Id, tuple[int, int, int]] = {}
+        self._open: list[_Id] = []
+
+    def check(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Checks what the nodes of a graph expand to; and each function, whether it is called or not."""
+        self._sum(nodes, 0)
+        for each in self._functions:
+            self._of(each)
+
+    def _of(self, called: _Id) -> tuple[int, int, int]:
+        """Returns nodes, bytes and depth of a function with everything that it calls."""
+        if called in self._known:
+            return self._known[called]
+        function = self._functions[called]
+        if called in self._open:
+            raise CheckError(self._name, f"function {_shown(function)} calls itself; allowed: calls without a circle.")
+        if len(self._open) >= _MAX_DEPTH:
+            raise self._too_deep()
+        self._open.append(called)
+        count, size, depth = self._sum(function.node, 1)
+        self._open.pop()
+        self._known[called] = found = count, size + function.ByteSize(), depth
+        return found
+
+    def _sum(self, nodes: Iterable[onnx.NodeProto], depth: int) -> tuple[int, int, int]:
+        count = size = 0
+        deepest = depth
+        for node in nodes:
+            count += 1
+            parts = [self._sum(graph.node, depth + 1) for graph in protos.subgraphs(node)]
+            called = _domain(node.domain), node.op_type, node.overload
+            if called in self._functions:
+                inner = self._of(called)
+                parts.append((*inner[:2], inner[2] + depth))
+            for each in parts:
+                count, size, deepest = count + each[0], size + each[1], max(deepest, each[2])
+        if count > _MAX_NODES or size > _MAX_BYTES:
+            raise CheckError(
+                self._name,
+                f"its functions expand to {count} nodes, or more, of {size} bytes; allowed: {_MAX_NODES} nodes of "
+                f"{_MAX_BYTES} bytes.",
+            )
+        if deepest > _MAX_DEPTH:
+            raise self._too_deep()
+        return count, size, deepest
+
+    def _too_deep(self) -> CheckError:
+        return CheckError(
+            self._name, f"its functions and bodies are nested deeper than {_MAX_DEPTH}; allowed: up to that."
+        )
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    return protos.nodes(itertools.chain(model.graph.node, *(function.node for function in model.functions)))
+
+
+def _is_body(function: onnx.FunctionProto, ours: Iterable[onnx.NodeProto]) -> bool:
+    """Whether a function is a body of ours, and knows every attribute of those nodes of ours that call it."""
+    opset = next((each.version for each in function.opset_import if not _domain(each.domain)), 0)
+    if function.overload or opset not in OPSETS:
+        return False
+    activated = any(
+        attribute.name == ACTIVATION for node in ours if node.op_type == function.name for attribute in node.attribute
+    )
+    found = _meaning(function)
+    return any(
+        found == _meaning(each)
+        for each in _bodies(function.name, opset)
+        if not activated or ACTIVATION in each.attribute or function.name not in _CONVOLUTIONS
+    )
+
+
+_CONVOLUTIONS = {op.name: op for op in OPS}
+_OPERATORS = {*_CONVOLUTIONS, *PRODUCTS, CONV_INTEGER_TO_FLOAT.name}
+
+
+@functools.cache
+def _bodies(op_type: str, opset: int) -> tuple[onnx.FunctionProto, ...]:
+    """Returns all bodies that an operator of ours may have in an opset."""
+    found = []
+    switches = (False, True)
+    try:
+        if op_type in PRODUCTS:
+            found = [PRODUCTS[op_type].body(opset, int8=int8) for int8 in switches]
+        elif op_type == CONV_INTEGER_TO_FLOAT.name:
+            found = [CONV_INTEGER_TO_FLOAT.body(opset)]
+    except ValueError:  # There is none.
+        return ()
+    for bias, exact, activation in itertools.product(switches, repeat=3) if op_type in _CONVOLUTIONS else ():
+        try:
+            made = body(_CONVOLUTIONS[op_type], opset=opset, bias=bias, exact=exact, activation=activation)
+        except ValueError:
+            continue
+        found.append(ir.to_proto(made))
+    return tuple(found)
+
+
+def _meaning(function: onnx.FunctionProto) -> object:
+    """Returns what a function computes: everything but the names of values and nodes, and what people read."""
+    numbers: dict[str, int] = {}
+    formal = _numbered(function.input, numbers)
+    nodes = _steps(function.node, numbers)
+    used = {_domain(node.domain) for node in protos.nodes(function.node)}
+    imports = {(_domain(each.domain), each.version) for each in function.opset_import}
+    return (
+        formal,
+        _numbered(function.output, numbers),
+        tuple(sorted(function.attribute)),
+        len(function.attribute_proto),
+        frozenset(each for each in imports if each[0] in used),
+        nodes,
+    )
+
+
+def _numbered(names: Iterable[str], numbers: dict[str, int]) -> tuple[int, ...]:
+    """Returns the numbers of values, which names that stand for the first time get."""
+    return tuple(numbers.setdefault(each, len(numbers)) if each else -1 for each in names)
+
+
+def _steps(nodes: Iterable[onnx.NodeProto], numbers: dict[str, int]) -> tuple[object, ...]:
+    return tuple(
+        (
+            _domain(node.domain),
+            node.op_type,
+            node.overload,
+            _numbered(node.input, numbers),
+            tuple(_setting(each, numbers) for each in sorted(node.attribute, key=lambda each: each.name)),
+            _numbered(node.output, numbers),
+        )
+        for node in nodes
+    )
+
+
+def _setting(attribute: onnx.AttributeProto, numbers: dict[str, int]) -> object:
+    """Returns what an attribute says: a body's names are those of no value around it, so one count serves both."""
+    copy = onnx.AttributeProto()
+    copy.CopyFrom(attribute)
+    copy.ClearField("doc_string")
+    copy.ClearField("g")
+    if copy.HasField("t"):
+        copy.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(attribute.t)))
+    return copy.SerializeToString(deterministic=True), attribute.HasField("g") and _branch(attribute.g, numbers)
+
+
+def _branch(graph: onnx.GraphProto, numbers: dict[str, int]) -> object:
+    """Returns what a body computes; types and shapes of its inputs follow from what it is given."""
+    tensors = tuple(
+        (tuple(tensor.dims), onnx.numpy_helper.to_array(tensor).tobytes(), tensor.data_type)
+        for tensor in graph.initializer
+    )
+    return (
+        _numbered((value.name for value in graph.input), numbers),
+        _numbered((tensor.name for tensor in graph.initializer), numbers),
+        tensors,
+        len(graph.sparse_initializer),
+        _steps(graph.node, numbers),
+        _numbered((value.name for value in graph.output), numbers),
+    )
+
+
+def _named(node: onnx.NodeProto) -> str:
+    return shown(node.name or next(iter(node.output), ""))
+
+
+def _id(function: onnx.FunctionProto) -> _Id:
+    return _domain(function.domain), function.name, function.overload
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _shown(function: onnx.FunctionProto) -> str:
+    return shown(f"{function.domain or 'ai.onnx'}::{function.name}")

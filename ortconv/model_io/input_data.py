@@ -1,0 +1,216 @@
+"""Data for a model's inputs: what is given, and random data for the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.errors import InputError, shown
+from ortconv.frontend.source_graph import Dim
+
+__all__ = ["Array", "Input", "fill", "fit", "random_data"]
+
+Array = npt.NDArray[Any]
+
+_INTEGERS = (-10, 10)
+"""Range of random integers, both included; small, so that sums of products keep clear of saturation."""
+
+_MAX_BYTES = 1 << 34
+"""Above this, random data is refused: a mistake in a shape should not take the machine down."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An input that a model declares.
+
+    Attributes:
+        name: Its name.
+        dtype: Its element type.
+        shape: Its dims, or None when not even the rank is known.
+        state: Of a state, the output that holds its next value, "" where it never changes; None of other inputs.
+    """
+
+    name: str
+    dtype: ir.DataType
+    shape: tuple[Dim, ...] | None
+    state: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all sizes are numbers."""
+        return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
+
+    @property
+    def declared(self) -> str:
+        """The shape in words: [N, 3, ?, ?]."""
+        if self.shape is None:
+            return "of any rank"
+        return f"[{', '.join('?' if dim is None else str(dim) for dim in self.shape)}]"
+
+
+def fill(
+    inputs: Sequence[Input],
+    given: Mapping[str, Array],
+    shapes: Mapping[str, Sequence[int]],
+    seed: int,
+) -> dict[str, Array]:
+    """Returns an array for every input: what is given, else random data.
+
+    Random floats are standard normal, integers lie between -10 and 10 (0 and 10 if unsigned), and both depend on the
+    seed, the input's name and its shape only. A symbolic dim has one value throughout.
+
+    Args:
+        inputs: What the model declares.
+        given: Data by input name; it is brought to the declared type by `fit`.
+        shapes: Shapes for random data by input name.
+        seed: Of the random numbers.
+
+    Raises:
+        InputError: A name is unknown, data or a shape does not fit, or a dim is not known.
+    """
+    names = {each.name for each in inputs}
+    for name in (*given, *shapes):
+        if name not in names:
+            raise InputError(name, f"the model has no such input; it has {', '.join(sorted(names)) or 'none'}.")
+    symbols: dict[str, tuple[int, str]] = {}
+    arrays: dict[str, Array] = {}
+    for each in inputs:
+        if each.name in given:
+            arrays[each.name] = fit(given[each.name], each.dtype, each.name)
+            _match(each, arrays[each.name].shape, symbols)
+            if each.name in shapes and tuple(shapes[each.name]) != arrays[each.name].shape:
+                raise InputError(
+                    each.name,
+                    f"the data has the shape {shown(list(arrays[each.name].shape))}, and "
+                    f"{shown(list(shapes[each.name]))} is asked for; a shape is for random data.",
+                )
+        elif each.name in shapes:
+            _match(each, tuple(shapes[each.name]), symbols)
+    chosen = {
+        each.name: shapes[each.name] if each.name in shapes else _resolve(each, symbols)
+        for each in inputs
+        if each.name not in arrays
+    }
+    unknown = [each for each in inputs if each.name in chosen and chosen[each.name] is None]
+    if unknown:
+        raise _left_open(unknown, symbols)
+    for each in inputs:
+        shape = chosen.get(each.name)
+        if shape is not None:
+            arrays[each.name] = random_data(each, shape, seed)
+    return {each.name: arrays[each.name] for each in inputs}
+
+
+def fit(array: Array, dtype: ir.DataType, name: str) -> Array:
+    """Converts an array to an element type, if that changes no value.
+
+    Raises:
+        InputError: It would.
+    """
+    wanted = dtype.numpy()
+    if array.dtype == wanted:
+        return array
+    floats = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+    if not floats and array.dtype.kind not in "biu":
+        raise InputError(name, f"the data has type {array.dtype}; numbers are required.")
+    with np.errstate(all="ignore"):
+        converted = array.astype(wanted)
+        back = converted.astype(array.dtype)
+    if not np.array_equal(array, back, equal_nan=floats):
+        raise InputError(
+            name,
+            f"the data has type {array.dtype}, and not all of it is representable as {wanted}; "
+            "convert it (astype) if rounding is meant.",
+        )
+    return converted
+
+
+def _match(each: Input, shape: tuple[int, ...], symbols: dict[str, tuple[int, str]]) -> None:
+    """Checks a shape against the declared one, and binds the symbolic dims."""
+    if each.shape is None:
+        return
+    fits = len(shape) == len(each.shape) and all(
+        dim == size for dim, size in zip(each.shape, shape, strict=True) if isinstance(dim, int)
+    )
+    if not fits:
+        raise InputError(each.name, f"shape {shown(list(shape))} does not fit; the model declares {each.declared}.")
+    for dim, size in zip(each.shape, shape, strict=True):
+        if isinstance(dim, str):
+            bound, by = symbols.setdefault(dim, (size, each.name))
+            if bound != size:
+                raise InputError(
+                    each.name, f"dim {dim} is {size} in shape {shown(list(shape))}, and {bound} in that of {by}."
+                )
+
+
+def _resolve(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int] | None:
+    """Returns a shape for random data, or None where a size is open."""
+    sizes = _sizes(each, symbols)
+    known = [size for size in sizes or () if size is not None]
+    return known if sizes is not None and len(known) == len(sizes) else None
+
+
+def _sizes(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int | None] | None:
+    """Returns the sizes of an input, None for open ones; or None where not even their number is known."""
+    if each.shape is None:
+        return None
+    return [
+        dim if isinstance(dim, int) else symbols[dim][0] if isinstance(dim, str) and dim in symbols else None
+        for dim in each.shape
+    ]
+
+
+def _left_open(unknown: Sequence[Input], symbols: Mapping[str, tuple[int, str]]) -> InputError:
+    """Returns an error that names all inputs whose shapes are open, and says how to give them."""
+    examples = {}
+    for each in unknown:
+        sizes = _sizes(each, symbols)
+        examples[each.name] = (
+            "1x3x8x8" if sizes is None else "x".join("8" if size is None else str(size) for size in sizes)
+        )
+    options = " ".join(f"--shape {name}={example}" for name, example in examples.items())
+    first = unknown[0]
+    if len(unknown) == 1:
+        return InputError(
+            first.name,
+            f"the model leaves its shape open ({first.declared}); give a shape or data (on the command line {options} "
+            f"or --input {first.name}=FILE.npy).",
+        )
+    return InputError(
+        ", ".join(each.name for each in unknown),
+        f"the model leaves their shapes open ({', '.join(each.declared for each in unknown)}); give shapes or data (on "
+        f"the command line {options}, or --input {first.name}=FILE.npy and so on).",
+    )
+
+
+def random_data(each: Input, shape: Sequence[int], seed: int) -> Array:
+    """Returns random data as `fill` makes it.
+
+    Raises:
+        InputError: It would be larger than any tensor is, or of a type without numbers.
+    """
+    dtype = each.dtype.numpy()
+    if int(np.prod([float(size) for size in shape])) * dtype.itemsize > _MAX_BYTES:
+        raise InputError(
+            each.name, f"random data of shape {shown(list(shape))} takes more than {_MAX_BYTES >> 30} GiB."
+        )
+    random = np.random.default_rng([seed, zlib.crc32(each.name.encode())])
+    if each.dtype.is_floating_point():
+        return random.standard_normal(shape, np.float32).astype(dtype)
+    if each.dtype == ir.DataType.BOOL:
+        return random.integers(0, 2, shape).astype(dtype)
+    if not each.dtype.is_integer():
+        raise InputError(each.name, f"no random data can be made for type {each.dtype}.")
+    low, high = _INTEGERS
+    signed = each.dtype.is_signed()
+    bits = each.dtype.bitwidth - int(signed)
+    high = min(high, (1 << bits) - 1)
+    low = max(low, -(1 << bits)) if signed else 0
+    return random.integers(low, high, shape, endpoint=True).astype(dtype)

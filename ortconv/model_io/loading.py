@@ -1,0 +1,233 @@
+"""The door: every ONNX model that others wrote comes in here, and is what it claims to be from here on.
+
+A model file may be hostile. So it is a regular file, its external data lies in its own folder and has the size that
+its tensors ask for, its texts are UTF-8, and its functions are no others than they seem. What ``onnx.checker`` looks
+at is left to it.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import itertools
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from ortconv.errors import CheckError, in_utf8, shown
+from ortconv.model_io.function_checks import check_expansion, check_own_functions
+from ortconv.model_io.regular_files import open_regular
+from ortconv.model_io.tensor_checks import check_tensor, check_total, is_external, read_external
+
+__all__ = ["is_ort_format", "load", "parse", "read_weights", "validate"]
+
+_MAX_BYTES = (1 << 31) - 1
+
+_ORT_FORMAT = b"ORTM"
+"""What the files in ONNX Runtime's own format have behind their first four bytes."""
+
+
+def load(path: str | os.PathLike[str], *, weights: bool = False) -> onnx.ModelProto:
+    """Reads a model file.
+
+    Args:
+        path: The file.
+        weights: Read external data as well; otherwise the model refers to it.
+
+    Raises:
+        CheckError: The file cannot be read, is no ONNX model, or one that is not to be trusted.
+    """
+    name = os.fspath(path)
+    try:
+        with open_regular(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _MAX_BYTES:
+                raise CheckError(in_utf8(name), f"has {size} bytes; allowed: {_MAX_BYTES}, protobuf's limit.")
+            data = file.read()
+    except (OSError, ValueError) as error:
+        raise CheckError(in_utf8(name), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    model = parse(data, name)
+    validate(model, name, os.path.dirname(name))
+    if weights:
+        read_weights(model, name)
+    return model
+
+
+def is_ort_format(source: str | os.PathLike[str] | bytes) -> bool:
+    """Tells whether a file, or its content, is in ONNX Runtime's own format; False where it cannot be read."""
+    if not isinstance(source, bytes):
+        try:
+            with open_regular(source) as file:
+                source = file.read(8)
+        except (OSError, ValueError):
+            return False
+    return source[4:8] == _ORT_FORMAT
+
+
+def parse(data: bytes, name: str) -> onnx.ModelProto:
+    """Reads a serialized model, which is to be validated.
+
+    Raises:
+        CheckError: It is none.
+    """
+    try:
+        model: onnx.ModelProto = onnx.ModelProto.FromString(data)
+    except Exception as error:  # DecodeError or ValueError, depending on protobuf's version
+        raise CheckError(in_utf8(name), f"is not an ONNX model: {str(error) or type(error).__name__}") from error
+    return model
+
+
+def validate(model: onnx.ModelProto, name: str, folder: str) -> None:
+    """Checks a model.
+
+    Args:
+        model: The model.
+        name: How messages call it.
+        folder: The folder in which its external data lies; "" is the current one.
+
+    Raises:
+        CheckError: It is not to be trusted.
+    """
+    name = in_utf8(name)
+    tensors = _tensors(model, name)
+    for tensor in tensors:
+        check_tensor(tensor, name, folder)
+    check_total(tensors, name, folder)
+    for domain, count in collections.Counter(entry.domain or "ai.onnx" for entry in model.opset_import).items():
+        if count > 1:
+            raise CheckError(name, f"opset_import: {shown(domain)} is imported {count} times; allowed: once.")
+    check_expansion(model, name)
+    check_own_functions(model, name)
+
+
+def with_inner_weights(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
+    """Returns a validated model, or a copy, in which only initializers of the main graph refer to external data.
+
+    Args:
+        model: The model; it is not changed.
+        path: Its file, or "" where its external data lies in the current folder.
+
+    Raises:
+        CheckError: The data has changed meanwhile.
+    """
+    if not any(map(is_external, _inner_tensors(model, path))):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for tensor in _inner_tensors(copy, path):
+        if is_external(tensor):
+            read_external(tensor, path, os.path.dirname(path))
+    return copy
+
+
+def read_weights(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+    """Reads the external data of a model that `load` has returned into it.
+
+    Args:
+        model: The model, which is changed.
+        path: Its file.
+
+    Raises:
+        CheckError: The data has changed meanwhile.
+    """
+    name = os.fspath(path)
+    for tensor in _tensors(model, name):
+        if is_external(tensor):
+            read_external(tensor, name, os.path.dirname(name))
+
+
+_Message = Any
+_Place = tuple["_Place | None", str]
+"""The place of the message around, and the field that a message stands in."""
+
+
+def _tensors(model: onnx.ModelProto, name: str) -> list[TensorProto]:
+    """Returns all tensors of a model, after a look at all texts in it.
+
+    Raises:
+        CheckError: A text is not UTF-8, or a node has two attributes of one name.
+    """
+    found: list[TensorProto] = []
+    try:
+        _walk(model, (None, ""), name, found)
+    except UnicodeDecodeError as error:  # what protobuf's versions make of such a text: this, or bytes
+        raise CheckError(name, f"holds a text that is not UTF-8: {error}") from error
+    return found
+
+
+def _inner_tensors(model: onnx.ModelProto, name: str) -> list[TensorProto]:
+    """Returns the tensors in the attributes and bodies of nodes and functions."""
+    found: list[TensorProto] = []
+    for each in itertools.chain(model.graph.node, model.functions):
+        _walk(each, (None, ""), name, found)
+    return found
+
+
+def _walk(message: _Message, place: _Place, name: str, tensors: list[TensorProto]) -> None:
+    if isinstance(message, TensorProto):
+        tensors.append(message)
+        _check_text((message.name, message.doc_string), place, name)
+        fields = [*message.external_data, *message.metadata_props]
+        for each in fields:
+            _check_text((each.key, each.value), place, name)
+        return
+    for field, value in message.ListFields():
+        kind = _kind(field)
+        if kind == _Kind.MESSAGES:
+            for index, each in enumerate(value):
+                _walk(each, (place, f"{field.name}[{index}]"), name, tensors)
+        elif kind == _Kind.MESSAGE:
+            _walk(value, (place, field.name), name, tensors)
+        elif kind == _Kind.TEXTS:
+            _check_text(value, (place, field.name), name)
+        elif kind == _Kind.TEXT:
+            _check_text((value,), (place, field.name), name)
+    if isinstance(message, onnx.NodeProto):
+        names = {each.name for each in message.attribute}
+        if len(names) != len(message.attribute):
+            raise CheckError(name, f"{_shown(place)} has two attributes of one name; allowed: one of each.")
+        # Other domains may hold anything there.
+        words = (each.s for each in message.attribute if each.HasField("s")) if not message.domain else ()
+        if not all(map(_is_text, words)):
+            raise CheckError(name, f"{_shown(place)} has an attribute that is not UTF-8.")
+
+
+class _Kind(enum.Enum):
+    NUMBER, TEXT, TEXTS, MESSAGE, MESSAGES = range(5)
+
+
+@functools.cache
+def _kind(field: Any) -> _Kind:
+    """Returns what a field holds; cached, since descriptors answer slowly."""
+    repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+    if field.type == field.TYPE_MESSAGE:
+        return _Kind.MESSAGES if repeated else _Kind.MESSAGE
+    if field.type == field.TYPE_STRING:
+        return _Kind.TEXTS if repeated else _Kind.TEXT
+    return _Kind.NUMBER
+
+
+def _check_text(texts: Iterable[object], place: _Place, name: str) -> None:
+    if not all(type(text) is str for text in texts):
+        raise CheckError(name, f"{_shown(place)} is not UTF-8.")
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shown(place: _Place) -> str:
+    parts = []
+    around: _Place | None = place
+    while around is not None:
+        around, part = around
+        parts.append(part)
+    return ".".join(reversed(parts[:-1]))

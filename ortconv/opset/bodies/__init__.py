@@ -1,0 +1,1 @@
+"""The function bodies of the convolution operators."""

@@ -1,0 +1,1 @@
+"""The operators of ``org.ortconv``, one file each."""

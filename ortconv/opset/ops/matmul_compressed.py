@@ -1,0 +1,87 @@
+"""The operator ``MatMulCompressed``: a product by a matrix of small integers with scales.
+
+It has standard ops for its body, which compute the same; ONNX Runtime has the whole matrix as floats then, every time
+that the model runs.
+"""
+
+from __future__ import annotations
+
+from ortconv.opset.inferred_node import Dim, InferredNode
+from ortconv.opset.ops.compressed_product import CompressedProduct, Formal, check_columns, check_scales
+
+__all__ = ["MATMUL_COMPRESSED", "infer_product"]
+
+_RANK = 2
+"""How many axes data has, and X at least."""
+
+_DOC = """Y = MatMul(X, Transpose(W)) of X [..., K] and W [N, K], where W is
+
+    DequantizeLinear(data, scale, zero_point, axis=1, block_size=block_size):
+    W[n, k] = (data[n, k] - zero_point[n, b]) * scale[n, b] with b = k / block_size, rounded down.
+
+The difference is exact. Products and sums are formed in float, in any order; a scale may be applied to the sum over its
+block. Y is rounded to its type at the end. Where that is not float, W may be rounded to it; nothing else is rounded, in
+particular not X."""
+
+# ONNX Runtime makes MatMulNBits, which by default rounds the data to 8 bits, of a matrix that is dequantized and
+# multiplied. It does not look behind a Reshape, even to the shape that there is. On the CPU it has neither operator for
+# bfloat16; casts of float to float it drops.
+_BODY = """
+  wide_scale = Cast <to = 1> (scale)
+%s
+  sizes = Shape (dequantized)
+  rows = Reshape (dequantized, sizes)
+  columns = Transpose <perm = [1, 0]> (rows)
+  wide = Cast <to = 1> (X)
+  product = MatMul (wide, columns)
+  Y = CastLike (product, X)
+"""
+_DEQUANTIZED = """
+  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, zero_point)
+"""
+
+# Where session.x64quantprecision tells ONNX Runtime to turn int8 into uint8, it fails if there are no zero points.
+# QuantizeLinear of zeros gives those that there are, and else zeros. Of 4 bits this would take longer.
+_DEQUANTIZED_INT8 = """
+  blocks = Shape (scale)
+  zeros = ConstantOfShape (blocks)
+  ones = ConstantOfShape <value = float[1] {1.0}> (blocks)
+  given = QuantizeLinear <axis: int = 1, block_size: int = 1> (zeros, ones, zero_point)
+  points = CastLike (given, data)
+  dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, points)
+"""
+
+
+def infer_product(node: InferredNode, block: int) -> list[Dim] | None:
+    """Checks X [..., K], data [N, K] and scale, the first three inputs of a product; returns the shape of Y or None."""
+    x, data = node.dims(0), node.dims(1)
+    if x is not None and len(x) < _RANK:
+        raise node.fail(f"X has rank {len(x)}; allowed: at least {_RANK}")
+    if data is not None and len(data) != _RANK:
+        raise node.fail(f"data has rank {len(data)}; allowed: {_RANK}")
+    rows, depth = data or [None, None]
+    check_columns(node, block, x, depth)
+    check_scales(node, block, data or [None, None], (2, "scale"))
+    return None if x is None else [*x[:-1], rows]
+
+
+def _infer(node: InferredNode, block: int) -> list[Dim] | None:
+    shape = infer_product(node, block)
+    check_scales(node, block, node.dims(1) or [None, None], (3, "zero_point"))
+    return shape
+
+
+MATMUL_COMPRESSED = CompressedProduct(
+    name="MatMulCompressed",
+    inputs=(
+        Formal("X", "T", "Data [..., K], of two axes or more."),
+        Formal("data", "C", "Integers [N, K]."),
+        Formal("scale", "T", "Scales [N, K / block_size]."),
+        Formal("zero_point", "C", "Zero points [N, K / block_size]; none is 0.", optional=True),
+    ),
+    output="The product [..., N].",
+    doc=_DOC,
+    text=_BODY % _DEQUANTIZED,
+    text_of_int8=_BODY % _DEQUANTIZED_INT8,
+    infer=_infer,
+)

@@ -1,0 +1,380 @@
+"""The numpy oracle of the operators of ``org.ortconv``: their sums as defined, one kernel tap at a time.
+
+Slow, obvious, and independent of the native kernels. `OPS` makes ``onnx.reference`` evaluate our nodes:
+``onnx.reference.ReferenceEvaluator(model, new_ops=convolutions.OPS)``. The evaluator does not hand `OPS` on to
+model-local functions that hold nodes of ours: inline such functions first.
+
+Notation, per spatial axis: X size of x, K kernel, s stride, d dilation, E = (K-1)*d + 1 the kernel's extent,
+F = max(s*(X-1) + E, 0) the full size of a transposed convolution, b its begin padding, Y the size of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx.helper
+from onnx.reference.op_run import OpRun
+
+from ortconv.opset.operators import DOMAIN, AutoPad
+from ortconv.opset.ops.compressed_products import PRODUCTS
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
+from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
+from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset.reference.compressed_products import (
+    gather_matmul_codebook,
+    gather_matmul_compressed,
+    matmul_codebook,
+    matmul_compressed,
+)
+from ortconv.opset.reference.operands import Array, Task, accumulation_dtype, activated, checked_activation
+
+__all__ = [
+    "FUNCTIONS",
+    "OPS",
+    "accumulation_dtype",
+    "conv",
+    "conv_integer_to_float",
+    "conv_transpose",
+    "conv_transpose_add",
+    "conv_transpose_to_shape",
+    "gather_matmul_codebook",
+    "gather_matmul_compressed",
+    "matmul_codebook",
+    "matmul_compressed",
+]
+
+
+def conv_transpose(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+    output_padding: Sequence[int],
+    group: int,
+    x_perm: Sequence[int],
+    w_perm: Sequence[int],
+    y_perm: Sequence[int],
+    accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
+) -> Array:
+    """Transposed convolution: Y = F - begin - end + output_padding, b = begin.
+
+    ``out[n, g*M + m, x*s - b + k*d] += x[n, g*C + c, x] * w[g*C + c, m, k]``, plus the bias everywhere.
+
+    Args:
+        x: Data; ``transpose(x, x_perm)`` is [N, C, X...], with 1 to 6 spatial axes.
+        w: Weights of the same type; ``transpose(w, w_perm)`` is [C, M/group, K...].
+        bias: [M] of the same type, or None.
+        strides: s per spatial axis, >= 1.
+        dilations: d per spatial axis, >= 1.
+        pads: All begins, then all ends, >= 0.
+        output_padding: Positions added at the end per spatial axis; a negative number takes positions off.
+        group: Divides C.
+        x_perm: Permutation of all axes.
+        w_perm: Permutation of all axes.
+        y_perm: Permutation of all axes.
+        accumulate: None forms the sums in `accumulation_dtype` and converts each once to the type of `x`; another type
+            forms the sums in that type and returns them as they are.
+        activation: Slope below zero, minimum and maximum, applied to the result in its type.
+
+    Returns:
+        ``transpose([N, M, Y...], y_perm)``.
+
+    Raises:
+        ValueError: A type, shape or attribute contradicts the above, or Y is negative.
+    """
+    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
+    begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
+    extra = task.ints("output_padding", output_padding, task.axes)
+    sizes = [full - b - e + o for full, b, e, o in zip(task.full(), begin, end, extra, strict=True)]
+    if min(sizes) < 0:
+        raise ValueError(f"Y would have the spatial sizes {sizes}; the padding leaves less than nothing")
+    return task.scatter(begin, sizes)
+
+
+def conv_transpose_add(
+    x: Array,
+    w: Array,
+    residual: Array,
+    bias: Array | None = None,
+    *,
+    accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
+    **attributes: Any,
+) -> Array:
+    """`conv_transpose`, and a residual that is added to its result.
+
+    Args:
+        x: As in `conv_transpose`.
+        w: As in `conv_transpose`.
+        residual: Of the type of `x` and the shape of the result.
+        bias: As in `conv_transpose`.
+        accumulate: As in `conv_transpose`.
+        activation: As in `conv_transpose`, applied to the sum.
+        **attributes: As in `conv_transpose`.
+
+    Returns:
+        The result plus `residual`, each in the type of `x`, rounded to it; with `accumulate`, in that type.
+
+    Raises:
+        ValueError: A type, shape or attribute contradicts the above, or Y is negative.
+    """
+    if residual.dtype != x.dtype:
+        raise ValueError(f"R has type {residual.dtype}; allowed: {x.dtype}, as X has")
+    y = conv_transpose(x, w, bias, accumulate=accumulate, **attributes)
+    if residual.shape != y.shape:
+        raise ValueError(f"R has shape {list(residual.shape)}; allowed: {list(y.shape)}, as Y has")
+    sums = accumulation_dtype(x.dtype) if accumulate is None else np.dtype(accumulate)
+    with np.errstate(all="ignore"):
+        out = (y.astype(sums) + residual.astype(sums)).astype(y.dtype)
+        return activated(out, checked_activation(activation, accumulation_dtype(x.dtype)), sums)
+
+
+def conv_transpose_to_shape(
+    x: Array,
+    w: Array,
+    output_shape: Array | Sequence[int],
+    bias: Array | None = None,
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    auto_pad: int,
+    pads_begin: Sequence[int],
+    output_padding: Sequence[int],
+    group: int,
+    x_perm: Sequence[int],
+    w_perm: Sequence[int],
+    y_perm: Sequence[int],
+    accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
+) -> Array:
+    """Transposed convolution to given spatial sizes; positions outside [0, F) hold the bias only.
+
+    The same sum as `conv_transpose` with Y = output_shape. With t = max(F + output_padding - Y, 0), b is `pads_begin`
+    for NOTSET, floor(t/2) for SAME_UPPER and ceil(t/2) for SAME_LOWER.
+
+    Args:
+        x: As in `conv_transpose`.
+        w: As in `conv_transpose`.
+        output_shape: Y per spatial axis in the order of `x_perm`, >= 0.
+        bias: As in `conv_transpose`.
+        strides: s per spatial axis, >= 1.
+        dilations: d per spatial axis, >= 1.
+        auto_pad: The rule above, as `AutoPad` counts them.
+        pads_begin: Per spatial axis, >= 0; zeros unless `auto_pad` is NOTSET.
+        output_padding: Enters t.
+        group: Divides C.
+        x_perm: Permutation of all axes.
+        w_perm: Permutation of all axes.
+        y_perm: Permutation of all axes.
+        accumulate: As in `conv_transpose`.
+        activation: As in `conv_transpose`.
+
+    Returns:
+        ``transpose([N, M, Y...], y_perm)``.
+
+    Raises:
+        ValueError: A type, shape or attribute contradicts the above.
+    """
+    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
+    begin = task.ints("pads_begin", pads_begin, task.axes, 0)
+    extra = task.ints("output_padding", output_padding, task.axes, 0)
+    if np.ndim(output_shape) != 1:
+        raise ValueError(f"output_shape has shape {list(np.shape(output_shape))}; allowed: [{task.axes}]")
+    sizes = task.ints("output_shape", np.asarray(output_shape).tolist(), task.axes, 0)
+    if _same(auto_pad, begin):
+        total = [max(full + o - y, 0) for full, o, y in zip(task.full(), extra, sizes, strict=True)]
+        begin = _halve(auto_pad, total)
+    return task.scatter(begin, sizes)
+
+
+def conv(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    auto_pad: int,
+    pads: Sequence[int],
+    group: int,
+    x_perm: Sequence[int],
+    w_perm: Sequence[int],
+    y_perm: Sequence[int],
+    accumulate: npt.DTypeLike | None = None,
+    activation: Sequence[float] | None = None,
+) -> Array:
+    """Convolution (cross-correlation): ``out[n, g*M + m, y] = sum x[n, g*C + c, y*s - b + k*d] * w[g*M + m, c, k]``.
+
+    NOTSET: Y = floor((X + begin + end - E)/s) + 1. SAME: Y = ceil(X/s), t = max((Y-1)*s + E - X, 0) and b is
+    floor(t/2) for SAME_UPPER, ceil(t/2) for SAME_LOWER.
+
+    Args:
+        x: As in `conv_transpose`.
+        w: Weights of the same type; ``transpose(w, w_perm)`` is [M, C/group, K...].
+        bias: As in `conv_transpose`.
+        strides: s per spatial axis, >= 1.
+        dilations: d per spatial axis, >= 1.
+        auto_pad: The rule above, as `AutoPad` counts them.
+        pads: All begins, then all ends, >= 0; zeros unless `auto_pad` is NOTSET.
+        group: Divides C and M.
+        x_perm: Permutation of all axes.
+        w_perm: Permutation of all axes.
+        y_perm: Permutation of all axes.
+        accumulate: As in `conv_transpose`.
+        activation: As in `conv_transpose`.
+
+    Returns:
+        ``transpose([N, M, Y...], y_perm)``.
+
+    Raises:
+        ValueError: A type, shape or attribute contradicts the above, or the kernel exceeds the padded input.
+    """
+    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=False)
+    begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
+    extent, source = task.extent(), task.x.shape[2:]
+    if _same(auto_pad, pads):
+        sizes = [-(-size // s) for size, s in zip(source, task.strides, strict=True)]
+        total = [
+            max((y - 1) * s + e - size, 0) for y, s, e, size in zip(sizes, task.strides, extent, source, strict=True)
+        ]
+        return task.gather(_halve(auto_pad, total), sizes)
+    padded = [size + b + e for size, b, e in zip(source, begin, end, strict=True)]
+    if any(e > p for e, p in zip(extent, padded, strict=True)):
+        raise ValueError(f"the kernel covers {extent}, more than the padded input {padded}")
+    return task.gather(begin, [(p - e) // s + 1 for p, e, s in zip(padded, extent, task.strides, strict=True)])
+
+
+def conv_integer_to_float(
+    x: Array,
+    w: Array,
+    x_scale: Array,
+    w_scale: Array,
+    x_zero_point: Array | None = None,
+    w_zero_point: Array | None = None,
+    bias: Array | None = None,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    group: int,
+) -> Array:
+    """Convolution of 8-bit integers, whose sums in int32 are scaled to float32.
+
+    Args:
+        x: Data [N, C, X...], in any type that holds them.
+        w: Weights [M, C/group, K...], in any type that holds them.
+        x_scale: One number of float32.
+        w_scale: One number of float32, or [M].
+        x_zero_point: One number; None for 0.
+        w_zero_point: As many numbers as `w_scale` has; None for zeros.
+        bias: [M] of float32, or None.
+        strides: s per spatial axis, >= 1.
+        pads: All begins, then all ends, >= 0.
+        dilations: d per spatial axis, >= 1.
+        group: Divides C and M.
+
+    Returns:
+        [N, M, Y...], of float32.
+
+    Raises:
+        ValueError: A shape or attribute contradicts the above, or the kernel exceeds the padded input.
+    """
+    ones = [1] * (w.ndim - 1)
+    channels = w.shape[0] if w.ndim else 0
+    for name, given, most in (
+        ("x_scale", x_scale, 1),
+        ("x_zero_point", x_zero_point, 1),
+        ("w_scale", w_scale, channels),
+        ("w_zero_point", w_zero_point, channels),
+    ):
+        if given is not None and given.shape not in ((), (1,), (most,)):
+            raise ValueError(f"{name} has shape {list(given.shape)}; allowed: one number, or [{most}]")
+    if w_zero_point is not None and w_zero_point.size != w_scale.size:
+        raise ValueError(f"w_zero_point has {w_zero_point.size} numbers; allowed: {w_scale.size}, as w_scale has")
+    if bias is not None and bias.shape != (channels,):
+        raise ValueError(f"B has shape {list(bias.shape)}; allowed: [{channels}]")
+    shifted = [
+        each.astype(np.int32) - (0 if zero is None else zero.astype(np.int32).reshape(-1, *ones))
+        for each, zero in ((x, x_zero_point), (w, w_zero_point))
+    ]
+    plain = list(range(x.ndim))
+    sums = conv(
+        *shifted, strides=strides, dilations=dilations, auto_pad=AutoPad.NOTSET, pads=pads, group=group, x_perm=plain,
+        w_perm=plain, y_perm=plain,
+    )  # fmt: skip
+    scaled = sums.astype(np.float32) * (x_scale.reshape(-1) * w_scale.reshape(-1)).reshape(-1, *ones[1:])
+    result: Array = scaled if bias is None else scaled + bias.reshape(-1, *ones[1:])
+    return result
+
+
+def _split(pads: list[int]) -> tuple[list[int], list[int]]:
+    return pads[: len(pads) // 2], pads[len(pads) // 2 :]
+
+
+def _same(auto_pad: int, pads: Sequence[int]) -> bool:
+    """Returns whether a SAME rule applies; refuses pads beside one."""
+    if auto_pad not in list(AutoPad):
+        raise ValueError(f"auto_pad = {auto_pad!r}; allowed: 0 (NOTSET), 1 (SAME_UPPER), 2 (SAME_LOWER)")
+    if auto_pad and any(pads):
+        raise ValueError(f"pads {list(pads)} stand beside auto_pad = {auto_pad}; allowed: zeros")
+    return bool(auto_pad)
+
+
+def _halve(auto_pad: int, total: Sequence[int]) -> list[int]:
+    odd = int(auto_pad == AutoPad.SAME_LOWER)
+    return [(t + odd) // 2 for t in total]
+
+
+FUNCTIONS: Mapping[str, Callable[..., Array]] = {
+    "TransposedConvolution": conv_transpose,
+    "TransposedConvolutionToShape": conv_transpose_to_shape,
+    "Convolution": conv,
+    "TransposedConvolutionAdd": conv_transpose_add,
+    CONV_INTEGER_TO_FLOAT.name: conv_integer_to_float,
+    MATMUL_COMPRESSED.name: matmul_compressed,
+    GATHER_MATMUL_COMPRESSED.name: gather_matmul_compressed,
+    MATMUL_CODEBOOK.name: matmul_codebook,
+    GATHER_MATMUL_CODEBOOK.name: gather_matmul_codebook,
+}
+"""Op type -> its oracle: inputs by position, attributes (without accumulation_type) by name."""
+
+
+class _OpRun(OpRun):
+    """Evaluates a node by the function of its op type; the evaluator hands attributes over by name."""
+
+    op_domain = DOMAIN
+    op_schema = None  # by default onnx would look a schema up by class name, and find its own op of that name
+
+    def _run(self, *inputs: Array | None, accumulation_type: int, **attributes: Any) -> tuple[Array]:
+        data = inputs[0]
+        assert data is not None
+        expected = onnx.helper.np_dtype_to_tensor_dtype(accumulation_dtype(data.dtype))
+        if accumulation_type != expected:
+            raise ValueError(f"accumulation_type = {accumulation_type}; allowed for {data.dtype}: {expected}")
+        return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
+
+
+class _Plain(OpRun):
+    """Evaluates an op all of whose attributes its function takes."""
+
+    op_domain = DOMAIN
+    op_schema = None
+
+    def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array]:
+        return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
+
+
+OPS: list[type[OpRun]] = [
+    type(name, (_Plain if name in PRODUCTS or name == CONV_INTEGER_TO_FLOAT.name else _OpRun,), {})
+    for name in FUNCTIONS
+]
+"""Operator classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=OPS)``."""

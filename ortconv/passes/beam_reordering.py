@@ -1,0 +1,199 @@
+"""States whose batches an index reorders, as a beam search does: where each stays in its place, nothing is copied.
+
+A decoder gathers its keys and values by beams before it appends to them. With one beam, or several that go on in their
+order, as nearly always, that copies the whole cache for nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+
+import onnx_ir as ir
+
+from ortconv.passes.bias_fusion import Reshaped, take_place
+
+__all__ = ["keep_places"]
+
+_INDICES = frozenset({ir.DataType.INT32, ir.DataType.INT64})
+
+
+def keep_places(
+    graph: ir.Graph,
+    states: Collection[ir.Value],
+    constants: Reshaped,
+    unique: Callable[[str], str],
+    note: Callable[[ir.Node, str], None],
+) -> dict[ir.Node, list[ir.Node]]:
+    """Makes an If of the Gather along a state's batches and the Concat that appends to them.
+
+    Args:
+        graph: The graph; bodies of its nodes are left as they are.
+        states: Its inputs that are states.
+        constants: Its constants.
+        unique: Returns a name that nothing has.
+        note: Told of each Gather that moves into a branch.
+
+    Returns:
+        For each Concat, which is no node of the graph any more, those that took its place.
+    """
+    conditions = _Conditions(constants, unique)
+    made: dict[ir.Node, list[ir.Node]] = {}
+    for gather in list(graph):
+        append = _append(gather, states)
+        if append is None:
+            continue
+        sizes = _leave_sizes(gather, unique)
+        kept, moved = _branch(append, gather, False, unique), _branch(append, gather, True, unique)
+        before = conditions.nodes(gather)
+        choice = ir.node(
+            "If",
+            [before[-1].outputs[0]],
+            {"then_branch": kept, "else_branch": moved},
+            name=unique(f"{gather.name}/If"),
+            metadata_props=dict(append.metadata_props),
+        )
+        choice.outputs[0].name = unique(f"{choice.name}_out")
+        graph.insert_before(gather, before)
+        graph.insert_before(append, choice)
+        note(gather, f"is in a branch of If {choice.name!r}: nothing is gathered where all batches keep their places")
+        take_place(append, choice)
+        graph.remove(gather, safe=True)
+        made[append] = [*sizes, *before, choice]
+    return made
+
+
+def _append(gather: ir.Node, states: Collection[ir.Value]) -> ir.Node | None:
+    """Returns the Concat behind a Gather along the batches of a state, if that is all that needs what is gathered."""
+    if (gather.domain, gather.op_type) != ("", "Gather") or gather.attributes.get_int("axis", 0) != 0:
+        return None
+    data, indices = gather.inputs
+    if data not in states or data is None or indices is None or indices.const_value is not None:
+        return None
+    if data.shape is None or indices.shape is None or len(indices.shape) != 1 or indices.dtype not in _INDICES:
+        return None
+    gathered = gather.outputs[0]
+    users = [user for user, _ in gathered.uses() if not _is_shape(user) and not _is_of_sizes(user)]
+    if len(users) != 1 or gathered.is_graph_output() or users[0].graph is not gather.graph:
+        return None
+    (append,) = users
+    if (append.domain, append.op_type) != ("", "Concat") or append.attributes["axis"].as_int() % len(data.shape) == 0:
+        return None
+    return append
+
+
+def _is_shape(node: ir.Node) -> bool:
+    """Tells whether a node takes all sizes of what is gathered."""
+    whole = not node.attributes.get_int("start", 0) and "end" not in node.attributes
+    return (node.domain, node.op_type) == ("", "Shape") and whole
+
+
+def _is_of_sizes(node: ir.Node) -> bool:
+    """Tells whether a node takes sizes of what is gathered, but not the number of batches."""
+    if (node.domain, node.op_type) != ("", "Shape"):
+        return False
+    sizes = node.outputs[0]
+    chosen = [_chosen(user) for user, _ in sizes.uses()]
+    return node.attributes.get_int("start", 0) > 0 or (
+        not sizes.is_graph_output() and all(min(each) > 0 for each in chosen)
+    )
+
+
+def _chosen(node: ir.Node) -> list[int]:
+    """Returns which entries of a shape a Gather takes, [0] where that is not certain."""
+    constant = None if (node.domain, node.op_type) != ("", "Gather") else node.inputs[1]
+    known = None if constant is None or constant.const_value is None else constant.const_value.numpy()
+    return [int(entry) for entry in known.ravel()] if known is not None and known.size else [0]
+
+
+def _leave_sizes(gather: ir.Node, unique: Callable[[str], str]) -> list[ir.Node]:
+    """Lets what asks for sizes of what is gathered ask the state, for batches the indices, and returns new nodes."""
+    state, indices = gather.inputs
+    made = []
+    for user, index in list(gather.outputs[0].uses()):
+        if _is_of_sizes(user):
+            user.replace_input_with(index, state)
+        elif _is_shape(user):
+            parts = [_node(user, "Shape", [indices], unique), _node(user, "Shape", [state], unique, start=1)]
+            sizes = _node(user, "Concat", [part.outputs[0] for part in parts], unique, axis=0)
+            assert user.graph is not None
+            user.graph.insert_before(user, [*parts, sizes])
+            take_place(user, sizes)
+            made += [*parts, sizes]
+    return made
+
+
+def _branch(append: ir.Node, gather: ir.Node, moves: bool, unique: Callable[[str], str]) -> ir.Graph:
+    """Returns a branch that appends to the state as it is, or to what is gathered from it."""
+    state, gathered = gather.inputs[0], gather.outputs[0]
+    nodes = []
+    if moves:
+        nodes.append(_copy(gather, gather.inputs, unique))
+        state = nodes[0].outputs[0]
+    nodes.append(_copy(append, [state if value is gathered else value for value in append.inputs], unique))
+    return ir.Graph([], nodes[-1].outputs, nodes=nodes, name=unique(f"{gather.name}/{'moved' if moves else 'kept'}"))
+
+
+def _copy(node: ir.Node, inputs: Collection[ir.Value | None], unique: Callable[[str], str]) -> ir.Node:
+    copy = ir.node(
+        node.op_type,
+        list(inputs),
+        dict(node.attributes),
+        name=unique(str(node.name)),
+        metadata_props=dict(node.metadata_props),
+    )
+    result, (before,) = copy.outputs[0], node.outputs
+    result.name, result.type, result.shape = unique(f"{copy.name}_out"), before.type, before.shape
+    return copy
+
+
+@dataclasses.dataclass(frozen=True)
+class _Order:
+    """Whether indices count up from zero: as many as there are, and that as a boolean."""
+
+    count: ir.Value
+    in_order: ir.Value
+
+
+class _Conditions:
+    """Whether a Gather leaves all batches where they are: its indices are all of them in order."""
+
+    def __init__(self, constants: Reshaped, unique: Callable[[str], str]) -> None:
+        self._constants, self._unique = constants, unique
+        self._orders: dict[ir.Value, _Order] = {}
+        self._nodes: list[ir.Node] = []
+
+    def nodes(self, gather: ir.Node) -> list[ir.Node]:
+        """Returns new nodes, the last of which tells that of a Gather."""
+        data, indices = gather.inputs
+        assert indices is not None
+        self._nodes = []
+        if indices not in self._orders:
+            self._orders[indices] = self._order(gather, indices)
+        order = self._orders[indices]
+        batches = self._op(gather, "Shape", data, start=0, end=1)
+        self._op(gather, "And", order.in_order, self._op(gather, "Equal", batches, order.count))
+        return self._nodes
+
+    def _order(self, gather: ir.Node, indices: ir.Value) -> _Order:
+        int64 = int(ir.DataType.INT64)
+        numbers = [self._constants.number(each, ir.DataType.INT64) for each in (0, 1)]
+        count = self._op(gather, "Size", indices)
+        places = self._op(gather, "Range", numbers[0], count, numbers[1])
+        equal = self._op(gather, "Equal", self._op(gather, "Cast", indices, to=int64), places)
+        right = self._op(gather, "ReduceSum", self._op(gather, "Cast", equal, to=int64), keepdims=0)
+        return _Order(count, self._op(gather, "Equal", right, count))
+
+    def _op(self, gather: ir.Node, op_type: str, *inputs: ir.Value | None, **attributes: int) -> ir.Value:
+        self._nodes.append(_node(gather, op_type, inputs, self._unique, **attributes))
+        return self._nodes[-1].outputs[0]
+
+
+def _node(
+    beside: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], unique: Callable[[str], str], **attributes: int
+) -> ir.Node:
+    """Returns a new node, named after another one."""
+    name = unique(f"{beside.name}/{op_type}")
+    node = ir.node(op_type, inputs, attributes, name=name, metadata_props=dict(beside.metadata_props))
+    node.outputs[0].name = unique(f"{name}_out")
+    return node

@@ -1,0 +1,143 @@
+"""Ops on the channels of images become the nodes that exporters write, for which ONNX Runtime has faster kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from ortconv.passes.bias_fusion import Reshaped, take_place
+
+__all__ = ["fuse_channels"]
+
+_RANKS = (3, 4, 5)
+_RANK_OF_LAYOUT = 4
+"""Of the data that ONNX Runtime has in a layout of its own."""
+_MOST_PIXELS = 1 << 11
+"""ONNX Runtime adds the pixels of a GlobalAveragePool one by one, which loses digits of thousands."""
+
+
+def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
+    """Makes nodes that exporters write of what says the same, but for the last digit.
+
+    A Mul and an Add of a constant per channel become BatchNormalization, a mean of pixels GlobalAveragePool, and a
+    Transpose between two Reshapes that puts channels among the pixels DepthToSpace. ONNX Runtime's CPU provider has
+    convolutions in a layout of its own and reorders what it takes to other nodes; one BatchNormalization is one pass
+    over its data, not two.
+
+    Args:
+        graph: The graph; bodies of its nodes are included.
+        constants: Its constants in other shapes.
+        note: Told of each node that goes, and why.
+    """
+    for node in list(ir.traversal.RecursiveGraphIterator(graph)):
+        if _is_mean_of_pixels(node):
+            node.op_type = "GlobalAveragePool"
+            node.resize_inputs(1)
+            node.attributes.clear()
+        elif (node.domain, node.op_type) == ("", "Mul"):
+            _normalize(node, constants, note)
+        elif (node.domain, node.op_type) == ("", "Reshape") and node.graph is not None:
+            _shuffle(node, note)
+
+
+def _is_mean_of_pixels(node: ir.Node) -> bool:
+    if (node.domain, node.op_type) != ("", "ReduceMean") or not node.attributes.get_int("keepdims", 1):
+        return False
+    data, axes = (*node.inputs, None)[:2]
+    if data is None or axes is None or axes.const_value is None or not _is_image(data):
+        return False
+    assert data.shape is not None
+    rank = len(data.shape)
+    if rank != _RANK_OF_LAYOUT:
+        return False
+    along = sorted(int(axis) % rank for axis in axes.const_value.numpy().reshape(-1))
+    pixels = math.prod(size if isinstance(size, int) else 0 for size in data.shape[2:])
+    return along == list(range(2, rank)) and 0 < pixels <= _MOST_PIXELS
+
+
+def _normalize(product: ir.Node, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
+    """Makes BatchNormalization of a Mul, if an Add alone takes what it makes, and takes that away."""
+    total = _only_user(product, "Add")
+    if total is None:
+        return
+    for data, scale in (product.inputs, reversed(product.inputs)):
+        for shift in total.inputs:
+            if data is None or scale is None or shift is None or not _is_image(data):
+                continue
+            assert data.shape is not None
+            channels = data.shape[1]
+            if not (_is_of_channels(scale, data.shape) and _is_of_channels(shift, data.shape)):
+                continue
+            assert isinstance(channels, int)
+            parameters = [constants.get(scale, [channels]), constants.get(shift, [channels])]
+            mean, variance = constants.full(channels, 0), constants.full(channels, 1)
+            product.op_type = "BatchNormalization"
+            product.resize_inputs(5)
+            for index, each in enumerate([data, *parameters, mean, variance]):
+                product.replace_input_with(index, each)
+            product.attributes.add(ir.AttrFloat32("epsilon", 0.0))
+            note(total, f"is the shift of BatchNormalization {product.name!r}")
+            take_place(total, product)
+            return
+
+
+def _shuffle(split: ir.Node, note: Callable[[ir.Node, str], None]) -> None:
+    """Makes DepthToSpace of a Reshape, if a Transpose and a Reshape alone follow, and takes those away."""
+    moved = _only_user(split, "Transpose")
+    merged = None if moved is None else _only_user(moved, "Reshape")
+    data = split.inputs[0]
+    if moved is None or merged is None or merged.inputs[0] is not moved.outputs[0] or data is None:
+        return
+    perm = moved.attributes.get("perm")
+    sizes = [_tail(value) for value in (data, split.outputs[0], merged.outputs[0])]
+    if data.dtype != ir.DataType.FLOAT or perm is None or [len(each) for each in sizes] != [3, 5, 3]:
+        return
+    (depth, height, width), apart, together = sizes
+    for mode, order, channel, block in (("CRD", [0, 1, 4, 2, 5, 3], 0, 1), ("DCR", [0, 3, 4, 1, 5, 2], 2, 0)):
+        factor, channels = apart[block], apart[channel]
+        if (
+            list(perm.as_ints()) == order
+            and apart[block : block + 2] == [factor, factor]
+            and depth == channels * factor**2
+            and apart[3:] == [height, width]
+            and together == [channels, height * factor, width * factor]
+        ):
+            for node in (moved, merged):
+                note(node, f"is a part of DepthToSpace {split.name!r}")
+            split.op_type = "DepthToSpace"
+            split.resize_inputs(1)
+            split.attributes.clear()
+            split.attributes.add(ir.AttrInt64("blocksize", factor))
+            split.attributes.add(ir.AttrString("mode", mode))
+            take_place(moved, split)
+            take_place(merged, split)
+            return
+
+
+def _only_user(node: ir.Node, op_type: str) -> ir.Node | None:
+    """Returns the only node that takes a node's output, if it is of a type of the ai.onnx domain."""
+    (value,) = node.outputs
+    if len(value.uses()) != 1 or value.is_graph_output():
+        return None
+    ((user, _),) = value.uses()
+    return user if (user.domain, user.op_type) == ("", op_type) else None
+
+
+def _tail(value: ir.Value) -> list[int]:
+    """Returns the sizes behind the first axis if they are known and none is zero, else nothing."""
+    sizes = [] if value.shape is None else [size for size in value.shape[1:] if isinstance(size, int) and size]
+    return sizes if value.shape is not None and len(sizes) == len(value.shape) - 1 else []
+
+
+def _is_image(data: ir.Value) -> bool:
+    return data.dtype == ir.DataType.FLOAT and data.shape is not None and len(data.shape) in _RANKS
+
+
+def _is_of_channels(constant: ir.Value, shape: ir.Shape) -> bool:
+    """Tells whether a value is a constant of one entry for each channel, behind the first axis."""
+    if constant.const_value is None or not isinstance(shape[1], int):
+        return False
+    of_one = [1] * (len(shape) - 2)
+    return list(constant.const_value.shape.numpy()) in ([shape[1], *of_one], [1, shape[1], *of_one])

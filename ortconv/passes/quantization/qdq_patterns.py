@@ -1,0 +1,242 @@
+"""Quantised layers in the form of which ONNX Runtime makes products of integers.
+
+Quantizers become QuantizeLinear and DequantizeLinear, which say the same, and so do the nodes behind them that keep
+their levels. ONNX Runtime computes the nodes between in integers, and rounds their sums once, to the codes of the next
+quantizer, as OpenVINO does. The session entry ``session.disable_quant_qdq`` makes it compute in floats what the file
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.graph.edit import Inserter
+from ortconv.graph.fake_quantize import Quantizer, quantizers
+from ortconv.opset.operators import DOMAIN
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.passes.bias_fusion import Reshaped, forget, take_place
+from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
+from ortconv.passes.quantization.weights import ByteWeights
+
+__all__ = ["write_integer_layers"]
+
+
+def write_integer_layers(
+    graph: ir.Graph,
+    constants: Reshaped,
+    inserter: Inserter,
+    note: Callable[[ir.Node, str], None],
+    *,
+    ours: bool,
+) -> None:
+    """Gives quantised layers the form of which ONNX Runtime makes products of integers.
+
+    Args:
+        graph: The graph; bodies of its nodes are included.
+        constants: Its constants.
+        inserter: Makes the new nodes.
+        note: Told of each node that changes or goes, and why.
+        ours: Whether operators of ours may be emitted.
+    """
+    found = quantizers(graph)
+    if not found:
+        return
+    plan = plan_layers(graph, found, floats=ours)
+    writer = _Writer(constants, inserter, note)
+    rounded = {layer.quantizer: layer for layer in plan.layers if layer.kind == "codes"}
+    for layer in plan.layers:
+        if layer.quantizer is not None:
+            writer.drop_bound(layer.node, layer.quantizer)
+        if layer.kind in ("codes", "floats"):
+            writer.scale_weights(layer, [each for each in plan.grids.sources(layer.data[0]) if each.scale.ndim])
+    for quantizer in plan.quantizers:
+        writer.round(quantizer, scaled=quantizer in rounded)
+    for node in plan.keeping:
+        grid = plan.grids.of(node.outputs[0])
+        assert grid is not None
+        writer.keep(node, grid)
+    for layer in plan.layers:
+        if layer.kind == "floats":
+            writer.convolve(layer)
+        elif layer.kind == "product":
+            writer.multiply(layer)
+    writer.forget_floats()
+
+
+class _Writer:
+    def __init__(self, constants: Reshaped, inserter: Inserter, note: Callable[[ir.Node, str], None]) -> None:
+        self._constants, self._inserter, self._note = constants, inserter, note
+        self._codes: dict[ir.Value, tuple[ir.Value, Grid]] = {}
+        self._scales: dict[ir.Node, npt.NDArray[np.float32]] = {}
+
+    def drop_bound(self, node: ir.Node, quantizer: Quantizer) -> None:
+        """Removes what lies between a node and the quantizer that makes it redundant."""
+        result, data = node.outputs[0], quantizer.data
+        bound = data.producer()
+        if data is result or bound is None:
+            return
+        quantizer.head.replace_input_with(0, result)
+        self._note(bound, f"takes away nothing that {quantizer.result.name!r} leaves")
+        assert bound.graph is not None
+        bound.graph.remove(bound, safe=True)
+
+    def scale_weights(self, layer: Layer, channels: list[Quantizer]) -> None:
+        """Moves scales of channels, of which ONNX Runtime knows none, into the weights of a convolution."""
+        node, weights = layer.node, layer.weights
+        before = ByteWeights.of(node.inputs[1])
+        assert weights is not None
+        assert before is not None
+        scales = weights.scales(0)
+        assert scales is not None
+        wide = scales.astype(np.float64)
+        for quantizer in channels:
+            wide = wide * np.repeat(quantizer.scale.astype(np.float64), wide.size // quantizer.scale.size)
+        if layer.quantizer is not None and layer.quantizer.scale.ndim:
+            out = layer.quantizer.scale.astype(np.float64)
+            wide = wide / out
+            bias = (*node.inputs, None)[2]
+            if bias is not None:
+                assert bias.const_value is not None
+                scaled = (bias.const_value.numpy().astype(np.float64).reshape(-1) / out).astype(np.float32)
+                node.replace_input_with(2, self._constants.array(scaled, f"{node.name}/bias"))
+            self._rename(node.outputs[0])
+        scale = wide.astype(np.float32)
+        if np.array_equal(scale, np.asarray(before.scales(0))):
+            return
+        self._scales[node] = scale
+        if layer.kind == "codes":
+            filters = node.inputs[1]
+            node.replace_input_with(1, self._filters(node, weights, scale))
+            forget(filters)
+
+    def _rename(self, value: ir.Value) -> None:
+        """Gives a name of its own to what is no value of the source any more."""
+        value.name = self._inserter.unique(f"{value.name}_scaled")
+        value.metadata_props.clear()
+
+    def _filters(self, node: ir.Node, weights: ByteWeights, scale: npt.NDArray[np.float32]) -> ir.Value:
+        """Returns filters as floats with these scales."""
+        points = np.full(scale.shape, weights.point, weights.data.dtype)
+        parameters = [
+            self._constants.array(scale, f"{node.name}/scale"),
+            self._constants.array(points, f"{node.name}/zero_point"),
+        ]
+        codes = weights.value
+        return self._inserter.before(
+            node, "DequantizeLinear", [codes, *parameters], codes, dtype=ir.DataType.FLOAT, axis=0
+        )
+
+    def round(self, quantizer: Quantizer, *, scaled: bool) -> None:
+        """Puts QuantizeLinear and DequantizeLinear in the place of a quantizer.
+
+        Args:
+            quantizer: The quantizer.
+            scaled: Its data are in units of the scales of its channels, if it has several.
+        """
+        data, result = quantizer.data, quantizer.result
+        several = bool(quantizer.scale.ndim)
+        if several:
+            self._note(
+                quantizer.tail, "rounds by one scale: those of its channels are moved into the weights around it"
+            )
+        if several and not scaled:
+            assert data.shape is not None
+            inverse = (1 / quantizer.scale.astype(np.float64)).astype(np.float32)
+            column = inverse.reshape(-1, *[1] * (len(data.shape) - 2))
+            factor = self._constants.array(column, f"{quantizer.tail.name}/factor")
+            data = self._inserter.after(quantizer.tail, "Mul", [data, factor], data)
+        grid = Grid(1.0 if several else float(quantizer.scale), quantizer.point)
+        rounded = self._rounded(data, grid, quantizer.tail)
+        if several:
+            ir.convenience.replace_all_uses_with(result, rounded)
+            forget(result)
+        else:
+            self._replace(quantizer.tail, rounded)
+
+    def _rounded(self, data: ir.Value, grid: Grid, place: ir.Node) -> ir.Value:
+        """Returns rounded data, made behind a node."""
+        parameters = [
+            self._constants.number(grid.scale, ir.DataType.FLOAT),
+            self._constants.number(grid.point, ir.DataType.UINT8),
+        ]
+        codes = self._inserter.after(place, "QuantizeLinear", [data, *parameters], data, dtype=ir.DataType.UINT8)
+        floats = self._inserter.after(place, "DequantizeLinear", [codes, *parameters], data)
+        self._codes[floats] = codes, grid
+        return floats
+
+    def keep(self, node: ir.Node, grid: Grid) -> None:
+        """Says behind a node that its results are of the levels of its data."""
+        for output in node.outputs:
+            users = [(user, index) for user, index in output.uses()]
+            if not users:
+                continue
+            rounded = self._rounded(output, grid, node)
+            for user, index in users:
+                user.replace_input_with(index, rounded)
+
+    def convolve(self, layer: Layer) -> None:
+        """Makes a convolution of codes that gives floats."""
+        node, weights = layer.node, layer.weights
+        assert weights is not None
+        codes, grid = self._of(node.inputs[0])
+        scale = self._scales.get(node, weights.scale)
+        operands = [
+            codes,
+            weights.value,
+            self._constants.number(grid.scale, ir.DataType.FLOAT),
+            self._constants.array(scale, f"{node.name}/scale"),
+            self._constants.number(grid.point, ir.DataType.UINT8),
+            self._constants.array(np.full(scale.shape, weights.point, weights.data.dtype), f"{node.name}/zero_point"),
+            *node.inputs[2:],
+        ]
+        window: dict[str, Any] = {name: node.attributes[name] for name in CONV_INTEGER_TO_FLOAT.attributes}
+        result = self._inserter.before(
+            node, CONV_INTEGER_TO_FLOAT.name, operands, node.outputs[0], domain=DOMAIN, **window
+        )
+        self._note(node, "takes codes and gives floats, which nothing rounds")
+        self._replace(node, result)
+
+    def multiply(self, layer: Layer) -> None:
+        """Makes a MatMulInteger of a product, and scales and shifts its sums."""
+        node, weights = layer.node, layer.weights
+        assert weights is not None
+        codes, grid = self._of(node.inputs[0])
+        turned = node.op_type == "Gemm" and bool(node.attributes.get_int("transB", 0))
+        matrix = np.ascontiguousarray(weights.data.T if turned else weights.data)
+        scale = (grid.scale * weights.scale.astype(np.float64)).astype(np.float32)
+        result = node.outputs[0]
+        operands = [
+            codes,
+            self._constants.array(matrix, f"{node.name}/weights"),
+            self._constants.number(grid.point, ir.DataType.UINT8),
+            self._constants.number(weights.point, weights.dtype),
+        ]
+        sums = self._inserter.before(node, "MatMulInteger", operands, result, dtype=ir.DataType.INT32)
+        floats = self._inserter.before(node, "Cast", [sums], result, to=int(ir.DataType.FLOAT))
+        factor = self._constants.array(scale, f"{node.name}/scale")
+        product = self._inserter.before(node, "Mul", [floats, factor], result)
+        if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None:
+            product = self._inserter.before(node, "Add", [product, node.inputs[2]], result)
+        self._note(node, "multiplies codes")
+        self._replace(node, product)
+
+    def _of(self, data: ir.Value | None) -> tuple[ir.Value, Grid]:
+        assert data is not None
+        return self._codes[data]
+
+    def _replace(self, node: ir.Node, value: ir.Value) -> None:
+        by, operands = value.producer(), node.inputs
+        assert by is not None
+        take_place(node, by)
+        for operand in operands:
+            forget(operand)
+
+    def forget_floats(self) -> None:
+        """Removes what makes floats of codes where nothing takes them."""
+        for floats in self._codes:
+            forget(floats)

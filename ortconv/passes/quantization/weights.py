@@ -1,0 +1,105 @@
+"""Constant weights of a byte with scales, as a DequantizeLinear in a graph has them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.graph.match import maker
+from ortconv.opset.operators import DOMAIN
+from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
+
+__all__ = ["ByteWeights"]
+
+_BYTES = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
+
+
+@dataclasses.dataclass(frozen=True)
+class ByteWeights:
+    """The floats (data - point) * scale.
+
+    Attributes:
+        value: The bytes, a constant.
+        data: The same.
+        scale: One scale, or one for each entry of an axis.
+        point: The zero point of all.
+        axis: Which axis; None of one scale.
+    """
+
+    value: ir.Value
+    data: npt.NDArray[np.integer]
+    scale: npt.NDArray[np.float32]
+    point: int
+    axis: int | None
+
+    @classmethod
+    def of(cls, value: ir.Value | None) -> ByteWeights | None:
+        """Returns what a value is made of; None of anything else, and where zero points differ."""
+        reshape = maker(value, "Reshape")
+        node = maker(value if reshape is None else reshape.inputs[0], "DequantizeLinear")
+        if value is None or node is None or int(node.attributes.get_int("block_size", 0)):
+            return None
+        found = _stored(*node.inputs)
+        if found is None:
+            return None
+        codes, data, scale, point = found
+        axis = None if scale.size == 1 else int(node.attributes.get_int("axis", 1)) % data.ndim
+        if reshape is not None:
+            # A matrix has one axis more in front, behind which ONNX Runtime does not look.
+            if value.shape is None or list(data.shape) != [1, *value.shape] or axis == 0:
+                return None
+            data, axis = data[0], None if axis is None else axis - 1
+        return cls(codes, data, scale.reshape(() if axis is None else -1), point, axis)
+
+    @classmethod
+    def of_product(cls, node: ir.Node) -> ByteWeights | None:
+        """Returns the matrix [K, N] of a MatMulCompressed whose columns have a scale each; None of anything else."""
+        if (node.domain, node.op_type) != (DOMAIN, MATMUL_COMPRESSED.name):
+            return None
+        found = _stored(*node.inputs[1:])
+        if found is None or found[2].shape[1] != 1:
+            return None
+        codes, data, scale, point = found
+        return cls(codes, data.T, scale.reshape(-1), point, 1)
+
+    @property
+    def dtype(self) -> ir.DataType:
+        """The type of the bytes."""
+        return ir.DataType.from_numpy(self.data.dtype)
+
+    def scales(self, axis: int) -> npt.NDArray[np.float32] | None:
+        """Returns one scale for each entry of an axis; None where they belong to another."""
+        if self.axis not in (None, axis):
+            return None
+        return np.broadcast_to(self.scale, self.data.shape[axis : axis + 1])
+
+    def scaled(self, scale: npt.NDArray[np.float32]) -> ByteWeights:
+        """Returns the same bytes with one scale for each entry of the first axis."""
+        return dataclasses.replace(self, scale=scale, axis=0)
+
+    def without_tiny_zeros(self) -> ByteWeights:
+        """Returns filters of zeros with the largest scale of the others: of zeros, any is right."""
+        scales = self.scales(0)
+        assert scales is not None
+        zeros = (self.data == self.point).all(axis=tuple(range(1, self.data.ndim)))
+        return self.scaled(np.where(zeros, scales.max(), scales)) if zeros.any() and not zeros.all() else self
+
+
+def _stored(
+    codes: ir.Value | None, scale: ir.Value | None, point: ir.Value | None = None
+) -> tuple[ir.Value, npt.NDArray[Any], npt.NDArray[np.float32], int] | None:
+    """Returns the bytes, as the value and as an array, their scales and the one zero point, if all are constants."""
+    if codes is None or codes.dtype not in _BYTES or scale is None or scale.dtype != ir.DataType.FLOAT:
+        return None
+    constants = [None if each is None else each.const_value for each in (codes, scale, point)]
+    data, scales, points = (None if each is None else each.numpy() for each in constants)
+    if data is None or scales is None or (point is not None and points is None):
+        return None
+    zero = 0 if points is None or not points.size else int(points.flat[0])
+    if points is not None and (points != zero).any():
+        return None
+    return codes, data, scales, zero

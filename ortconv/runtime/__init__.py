@@ -1,0 +1,1 @@
+"""Running models in ONNX Runtime: the native library, sessions, and Python ops."""

@@ -1,0 +1,158 @@
+"""Default shapes for inputs with open sizes: 1 for batches, elsewhere the least with which the model runs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ortconv.errors import ExecutionError
+from ortconv.model_io import input_data
+from ortconv.model_io.input_data import Array, Input
+
+__all__ = ["Shapes", "choose"]
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_LARGEST = 1 << 10
+"""No larger size is tried."""
+
+_MOST = 1 << 24
+"""Nor one that makes more elements of an input."""
+
+_FURTHER = 8
+"""How many times as large sizes are tried where the results have no elements."""
+
+_EMPTY, _GOOD = 1, 2
+"""How a run is judged: it gives results without elements, or not a number; or others. 0 where it fails."""
+
+
+def choose(
+    inputs: Sequence[Input],
+    given: Mapping[str, Array],
+    shapes: Mapping[str, Sequence[int]],
+    seed: int,
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+    accepts: Callable[[Shapes], bool] = lambda _: True,
+) -> Shapes:
+    """Chooses shapes for the inputs that are not given and have open sizes.
+
+    The first size of a tensor is its batch: that of the inputs that are given, where they agree, else 1. The other open
+    sizes of states are 0, as of an empty cache. All others are one number, which is found by running the model:
+    with all numbers up to 8 and four in every octave above, until one works, and then by bisection. Where none works,
+    the first size is that number, too.
+
+    Args:
+        inputs: What the model declares.
+        given: Data by input name.
+        shapes: Shapes that are asked for by input name.
+        seed: Of the random data to run it with.
+        run: Runs the model on data of all inputs; raises ExecutionError where that fails.
+        accepts: Whether shapes with which the model runs will do.
+
+    Returns:
+        A shape for each such input whose rank is known.
+
+    Raises:
+        ExecutionError: The model fails with all sizes that were tried; as with the smallest.
+        InputError: Something given does not fit.
+    """
+    wanted = [each for each in inputs if each.name not in given and each.name not in shapes and not each.is_known]
+    if not wanted or any(each.shape is None for each in wanted):
+        return {}  # Of an open rank nothing can be guessed: `inputs.fill` says so.
+    symbols, batch = _bound(inputs, {name: array.shape for name, array in given.items()} | dict(shapes))
+    failures: list[ExecutionError] = []
+
+    def judge(chosen: Shapes) -> int:
+        if any(math.prod(sizes) > _MOST for sizes in chosen.values()):
+            return 0
+        try:
+            results = run(input_data.fill(inputs, given, {**shapes, **chosen}, seed))
+        except ExecutionError as error:
+            failures.append(error)
+            return 0
+        return _GOOD if all(map(_is_good, results.values())) else _EMPTY
+
+    for first in (batch, None):
+        shape = functools.partial(_shapes, wanted, symbols, first)
+        largest = 1 if shape(1) == shape(2) else _LARGEST
+        size: int | None = 0
+        while size is not None:
+            size = _least(lambda number, shape=shape: judge(shape(number)), size + 1, largest)  # type: ignore[misc]
+            if size is not None and accepts(shape(size)):
+                return shape(size)
+    if not failures:
+        return _shapes(wanted, symbols, batch, 1)  # Whoever does not accept it says why.
+    error = failures[0]
+    if not any(each.dtype.is_integer() and each.name not in given for each in inputs):
+        example = "x".join(map(str, _shapes(wanted, symbols, batch, 8)[wanted[0].name]))
+        error.hint = error.hint or (
+            f"The model leaves sizes open, and fails with those tried, up to {_LARGEST}: give others by --shape "
+            f"{wanted[0].name}={example}."
+        )
+    raise error
+
+
+def _bound(inputs: Sequence[Input], shapes: Mapping[str, Sequence[int]]) -> tuple[dict[str, int], int]:
+    """Returns what the inputs whose shapes are known say of symbolic sizes and of the batch, which is 1 otherwise."""
+    places = [
+        (axis, dim, size)
+        for each in inputs
+        for axis, (dim, size) in enumerate(zip(each.shape or (), shapes.get(each.name, ()), strict=False))
+        if not isinstance(dim, int)
+    ]
+    batches = {size for axis, _, size in places if axis == 0}
+    symbols = {dim: size for _, dim, size in places if dim is not None}
+    return symbols, batches.pop() if len(batches) == 1 else 1
+
+
+def _shapes(wanted: Sequence[Input], symbols: Mapping[str, int], batch: int | None, size: int) -> Shapes:
+    """Returns the shapes with one size in all open places but the first, and without a batch in all."""
+    sizes = dict(symbols)
+    if batch is not None:
+        for dim in (each.shape[0] for each in wanted if each.shape):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, batch)
+    found = {}
+    for each in wanted:
+        places = []
+        for axis, dim in enumerate(each.shape or ()):
+            if isinstance(dim, int):
+                places.append(dim)
+                continue
+            if axis == 0:
+                chosen = size if batch is None and each.state is None else batch or 1
+            else:
+                chosen = size if each.state is None else 0
+            places.append(chosen if dim is None else sizes.setdefault(dim, chosen))
+        found[each.name] = tuple(places)
+    return found
+
+
+def _least(judge: Callable[[int], int], start: int, largest: int) -> int | None:
+    """Returns the least size from a start that is judged best, so far as that grows with the size."""
+    judged: dict[int, int] = {}
+    size = start
+    while size <= largest and _GOOD not in judged.values():
+        judged[size] = judge(size)
+        works = [each for each, verdict in judged.items() if verdict]
+        if works and size >= _FURTHER * works[0]:
+            break
+        size += 1 << max(size.bit_length() - 3, 0)
+    wanted = max(judged.values(), default=0)
+    if not wanted:
+        return None
+    high = min(each for each, verdict in judged.items() if verdict == wanted)
+    low = max((each for each in judged if each < high), default=high - 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if judge(middle) >= wanted else (middle, high)
+    return high
+
+
+def _is_good(array: Array) -> bool:
+    floats = ir.DataType.from_numpy(array.dtype).is_floating_point()
+    return array.size > 0 and not (floats and np.isnan(array.astype(np.float64)).any())

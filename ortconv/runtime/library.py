@@ -1,0 +1,119 @@
+"""The native library: where it is, and how ONNX Runtime gets to know it."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import pathlib
+import re
+import sys
+from types import ModuleType
+from typing import Any, Literal
+
+from ortconv.errors import PluginError
+from ortconv.runtime import cuda
+
+__all__ = [
+    "LIBRARY_VARIABLE",
+    "MATMUL_COMPRESSED_ENTRY",
+    "OLDEST_ONNXRUNTIME",
+    "Backend",
+    "import_onnxruntime",
+    "library_path",
+    "register",
+]
+
+Backend = Literal["native", "python", "none"]
+"""What executes our nodes: the native library, the Python ops, or the function bodies in the file."""
+
+LIBRARY_VARIABLE = "ORTCONV_LIBRARY"
+"""Environment variable that names another build of the native library, for those who develop it."""
+
+OLDEST_ONNXRUNTIME = (1, 24)
+"""Earlier releases crash in shape inference of custom ops, or do not find kernels for bfloat16."""
+
+MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
+"""Session config entry: "0" leaves products by compressed weights to their function bodies; the default is "1"."""
+
+_FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
+
+
+def library_path() -> str:
+    """Returns the path of the native library, for ``SessionOptions.register_custom_ops_library``.
+
+    Raises:
+        PluginError: This installation has no library, or `LIBRARY_VARIABLE` names none.
+    """
+    override = os.environ.get(LIBRARY_VARIABLE)
+    if override:
+        if not pathlib.Path(override).is_file():
+            raise PluginError(
+                f"{LIBRARY_VARIABLE} is {override!r}, which is not a file.",
+                f"Unset {LIBRARY_VARIABLE} to use the library that is installed with ortconv.",
+            )
+        return override
+    path = importlib.resources.files("ortconv") / "lib" / _FILE_NAMES.get(sys.platform, "libortconv_ops.so")
+    if not path.is_file():
+        raise PluginError(
+            f"the native library is not installed: {path} does not exist.",
+            "Install ortconv from a wheel for this platform, or from source with a C++ compiler; "
+            "InferenceSession(..., backend='python') does without it.",
+        )
+    return str(path)
+
+
+def import_onnxruntime() -> ModuleType:
+    """Imports ONNX Runtime, which is an optional dependency.
+
+    Raises:
+        PluginError: It is not installed, or too old.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise PluginError(
+            f"ONNX Runtime cannot be imported: {error}.",
+            'Install it with pip install "ortconv[cpu]", or "ortconv[gpu]".',
+        ) from error
+    found = re.match(r"(\d+)\.(\d+)", onnxruntime.__version__)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_ONNXRUNTIME:
+        oldest = ".".join(map(str, OLDEST_ONNXRUNTIME))
+        raise PluginError(
+            f"ONNX Runtime {onnxruntime.__version__} is too old; allowed: {oldest} or newer.",
+            f'Upgrade it with pip install --upgrade "onnxruntime>={oldest}".',
+        )
+    module: ModuleType = onnxruntime
+    return module
+
+
+def register(session_options: Any) -> None:
+    """Registers the native library in an ``onnxruntime.SessionOptions``.
+
+    Sessions with these options execute the nodes of ``org.ortconv`` natively. Registering twice is harmless, and other
+    libraries may be registered before or after. On a GPU, products of float are formed in float unless the session
+    config entry ``ortconv.cuda.use_tf32`` is "1"; it has to be set before.
+
+    Where the entry ``ortconv.matmul_compressed`` is "0", also set before, ONNX Runtime inlines the function bodies of
+    the products by compressed weights, which any provider runs; the operators themselves have kernels for the CPU and
+    CUDA providers.
+
+    On x86-64 CPUs without dot products of bytes, ONNX Runtime's products of uint8 and int8 saturate unless the entry
+    ``session.x64quantprecision`` is "1". It is set there, but for options that have it already.
+
+    Args:
+        session_options: The options; they are changed, and may be shared by any number of sessions.
+
+    Raises:
+        PluginError: ONNX Runtime is missing or too old, or it cannot load the library.
+        TypeError: `session_options` is not an ``onnxruntime.SessionOptions``.
+    """
+    onnxruntime = import_onnxruntime()
+    if not isinstance(session_options, onnxruntime.SessionOptions):
+        raise TypeError(f"register takes an onnxruntime.SessionOptions, not a {type(session_options).__name__}")
+    path = library_path()
+    if cuda.PROVIDER in onnxruntime.get_available_providers() and (nvrtc := os.pathsep.join(cuda.nvrtc_paths())):
+        session_options.add_session_config_entry(cuda.NVRTC_ENTRY, nvrtc)
+    try:
+        session_options.register_custom_ops_library(path)
+    except Exception as error:  # ONNX Runtime's own exception classes have no common base
+        raise PluginError(f"ONNX Runtime {onnxruntime.__version__} cannot load {path}: {error}") from error

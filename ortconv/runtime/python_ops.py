@@ -1,0 +1,276 @@
+"""Our operators executed by the numpy oracle inside a real ONNX Runtime session, through onnxruntime-extensions.
+
+For platforms without the native library, and for checking it. `python_ops_rewrite` puts the Python ops declared here
+in the place of a model's nodes. They work in accumulation types, which onnxruntime-extensions all passes on unchanged
+but uint64; those bits travel as int64.
+
+onnxruntime-extensions ends the process when a Python op raises. So an op keeps its exception and returns an empty
+result, and `Calls.collect`, around each run of the session, raises what was kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import threading
+import weakref
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.helper
+from onnx import TensorProto
+
+from ortconv.errors import PluginError
+from ortconv.opset.operators import ACCUMULATION, DOMAIN
+from ortconv.opset.ops.compressed_products import PRODUCTS
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.reference import convolutions
+
+__all__ = [
+    "CARRIERS",
+    "PYTHON_DOMAIN",
+    "Calls",
+    "copy_if_extended",
+    "import_extensions",
+    "op_type",
+    "product_type",
+    "register",
+]
+
+PYTHON_DOMAIN = f"{DOMAIN}.py"
+
+CARRIERS = {
+    accumulation: TensorProto.INT64 if accumulation == TensorProto.UINT64 else accumulation
+    for accumulation in ACCUMULATION.values()
+}
+"""Accumulation type -> the type in which numbers travel to and from the Python op."""
+
+_CALLS: weakref.WeakValueDictionary[int, Calls] = weakref.WeakValueDictionary()
+_KEYS = itertools.count()
+_DECLARING = threading.Lock()
+_declared = False
+
+
+class Calls:
+    """What went wrong in the Python ops of one session; their exceptions cannot pass through ONNX Runtime.
+
+    Attributes:
+        key: Names this object in the attributes of the rewritten nodes.
+    """
+
+    def __init__(self) -> None:
+        self.key = next(_KEYS)
+        self._turn = threading.Lock()
+        self._failure: BaseException | None = None
+        _CALLS[self.key] = self
+
+    def fail(self, failure: BaseException) -> None:
+        """Keeps the first failure of a run."""
+        if self._failure is None:
+            self._failure = failure
+
+    @property
+    def failed(self) -> bool:
+        """Whether a node of this run has failed, so that what follows it has no meaning."""
+        return self._failure is not None
+
+    @contextlib.contextmanager
+    def collect(self) -> Iterator[None]:
+        """Surrounds one run of the session, or its creation, and raises what went wrong in it.
+
+        Creation counts because ONNX Runtime may run nodes there to fold constants. Runs of one session take turns, so
+        that each raises its own failure; the interpreter's lock leaves little to gain from overlapping them.
+
+        Raises:
+            PluginError: A Python op failed, whatever ONNX Runtime made of that; the cause is the op's own exception.
+        """
+        with self._turn:
+            failure = None
+            try:
+                yield
+            except Exception:
+                if self._failure is None:
+                    raise
+            finally:
+                failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
+
+
+def import_extensions() -> ModuleType:
+    """Imports onnxruntime-extensions, which is an optional dependency.
+
+    Raises:
+        PluginError: It is not installed.
+    """
+    try:
+        import onnxruntime_extensions
+    except ImportError as error:
+        raise PluginError(
+            f"onnxruntime-extensions cannot be imported: {error}.", 'Install it with pip install "ortconv[pyops]".'
+        ) from error
+    module: ModuleType = onnxruntime_extensions
+    return module
+
+
+def register(session_options: Any) -> None:
+    """Registers onnxruntime-extensions, and with it our Python ops, in an ``onnxruntime.SessionOptions``.
+
+    The options must not have onnxruntime-extensions yet: ONNX Runtime refuses sessions whose options have it twice.
+
+    Raises:
+        PluginError: onnxruntime-extensions is not installed.
+    """
+    extensions = import_extensions()
+    _declare(extensions)
+    session_options.register_custom_ops_library(extensions.get_library_path())
+
+
+def copy_if_extended(session_options: Any) -> Any | None:
+    """Returns a copy of session options that have onnxruntime-extensions, or None where they do not.
+
+    ONNX Runtime copies everything but the custom operators.
+    """
+    import onnxruntime
+
+    # An op that every build of onnxruntime-extensions has tells, and the session that loads it hands out the copy.
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("NegPos", ["x"], ["n", "p"], domain="ai.onnx.contrib")],
+        "probe",
+        [onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "np"],
+    )
+    imports = [onnx.helper.make_opsetid("", 15), onnx.helper.make_opsetid("ai.onnx.contrib", 1)]
+    probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    written = {"enable_profiling": False, "optimized_model_filepath": ""}  # files that the probe must not write
+    wanted = {name: getattr(session_options, name) for name in written}
+    try:
+        for name, value in written.items():
+            setattr(session_options, name, value)
+        copy = onnxruntime.InferenceSession(probe, session_options).get_session_options()
+    except Exception:  # ONNX Runtime's own exception classes have no common base
+        return None
+    finally:
+        for name, value in wanted.items():
+            setattr(session_options, name, value)
+    for name, value in wanted.items():
+        setattr(copy, name, value)
+    return copy
+
+
+def op_type(inputs: int, carrier: int) -> str:
+    """Returns the Python op for a number of inputs, of which the third of four is the output shape, and a carrier."""
+    return f"Convolution{inputs}_{TensorProto.DataType.Name(carrier).lower()}"
+
+
+def product_type(name: str) -> str:
+    """Returns the Python op for an op of ours that is no convolution of one type; all inputs but an index are floats.
+
+    These hold the integers too. The last may be empty where a node may lack it.
+    """
+    return f"{name}_float"
+
+
+def _declare(extensions: ModuleType) -> None:
+    """Declares all Python ops, once per process and before any of them is registered."""
+    global _declared
+    with _DECLARING:
+        if _declared:
+            return
+        types = extensions.PyCustomOpDef
+        for carrier in sorted(set(CARRIERS.values())):
+            number = getattr(types, f"dt_{TensorProto.DataType.Name(carrier).lower()}")
+            for inputs in ([number, number, number], [number, number, types.dt_int64, number]):
+                extensions.onnx_op(
+                    op_type=f"{PYTHON_DOMAIN}::{op_type(len(inputs), carrier)}",
+                    inputs=inputs,
+                    outputs=[number, types.dt_int64],
+                    attrs={"task": types.dt_string},
+                )(_Compute(onnx.helper.tensor_dtype_to_np_dtype(carrier)))
+        for product in PRODUCTS.values():
+            extensions.onnx_op(
+                op_type=f"{PYTHON_DOMAIN}::{product_type(product.name)}",
+                inputs=[types.dt_int64 if each.type == "I" else types.dt_float for each in product.inputs],
+                outputs=[types.dt_float, types.dt_int64],
+                attrs={"task": types.dt_string},
+            )(_ComputeProduct(np.dtype(np.float32)))
+        extensions.onnx_op(
+            op_type=f"{PYTHON_DOMAIN}::{product_type(CONV_INTEGER_TO_FLOAT.name)}",
+            inputs=[types.dt_float] * len(CONV_INTEGER_TO_FLOAT.inputs),
+            outputs=[types.dt_float, types.dt_int64],
+            attrs={"task": types.dt_string},
+        )(_ComputeIntegerConv(np.dtype(np.float32)))
+        _declared = True
+
+
+class _Output(np.ndarray[Any, Any]):
+    """A flat array whose list is made beforehand.
+
+    onnxruntime-extensions asks for ``flatten().tolist()`` where an exception, such as an interrupt that arrives while
+    the list is made, would end the process.
+    """
+
+    _list: list[Any]
+
+    def flatten(self, order: Any = "C") -> Any:
+        return self
+
+    def tolist(self) -> Any:
+        return self._list
+
+
+def _output(data: npt.NDArray[Any]) -> _Output:
+    flat = data.reshape(-1).view(_Output)
+    flat._list = data.reshape(-1).tolist()
+    return flat
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compute:
+    """The body of a Python op: executes a task and never raises."""
+
+    carrier: np.dtype[Any]
+
+    def __call__(self, *inputs: npt.NDArray[Any], task: str) -> tuple[_Output, _Output]:
+        calls = None
+        try:
+            wanted = json.loads(task)
+            calls = _CALLS.get(wanted["calls"])
+            if calls is None or not calls.failed:
+                data = self._execute(wanted, *inputs)
+                return _output(data), _output(np.array(data.shape, np.int64))
+        except Exception as error:
+            if calls is not None:
+                failure = PluginError(f"{wanted['subject']}: {error}")
+                failure.__cause__ = error
+                calls.fail(failure)
+        except BaseException as error:  # an interrupt, which goes on once it is out of ONNX Runtime
+            if calls is not None:
+                calls.fail(error)
+        return _output(np.zeros(0, self.carrier)), _output(np.zeros(inputs[0].ndim, np.int64))
+
+    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        sums = onnx.helper.tensor_dtype_to_np_dtype(task["accumulation_type"])
+        shape = inputs[2:-1]
+        x, w, bias = (data.view(sums) for data in (inputs[0], inputs[1], inputs[-1]))
+        function = convolutions.FUNCTIONS[task["op"]]
+        result = function(x, w, *shape, bias if task["bias"] else None, **task["attributes"])
+        return result.view(self.carrier)
+
+
+class _ComputeProduct(_Compute):
+    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        last = inputs[-1:] if task["last"] else ()
+        return convolutions.FUNCTIONS[task["op"]](*inputs[:-1], *last, **task["attributes"])
+
+
+class _ComputeIntegerConv(_Compute):
+    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        given = [each if has else None for each, has in zip(inputs, task["given"], strict=True)]
+        return convolutions.FUNCTIONS[task["op"]](*given, **task["attributes"])

@@ -1,0 +1,163 @@
+"""Running an ONNX model in ONNX Runtime on numpy arrays of any type, with every failure as one of our errors."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ortconv.errors import ExecutionError, OrtconvError, in_utf8
+from ortconv.model_io.input_data import Array, Input
+from ortconv.runtime import cuda, library
+from ortconv.runtime.library import Backend
+from ortconv.runtime.saturation import are_exact
+
+__all__ = ["Model"]
+
+_RUNTIME = "ONNX Runtime"
+_STATES_KEY = "ortconv.states"
+_SHARED = "Attempt to replace the existing tensor"
+"""What it says where it would turn weights of int8 into uint8 twice."""
+
+_TYPES = {
+    "float": ir.DataType.FLOAT,
+    "double": ir.DataType.DOUBLE,
+    **{
+        name: ir.DataType[name.upper()]
+        for name in ("float16", "bfloat16", "bool", "int4", "int8", "int16", "int32", "int64")
+    },
+    **{name: ir.DataType[name.upper()] for name in ("uint4", "uint8", "uint16", "uint32", "uint64")},
+    **{name: ir.DataType[name.upper()] for name in ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")},
+}
+"""Type names in ONNX Runtime's words."""
+
+
+class Model:
+    """A model loaded in ONNX Runtime.
+
+    Args:
+        model: The file, or the model itself.
+        name: How messages call it.
+        backend: What executes our nodes.
+        providers: Execution providers, best first; the CPU provider by default. The CUDA provider computes floats in
+            float32 proper, as the others do, unless `tf32` is set.
+        folder: Where external data of a model that is no file lies.
+        threads: How many may work on a node; 0 for ONNX Runtime's default.
+        tf32: Whether a GPU may form products of float32 in TF32.
+        int8_kernels: Whether what the model quantizes may be computed in int8, as ONNX Runtime does by default.
+
+    Attributes:
+        inputs: What it takes.
+        outputs: Names of what it gives.
+
+    Raises:
+        ExecutionError: ONNX Runtime does not load it.
+        PluginError: The backend, or the CUDA provider, cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | onnx.ModelProto,
+        name: str,
+        *,
+        backend: Backend = "native",
+        providers: Sequence[str] = ("CPUExecutionProvider",),
+        folder: str | os.PathLike[str] | None = None,
+        threads: int = 0,
+        tf32: bool = False,
+        int8_kernels: bool = True,
+    ) -> None:
+        from ortconv.runtime.session import DATA_FOLDER_ENTRY, InferenceSession
+
+        if isinstance(model, str | os.PathLike) and in_utf8(os.fspath(model)) != os.fspath(model):
+            raise ExecutionError(name, _RUNTIME, "cannot load the model: its name is not UTF-8.")
+        onnxruntime = library.import_onnxruntime()
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # What goes wrong is raised, and need not be logged as well.
+        options.intra_op_num_threads = threads
+        if folder is not None:
+            options.add_session_config_entry(DATA_FOLDER_ENTRY, os.fspath(folder))
+        options.add_session_config_entry(cuda.TF32_ENTRY, str(int(tf32)))
+        if not int8_kernels:
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
+        self._name = name
+        self._on_gpu = cuda.is_requested(providers)
+        chosen = [(each, {"use_tf32": int(tf32)} if each == cuda.PROVIDER else {}) for each in providers]
+        try:
+            self._session: Any = InferenceSession(model, options, providers=chosen, backend=backend)
+        except OrtconvError:
+            raise
+        except Exception as error:  # ONNX Runtime's own exception classes have no common base.
+            raise ExecutionError(name, _RUNTIME, f"cannot load the model: {error}", _hint(error, options)) from error
+        states = _states(self._session.get_modelmeta().custom_metadata_map)
+        self.inputs = tuple(self._input(declared, states) for declared in self._session.get_inputs())
+        self.outputs = tuple(output.name for output in self._session.get_outputs())
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the model.
+
+        Args:
+            feeds: An array of the declared type for every input.
+
+        Returns:
+            The outputs by name.
+
+        Raises:
+            ExecutionError: ONNX Runtime reports a failure.
+        """
+        try:
+            results = self._session.run(self.outputs, dict(feeds))
+        except OrtconvError:
+            raise
+        except Exception as error:  # As above.
+            raise ExecutionError(self._name, _RUNTIME, f"fails: {error}") from error
+        return {name: np.asarray(array) for name, array in zip(self.outputs, results, strict=True)}
+
+    def repeatable(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
+        """Returns a call that runs the model on the same data again and again, from and to where it is computed.
+
+        On a GPU, inputs and outputs stay there, and the call returns when it is done with them. The results are
+        dropped. The call may raise what `run` raises.
+        """
+        if not self._on_gpu:
+            return lambda: self.run(feeds)
+        binding = self._session.bind(feeds)
+
+        def run() -> None:
+            try:
+                self._session.run_with_iobinding(binding)
+                binding.synchronize_outputs()
+            except Exception as error:  # As above.
+                raise ExecutionError(self._name, _RUNTIME, f"fails: {error}") from error
+
+        return run
+
+    def _input(self, declared: Any, states: Mapping[str, str]) -> Input:
+        name = declared.type.removeprefix("tensor(").removesuffix(")")
+        if name not in _TYPES:
+            raise ExecutionError(self._name, _RUNTIME, f"input {declared.name} has type {declared.type}; numbers only.")
+        shape = tuple(dim if isinstance(dim, int) else dim or None for dim in declared.shape)
+        return Input(declared.name, _TYPES[name], shape, states.get(declared.name))
+
+
+def _states(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Returns the inputs that are states, and for each the output that returns it, as a model's metadata names them."""
+    try:
+        return {str(each["input"]): str(each["output"] or "") for each in json.loads(metadata.get(_STATES_KEY, "[]"))}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}  # Another tool's metadata, or damaged: nothing but the convenience of a default is lost.
+
+
+def _hint(error: Exception, options: Any) -> str:
+    """Returns why ONNX Runtime does not load a model that it loads on other CPUs, or ""."""
+    if _SHARED not in str(error) or not are_exact(options):
+        return ""
+    return (
+        "Sums of products of bytes saturate on this CPU unless ONNX Runtime turns weights of int8 into uint8, which it "
+        "cannot where nodes share them or their zero points: convert the source again, or give each node its own."
+    )

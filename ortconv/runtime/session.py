@@ -1,0 +1,377 @@
+"""``InferenceSession``: ONNX Runtime's own, with our operators in place and arrays of ``ml_dtypes`` in and out.
+
+Importing this module imports ONNX Runtime, so nothing else of ortconv imports it at load time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto
+
+from ortconv.errors import PluginError
+from ortconv.model_io import loading
+from ortconv.model_io.function_checks import needs_plugin
+from ortconv.runtime import cuda, library, python_ops
+from ortconv.runtime.library import Backend
+from ortconv.runtime.python_ops_rewrite import rewrite
+from ortconv.runtime.saturation import make_products_exact
+
+library.import_onnxruntime()  # says in our words what is missing
+import onnxruntime  # noqa: E402
+
+__all__ = ["DATA_FOLDER_ENTRY", "InferenceSession"]
+
+DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+"""Session config entry: where the external data of a model that is no file lies."""
+
+_Model = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+_STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
+    np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16, "tensor(bfloat16)"),
+    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, TensorProto.FLOAT8E4M3FN, "tensor(float8e4m3fn)"),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.uint8, TensorProto.FLOAT8E4M3FNUZ, "tensor(float8e4m3fnuz)"),
+    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2, "tensor(float8e5m2)"),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ, "tensor(float8e5m2fnuz)"),
+}
+"""Types that numpy lacks -> the type their bits travel in, ONNX's number and ONNX Runtime's name for them."""
+
+_PACKED: dict[np.dtype[Any], tuple[int, str]] = {
+    np.dtype(ml_dtypes.int4): (TensorProto.INT4, "tensor(int4)"),
+    np.dtype(ml_dtypes.uint4): (TensorProto.UINT4, "tensor(uint4)"),
+}
+"""Types of which ONNX Runtime holds two elements in a byte, the first one in the lower half."""
+
+_BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()} | {
+    name: dtype for dtype, (_, name) in _PACKED.items()
+}
+
+
+class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # onnxruntime is an untyped import
+    """An ``onnxruntime.InferenceSession`` that executes the operators of ``org.ortconv``.
+
+    Arguments and methods are those of the base class, with these additions. `run` takes and returns arrays of
+    ``ml_dtypes.bfloat16``, of its float8 types and of its int4 and uint4.
+
+    Products of bytes are exact: where they saturate otherwise, the session config entry ``session.x64quantprecision``
+    is set to "1", unless it is set already.
+
+    The native library is registered in `sess_options` where those are given; registering it there before, or other
+    libraries before or after, is fine. With ``backend="python"``, onnxruntime-extensions is registered in them.
+    If they have it already, from before our Python ops were known to it, the session uses a copy of the options, in
+    which no other custom operators are registered.
+
+    A session with the CUDA provider among its providers has it: where the provider cannot be used, or fails, that is an
+    error. The base class would go on without it, as this one does with ``enable_fallback=1``.
+
+    A session pickles, and so travels to other processes, if it was made without `sess_options`: a pickle holds the path
+    of the model, or the model itself where that was given.
+
+    A model may come from anywhere: it is refused, before ONNX Runtime sees it, where it refers to files outside its
+    own folder, holds a function in the place of an operator of ours, or is malformed in other ways.
+
+    Args:
+        model_or_path: Path of a model file, a serialized model, or an ``onnx.ModelProto`` of any size.
+        sess_options: An ``onnxruntime.SessionOptions``.
+        providers: As in the base class.
+        provider_options: As in the base class.
+        backend: "native" executes our operators in the native library; "python" in `ortconv.opset.reference`, through
+            onnxruntime-extensions; "none" leaves them to their function bodies.
+        **kwargs: As in the base class.
+
+    Raises:
+        CheckError: The model is no ONNX model, or is not to be trusted.
+        PluginError: What the backend needs is missing, the model needs the plugin and `backend` is "none", or the CUDA
+            provider cannot be used.
+        ValueError: `backend` is unknown.
+    """
+
+    def __init__(
+        self,
+        model_or_path: _Model,
+        sess_options: Any = None,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        *,
+        backend: Backend = "native",
+        **kwargs: Any,
+    ) -> None:
+        if backend not in get_args(Backend):
+            raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
+        self._calls: python_ops.Calls | None = None
+        self._bound: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        more = {"providers": providers, "provider_options": provider_options, **kwargs}
+        self._made_with = {"backend": backend, **more}
+        self._unpicklable = (
+            "onnxruntime.SessionOptions does not"
+            if sess_options is not None
+            else "its model is rewritten for this process"
+            if backend == "python"
+            else ""
+        )
+        on_gpu = cuda.is_requested(providers) and not more.setdefault("enable_fallback", 0)
+        if on_gpu:
+            cuda.load_libraries(onnxruntime)
+        self._create(model_or_path, sess_options, backend, more)
+        if on_gpu:
+            cuda.require(self.get_providers())
+
+    def _create(self, model_or_path: _Model, sess_options: Any, backend: Backend, more: dict[str, Any]) -> None:
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        model = _validated(model_or_path, options)
+        if backend == "python":
+            self._create_with_python_ops(_own(model_or_path, model), sess_options, more)
+            return
+        lacks_bodies = model is not None and needs_plugin(model)
+        del model  # which may be large, and ONNX Runtime reads it again
+        source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
+        if backend == "native":
+            library.register(options)
+            super().__init__(source, options, **more)
+            return
+        make_products_exact(options)
+        try:
+            super().__init__(source, options, **more)
+        except Exception as error:
+            if lacks_bodies:
+                raise PluginError(
+                    "the model needs the ortconv plugin: it holds operators of org.ortconv without function bodies.",
+                    "Use backend='native' or backend='python'.",
+                ) from error
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns what a copy is made of: the model and the arguments.
+
+        Raises:
+            TypeError: The session has options of its own, Python ops, or a model of over 2 GiB that is no file.
+        """
+        if self._unpicklable:
+            raise TypeError(
+                f"this session does not pickle: {self._unpicklable}; make one from the model in the other process"
+            )
+        model = self._model_bytes if self._model_path is None else os.path.abspath(self._model_path)
+        return _make, (type(self), model, self._made_with)
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        """Runs the model.
+
+        Args:
+            output_names: The outputs wanted; None or empty for all.
+            input_feed: Input name to array.
+            run_options: An ``onnxruntime.RunOptions``.
+
+        Returns:
+            The outputs as numpy arrays; those of types numpy lacks as arrays of ``ml_dtypes``.
+
+        Raises:
+            PluginError: A node failed with ``backend="python"``; otherwise ONNX Runtime's own exceptions.
+            TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
+        """
+        types = {output.name: output.type for output in self.get_outputs()}
+        names = list(output_names or types)
+        special = any(_is_special(data) for data in input_feed.values())
+        with self._collect():
+            if not special and not any(types.get(name) in _BY_NAME for name in names):
+                return list(super().run(output_names, input_feed, run_options))
+            values = {name: _to_value(name, data) for name, data in input_feed.items()}
+            results = super().run_with_ort_values(names, values, run_options)
+        return [_to_array(value) for value in results]
+
+    def run_with_ort_values(
+        self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
+    ) -> Any:
+        """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
+        with self._collect():
+            return super().run_with_ort_values(output_names, input_dict_ort_values, run_options)
+
+    def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
+        """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
+        with self._collect():
+            super().run_with_iobinding(iobinding, run_options)
+
+    def run_with_ortvaluevector(self, *args: Any, **kwargs: Any) -> None:
+        """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
+        with self._collect():
+            super().run_with_ortvaluevector(*args, **kwargs)
+
+    def bind(self, input_feed: Mapping[str, Any], device_type: str = "cuda", device_id: int = 0) -> Any:
+        """Returns a binding for `run_with_iobinding` whose inputs are copied to a device and whose outputs stay there.
+
+        Args:
+            input_feed: Input name to array; of the types of ``ml_dtypes`` those of 8 and 16 bits.
+            device_type: The kind of device, in ONNX Runtime's words.
+            device_id: Its number.
+
+        Raises:
+            TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
+        """
+        binding = self.io_binding()
+        for name, data in input_feed.items():
+            array = np.asarray(data, order="C")
+            if _is_special(array) and array.dtype not in _STORED_AS:
+                allowed = ", ".join(map(str, _STORED_AS))
+                raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
+            storage, element, _ = _STORED_AS.get(array.dtype, (array.dtype, array.dtype, ""))
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(array.view(storage), device_type, device_id)
+            binding.bind_input(name, device_type, device_id, element, list(array.shape), value.data_ptr())
+            self._bound.setdefault(binding, []).append(value)  # which lives as long as the binding that reads it
+        for output in self.get_outputs():
+            binding.bind_output(output.name, device_type, device_id)
+        return binding
+
+    def run_async(self, *args: Any, **kwargs: Any) -> None:
+        """Runs the model as the base class does.
+
+        Raises:
+            PluginError: The backend is "python", whose failures could not be told from results.
+        """
+        if self._calls is not None:
+            raise PluginError("run_async is not available with backend='python'.", "Use run.")
+        super().run_async(*args, **kwargs)
+
+    def _collect(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._calls is None else self._calls.collect()
+
+    def _create_with_python_ops(self, model: onnx.ModelProto, sess_options: Any, more: dict[str, Any]) -> None:
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        if options.optimized_model_filepath:
+            raise PluginError(
+                "optimized_model_filepath cannot be used with backend='python'.",
+                "The Python ops in the model work in the session that it is rewritten for, and nowhere else.",
+            )
+        make_products_exact(options)
+        self._calls = python_ops.Calls()
+        rewrite(model, self._calls)
+        source = self._loadable(model)
+        with self._collect():
+            try:
+                if sess_options is None:
+                    python_ops.register(options)
+                super().__init__(source, options, **more)
+            except Exception as error:
+                if python_ops.PYTHON_DOMAIN not in str(error):
+                    raise
+                # The options that were given do not have our Python ops; they may have onnxruntime-extensions.
+                options = python_ops.copy_if_extended(options) or options
+                python_ops.register(options)
+                super().__init__(source, options, **more)
+
+    def _loadable(self, model: onnx.ModelProto) -> str | bytes:
+        """Returns the serialized model, or the path of a file where it is too large for a message."""
+        data = _serialize(model)
+        if data is not None:
+            return data
+        self._unpicklable = self._unpicklable or "its model exceeds protobuf's 2 GiB"
+        folder = tempfile.mkdtemp(prefix="ortconv-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = pathlib.Path(folder) / "model.onnx"
+        ir.save(ir.from_proto(model), path, external_data="model.data")
+        return os.fspath(path)
+
+
+def _make(kind: type[InferenceSession], model: str | bytes, arguments: Mapping[str, Any]) -> InferenceSession:
+    """Makes a session again that was pickled."""
+    return kind(model, **arguments)
+
+
+def _serialize(model: onnx.ModelProto) -> bytes | None:
+    """Returns the message, or None if it exceeds protobuf's 2 GiB."""
+    try:
+        return bytes(model.SerializeToString())
+    except Exception:  # EncodeError or ValueError, depending on protobuf's version
+        return None
+
+
+def _validated(model: _Model, options: Any) -> onnx.ModelProto | None:
+    """Returns the model, which ONNX Runtime may see; None where it is in a format of ONNX Runtime's own.
+
+    Raises:
+        CheckError: It is not to be trusted, or no model.
+    """
+    if isinstance(model, str | os.PathLike):
+        return None if loading.is_ort_format(model) else loading.load(model)
+    if isinstance(model, bytes):
+        if loading.is_ort_format(model):
+            return None
+        model = loading.parse(model, "the model")
+    try:
+        folder = str(options.get_session_config_entry(DATA_FOLDER_ENTRY))
+    except RuntimeError:  # which is how ONNX Runtime says that there is none: it is the current folder
+        folder = ""
+    loading.validate(model, "the model", folder)
+    return model
+
+
+def _own(given: _Model, model: onnx.ModelProto | None) -> onnx.ModelProto:
+    """Returns a validated model as an object of our own, with the external data that lies beside its file."""
+    if model is None:
+        raise PluginError("backend='python' takes ONNX models; this one is in a format of ONNX Runtime's own.")
+    if isinstance(given, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(given)
+    elif not isinstance(given, bytes):
+        loading.read_weights(model, given)
+    return model
+
+
+def _is_special(data: object) -> bool:
+    return isinstance(data, np.ndarray) and data.dtype.type.__module__.startswith("ml_dtypes")
+
+
+def _to_value(name: str, data: Any) -> Any:
+    if isinstance(data, onnxruntime.OrtValue):
+        return data
+    array = np.asarray(data, order="C")
+    if not _is_special(array):
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    if array.dtype in _PACKED:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(_packed(array), _PACKED[array.dtype][0])
+    if array.dtype not in _STORED_AS:
+        allowed = ", ".join(map(str, (*_STORED_AS, *_PACKED)))
+        raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
+    storage, element, _ = _STORED_AS[array.dtype]
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(storage), element)
+
+
+def _to_array(value: Any) -> npt.NDArray[Any]:
+    dtype = _BY_NAME.get(value.data_type())
+    if dtype is None:
+        array: npt.NDArray[Any] = value.numpy()
+        return array
+    # ONNX Runtime converts these types neither to numpy nor through DLPack; results of `run` lie in host memory.
+    shape = value.shape()
+    if dtype in _PACKED:
+        size = int(np.prod(shape))
+        halves = np.frombuffer(ctypes.string_at(value.data_ptr(), (size + 1) // 2) if size else b"", np.uint8)
+        signed = 8 if dtype == ml_dtypes.int4 else 0
+        nibbles = np.stack([halves & 15, halves >> 4], axis=1).reshape(-1)[:size].astype(np.int8)
+        return ((nibbles ^ signed) - signed).astype(dtype).reshape(shape)
+    data = ctypes.string_at(value.data_ptr(), dtype.itemsize * int(np.prod(shape))) if 0 not in shape else b""
+    return np.frombuffer(bytearray(data), dtype).reshape(shape)
+
+
+def _packed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Packs elements of four bits; the buffer is as long as ONNX Runtime's Python interface takes it to be."""
+    nibbles = array.astype(np.int8).reshape(-1).view(np.uint8) & 15
+    buffer = np.zeros(array.shape, np.uint8)
+    flat = buffer.reshape(-1)
+    low, high = nibbles[0::2], nibbles[1::2]
+    flat[: low.size] = low
+    flat[: high.size] |= high << 4
+    return buffer
