@@ -37,10 +37,10 @@ def run(data: bytes, folder: pathlib.Path) -> None:
 
 def _is_small(data: bytes) -> bool:
     try:
-        sizes = [math.prod(tensor["shape"]) for tensor in _tensors(json.loads(data))]
+        shapes = [tensor["shape"] for tensor in _tensors(json.loads(data))]
+        return all(all(isinstance(size, int) for size in shape) and math.prod(shape) < _SMALL for shape in shapes)
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
-    return all(isinstance(size, int) and size < _SMALL for size in sizes)
 
 
 def mutate(data: bytes, rng: random.Random, others: Sequence[bytes]) -> bytes | None:
