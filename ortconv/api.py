@@ -157,7 +157,7 @@ def conversion(
     given: Tensors = tensors or {}
     if random_constants is not None and frontend.random_constants is not None:
         given = frontend.random_constants(source, random_constants, given)
-    with _uncollected():
+    with _uncollected(), np.errstate(all="ignore"):  # constants may hold infinities and NaN, as results may
         progress("reading", 0, 0)
         graph = with_inputs(frontend.read(source, given, options), shapes or {}, names or {})
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.errors import ConversionError, NodeRef, file_name
+from ortconv.errors import ConversionError, NodeRef, file_name, shown
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
 from ortconv.graph.budget import Budget
 from ortconv.graph.constant_folding import fold
@@ -284,7 +284,7 @@ class Builder:
         An array in proportion to a number of the source's comes from `counted` or from the budget.
 
         Raises:
-            ConversionError: The conversion has built too many.
+            ConversionError: An integer has more than 64 bits, or the conversion has built too many.
         """
         if isinstance(data, ir.TensorProtocol):
             tensor = data
@@ -293,6 +293,8 @@ class Builder:
                 array = np.asarray(data, dtype=dtype)
             if dtype is None and array.size == 0 and not isinstance(data, np.ndarray):
                 array = array.astype(np.int64)
+            if array.dtype.kind in "Ou" and dtype is None and not isinstance(data, np.ndarray | np.generic):
+                raise ConversionError(f"leads to the number {shown(data)}; allowed: signed integers of 64 bits.")
             self.budget.spend(array.nbytes)
             tensor = ir.tensor(array)
         prefix = self._step.ref.name if self._step else "constant"

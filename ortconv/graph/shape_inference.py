@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import onnx
+import onnx.checker
 import onnx.defs
 import onnx.shape_inference
 import onnx_ir as ir
@@ -64,7 +65,7 @@ def _inferred(node: ir.Node, opset: int) -> list[onnx.TypeProto | None]:
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
         found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
+    except (onnx.checker.ValidationError, onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
         return unknown  # What is wrong is found by the checker, which names the node.
     return [found.get(name) for name in proto.output]
 

@@ -308,9 +308,8 @@ def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray |
     rank = len(sizes)
     if max(scales.ndim, 0 if points is None else points.ndim) > rank:
         return None
-    with np.errstate(invalid="ignore"):  # NaN and numbers out of range differ from what they are cast to
-        if points is not None and (points != points.astype(data.dtype.numpy()).astype(np.float64)).any():
-            return None
+    if points is not None and (points != points.astype(data.dtype.numpy()).astype(np.float64)).any():
+        return None
     own = np.broadcast_shapes(scales.shape, () if points is None else points.shape)
     aligned = [1] * (rank - len(own)) + list(own)
     if any(have not in (1, size) for have, size in zip(aligned, sizes, strict=True)):
