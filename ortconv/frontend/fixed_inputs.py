@@ -46,17 +46,21 @@ def with_inputs(
     def new(value: SourceValue) -> SourceValue:
         return made.get(value, value)
 
+    outputs = {output: dataclasses.replace(output, value=new(output.value)) for output in graph.outputs}
     return dataclasses.replace(
         graph,
         inputs=tuple(map(new, graph.inputs)),
-        outputs=tuple(dataclasses.replace(output, value=new(output.value)) for output in graph.outputs),
+        outputs=tuple(outputs.values()),
         nodes=tuple(
             dataclasses.replace(node, inputs=tuple(value and new(value) for value in node.inputs))
             if made.keys() & set(node.inputs)
             else node
             for node in graph.nodes
         ),
-        states=tuple(dataclasses.replace(state, input=new(state.input)) for state in graph.states),
+        states=tuple(
+            dataclasses.replace(state, input=new(state.input), output=state.output and outputs[state.output])
+            for state in graph.states
+        ),
     )
 
 

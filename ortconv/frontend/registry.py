@@ -208,6 +208,10 @@ class Registry:
         versions = self._lowerings.get(op_type, {}).values()
         return next((lowering for lowering in versions if lowering.since <= version <= lowering.until), None)
 
+    def any_version(self, op_type: str) -> Lowering | None:
+        """Returns a lowering of an op, whatever version it covers, or None."""
+        return next(iter(self._lowerings.get(op_type, {}).values()), None)
+
     def lookup(self, op_type: str, version: int) -> Lowering:
         """Returns the lowering that covers a version of an op.
 

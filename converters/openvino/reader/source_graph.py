@@ -160,7 +160,7 @@ class _Reader:
         for wire in self._net.wires[layer.id]:
             if wire is not None and self._net.layers[wire[0]].type == "Result":
                 raise layer.error(f"it takes the output of layer {wire[0]}, a Result, which has none.")
-        lowering = REGISTRY.find(layer.type, layer.opset)
+        lowering = REGISTRY.find(layer.type, layer.opset) or REGISTRY.any_version(layer.type)
         if lowering is None or layer.type in _STATES:
             return
         wires = self._net.wires[layer.id]
@@ -308,8 +308,6 @@ class _Reader:
             return True
         if layer.type in ("Einsum", "MatMul"):
             return False
-        if len(inputs) < 2 and layer.type in ("GatherND", "StridedSlice", "Unsqueeze"):
-            return True  # too few inputs, which the lowering refuses
         if layer.type in ("GatherND", "StridedSlice"):  # as many axes go as an index, or begin, has entries
             return (inputs[1].shape or (None,))[-1] is None
         if layer.type == "Squeeze" and len(inputs) == 1:
