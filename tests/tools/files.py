@@ -13,9 +13,9 @@ import openvino
 from openvino import opset1, opset3, opset5, opset6, opset8
 
 import ortconv
-from tests.converters.openvino import weights
 from tests.converters.openvino.live import numbers
 from tests.converters.openvino.test_integer_layers import IMAGE, UNSIGNED, bytes_of, convolved, rounded
+from tests.converters.openvino.weights import weight_models
 from tests.folders import SOURCES
 from tests.running import run
 
@@ -155,7 +155,7 @@ def _residual() -> onnx.ModelProto:
 
 
 def _compressed(element: openvino.Type, *, grouped: bool) -> openvino.Model:
-    return weights.model(element, "f32", zero_point=True, grouped=grouped)
+    return weight_models.model(element, "f32", zero_point=True, grouped=grouped)
 
 
 _IMAGE = (1, 2, 5, 4)

@@ -12,7 +12,16 @@ from openvino import opset1
 from ortconv.api import conversion
 from ortconv.options import Target
 from tests.converters.openvino.live import check, model_of, numbers
-from tests.converters.openvino.weights import FEEDS, ROWS_AND_COLUMNS, TYPES, constant, model, nodes, stored, weights
+from tests.converters.openvino.weights.weight_models import (
+    FEEDS,
+    ROWS_AND_COLUMNS,
+    TYPES,
+    constant,
+    model,
+    nodes,
+    stored,
+    weights,
+)
 
 
 @pytest.mark.parametrize("element", TYPES)

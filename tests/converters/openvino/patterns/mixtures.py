@@ -10,8 +10,8 @@ from openvino import opset1, opset3, opset4, opset8, opset11, opset12
 
 from ortconv.api import Conversion
 from tests.converters.openvino.live import numbers
-from tests.converters.openvino.ops.test_compressed_products import compressed
-from tests.converters.openvino.weights import CODED, coded
+from tests.converters.openvino.weights.test_compressed_matmul import compressed
+from tests.converters.openvino.weights.weight_models import CODED, coded
 
 EXPERTS, COLUMNS, INNER, CHOSEN = 5, 32, 64, 2
 FEEDS = [[numbers(rows, COLUMNS, seed=rows, low=-1, high=1)] for rows in (7, 1, 12)]

@@ -12,7 +12,7 @@ from openvino import opset1, opset8
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import assert_close, model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.weights import CODED, TYPES, coded, weights
+from tests.converters.openvino.weights.weight_models import CODED, TYPES, coded, weights
 
 
 @pytest.mark.parametrize("element", ["i8", "u8", "u4"])

@@ -12,7 +12,7 @@ from openvino import opset1, opset8
 from ortconv.api import conversion
 from ortconv.errors import ConversionErrors, UnsupportedTypeError
 from tests.converters.openvino.live import check, model_of, numbers, run_onnx
-from tests.converters.openvino.weights import FEEDS, model, stored
+from tests.converters.openvino.weights.weight_models import FEEDS, model, stored
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])

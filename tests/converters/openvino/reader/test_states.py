@@ -19,7 +19,7 @@ from ortconv.errors import ConversionErrors, ModelFormatError
 from ortconv.verification import declared_inputs
 from tests.converters.openvino.conftest import IrWriter
 from tests.converters.openvino.live import numbers
-from tests.converters.openvino.ops.test_cached_attention import decoder as masked_decoder
+from tests.converters.openvino.patterns.test_grouped_query_attention import decoder as masked_decoder
 
 F32 = np.float32
 

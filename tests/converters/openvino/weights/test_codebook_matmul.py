@@ -11,8 +11,8 @@ from openvino import opset1, opset8
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.ops.test_compressed_products import assert_ours, nodes, single
-from tests.converters.openvino.weights import CODED, coded
+from tests.converters.openvino.weights.test_compressed_matmul import assert_ours, nodes, single
+from tests.converters.openvino.weights.weight_models import CODED, coded
 from tests.running import WAYS, run
 
 OURS = "MatMulCodebook"

@@ -10,7 +10,7 @@ import pytest
 from openvino import opset1, opset3, opset8, opset11, opset12
 
 from tests.converters.openvino.live import Feed, check, model_of, numbers
-from tests.converters.openvino.mixtures import (
+from tests.converters.openvino.patterns.mixtures import (
     CHOSEN,
     COLUMNS,
     EXPERTS,
@@ -21,7 +21,7 @@ from tests.converters.openvino.mixtures import (
     matrices,
     table,
 )
-from tests.converters.openvino.ops.test_compressed_products import compressed
+from tests.converters.openvino.weights.test_compressed_matmul import compressed
 
 
 def test_a_sum_that_keeps_the_axis_of_the_experts_stays() -> None:

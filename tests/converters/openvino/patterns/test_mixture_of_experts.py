@@ -13,7 +13,7 @@ from openvino import opset1, opset3, opset8, opset11, opset12
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.mixtures import (
+from tests.converters.openvino.patterns.mixtures import (
     CHOSEN,
     COLUMNS,
     EXPERTS,
@@ -27,8 +27,8 @@ from tests.converters.openvino.mixtures import (
     matrices,
     table,
 )
-from tests.converters.openvino.ops.test_compressed_products import compressed
-from tests.converters.openvino.weights import CODED
+from tests.converters.openvino.weights.test_compressed_matmul import compressed
+from tests.converters.openvino.weights.weight_models import CODED
 from tests.running import WAYS, run
 
 
