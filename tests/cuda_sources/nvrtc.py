@@ -55,11 +55,11 @@ class Compilation:
 
 def compile_program(nvrtc: ctypes.CDLL, source: str, options: list[str], sm: int) -> Compilation:
     """Compiles a device source for a compute capability; the headers are found as the source includes them."""
-    headers = sorted(SOURCES.glob("*.h"))
-    names = (ctypes.c_char_p * len(headers))(*[f"cuda/{header.name}".encode() for header in headers])
+    headers = sorted([*SOURCES.glob("device/*.h"), *SOURCES.glob("params/*.h")])
+    names = (ctypes.c_char_p * len(headers))(*[f"cuda/{header.relative_to(SOURCES)}".encode() for header in headers])
     texts = (ctypes.c_char_p * len(headers))(*[header.read_bytes() for header in headers])
     program = ctypes.c_void_p()
-    text = (SOURCES / f"{source}.cu").read_bytes()
+    text = (SOURCES / "device" / f"{source}.cu").read_bytes()
     status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, f"{source}.cu".encode(), len(headers), texts, names)
     assert status == 0, f"nvrtcCreateProgram: {status}"
     flags = [f"--gpu-architecture=sm_{sm}", "--std=c++17", "--ptxas-options=-v", *options]

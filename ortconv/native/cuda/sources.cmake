@@ -1,33 +1,30 @@
 # The CUDA side: planning, and the device sources as text, which NVRTC compiles for the device found. No toolkit needed.
 set(cuda_dir ${CMAKE_CURRENT_LIST_DIR})
-file(GLOB ORTCONV_CUDA_DEVICE_SOURCES CONFIGURE_DEPENDS ${cuda_dir}/*.cu)
-list(APPEND ORTCONV_CUDA_DEVICE_SOURCES
-  ${cuda_dir}/params.h
-  ${cuda_dir}/compressed_params.h
-  ${cuda_dir}/codes.h
-  ${cuda_dir}/packed.h
-  ${cuda_dir}/intrinsics.h
-  ${cuda_dir}/device.h
-  ${cuda_dir}/values.h
-  ${cuda_dir}/words.h
-  ${cuda_dir}/direct.h
-  ${cuda_dir}/divide.h
-  ${cuda_dir}/tile.h
-  ${cuda_dir}/split.h)
+file(GLOB ORTCONV_CUDA_DEVICE_SOURCES CONFIGURE_DEPENDS
+  ${cuda_dir}/device/*.cu ${cuda_dir}/device/*.h ${cuda_dir}/params/*.h)
 set(embedded ${CMAKE_CURRENT_BINARY_DIR}/cuda_embedded.cc)
 add_custom_command(
   OUTPUT ${embedded}
-  COMMAND ${CMAKE_COMMAND} "-DSOURCES=${ORTCONV_CUDA_DEVICE_SOURCES}" -DOUTPUT=${embedded} -P ${cuda_dir}/embed.cmake
-  DEPENDS ${ORTCONV_CUDA_DEVICE_SOURCES} ${cuda_dir}/embed.cmake
+  COMMAND ${CMAKE_COMMAND} "-DSOURCES=${ORTCONV_CUDA_DEVICE_SOURCES}" -DFOLDER=${cuda_dir} -DOUTPUT=${embedded}
+    -P ${cuda_dir}/device/embed.cmake
+  DEPENDS ${ORTCONV_CUDA_DEVICE_SOURCES} ${cuda_dir}/device/embed.cmake
   COMMENT "Embedding the device sources"
   VERBATIM)
-set(ORTCONV_CUDA_SOURCES
-  ${cuda_dir}/plan.cc
-  ${cuda_dir}/compressed_plan.cc
-  ${cuda_dir}/products.cc
-  ${cuda_dir}/describe.cc
-  ${cuda_dir}/depthwise_plan.cc
-  ${cuda_dir}/gemm_plan.cc
-  ${cuda_dir}/tiling.cc
-  ${cuda_dir}/source.cc
+set(ORTCONV_CUDA_PLAN_SOURCES
+  cuda/plan/compressed_plan.cc
+  cuda/plan/depthwise_plan.cc
+  cuda/plan/describe.cc
+  cuda/plan/gemm_plan.cc
+  cuda/plan/plan.cc
+  cuda/plan/products.cc
+  cuda/plan/source.cc
+  cuda/plan/tiling.cc
   ${embedded})
+set(ORTCONV_CUDA_HOST_SOURCES
+  cuda/host/disk_cache.cc
+  cuda/host/driver.cc
+  cuda/host/gpu.cc
+  cuda/host/nvrtc.cc
+  cuda/host/prepared.cc
+  cuda/host/private_folder.cc
+  cuda/host/shared_library.cc)

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cuda/host/gpu.h"
 #include "cuda/host/prepared.h"
-#include "cuda/plan.h"
+#include "cuda/plan/plan.h"
 #include "ops/convolution.h"
 #include "ort/cuda_run.h"
 #include "ort/device_memory.h"

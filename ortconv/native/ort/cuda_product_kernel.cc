@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cuda/compressed_plan.h"
 #include "cuda/host/gpu.h"
 #include "cuda/host/prepared.h"
+#include "cuda/plan/compressed_plan.h"
 #include "ort/cuda_run.h"
 #include "ort/device_memory.h"
 #include "ort/inputs.h"

@@ -8,7 +8,7 @@
 
 #include "cuda/host/driver.h"
 #include "cuda/host/nvrtc.h"
-#include "cuda/plan.h"
+#include "cuda/plan/plan.h"
 
 namespace ortconv::cuda {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/plan.h"
+#include "cuda/plan/plan.h"
 
 namespace ortconv::cuda {
 

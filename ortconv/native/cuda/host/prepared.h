@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/host/gpu.h"
-#include "cuda/plan.h"
+#include "cuda/plan/plan.h"
 
 namespace ortconv::cuda {
 

@@ -1,0 +1,78 @@
+// What the kernels use of the device: element types, conversions and the instructions that CUDA C++ has no name for.
+//
+// ELEMENT says what X, W, B and Y hold: 0 float, 1 float16, 2 bfloat16; 3: B and Y float, X and W integers of 8 bits,
+// signed or not as X_SIGNED and W_SIGNED say. The bits are converted here, since the headers that know 16-bit floats
+// are not part of NVRTC.
+#pragma once
+
+#include "cuda/device/intrinsics.h"
+
+namespace ortconv {
+namespace cuda {
+
+// What B and Y hold, and X and W.
+#if ELEMENT == 0 || ELEMENT == 3
+typedef float Element;
+#else
+typedef unsigned short Element;
+#endif
+#if ELEMENT != 3
+typedef Element SrcElement, WeiElement;
+#else
+#if X_SIGNED
+typedef signed char SrcElement;
+#else
+typedef unsigned char SrcElement;
+#endif
+#if W_SIGNED
+typedef signed char WeiElement;
+#else
+typedef unsigned char WeiElement;
+#endif
+#endif
+
+__device__ inline float to_float(float value) { return value; }
+
+__device__ inline float to_float(unsigned short bits) {
+#if ELEMENT == 1
+  return float_of_half(bits);
+#else
+  return __uint_as_float(static_cast<unsigned>(bits) << 16);
+#endif
+}
+
+// Rounds to nearest even.
+__device__ inline Element to_element(float value) {
+#if ELEMENT == 0 || ELEMENT == 3
+  return value;
+#elif ELEMENT == 1
+  return half_of_float(value);
+#elif __CUDA_ARCH__ >= 800
+  return bfloat_of_float(value);
+#else
+  const unsigned bits = __float_as_uint(value);
+  if (value != value) return static_cast<Element>(bits >> 16 | 0x40u);  // NaN stays NaN
+  return static_cast<Element>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+#endif
+}
+
+__device__ inline bool is_finite(Element value) {
+  const float wide = to_float(value);
+  return wide - wide == 0;
+}
+
+// The elements of dst that sums become: rounded, then activated unless ACTIVATE is 0. NaN stays what it is.
+__device__ inline Element finish(float sum, float slope, float minimum, float maximum) {
+  const Element rounded = to_element(sum);
+#if ACTIVATE
+  const float value = to_float(rounded);
+  const float sloped = value < 0 ? value * slope : value;
+  const float above = sloped < minimum ? minimum : sloped;
+  return to_element(above > maximum ? maximum : above);
+#else
+  return rounded;
+#endif
+}
+
+}  // namespace cuda
+}  // namespace ortconv

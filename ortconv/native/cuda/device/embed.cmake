@@ -1,0 +1,22 @@
+# Writes OUTPUT, a C++ source with the text of every file in SOURCES, named as from FOLDER, from which source_of() puts
+# programs together.
+# Compilers limit the length of a literal, so a text is a list of pieces.
+set(piece_length 8000)
+set(result "// Made by embed.cmake.\n#include \"cuda/plan/embedded.h\"\n\nnamespace ortconv::cuda {\n\n")
+string(APPEND result "const std::vector<EmbeddedFile>& embedded_files() {\n")
+string(APPEND result "  static const std::vector<EmbeddedFile> files = {\n")
+foreach(source IN LISTS SOURCES)
+  file(READ "${source}" text)
+  file(RELATIVE_PATH name "${FOLDER}" "${source}")
+  string(APPEND result "      {\"${name}\",\n       {\n")
+  string(LENGTH "${text}" length)
+  set(begin 0)
+  while(begin LESS length)
+    string(SUBSTRING "${text}" ${begin} ${piece_length} piece)
+    string(APPEND result "R\"cuda(${piece})cuda\",\n")
+    math(EXPR begin "${begin} + ${piece_length}")
+  endwhile()
+  string(APPEND result "       }},\n")
+endforeach()
+string(APPEND result "  };\n  return files;\n}\n\n}  // namespace ortconv::cuda\n")
+file(WRITE "${OUTPUT}" "${result}")

@@ -1,0 +1,40 @@
+// From a ConvProblem to the structs that kernels take.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/params/convolution.h"
+#include "cuda/plan/plan.h"
+
+namespace ortconv::cuda {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+// What ELEMENT is for the type of floats.
+int element_of(DataType dtype);
+
+// A program with options that say what the tensors hold, besides these.
+ProgramKey program_for(const char* source, const Elements& elements, std::vector<std::string> options);
+
+int64_t count_outputs(const ConvProblem& problem);
+
+Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& problem);
+
+// The places in a Problem that stands at `at` in the parameters.
+void add_problem_pointers(size_t at, const Elements& elements, bool bias, Launch* launch);
+
+std::string option(const char* name, int64_t value);
+
+// By a number from 1 to 2^31.
+Divisor divisor(int64_t by);
+
+template <class Params>
+void set_params(const Params& params, Launch* launch) {
+  launch->params.resize(sizeof params);
+  std::memcpy(launch->params.data(), &params, sizeof params);
+}
+
+}  // namespace ortconv::cuda

@@ -1,0 +1,165 @@
+// Every GEMM kernel this CPU has: all row counts, column counts, taps and both ways to store, against a naive sum.
+#include "kernels/gemm/gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+using namespace ortconv;
+using namespace ortconv::kernels;
+
+namespace {
+
+int failures = 0, checked = 0;
+
+template <class T>
+std::vector<T> random_operands(std::mt19937& random, int64_t count) {
+  std::uniform_real_distribution<Sum<T>> uniform(-1, 1);
+  std::vector<T> operands(count);
+  for (T& x : operands) {
+    if constexpr (std::is_same_v<T, BfloatPair>) {
+      x = {to_bfloat16(uniform(random)), to_bfloat16(uniform(random))};
+    } else {
+      round_to(&x, uniform(random));
+    }
+  }
+  return operands;
+}
+
+// Adds the product of two operands to `sum`, and its magnitude.
+template <class T, class B>
+void add_product(T a, B b, long double* sum, long double* magnitude) {
+  if constexpr (std::is_same_v<T, BfloatPair>) {
+    add_product(widen(a.first), widen(b.first), sum, magnitude);
+    add_product(widen(a.second), widen(b.second), sum, magnitude);
+  } else {
+    const long double product = static_cast<long double>(a) * widen(b);
+    *sum += product;
+    *magnitude += std::fabs(product);
+  }
+}
+
+template <class B, class T>
+void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t taps, int64_t k, bool accumulate) {
+  if (kernel.template of<B>() == nullptr) return;
+  constexpr bool kWidens = !std::is_same_v<B, T>;
+  const int64_t lda = kWidens ? rows : rows + taps - 1, ldb = cols + 7;
+  std::mt19937 random(1);
+  std::vector<int64_t> offsets(taps);
+  for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
+  const std::vector<T> a = random_operands<T>(random, taps * k * lda);
+  const std::vector<B> b = random_operands<B>(random, k * ldb);
+  std::vector<Sum<T>> c = random_operands<Sum<T>>(random, rows * cols);
+  const std::vector<Sum<T>> before = c;
+  std::vector<Sum<T>*> c_rows;
+  for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * cols);  // any order of rows
+  BasicGemmArgs<T, B> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
+  args.lda = lda;
+  args.next = accumulate && !kWidens ? a.data() : nullptr;
+  kernel.template of<B>()(args);
+  ++checked;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t n = 0; n < cols; ++n) {
+      const int64_t at = (rows - 1 - r) * cols + n;
+      long double want = accumulate ? before[at] : Sum<T>(), magnitude = std::fabs(want);
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        for (int64_t i = 0; i < k; ++i) {
+          add_product(a[(tap * k + i) * lda + r], b[offsets[tap] + i * ldb + n], &want, &magnitude);
+        }
+      }
+      // One rounding per product and sum.
+      const long double bound = 2 * std::numeric_limits<Sum<T>>::epsilon() *
+                                static_cast<long double>(taps * k * kChannels<T> + 1) * magnitude;
+      if (!(std::fabs(c[at] - want) <= bound)) {
+        ++failures;
+        std::printf("FAIL %s rows %ld cols %ld taps %ld k %ld %s\n", kernel.name, static_cast<long>(rows),
+                    static_cast<long>(cols), static_cast<long>(taps), static_cast<long>(k),
+                    accumulate ? "accumulate" : "overwrite");
+        return;
+      }
+    }
+  }
+}
+
+// A sum in pieces is what calls of one piece each give, added to what C holds when it is complete.
+template <class T>
+void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bool accumulate) {
+  constexpr int64_t kDepth = 33, kPiece = 5;
+  std::mt19937 random(2);
+  const std::vector<T> a = random_operands<T>(random, kDepth * rows), b = random_operands<T>(random, kDepth * cols);
+  std::vector<Sum<T>> c = random_operands<Sum<T>>(random, rows * cols), sums(rows * cols);
+  const std::vector<Sum<T>> before = c;
+  std::vector<Sum<T>*> c_rows, sum_rows;
+  for (int64_t r = 0; r < rows; ++r) {
+    c_rows.push_back(c.data() + r * cols);
+    sum_rows.push_back(sums.data() + r * cols);
+  }
+  const int64_t no_offset = 0;
+  kernel.run({rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, cols, c_rows.data(), kPiece, accumulate});
+  for (int64_t k = 0; k < kDepth; k += kPiece) {
+    const int64_t depth = std::min(kPiece, kDepth - k);
+    kernel.run({rows, cols, 1, depth, a.data() + k * rows, b.data() + k * cols, &no_offset, cols, sum_rows.data(),
+                kDepth, k > 0});
+  }
+  for (size_t i = 0; i < sums.size() && accumulate; ++i) sums[i] = before[i] + sums[i];
+  ++checked;
+  if (c != sums) {
+    ++failures;
+    std::printf("FAIL %s rows %ld cols %ld %s: other pieces\n", kernel.name, static_cast<long>(rows),
+                static_cast<long>(cols), accumulate ? "accumulate" : "overwrite");
+  }
+}
+
+template <class T>
+void check_all(const BasicGemmKernel<T>& kernel) {
+  for (int64_t rows = 1; rows <= kernel.mr; ++rows) {
+    for (int64_t cols = kGemmColumns; cols <= 8 * kGemmColumns; cols += kGemmColumns) {
+      for (const int64_t taps : {1, 3}) {
+        for (const int64_t k : {1, 2, 33}) {
+          for (const bool accumulate : {false, true}) {
+            check<T>(kernel, rows, cols, taps, k, accumulate);
+            if constexpr (std::is_same_v<T, float>) {
+              check<Float16>(kernel, rows, cols, taps, k, accumulate);
+              check<Bfloat16>(kernel, rows, cols, taps, k, accumulate);
+            }
+          }
+        }
+      }
+      for (const bool accumulate : {false, true}) check_pieces(kernel, rows, cols, accumulate);
+    }
+  }
+  std::printf("%s\n", kernel.name);
+}
+
+}  // namespace
+
+int main() {
+  const ArchFlags& host = ArchFlags::host();
+  ArchFlags avx2;
+  avx2.avx2_fma = host.avx2_fma;
+  const GemmKernel* seen = nullptr;
+  const BasicGemmKernel<double>* seen_f64 = nullptr;
+  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
+    const GemmKernel& kernel = get_gemm_kernel(arch);
+    if (&kernel != seen) check_all(kernel);
+    seen = &kernel;
+    const BasicGemmKernel<double>& f64 = get_gemm_f64_kernel(arch);
+    if (&f64 != seen_f64) check_all(f64);
+    seen_f64 = &f64;
+  }
+  ArchFlags dots = host;
+  dots.slow_bf16_dots = false;
+  if (const auto* pairs = get_gemm_pairs_kernel(dots)) {
+    check_all(*pairs);
+  } else {
+    std::printf("SKIP pairs: this CPU has no dot products of them\n");
+  }
+  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
+  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  std::printf("%d runs, %d failures\n", checked, failures);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,220 @@
+// The error of float sums on normal data, on every ISA path this CPU has, against that of an ordinary way to sum:
+// tap after tap, each in blocks of 128 channels (see kernels/gemm/pieces.h).
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "kernels/winograd/plan.h"
+#include "ops/convolution.h"
+#include "ops/parallel.h"
+#include "testing/cases.h"
+#include "testing/test.h"
+
+namespace ortconv {
+namespace {
+
+using test::Case;
+
+// What is allowed: of the root mean square, which the model of pieces.h predicts, and of the largest error, which
+// scatters.
+constexpr double kMostRms = 1.05, kMostLargest = 1.3;
+
+struct Layer {
+  const char* name;
+  kernels::Op op;
+  int64_t mb, ic, oc, group;
+  std::vector<int64_t> src;
+  int64_t ker, stride, pad;
+};
+
+constexpr kernels::Op kTransposed = kernels::Op::kConvTranspose;
+
+const Layer kLayers[] = {
+    {"FCN k4s2", kTransposed, 1, 21, 8, 1, {13, 13}, 4, 2, 1},
+    {"FSRCNN k9s3", kTransposed, 1, 56, 1, 1, {16, 16}, 9, 3, 4},
+    {"U-Net k2s2", kTransposed, 1, 256, 16, 1, {12, 12}, 2, 2, 0},
+    {"DBNet k2s2", kTransposed, 1, 64, 16, 1, {12, 12}, 2, 2, 0},
+    {"WaveGAN k25s4", kTransposed, 1, 256, 16, 1, {40}, 25, 4, 11},
+    {"Demucs k8s4", kTransposed, 1, 384, 16, 1, {100}, 8, 4, 2},
+    {"3-D U-Net k3s2", kTransposed, 1, 64, 8, 1, {6, 6, 6}, 3, 2, 1},
+    {"backward data k3s1", kTransposed, 1, 128, 16, 1, {14, 14}, 3, 1, 1},
+    {"LapSRN k4s2", kTransposed, 1, 64, 16, 1, {16, 16}, 4, 2, 1},
+    {"StyleGAN2 k3s2", kTransposed, 1, 512, 8, 1, {9, 9}, 3, 2, 0},
+    {"FlowNet k4s2", kTransposed, 1, 1024, 8, 1, {6, 8}, 4, 2, 1},
+    {"grouped k4s2", kTransposed, 1, 64, 32, 2, {12, 12}, 4, 2, 1},
+    {"depthwise k16s8", kTransposed, 1, 16, 16, 16, {9, 9}, 16, 8, 4},
+    {"two channels k4s2", kTransposed, 1, 2, 2, 1, {40, 40}, 4, 2, 1},
+    {"DCGAN latent k4s1", kTransposed, 4, 100, 64, 1, {1, 1}, 4, 1, 0},
+    {"image head k4s2", kTransposed, 2, 64, 3, 1, {16, 16}, 4, 2, 1},
+    {"convolution k3", kernels::Op::kConv, 1, 128, 16, 1, {14, 14}, 3, 1, 1},
+    {"inverse STFT k1024s256", kTransposed, 1, 2050, 1, 1, {6}, 1024, 256, 0},
+    {"many channels k3", kernels::Op::kConv, 1, 20000, 4, 1, {100}, 3, 1, 1},
+    {"long filter k5000", kernels::Op::kConv, 1, 1, 2, 1, {6000}, 5000, 1, 0},
+    {"long filter k5000s3", kTransposed, 1, 40, 2, 1, {200}, 5000, 3, 0},
+};
+
+ConvProblem problem_of(const Layer& layer) {
+  const int ndims = static_cast<int>(layer.src.size());
+  Case c;
+  c.attributes = test::attributes(layer.op == kTransposed ? ConvOp::kConvTranspose : ConvOp::kConv, ndims);
+  c.attributes.group = layer.group;
+  c.attributes.strides.assign(ndims, layer.stride);
+  c.attributes.pads.assign(2 * ndims, layer.pad);
+  c.bias = false;
+  c.x = {layer.mb, layer.ic};
+  c.w = layer.op == kTransposed ? Shape{layer.ic, layer.oc / layer.group} : Shape{layer.oc, layer.ic / layer.group};
+  for (const int64_t size : layer.src) {
+    c.x.push_back(size);
+    c.w.push_back(layer.ker);
+  }
+  return c.problem(DataType::kFloat);
+}
+
+// c + a * b, rounded once or twice.
+float add_product(float a, float b, float c, bool fused) {
+  // The product is exact in double, and rounding the sum to double first matters once in 2^29 times.
+  if (fused) return static_cast<float>(static_cast<double>(a) * b + c);
+  const float product = a * b;
+  return product + c;
+}
+
+// Inputs, the exact result, and that of the ordinary way, without and with fused multiplication and addition.
+struct Example {
+  ConvProblem p;
+  std::vector<float> src, wei, ordinary[2];
+  std::vector<double> exact;
+
+  explicit Example(const Layer& layer) : p(problem_of(layer)) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    int64_t taps = 1, count = p.mb * p.oc;
+    for (int a = 0; a < p.ndims; ++a) taps *= p.ker[a], count *= p.dst_size[a];
+    src.resize(p.mb * p.src_n);
+    wei.resize(p.ic * p.oc / p.g * taps);
+    for (auto* values : {&src, &wei}) std::generate(values->begin(), values->end(), [&] { return normal(random); });
+    exact.resize(count);
+    for (auto& result : ordinary) result.resize(count);
+    std::vector<int64_t> y(p.ndims);
+    do {
+      const std::vector<test::Tap> met = test::taps_of(p, layer.op, y);
+      for (int64_t n = 0; n < p.mb; ++n) {
+        for (int64_t oc = 0; oc < p.oc; ++oc)
+          sum(layer.op, met, n, oc, n * p.dst_n + oc * p.dst_c + test::offset(y, p.dst_x));
+      }
+    } while (test::next(&y, p.dst_size));
+  }
+
+ private:
+  void sum(kernels::Op op, const std::vector<test::Tap>& taps, int64_t n, int64_t oc, int64_t at) {
+    constexpr int64_t kBlock = 128;
+    const int64_t icg = p.ic / p.g, ocg = p.oc / p.g, group = oc / ocg;
+    const int64_t ic_stride = op == kTransposed ? p.wei_0 : p.wei_1;
+    const int64_t first_wei = op == kTransposed ? group * icg * p.wei_0 + oc % ocg * p.wei_1 : oc * p.wei_0;
+    for (const test::Tap& tap : taps) {
+      const float* in = src.data() + n * p.src_n + group * icg * p.src_c + tap.src;
+      const float* with = wei.data() + first_wei + tap.wei;
+      for (int64_t begin = 0; begin < icg; begin += kBlock) {
+        float block[2] = {};
+        for (int64_t c = begin; c < std::min(begin + kBlock, icg); ++c) {
+          const float a = in[c * p.src_c], b = with[c * ic_stride];
+          exact[at] += static_cast<double>(a) * b;
+          for (const bool fused : {false, true}) block[fused] = add_product(a, b, block[fused], fused);
+        }
+        for (const bool fused : {false, true}) ordinary[fused][at] += block[fused];
+      }
+    }
+  }
+};
+
+struct Errors {
+  double rms = 0, largest = 0;
+
+  Errors(const std::vector<float>& got, const std::vector<double>& exact) {
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const double error = std::fabs(got[i] - exact[i]);
+      rms += error * error;
+      largest = std::isnan(error) ? error : std::max(largest, error);
+    }
+    rms = std::sqrt(rms / static_cast<double>(exact.size()));
+  }
+};
+
+const std::vector<Example>& examples() {
+  static const std::vector<Example> all(std::begin(kLayers), std::end(kLayers));
+  return all;
+}
+
+// Calls fn(flags, name) for every ISA path of this CPU.
+template <class Fn>
+void on_every_isa(Fn fn) {
+  const ArchFlags& host = ArchFlags::host();
+  ArchFlags avx2, avx512;
+  avx2.avx2_fma = avx512.avx2_fma = avx512.avx512 = true;
+  fn(ArchFlags(), "portable");
+  if (host.avx2_fma) fn(avx2, "avx2");
+  if (host.avx512) fn(avx512, "avx512");
+  if (host.avx512_bf16 || host.neon) fn(host, "host");
+}
+
+bool fuses(const ArchFlags& arch) { return arch.avx2_fma || arch.neon; }
+
+void expect_exact_enough(const Example& example, const std::vector<float>& got, const ArchFlags& arch,
+                         const std::string& what) {
+  const Errors ours(got, example.exact), ordinary(example.ordinary[fuses(arch)], example.exact);
+  EXPECT(ours.rms <= kMostRms * ordinary.rms, what, ": ", ours.rms, ", ordinary ", ordinary.rms);
+  EXPECT(ours.largest <= kMostLargest * ordinary.largest, what, ": ", ours.largest, ", ordinary ", ordinary.largest);
+}
+
+// 64-byte aligned scratch.
+template <class Fn>
+std::vector<float> run_with(size_t scratch_bytes, const Example& example, Fn fn) {
+  std::vector<char> scratch(scratch_bytes + 64);
+  std::vector<float> dst(example.exact.size());
+  fn(dst.data(), scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64);
+  return dst;
+}
+
+TEST(no_error_beyond_that_of_an_ordinary_sum) {
+  on_every_isa([](ArchFlags arch, const char* isa) {
+    for (const Winograd mode : {Winograd::kNever, Winograd::kWhereFaster}) {
+      arch.winograd = mode;
+      for (size_t i = 0; i < examples().size(); ++i) {
+        const Example& e = examples()[i];
+        const Convolution convolution(DataType::kFloat, kLayers[i].op, e.p, e.wei.data(), Weights::kConstant, arch);
+        const std::vector<float> got =
+            run_with(convolution.scratch_bytes(e.p, e.wei.data(), 1), e, [&](float* dst, void* scratch) {
+              convolution.run(e.p, e.src.data(), e.wei.data(), nullptr, nullptr, dst, scratch, serial());
+            });
+        expect_exact_enough(e, got, arch, test::describe(kLayers[i].name, ", ", isa));
+      }
+    }
+  });
+}
+
+// Whatever would choose it: minimal filtering that counts as exact enough is.
+TEST(minimal_filtering_knows_its_error) {
+  namespace winograd = kernels::winograd;
+  int taken = 0, refused = 0;
+  on_every_isa([&](const ArchFlags& arch, const char* isa) {
+    for (size_t i = 0; i < examples().size(); ++i) {
+      for (const auto windows : {winograd::Windows::kShared, winograd::Windows::kSeparate}) {
+        const Example& e = examples()[i];
+        winograd::Plan sizes{};
+        if (!winograd::plan_sizes(kLayers[i].op, e.p, windows, DataType::kFloat, arch, &sizes)) continue;
+        ++(sizes.exact_enough ? taken : refused);
+        if (!sizes.exact_enough) continue;
+        const winograd::PlanPtr plan =
+            winograd::make_plan(kLayers[i].op, e.p, windows, DataType::kFloat, e.wei.data(), arch);
+        const std::vector<float> got =
+            run_with(winograd::scratch_bytes(*plan, e.p, 1), e, [&](float* dst, void* scratch) {
+              EXPECT(winograd::run(*plan, e.p, e.src.data(), nullptr, dst, scratch, serial()), kLayers[i].name);
+            });
+        expect_exact_enough(e, got, arch, test::describe(kLayers[i].name, ", filtered, ", isa));
+      }
+    }
+  });
+  EXPECT(taken > 0 && refused > 0, taken, " taken, ", refused, " refused");
+}
+
+}  // namespace
+}  // namespace ortconv
