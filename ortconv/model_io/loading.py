@@ -19,6 +19,7 @@ import onnx
 from onnx import TensorProto
 
 from ortconv.errors import CheckError, in_utf8, shown
+from ortconv.model_io import protos
 from ortconv.model_io.function_checks import check_expansion, check_own_functions
 from ortconv.model_io.regular_files import open_regular
 from ortconv.model_io.tensor_checks import check_tensor, check_total, is_external, read_external
@@ -102,6 +103,20 @@ def validate(model: onnx.ModelProto, name: str, folder: str) -> None:
             raise CheckError(name, f"opset_import: {shown(domain)} is imported {count} times; allowed: once.")
     check_expansion(model, name)
     check_own_functions(model, name)
+    _check_equations(model, name)
+
+
+def _check_equations(model: onnx.ModelProto, name: str) -> None:
+    """Checks the equations of Einsum nodes."""
+    for node in (node for each in protos.node_lists(model) for node in protos.nodes(each)):
+        for attribute in node.attribute if (node.domain, node.op_type) == ("", "Einsum") else ():
+            equation = attribute.s.decode()
+            if attribute.name == "equation" and not protos.EQUATION.fullmatch(equation.replace(" ", "")):
+                raise CheckError(
+                    name,
+                    f"node {shown(node.name)} (Einsum) has equation = {shown(equation)}; allowed: terms of letters and "
+                    "..., separated by commas, and perhaps -> and a term.",
+                )
 
 
 def with_inner_weights(model: onnx.ModelProto, path: str) -> onnx.ModelProto:

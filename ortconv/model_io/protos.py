@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import onnx
 import onnx.numpy_helper
 
-__all__ = ["node_lists", "nodes", "open_negative_sizes", "subgraphs", "with_negative_target", "with_open_sizes"]
+__all__ = [
+    "EQUATION",
+    "node_lists",
+    "nodes",
+    "open_negative_sizes",
+    "subgraphs",
+    "with_negative_target",
+    "with_open_sizes",
+]
+
+
+_TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
+EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
+"""The equations of Einsum, without blanks. ONNX's shape inference never ends on some others."""
 
 
 def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -503,3 +503,14 @@ def io_of(model: onnx.ModelProto, location: str) -> pathlib.Path:
     path = pathlib.Path("other.onnx")
     path.write_bytes(model.SerializeToString())
     return path
+
+
+@pytest.mark.parametrize("equation", ["1e39", "a1->a", ".a->a", "a..->a", "a->b->c"])
+def test_equations_on_which_shape_inference_never_ends_are_refused(tmp_path: pathlib.Path, equation: str) -> None:
+    node = onnx.helper.make_node("Einsum", ["x"], ["y"], equation=equation, name="sum")
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "xy"]
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph([node], "g", values[:1], values[1:])), tmp_path / "net.onnx"
+    )
+    with pytest.raises(CheckError, match=r"node 'sum' \(Einsum\) has equation = .*; allowed: terms of letters"):
+        ortconv.check(tmp_path / "net.onnx")
