@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/math.h"
 #include "cuda/params/compressed.h"
 #include "cuda/plan/describe.h"
 #include "cuda/plan/gemm_plan.h"
@@ -24,8 +25,6 @@ constexpr int kUnpackedSteps = 4;     // of a block of threads
 
 bool has_table(const CompressedProblem& p) { return p.code == kernels::Code::kTable; }
 size_t table_bytes(const CompressedProblem& p) { return has_table(p) ? kTableNumbers * sizeof(float) : 0; }
-
-int64_t align(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
 
 CompressedWeights describe(const CompressedProblem& p) {
   CompressedWeights weights{};
@@ -191,7 +190,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
   if (!products || !plan_gemm(dtype, kernels::Op::kConv, conv, device, options, true, false, &result)) return false;
 
   const size_t packed = result.scratch_bytes;
-  result.scratch_bytes += static_cast<size_t>(align(products->packed_bytes(conv)));
+  result.scratch_bytes += static_cast<size_t>(align_up(products->packed_bytes(conv), kBufferAlignment));
   for (Launch& launch : result.launches) {
     std::vector<Pointer> pointers;
     for (Pointer pointer : launch.pointers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/math.h"
 #include "cuda/plan/describe.h"
 
 namespace ortconv::cuda {

@@ -11,8 +11,6 @@
 
 namespace ortconv::cuda {
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-
 // What ELEMENT is for the type of floats.
 int element_of(DataType dtype);
 

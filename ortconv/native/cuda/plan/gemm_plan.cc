@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/math.h"
 #include "cuda/plan/describe.h"
 #include "cuda/plan/products.h"
 
@@ -15,11 +16,6 @@ constexpr int64_t kMostInt = (int64_t{1} << 30) - 1;
 constexpr int64_t kMostCoordinate = int64_t{1} << 28;
 constexpr int64_t kGatherPositions = 64, kGatherChunks = 4;
 constexpr int64_t kGatherRowWords = 17;
-
-int64_t align(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
-
-// Rounds towards minus infinity; b > 0.
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 // Where every position has its channels together in whole chunks.
 bool in_chunks(const ConvProblem& p, int64_t chunk_elements) {
@@ -274,7 +270,7 @@ bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& prob
   Plan result;
   const auto scratch = [&result](int64_t bytes) {
     const size_t offset = result.scratch_bytes;
-    result.scratch_bytes += static_cast<size_t>(align(bytes));
+    result.scratch_bytes += static_cast<size_t>(align_up(bytes, kBufferAlignment));
     return offset;
   };
   Pointer packed_pointer = {offsetof(Gemm, packed), Buffer::kPacked};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/math.h"
 #include "cuda/plan/depthwise_plan.h"
 #include "cuda/plan/describe.h"
 #include "cuda/plan/gemm_plan.h"

@@ -91,6 +91,8 @@ struct Launch {
   std::vector<Pointer> pointers;      // where to write addresses into params
 };
 
+constexpr int64_t kBufferAlignment = 256;  // of Packed and Scratch, in bytes
+
 // Launches in the order in which they run, each after the one before has ended.
 struct WeightPlan {
   size_t packed_bytes = 0;  // none: the run reads W itself
@@ -109,8 +111,8 @@ WeightPlan plan_weights(const Elements& elements, kernels::Op op, const ConvProb
                         const Options& options);
 
 // One run of a complete problem. Where the weights are not `packed` beforehand and need be, the run packs them into its
-// scratch. Packed and Scratch are aligned to 256 bytes, the tensors to the size of their elements. B is read where
-// there is a `bias`; where there is a `residual`, it is added to Y before the activation.
+// scratch. Packed and Scratch are aligned to kBufferAlignment, the tensors to the size of their elements. B is read
+// where there is a `bias`; where there is a `residual`, it is added to Y before the activation.
 Plan plan_run(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
               const Options& options, bool packed, bool bias, bool residual = false);
 

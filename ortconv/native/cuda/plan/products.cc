@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace ortconv::cuda {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr int64_t kMostRaggedPhases = 32;  // of the last axis: bits of Shift::p
 constexpr int64_t kMostShifts = 1 << 14;
 constexpr int64_t kMostChannels = 1 << 24;
 constexpr int64_t kMostBlocks = int64_t{1} << 40;
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
 // The shifts of one axis: all together, and the most of any one phase.
 struct AxisShifts {
@@ -82,7 +82,7 @@ std::optional<Products> Products::make(const Elements& elements, Unit unit, kern
   result.chunk_elements = kChunkBytes / packed_element_bytes(elements, unit);
   result.row_sums = elements.are_integers() ? p.oc : 0;
   result.chunks = ceil_div(icg, result.chunk_elements);
-  if (!result.uniform) result.chunks = ceil_div(result.chunks, kChunks) * kChunks;
+  if (!result.uniform) result.chunks = align_up(result.chunks, kChunks);
   result.steps = ceil_div(result.shifts * result.chunks, kChunks);
   constexpr int64_t kMostSummands = 1 << 30, kMostGranules = 1 << 26;
   if (result.shifts * result.chunks > kMostSummands) return std::nullopt;
@@ -97,7 +97,7 @@ int64_t Products::row_sums_offset() const {
   return static_cast<int64_t>(sizeof(PackedHeader)) + lists * shifts * static_cast<int64_t>(sizeof(Shift));
 }
 
-int64_t Products::weights_offset() const { return ceil_div(row_sums_offset() + row_sums * 4, 256) * 256; }
+int64_t Products::weights_offset() const { return align_up(row_sums_offset() + row_sums * 4, kBufferAlignment); }
 
 int64_t Products::packed_bytes(const ConvProblem& problem) const {
   return weights_offset() + problem.g * lists * granules * steps * kBlockBytes;

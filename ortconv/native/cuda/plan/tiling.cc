@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "cuda/plan/describe.h"
 
 namespace ortconv::cuda {
