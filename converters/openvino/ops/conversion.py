@@ -19,7 +19,8 @@ from ortconv.converters.openvino.lib.compute_types import (
 )
 from ortconv.converters.openvino.reader.element_types import CODE, CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.weights.dequantization import FOUR_BITS, retyped
+from ortconv.converters.openvino.weights.dequantization import to_float32
+from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
 
@@ -98,7 +99,7 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         array = b.array(data)
         assert array is not None
         tensor = ir.Tensor(array.astype(np.int8))
-        tensor.meta[FOUR_BITS] = True
+        tensor.meta[SOURCE_HAS_4_BITS] = True
         data, own = b.constant(tensor), _I8
     if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
         b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")
@@ -144,7 +145,7 @@ def _looked_up(b: Builder, codes: ir.Value, numbers: Sequence[float]) -> ir.Valu
 
 
 def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
-    weights = retyped(b, data, to)
+    weights = to_float32(b, data, to)
     if weights is not None:
         return weights
     own = dtype_of(data)

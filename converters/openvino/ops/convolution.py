@@ -10,8 +10,8 @@ from ortconv.converters.openvino.lib.convolution_types import in_source_types
 from ortconv.converters.openvino.lib.convolution_window import RULES, AutoPad, explicit_pads, grouped, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.plugin_bugs.one_column import warn_of_one_column
+from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.weights.shared_constants import warn_of_shared_filters
 from ortconv.graph.builder import Builder, Ints
 
 

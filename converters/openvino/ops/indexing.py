@@ -15,7 +15,7 @@ from ortconv.converters.openvino.lib.dynamic_axes import view_along
 from ortconv.converters.openvino.lib.sizes import counted, size_of
 from ortconv.converters.openvino.plugin_bugs.misread_weights import is_misread
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.weights.compressed_rows import gathered_rows
+from ortconv.converters.openvino.weights.compressed_gather import compressed_gather
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -146,7 +146,7 @@ def _gathered(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_di
     axes = (axis,)
     if batch_dims == 0:
         index = indices if indices.dtype in _INDEX_TYPES else b.cast(indices, ir.DataType.INT64)
-        rows = gathered_rows(b, data, index) if axis == 0 else None
+        rows = compressed_gather(b, data, index) if axis == 0 else None
         return b.op("Gather", data, index, axis=axis) if rows is None else rows
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
     (along,) = normalized(axes, rank, "axis")

@@ -11,10 +11,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
     apply,
     compute,
-    dtype_of,
     require,
-    saturated,
-    saturates,
     warn_of_singles,
 )
 from ortconv.converters.openvino.lib.constants import int64_vector
@@ -24,27 +21,20 @@ from ortconv.converters.openvino.plugin_bugs.misread_weights import (
     has_scales_of_columns,
     has_uneven_groups,
 )
+from ortconv.converters.openvino.plugin_bugs.shared_constants import is_used_otherwise
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.weights.compressed_products import product
-from ortconv.converters.openvino.weights.dequantization import multiplied, transposed
-from ortconv.converters.openvino.weights.shared_constants import is_used_otherwise
+from ortconv.converters.openvino.weights.matmul import matmul, record_operands, transposed_operand
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
 
-__all__ = ["factors", "multiply"]
-
-_FACTORS = "ortconv.openvino.factors"
-"""Key in the metadata of products."""
 _GROUPED = 3
 """Rank of matrices in groups."""
 _MOST_GROUPS = 4096
 """There is a node for each group."""
 
-_GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
-
 
 @REGISTRY.lowering("MatMul", how="exact")
-def matmul(
+def lower_matmul(
     b: Builder, a: ir.Value, c: ir.Value, /, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
     """Gemm of two matrices of floats if one is transposed, else MatMul after a Transpose; vectors never are.
@@ -69,42 +59,10 @@ def matmul(
             "the page is followed: weights of 4 bits have rows of an odd length, whose products with more than 4 rows "
             "of data OpenVINO's CPU plugin computes wrongly"
         )
-    result = multiply(b, a, c, transpose_a=transpose_a, transpose_b=transpose_b)
+    result = matmul(b, a, c, transpose_a=transpose_a, transpose_b=transpose_b)
     if not transpose_a:
-        result.meta[_FACTORS] = a, c, transpose_b
+        record_operands(result, a, c, transpose_b=transpose_b)
     return result
-
-
-def factors(value: ir.Value) -> tuple[ir.Value, ir.Value, bool] | None:
-    """Returns of which two values a value is the product, and whether the second is transposed; None for no product.
-
-    Products of transposed data are left out.
-    """
-    found: tuple[ir.Value, ir.Value, bool] | None = value.meta.get(_FACTORS)
-    return found
-
-
-def multiply(b: Builder, a: ir.Value, c: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False) -> ir.Value:
-    """Emits a product of matrices, batches of them, or vectors."""
-    compressed = None if transpose_a else product(b, a, c, transpose=transpose_b)
-    if compressed is not None:
-        return compressed
-    if (transpose_a or transpose_b) and _is_gemm(a, c, transpose_a, transpose_b):
-        return b.op("Gemm", a, c, transA=1 if transpose_a else None, transB=1 if transpose_b else None)
-    if _is_vector(c) and (transpose_a or _is_moved(a)):
-        return _by_vector(b, a, c, transpose_a)
-    left = _transposed(b, a, "a") if transpose_a else a
-    right = multiplied(b, c, transpose=transpose_b)
-    if right is None:
-        right = _transposed(b, c, "b") if transpose_b else c
-    return _multiplied(b, left, right)
-
-
-def _multiplied(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
-    if not saturates(b, left.dtype):
-        return apply(b, "MatMul", left, right, modular=True)
-    wide = b.op("MatMul", b.cast(left, ir.DataType.INT32), b.cast(right, ir.DataType.INT32))
-    return saturated(b, b.typed(wide, ir.DataType.INT32, None), dtype_of(left))
 
 
 def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> None:
@@ -124,52 +82,13 @@ def _has_few_rows(value: ir.Value, most: int) -> bool:
     return sizes is not None and len(sizes) == len(value.shape or ()) - 1 and math.prod(sizes) <= most
 
 
-def _is_vector(value: ir.Value) -> bool:
-    return value.shape is not None and len(value.shape) == 1
-
-
-def _is_moved(value: ir.Value) -> bool:
-    """Whether ONNX Runtime may find a Transpose in front of a product, with a Cast between."""
-    node = value.producer()
-    return node is not None and not node.domain and node.op_type in ("Cast", "Transpose")
-
-
-def _by_vector(b: Builder, a: ir.Value, vector: ir.Value, transpose_a: bool) -> ir.Value:
-    """Emits a product whose first operand ONNX Runtime would transpose, which it gets wrong in front of a vector."""
-    rank = rank_of(a, "a")
-    if transpose_a and rank > 1:  # a vector from the left is one from the right of what is transposed
-        weights = multiplied(b, a, transpose=False)
-        return _multiplied(b, vector, a if weights is None else weights)
-    column = b.typed(b.op("Unsqueeze", vector, b.constant([1])), vector.dtype, None)
-    return b.op("Squeeze", _multiplied(b, a, column), b.constant([-1]))
-
-
-def _is_gemm(a: ir.Value, c: ir.Value, transpose_a: bool, transpose_b: bool) -> bool:
-    """Whether ONNX Runtime's Gemm computes it, which needs something to sum over."""
-    if a.shape is None or c.shape is None or (len(a.shape), len(c.shape)) != (2, 2):
-        return False
-    sizes = [size for size in (a.shape[not transpose_a], c.shape[transpose_b]) if isinstance(size, int)]
-    return {a.dtype, c.dtype} <= _GEMM_TYPES and bool(sizes) and sizes[0] > 0
-
-
-def _transposed(b: Builder, value: ir.Value, input: str) -> ir.Value:
-    rank = rank_of(value, input)
-    if rank < 2:
-        return value
-    perm = [*range(rank - 2), rank - 1, rank - 2]
-    weights = transposed(b, value, perm)
-    if weights is not None:
-        return weights
-    return b.typed(b.op("Transpose", value, perm=perm), value.dtype, None)
-
-
 @REGISTRY.lowering("GroupedMatMul", since=17, how="composed")
 def grouped_matmul(b: Builder, mat_a: ir.Value, mat_b: ir.Value, offsets: ir.Value | None = None, /) -> ir.Value:
     """MatMul; with offsets a Split into the rows of each group, a MatMul for each, and a Concat."""
     require(mat_a, "mat_a", FLOATS)
     if rank_of(mat_b, "mat_b") != _GROUPED:
         raise ShapeError("mat_b", mat_b.shape, "its rank must be 3.")
-    weights = _transposed(b, mat_b, "mat_b")
+    weights = transposed_operand(b, mat_b, "mat_b")
     rank = rank_of(mat_a, "mat_a")
     if offsets is None:
         if rank != _GROUPED:

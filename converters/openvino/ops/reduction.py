@@ -26,7 +26,7 @@ from ortconv.converters.openvino.lib.compute_types import (
 )
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
 from ortconv.converters.openvino.lib.int64_extrema import holds_sizes
-from ortconv.converters.openvino.patterns.experts import routed_sum
+from ortconv.converters.openvino.patterns.mixture_of_experts.emit import mixture_sum
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -57,7 +57,7 @@ def _register(
             data = b.typed(b.op("Unsqueeze", data, b.constant([0])), data.dtype, [1])
             axes = b.constant([0])
         if onnx_op == "ReduceSum" and not keep_dims and known == (0,):
-            routed = routed_sum(b, data)
+            routed = mixture_sum(b, data)
             if routed is not None:
                 return routed
         if onnx_op != "ReduceL2":  # that is in f32 here, too

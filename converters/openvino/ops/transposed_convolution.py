@@ -17,8 +17,8 @@ from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
 from ortconv.converters.openvino.lib.convolution_window import AutoPad, explicit_pads, grouped, per_axis, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
+from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.converters.openvino.weights.shared_constants import warn_of_shared_filters
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis

@@ -5,8 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ortconv.converters.openvino.reader.element_types import CODE
-from ortconv.converters.openvino.weights.codebook import Coded
-from ortconv.converters.openvino.weights.dequantization import COMPRESSED_TYPES, FOUR_BITS, Compressed
+from ortconv.converters.openvino.weights.codebook import CodebookWeights
+from ortconv.converters.openvino.weights.dequantization import QUANTIZED_TYPES
+from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS
+from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
 from ortconv.graph.match import made_by
 
 __all__ = ["has_odd_rows", "has_scales_of_columns", "has_uneven_groups", "is_misread"]
@@ -15,11 +17,11 @@ _LEAST_ODD = 16
 """Up to this many columns OpenVINO's CPU plugin reads an odd number of them rightly."""
 
 
-def _in_groups(matrix: ir.Value) -> Compressed | None:
+def _in_groups(matrix: ir.Value) -> QuantizedWeights | None:
     """Returns the compressed integers of which a Reshape made a matrix, or None."""
     weights = None if matrix.shape is None or len(matrix.shape) != 2 else made_by(matrix, "Reshape")
-    compressed = None if weights is None else Compressed.of(weights)
-    return compressed if compressed is not None and compressed.data.dtype in COMPRESSED_TYPES else None
+    compressed = None if weights is None else QuantizedWeights.of(weights)
+    return compressed if compressed is not None and compressed.data.dtype in QUANTIZED_TYPES else None
 
 
 def is_misread(matrix: ir.Value) -> bool:
@@ -34,7 +36,7 @@ def is_misread(matrix: ir.Value) -> bool:
     assert matrix.shape is not None
     if matrix.shape[0] != compressed.sizes[0]:
         return True
-    return compressed.axis == 2 if compressed.block is None else compressed.scale.shape[2] != 1
+    return compressed.axis == 2 if compressed.block_size is None else compressed.scale.shape[2] != 1
 
 
 def has_uneven_groups(matrix: ir.Value) -> bool:
@@ -54,10 +56,10 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
         groups, size = sizes[along], sizes[along + 1]
     else:
         return False
-    if isinstance(compressed, Coded):
+    if isinstance(compressed, CodebookWeights):
         shares_scales = compressed.scale.shape[along] == 1
     else:
-        shares_scales = compressed.axis != along and compressed.block is None
+        shares_scales = compressed.axis != along and compressed.block_size is None
     if shares_scales:
         return False
     step = 4 if not _has_four_bits(compressed) else 2 if size <= 32 else 32
@@ -78,8 +80,8 @@ def has_scales_of_columns(matrix: ir.Value, *, transpose: bool) -> bool:
     if (coded := _codes_of_a_type(matrix)) is not None:
         own = coded.scale.shape
         return len(own) == 2 and own[inner] > 1 and own[1 - inner] == 1 < coded.sizes[1 - inner]
-    compressed = Compressed.of(matrix)
-    if compressed is None or len(compressed.sizes) != 2 or compressed.block is not None:
+    compressed = QuantizedWeights.of(matrix)
+    if compressed is None or len(compressed.sizes) != 2 or compressed.block_size is not None:
         return False
     return compressed.axis == inner and compressed.sizes[1 - inner] > 1
 
@@ -94,7 +96,7 @@ def has_odd_rows(matrix: ir.Value, *, transpose: bool) -> bool:
         transpose: Whether they are [N, K] instead of [K, N].
     """
     stored = made_by(matrix, "Reshape") or matrix
-    compressed = Compressed.of(stored) or _codes_of_a_type(stored)
+    compressed = QuantizedWeights.of(stored) or _codes_of_a_type(stored)
     if compressed is None or matrix.shape is None or len(matrix.shape) != 2 or not _has_four_bits(compressed):
         return False
     columns, depth = matrix.shape[1 - int(transpose)], matrix.shape[int(transpose)]
@@ -103,16 +105,16 @@ def has_odd_rows(matrix: ir.Value, *, transpose: bool) -> bool:
     return columns > 1 and depth > _LEAST_ODD and depth % 2 == 1
 
 
-def _codes_of_a_type(weights: ir.Value | None) -> Coded | None:
+def _codes_of_a_type(weights: ir.Value | None) -> CodebookWeights | None:
     """Returns codes that are a type of OpenVINO's; it takes those of a codebook for no compressed weights."""
-    coded = None if weights is None else Coded.of(weights)
+    coded = None if weights is None else CodebookWeights.of(weights)
     if coded is None:
         return None
     assert coded.data.const_value is not None
     return coded if CODE in coded.data.const_value.meta else None
 
 
-def _has_four_bits(compressed: Coded | Compressed) -> bool:
+def _has_four_bits(compressed: CodebookWeights | QuantizedWeights) -> bool:
     assert compressed.data.dtype is not None
     assert compressed.data.const_value is not None
-    return compressed.data.dtype.bitwidth == 4 or FOUR_BITS in compressed.data.const_value.meta
+    return compressed.data.dtype.bitwidth == 4 or SOURCE_HAS_4_BITS in compressed.data.const_value.meta

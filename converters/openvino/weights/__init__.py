@@ -1,1 +1,1 @@
-"""Constant and compressed weights of OpenVINO models."""
+"""Weights of OpenVINO models: quantized, codebook and weight-only quantized constants, and what consumes them."""

@@ -1,4 +1,4 @@
-"""Matrices of compressed weights: codes or integers with a scale, perhaps a zero point too, for each block of a row."""
+"""Weight-only quantized matrices, with a scale and optionally a zero point for each block of a row."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.weights.codebook import Coded
-from ortconv.converters.openvino.weights.dequantization import Compressed, moved
+from ortconv.converters.openvino.weights.codebook import CodebookWeights
+from ortconv.converters.openvino.weights.lazy_tensors import rearranged
+from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
 from ortconv.graph.match import made_by
 
 __all__ = ["CompressedMatrix"]
@@ -17,30 +18,30 @@ __all__ = ["CompressedMatrix"]
 
 @dataclasses.dataclass(frozen=True)
 class CompressedMatrix:
-    """A matrix of compressed weights, or several of a size.
+    """A weight-only quantized matrix, or one for each expert.
 
     Attributes:
-        data: The integers, or codes of 4 bits, [N, K] or [E, N, K].
-        scale: Scales [N, K / block] or [E, N, K / block].
-        point: Zero points of that shape and of the type of the integers; None for zeros.
-        block: How many integers of a row share a scale.
-        table: What each code stands for; None of integers.
+        data: Quantized values, or uint4 indices into a codebook, [N, K] or [E, N, K].
+        scale: Scales [N, K / block_size] or [E, N, K / block_size].
+        zero_point: Zero points of the scales' shape and the data's type; None for zeros.
+        block_size: How many values of a row share a scale.
+        codebook: Floats [16]; None for quantized values.
     """
 
     data: ir.TensorProtocol
     scale: np.ndarray
-    point: ir.Tensor[np.ndarray] | None
-    block: int
-    table: np.ndarray | None = None
+    zero_point: ir.Tensor[np.ndarray] | None
+    block_size: int
+    codebook: np.ndarray | None = None
 
     @classmethod
     def of(cls, value: ir.Value, *, transpose: bool = False, rank: int = 2) -> CompressedMatrix | None:
-        """Returns what matrices are made of, or None where they are something else or scales do not lie in rows.
+        """Returns the matrix that a value dequantizes; None for other values, and if scales are not per block of a row.
 
         Args:
-            value: The matrix, or several.
-            transpose: Whether columns become the rows.
-            rank: 2 for a matrix, 3 for several.
+            value: The dequantized matrix.
+            transpose: Whether the result is its transpose.
+            rank: 2 for a matrix, 3 for one for each expert.
         """
         value, transpose = _before_transpose(value, transpose)
         compressed = _stored(value) or _stored(made_by(value, "Reshape"))
@@ -66,7 +67,7 @@ class CompressedMatrix:
         count, depth = (columns, rows) if transpose else (rows, columns)
         block = math.prod(sizes[last : inner.stop])
         if block == 1 and depth > 1:
-            return None  # as many scales as integers are no compression
+            return None  # as many scales as values
         each = [size if axis not in inner or axis < last else 1 for axis, size in enumerate(sizes)]
 
         def arranged(values: np.ndarray) -> np.ndarray:
@@ -77,19 +78,19 @@ class CompressedMatrix:
         assert data is not None
         assert dtype is not None
         if compressed.sizes != [*several_of, rows, columns]:
-            data = moved(data, [*several_of, rows, columns])
+            data = rearranged(data, [*several_of, rows, columns])
         if transpose:
             axes = range(len(several_of))
-            data = moved(data, [*several_of, columns, rows], [*axes, len(axes) + 1, len(axes)])
+            data = rearranged(data, [*several_of, columns, rows], [*axes, len(axes) + 1, len(axes)])
         scale = arranged(compressed.scale)
-        if isinstance(compressed, Coded):
-            return cls(data, scale, None, block, compressed.table)
-        points = None if compressed.point is None else arranged(compressed.point).astype(dtype.numpy())
+        if isinstance(compressed, CodebookWeights):
+            return cls(data, scale, None, block, compressed.codebook)
+        points = None if compressed.zero_point is None else arranged(compressed.zero_point).astype(dtype.numpy())
         return cls(data, scale, None if points is None else ir.Tensor(points, dtype), block)
 
 
 def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]:
-    """Returns what a Transpose was made of, and whether it is to be transposed."""
+    """Returns the input of a Transpose of the last two axes instead of its output, and the opposite of `transpose`."""
     node = value.producer()
     if node is None or (node.domain, node.op_type) != ("", "Transpose") or node.inputs[0] is None:
         return value, transpose
@@ -97,14 +98,14 @@ def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]
     return (node.inputs[0], not transpose) if turns else (value, transpose)
 
 
-def _stored(value: ir.Value | None) -> Compressed | Coded | None:
-    return None if value is None else Compressed.of(value) or Coded.of(value)
+def _stored(value: ir.Value | None) -> QuantizedWeights | CodebookWeights | None:
+    return None if value is None else QuantizedWeights.of(value) or CodebookWeights.of(value)
 
 
-def _own_sizes(compressed: Compressed | Coded) -> list[int]:
-    """Returns the sizes of the scales, one for each axis of the integers."""
+def _own_sizes(compressed: QuantizedWeights | CodebookWeights) -> list[int]:
+    """Returns the shape of the scales, aligned with that of the data."""
     own = [1] * len(compressed.sizes)
-    if isinstance(compressed, Coded) or compressed.block is not None:
+    if isinstance(compressed, CodebookWeights) or compressed.block_size is not None:
         own = list(compressed.scale.shape)
     elif compressed.axis is not None:
         own[compressed.axis] = compressed.sizes[compressed.axis]
@@ -112,12 +113,12 @@ def _own_sizes(compressed: Compressed | Coded) -> list[int]:
 
 
 def _split(sizes: list[int], count: int) -> int | None:
-    """Returns how many axes in front have so many elements together, or None."""
+    """Returns how many leading axes have `count` elements together, or None."""
     return next((at for at in range(len(sizes) + 1) if math.prod(sizes[:at]) == count), None)
 
 
 def _divided(sizes: list[int], own: list[int], rows: int) -> tuple[list[int], list[int]]:
-    """Returns sizes of integers and of their scales, where an axis is divided of which so many rows are a part."""
+    """Returns the shapes of data and scales, with the axis divided in which a group of `rows` leading rows ends."""
     before = 1
     for axis, size in enumerate(sizes):
         part = rows // before

@@ -1,15 +1,15 @@
-"""Experts of a mixture under a condition each: an If for each of them, which takes the rows that chose it."""
+"""Experts in one If each, which computes the rows that chose the expert; for float weights and ``--target onnx``."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.ops.matmul import factors, multiply
-from ortconv.converters.openvino.patterns.mixture_of_experts import TOGETHER, Mixture, size_of
-from ortconv.converters.openvino.weights.codebook import Coded
-from ortconv.converters.openvino.weights.dequantization import Compressed
-from ortconv.converters.openvino.weights.slices import compressed_part, part
+from ortconv.converters.openvino.patterns.mixture_of_experts.match import BINARY, Mixture, size_of
+from ortconv.converters.openvino.weights.codebook import CodebookWeights
+from ortconv.converters.openvino.weights.lazy_tensors import part
+from ortconv.converters.openvino.weights.matmul import matmul, matmul_operands
+from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import made_by
 
@@ -17,7 +17,7 @@ __all__ = ["conditional_sum"]
 
 
 def conditional_sum(b: Builder, mixture: Mixture) -> ir.Value:
-    """Emits the sum [rows, columns], with an axis of size 1 between where the results have it."""
+    """Emits the sum over experts [rows, columns], or [rows, 1, columns] if the mixture keeps the axis."""
     width = size_of(mixture.results, 2)
     assert width is not None
     zero = b.constant(np.float32(0))
@@ -44,21 +44,21 @@ def conditional_sum(b: Builder, mixture: Mixture) -> ir.Value:
         total = b.op("If", flag, then_branch=then_branch, else_branch=else_branch)
         b.typed(total, ir.DataType.FLOAT, shape)
     b.note(f"each of {mixture.count} experts computes the rows that its factors are not zero for")
-    if not mixture.apart:
+    if not mixture.keeps_axis:
         return total
     return b.op("Unsqueeze", total, b.constant([1]))
 
 
 def _of_one(b: Builder, value: ir.Value, expert: int, made: dict[ir.Value, ir.Value]) -> ir.Value:
-    """Emits what one expert has of a value: [rows, columns]."""
+    """Emits the slice of a value [experts, rows, columns] that belongs to one expert: [rows, columns]."""
     if value in made:
         return made[value]
     if value.const_value is not None:
         return _row(b, value, expert)
-    if (product := factors(value)) is not None:
+    if (product := matmul_operands(value)) is not None:
         data, matrices, transpose = product
         matrix = _matrix(b, matrices, expert)
-        result = multiply(b, _of_one(b, data, expert, made), matrix, transpose_b=transpose)
+        result = matmul(b, _of_one(b, data, expert, made), matrix, transpose_b=transpose)
     else:
         node = value.producer()
         assert node is not None
@@ -66,7 +66,7 @@ def _of_one(b: Builder, value: ir.Value, expert: int, made: dict[ir.Value, ir.Va
         inputs = list(node.inputs)
         if node.op_type == "Slice":
             inputs[3] = b.constant([1])
-        own = len(inputs) if node.op_type in TOGETHER else 1
+        own = len(inputs) if node.op_type in BINARY else 1
         for index, each in enumerate(inputs[:own]):
             assert each is not None
             inputs[index] = _of_one(b, each, expert, made)
@@ -80,12 +80,12 @@ def _matrix(b: Builder, value: ir.Value, expert: int) -> ir.Value:
     if value.const_value is not None:
         return b.constant(part(value.const_value, expert))
     stored = made_by(value, "Reshape") or value
-    own: Coded | Compressed | None
-    if (coded := Coded.of(stored)) is not None:
-        own = coded.part(b, expert)
+    own: CodebookWeights | QuantizedWeights | None
+    if (codebook := CodebookWeights.of(stored)) is not None:
+        own = codebook.part(b, expert)
     else:
-        compressed = Compressed.of(stored)
-        own = None if compressed is None else compressed_part(b, compressed, expert)
+        compressed = QuantizedWeights.of(stored)
+        own = None if compressed is None else compressed.part(b, expert)
     assert own is not None
     sizes = [size for axis in (1, 2) if (size := size_of(value, axis)) is not None]
     if own.sizes == sizes:
@@ -94,7 +94,7 @@ def _matrix(b: Builder, value: ir.Value, expert: int) -> ir.Value:
 
 
 def _row(b: Builder, value: ir.Value, expert: int) -> ir.Value:
-    """Returns what one expert has of a constant [experts or 1, 1, columns or 1], or with fewer axes."""
+    """Returns the row of one expert from a constant [experts or 1, 1, columns or 1], or of fewer axes."""
     array = b.array(value)
     assert array is not None
     if array.ndim == 3:

@@ -1,6 +1,7 @@
-"""Experts of a mixture that have compressed weights: products by the matrices that the rows chose.
+"""Experts with weight-only quantized matrices: MatMul with an expert index for each row.
 
-Instead of [experts, rows, columns] everything is [rows, choices, columns], of which the products are nodes of our own.
+Values are [rows, choices, columns] instead of [experts, rows, columns]; products are GatherMatMulCompressed or
+GatherMatMulCodebook of ``org.ortconv``.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.ops.matmul import factors
-from ortconv.converters.openvino.patterns.mixture_of_experts import TOGETHER, Mixture, share_rows, size_of
+from ortconv.converters.openvino.patterns.mixture_of_experts.match import BINARY, Mixture, same_rows, size_of
 from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatrix
+from ortconv.converters.openvino.weights.matmul import matmul_operands
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import made_by, maker
 from ortconv.opset.inferred_node import DOMAIN
@@ -20,16 +21,25 @@ from ortconv.opset.ops.compressed_product import OLDEST_OPSET
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 
-__all__ = ["chosen_sum"]
+__all__ = ["compressed_sum"]
 
 _MOST_CHOICES = 64
-"""Of each row, where it has to be found out which of them are the same."""
+"""How many choices of a row are compared with each other at most."""
 _INDICES = (ir.DataType.INT32, ir.DataType.INT64)
-"""Types that hold the number of every expert."""
+"""Types that hold every expert index."""
 
 
-def chosen_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
-    """Returns what a mixture gives, or None where our op is not wanted or computes other products."""
+def compressed_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
+    """Emits the sum over the experts that each row chose.
+
+    Args:
+        b: The builder.
+        mixture: The experts.
+
+    Returns:
+        [rows, columns], or [rows, 1, columns] if the mixture keeps the axis; None where operators of ours are unwanted,
+        or the experts' matrices are not weight-only quantized.
+    """
     if b.options.target == "onnx" or b.options.opset < OLDEST_OPSET or not _has_products(mixture):
         return None
     choices = _Choices.of(mixture)
@@ -43,20 +53,20 @@ def chosen_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
     shares = b.op("Mul", results, b.op("Unsqueeze", choices.weights, b.constant([2])))
     if replaced is not None:
         shares = b.op("Where", b.op("Unsqueeze", replaced, b.constant([2])), b.constant(np.float32(0)), shares)
-    total = b.op("ReduceSum", shares, b.constant([1]), keepdims=1 if mixture.apart else 0)
+    total = b.op("ReduceSum", shares, b.constant([1]), keepdims=1 if mixture.keeps_axis else 0)
     b.note(f"of {mixture.count} experts each row is multiplied by the matrices of those that it chose")
     return total
 
 
 def _has_products(mixture: Mixture) -> bool:
-    """Tells whether our op computes every product that the results of a mixture are made of."""
+    """Tells whether every product that the results depend on is by weight-only quantized matrices."""
     seen, left = {mixture.copies}, [mixture.results]
     while left:
         value = left.pop()
         if value in seen or value.const_value is not None:
             continue
         seen.add(value)
-        if (product := factors(value)) is not None:
+        if (product := matmul_operands(value)) is not None:
             data, matrices, transpose = product
             if _matrices(matrices, transpose=transpose) is None:
                 return False
@@ -74,12 +84,13 @@ def _matrices(value: ir.Value, *, transpose: bool) -> CompressedMatrix | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Choices:
-    """Which experts each row chose.
+    """The experts that each row chose.
 
     Attributes:
-        index: Their numbers [rows, choices].
-        weights: The factors of what they give [rows, choices].
-        distinct: Whether a row certainly chose each of them once.
+        index: Expert indices [rows, choices].
+        weights: Routing weights [rows, choices].
+        distinct: Whether the choices of a row are certainly different. They are with one TopK; Phi-3.5-MoE chooses with
+            two, each of which may choose the same expert.
     """
 
     index: ir.Value
@@ -88,12 +99,12 @@ class _Choices:
 
     @classmethod
     def of(cls, mixture: Mixture) -> _Choices | None:
-        """Returns the choices that the table of a mixture is made of, where it is zeros but for these."""
+        """Returns the choices that the routing weights are scattered from, or None if that is not certain."""
         node = maker(mixture.table, "ScatterElements")
         if node is None or "reduction" in node.attributes or node.attributes.get_int("axis", 0) not in (1, -1):
             return None
         base, index, weights = node.inputs
-        if index is None or weights is None or not _are_zeros(base) or not share_rows(mixture.rows, index):
+        if index is None or weights is None or not _are_zeros(base) or not same_rows(mixture.rows, index):
             return None
         chosen = _best_of(index, mixture.count)
         if chosen is None:
@@ -101,9 +112,9 @@ class _Choices:
         return cls(index, weights, chosen == 1)
 
     def emit(self, b: Builder) -> tuple[ir.Value, ir.Value | None]:
-        """Emits the index, and which choices count for nothing: of those of the same expert the table has the last.
+        """Emits the expert index, and which choices a later choice of the same expert replaces; None if none can be.
 
-        The index of these names no expert. What is computed of its zeros need not be a number.
+        The index of a replaced choice is -1. Its results are computed from zeros, and may be NaN.
         """
         index = b.cast(self.index, ir.DataType.INT64)
         if self.distinct:
@@ -123,7 +134,7 @@ def _are_zeros(base: ir.Value | None) -> bool:
 
 
 def _best_of(index: ir.Value, count: int) -> int | None:
-    """Returns from how many TopK of so many columns an index comes, or None where it is something else."""
+    """Returns from how many TopK of `count` columns an index is joined, or None if it is something else."""
     while (before := made_by(index, "Cast")) is not None and index.dtype in _INDICES:
         index = before
     joined = maker(index, "Concat")
@@ -140,13 +151,13 @@ def _best_of(index: ir.Value, count: int) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Emission:
-    """What experts compute [experts, rows, columns], for each row and choice: [rows, choices or 1, columns].
+    """Emits values [experts, rows, columns] as [rows, choices or 1, columns].
 
     Attributes:
         b: The builder.
         mixture: The experts.
-        index: Which of them each row chose.
-        made: What there is already.
+        index: Expert indices [rows, choices].
+        made: The values emitted so far.
     """
 
     b: Builder
@@ -162,12 +173,12 @@ class _Emission:
         return self.made[value]
 
     def _computed(self, value: ir.Value) -> ir.Value:
-        if (product := factors(value)) is not None:
+        if (product := matmul_operands(value)) is not None:
             return self._product(*product)
         node = value.producer()
         assert node is not None
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        inputs, own = list(node.inputs), len(node.inputs) if node.op_type in TOGETHER else 1
+        inputs, own = list(node.inputs), len(node.inputs) if node.op_type in BINARY else 1
         inputs[:own] = [None if each is None else self.of(each) for each in inputs[:own]]
         result: ir.Value = self.b.op(node.op_type, *inputs, **attributes)
         return result
@@ -175,8 +186,8 @@ class _Emission:
     def _product(self, data: ir.Value, matrices: ir.Value, transpose: bool) -> ir.Value:
         own = _matrices(matrices, transpose=transpose)
         assert own is not None
-        op = GATHER_MATMUL_COMPRESSED if own.table is None else GATHER_MATMUL_CODEBOOK
-        last = own.point if own.table is None else own.table
+        op = GATHER_MATMUL_COMPRESSED if own.codebook is None else GATHER_MATMUL_CODEBOOK
+        last = own.zero_point if own.codebook is None else own.codebook
         return self.b.op(
             op.name,
             self.of(data),
@@ -185,11 +196,11 @@ class _Emission:
             self.index,
             None if last is None else self.b.constant(last),
             domain=DOMAIN,
-            block_size=own.block,
+            block_size=own.block_size,
         )
 
     def _constant(self, value: ir.Value) -> ir.Value:
-        """Returns a constant that has a row for each expert, or one for all."""
+        """Returns a constant with a row for each expert, gathered by the expert index, or one for all as it is."""
         array = self.b.array(value)
         assert array is not None
         if array.ndim < 3 or len(array) == 1:

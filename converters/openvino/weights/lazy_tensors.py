@@ -1,22 +1,45 @@
-"""Parts of constants along their first axis, such as the matrix of one expert; without a copy where possible."""
+"""Constants that are reshaped, transposed or cut along the first axis, without a copy until their data are needed."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.weights.dequantization import Compressed
-from ortconv.graph.builder import Builder
 from ortconv.graph.constant_folding import FILE, ORIGIN
 
-__all__ = ["compressed_part", "part"]
+__all__ = ["SOURCE_HAS_4_BITS", "part", "rearranged"]
+
+SOURCE_HAS_4_BITS = "ortconv.four_bits"
+"""Key in the metadata of an 8-bit constant whose source has 4 bits, which opsets before 21 cannot store."""
+
+
+def rearranged(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] | None = None) -> ir.TensorProtocol:
+    """Returns a tensor that is reshaped, or transposed where `perm` is given, when its data are first read.
+
+    Args:
+        tensor: The constant.
+        sizes: The shape of the result.
+        perm: The order of axes of a Transpose; None for a Reshape.
+    """
+
+    def data() -> ir.Tensor[np.ndarray]:
+        array = tensor.numpy()
+        moved = array.reshape(sizes) if perm is None else np.ascontiguousarray(array.transpose(perm))
+        return ir.Tensor(moved, tensor.dtype)
+
+    later = ir.LazyTensor(data, tensor.dtype, ir.Shape(sizes))
+    later.meta[ORIGIN] = "Reshape" if perm is None else "Transpose", tensor, repr((list(sizes), perm))
+    for key in (FILE, SOURCE_HAS_4_BITS) if perm is None else (SOURCE_HAS_4_BITS,):
+        if key in tensor.meta:
+            later.meta[key] = tensor.meta[key]
+    return later
 
 
 def part(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
-    """Returns the part of a tensor that an index of its first axis selects."""
+    """Returns `tensor[index]`; a view of the file where the elements of the part are contiguous bytes there."""
     sizes = tensor.shape.numpy()[1:]
     count, whole = math.prod(sizes), tensor
     made: ir.TensorProtocol
@@ -37,7 +60,7 @@ def part(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
 
 
 def _later(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
-    """Returns a part of a tensor that is computed when somebody asks for it; what a Cast makes, from its own part."""
+    """Returns a part that is computed when its data are first read; the part of a Cast casts the part of its source."""
     op_type, source, _ = tensor.meta.get(ORIGIN, ("", tensor, ""))
     inner = part(source, index) if op_type == "Cast" else None
 
@@ -48,27 +71,3 @@ def _later(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
     later = ir.LazyTensor(data, tensor.dtype, ir.Shape(tensor.shape.numpy()[1:]))
     later.meta[ORIGIN] = "part", tensor, str(index)
     return later
-
-
-def compressed_part(b: Builder, weights: Compressed, index: int) -> Compressed | None:
-    """Returns the part of compressed weights that an index of their first axis selects, or None.
-
-    There is none where numbers of several parts share a scale with some of another.
-    """
-    data = weights.data.const_value
-    assert data is not None
-    scale, point, axis = weights.scale, weights.point, weights.axis
-    if weights.block is not None:
-        if axis == 0:
-            return None
-        at = index if scale.shape[0] > 1 else 0
-        scale, point = scale[at], None if point is None else point[at]
-    elif axis == 0:
-        scale, point, axis = scale[index], None if point is None else point[index], None
-    return dataclasses.replace(
-        weights,
-        data=b.constant(part(data, index)),
-        scale=np.asarray(scale),
-        point=None if point is None else np.asarray(point),
-        axis=None if axis is None else axis - 1,
-    )
