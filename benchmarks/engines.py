@@ -48,7 +48,7 @@ def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepare
     from onnx import TensorProto
 
     import ortconv
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
 
     identity = list(range(shape.axes + 2))
     accumulation = TensorProto.DOUBLE if dtype == "f64" else TensorProto.FLOAT
@@ -124,11 +124,11 @@ def _model(shape: Shape, dtype: str, w: Array, domain: str, **more: Any) -> Any:
     """Returns a model of one transposed convolution, ONNX's operator or ours."""
     from onnx import helper, numpy_helper
 
-    from ortconv.opset.operators import CONV_TRANSPOSE
+    from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 
     element = _element(dtype)
     node = helper.make_node(
-        CONV_TRANSPOSE.name if domain else "ConvTranspose",
+        TRANSPOSED_CONVOLUTION.name if domain else "ConvTranspose",
         ["X", "W"],
         ["Y"],
         domain=domain,

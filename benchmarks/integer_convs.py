@@ -152,7 +152,7 @@ def exact(layer: Layer, data: Mapping[str, Array]) -> Array:
 def _engines(layer: Layer, data: dict[str, Array]) -> dict[str, Callable[[], Array]]:
     from onnx import TensorProto
 
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
     from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 
     x, w, scales = data["x"], data["w"], data["w_scale"]

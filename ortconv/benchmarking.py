@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ortconv.model_io import protos
 from ortconv.model_io.input_data import Array, Input
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.runtime.library import Backend
 from ortconv.runtime.runner import Model
 from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of

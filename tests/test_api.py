@@ -19,7 +19,7 @@ import pytest
 import ortconv
 from ortconv import onednn
 from ortconv.errors import SemanticsWarning
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from tests.folders import SOURCES, VECTORS
 from tests.running import WAYS, run
 

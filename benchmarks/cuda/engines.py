@@ -98,7 +98,7 @@ def _ours(layout: str, shape: Shape, dtype: str, x: Array, w: Array, graph: bool
     from onnx import TensorProto
 
     import ortconv
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
     from ortconv.runtime import cuda
 
     perm = _permutation(layout, shape.axes)
@@ -165,7 +165,7 @@ def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: d
     """Returns a model of many transposed convolutions, ONNX's operator or ours, of the same input."""
     from onnx import TensorProto, helper, numpy_helper
 
-    from ortconv.opset.operators import CONV_TRANSPOSE
+    from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 
     element = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(dtype, TensorProto.FLOAT)
     attributes = {
@@ -177,7 +177,7 @@ def _model(layout: str, shape: Shape, dtype: str, w: Array, domain: str, more: d
         **more,
     }
     runs = _runs(shape, dtype)
-    op_type = CONV_TRANSPOSE.name if domain else "ConvTranspose"
+    op_type = TRANSPOSED_CONVOLUTION.name if domain else "ConvTranspose"
     graph = helper.make_graph(
         [
             helper.make_node(op_type, ["X", f"W{i}"], [f"Y{i}"], name=f"run{i}", domain=domain, **attributes)

@@ -42,7 +42,7 @@ def _runs(layer: Layer, batch: int) -> int:
 
 def _ours(layer: Layer, data: Mapping[str, Array], graph: bool) -> Prepared:
     import ortconv
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
     from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 
     constants = {
@@ -116,7 +116,7 @@ def _model(
     """Returns a model of many convolutions of the same data, each with weights of its own."""
     from onnx import helper, numpy_helper
 
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
 
     runs = range(_runs(layer, x.shape[0]))
     element = helper.np_dtype_to_tensor_dtype(np.dtype(result))

@@ -104,7 +104,7 @@ def _ours(layer: Layer, dtype: str, x: Array, weights: Weights, graph: bool) -> 
     from onnx import helper
 
     import ortconv
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
     from ortconv.runtime import cuda
 
     names = ["X", "D{}", "S{}", *(["Z{}"] if weights.points is not None else [])]
@@ -172,7 +172,7 @@ def _model(layer: Layer, dtype: str, x: Array, weights: Weights, node: Callable[
     """Returns a model of many products of the same data; `node(name)` makes one, with names that are filled in."""
     from onnx import TensorProto, helper
 
-    from ortconv.opset.operators import DOMAIN
+    from ortconv.opset.domain import DOMAIN
 
     kind = {"u4": TensorProto.UINT4, "i4": TensorProto.INT4, "i8": TensorProto.INT8}[layer.codes]
     element = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}.get(dtype, TensorProto.FLOAT)

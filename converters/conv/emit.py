@@ -15,7 +15,12 @@ from ortconv.converters.conv.layout import Layout, Sizes, dims_of, sizes, transp
 from ortconv.converters.conv.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
 from ortconv.graph.builder import Builder, Ints
-from ortconv.opset.operators import ACCUMULATION, CONV, CONV_TRANSPOSE, CONV_TRANSPOSE_TO_SHAPE, DOMAIN, AutoPad, Op
+from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.operator import Operator
+from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
+from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 
 __all__ = ["conv", "conv_transpose", "conv_transpose_to_shape"]
 
@@ -68,7 +73,7 @@ def conv_transpose(
     taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
     standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
     if not standard:
-        y = _ours(b, CONV_TRANSPOSE, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow)
+        y = _ours(b, TRANSPOSED_CONVOLUTION, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow)
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "ConvTranspose",
@@ -128,7 +133,7 @@ def conv_transpose_to_shape(
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
     y = _ours(
         b,
-        CONV_TRANSPOSE_TO_SHAPE,
+        TRANSPOSED_CONVOLUTION_TO_SHAPE,
         x,
         w,
         output_shape,
@@ -193,7 +198,7 @@ def conv(
         b.note(f"{rule}: padding resolved at run time from the input's sizes")
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     if rule != "NOTSET" or x.dtype not in _STANDARD or b.options.target == "plugin":
-        y = _ours(b, CONV, x, w, bias, window=window, layout=layout, auto_pad=AutoPad[rule], pads=begin + end)
+        y = _ours(b, CONVOLUTION, x, w, bias, window=window, layout=layout, auto_pad=AutoPad[rule], pads=begin + end)
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "Conv",
@@ -325,7 +330,7 @@ def _in_float(
 
 
 def _ours(
-    b: Builder, op: Op, x: ir.Value, *others: ir.Value | None, window: Window, layout: Layout, **attributes: Any
+    b: Builder, op: Operator, x: ir.Value, *others: ir.Value | None, window: Window, layout: Layout, **attributes: Any
 ) -> ir.Value:
     """Emits a node of ours, or its body where only standard nodes are wanted; the bias is the last input."""
     assert x.dtype is not None

@@ -10,8 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.graph.builder import Builder
-from ortconv.opset.bodies.convolutions import body
-from ortconv.opset.operators import ACCUMULATION, Op
+from ortconv.opset.bodies.convolutions import EXACT
+from ortconv.opset.convolution_terms import ACCUMULATION
+from ortconv.opset.operator import Operator, Switches
+from ortconv.opset.ops.convolution_family import BIAS
 
 __all__ = ["write_out"]
 
@@ -21,10 +23,13 @@ _NEUTRAL = {"Add": 0, "Mul": 1}
 _SAME_RANK = frozenset({"Conv", "ConvTranspose", "Pad", "Slice"})
 """Ops whose result has as many axes as their first input."""
 
-_body = functools.cache(body)
+
+@functools.cache
+def _body(op: Operator, opset: int, switches: Switches) -> ir.Function:
+    return ir.serde.deserialize_function(op.body(opset, switches))
 
 
-def write_out(b: Builder, op: Op, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]) -> ir.Value:
+def write_out(b: Builder, op: Operator, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]) -> ir.Value:
     """Emits the body of a node in its place.
 
     Args:
@@ -36,7 +41,8 @@ def write_out(b: Builder, op: Op, inputs: Sequence[ir.Value | None], attributes:
     x, bias = inputs[0], inputs[-1]
     assert x is not None
     exact = ACCUMULATION[x.dtype or ir.DataType.UNDEFINED] != ir.DataType.FLOAT
-    function = _body(op, opset=b.options.opset, bias=bias is not None, exact=exact)
+    switches = frozenset({EXACT} if exact else ()) | frozenset({BIAS.name} if bias is not None else ())
+    function = _body(op, b.options.opset, switches)
     values: dict[ir.Value | None, ir.Value | None] = dict(zip(function.inputs, inputs, strict=False))
     for node in function:
         given = [values.get(value) for value in node.inputs]

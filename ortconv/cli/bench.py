@@ -15,7 +15,7 @@ from ortconv.benchmarking import Bench, Timing
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError
 from ortconv.model_io import input_data, loading
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.runtime import default_shapes, library
 from ortconv.verification.compare import Comparison, Tolerance
 

@@ -11,7 +11,7 @@ import onnx
 from ortconv.cli import options, output
 from ortconv.model_io import checker, protos
 from ortconv.model_io.function_checks import needs_plugin
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 
 __all__ = ["command"]
 

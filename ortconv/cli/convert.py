@@ -17,7 +17,7 @@ from ortconv.errors import NodeRef, OrtconvError
 from ortconv.frontend.source_format import Tensors
 from ortconv.graph.builder import Step
 from ortconv.model_io.input_data import Input
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.options import Compute, Io, Semantics, Target, Weights
 from ortconv.runtime.saturation import saturate
 

@@ -12,7 +12,7 @@ from ortconv import api
 from ortconv.cli import files, options, output
 from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
 from ortconv.graph.builder import Step
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.options import Compute, Io, Semantics, Target, Weights
 
 __all__ = ["command"]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ortconv import optimizer
 from ortconv.cli import files, options, output, stopping
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.optimizer import Optimization, Outcome
 
 __all__ = ["command"]

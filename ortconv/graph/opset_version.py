@@ -7,9 +7,8 @@ import functools
 import onnx
 import onnx_ir as ir
 
-from ortconv.opset.inferred_node import DOMAIN
-from ortconv.opset.ops.compressed_product import OLDEST_OPSET
-from ortconv.opset.ops.compressed_products import PRODUCTS
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops import BY_NAME
 
 __all__ = ["lowest_opset"]
 
@@ -45,8 +44,8 @@ def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
     """
     needed = first
     for node in ir.traversal.RecursiveGraphIterator(graph):
-        if node.domain == DOMAIN and node.op_type in PRODUCTS:
-            needed = max(needed, OLDEST_OPSET)
+        if node.domain == DOMAIN and node.op_type in BY_NAME:
+            needed = max(needed, BY_NAME[node.op_type].oldest_opset)
         elif node.domain == "" and needed < last:
             needed = max(needed, _introduced(node, first, last))
     return needed

@@ -9,14 +9,11 @@ from collections.abc import Iterable, Iterator
 import onnx
 import onnx.defs
 import onnx.numpy_helper
-import onnx_ir as ir
 
 from ortconv.errors import CheckError, shown
 from ortconv.model_io import protos
-from ortconv.opset.bodies.convolutions import OPSETS, body
-from ortconv.opset.operators import ACTIVATION, DOMAIN, OPS
-from ortconv.opset.ops.compressed_products import PRODUCTS
-from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops import BY_NAME
 
 __all__ = ["check_expansion", "check_own_functions", "needs_plugin"]
 
@@ -60,13 +57,13 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
         CheckError: One does, or a node of our domain is neither an operator of ours nor a call of a function.
     """
     users = [node for node in _nodes(model) if node.domain == DOMAIN]
-    known = _OPERATORS | {function.name for function in model.functions if function.domain == DOMAIN}
+    known = BY_NAME.keys() | {function.name for function in model.functions if function.domain == DOMAIN}
     unknown = next((node for node in users if node.op_type not in known), None)
     if unknown is not None:
         raise CheckError(
             name,
             f"node {_named(unknown)} is {shown(f'{DOMAIN}::{unknown.op_type}')}; allowed: "
-            f"{', '.join(sorted(_OPERATORS))}.",
+            f"{', '.join(sorted(BY_NAME))}.",
         )
     for node in protos.nodes(model.graph.node):
         for attribute in node.attribute:
@@ -82,7 +79,7 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
                 name, f"function {_shown(function)} takes the place of ONNX's operator; allowed: other names."
             )
         # Other names are none of ours: onnx.compose renames functions, which then are functions like any others.
-        if function.domain == DOMAIN and function.name in _OPERATORS and not _is_body(function, users):
+        if function.domain == DOMAIN and function.name in BY_NAME and not _is_body(function, users):
             raise CheckError(
                 name,
                 f"function {_shown(function)} is not the body that ortconv writes for that operator; allowed: that "
@@ -158,44 +155,19 @@ def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def _is_body(function: onnx.FunctionProto, ours: Iterable[onnx.NodeProto]) -> bool:
-    """Whether a function is a body of ours, and knows every attribute of those nodes of ours that call it."""
-    opset = next((each.version for each in function.opset_import if not _domain(each.domain)), 0)
-    if function.overload or opset not in OPSETS:
+    """Returns whether a function is a body of ours, with every optional attribute that its nodes have."""
+    if function.overload:
         return False
-    activated = any(
-        attribute.name == ACTIVATION for node in ours if node.op_type == function.name for attribute in node.attribute
-    )
+    opset = next((each.version for each in function.opset_import if not _domain(each.domain)), 0)
+    optional = {each.name for each in BY_NAME[function.name].attributes if not each.required}
+    needed = {each.name for node in ours if node.op_type == function.name for each in node.attribute} & optional
     found = _meaning(function)
-    return any(
-        found == _meaning(each)
-        for each in _bodies(function.name, opset)
-        if not activated or ACTIVATION in each.attribute or function.name not in _CONVOLUTIONS
-    )
-
-
-_CONVOLUTIONS = {op.name: op for op in OPS}
-_OPERATORS = {*_CONVOLUTIONS, *PRODUCTS, CONV_INTEGER_TO_FLOAT.name}
+    return any(needed <= set(each.attribute) and found == _meaning(each) for each in _bodies(function.name, opset))
 
 
 @functools.cache
 def _bodies(op_type: str, opset: int) -> tuple[onnx.FunctionProto, ...]:
-    """Returns all bodies that an operator of ours may have in an opset."""
-    found = []
-    switches = (False, True)
-    try:
-        if op_type in PRODUCTS:
-            found = [PRODUCTS[op_type].body(opset, int8=int8) for int8 in switches]
-        elif op_type == CONV_INTEGER_TO_FLOAT.name:
-            found = [CONV_INTEGER_TO_FLOAT.body(opset)]
-    except ValueError:  # There is none.
-        return ()
-    for bias, exact, activation in itertools.product(switches, repeat=3) if op_type in _CONVOLUTIONS else ():
-        try:
-            made = body(_CONVOLUTIONS[op_type], opset=opset, bias=bias, exact=exact, activation=activation)
-        except ValueError:
-            continue
-        found.append(ir.to_proto(made))
-    return tuple(found)
+    return tuple(BY_NAME[op_type].bodies(opset))
 
 
 def _meaning(function: onnx.FunctionProto) -> object:

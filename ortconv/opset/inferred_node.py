@@ -1,4 +1,4 @@
-"""The domain ``org.ortconv``, and how the shape inference of its operators reads a node."""
+"""Access to a node for the shape inference of our operators, with checks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import onnx
 import onnx.helper
 import onnx.shape_inference
 
-__all__ = ["DOMAIN", "VERSION", "Dim", "InferredNode", "differ"]
+from ortconv.opset.domain import DOMAIN
 
-DOMAIN = "org.ortconv"
-VERSION = 1
+__all__ = ["Dim", "InferredNode", "differ"]
 
 _MOST = (1 << 63) - 1
 

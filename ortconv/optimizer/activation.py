@@ -13,7 +13,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.opset.operators import NO_ACTIVATION
+from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.neighbours import reader, require_alone
 from ortconv.optimizer.site import Kept, Site, named
 from ortconv.optimizer.values import constant

@@ -13,8 +13,8 @@ import onnx_ir as ir
 from ortconv.errors import CheckError, ModelFormatError
 from ortconv.model_io import atomic_write, checker, loading, protos
 from ortconv.opset import functions
-from ortconv.opset.bodies.convolutions import OPSETS
-from ortconv.opset.operators import DOMAIN, VERSION
+from ortconv.opset.domain import DOMAIN, VERSION
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.optimizer import activation, affine, crop, layout, pad, residual
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
@@ -222,11 +222,12 @@ def _require(model: ir.Model, name: str) -> int:
     imports = model.graph.opset_imports
     if "ai.onnx" in imports:  # the standard domain's other name
         imports.setdefault("", imports.pop("ai.onnx"))
-    if imports.get("") not in OPSETS:
+    opsets = TRANSPOSED_CONVOLUTION.opsets
+    if imports.get("") not in opsets:
         raise ModelFormatError(
             name,
             "opset_import",
-            f"ai.onnx {imports.get('')} is not supported; allowed: {OLDEST} to {OPSETS.stop - 1}.",
+            f"ai.onnx {imports.get('')} is not supported; allowed: {OLDEST} to {opsets.stop - 1}.",
         )
     if imports.get(DOMAIN, VERSION) != VERSION:
         raise ModelFormatError(

@@ -10,16 +10,11 @@ import onnx_ir as ir
 import onnx_ir.convenience
 
 from ortconv.errors import ModelFormatError
-from ortconv.opset.operators import (
-    ACCUMULATION,
-    ACTIVATION,
-    CONV_TRANSPOSE,
-    CONV_TRANSPOSE_ADD,
-    CONV_TRANSPOSE_TO_SHAPE,
-    DOMAIN,
-    NO_ACTIVATION,
-    AutoPad,
-)
+from ortconv.opset.convolution_terms import ACCUMULATION, ACTIVATION, NO_ACTIVATION, AutoPad
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
+from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
+from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 from ortconv.optimizer import affine
 from ortconv.optimizer.site import Ints, Site
 from ortconv.optimizer.values import Array, Sizes, element_type, permuted
@@ -27,7 +22,7 @@ from ortconv.optimizer.values import Array, Sizes, element_type, permuted
 __all__ = ["Emitter"]
 
 _Attribute = int | str | Ints | tuple[float, float, float]
-_BIAS = {CONV_TRANSPOSE.name: 2, CONV_TRANSPOSE_ADD.name: 3, CONV_TRANSPOSE_TO_SHAPE.name: 3}
+_BIAS = {TRANSPOSED_CONVOLUTION.name: 2, TRANSPOSED_CONVOLUTION_ADD.name: 3, TRANSPOSED_CONVOLUTION_TO_SHAPE.name: 3}
 """Which input of a transposed convolution of ours is the bias."""
 
 
@@ -66,14 +61,14 @@ class Emitter:
         }
         if site.activation != NO_ACTIVATION:
             attributes[ACTIVATION] = site.activation
-        op = CONV_TRANSPOSE
+        op = TRANSPOSED_CONVOLUTION
         if site.residual is not None:
-            op = CONV_TRANSPOSE_ADD
+            op = TRANSPOSED_CONVOLUTION_ADD
             inputs.append(site.residual)
         if site.output_shape is None:
             attributes |= {"pads": (*site.begin, *site.end), "output_padding": site.output_padding}
         else:
-            op = CONV_TRANSPOSE_TO_SHAPE
+            op = TRANSPOSED_CONVOLUTION_TO_SHAPE
             attributes |= {"pads_begin": site.begin, "auto_pad": AutoPad[site.rule]}
             attributes["output_padding"] = site.output_padding
             inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.optimizer.site import Ints, Kept, Left, Site, named
 from ortconv.optimizer.values import constant
 

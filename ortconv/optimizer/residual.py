@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ortconv.model_io import checker
-from ortconv.opset.operators import NO_ACTIVATION
+from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.neighbours import reader, require_alone
 from ortconv.optimizer.site import Kept, Shapes, Site, named
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.opset.operators import NO_ACTIVATION
+from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.values import Array, Dims, permuted
 
 __all__ = ["Ints", "Kept", "Left", "Outcome", "Shapes", "Site", "named"]

@@ -1,11 +1,11 @@
-"""Our operators executed by the numpy oracle inside a real ONNX Runtime session, through onnxruntime-extensions.
+"""Our operators executed by their NumPy references in ONNX Runtime sessions, through onnxruntime-extensions.
 
-For platforms without the native library, and for checking it. `python_ops_rewrite` puts the Python ops declared here
-in the place of a model's nodes. They work in accumulation types, which onnxruntime-extensions all passes on unchanged
-but uint64; those bits travel as int64.
+For platforms without the native library, and for checking it. `python_ops_rewrite` replaces a model's nodes by the
+Python ops declared here. These take and return accumulation types. onnxruntime-extensions passes all of them on
+unchanged except uint64, whose bits are passed as int64.
 
-onnxruntime-extensions ends the process when a Python op raises. So an op keeps its exception and returns an empty
-result, and `Calls.collect`, around each run of the session, raises what was kept.
+onnxruntime-extensions ends the process when a Python op raises. So an op stores its exception and returns an empty
+result, and `Calls.collect`, around each run of the session, raises what was stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import itertools
 import json
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -27,29 +27,23 @@ import onnx.helper
 from onnx import TensorProto
 
 from ortconv.errors import PluginError
-from ortconv.opset.operators import ACCUMULATION, DOMAIN
-from ortconv.opset.ops.compressed_products import PRODUCTS
-from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset.reference import convolutions
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.operator import Formal, Operator
+from ortconv.opset.ops import BY_NAME, OPERATORS
 
 __all__ = [
-    "CARRIERS",
     "PYTHON_DOMAIN",
     "Calls",
+    "carrier",
     "copy_if_extended",
     "import_extensions",
+    "is_integer_input",
     "op_type",
-    "product_type",
+    "python_inputs",
     "register",
 ]
 
 PYTHON_DOMAIN = f"{DOMAIN}.py"
-
-CARRIERS = {
-    accumulation: TensorProto.INT64 if accumulation == TensorProto.UINT64 else accumulation
-    for accumulation in ACCUMULATION.values()
-}
-"""Accumulation type -> the type in which numbers travel to and from the Python op."""
 
 _CALLS: weakref.WeakValueDictionary[int, Calls] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
@@ -164,17 +158,25 @@ def copy_if_extended(session_options: Any) -> Any | None:
     return copy
 
 
-def op_type(inputs: int, carrier: int) -> str:
-    """Returns the Python op for a number of inputs, of which the third of four is the output shape, and a carrier."""
-    return f"Convolution{inputs}_{TensorProto.DataType.Name(carrier).lower()}"
+def carrier(accumulation: int) -> int:
+    """Returns the type in which values of an accumulation type are passed to and from a Python op."""
+    return TensorProto.INT64 if accumulation == TensorProto.UINT64 else accumulation
 
 
-def product_type(name: str) -> str:
-    """Returns the Python op for an op of ours that is no convolution of one type; all inputs but an index are floats.
+def python_inputs(operator: Operator) -> list[Formal]:
+    """Returns the formal inputs that a Python op takes: all that its epilogue does not read alone."""
+    outside = operator.epilogue.inputs if operator.epilogue else ()
+    return [each for each in operator.inputs if each.name not in outside]
 
-    These hold the integers too. The last may be empty where a node may lack it.
-    """
-    return f"{name}_float"
+
+def is_integer_input(operator: Operator, formal: Formal) -> bool:
+    """Returns whether an input holds sizes or indices, which a Python op takes as they are."""
+    return operator.types[formal.type].elements == (TensorProto.INT64,)
+
+
+def op_type(operator: Operator, accumulation: int) -> str:
+    """Returns the type of the Python op that executes an operator in an accumulation type."""
+    return f"{operator.name}_{TensorProto.DataType.Name(carrier(accumulation)).lower()}"
 
 
 def _declare(extensions: ModuleType) -> None:
@@ -184,28 +186,18 @@ def _declare(extensions: ModuleType) -> None:
         if _declared:
             return
         types = extensions.PyCustomOpDef
-        for carrier in sorted(set(CARRIERS.values())):
-            number = getattr(types, f"dt_{TensorProto.DataType.Name(carrier).lower()}")
-            for inputs in ([number, number, number], [number, number, types.dt_int64, number]):
+        for operator in OPERATORS:
+            for element in sorted({carrier(each) for each in operator.accumulation.values()}):
+                number = getattr(types, f"dt_{TensorProto.DataType.Name(element).lower()}")
                 extensions.onnx_op(
-                    op_type=f"{PYTHON_DOMAIN}::{op_type(len(inputs), carrier)}",
-                    inputs=inputs,
+                    op_type=f"{PYTHON_DOMAIN}::{op_type(operator, element)}",
+                    inputs=[
+                        types.dt_int64 if is_integer_input(operator, each) else number
+                        for each in python_inputs(operator)
+                    ],
                     outputs=[number, types.dt_int64],
                     attrs={"task": types.dt_string},
-                )(_Compute(onnx.helper.tensor_dtype_to_np_dtype(carrier)))
-        for product in PRODUCTS.values():
-            extensions.onnx_op(
-                op_type=f"{PYTHON_DOMAIN}::{product_type(product.name)}",
-                inputs=[types.dt_int64 if each.type == "I" else types.dt_float for each in product.inputs],
-                outputs=[types.dt_float, types.dt_int64],
-                attrs={"task": types.dt_string},
-            )(_ComputeProduct(np.dtype(np.float32)))
-        extensions.onnx_op(
-            op_type=f"{PYTHON_DOMAIN}::{product_type(CONV_INTEGER_TO_FLOAT.name)}",
-            inputs=[types.dt_float] * len(CONV_INTEGER_TO_FLOAT.inputs),
-            outputs=[types.dt_float, types.dt_int64],
-            attrs={"task": types.dt_string},
-        )(_ComputeIntegerConv(np.dtype(np.float32)))
+                )(_Compute(operator.name, onnx.helper.tensor_dtype_to_np_dtype(element)))
         _declared = True
 
 
@@ -233,8 +225,9 @@ def _output(data: npt.NDArray[Any]) -> _Output:
 
 @dataclasses.dataclass(frozen=True)
 class _Compute:
-    """The body of a Python op: executes a task and never raises."""
+    """The implementation of a Python op, which never raises."""
 
+    operator: str
     carrier: np.dtype[Any]
 
     def __call__(self, *inputs: npt.NDArray[Any], task: str) -> tuple[_Output, _Output]:
@@ -243,34 +236,24 @@ class _Compute:
             wanted = json.loads(task)
             calls = _CALLS.get(wanted["calls"])
             if calls is None or not calls.failed:
-                data = self._execute(wanted, *inputs)
+                data = self._execute(wanted, inputs)
                 return _output(data), _output(np.array(data.shape, np.int64))
         except Exception as error:
             if calls is not None:
                 failure = PluginError(f"{wanted['subject']}: {error}")
                 failure.__cause__ = error
                 calls.fail(failure)
-        except BaseException as error:  # an interrupt, which goes on once it is out of ONNX Runtime
+        except BaseException as error:  # an interrupt, which continues once it is out of ONNX Runtime
             if calls is not None:
                 calls.fail(error)
         return _output(np.zeros(0, self.carrier)), _output(np.zeros(inputs[0].ndim, np.int64))
 
-    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        sums = onnx.helper.tensor_dtype_to_np_dtype(task["accumulation_type"])
-        shape = inputs[2:-1]
-        x, w, bias = (data.view(sums) for data in (inputs[0], inputs[1], inputs[-1]))
-        function = convolutions.FUNCTIONS[task["op"]]
-        result = function(x, w, *shape, bias if task["bias"] else None, **task["attributes"])
-        return result.view(self.carrier)
-
-
-class _ComputeProduct(_Compute):
-    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        last = inputs[-1:] if task["last"] else ()
-        return convolutions.FUNCTIONS[task["op"]](*inputs[:-1], *last, **task["attributes"])
-
-
-class _ComputeIntegerConv(_Compute):
-    def _execute(self, task: Any, *inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        given = [each if has else None for each, has in zip(inputs, task["given"], strict=True)]
-        return convolutions.FUNCTIONS[task["op"]](*given, **task["attributes"])
+    def _execute(self, task: Any, inputs: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        operator = BY_NAME[self.operator]
+        sums = onnx.helper.tensor_dtype_to_np_dtype(task["sums"])
+        given = [
+            None if not has else data if is_integer_input(operator, formal) else data.view(sums)
+            for formal, data, has in zip(python_inputs(operator), inputs, task["given"], strict=True)
+        ]
+        reference = operator.epilogue.reference if operator.epilogue else operator.reference
+        return reference(*given, **task["attributes"]).view(self.carrier)

@@ -20,7 +20,7 @@ from ortconv.frontend.source_format import Tensors
 from ortconv.frontend.source_graph import SourceGraph
 from ortconv.model_io import checker, loading, protos
 from ortconv.model_io.input_data import Array, Input
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.options import Io, Options, Semantics, Target, refuse_unknown
 from ortconv.runtime.library import Backend
 from ortconv.runtime.runner import Model

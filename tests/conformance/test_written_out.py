@@ -12,8 +12,9 @@ import onnx
 import pytest
 
 import ortconv
-from ortconv.opset.bodies import convolutions
-from ortconv.opset.operators import OPS
+from ortconv.opset.bodies.convolutions import EXACT
+from ortconv.opset.ops import CONVOLUTIONS
+from ortconv.opset.ops.convolution_family import BIAS
 from tests.folders import SOURCES
 
 pytest.importorskip("openvino", reason="the sources are built with OpenVINO")
@@ -69,10 +70,10 @@ def test_the_sample_of_sizes_of_the_run() -> None:
     assert (len(layers), len(made.graph.node), len(made.functions)) == (2, 38, 0)
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+@pytest.mark.parametrize("op", CONVOLUTIONS, ids=lambda op: op.name)
 @pytest.mark.parametrize("exact", [False, True])
 def test_no_body_compares_strings_or_pads_some_axes(op: Any, exact: bool) -> None:
     """OpenVINO's reader takes no strings, ONNX Runtime's symbolic shape inference no axes of Pad."""
-    for node in convolutions.body(op, opset=21, bias=True, exact=exact):
-        assert onnx.AttributeProto.STRING not in {int(attribute.type) for attribute in node.attributes.values()}
-        assert node.op_type != "Pad" or len(node.inputs) == 2
+    for node in op.body(21, frozenset({BIAS.name, EXACT} if exact else {BIAS.name})).node:
+        assert onnx.AttributeProto.STRING not in {attribute.type for attribute in node.attribute}
+        assert node.op_type != "Pad" or len(node.input) == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.opset.operators import AutoPad
+from ortconv.opset.convolution_terms import AutoPad
 from tests import oracle
 from tests.plugin.conftest import Case
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from ortconv.opset.ops.compressed_product import CODES
+from ortconv.opset.ops.compressed_weights import QUANTIZED_TYPES
 from tests.cuda import device
 from tests.plugin import codebooks, gather_products
 from tests.plugin.products import SIZES, assert_product, model
@@ -21,7 +21,7 @@ def data(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
 @pytest.mark.parametrize("sizes", SIZES + LARGE, ids=str)
 def test_product_is_the_definition(code: int, points: bool, sizes: tuple[int, int, int], library: str) -> None:
@@ -35,7 +35,7 @@ def test_product_is_the_definition(code: int, points: bool, sizes: tuple[int, in
 
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16], ids=TensorProto.DataType.Name)
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("sizes", [(5, 7, 7), (33, 300, 100), (70, 256, 32), *LARGE], ids=str)
 def test_floats_of_16_bits(kind: int, code: int, sizes: tuple[int, int, int], library: str) -> None:
     rows, depth, block = sizes
@@ -48,7 +48,7 @@ def test_floats_of_16_bits(kind: int, code: int, sizes: tuple[int, int, int], li
         assert_product(made, x, y, block, factors=float(ml_dtypes.finfo(dtype).eps) / 2)  # weights may be rounded
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_numbers_of_rows_change_from_run_to_run(code: int, library: str) -> None:
     made = model(code, data=(70, 256), block=128, point=(70, 2))
     session = device.session(made, device.only_here())
@@ -57,7 +57,7 @@ def test_numbers_of_rows_change_from_run_to_run(code: int, library: str) -> None
         assert_product(made, x, session.run(None, {"X": x})[0], 128)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("rows", [1, 70])
 def test_weights_of_the_run(code: int, rows: int, library: str) -> None:
     constant = model(code, data=(9, 64), block=32, point=(9, 2))
@@ -82,7 +82,7 @@ def test_tf32_only_where_it_is_allowed(value: str, library: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 5, 70])
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_infinities_and_nan_reach_their_rows_only(code: int, rows: int, library: str) -> None:
     made = model(code, data=(33, 256), block=32, point=(33, 8))
     x = data(rows, 256)
@@ -94,7 +94,7 @@ def test_infinities_and_nan_reach_their_rows_only(code: int, rows: int, library:
 
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.FLOAT16], ids=TensorProto.DataType.Name)
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("sizes", [(3, 7, 7), (33, 300, 100), (70, 256, 32), *LARGE], ids=str)
 def test_matrices_that_an_index_names(kind: int, code: int, sizes: tuple[int, int, int], library: str) -> None:
     rows, depth, block = sizes

@@ -19,7 +19,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ortconv
-from ortconv.opset.operators import ACCUMULATION, DOMAIN
+from ortconv.opset.convolution_terms import ACCUMULATION
+from ortconv.opset.domain import DOMAIN
 from ortconv.runtime import cuda
 from tests import oracle
 from tests.command_line import run_cli, upsampling

@@ -16,23 +16,20 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.opset.operators import (
-    ACCUMULATION,
-    CONV,
-    CONV_TRANSPOSE,
-    CONV_TRANSPOSE_TO_SHAPE,
-    DOMAIN,
-    OPS,
-    AutoPad,
-    Op,
-)
-from ortconv.opset.ops.compressed_products import PRODUCTS
+from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.operator import Operator
+from ortconv.opset.ops import BY_NAME, CONVOLUTIONS
+from ortconv.opset.ops.compressed_weights import BLOCK_SIZE
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
+from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 from ortconv.opset.reference import convolutions
 
 __all__ = ["OPERATORS", "Case", "make_case"]
 
-OPERATORS = (*(op.name for op in OPS), CONV_INTEGER_TO_FLOAT.name, *PRODUCTS)
+OPERATORS = tuple(BY_NAME)
 
 _HUGE = [1 << bits for bits in (12, 16, 20, 24, 28, 31, 32, 40, 52, 60)]
 _HOSTILE = [
@@ -50,7 +47,7 @@ class Case:
     """A node and its inputs.
 
     Attributes:
-        op: Op type.
+        op: Operator type.
         attributes: Of the node, which may hold anything.
         inputs: Names and data; None where the node has no such input. A tuple instead of data is an empty shape, and
             the type of a tensor that the model has of it.
@@ -113,20 +110,20 @@ class Case:
         arrays = [numpy_helper.to_array(_tensor(data)) if isinstance(data, tuple) else data for data in
                   self.inputs.values()]  # fmt: skip
         attributes = dict(self.attributes)
-        if self.op in PRODUCTS:
+        if any(each.name == BLOCK_SIZE for each in BY_NAME[self.op].attributes):
             first = arrays[0]
             assert first is not None
             wide = [data.astype(np.int64) if i in (1, 4) and data is not None and data.dtype.itemsize == 1 and
                     data.dtype != np.int64 else data for i, data in enumerate(arrays)]  # fmt: skip
-            return convolutions.FUNCTIONS[self.op](*wide, **attributes)
+            return BY_NAME[self.op].reference(*wide, **attributes)
         if self.op == CONV_INTEGER_TO_FLOAT.name:
-            return convolutions.FUNCTIONS[self.op](*arrays, **attributes)
+            return BY_NAME[self.op].reference(*arrays, **attributes)
         first = arrays[0]
         assert first is not None
         if attributes.pop("accumulation_type") != ACCUMULATION[helper.np_dtype_to_tensor_dtype(first.dtype)]:
             raise ValueError("accumulation_type")
         exact = convolutions.accumulation_dtype(first.dtype).kind != "f"
-        return convolutions.FUNCTIONS[self.op](*arrays, accumulate=None if exact else np.float64, **attributes)
+        return BY_NAME[self.op].reference(*arrays, accumulate=None if exact else np.float64, **attributes)
 
 
 def _tensor(empty: tuple[tuple[int, ...], int]) -> TensorProto:
@@ -143,12 +140,12 @@ def _attribute(name: str, value: Any) -> onnx.AttributeProto:
 def make_case(op: str, seed: int) -> Case:
     """Makes the case of an operator that has this number."""
     draw = _Draw(random.Random(f"{op} {seed}"), np.random.default_rng(seed))
-    if op in PRODUCTS:
+    if any(each.name == BLOCK_SIZE for each in BY_NAME[op].attributes):
         case = _product(op, draw)
     elif op == CONV_INTEGER_TO_FLOAT.name:
         case = _integer_convolution(draw)
     else:
-        case = _convolution(next(each for each in OPS if each.name == op), draw)
+        case = _convolution(next(each for each in CONVOLUTIONS if each.name == op), draw)
     if draw.happens(0.4):
         _mutate(case, draw)
     for name, value in case.attributes.items():
@@ -231,7 +228,7 @@ class _Geometry:
         return [begin for begin, _ in splits] + [end for _, end in splits]
 
 
-def _convolution(op: Op, draw: _Draw) -> Case:
+def _convolution(op: Operator, draw: _Draw) -> Case:
     huge = draw.happens(0.6)
     g = _Geometry.draw(draw, huge)
     dtype = np.dtype(draw.of(*_ELEMENTS))
@@ -241,11 +238,11 @@ def _convolution(op: Op, draw: _Draw) -> Case:
         if draw.happens(0.3):
             draw.random.shuffle(perm)
     attributes: dict[str, Any] = {"strides": g.strides, "dilations": g.dilations, "group": g.group}
-    if op is CONV:
+    if op is CONVOLUTION:
         auto_pad = draw.of(AutoPad.NOTSET, *AutoPad)
         pads = g.conv_pads(draw) if auto_pad == AutoPad.NOTSET else [0] * 2 * len(g.source)
         attributes |= {"auto_pad": auto_pad, "pads": pads}
-    elif op is CONV_TRANSPOSE_TO_SHAPE:
+    elif op is TRANSPOSED_CONVOLUTION_TO_SHAPE:
         auto_pad = draw.of(AutoPad.NOTSET, *AutoPad)
         begin = [draw.split(f)[0] if auto_pad == AutoPad.NOTSET else 0 for f in g.full()]
         extra = [draw.size(huge) - 1 for _ in g.source]
@@ -269,11 +266,11 @@ def _convolution(op: Op, draw: _Draw) -> Case:
         return draw.integers([plain[axis] for axis in order], dtype)
 
     x = tensor([g.batch, g.group * c, *g.source], inverse[0])
-    weights = [g.group * m, c, *g.kernel] if op is CONV else [g.group * c, m, *g.kernel]
+    weights = [g.group * m, c, *g.kernel] if op is CONVOLUTION else [g.group * c, m, *g.kernel]
     inputs: dict[str, Any] = {"X": x, "W": tensor(weights, inverse[1])}
-    if op is CONV_TRANSPOSE_TO_SHAPE:
+    if op is TRANSPOSED_CONVOLUTION_TO_SHAPE:
         inputs["output_shape"] = np.array(g.result, np.int64)
-    elif op not in (CONV, CONV_TRANSPOSE):
+    elif op not in (CONVOLUTION, TRANSPOSED_CONVOLUTION):
         sizes = [g.batch, g.group * m, *(size if 0 <= size < 99 else 1 for size in g.result)]
         inputs["R"] = draw.integers([sizes[axis] for axis in perms[2]], dtype)
     inputs["B"] = draw.integers([g.group * m], dtype) if draw.happens(0.5) else None

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.schemas import register_schemas
 
@@ -20,7 +20,7 @@ __all__ = ["CASES", "KINDS", "NAMES", "Case", "assert_convolved", "model", "tens
 KINDS = list(itertools.product((np.uint8, np.int8), repeat=2))
 """Types of X and W."""
 
-NAMES = CONV_INTEGER_TO_FLOAT.inputs
+NAMES = tuple(each.name for each in CONV_INTEGER_TO_FLOAT.inputs)
 
 
 @dataclasses.dataclass(frozen=True)

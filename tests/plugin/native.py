@@ -9,7 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 import ortconv
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 
 __all__ = ["FLOAT", "OPS", "quiet", "refusal", "session", "with_constants"]
 

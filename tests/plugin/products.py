@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.opset.operators import DOMAIN
-from ortconv.opset.ops.compressed_product import CompressedProduct
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.operator import Operator
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.opset.schemas import register_schemas
 
@@ -80,7 +80,7 @@ def model(
 
 
 def one_node(
-    op: CompressedProduct,
+    op: Operator,
     names: Sequence[str],
     inputs: Sequence[onnx.ValueInfoProto],
     tensors: Mapping[str, tuple[int, tuple[int, ...], np.ndarray]],
@@ -115,7 +115,7 @@ def one_node(
         [node], "g", [*inputs, *([] if constant else described)], [result], stored if constant else []
     )
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)]
-    functions = [op.body(opset, int8=tensors["D"][0] == TensorProto.INT8)] if bodies else []
+    functions = [op.body(opset, frozenset({"int8"} if tensors["D"][0] == TensorProto.INT8 else ()))] if bodies else []
     return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ortconv.opset.reference import convolutions
+from ortconv.opset.ops import BY_NAME
 from ortconv.runtime.session import InferenceSession
 
 __all__ = ["FLOAT32", "bad_weights", "expected", "run"]
@@ -16,7 +16,7 @@ FLOAT32 = np.dtype(np.float32)
 
 
 def expected(case: Any, inputs: list[np.ndarray | None]) -> np.ndarray:
-    return convolutions.FUNCTIONS[case.op](*inputs, **case.attributes)
+    return BY_NAME[case.op].reference(*inputs, **case.attributes)
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], **more: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 import ortconv
-from ortconv.opset.reference import convolutions
+from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime import library
 from tests.plugin.codebooks import NUMBERS, assert_product, model
 from tests.plugin.gather_products import indices
@@ -129,7 +129,7 @@ def test_reference_evaluator() -> None:
         made = model(data=data, block=32, bodies=False)
         index = indices(4, 2, 3) if len(data) == 3 else None
         feeds = {"X": numbers(4, 64)} if index is None else {"X": numbers(4, 2, 64), "I": index}
-        (y,) = ReferenceEvaluator(made, new_ops=convolutions.OPS).run(None, feeds)
+        (y,) = ReferenceEvaluator(made, new_ops=OP_RUNS).run(None, feeds)
         assert_product(made, feeds["X"], y, 32, index)
 
 

@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 import ortconv
 from ortconv.opset import functions
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset.reference import convolutions
+from ortconv.opset.reference.evaluator import OP_RUNS
 from tests.plugin.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
 from tests.plugin.native import quiet
 from tests.running import WAYS, run
@@ -135,7 +135,7 @@ def test_cpus_that_this_one_is_not(isa: str, library: str) -> None:
 @pytest.mark.parametrize("kinds", KINDS, ids=KIND_NAMES)
 def test_reference_evaluator(kinds: Any) -> None:
     given = tensors(PLAIN, kinds)
-    (y,) = ReferenceEvaluator(model(PLAIN, given, bodies=False), new_ops=convolutions.OPS).run(None, given)
+    (y,) = ReferenceEvaluator(model(PLAIN, given, bodies=False), new_ops=OP_RUNS).run(None, given)
     assert_convolved(PLAIN, given, y)
 
 

@@ -16,9 +16,9 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 import ortconv
-from ortconv.opset.ops.compressed_product import CODES
+from ortconv.opset.ops.compressed_weights import QUANTIZED_TYPES
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
-from ortconv.opset.reference import convolutions
+from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime import library
 from tests.plugin.gather_products import assert_products, indices, model
 from tests.plugin.native import quiet
@@ -37,7 +37,7 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_products_are_the_definition(
@@ -57,7 +57,7 @@ def test_products_are_the_definition(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", [F16, BF16], ids=TensorProto.DataType.Name)
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("constant", [True, False], ids=["constant", "of the run"])
 def test_floats_of_16_bits(way: str, kind: int, code: int, constant: bool, library: str) -> None:
     for matrices, rows, depth, block in ((3, 5, 7, 7), (2, 33, 300, 100), (4, 70, 256, 32)):
@@ -75,7 +75,7 @@ def test_floats_of_16_bits(way: str, kind: int, code: int, constant: bool, libra
             assert_products(made, x, index, y, block)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_body_without_optimizations(code: int) -> None:
     """Shape of 4-bit integers has no kernel: ONNX Runtime otherwise evaluates it when it loads a model."""
     made = model(code, data=(3, 5, 8), block=4, point=(3, 5, 2))
@@ -91,7 +91,7 @@ def test_body_without_optimizations(code: int) -> None:
 def test_any_sizes(library: str, data: st.DataObject) -> None:
     """The native kernels, and now and then the body."""
     integers = lambda least, most: data.draw(st.integers(least, most))  # noqa: E731
-    code, block = data.draw(st.sampled_from(CODES)), integers(1, 70)
+    code, block = data.draw(st.sampled_from(QUANTIZED_TYPES)), integers(1, 70)
     matrices, rows, depth = integers(1, 6), integers(1, 70), block * integers(1, 5)
     count, slots = integers(0, 60), integers(1, 4)
     point = (matrices, rows, depth // block) if data.draw(st.booleans()) else None
@@ -121,7 +121,7 @@ def test_many_matrices_that_have_no_rows(way: str, library: str) -> None:
     assert y.shape == (2, 2, 0)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("count", [2, 90])
 def test_infinities_and_nan_reach_what_they_do_in_the_body(code: int, count: int, library: str) -> None:
     made = model(code, data=(3, 33, 256), block=32, point=(3, 33, 8))
@@ -133,7 +133,7 @@ def test_infinities_and_nan_reach_what_they_do_in_the_body(code: int, count: int
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_threads_share_large_products(code: int, threads: int, library: str) -> None:
     """Also where the rows of the data are taken in several waves."""
     made = model(code, data=(6, 300, 1024), block=128, point=(6, 300, 8))
@@ -144,7 +144,7 @@ def test_threads_share_large_products(code: int, threads: int, library: str) -> 
         assert_products(made, x, index, y, 128)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_weights_of_the_run(code: int, library: str) -> None:
     settings: dict[str, Any] = {"data": (3, 9, 64), "block": 32, "point": (3, 9, 2)}
     constant = model(code, **settings)
@@ -155,16 +155,16 @@ def test_weights_of_the_run(code: int, library: str) -> None:
         assert_products(constant, x, index, y, 32)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_reference_evaluator(code: int) -> None:
     made = model(code, data=(3, 9, 64), block=32, point=(3, 9, 2), bodies=False)
     x, index = numbers(2, 3, 64), indices(2, 3, 3)
-    (y,) = ReferenceEvaluator(made, new_ops=convolutions.OPS).run(None, {"X": x, "I": index})
+    (y,) = ReferenceEvaluator(made, new_ops=OP_RUNS).run(None, {"X": x, "I": index})
     assert_products(made, x, index, y, 32)
 
 
 @pytest.mark.parametrize("opset", [21, 22, 23, 24, 25])
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_body_in_every_opset(opset: int, code: int) -> None:
     for point in (None, (3, 9, 2)):
         made = model(code, data=(3, 9, 64), block=32, point=point, opset=opset)
@@ -190,7 +190,7 @@ def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, entry: str | None 
     return onnx.load(folder / "optimized.onnx").graph
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_body_has_one_matrix_at_a_time(code: int, tmp_path: pathlib.Path) -> None:
     """As floats; all of them are integers of a byte, and ONNX Runtime makes those once. It rounds no data."""
     graph = optimized(model(code, data=(4, 64, 64), block=32, point=(4, 64, 2)), tmp_path)
@@ -210,7 +210,7 @@ def test_entry_leaves_the_op_to_its_body(entry: str, ours: bool, tmp_path: pathl
     assert ("Loop" in types) != ours
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_good_node_passes(code: int) -> None:
     for constant in (True, False):
         for point in (None, (3, 6, 2)):

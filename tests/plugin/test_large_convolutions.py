@@ -15,7 +15,10 @@ import pytest
 from onnx import helper
 
 import ortconv
-from ortconv.opset.operators import ACCUMULATION, CONV, CONV_TRANSPOSE, DOMAIN
+from ortconv.opset.convolution_terms import ACCUMULATION
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +100,7 @@ def model(layer: Layer, w: npt.NDArray[Any] | None, own: bool, element: int) -> 
         attributes |= {name: list(range(rank + 2)) for name in ("x_perm", "w_perm", "y_perm")}
         attributes |= {"accumulation_type": ACCUMULATION[element]}
         attributes |= {"output_padding": [0] * rank} if layer.op == "ConvTranspose" else {"auto_pad": 0}
-    name = (CONV_TRANSPOSE if layer.op == "ConvTranspose" else CONV).name if own else layer.op
+    name = (TRANSPOSED_CONVOLUTION if layer.op == "ConvTranspose" else CONVOLUTION).name if own else layer.op
     node = helper.make_node(name, ["x", "w"], ["y"], domain=DOMAIN if own else "", **attributes)
     inputs = [helper.make_tensor_value_info("x", element, layer.x)]
     if w is None:

@@ -16,9 +16,9 @@ from onnx.reference import ReferenceEvaluator
 
 import ortconv
 from ortconv.errors import PluginError
-from ortconv.opset.ops.compressed_product import CODES
+from ortconv.opset.ops.compressed_weights import QUANTIZED_TYPES
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
-from ortconv.opset.reference import convolutions
+from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime.library import MATMUL_COMPRESSED_ENTRY
 from tests.plugin.native import quiet
 from tests.plugin.products import SIZES, assert_product, model
@@ -26,7 +26,7 @@ from tests.running import WAYS, run
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_product_is_the_definition(
@@ -45,7 +45,7 @@ def test_product_is_the_definition(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16], ids=TensorProto.DataType.Name)
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("constant", [True, False], ids=["constant", "of the run"])
 def test_floats_of_16_bits(way: str, kind: int, code: int, constant: bool, library: str) -> None:
     for rows, depth, block in ((5, 7, 7), (33, 300, 100), (70, 256, 32)):
@@ -77,7 +77,7 @@ def test_results_are_rounded_once(library: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_infinities_and_nan_reach_what_they_do_in_the_body(code: int, rows: int, library: str) -> None:
     made = model(code, data=(33, 256), block=32, point=(33, 8))
     x = np.random.default_rng(0).standard_normal((rows, 256)).astype(np.float32)
@@ -90,7 +90,7 @@ def test_infinities_and_nan_reach_what_they_do_in_the_body(code: int, rows: int,
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_threads_share_a_large_product(code: int, threads: int, library: str) -> None:
     made = model(code, data=(700, 1024), block=128, point=(700, 8))
     session = ortconv.InferenceSession(made, quiet(threads), providers=["CPUExecutionProvider"])
@@ -99,7 +99,7 @@ def test_threads_share_a_large_product(code: int, threads: int, library: str) ->
         assert_product(made, x, session.run(None, {"X": x})[0], 128)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_weights_of_the_run(code: int, library: str) -> None:
     constant = model(code, data=(9, 64), block=32, point=(9, 2))
     made = model(code, data=(9, 64), block=32, point=(9, 2), constant=False)
@@ -110,11 +110,11 @@ def test_weights_of_the_run(code: int, library: str) -> None:
         assert_product(constant, x, y, 32)
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_reference_evaluator(code: int) -> None:
     made = model(code, data=(9, 64), block=32, point=(9, 2), bodies=False)
     x = np.random.default_rng(0).standard_normal((2, 3, 64)).astype(np.float32)
-    (y,) = ReferenceEvaluator(made, new_ops=convolutions.OPS).run(None, {"X": x})
+    (y,) = ReferenceEvaluator(made, new_ops=OP_RUNS).run(None, {"X": x})
     assert_product(made, x, y, 32)
 
 
@@ -144,7 +144,7 @@ def optimized(made: onnx.ModelProto, folder: pathlib.Path, *, register: bool, en
     return {node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node}
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("block", [32, 64])
 def test_body_does_not_round_the_data(code: int, block: int, tmp_path: pathlib.Path) -> None:
     """ONNX Runtime's MatMulNBits would."""
@@ -154,7 +154,7 @@ def test_body_does_not_round_the_data(code: int, block: int, tmp_path: pathlib.P
     assert "MatMulNBits" not in types
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 @pytest.mark.parametrize("points", [False, True], ids=["symmetric", "asymmetric"])
 def test_body_runs_where_int8_becomes_uint8(code: int, points: bool) -> None:
     """ONNX Runtime does so on any x86-64 CPU, if it is told, and fails where no zero points are given."""
@@ -195,7 +195,7 @@ FLOAT, F16, DOUBLE, INT32 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.
 BF16 = TensorProto.BFLOAT16
 
 
-@pytest.mark.parametrize("code", CODES, ids=TensorProto.DataType.Name)
+@pytest.mark.parametrize("code", QUANTIZED_TYPES, ids=TensorProto.DataType.Name)
 def test_good_node_passes(code: int) -> None:
     for constant in (True, False):
         for point in (None, (6, 2)):

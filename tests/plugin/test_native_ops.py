@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ortconv
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from tests.plugin.native import FLOAT, OPS, quiet, session, with_constants
 
 

@@ -15,7 +15,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset.operators import DOMAIN, AutoPad
+from ortconv.opset.convolution_terms import AutoPad
+from ortconv.opset.domain import DOMAIN
 from tests.plugin.native import FLOAT, OPS, refusal, session, with_constants
 
 

@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ortconv.errors import PluginError
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.opset.reference import convolutions
 from ortconv.runtime import python_ops
 from ortconv.runtime.session import InferenceSession

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from ortconv.errors import PluginError
-from ortconv.opset.operators import ACCUMULATION
-from ortconv.opset.reference import convolutions
+from ortconv.opset.convolution_terms import ACCUMULATION
+from ortconv.opset.ops import BY_NAME
+from ortconv.opset.ops.convolution import CONVOLUTION
 from ortconv.runtime.python_ops import Calls
 from ortconv.runtime.session import InferenceSession
 from tests.plugin.python_ops import FLOAT32, bad_weights, expected, run
@@ -119,7 +121,8 @@ def test_interrupt_leaves_the_session_as_an_interrupt(cases: dict[str, Any], mon
     def interrupted(*inputs: Any, **attributes: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(convolutions.FUNCTIONS, "Convolution", interrupted)  # type: ignore[arg-type]
+    changed = dataclasses.replace(CONVOLUTION, reference=interrupted, epilogue=None)
+    monkeypatch.setitem(BY_NAME, "Convolution", changed)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         run(case.model(FLOAT32), case.feeds(case.inputs(FLOAT32)))
 

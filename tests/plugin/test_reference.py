@@ -13,13 +13,16 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from ortconv.opset.operators import DOMAIN, AutoPad
+from ortconv.opset.convolution_terms import AutoPad
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops import BY_NAME
 from ortconv.opset.reference import convolutions
+from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.opset.schemas import register_schemas
 
 
 def evaluate(case: Any, inputs: list[np.ndarray | None], **more: Any) -> np.ndarray:
-    return convolutions.FUNCTIONS[case.op](*inputs, **case.attributes, **more)
+    return BY_NAME[case.op].reference(*inputs, **case.attributes, **more)
 
 
 def test_matches_nested_loops(op_case: Any, dtype: np.dtype[Any], define: Any) -> None:
@@ -99,7 +102,7 @@ def test_matches_onnx_reference(name: str, cases: dict[str, Any]) -> None:
 
 def test_onnx_reference_evaluates_our_nodes(op_case: Any, dtype: np.dtype[Any]) -> None:
     inputs = op_case.inputs(dtype)
-    evaluator = ReferenceEvaluator(op_case.model(dtype), new_ops=convolutions.OPS)
+    evaluator = ReferenceEvaluator(op_case.model(dtype), new_ops=OP_RUNS)
     (y,) = evaluator.run(None, op_case.feeds(inputs))
     assert y.dtype == dtype
     np.testing.assert_array_equal(y, evaluate(op_case, inputs))
@@ -137,7 +140,7 @@ def test_onnx_reference_evaluates_our_nodes_inlined_from_a_function(cases: dict[
     node.CopyFrom(helper.make_node("f", ["X", "W", "B"], ["Y"], domain="local", steps=[3]))
     inputs = case.inputs(np.dtype(np.float32))
     model = onnx.inliner.inline_local_functions(model)
-    (y,) = ReferenceEvaluator(model, new_ops=convolutions.OPS).run(None, case.feeds(inputs))
+    (y,) = ReferenceEvaluator(model, new_ops=OP_RUNS).run(None, case.feeds(inputs))
     np.testing.assert_array_equal(y, evaluate(case, inputs))
 
 
@@ -146,7 +149,7 @@ def test_wrong_accumulation_type_is_refused(cases: dict[str, Any]) -> None:
     model = case.model(np.dtype(np.float16))
     (attribute,) = (a for a in model.graph.node[0].attribute if a.name == "accumulation_type")
     attribute.i = TensorProto.FLOAT16
-    evaluator = ReferenceEvaluator(model, new_ops=convolutions.OPS)
+    evaluator = ReferenceEvaluator(model, new_ops=OP_RUNS)
     with pytest.raises(ValueError, match="accumulation_type = 10; allowed for float16: 1"):
         evaluator.run(None, case.feeds(case.inputs(np.dtype(np.float16))))
 
@@ -194,7 +197,7 @@ def test_bad_attributes_are_refused(name: str, changes: dict[str, Any], message:
     case = cases[name]
     inputs = case.inputs(np.dtype(np.float32))
     with pytest.raises(ValueError, match=message):
-        convolutions.FUNCTIONS[case.op](*inputs, **(case.attributes | changes))
+        BY_NAME[case.op].reference(*inputs, **(case.attributes | changes))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,7 @@ def test_bad_inputs_are_refused(index: int, data: np.ndarray, message: str, case
 
 
 def test_operator_classes_are_of_our_domain() -> None:
-    assert {op.__name__ for op in convolutions.OPS} == {
+    assert {op.__name__ for op in OP_RUNS} == {
         "TransposedConvolution",
         "TransposedConvolutionToShape",
         "TransposedConvolutionAdd",
@@ -232,4 +235,4 @@ def test_operator_classes_are_of_our_domain() -> None:
         "MatMulCodebook",
         "GatherMatMulCodebook",
     }
-    assert {op.op_domain for op in convolutions.OPS} == {DOMAIN}
+    assert {op.op_domain for op in OP_RUNS} == {DOMAIN}

@@ -19,8 +19,8 @@ from onnx import TensorProto, helper
 
 import ortconv
 from ortconv.errors import CheckError, PluginError
-from ortconv.opset.operators import DOMAIN
-from ortconv.opset.reference import convolutions
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops import BY_NAME
 from ortconv.runtime import library, session
 from ortconv.runtime.library import Backend
 from ortconv.runtime.session import InferenceSession
@@ -115,7 +115,7 @@ def test_native_runs_every_case(op_case: Any, library: str) -> None:
     for dtype in (FLOAT32, BFLOAT16):
         inputs = op_case.inputs(dtype)
         (y,) = InferenceSession(op_case.model(dtype)).run(None, op_case.feeds(inputs))
-        expected = convolutions.FUNCTIONS[op_case.op](*inputs, **op_case.attributes)
+        expected = BY_NAME[op_case.op].reference(*inputs, **op_case.attributes)
         assert y.dtype == dtype
         tolerance = 1e-5 if dtype == FLOAT32 else 2e-2
         np.testing.assert_allclose(y.astype(np.float32), expected.astype(np.float32), tolerance, tolerance)

@@ -27,8 +27,8 @@ from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 from openvino.frontend import OpConversionFailure
 from polygraphy.backend.onnx import fold_constants, infer_shapes
 
-from ortconv.opset.operators import DOMAIN, VERSION
-from ortconv.opset.reference.convolutions import FUNCTIONS
+from ortconv.opset.domain import DOMAIN, VERSION
+from ortconv.opset.ops import BY_NAME
 from ortconv.opset.schemas import register_schemas
 from tests.running import run
 from tests.tools.files import FILES, Feeds, File
@@ -120,7 +120,7 @@ def operators(request: pytest.FixtureRequest) -> Iterator[None]:
     """Lets onnx know the schemas of our operators, as after ``import ortconv``, or not."""
     register_schemas()
     if request.param == "unknown":
-        for name in FUNCTIONS:
+        for name in BY_NAME:
             onnx.defs.deregister_schema(name, VERSION, DOMAIN)
     yield
     register_schemas()

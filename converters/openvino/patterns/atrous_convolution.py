@@ -15,7 +15,8 @@ import onnx_ir as ir
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import maker
 from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis
-from ortconv.opset.operators import CONV, DOMAIN
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.convolution import CONVOLUTION
 
 __all__ = ["dilated_conv", "remember_blocks"]
 
@@ -144,7 +145,7 @@ def _shape(data: ir.Value, filter: ir.Value | None) -> list[int | str | None] | 
 
 def _is_of_conv(value: ir.Value) -> bool:
     node = value.producer()
-    return node is not None and (node.domain, node.op_type) in (("", "Conv"), (DOMAIN, CONV.name))
+    return node is not None and (node.domain, node.op_type) in (("", "Conv"), (DOMAIN, CONVOLUTION.name))
 
 
 def _behind(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> ir.Value | None:

@@ -13,8 +13,8 @@ from ortconv.converters.openvino.lib.compute_types import apply, dtype_of, satur
 from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatrix
 from ortconv.converters.openvino.weights.dequantization import as_matmul_operand, transposed
 from ortconv.graph.builder import Builder
-from ortconv.opset.inferred_node import DOMAIN
-from ortconv.opset.ops.compressed_product import OLDEST_OPSET
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
 from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 

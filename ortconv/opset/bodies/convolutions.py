@@ -1,74 +1,91 @@
-"""The text of our ops' function bodies: standard ONNX that computes the same without our library.
+"""The text of the convolutions' function bodies: standard ONNX that computes the same without our library.
 
-There is one body per op and model (ONNX Runtime before 1.27 ignores overloads), so a body serves every rank, layout and
-attribute value: layouts are ``perm`` attributes, sizes are computed from shapes, and constant folding removes all of
-that again where shapes are static. Two forms exist: "conv" hands the work to ai.onnx ConvTranspose or Conv, for types
-that accumulate in float; "matmul" gathers the input's columns and multiplies matrices, which ONNX Runtime does in
+There is one body per operator and model, so a body serves every rank, layout and attribute value: layouts are ``perm``
+attributes, sizes are computed from shapes, and constant folding removes all of that where shapes are static. Two forms
+exist: "conv" uses ai.onnx ConvTranspose or Conv, for types that
+accumulate in float; "matmul" gathers the input's columns (im2col) and multiplies matrices, which ONNX Runtime does in
 double and in integers too, so those are not computed in float.
 """
 
 from __future__ import annotations
 
-import onnx.parser
-import onnx_ir as ir
-
 from ortconv.opset.bodies.matmul_form import CONV_BY_MATMUL, CONV_TRANSPOSE_BY_MATMUL
-from ortconv.opset.operators import (
-    ACTIVATION,
-    CONV,
-    CONV_TRANSPOSE,
-    CONV_TRANSPOSE_ADD,
-    CONV_TRANSPOSE_TO_SHAPE,
-    DOMAIN,
-    Op,
-)
+from ortconv.opset.convolution_terms import ACTIVATION
 
-__all__ = ["CAST_LIKE", "OPSETS", "body"]
+__all__ = [
+    "CAST_LIKE",
+    "EXACT",
+    "OLDEST",
+    "convolution",
+    "epilogue",
+    "transposed_convolution",
+    "transposed_convolution_add",
+    "transposed_convolution_to_shape",
+]
 
-OPSETS = range(13, 26)
-"""Versions of the ai.onnx opset in which every op of types that accumulate in float has a body."""
+OLDEST = 13
+"""The oldest version of ai.onnx in which there are bodies for types that accumulate in float."""
 
 CAST_LIKE = 15
-"""The opset that brought CastLike; older bodies do not round to a smaller type than the one that accumulates."""
+"""The opset that introduced CastLike; older bodies do not round to a smaller type than the one that accumulates."""
+
+EXACT = "exact"
+"""The switch of the "matmul" form; off, a body has the "conv" form."""
 
 _MODERN = 18
-"""The opset that brought Split in equal parts and axes of reductions as inputs; every op has both forms since."""
+"""The opset that introduced Split in equal parts and axes of reductions as inputs; every body exists since."""
+
+_Switches = frozenset[str]
 
 
-def body(op: Op, *, opset: int, bias: bool, exact: bool, activation: bool = False) -> ir.Function:
-    """Returns the function body of an op.
+def convolution(opset: int, switches: _Switches) -> str:
+    """Returns the nodes of a body of Convolution; raises ValueError if there is none."""
+    return _body(opset, switches, _DIRECT, transposed=False)
 
-    Without a bias the body has no input for one. So a node that some other tool gives a bias later, as onnx-simplifier
-    does with an Add, is refused where the body is run, and does not lose it silently.
 
-    Args:
-        op: The op.
-        opset: The ai.onnx version of the model, which the body must share.
-        bias: Whether its nodes have a bias.
-        exact: The "matmul" form instead of the "conv" form.
-        activation: Whether its nodes have an activation.
+def transposed_convolution(opset: int, switches: _Switches) -> str:
+    """Returns the nodes of a body of TransposedConvolution; raises ValueError if there is none."""
+    return _body(opset, switches, _FULL[EXACT in switches] + _PADDED, transposed=True)
 
-    Raises:
-        ValueError: There is no such body in that opset.
-    """
-    inputs = op.inputs if bias else op.inputs[:-1]
-    geometry = _DIRECT if op is CONV else _FULL[exact] + _TRANSPOSED[op.name]
-    end = _end(residual=op is CONV_TRANSPOSE_ADD, activation=activation)
-    refused = _REFUSED if exact or op is CONV_TRANSPOSE_ADD else ""
-    lines = "".join([_PRELUDE, refused, geometry, _COMPUTE[op is CONV, exact], _BIAS if bias else _NO_BIAS, end])
-    if opset not in OPSETS or (exact and opset < _MODERN):
-        raise ValueError(f"there is no such body of {op.name} in opset {opset}")
+
+def transposed_convolution_to_shape(opset: int, switches: _Switches) -> str:
+    """Returns the nodes of a body of TransposedConvolutionToShape; raises ValueError if there is none."""
+    return _body(opset, switches, _FULL[EXACT in switches] + _TO_SHAPE, transposed=True)
+
+
+def transposed_convolution_add(opset: int, switches: _Switches) -> str:
+    """Returns the nodes of a body of TransposedConvolutionAdd; raises ValueError if there is none."""
+    return _body(opset, switches, _FULL[EXACT in switches] + _PADDED, transposed=True, residual=True)
+
+
+def epilogue(*, residual: bool, activation: bool) -> str:
+    """Returns nodes from ``sums`` to ``Y``, for Python ops: both in the layout of ``Y``; "" for a conversion alone."""
+    if not residual and not activation:
+        return ""
+    lines = [_EPILOGUE_PRELUDE] + [f"{_REFUSED}  Yt = CastLike (sums, X)\n{_RESIDUAL}"] * residual
+    last = "Ys" if residual else "sums"
+    return "".join(
+        [*lines, *[_ACTIVATED.format(sums=last)] * activation, f"  Y = CastLike ({'Vc' if activation else last}, X)\n"]
+    )
+
+
+def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, residual: bool = False) -> str:
+    exact = EXACT in switches
+    if exact and opset < _MODERN:
+        raise ValueError(f"there is no exact body in opset {opset}")
+    lines = "".join(
+        [
+            _PRELUDE,
+            _REFUSED if exact or residual else "",
+            geometry,
+            _COMPUTE[transposed, exact],
+            _BIAS if "B" in switches else _NO_BIAS,
+            _end(residual=residual, activation=ACTIVATION in switches),
+        ]
+    )
     for new, old in (_BEFORE_18 if opset < _MODERN else ()) + (_BEFORE_15 if opset < CAST_LIKE else ()):
         lines = lines.replace(new, old)
-    attributes = [name for name, _, _ in op.attributes] + [ACTIVATION] * activation
-    text = (
-        f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
-        f"{op.name} <{', '.join(attributes)}> ({', '.join(inputs)}) => (Y) {{\n"
-        f"{lines}}}\n"
-    )
-    function = onnx.parser.parse_function(text)
-    function.doc_string = op.doc
-    return ir.serde.deserialize_function(function)
+    return lines
 
 
 # Names in the bodies: n, m, c, g sizes of batch, output channels, input channels, groups; x, k, y spatial sizes of
@@ -93,6 +110,12 @@ _PRELUDE = """
 
 _REFUSED = """
   refused = Constant <value: tensor = int64[1] {-2}> ()
+"""
+
+_EPILOGUE_PRELUDE = """
+  zero = Constant <value: tensor = int64[1] {0}> ()
+  one = Constant <value: tensor = int64[1] {1}> ()
+  two = Constant <value: tensor = int64[1] {2}> ()
 """
 
 _SIZES = """
@@ -150,8 +173,6 @@ _TO_SHAPE = f"""
   t_or_less = Sub (grown, y_asked)
 {_HALVES}"""
 
-_TRANSPOSED = {CONV_TRANSPOSE.name: _PADDED, CONV_TRANSPOSE_ADD.name: _PADDED, CONV_TRANSPOSE_TO_SHAPE.name: _TO_SHAPE}
-
 # (ceil(x / s) - 1) * s + extent - x is reach - (x - 1) mod s.
 _DIRECT = f"""{_SIZES}
   pads = Constant <value_ints: ints = @pads> ()
@@ -182,14 +203,13 @@ _CONV_BY_CONV = """
   S = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (P, Wa)
 """
 
-# Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
-_EXACT_SIZE = {
-    # op is CONV
-    False: """
+_POSSIBLE_SIZE = """
   possible = GreaterOrEqual (y_asked, zero)
   y = Where (possible, y_asked, refused)
-""",
-    True: """
+"""
+
+# Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
+_FITTING_SIZE = """
   x_b = Add (x_less_1, b)
   x_be = Add (x_b, e)
   room = Sub (x_be, reach)
@@ -197,15 +217,14 @@ _EXACT_SIZE = {
   y_or_less = Add (y_less_1, one)
   fits = GreaterOrEqual (room, zero)
   y = Where (fits, y_or_less, refused)
-""",
-}
+"""
 
 _COMPUTE = {
-    # (op is CONV, exact)
-    (False, False): _CONV_TRANSPOSE_BY_CONV,
-    (False, True): _EXACT_SIZE[False] + CONV_TRANSPOSE_BY_MATMUL,
-    (True, False): _CONV_BY_CONV,
-    (True, True): _EXACT_SIZE[True] + CONV_BY_MATMUL,
+    # (transposed, exact)
+    (True, False): _CONV_TRANSPOSE_BY_CONV,
+    (True, True): _POSSIBLE_SIZE + CONV_TRANSPOSE_BY_MATMUL,
+    (False, False): _CONV_BY_CONV,
+    (False, True): _FITTING_SIZE + CONV_BY_MATMUL,
 }
 
 _BEFORE_18 = (("Split <num_outputs = 2>", "Split"),)
@@ -222,7 +241,7 @@ _BEFORE_15 = (
     ("CastLike (Ys, X)", "Identity (Ys)"),
     ("CastLike (Vc, X)", "Identity (Vc)"),
 )
-"""What the "conv" forms say, and how opsets said it before."""
+"""Text of the "conv" form -> its equivalent in older opsets."""
 
 _NO_BIAS = """
   Ra = Identity (S)
@@ -235,9 +254,12 @@ _BIAS = """
   Ra = Add (S, Br)
 """
 
-_RESIDUAL = """
+_ROUNDED = """
   Yr = CastLike (Ra, X)
   Yt = Transpose <perm: ints = @y_perm> (Yr)
+"""
+
+_RESIDUAL = """
   Ya = Cast <to: int = @accumulation_type> (Yt)
   Rc = Cast <to: int = @accumulation_type> (R)
   result_shape = Shape (Yt)
@@ -267,7 +289,7 @@ def _end(*, residual: bool, activation: bool) -> str:
     """Returns what follows the bias: from the sums Ra to Y."""
     sums = "Ys" if residual else "Ra"
     last = "Vc" if activation else sums
-    lines = [_RESIDUAL] * residual + [_ACTIVATED.format(sums=sums)] * activation
+    lines = [_ROUNDED + _RESIDUAL] * residual + [_ACTIVATED.format(sums=sums)] * activation
     if residual:
         lines.append(f"  Y = CastLike ({last}, X)\n")
     else:

@@ -1,1 +1,39 @@
-"""The operators of ``org.ortconv``, one file each."""
+"""The operators of ``org.ortconv``, one module each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ortconv.opset.operator import Operator
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
+from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
+from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
+from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
+from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
+
+__all__ = ["BY_NAME", "CONVOLUTIONS", "OPERATORS"]
+
+CONVOLUTIONS = (
+    TRANSPOSED_CONVOLUTION,
+    TRANSPOSED_CONVOLUTION_TO_SHAPE,
+    CONVOLUTION,
+    TRANSPOSED_CONVOLUTION_ADD,
+)
+"""The operators of `ortconv.opset.ops.convolution_family`."""
+
+OPERATORS = (
+    *CONVOLUTIONS,
+    CONV_INTEGER_TO_FLOAT,
+    MATMUL_COMPRESSED,
+    GATHER_MATMUL_COMPRESSED,
+    MATMUL_CODEBOOK,
+    GATHER_MATMUL_CODEBOOK,
+)
+"""All operators of ours."""
+
+BY_NAME: Mapping[str, Operator] = {operator.name: operator for operator in OPERATORS}
+"""Op type -> operator."""

@@ -5,18 +5,16 @@ It has standard ops for its body, which dequantize first and convolve floats.
 
 from __future__ import annotations
 
-from typing import Any
-
-import onnx
 import onnx.defs
-import onnx.parser
 from onnx import TensorProto
 
-from ortconv.opset.inferred_node import DOMAIN, VERSION, Dim, InferredNode, differ
+from ortconv.opset.inferred_node import Dim, InferredNode, differ
+from ortconv.opset.operator import Attribute, Formal, Operator, Type
+from ortconv.opset.reference.conv_integer_to_float import conv_integer_to_float
 
-__all__ = ["CONV_INTEGER_TO_FLOAT", "ConvIntegerToFloat"]
+__all__ = ["CONV_INTEGER_TO_FLOAT"]
 
-_Schema = onnx.defs.OpSchema
+_Kind = onnx.defs.OpSchema.AttrType
 
 _DOC = """Y = (the sum over taps of (X - x_zero_point) * (W - w_zero_point)) * (x_scale * w_scale) + B, where W is
 [M, C/group, kernel...], and the scales, zero points and biases of W those of output channel M.
@@ -24,24 +22,10 @@ _DOC = """Y = (the sum over taps of (X - x_zero_point) * (W - w_zero_point)) * (
 The sum is exact in 32 bits, which wrap. Positions of the padding count as x_zero_point, so they add nothing. The sum is
 rounded to float, and so is the product of the scales; the product of both may be rounded before B is added, or not."""
 
-_INPUTS = (
-    ("X", "T1", "Data [N, C, spatial...], of three axes to eight."),
-    ("W", "T2", "Weights [M, C/group, kernel...]."),
-    ("x_scale", "tensor(float)", "One number: a scalar, or [1]."),
-    ("w_scale", "tensor(float)", "One number, or one for each output channel: [M]."),
-    ("x_zero_point", "T1", "One number; none is 0."),
-    ("w_zero_point", "T2", "As many numbers as w_scale has; none is 0."),
-    ("B", "tensor(float)", "Bias [M]."),
-)
-_REQUIRED = 4
-"""How many of these a node has to have."""
+_SCALARS_OF_DATA = (2, 4)
+"""Positions of x_scale and x_zero_point."""
 
-_ATTRIBUTES = (
-    ("strides", _Schema.AttrType.INTS, "Stride per spatial axis, at least 1."),
-    ("pads", _Schema.AttrType.INTS, "Begin paddings of all spatial axes, then end paddings; none negative."),
-    ("dilations", _Schema.AttrType.INTS, "Dilation per spatial axis, at least 1."),
-    ("group", _Schema.AttrType.INT, "Number of groups; divides the channels of input and output."),
-)
+_INTEGERS = (TensorProto.UINT8, TensorProto.INT8)
 
 _BODY = """
   data = DequantizeLinear (X, x_scale, x_zero_point)
@@ -50,80 +34,11 @@ _BODY = """
       (data, weights, B)
 """
 _OLDEST_OPSET = 13
-"""The version of ai.onnx that brought an axis to DequantizeLinear."""
+"""The version of ai.onnx that introduced the axis of DequantizeLinear."""
 
 
-class ConvIntegerToFloat:
-    """The operator.
-
-    Attributes:
-        name: Op type.
-        inputs: Formal inputs.
-        required: How many of them, the first ones, a node has to have.
-        attributes: Names of the attributes; each is required.
-        elements: Allowed element types of X and its zero point, and of W and its.
-    """
-
-    name = "ConvIntegerToFloat"
-    inputs = tuple(name for name, _, _ in _INPUTS)
-    required = _REQUIRED
-    attributes = tuple(name for name, _, _ in _ATTRIBUTES)
-    elements = (TensorProto.UINT8, TensorProto.INT8)
-
-    def register_schema(self) -> None:
-        """Registers the schema with ``onnx.defs``; harmless when repeated."""
-        if onnx.defs.has(self.name, VERSION, DOMAIN):
-            return
-        options = _Schema.FormalParameterOption
-        schema = _Schema(
-            self.name,
-            DOMAIN,
-            VERSION,
-            doc=_DOC,
-            inputs=[
-                _Schema.FormalParameter(
-                    name, kind, text, param_option=options.Single if i < _REQUIRED else options.Optional
-                )
-                for i, (name, kind, text) in enumerate(_INPUTS)
-            ],
-            outputs=[_Schema.FormalParameter("Y", "tensor(float)", "The result [N, M, spatial...].")],
-            type_constraints=[
-                (name, ["tensor(uint8)", "tensor(int8)"], f"Integers of {what}.")
-                for name, what in (("T1", "the data"), ("T2", "the weights"))
-            ],
-            attributes=[_Schema.Attribute(name, kind, text, required=True) for name, kind, text in _ATTRIBUTES],
-        )
-        schema.set_type_and_shape_inference_function(self._infer)
-        onnx.defs.register_schema(schema)
-
-    def body(self, opset: int) -> onnx.FunctionProto:
-        """Returns the function body.
-
-        Args:
-            opset: The ai.onnx version of the model, which the body must share.
-
-        Raises:
-            ValueError: There is no body in that opset.
-        """
-        if opset < _OLDEST_OPSET:
-            raise ValueError(f"there is no body of {self.name} in opset {opset}")
-        function = onnx.parser.parse_function(
-            f'<opset_import: ["": {opset}], domain: "{DOMAIN}">\n'
-            f"{self.name} <{', '.join(self.attributes)}> ({', '.join(self.inputs)}) => (Y) {{{_BODY}}}\n"
-        )
-        function.doc_string = _DOC
-        return function
-
-    def _infer(self, ctx: Any) -> None:
-        node = InferredNode(self.name, ctx)
-        node.set_output(TensorProto.FLOAT, _shape(node))
-
-
-CONV_INTEGER_TO_FLOAT = ConvIntegerToFloat()
-
-
-def _shape(node: InferredNode) -> list[Dim] | None:
-    """Checks a node; returns the shape of Y, or None when not even the rank is known."""
+def _infer(node: InferredNode) -> list[Dim] | None:
+    """Checks a node; returns the shape of Y, or None if its rank is not known."""
     x, w = node.dims(0), node.dims(1)
     rank = len(node.integers("strides")) + 2
     if not 3 <= rank <= 8:
@@ -152,9 +67,11 @@ def _check_numbers(node: InferredNode, channels: Dim) -> None:
         given = node.dims(index) if node.has(index) else None
         if given is None or len(given) == 0:
             continue
-        if len(given) > 1 or (differ(given[0], 1) and (index in (2, 4) or differ(given[0], count))):
-            allowed = "one number" if index in (2, 4) else f"one number, or [{'M' if count is None else count}]"
-            raise node.fail(f"{_INPUTS[index][0]} has shape {given}; allowed: {allowed}")
+        if len(given) > 1 or (differ(given[0], 1) and (index in _SCALARS_OF_DATA or differ(given[0], count))):
+            allowed = (
+                "one number" if index in _SCALARS_OF_DATA else f"one number, or [{'M' if count is None else count}]"
+            )
+            raise node.fail(f"{CONV_INTEGER_TO_FLOAT.inputs[index].name} has shape {given}; allowed: {allowed}")
     scales, zeros = node.dims(3), node.dims(5) if node.has(5) else None
     if scales is not None and zeros is not None and differ(*((each or [1])[0] for each in (scales, zeros))):
         raise node.fail(f"w_zero_point has shape {zeros}; allowed: {scales}, as w_scale has")
@@ -179,3 +96,35 @@ def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
             raise node.fail(f"spatial axis {axis}: the kernel covers {extent}, the padded input {padded}")
         result.append((padded - extent) // strides[axis] + 1)
     return result
+
+
+CONV_INTEGER_TO_FLOAT = Operator(
+    name="ConvIntegerToFloat",
+    doc=_DOC,
+    types={
+        "T1": Type(_INTEGERS, "Integers of the data."),
+        "T2": Type(_INTEGERS, "Integers of the weights."),
+        "F": Type((TensorProto.FLOAT,), "Floats."),
+    },
+    inputs=(
+        Formal("X", "T1", "Data [N, C, spatial...], of three to eight axes."),
+        Formal("W", "T2", "Weights [M, C/group, kernel...]."),
+        Formal("x_scale", "F", "One number: a scalar, or [1]."),
+        Formal("w_scale", "F", "One number, or one for each output channel: [M]."),
+        Formal("x_zero_point", "T1", "One number; 0 if omitted.", optional=True),
+        Formal("w_zero_point", "T2", "As many numbers as w_scale has; 0 if omitted.", optional=True),
+        Formal("B", "F", "Bias [M].", optional=True),
+    ),
+    output=Formal("Y", "F", "The result [N, M, spatial...]."),
+    attributes=(
+        Attribute("strides", _Kind.INTS, "Stride per spatial axis, at least 1."),
+        Attribute("pads", _Kind.INTS, "Begin paddings of all spatial axes, then end paddings; none negative."),
+        Attribute("dilations", _Kind.INTS, "Dilation per spatial axis, at least 1."),
+        Attribute("group", _Kind.INT, "Number of groups; divides the channels of input and output."),
+    ),
+    accumulation=dict.fromkeys(_INTEGERS, TensorProto.FLOAT),
+    infer=_infer,
+    oldest_opset=_OLDEST_OPSET,
+    text=_BODY,
+    reference=conv_integer_to_float,
+)

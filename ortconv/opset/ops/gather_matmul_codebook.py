@@ -7,9 +7,11 @@ look numbers up takes longer than to multiply by them.
 from __future__ import annotations
 
 from ortconv.opset.inferred_node import Dim, InferredNode
-from ortconv.opset.ops.compressed_product import CompressedProduct, Formal, check_codebook
+from ortconv.opset.operator import Formal
+from ortconv.opset.ops.compressed_weights import check_codebook, compressed_product
 from ortconv.opset.ops.gather_matmul_compressed import NAMED_PRODUCTS, infer_products
 from ortconv.opset.ops.matmul_codebook import LOOKUP
+from ortconv.opset.reference.compressed_weights import gather_matmul_codebook
 
 __all__ = ["GATHER_MATMUL_CODEBOOK"]
 
@@ -33,7 +35,7 @@ def _infer(node: InferredNode, block: int) -> list[Dim] | None:
     return infer_products(node, block)
 
 
-GATHER_MATMUL_CODEBOOK = CompressedProduct(
+GATHER_MATMUL_CODEBOOK = compressed_product(
     name="GatherMatMulCodebook",
     inputs=(
         Formal("X", "T", "Data [T, J, K] or [T, 1, K]."),
@@ -46,4 +48,5 @@ GATHER_MATMUL_CODEBOOK = CompressedProduct(
     doc=_DOC,
     text=LOOKUP + _COLUMNS + NAMED_PRODUCTS % "    columns = Gather (turned, e)",
     infer=_infer,
+    reference=gather_matmul_codebook,
 )

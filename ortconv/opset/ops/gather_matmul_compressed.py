@@ -8,7 +8,9 @@ long; each multiplies the rows that name it.
 from __future__ import annotations
 
 from ortconv.opset.inferred_node import Dim, InferredNode, differ
-from ortconv.opset.ops.compressed_product import CompressedProduct, Formal, check_columns, check_scales
+from ortconv.opset.operator import Formal
+from ortconv.opset.ops.compressed_weights import check_columns, check_scales, compressed_product
+from ortconv.opset.reference.compressed_weights import gather_matmul_compressed
 
 __all__ = ["GATHER_MATMUL_COMPRESSED", "NAMED_PRODUCTS", "infer_products"]
 
@@ -125,7 +127,7 @@ def _infer(node: InferredNode, block: int) -> list[Dim] | None:
     return shape
 
 
-GATHER_MATMUL_COMPRESSED = CompressedProduct(
+GATHER_MATMUL_COMPRESSED = compressed_product(
     name="GatherMatMulCompressed",
     inputs=(
         Formal("X", "T", "Data [T, J, K] or [T, 1, K]."),
@@ -138,4 +140,5 @@ GATHER_MATMUL_COMPRESSED = CompressedProduct(
     doc=_DOC,
     text=_BYTES + NAMED_PRODUCTS % _COLUMNS_OF_BYTES,
     infer=_infer,
+    reference=gather_matmul_compressed,
 )

@@ -7,8 +7,10 @@ table: a body that looks numbers up cannot be read without one.
 from __future__ import annotations
 
 from ortconv.opset.inferred_node import Dim, InferredNode
-from ortconv.opset.ops.compressed_product import CompressedProduct, Formal, check_codebook
+from ortconv.opset.operator import Formal
+from ortconv.opset.ops.compressed_weights import check_codebook, compressed_product
 from ortconv.opset.ops.matmul_compressed import infer_product
+from ortconv.opset.reference.compressed_weights import matmul_codebook
 
 __all__ = ["LOOKUP", "MATMUL_CODEBOOK"]
 
@@ -50,7 +52,7 @@ def _infer(node: InferredNode, block: int) -> list[Dim] | None:
     return infer_product(node, block)
 
 
-MATMUL_CODEBOOK = CompressedProduct(
+MATMUL_CODEBOOK = compressed_product(
     name="MatMulCodebook",
     inputs=(
         Formal("X", "T", "Data [..., K], of two axes or more."),
@@ -62,4 +64,5 @@ MATMUL_CODEBOOK = CompressedProduct(
     doc=_DOC,
     text=_BODY,
     infer=_infer,
+    reference=matmul_codebook,
 )

@@ -7,7 +7,9 @@ that the model runs.
 from __future__ import annotations
 
 from ortconv.opset.inferred_node import Dim, InferredNode
-from ortconv.opset.ops.compressed_product import CompressedProduct, Formal, check_columns, check_scales
+from ortconv.opset.operator import Formal
+from ortconv.opset.ops.compressed_weights import check_columns, check_scales, compressed_product
+from ortconv.opset.reference.compressed_weights import matmul_compressed
 
 __all__ = ["MATMUL_COMPRESSED", "infer_product"]
 
@@ -71,7 +73,7 @@ def _infer(node: InferredNode, block: int) -> list[Dim] | None:
     return shape
 
 
-MATMUL_COMPRESSED = CompressedProduct(
+MATMUL_COMPRESSED = compressed_product(
     name="MatMulCompressed",
     inputs=(
         Formal("X", "T", "Data [..., K], of two axes or more."),
@@ -84,4 +86,5 @@ MATMUL_COMPRESSED = CompressedProduct(
     text=_BODY % _DEQUANTIZED,
     text_of_int8=_BODY % _DEQUANTIZED_INT8,
     infer=_infer,
+    reference=matmul_compressed,
 )

@@ -1,8 +1,6 @@
-"""The numpy oracle of the operators of ``org.ortconv``: their sums as defined, one kernel tap at a time.
+"""The NumPy references of the convolution operators: their sums as defined, one kernel tap at a time.
 
-Slow, obvious, and independent of the native kernels. `OPS` makes ``onnx.reference`` evaluate our nodes:
-``onnx.reference.ReferenceEvaluator(model, new_ops=convolutions.OPS)``. The evaluator does not hand `OPS` on to
-model-local functions that hold nodes of ours: inline such functions first.
+Slow, obvious, and independent of the native kernels.
 
 Notation, per spatial axis: X size of x, K kernel, s stride, d dilation, E = (K-1)*d + 1 the kernel's extent,
 F = max(s*(X-1) + E, 0) the full size of a transposed convolution, b its begin padding, Y the size of the result.
@@ -10,43 +8,16 @@ F = max(s*(X-1) + E, 0) the full size of a transposed convolution, b its begin p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx.helper
-from onnx.reference.op_run import OpRun
 
-from ortconv.opset.operators import DOMAIN, AutoPad
-from ortconv.opset.ops.compressed_products import PRODUCTS
-from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
-from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
-from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
-from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
-from ortconv.opset.reference.compressed_products import (
-    gather_matmul_codebook,
-    gather_matmul_compressed,
-    matmul_codebook,
-    matmul_compressed,
-)
+from ortconv.opset.convolution_terms import AutoPad
 from ortconv.opset.reference.operands import Array, Task, accumulation_dtype, activated, checked_activation
 
-__all__ = [
-    "FUNCTIONS",
-    "OPS",
-    "accumulation_dtype",
-    "conv",
-    "conv_integer_to_float",
-    "conv_transpose",
-    "conv_transpose_add",
-    "conv_transpose_to_shape",
-    "gather_matmul_codebook",
-    "gather_matmul_compressed",
-    "matmul_codebook",
-    "matmul_compressed",
-]
+__all__ = ["conv", "conv_transpose", "conv_transpose_add", "conv_transpose_to_shape"]
 
 
 def conv_transpose(
@@ -253,69 +224,6 @@ def conv(
     return task.gather(begin, [(p - e) // s + 1 for p, e, s in zip(padded, extent, task.strides, strict=True)])
 
 
-def conv_integer_to_float(
-    x: Array,
-    w: Array,
-    x_scale: Array,
-    w_scale: Array,
-    x_zero_point: Array | None = None,
-    w_zero_point: Array | None = None,
-    bias: Array | None = None,
-    *,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    group: int,
-) -> Array:
-    """Convolution of 8-bit integers, whose sums in int32 are scaled to float32.
-
-    Args:
-        x: Data [N, C, X...], in any type that holds them.
-        w: Weights [M, C/group, K...], in any type that holds them.
-        x_scale: One number of float32.
-        w_scale: One number of float32, or [M].
-        x_zero_point: One number; None for 0.
-        w_zero_point: As many numbers as `w_scale` has; None for zeros.
-        bias: [M] of float32, or None.
-        strides: s per spatial axis, >= 1.
-        pads: All begins, then all ends, >= 0.
-        dilations: d per spatial axis, >= 1.
-        group: Divides C and M.
-
-    Returns:
-        [N, M, Y...], of float32.
-
-    Raises:
-        ValueError: A shape or attribute contradicts the above, or the kernel exceeds the padded input.
-    """
-    ones = [1] * (w.ndim - 1)
-    channels = w.shape[0] if w.ndim else 0
-    for name, given, most in (
-        ("x_scale", x_scale, 1),
-        ("x_zero_point", x_zero_point, 1),
-        ("w_scale", w_scale, channels),
-        ("w_zero_point", w_zero_point, channels),
-    ):
-        if given is not None and given.shape not in ((), (1,), (most,)):
-            raise ValueError(f"{name} has shape {list(given.shape)}; allowed: one number, or [{most}]")
-    if w_zero_point is not None and w_zero_point.size != w_scale.size:
-        raise ValueError(f"w_zero_point has {w_zero_point.size} numbers; allowed: {w_scale.size}, as w_scale has")
-    if bias is not None and bias.shape != (channels,):
-        raise ValueError(f"B has shape {list(bias.shape)}; allowed: [{channels}]")
-    shifted = [
-        each.astype(np.int32) - (0 if zero is None else zero.astype(np.int32).reshape(-1, *ones))
-        for each, zero in ((x, x_zero_point), (w, w_zero_point))
-    ]
-    plain = list(range(x.ndim))
-    sums = conv(
-        *shifted, strides=strides, dilations=dilations, auto_pad=AutoPad.NOTSET, pads=pads, group=group, x_perm=plain,
-        w_perm=plain, y_perm=plain,
-    )  # fmt: skip
-    scaled = sums.astype(np.float32) * (x_scale.reshape(-1) * w_scale.reshape(-1)).reshape(-1, *ones[1:])
-    result: Array = scaled if bias is None else scaled + bias.reshape(-1, *ones[1:])
-    return result
-
-
 def _split(pads: list[int]) -> tuple[list[int], list[int]]:
     return pads[: len(pads) // 2], pads[len(pads) // 2 :]
 
@@ -332,49 +240,3 @@ def _same(auto_pad: int, pads: Sequence[int]) -> bool:
 def _halve(auto_pad: int, total: Sequence[int]) -> list[int]:
     odd = int(auto_pad == AutoPad.SAME_LOWER)
     return [(t + odd) // 2 for t in total]
-
-
-FUNCTIONS: Mapping[str, Callable[..., Array]] = {
-    "TransposedConvolution": conv_transpose,
-    "TransposedConvolutionToShape": conv_transpose_to_shape,
-    "Convolution": conv,
-    "TransposedConvolutionAdd": conv_transpose_add,
-    CONV_INTEGER_TO_FLOAT.name: conv_integer_to_float,
-    MATMUL_COMPRESSED.name: matmul_compressed,
-    GATHER_MATMUL_COMPRESSED.name: gather_matmul_compressed,
-    MATMUL_CODEBOOK.name: matmul_codebook,
-    GATHER_MATMUL_CODEBOOK.name: gather_matmul_codebook,
-}
-"""Op type -> its oracle: inputs by position, attributes (without accumulation_type) by name."""
-
-
-class _OpRun(OpRun):
-    """Evaluates a node by the function of its op type; the evaluator hands attributes over by name."""
-
-    op_domain = DOMAIN
-    op_schema = None  # by default onnx would look a schema up by class name, and find its own op of that name
-
-    def _run(self, *inputs: Array | None, accumulation_type: int, **attributes: Any) -> tuple[Array]:
-        data = inputs[0]
-        assert data is not None
-        expected = onnx.helper.np_dtype_to_tensor_dtype(accumulation_dtype(data.dtype))
-        if accumulation_type != expected:
-            raise ValueError(f"accumulation_type = {accumulation_type}; allowed for {data.dtype}: {expected}")
-        return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
-
-
-class _Plain(OpRun):
-    """Evaluates an op all of whose attributes its function takes."""
-
-    op_domain = DOMAIN
-    op_schema = None
-
-    def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array]:
-        return (FUNCTIONS[self.onnx_node.op_type](*inputs, **attributes),)
-
-
-OPS: list[type[OpRun]] = [
-    type(name, (_Plain if name in PRODUCTS or name == CONV_INTEGER_TO_FLOAT.name else _OpRun,), {})
-    for name in FUNCTIONS
-]
-"""Operator classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=OPS)``."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx.helper
 
-from ortconv.opset.operators import ACCUMULATION
+from ortconv.opset.convolution_terms import ACCUMULATION
 
 __all__ = ["Array", "Task", "accumulation_dtype", "activated", "checked_activation"]
 

@@ -19,7 +19,8 @@ import onnx_ir as ir
 from ortconv.graph.consumers import BOUNDS, takers
 from ortconv.graph.fake_quantize import LEVELS, Quantizer
 from ortconv.graph.match import maker
-from ortconv.opset.operators import CONV, CONV_TRANSPOSE
+from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.passes.quantization.weights import ByteWeights
 
 __all__ = ["Grid", "Layer", "Plan", "plan_layers"]
@@ -29,7 +30,7 @@ _KEEPING = frozenset(
     | {"Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
 """Ops whose results hold what their data hold, and nothing else."""
-_MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", CONV.name, CONV_TRANSPOSE.name})
+_MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", CONVOLUTION.name, TRANSPOSED_CONVOLUTION.name})
 """Ops that lose digits between DequantizeLinear and QuantizeLinear.
 
 ONNX Runtime rounds weights and biases of convolutions and Gemm, and exponentials of Softmax.

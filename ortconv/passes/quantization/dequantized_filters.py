@@ -11,13 +11,14 @@ import onnx_ir as ir
 from ortconv.graph.consumers import is_rounded
 from ortconv.graph.edit import Inserter
 from ortconv.graph.match import maker
-from ortconv.opset.operators import DOMAIN, OPS
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops import CONVOLUTIONS
 from ortconv.passes.bias_fusion import Reshaped, forget
 from ortconv.passes.quantization.weights import ByteWeights
 
 __all__ = ["widen_filters"]
 
-_CONVOLUTIONS = frozenset({("", "Conv"), ("", "ConvTranspose"), *((DOMAIN, op.name) for op in OPS)})
+_CONVOLUTIONS = frozenset({("", "Conv"), ("", "ConvTranspose"), *((DOMAIN, op.name) for op in CONVOLUTIONS)})
 
 
 def widen_filters(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> None:

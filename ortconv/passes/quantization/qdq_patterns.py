@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.graph.edit import Inserter
 from ortconv.graph.fake_quantize import Quantizer, quantizers
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.passes.bias_fusion import Reshaped, forget, take_place
 from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
@@ -194,7 +194,7 @@ class _Writer:
             self._constants.array(np.full(scale.shape, weights.point, weights.data.dtype), f"{node.name}/zero_point"),
             *node.inputs[2:],
         ]
-        window: dict[str, Any] = {name: node.attributes[name] for name in CONV_INTEGER_TO_FLOAT.attributes}
+        window: dict[str, Any] = {each.name: node.attributes[each.name] for each in CONV_INTEGER_TO_FLOAT.attributes}
         result = self._inserter.before(
             node, CONV_INTEGER_TO_FLOAT.name, operands, node.outputs[0], domain=DOMAIN, **window
         )

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.graph.edit import Inserter
 from ortconv.graph.match import maker
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.passes.bias_fusion import Reshaped
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.graph.match import maker
-from ortconv.opset.operators import DOMAIN
+from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 
 __all__ = ["ByteWeights"]

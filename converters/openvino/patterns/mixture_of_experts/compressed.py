@@ -16,8 +16,8 @@ from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatr
 from ortconv.converters.openvino.weights.matmul import matmul_operands
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import made_by, maker
-from ortconv.opset.inferred_node import DOMAIN
-from ortconv.opset.ops.compressed_product import OLDEST_OPSET
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 

@@ -1,0 +1,58 @@
+"""The operator ``Convolution``."""
+
+from __future__ import annotations
+
+import onnx.defs
+
+from ortconv.opset.bodies import convolutions
+from ortconv.opset.inferred_node import Dim, InferredNode
+from ortconv.opset.operator import Attribute
+from ortconv.opset.ops.convolution_family import BIAS, DATA, GRID, WEIGHTS, convolution_operator, is_same_padded
+from ortconv.opset.reference.convolutions import conv
+
+__all__ = ["CONVOLUTION"]
+
+_Kind = onnx.defs.OpSchema.AttrType
+
+
+def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
+    count = len(x)
+    strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
+    pads = node.ints("pads", 2 * count, 0)
+    same = is_same_padded(node, pads)
+    result: list[Dim] = []
+    for axis, (size, taps) in enumerate(zip(x, kernel, strict=True)):
+        if isinstance(size, int) and same:
+            result.append(-(-size // strides[axis]))
+        elif isinstance(size, int) and isinstance(taps, int):
+            extent = (taps - 1) * dilations[axis] + 1
+            padded = size + pads[axis] + pads[axis + count]
+            if extent > padded:
+                raise node.fail(f"spatial axis {axis}: the kernel covers {extent}, the padded input {padded}")
+            result.append((padded - extent) // strides[axis] + 1)
+        else:
+            result.append(None)
+    return result
+
+
+CONVOLUTION = convolution_operator(
+    name="Convolution",
+    doc="Convolution (cross-correlation), for every element type.",
+    inputs=(DATA, WEIGHTS, BIAS),
+    attributes=(
+        *GRID,
+        Attribute(
+            "auto_pad",
+            _Kind.INT,
+            "0 (NOTSET): pads. 1 (SAME_UPPER), 2 (SAME_LOWER): Y = ceil(X/s), the total padding "
+            "max((Y-1)*s + E - X, 0) is halved, with the odd element at the end, at the begin.",
+        ),
+        Attribute(
+            "pads", _Kind.INTS, "Begin paddings of all spatial axes, then end paddings; zero unless auto_pad is 0."
+        ),
+    ),
+    sizes=_sizes,
+    text=convolutions.convolution,
+    reference=conv,
+    transposed=False,
+)
