@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/dtype.h"
-#include "ops/activation.h"
-#include "ops/problem.h"
+#include "base/problem.h"
 
 namespace ortconv {
 

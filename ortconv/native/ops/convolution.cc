@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "ops/activation.h"
-#include "ops/parallel.h"
+#include "base/activation.h"
+#include "base/parallel.h"
+#include "ops/epilogue.h"
 #include "ops/reference.h"
-#include "ops/residual.h"
 
 namespace ortconv {
 namespace {

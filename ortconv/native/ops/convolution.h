@@ -8,10 +8,11 @@
 
 #include "base/arch.h"
 #include "base/dtype.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "ops/conv_params.h"
 #include "ops/fast.h"
-#include "ops/problem.h"
 #include "ops/unit_axes.h"
 
 namespace ortconv {

@@ -7,10 +7,11 @@
 
 #include "base/arch.h"
 #include "base/dtype.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/subpixel/subpixel.h"
 #include "kernels/winograd/winograd.h"
-#include "ops/problem.h"
 
 namespace ortconv {
 

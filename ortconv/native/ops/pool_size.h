@@ -4,7 +4,8 @@
 #include <atomic>
 #include <chrono>
 
-#include "ops/problem.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 
 namespace ortconv {
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/parallel.h"
+#include "base/math.h"
+#include "base/parallel.h"
 
 namespace ortconv::reference {
 namespace {
@@ -39,7 +40,6 @@ T store(Accumulator<T> sum) {
 }
 
 // Divides rounding up; b > 0.
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
 // How the work and the packed weights are split.
 struct Split {

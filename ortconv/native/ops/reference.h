@@ -7,8 +7,9 @@
 #include <cstddef>
 
 #include "base/dtype.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
-#include "ops/problem.h"
 
 namespace ortconv::reference {
 

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/dtype.h"
-#include "ops/problem.h"
+#include "base/problem.h"
 
 namespace ortconv {
 

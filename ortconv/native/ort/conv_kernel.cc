@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "base/parallel.h"
 #include "ops/convolution.h"
-#include "ops/parallel.h"
 #include "ops/pool_size.h"
 #include "ort/attributes.h"
 #include "ort/boundary.h"

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/arch.h"
+#include "base/parallel.h"
 #include "kernels/integer_conv/integer_conv.h"
 #include "ops/convolution.h"
-#include "ops/parallel.h"
 #include "ops/pool_size.h"
 #include "ort/boundary.h"
 #include "ort/inputs.h"

@@ -4,8 +4,9 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/parallel.h"
+#include "base/problem.h"
 #include "ops/conv_params.h"
-#include "ops/problem.h"
 #include "ort/abi.h"
 
 namespace ortconv {

@@ -5,7 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "ops/problem.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 
 namespace ortconv {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/problem.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
-#include "ops/problem.h"
 
 namespace ortconv::cuda {
 

@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
+#include "base/activation.h"
 #include "kernels/vector_avx512.h"
-#include "ops/activation.h"
 
 namespace ortconv::kernels::avx512 {
 #if defined(__AVX512BF16__)

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/arch.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 #include "kernels/element.h"
-#include "ops/problem.h"
 
 namespace ortconv::kernels {
 

@@ -6,14 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/math.h"
+#include "base/parallel.h"
+#include "base/ranges.h"
 #include "kernels/compressed/compressed.h"
 #include "kernels/compressed/stages.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/transpose/transpose.h"
 #include "kernels/widen/widen.h"
-#include "ops/parallel.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -28,8 +29,7 @@ constexpr int64_t kWaveOperand = 1 << 18;
 constexpr int64_t kMostSums = 1 << 12;
 constexpr int64_t kLine = 16;  // floats of a cache line
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t lines(int64_t floats) { return ceil_div(floats, kLine) * kLine; }
+int64_t lines(int64_t floats) { return align_up(floats, kLine); }
 
 template <class T>
 constexpr bool kIsFloat = std::is_same_v<T, float>;
@@ -247,7 +247,7 @@ void Driver<T>::multiply_dots(const Part& part, int64_t first, int64_t last, flo
 template <class T>
 void Driver<T>::multiply_panel(const Part& part, int64_t first, int64_t last, float* memory) const {
   float *const panel = memory + layout_.tile, *const edge = panel + kPanelColumns * kPanelDepth;
-  const int64_t no_offset = 0, cols = ceil_div(last - first, kGemmColumns) * kGemmColumns;
+  const int64_t no_offset = 0, cols = align_up(last - first, kGemmColumns);
   const bool is_whole = !kIsFloat<T> || last - first == cols;
   const int64_t piece = piece_length(matrix_.k, 1);
   for (int64_t begin = 0; begin < matrix_.k; begin += kPanelDepth) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/arch.h"
+#include "base/math.h"
 #include "kernels/compressed/compressed.h"
 
 namespace ortconv::kernels {
@@ -34,7 +35,7 @@ constexpr int64_t kPanelDepth = 256;
 
 constexpr int64_t kDotGranule = 128;
 // Numbers that an arranged row of x has.
-inline int64_t arranged_depth(int64_t k) { return (k + kDotGranule - 1) / kDotGranule * kDotGranule; }
+inline int64_t arranged_depth(int64_t k) { return align_up(k, kDotGranule); }
 
 struct CompressedKernel {
   const char* name;

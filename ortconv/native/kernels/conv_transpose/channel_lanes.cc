@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/math.h"
+#include "base/ranges.h"
 #include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/channel_lanes_layout.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
 
 using channel_lanes::AxisTap;
 using channel_lanes::Layout;
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 template <class T>
 struct Run {

@@ -1,4 +1,5 @@
 // Whether a run is computed with channels as lanes.
+#include "base/math.h"
 #include "kernels/conv_transpose/channel_lanes.h"
 #include "kernels/conv_transpose/channel_lanes_layout.h"
 
@@ -19,7 +20,7 @@ bool is_faster(const Plan& plan, const ConvProblem& p, int64_t lanes) {
   const int64_t classes = plan.axis[last].dst_step;
   const bool in_boxes = classes > 1 && p.ker[last] % classes == 0;
   const double rows = kShortRow * static_cast<double>(lanes) / static_cast<double>(p.dst_size[last]);
-  const double used = static_cast<double>(p.g) / static_cast<double>((p.g + lanes - 1) / lanes * lanes);
+  const double used = static_cast<double>(p.g) / static_cast<double>(align_up(p.g, lanes));
   return (rows + (in_boxes ? kLongRowOfBoxes : kLongRow)) * used * (lanes < kManyLanes ? kFewLanes : 1) > kLeastGain;
 }
 

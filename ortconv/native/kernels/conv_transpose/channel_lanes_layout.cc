@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace ortconv::kernels::channel_lanes {
 namespace {
 
 constexpr int64_t kCopyBytes = 128 << 10;  // copy of src, meant to stay in L2
 constexpr int64_t kTilePositions = 256;    // sums that are written together
 
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
 }  // namespace

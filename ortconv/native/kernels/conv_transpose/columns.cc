@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/math.h"
+#include "base/ranges.h"
 #include "kernels/gemm/pieces.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 constexpr int64_t kItemColumns = 1024;     // columns of one work item, so that its buffer stays in L1 or L2
 constexpr int64_t kItemWeights = 1 << 17;  // weights of one that are widened, so that they stay in L2
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
 int64_t product(const int64_t* sizes, int count) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include "base/parallel.h"
 #include "kernels/conv_transpose/plan.h"
 
 namespace ortconv::kernels {

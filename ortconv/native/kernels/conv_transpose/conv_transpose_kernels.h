@@ -9,7 +9,8 @@
 
 #include "base/arch.h"
 #include "base/dtype.h"
-#include "ops/problem.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 
 namespace ortconv::kernels {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/ranges.h"
 #include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/depthwise_layout.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {

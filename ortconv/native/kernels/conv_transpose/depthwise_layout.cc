@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace ortconv::kernels {
 namespace {
 
@@ -10,7 +12,6 @@ constexpr int64_t kCopyBytes = 24 << 10;  // copy of rows of src, meant to stay 
 constexpr int64_t kStreamBytes = 8 << 20;
 constexpr int64_t kMostVectors = 256;  // of a row of dst in one block
 
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
 

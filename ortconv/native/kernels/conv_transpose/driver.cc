@@ -2,6 +2,8 @@
 #include <new>
 #include <type_traits>
 
+#include "base/math.h"
+#include "base/ranges.h"
 #include "kernels/conv_transpose/channel_lanes.h"
 #include "kernels/conv_transpose/columns.h"
 #include "kernels/conv_transpose/depthwise.h"
@@ -9,7 +11,6 @@
 #include "kernels/conv_transpose/stages.h"
 #include "kernels/conv_transpose/tapwise.h"
 #include "kernels/parts/magnitude.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -199,7 +200,7 @@ void run_items(const Run& run, char* slice, Ranges& ranges) {
       const int64_t width = std::min(geo.columns, cells - cell);
       const int64_t num_segments = list_segments(plan, geo, block, cell, cell + width, segments);
       if (num_segments == 0) continue;
-      const int64_t columns = (width + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
+      const int64_t columns = align_up(width, kGemmColumns);
       for (const Unit& unit : plan.units) {
         for (int64_t b = first; b < last; b += geo.blocks_per_tile) {
           const int64_t b_end = std::min(b + geo.blocks_per_tile, last);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/stages.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/stages.h"
 
 namespace ortconv::kernels {
@@ -22,7 +23,6 @@ constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take t
 // Cost of copying a row of src into a plane, in units of one product and sum: per row and per element.
 constexpr int64_t kRowCost = 160, kCopyCost = 20;
 
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
 int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
 
@@ -117,11 +117,6 @@ Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t budget, in
 
 }  // namespace
 
-int64_t floor_div(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
-
 Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached) {
   int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(element_bytes);
   for (int a = 0; a < problem.ndims; ++a) dst_bytes *= problem.dst_size[a];
@@ -167,7 +162,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const auto cell_bytes = static_cast<int64_t>(plan.cell_bytes);
   const bool in_parts = plan.parts != nullptr;
   const int64_t grid_bytes = in_parts ? kPartsGridBytes : kGridBytes;
-  const int64_t padded_ic = in_parts ? ceil_div(plan.ic, kPartChannels) * kPartChannels : plan.ic;
+  const int64_t padded_ic = in_parts ? align_up(plan.ic, kPartChannels) : plan.ic;
   const int64_t operand_bytes = in_parts ? plan.num_parts * static_cast<int64_t>(sizeof(uint16_t)) : cell_bytes;
 
   // Planar or halo, from the last axis outwards; the first axis wastes nothing unless images are laid end to end.
@@ -244,11 +239,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t unit_rows = plan.units.front().num_classes;
   // Of the largest block, as they begin at multiples of the granule.
   const int64_t even_oc = plan.num_blocks == 0 ? 0 : ceil_div(plan.oc, plan.num_blocks);
-  const int64_t block_oc = std::min(plan.oc, ceil_div(even_oc, plan.row_granule) * plan.row_granule);
+  const int64_t block_oc = std::min(plan.oc, align_up(even_oc, plan.row_granule));
   const int64_t block_rows = std::max<int64_t>(1, block_oc * unit_rows);
   columns = std::clamp<int64_t>(kTileBytes / cell_bytes / block_rows / 32 * 32, 32,
                                 block_rows <= kFewRows ? kMaxColumnsOfFewRows : kMaxColumns);
-  columns = std::min(columns, ceil_div(batch_block * stride, 32) * 32);
+  columns = std::min(columns, align_up(batch_block * stride, 32));
   const int64_t most_blocks = std::max<int64_t>(plan.num_blocks, 1);
   blocks_per_tile = std::clamp<int64_t>(kTileBytes / cell_bytes / columns / block_rows, 1, most_blocks);
 

@@ -27,8 +27,6 @@ constexpr int64_t kWidenedPositions = 16;  // positions of src, all channels, th
 constexpr int64_t kCopyOverrun = 7;        // cells that the copy may write beyond a row
 constexpr int64_t kGridSlack = 64;         // cells after the last channel of the copy of src
 
-int64_t floor_div(int64_t a, int64_t b);
-
 struct AxisFrame {
   bool merged;
   int64_t positions, base;

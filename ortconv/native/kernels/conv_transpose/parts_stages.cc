@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace ortconv::kernels {
 namespace {
 
@@ -9,19 +11,17 @@ constexpr int64_t kOutside = -1;
 // Numbers of packed weights that one call should go through at most: they then stay in L2 from one tile to the next.
 constexpr int64_t kCallWeights = 96 << 10;
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 bool parts_are_faster(const Plan& plan, const PartsKernel& kernel) {
   // Cycles for one tile of 16 rows and 16 positions: per tile of sums; and those for 256 products of floats. Then what
   // a copy of 16 positions of a src channel takes more, per part beyond the first.
   constexpr double kSumsCost = 110, kFloatCost = 10, kCopyCost = 2.5;
   constexpr double kProducts[] = {1, 4, 6};
-  const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
+  const int64_t blocks = ceil_div(plan.ic, kPartChannels);
   double in_parts = kCopyCost * static_cast<double>((plan.num_parts - 1) * plan.ic), in_floats = 0;
   for (const GemmGroup& group : plan.groups) {
     if (group.num_taps == 0) continue;
     const double rows = static_cast<double>(plan.oc * group.num_classes);
-    const double tiles = static_cast<double>(round_up(plan.oc * group.num_classes, kPartRows) / kPartRows);
+    const double tiles = static_cast<double>(align_up(plan.oc * group.num_classes, kPartRows) / kPartRows);
     const double depth = static_cast<double>(group.num_taps);
     const double products = kProducts[plan.num_parts - 1] * depth * static_cast<double>(blocks);
     in_parts += tiles * (kernel.product_cost * products + kSumsCost);
@@ -69,19 +69,19 @@ int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block
   int64_t tap_rows = 0, all_tap_rows = 0;
   for (const GemmGroup& group : plan.groups) {
     if (&group == &gemm_group) tap_rows = all_tap_rows;
-    all_tap_rows += round_up(count * group.num_classes, kPartRows) * group.num_taps;
+    all_tap_rows += align_up(count * group.num_classes, kPartRows) * group.num_taps;
   }
   tap_rows += begin * plan.num_taps;
-  const int64_t channels = round_up(plan.ic, kPartChannels) * plan.num_parts;
+  const int64_t channels = align_up(plan.ic, kPartChannels) * plan.num_parts;
   return (group_index * (parts_packed_size(plan) / plan.g)) + tap_rows * channels;
 }
 
 int64_t parts_packed_size(const Plan& plan) {
   int64_t tap_rows = 0;
   for (const GemmGroup& group : plan.groups) {
-    tap_rows += round_up(plan.oc * group.num_classes, kPartRows) * group.num_taps;
+    tap_rows += align_up(plan.oc * group.num_classes, kPartRows) * group.num_taps;
   }
-  return plan.g * tap_rows * round_up(plan.ic, kPartChannels) * plan.num_parts;
+  return plan.g * tap_rows * align_up(plan.ic, kPartChannels) * plan.num_parts;
 }
 
 template <class T>
@@ -96,7 +96,7 @@ void pack_parts(const Plan& plan, const T* wei, int64_t group_index, int64_t blo
     const Panels panels(oc_count * group.num_classes, plan.mr, plan.row_granule);
     for (int64_t panel = 0; panel < panels.count; ++panel) {
       const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
-      const int64_t padded = round_up(rows, kPartRows);
+      const int64_t padded = align_up(rows, kPartRows);
       for (int64_t c0 = 0; c0 < plan.ic; c0 += kPartChannels) {
         for (int64_t tap = 0; tap < group.num_taps; ++tap, out += kNumParts<T> * padded * kPartChannels) {
           for (int64_t row = 0; row < padded; ++row) {
@@ -171,7 +171,7 @@ void multiply_parts(const Plan& plan, const Geometry& geo, const int64_t* tap_of
                     int64_t group_index, int64_t first, int64_t end, const uint16_t* cells, int64_t columns,
                     float* tile) {
   const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
-  const int64_t blocks = (plan.ic + kPartChannels - 1) / kPartChannels;
+  const int64_t blocks = ceil_div(plan.ic, kPartChannels);
   if (plan.merged) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, 0.0f);
   Calls calls(*plan.parts);
   for (int64_t i = 0; i < unit.num_groups; ++i) {
@@ -191,11 +191,11 @@ void multiply_parts(const Plan& plan, const Geometry& geo, const int64_t* tap_of
         }
         if (group.num_taps == 0) continue;
         // Numbers of the weights of one tap and one block of channels.
-        const int64_t step = round_up(rows, kPartRows) * kPartChannels * plan.num_parts;
+        const int64_t step = align_up(rows, kPartRows) * kPartChannels * plan.num_parts;
         const int64_t taps = group.num_taps, steps = std::min(plan.piece, kCallWeights / step);
         // A call does several blocks of channels with all taps, or one block with some of the taps.
-        const int64_t chunks = std::min(blocks, (taps * blocks + steps - 1) / steps);
-        const int64_t cuts = (taps + steps - 1) / steps;
+        const int64_t chunks = std::min(blocks, ceil_div(taps * blocks, steps));
+        const int64_t cuts = ceil_div(taps, steps);
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
           const int64_t k0 = blocks * chunk / chunks, k1 = blocks * (chunk + 1) / chunks;
           for (int64_t cut = 0; cut < cuts; ++cut) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/tapwise.h"
 #include "kernels/gemm/pieces.h"
@@ -117,7 +118,7 @@ int64_t choose_k_chunk(const Plan& plan) {
   for (const GemmGroup& group : plan.groups) taps = std::max(taps, group.num_taps);
   const int64_t target = std::max<int64_t>(8, kCallDepth / taps);
   const int64_t chunks = std::max<int64_t>(1, (plan.ic + target / 2) / target);
-  return std::max<int64_t>(1, (plan.ic + chunks - 1) / chunks);
+  return std::max<int64_t>(1, ceil_div(plan.ic, chunks));
 }
 
 void choose_piece(Plan& plan) {

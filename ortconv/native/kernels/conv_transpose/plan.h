@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/activate/activate.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/depthwise/depthwise.h"
@@ -28,7 +29,7 @@ namespace ortconv::kernels {
 // granule.
 inline int64_t even_begin(int64_t n, int64_t i, int64_t count, int64_t granule) {
   const int64_t begin = n * i / count;
-  return granule == 1 ? begin : std::min(n, (begin + granule - 1) / granule * granule);
+  return granule == 1 ? begin : std::min(n, align_up(begin, granule));
 }
 
 // Taps of one axis that a set of classes shares: every class of the group has exactly one tap at each of its shifts q.
@@ -144,7 +145,7 @@ struct Plan {
 // Rows [begin, end) of panel p when `rows` rows are spread evenly over panels of at most mr.
 struct Panels {
   int64_t rows, count, granule;
-  Panels(int64_t rows, int64_t mr, int64_t granule = 1) : rows(rows), count((rows + mr - 1) / mr), granule(granule) {}
+  Panels(int64_t rows, int64_t mr, int64_t granule = 1) : rows(rows), count(ceil_div(rows, mr)), granule(granule) {}
   int64_t begin(int64_t p) const { return even_begin(rows, p, count, granule); }
 };
 

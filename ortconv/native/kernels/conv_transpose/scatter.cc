@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/stages.h"
 
 namespace ortconv::kernels {
@@ -62,7 +63,7 @@ void write_channels_last(TransposeFn<T> transpose, const InterleaveArgs<T>& args
   const int64_t phases = args.phases;
   for (int64_t phase = 0; phase < phases; ++phase) {
     const int64_t first = phase < begin ? 1 : 0;
-    const int64_t count = (end - phase + phases - 1) / phases - first;
+    const int64_t count = ceil_div(end - phase, phases) - first;
     if (count <= 0) continue;
     transpose(args.src[phase] + first, args.src_stride, args.channels, count, args.bias,
               args.dst + (first * phases + phase) * dst_step, phases * dst_step);

@@ -4,12 +4,13 @@
 #include <new>
 #include <type_traits>
 
+#include "base/math.h"
+#include "base/ranges.h"
 #include "kernels/conv_transpose/cells.h"
 #include "kernels/conv_transpose/stages.h"
 #include "kernels/conv_transpose/tapwise_layout.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/parts/magnitude.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {

@@ -1,4 +1,5 @@
 // Whether a problem, and a run of it, is computed tap by tap.
+#include "base/math.h"
 #include "kernels/conv_transpose/parts_stages.h"
 #include "kernels/conv_transpose/tapwise.h"
 #include "kernels/conv_transpose/tapwise_layout.h"
@@ -6,7 +7,6 @@
 namespace ortconv::kernels {
 namespace {
 
-using tapwise::ceil_div;
 using tapwise::kBlockColumns;
 using tapwise::Reach;
 

@@ -1,5 +1,6 @@
 #include "kernels/conv_transpose/tapwise_layout.h"
 
+#include "base/math.h"
 #include "kernels/conv_transpose/stages.h"
 #include "kernels/parts/magnitude.h"
 

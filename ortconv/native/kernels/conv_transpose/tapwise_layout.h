@@ -6,14 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/geometry.h"
 
 namespace ortconv::kernels::tapwise {
 
 constexpr int64_t kBlockColumns = 48;  // dst channels of a block
 constexpr int64_t kPanelRows = 9;      // positions of a panel: the widest of which AVX-512 sums 48 columns at a time
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 // Calls fn(T(), Operand()) with the types of an element and of the operands of its products.
 template <class Fn>

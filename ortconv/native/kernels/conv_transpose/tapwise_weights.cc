@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/tapwise.h"
 #include "kernels/conv_transpose/tapwise_layout.h"
 
@@ -9,7 +10,6 @@ namespace ortconv::kernels {
 namespace {
 
 using tapwise::Blocks;
-using tapwise::ceil_div;
 
 constexpr int64_t kChunk = 256;  // most src channels of a chunk
 

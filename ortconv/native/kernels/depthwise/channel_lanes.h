@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/math.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/unroll.h"
 
@@ -65,7 +66,7 @@ void channel_lanes_rows(const ChannelLanesArgs<typename V::Cell>& args, std::ind
   constexpr int64_t kMost = sizeof...(kIndex);
   constexpr void (*kTiles[])(const ChannelLanesArgs<typename V::Cell>&,
                              int64_t) = {channel_lanes_tile<V, C, static_cast<int>(kIndex) + 1>...};
-  const int64_t tiles = (args.positions + kMost - 1) / kMost;
+  const int64_t tiles = ceil_div(args.positions, kMost);
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t begin = args.positions * i / tiles;
     kTiles[args.positions * (i + 1) / tiles - begin - 1](args, begin);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/depthwise/depthwise.h"
 
 namespace ortconv::kernels {
@@ -24,7 +25,7 @@ template <class T>
 void depthwise_generic(const DepthwiseArgs<T>& args) {
   using Cell = Sum<T>;
   constexpr int64_t L = kLanes<T>;
-  const int64_t vectors = (args.n + L - 1) / L, end = args.steps * args.patterns;
+  const int64_t vectors = ceil_div(args.n, L), end = args.steps * args.patterns;
   for (int64_t i = 0; i < args.positions * vectors; ++i) {
     const int64_t position = i / vectors, v = i % vectors;
     const int64_t begin = position * args.src_step + v / args.patterns * args.stride;

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/math.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise/depthwise_box.h"
 #include "kernels/unroll.h"
@@ -171,7 +172,7 @@ int64_t depthwise_shared(const DepthwiseArgs<T>& args) {
   constexpr int kPositions = 4, kVectors = V::kRegisters >= 32 ? 4 : 2;
   if (!args.complete || args.src_rows < kPositions || !shares_rows(args)) return 0;
   const int64_t positions = args.positions / kPositions * kPositions;
-  const int64_t vectors = (args.n + V::kLanes - 1) / V::kLanes, last = args.n - (vectors - 1) * V::kLanes;
+  const int64_t vectors = ceil_div(args.n, V::kLanes), last = args.n - (vectors - 1) * V::kLanes;
   for (int64_t row = 0; row < args.dst_rows; ++row) {
     for (int64_t position = 0; position < positions; position += kPositions) {
       int64_t v = 0;
@@ -196,7 +197,7 @@ void depthwise_positions(const DepthwiseArgs<T>& args, int64_t position) {
   // Sums enough to hide the latency of one, and few enough for the registers.
   constexpr int kSums = V::kRegisters >= 32 ? 16 : 8;
   constexpr int kMost = std::clamp(kSums / (P * C), 1, P * C <= 2 ? 4 : 8), kFewer = C <= 2 ? (kMost + 1) / 2 : 1;
-  const int64_t vectors = (args.n + V::kLanes - 1) / V::kLanes, patterns = patterns_of<kPicks>(args);
+  const int64_t vectors = ceil_div(args.n, V::kLanes), patterns = patterns_of<kPicks>(args);
   const int64_t last = args.n - (vectors - 1) * V::kLanes;
   for (int64_t pattern = 0; pattern < std::min(patterns, vectors); ++pattern) {
     int64_t v = pattern;

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/math.h"
+
 namespace ortconv::kernels {
 
 inline double sum_error(int64_t products, int64_t piece) {
@@ -49,11 +51,10 @@ struct Pieces {
 };
 inline Pieces best_pieces(int64_t products) {
   constexpr int64_t kPerCall = 3;  // pieces, at least
-  const auto even = [](int64_t n, int64_t count) { return (n + count - 1) / count; };
   int64_t piece = 4;
   while (piece < 128 && piece * piece < products) piece += 4;
-  const int64_t call = std::max(even(products, std::max<int64_t>(1, products / (kPerCall * piece))), piece);
-  return {even(call, even(call, piece)), call};
+  const int64_t call = std::max(ceil_div(products, std::max<int64_t>(1, products / (kPerCall * piece))), piece);
+  return {ceil_div(call, ceil_div(call, piece)), call};
 }
 
 // Those of an ordinary sum, or zero. A tenth below the measure, which is an expectation; a single chain can only be as

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <new>
 
-#include "ops/parallel.h"
+#include "base/math.h"
+#include "base/parallel.h"
 
 namespace ortconv::kernels {
 namespace {
 
 constexpr int kMostDepth = 4;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

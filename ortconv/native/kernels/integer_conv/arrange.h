@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/parallel.h"
 #include "kernels/integer_conv/integer_conv.h"
 
 namespace ortconv::kernels {

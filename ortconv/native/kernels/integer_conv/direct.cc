@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "base/math.h"
+#include "base/parallel.h"
 #include "kernels/integer_conv/integer_conv.h"
-#include "ops/parallel.h"
 
 namespace ortconv::kernels {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // What lies one after the other, channel by channel.
 int64_t count_of(const int64_t* sizes, int ndims) {

@@ -2,9 +2,10 @@
 // item computes some vectors of outputs for some panels of channels.
 #include <algorithm>
 
+#include "base/math.h"
+#include "base/parallel.h"
+#include "base/ranges.h"
 #include "kernels/integer_conv/arrange.h"
-#include "ops/parallel.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -14,8 +15,6 @@ constexpr int kMostLanes = 16, kMostVectors = 3;
 
 constexpr int64_t kChannels = 4;         // that are arranged before they are computed, where depthwise
 constexpr int64_t kLeastWork = 1 << 13;  // products of lanes that are worth a range of channels
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 size_t channel_bytes(const ConvProblem& p) {
   return static_cast<size_t>(ceil_div(p.oc, 4)) * 4 * sizeof(IntegerChannel);

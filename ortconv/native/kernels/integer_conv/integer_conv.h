@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/parallel.h"
 #include "kernels/integer_conv/layout.h"
 
 namespace ortconv::kernels {

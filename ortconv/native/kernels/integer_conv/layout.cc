@@ -4,12 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "base/math.h"
+
 namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kMostDepth = 4;  // of kernels
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A single tap at every position: the axes make no difference.
 bool is_pointwise(const ConvProblem& p) {

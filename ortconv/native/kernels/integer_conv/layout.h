@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/problem.h"
 #include "kernels/integer_conv/kernel.h"
-#include "ops/problem.h"
 
 namespace ortconv::kernels {
 

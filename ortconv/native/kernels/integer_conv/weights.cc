@@ -1,11 +1,10 @@
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/integer_conv/integer_conv.h"
 
 namespace ortconv::kernels {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t tap_count(const ConvProblem& p) {
   int64_t count = 1;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/parts/parts.h"
 #include "kernels/transpose16_avx512.h"
 #include "kernels/unroll.h"
@@ -185,7 +186,7 @@ void gemm(const PartsGemmArgs& g, Sums& sums) {
   const bool wide = g.rows > kPartRows;
   const TileFn* tiles = wide ? kWide : kNarrow;
   const int64_t most = wide ? 3 : 6;
-  const int64_t count = g.cols / kPartColumns, steps = (count + most - 1) / most;
+  const int64_t count = g.cols / kPartColumns, steps = ceil_div(count, most);
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t begin = count * i / steps, end = count * (i + 1) / steps;
     tiles[end - begin - 1](g, begin * kPartColumns, sums);

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <tuple>
 
+#include "base/activation.h"
 #include "base/arch.h"
 #include "kernels/element.h"
-#include "ops/activation.h"
 
 namespace ortconv::kernels {
 

@@ -3,9 +3,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/ranges.h"
 #include "kernels/parts/magnitude.h"
 #include "kernels/subpixel/layout.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels::subpixel {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/geometry.h"
 #include "kernels/parts/magnitude.h"
 
@@ -11,7 +12,6 @@ namespace {
 constexpr int64_t kBlockBytes = 192 << 10;  // packed columns of a block; the next one is packed beside it
 constexpr int64_t kStreamBytes = 2 << 20;   // a dst beyond this would only evict what is still needed
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
 
 // The columns [begin, end), whose packed cells begin at `cells`. Returns the end of their runs.

@@ -1,5 +1,7 @@
 #include "kernels/tiled/columns.h"
 
+#include "base/math.h"
+
 namespace ortconv::kernels::tiled {
 namespace {
 

@@ -1,7 +1,7 @@
+#include "base/ranges.h"
 #include "kernels/tiled/columns.h"
 #include "kernels/tiled/patches.h"
 #include "kernels/tiled/tiled.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels::tiled {
 namespace {

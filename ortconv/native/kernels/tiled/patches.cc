@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/math.h"
 #include "kernels/tiled/dots.h"
 
 namespace ortconv::kernels::tiled {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/activate/activate.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
 #include "kernels/conv_transpose/plan.h"
@@ -25,8 +26,6 @@ template <class Cell>
 constexpr int64_t kTileColumns = kRowBytes / static_cast<int64_t>(sizeof(Cell));
 constexpr int64_t kTileRows = 256;
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 inline int64_t whole_vectors(int64_t columns) { return ceil_div(columns, kGemmColumns) * kGemmColumns; }
 // Between rows of so many columns, which are an odd number of cache lines apart, or evict each other.
 inline int64_t pitch_of(int64_t columns) { return whole_vectors(columns) + kGemmColumns; }

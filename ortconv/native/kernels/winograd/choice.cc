@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/parts/parts.h"
 
 namespace ortconv::kernels::winograd {
@@ -38,8 +39,8 @@ double tiles_of(const Plan& plan, const ArchFlags& arch) {
   const int64_t parts = with_element_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
   if (kernel == nullptr || kernel->most_parts < parts) return HUGE_VAL;
   constexpr double kProducts[] = {1, 4, 6}, kSums = 110;  // of parts for one product of numbers; the cost of sums
-  const double blocks = static_cast<double>((plan.ic + kPartChannels - 1) / kPartChannels);
-  const double row_tiles = static_cast<double>((plan.oc + kPartRows - 1) / kPartRows);
+  const double blocks = static_cast<double>(ceil_div(plan.ic, kPartChannels));
+  const double row_tiles = static_cast<double>(ceil_div(plan.oc, kPartRows));
   double taps = 1, classes = 1;
   for (int a = 0; a < plan.ndims; ++a) {
     taps *= static_cast<double>(plan.axis[a].ker);
@@ -49,7 +50,7 @@ double tiles_of(const Plan& plan, const ArchFlags& arch) {
          (kProducts[parts - 1] * kernel->product_cost * taps * blocks + kSums * classes);
 }
 
-double vectors(double floats) { return static_cast<double>((static_cast<int64_t>(floats) + kLanes - 1) / kLanes); }
+double vectors(double floats) { return static_cast<double>(ceil_div(static_cast<int64_t>(floats), kLanes)); }
 
 // Floats read from beyond L2 when weights of this size are read so many times.
 double far(double floats, double passes) {

@@ -2,9 +2,10 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/math.h"
+#include "base/ranges.h"
 #include "kernels/conv_transpose/plan.h"
 #include "kernels/winograd/stages.h"
-#include "ops/ranges.h"
 
 namespace ortconv::kernels::winograd {
 namespace {
@@ -37,7 +38,7 @@ const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, c
                       int64_t tiles, char* slice) {
   const float* source = reinterpret_cast<const float*>(slice);
   float* products = reinterpret_cast<float*>(slice + geo.products);
-  const int64_t columns = (tiles + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
+  const int64_t columns = align_up(tiles, kGemmColumns);
   const bool far_weights = static_cast<int64_t>(plan.packed.size()) > kFarWeights;
   const int64_t no_offset = 0;
   for (const Family& family : unit.families) {

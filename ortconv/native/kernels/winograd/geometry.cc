@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/geometry.h"
 #include "kernels/winograd/stages.h"
 
@@ -12,9 +13,6 @@ constexpr int64_t kSourceBytes = 1400 << 10;  // transformed src of a block, mea
 constexpr int64_t kMostTiles = 128;           // of a block, so that its products stay in L2 as well
 constexpr int64_t kBlockCost = 4;             // of a block, in columns
 constexpr int64_t kStreamBytes = 4 << 20;     // a dst beyond this would only evict what is still needed
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-int64_t whole_vectors(int64_t n) { return (n + kGemmColumns - 1) / kGemmColumns * kGemmColumns; }
 
 AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad) {
   AxisFrame frame{};
@@ -39,7 +37,7 @@ AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad)
 
 // Columns of `tiles` tiles of an axis in blocks of `block`, each tile worth `slab` columns.
 int64_t columns_of(int64_t tiles, int64_t block, int64_t slab) {
-  return tiles / block * whole_vectors(block * slab) + whole_vectors(tiles % block * slab);
+  return tiles / block * align_up(block * slab, kGemmColumns) + align_up(tiles % block * slab, kGemmColumns);
 }
 
 // Tiles of an axis per block, such that rounding to whole vectors wastes least.
@@ -100,7 +98,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     tiles *= f.block * plan.axis[a].dilation;
     num_position_blocks *= f.num_blocks;
   }
-  columns = whole_vectors(tiles);
+  columns = align_up(tiles, kGemmColumns);
   all_columns = num_position_blocks * columns;
   // An odd number of cache lines spreads the rows over the sets of L1.
   if (columns % (2 * kGemmColumns) == 0) columns += kGemmColumns;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/math.h"
 #include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels::winograd {
@@ -22,14 +23,14 @@ bool plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, Windows win
   const bool forward = op == Op::kConv;
   if (stride > 1 && (forward || dilation > 1 || stride > ker)) return false;
   axis->ker = ker, axis->stride = stride, axis->dilation = dilation;
-  axis->reach = (ker + stride - 1) / stride;
+  axis->reach = ceil_div(ker, stride);
   if (axis->reach > 3) return false;
   axis->separate = windows == Windows::kSeparate && stride > 1 && ker == 2 * stride;
   axis->step = axis->separate ? 2 : axis->reach == 1 ? 1 : axis->reach == 2 ? 3 : 2;
   // Separate classes begin at the first or the second element.
   axis->window = axis->step + axis->reach - 1 + (axis->separate ? 1 : 0);
   for (int64_t r = 0; r < stride; ++r) {
-    const int64_t taps = (ker - r + stride - 1) / stride;
+    const int64_t taps = ceil_div(ker - r, stride);
     AxisClass cls{filter_of(taps, axis->step), axis->separate ? r : axis->reach - taps, {}};
     for (int64_t i = 0; i < taps; ++i) cls.taps.push_back(forward ? i : r + stride * (taps - 1 - i));
     axis->classes.push_back(std::move(cls));

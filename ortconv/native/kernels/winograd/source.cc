@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/math.h"
 #include "kernels/conv_transpose/geometry.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
 // An axis of a block. Of every axis but the last the points of the axes after it are buffered, for all src positions
 // that its windows reach: [point][position % step][position / step][tiles of the axes after it]. So what the windows of

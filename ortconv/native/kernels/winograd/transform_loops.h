@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/math.h"
 #include "kernels/winograd/transform.h"
 
 #if defined(_MSC_VER)
@@ -16,7 +17,7 @@ namespace ortconv::kernels::winograd {
 namespace {
 
 // The functions that follow give every array kLanes elements at a time, which is what vectorizes without a tail.
-constexpr int64_t rounded(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
+constexpr int64_t rounded(int64_t count) { return align_up(count, kLanes); }
 
 inline void source_of_3(const float* ORTCONV_RESTRICT d0, const float* ORTCONV_RESTRICT d1,
                         const float* ORTCONV_RESTRICT d2, int64_t n, float* ORTCONV_RESTRICT out, int64_t stride) {

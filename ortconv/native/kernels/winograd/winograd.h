@@ -16,8 +16,9 @@
 
 #include "base/arch.h"
 #include "base/dtype.h"
+#include "base/parallel.h"
+#include "base/problem.h"
 #include "kernels/conv_transpose/conv_transpose_kernels.h"
-#include "ops/problem.h"
 
 namespace ortconv::kernels::winograd {
 

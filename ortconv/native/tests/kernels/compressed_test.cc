@@ -10,10 +10,10 @@
 #include <random>
 #include <vector>
 
+#include "base/parallel.h"
 #include "kernels/compressed/codes.h"
 #include "kernels/compressed/named_rows.h"
 #include "kernels/compressed/stages.h"
-#include "ops/parallel.h"
 #include "testing/guarded.h"
 #include "testing/on_threads.h"
 

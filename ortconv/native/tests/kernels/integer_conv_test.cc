@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "ops/parallel.h"
+#include "base/parallel.h"
 #include "testing/guarded.h"
 #include "testing/on_threads.h"
 

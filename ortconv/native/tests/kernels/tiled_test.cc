@@ -4,8 +4,8 @@
 #include <limits>
 #include <new>
 
+#include "base/parallel.h"
 #include "ops/convolution.h"
-#include "ops/parallel.h"
 #include "testing/cases.h"
 #include "testing/on_threads.h"
 #include "testing/test.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <random>
 
+#include "base/parallel.h"
 #include "kernels/winograd/plan.h"
 #include "ops/convolution.h"
-#include "ops/parallel.h"
 #include "testing/cases.h"
 #include "testing/test.h"
 

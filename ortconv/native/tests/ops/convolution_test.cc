@@ -5,8 +5,9 @@
 #include <limits>
 #include <new>
 
-#include "ops/activation.h"
-#include "ops/parallel.h"
+#include "base/activation.h"
+#include "base/parallel.h"
+#include "ops/epilogue.h"
 #include "ops/reference.h"
 #include "ops/unit_axes.h"
 #include "testing/cases.h"

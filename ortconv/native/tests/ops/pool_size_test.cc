@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "ops/parallel.h"
+#include "base/parallel.h"
 #include "testing/test.h"
 
 namespace ortconv {

@@ -1,5 +1,5 @@
 // Every work item is taken once, in ranges that begin large and end small.
-#include "ops/ranges.h"
+#include "base/ranges.h"
 
 #include <thread>
 #include <vector>

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "ops/activation.h"
+#include "base/activation.h"
 
 namespace ortconv {
 
@@ -35,14 +35,6 @@ struct ConvProblem {
   int64_t dst_n = 0, dst_c = 0, dst_x[kMaxSpatial] = {};
 
   Activation activation;  // of every element of dst, after it is rounded to its type
-};
-
-// Runs fn(arg, i) for every i in [0, n), possibly on several threads; returns when all have run.
-// `threads` is a hint for how finely to split the work.
-struct Parallel {
-  void* context = nullptr;
-  void (*run)(void* context, int64_t n, void (*fn)(void* arg, int64_t i), void* arg) = nullptr;
-  int threads = 1;
 };
 
 }  // namespace ortconv

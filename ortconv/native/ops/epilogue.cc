@@ -1,14 +1,25 @@
-#include "ops/residual.h"
+#include "ops/epilogue.h"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "ops/parallel.h"
+#include "base/math.h"
+#include "base/parallel.h"
+#include "kernels/element.h"
 
 namespace ortconv {
 namespace {
 
 constexpr int64_t kPiece = 1 << 14;
+
+template <class T>
+void activate_all(Activation activation, void* data, int64_t count, const Parallel& parallel) {
+  T* values = static_cast<T*>(data);
+  for_each(parallel, ceil_div(count, kPiece), [&](int64_t piece) {
+    const int64_t end = std::min(count, (piece + 1) * kPiece);
+    for (int64_t i = piece * kPiece; i < end; ++i) kernels::round_to(&values[i], activation(kernels::widen(values[i])));
+  });
+}
 
 template <class T>
 void add(const kernels::ResidualKernel& kernel, const Activation* activation, int64_t n, const T* residual, T* dst) {
@@ -23,12 +34,24 @@ void add(const kernels::ResidualKernel& kernel, const Activation* activation, in
 
 }  // namespace
 
+void activate(DataType dtype, const Activation& activation, void* data, int64_t count, const Parallel& parallel) {
+  if (activation.is_identity()) return;
+  switch (dtype) {
+    case DataType::kFloat16:
+      return activate_all<Float16>(activation, data, count, parallel);
+    case DataType::kBfloat16:
+      return activate_all<Bfloat16>(activation, data, count, parallel);
+    default:
+      return activate_all<float>(activation, data, count, parallel);
+  }
+}
+
 void add_residual(const kernels::ResidualKernel& kernel, DataType dtype, const Activation& activation,
                   const void* residual, void* dst, int64_t count, const Parallel& parallel) {
   const Activation* applied = activation.is_identity() ? nullptr : &activation;
   with_type(dtype, [&](auto zero) {
     using T = decltype(zero);
-    for_each(parallel, (count + kPiece - 1) / kPiece, [&](int64_t piece) {
+    for_each(parallel, ceil_div(count, kPiece), [&](int64_t piece) {
       const int64_t begin = piece * kPiece, n = std::min(kPiece, count - begin);
       add(kernel, applied, n, static_cast<const T*>(residual) + begin, static_cast<T*>(dst) + begin);
     });

@@ -1,11 +1,17 @@
-// Loops over a Parallel.
+// Loops that may run on several threads.
 #pragma once
 
 #include <cstdint>
 
-#include "ops/problem.h"
-
 namespace ortconv {
+
+// Runs fn(arg, i) for every i in [0, n), possibly on several threads; returns when all have run.
+// `threads` is a hint for how finely to split the work.
+struct Parallel {
+  void* context = nullptr;
+  void (*run)(void* context, int64_t n, void (*fn)(void* arg, int64_t i), void* arg) = nullptr;
+  int threads = 1;
+};
 
 // Calls fn(i) for i in [0, n).
 template <class Fn>
