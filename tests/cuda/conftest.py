@@ -12,7 +12,7 @@ with contextlib.suppress(ImportError), warnings.catch_warnings(action="ignore"):
     import torch  # noqa: F401 - brings CUDA's libraries, where ONNX Runtime's provider finds them
 
 from tests.cuda import device
-from tests.plugin.conftest import cases, define, library, make_case
+from tests.operators.convolutions import cases, define, library, make_case
 
 __all__ = ["cases", "define", "library", "make_case"]
 

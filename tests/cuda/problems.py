@@ -9,7 +9,7 @@ import numpy as np
 
 from ortconv.opset.convolution_terms import AutoPad
 from tests import oracle
-from tests.plugin.conftest import Case
+from tests.operators.convolutions import Case
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,8 @@ from benchmarks.shapes import SHAPES, Shape
 from tests import oracle
 from tests.conformance import test_vectors as vectors
 from tests.cuda import device, problems
-from tests.plugin.conftest import CASES, DTYPES, Case
-from tests.plugin.native import with_constants
+from tests.operators.convolutions import CASES, DTYPES, Case
+from tests.operators.native import with_constants
 from tests.running import EXACT, assert_matches
 
 ON_GPU = ("float32", "float16", "bfloat16")

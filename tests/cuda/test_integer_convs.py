@@ -10,7 +10,7 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from tests.cuda import device
-from tests.plugin.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
+from tests.operators.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
 
 PLAIN = Case((1, 6, 9, 11), (7, 6, 3, 3), pads=(1, 1, 1, 1))
 DEPTHWISE = Case((1, 6, 9, 11), (6, 1, 3, 3), pads=(1, 1, 1, 1), group=6)

@@ -10,8 +10,8 @@ from onnx.helper import tensor_dtype_to_np_dtype
 
 from ortconv.opset.ops.compressed_weights import QUANTIZED_TYPES
 from tests.cuda import device
-from tests.plugin import codebooks, gather_products
-from tests.plugin.products import SIZES, assert_product, model
+from tests.operators import codebooks, gather_products
+from tests.operators.products import SIZES, assert_product, model
 
 LARGE = [] if device.EMULATED else [(4096, 4096, 128), (1000, 14336, 14336), (11008, 896, 32)]
 """Too slow to emulate."""

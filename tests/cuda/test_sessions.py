@@ -25,8 +25,8 @@ from ortconv.runtime import cuda
 from tests import oracle
 from tests.command_line import run_cli, upsampling
 from tests.cuda import device
-from tests.plugin.conftest import Case
-from tests.plugin.native import with_constants
+from tests.operators.convolutions import Case
+from tests.operators.native import with_constants
 
 FLOAT = np.dtype(np.float32)
 

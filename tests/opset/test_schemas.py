@@ -103,9 +103,9 @@ def test_activation_passes(op: Operator) -> None:
     check(model(op, activation=[0.1, float("-inf"), 6.0]))
 
 
-@pytest.mark.parametrize("dtype", ACCUMULATION)
-def test_every_declared_type_passes_with_its_accumulation_type(dtype: int) -> None:
-    check(model(TRANSPOSED_CONVOLUTION, dtype=dtype, accumulation_type=ACCUMULATION[dtype]))
+@pytest.mark.parametrize("element", ACCUMULATION)
+def test_every_declared_type_passes_with_its_accumulation_type(element: int) -> None:
+    check(model(TRANSPOSED_CONVOLUTION, dtype=element, accumulation_type=ACCUMULATION[element]))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 from ortconv.opset.schemas import register_schemas
-from tests.plugin.products import LIMITS, assert_close_to, one_node
+from tests.operators.products import LIMITS, assert_close_to, one_node
 
 __all__ = ["assert_products", "indices", "model"]
 

@@ -20,7 +20,7 @@ from ortconv.opset.ops import BY_NAME
 from ortconv.opset.ops.convolution import CONVOLUTION
 from ortconv.runtime.python_ops import Calls
 from ortconv.runtime.session import InferenceSession
-from tests.plugin.python_ops import FLOAT32, bad_weights, expected, run
+from tests.operators.python_ops import FLOAT32, bad_weights, expected, run
 
 pytest.importorskip("onnxruntime_extensions")
 

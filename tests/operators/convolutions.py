@@ -1,4 +1,4 @@
-"""Cases for the operators of ours, their definition in nested loops, and models of one node."""
+"""Cases of the convolution operators, their definition in nested loops, models of one node, and fixtures of them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,20 @@ from onnx import TensorProto, helper
 from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
 from ortconv.opset.domain import DOMAIN
 from ortconv.runtime.library import library_path
+
+__all__ = [
+    "CASES",
+    "DTYPES",
+    "FLOATS",
+    "NXC",
+    "Case",
+    "Exact",
+    "cases",
+    "define",
+    "library",
+    "make_case",
+    "pytest_generate_tests",
+]
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
@@ -202,41 +216,13 @@ CASES: dict[str, Case] = {
         "TransposedConvolutionToShape", (1, 1, 2), (1, 1, 2), auto_pad=AutoPad.SAME_UPPER, output_shape=(6,), bias=False
     ),
     "to_shape_empty": _case("TransposedConvolutionToShape", (1, 1, 2, 2), (1, 1, 2, 2), output_shape=(0, 3)),
-    "add_plain": _case("TransposedConvolutionAdd", (2, 3, 4, 3), (3, 2, 3, 3), bias=False),
-    "add_1d_stride_and_padding": _case(
-        "TransposedConvolutionAdd", (1, 2, 6), (2, 3, 4), strides=[3], pads=[1, 2], output_padding=[2]
-    ),
-    "add_groups_dilation_asymmetric_pads": _case(
-        "TransposedConvolutionAdd",
-        (2, 4, 3, 4),
-        (4, 2, 2, 3),
-        group=2,
-        strides=[2, 1],
-        dilations=[3, 2],
-        pads=[1, 0, 2, 3],
-    ),
     "add_depthwise": _case(
         "TransposedConvolutionAdd", (1, 3, 3, 9), (3, 1, 4, 4), group=3, strides=[2, 2], pads=[1] * 4
     ),
-    "add_depthwise_nxc": _case("TransposedConvolutionAdd", (1, 3, 3, 3), (3, 1, 2, 2), group=3, strides=[2, 2], **NXC),
     "add_kernel_is_stride": _case("TransposedConvolutionAdd", (1, 3, 3, 19), (3, 9, 2, 2), strides=[2, 2]),
     "add_nxc": _case("TransposedConvolutionAdd", (1, 3, 4, 5), (3, 18, 3, 3), strides=[2, 2], pads=[1, 1, 0, 1], **NXC),
-    "add_3d_odd_layout": _case(
-        "TransposedConvolutionAdd",
-        (1, 2, 2, 3, 2),
-        (2, 2, 2, 1, 3),
-        strides=[2, 2, 1],
-        pads=[0, 1, 1, 1, 0, 0],
-        output_padding=[1, 0, 1],
-        x_perm=[4, 0, 2, 1, 3],
-        w_perm=[1, 3, 4, 2, 0],
-        y_perm=[3, 1, 4, 0, 2],
-    ),
     "add_few_positions": _case("TransposedConvolutionAdd", (2, 20, 2, 1), (20, 33, 4, 4), strides=[2, 2], pads=[1] * 4),
     "add_image_head": _case("TransposedConvolutionAdd", (1, 6, 5, 18), (6, 3, 4, 4), strides=[2, 2], pads=[1] * 4),
-    "add_nothing_to_sum": _case("TransposedConvolutionAdd", (2, 2, 0), (2, 3, 4), strides=[2], output_padding=[1]),
-    "add_pads_leave_nothing": _case("TransposedConvolutionAdd", (1, 2, 2, 3), (2, 3, 2, 2), pads=[1, 0, 2, 0]),
-    "add_empty_batch": _case("TransposedConvolutionAdd", (0, 2, 2, 3), (2, 3, 2, 2), strides=[2, 2]),
     "conv_plain": _case("Convolution", (2, 3, 5, 4), (2, 3, 3, 2), bias=False),
     "conv_1d_stride_dilation": _case("Convolution", (1, 2, 9), (3, 2, 3), strides=[2], dilations=[2], pads=[3, 1]),
     "conv_groups_asymmetric": _case(
@@ -255,6 +241,20 @@ CASES: dict[str, Case] = {
     "conv_same_lower": _case("Convolution", (1, 2, 5, 6), (2, 2, 4, 3), strides=[2, 1], auto_pad=AutoPad.SAME_LOWER),
     "conv_padding_only_rows": _case("Convolution", (1, 1, 3), (1, 1, 1), pads=[4, 3], strides=[2]),
     "conv_empty_batch": _case("Convolution", (0, 2, 3, 3), (2, 2, 2, 2)),
+}
+
+CASES |= {
+    f"add_{name}": dataclasses.replace(CASES[f"transposed_{name}"], op="TransposedConvolutionAdd")
+    for name in (
+        "plain",
+        "1d_stride_and_padding",
+        "groups_dilation_asymmetric_pads",
+        "depthwise_nxc",
+        "3d_odd_layout",
+        "empty_input",
+        "pads_leave_nothing",
+        "empty_batch",
+    )
 }
 
 

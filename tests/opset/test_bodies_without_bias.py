@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from ortconv.opset import functions
 from ortconv.opset.schemas import register_schemas
-from tests.plugin.native import FLOAT, OPS
+from tests.operators.native import FLOAT, OPS
 from tests.running import run
 
 

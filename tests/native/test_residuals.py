@@ -16,7 +16,7 @@ from onnx import helper
 import ortconv
 from ortconv.opset import functions
 from ortconv.opset.schemas import register_schemas
-from tests.plugin.conftest import CASES, DTYPES, Case
+from tests.operators.convolutions import CASES, DTYPES, Case
 from tests.running import WAYS, run
 
 ADD = {name: case for name, case in CASES.items() if case.op == "TransposedConvolutionAdd"}

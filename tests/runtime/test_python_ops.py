@@ -19,7 +19,7 @@ from ortconv.opset.domain import DOMAIN
 from ortconv.opset.reference import convolutions
 from ortconv.runtime import python_ops
 from ortconv.runtime.session import InferenceSession
-from tests.plugin.python_ops import FLOAT32, bad_weights, expected, run
+from tests.operators.python_ops import FLOAT32, bad_weights, expected, run
 
 pytest.importorskip("onnxruntime_extensions")
 

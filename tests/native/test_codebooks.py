@@ -16,10 +16,10 @@ from onnx.reference import ReferenceEvaluator
 import ortconv
 from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime import library
-from tests.plugin.codebooks import NUMBERS, assert_product, model
-from tests.plugin.gather_products import indices
-from tests.plugin.native import quiet
-from tests.plugin.products import SIZES
+from tests.operators.codebooks import NUMBERS, assert_product, model
+from tests.operators.gather_products import indices
+from tests.operators.native import quiet
+from tests.operators.products import SIZES
 from tests.running import WAYS, run
 
 MATMUL, GATHER = "MatMulCodebook", "GatherMatMulCodebook"

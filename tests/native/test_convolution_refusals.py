@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 from ortconv.opset.convolution_terms import AutoPad
 from ortconv.opset.domain import DOMAIN
-from tests.plugin.native import FLOAT, OPS, refusal, session, with_constants
+from tests.operators.native import FLOAT, OPS, refusal, session, with_constants
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import ortconv
 from ortconv.opset.domain import DOMAIN
-from tests.plugin.native import FLOAT, OPS, quiet, session, with_constants
+from tests.operators.native import FLOAT, OPS, quiet, session, with_constants
 
 
 @pytest.mark.parametrize("constant", [True, False], ids=["constant_weights", "runtime_weights"])

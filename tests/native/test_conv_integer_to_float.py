@@ -20,8 +20,8 @@ import ortconv
 from ortconv.opset import functions
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.reference.evaluator import OP_RUNS
-from tests.plugin.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
-from tests.plugin.native import quiet
+from tests.operators.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
+from tests.operators.native import quiet
 from tests.running import WAYS, run
 
 PLAIN = Case((1, 6, 9, 11), (7, 6, 3, 3), pads=(1, 1, 1, 1))
@@ -108,7 +108,7 @@ def test_threads_share_an_image(threads: int, library: str) -> None:
 
 
 _OTHER_CPU = """
-from tests.plugin.integer_convs import CASES, KINDS, NAMES, assert_convolved, model, tensors
+from tests.operators.integer_convs import CASES, KINDS, NAMES, assert_convolved, model, tensors
 from tests.running import run
 
 for case in CASES:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.schemas import register_schemas
-from tests.plugin.products import assert_close_to, one_node
+from tests.operators.products import assert_close_to, one_node
 
 __all__ = ["NUMBERS", "assert_product", "model"]
 

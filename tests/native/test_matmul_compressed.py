@@ -20,8 +20,8 @@ from ortconv.opset.ops.compressed_weights import QUANTIZED_TYPES
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime.library import MATMUL_COMPRESSED_ENTRY
-from tests.plugin.native import quiet
-from tests.plugin.products import SIZES, assert_product, model
+from tests.operators.native import quiet
+from tests.operators.products import SIZES, assert_product, model
 from tests.running import WAYS, run
 
 

@@ -20,8 +20,8 @@ from ortconv.opset.ops.compressed_weights import QUANTIZED_TYPES
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime import library
-from tests.plugin.gather_products import assert_products, indices, model
-from tests.plugin.native import quiet
+from tests.operators.gather_products import assert_products, indices, model
+from tests.operators.native import quiet
 from tests.running import WAYS, run
 
 NAME = GATHER_MATMUL_COMPRESSED.name
