@@ -20,7 +20,7 @@ RUNTIMES = {"onnxruntime", "onnxruntime_extensions", "openvino"}
 HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 LAYERS = (
-    {"errors", "options", "progress"},
+    {"convolution_arithmetic", "errors", "options", "progress"},
     {"frontend", "onednn", "opset"},
     {"graph"},
     {"model_io", "passes"},

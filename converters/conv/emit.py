@@ -12,10 +12,11 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.inlined_body import write_out
 from ortconv.converters.conv.layout import Layout, Sizes, dims_of, sizes, transpose
-from ortconv.converters.conv.spatial import Rule, Window, conv_pads, conv_size, extent, transpose_full
+from ortconv.converters.conv.window import Window
+from ortconv.convolution_arithmetic import AutoPad, conv_size, conv_transpose_size, extent, same_padding, split
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
 from ortconv.graph.builder import Builder, Ints
-from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
+from ortconv.opset.convolution_terms import ACCUMULATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.operator import Operator
 from ortconv.opset.ops.convolution import CONVOLUTION
@@ -105,7 +106,7 @@ def conv_transpose_to_shape(
     window: Window,
     layout: Layout,
     *,
-    rule: Rule,
+    auto_pad: AutoPad,
     begin: Ints,
     output_padding: Ints,
 ) -> ir.Value:
@@ -119,7 +120,7 @@ def conv_transpose_to_shape(
         bias: [M], or None.
         window: Strides, dilations, group.
         layout: How `x`, `w` and the result lie.
-        rule: How the begin padding follows from the sizes.
+        auto_pad: How the begin padding follows from the sizes.
         begin: Begin padding under NOTSET, zeros otherwise.
         output_padding: Enters the total padding.
 
@@ -140,11 +141,11 @@ def conv_transpose_to_shape(
         bias,
         window=window,
         layout=layout,
-        auto_pad=AutoPad[rule],
+        auto_pad=auto_pad,
         pads_begin=begin,
         output_padding=output_padding,
     )
-    b.note(f"output sizes from {output_shape.name}; begin padding {_RULES[rule].format(begin=list(begin))}")
+    b.note(f"output sizes from {output_shape.name}; begin padding {_BEGIN_TEXTS[auto_pad].format(begin=list(begin))}")
     known = b.array(output_shape)
     spatial = (None,) * window.rank if known is None else tuple(int(size) for size in known)
     result = (sizes(x, layout.x_perm)[0], channels, *spatial)
@@ -159,7 +160,7 @@ def conv(
     window: Window,
     layout: Layout,
     *,
-    rule: Rule,
+    auto_pad: AutoPad,
     begin: Ints,
     end: Ints,
 ) -> ir.Value:
@@ -172,7 +173,7 @@ def conv(
         bias: [M], or None.
         window: Strides, dilations, group.
         layout: How `x`, `w` and the result lie.
-        rule: NOTSET takes `begin` and `end`; a SAME rule resolves them, at run time if sizes are dynamic.
+        auto_pad: NOTSET takes `begin` and `end`; else they follow from the sizes, at run time if those are dynamic.
         begin: Begin paddings, none negative.
         end: End paddings, none negative.
 
@@ -183,22 +184,22 @@ def conv(
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=False)
     if _is_cast(b, x):
         wide, weights, added = _in_float(b, x, w, bias)
-        y = conv(b, wide, weights, added, window, layout, rule=rule, begin=begin, end=end)
+        y = conv(b, wide, weights, added, window, layout, auto_pad=auto_pad, begin=begin, end=end)
         return b.cast(y, ir.DataType.BFLOAT16)
-    if rule != "NOTSET":
-        resolved = _resolve_same(rule, spatial, kernel, window)
+    if auto_pad != AutoPad.NOTSET:
+        resolved = _resolve_same(auto_pad, spatial, kernel, window)
         if resolved is not None:
-            rule, begin, end = "NOTSET", resolved[0], resolved[1]
-    if rule == "NOTSET":
+            auto_pad, begin, end = AutoPad.NOTSET, resolved[0], resolved[1]
+    if auto_pad == AutoPad.NOTSET:
         size = _conv_sizes(b, window, spatial, kernel, begin, end)
         b.note(f"pads begin {list(begin)}, end {list(end)}: spatial size {_text(size)}")
     else:
         begin = end = (0,) * window.rank
         size = tuple(None if dim is None else -(-dim // s) for dim, s in zip(spatial, window.strides, strict=True))
-        b.note(f"{rule}: padding resolved at run time from the input's sizes")
+        b.note(f"{auto_pad.name}: padding resolved at run time from the input's sizes")
     result = (sizes(x, layout.x_perm)[0], channels, *size)
-    if rule != "NOTSET" or x.dtype not in _STANDARD or b.options.target == "plugin":
-        y = _ours(b, CONVOLUTION, x, w, bias, window=window, layout=layout, auto_pad=AutoPad[rule], pads=begin + end)
+    if auto_pad != AutoPad.NOTSET or x.dtype not in _STANDARD or b.options.target == "plugin":
+        y = _ours(b, CONVOLUTION, x, w, bias, window=window, layout=layout, auto_pad=auto_pad, pads=begin + end)
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "Conv",
@@ -214,10 +215,10 @@ def conv(
     return transpose(b, b.typed(y, x.dtype, result), layout.y_perm)
 
 
-_RULES = {
-    "NOTSET": "{begin}",
-    "SAME_UPPER": "half of the total, rounded down",
-    "SAME_LOWER": "half of the total, rounded up",
+_BEGIN_TEXTS = {
+    AutoPad.NOTSET: "{begin}",
+    AutoPad.SAME_UPPER: "half of the total, rounded down",
+    AutoPad.SAME_LOWER: "half of the total, rounded up",
 }
 
 
@@ -265,7 +266,7 @@ def _transposed_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes,
         if size is None or taps is None:
             result.append(None)
             continue
-        full = transpose_full(size, taps, window.strides[axis], window.dilations[axis])
+        full = conv_transpose_size(size, taps, window.strides[axis], window.dilations[axis])
         y = full - begin[axis] - end[axis]
         if y < 0 or size == 0:
             raise ShapeError(
@@ -285,7 +286,7 @@ def _never_empty(window: Window, spatial: Sizes, kernel: Sizes, taken: Ints) -> 
     """
     known = [[1 if dim is None else dim for dim in dims] for dims in (spatial, kernel)]
     rows = zip(*known, window.strides, window.dilations, taken, strict=True)
-    return all(transpose_full(x, k, s, d) - less >= 1 for x, k, s, d, less in rows)
+    return all(conv_transpose_size(x, k, s, d) - less >= 1 for x, k, s, d, less in rows)
 
 
 def _conv_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:
@@ -307,13 +308,13 @@ def _conv_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin
     return tuple(result)
 
 
-def _resolve_same(rule: Rule, spatial: Sizes, kernel: Sizes, window: Window) -> tuple[Ints, Ints] | None:
+def _resolve_same(auto_pad: AutoPad, spatial: Sizes, kernel: Sizes, window: Window) -> tuple[Ints, Ints] | None:
     """Returns begin and end paddings when they do not depend on what is only known at run time."""
     pads: list[tuple[int, int]] = []
     for size, taps, stride, dilation in zip(spatial, kernel, window.strides, window.dilations, strict=True):
         if taps is None or (size is None and stride != 1):
             return None
-        pads.append(conv_pads(rule, 1 if size is None else size, taps, stride, dilation))
+        pads.append(split(auto_pad, same_padding(1 if size is None else size, taps, stride, dilation)))
     return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)
 
 

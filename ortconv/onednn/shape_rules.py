@@ -10,6 +10,15 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
+from ortconv.convolution_arithmetic import (
+    conv_size,
+    conv_transpose_size,
+    extent,
+    given_size_padding,
+    pool_size,
+    same_padding,
+)
+
 __all__ = ["Shape", "result_count", "result_dtypes", "result_shapes"]
 
 Shape = tuple[int | None, ...] | None
@@ -219,9 +228,8 @@ def _pooled(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> Shap
     for dim, k, s, begin, end, d in zip(_spatial(src, attributes), *rows, strict=True):
         if rounds_up and dim is not None and s > 0:
             # The library rounds up under every auto_pad.
-            extent = (k - 1) * d + 1
-            pads = {"none": begin + end, "valid": 0}.get(auto_pad, max(extent - (dim % s or s), 0))
-            sizes.append(-(-(dim + pads - extent) // s) + 1)
+            padding = {"none": begin + end, "valid": 0}.get(auto_pad, same_padding(dim, k, s, d))
+            sizes.append(pool_size(dim, k, s, d, padding, ceil=True))
         else:
             sizes.append(_forward_size(auto_pad, dim, k, s, d, begin, end, 0))
     return _with_spatial(src, tuple(sizes), attributes)
@@ -257,8 +265,7 @@ def _forward_size(
         return None
     if auto_pad.startswith("same"):
         return -(-x // s)
-    pads = 0 if auto_pad == "valid" else begin + end
-    return (x + pads - (k - 1) * d - 1) // s + 1
+    return conv_size(x, k, s, d, 0 if auto_pad == "valid" else begin + end)
 
 
 def _transposed_size(
@@ -266,9 +273,8 @@ def _transposed_size(
 ) -> int | None:
     if x is None or k is None:
         return None
-    extent = (k - 1) * d + 1
-    pads = {"valid": 0, "none": begin + end}.get(auto_pad, max(extent - s, 0))
-    return s * (x - 1) + extent - pads + padding
+    pads = {"valid": 0, "none": begin + end}.get(auto_pad, given_size_padding(extent(k, d), s))
+    return conv_transpose_size(x, k, s, d, pads - padding)
 
 
 def _single(number: float) -> float:

@@ -1,13 +1,12 @@
-"""Element types, activations and padding rules of the convolution operators."""
+"""Element types and activations of the convolution operators."""
 
 from __future__ import annotations
 
-import enum
 import math
 
 from onnx import TensorProto
 
-__all__ = ["ACCUMULATION", "ACTIVATION", "NO_ACTIVATION", "AutoPad"]
+__all__ = ["ACCUMULATION", "ACTIVATION", "NO_ACTIVATION"]
 
 ACCUMULATION: dict[int, int] = {
     TensorProto.FLOAT: TensorProto.FLOAT,
@@ -30,11 +29,3 @@ ACTIVATION = "activation"
 
 NO_ACTIVATION = (1.0, -math.inf, math.inf)
 """Slope below zero, minimum and maximum that change nothing."""
-
-
-class AutoPad(enum.IntEnum):
-    """Values of the attribute ``auto_pad``; integers, since function bodies calculate with them."""
-
-    NOTSET = 0
-    SAME_UPPER = 1
-    SAME_LOWER = 2

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnx_ir.convenience
 
 from ortconv.errors import ModelFormatError
-from ortconv.opset.convolution_terms import ACCUMULATION, ACTIVATION, NO_ACTIVATION, AutoPad
+from ortconv.opset.convolution_terms import ACCUMULATION, ACTIVATION, NO_ACTIVATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
@@ -69,7 +69,7 @@ class Emitter:
             attributes |= {"pads": (*site.begin, *site.end), "output_padding": site.output_padding}
         else:
             op = TRANSPOSED_CONVOLUTION_TO_SHAPE
-            attributes |= {"pads_begin": site.begin, "auto_pad": AutoPad[site.rule]}
+            attributes |= {"pads_begin": site.begin, "auto_pad": site.rule}
             attributes["output_padding"] = site.output_padding
             inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
         bias = site.bias

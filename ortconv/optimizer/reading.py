@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Literal
 
 import onnx_ir as ir
 
+from ortconv.convolution_arithmetic import AutoPad, conv_transpose_size, extent, given_size_padding, split
 from ortconv.opset.bodies.convolutions import CAST_LIKE
 from ortconv.optimizer.site import Ints, Left, Site
 from ortconv.optimizer.values import Dims, Sizes, element_type
@@ -41,7 +41,7 @@ class _Window:
     begin: Ints
     end: Ints
     output_shape: Ints | None
-    rule: Literal["SAME_UPPER", "SAME_LOWER"]
+    rule: AutoPad
 
 
 def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
@@ -129,10 +129,11 @@ def _window(node: ir.Node, kernel: Dims) -> _Window:
         raise Left(f"pads stand beside auto_pad = {auto_pad}, which ONNX Runtime refuses")
     output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
     begin, end = pads[:rank], pads[rank:]
+    rule = AutoPad.SAME_UPPER if auto_pad == "SAME_UPPER" else AutoPad.SAME_LOWER
     if output_shape is not None:
         begin = end = zeros
     elif auto_pad.startswith("SAME"):
-        begin, end = _same(auto_pad, kernel, strides, dilations, output_padding)
+        begin, end = _same(rule, kernel, strides, dilations, output_padding)
     return _Window(
         strides,
         dilations,
@@ -140,7 +141,7 @@ def _window(node: ir.Node, kernel: Dims) -> _Window:
         begin,
         end,
         output_shape,
-        "SAME_UPPER" if auto_pad == "SAME_UPPER" else "SAME_LOWER",
+        rule,
     )
 
 
@@ -150,7 +151,7 @@ def _extent(x_sizes: Dims, kernel: Dims, window: _Window) -> tuple[Ints, tuple[b
         return window.output_shape, (True,) * len(kernel)
     padding = zip(window.output_padding, window.begin, window.end, strict=True)
     least = tuple(
-        stride * ((size or 1) - 1) + ((taps or 1) - 1) * dilation + 1 + more - begin - end
+        conv_transpose_size(size or 1, taps or 1, stride, dilation, begin + end - more)
         for size, taps, stride, dilation, (more, begin, end) in zip(
             x_sizes, kernel, window.strides, window.dilations, padding, strict=True
         )
@@ -201,12 +202,11 @@ def _ints(node: ir.Node, name: str, default: Ints, least: int) -> Ints:
     return values
 
 
-def _same(auto_pad: str, kernel: Dims, strides: Ints, dilations: Ints, output_padding: Ints) -> tuple[Ints, Ints]:
+def _same(rule: AutoPad, kernel: Dims, strides: Ints, dilations: Ints, output_padding: Ints) -> tuple[Ints, Ints]:
     if None in kernel:
-        raise Left(f"auto_pad = {auto_pad} and the size of its kernel is not known")
-    total = [
-        max(((taps or 0) - 1) * d + 1 - s + more, 0)
+        raise Left(f"auto_pad = {rule.name} and the size of its kernel is not known")
+    pads = [
+        split(rule, given_size_padding(extent(taps or 0, d), s, more))
         for taps, s, d, more in zip(kernel, strides, dilations, output_padding, strict=True)
     ]
-    begin = tuple(t // 2 if auto_pad == "SAME_UPPER" else (t + 1) // 2 for t in total)
-    return begin, tuple(t - b for t, b in zip(total, begin, strict=True))
+    return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
 
 import onnx_ir as ir
 
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.values import Array, Dims, permuted
 
@@ -87,7 +87,7 @@ class Site:
     end: Ints
     output_padding: Ints
     output_shape: Ints | None
-    rule: Literal["SAME_UPPER", "SAME_LOWER"]
+    rule: AutoPad
     least: Ints
     exact: tuple[bool, ...]
     channels: int | None

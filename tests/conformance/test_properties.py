@@ -9,7 +9,16 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv, conv_transpose
 from ortconv.converters.conv.layout import Layout
-from ortconv.converters.conv.spatial import Window, conv_pads, conv_size, extent, transpose_begin, transpose_full
+from ortconv.converters.conv.window import Window
+from ortconv.convolution_arithmetic import (
+    AutoPad,
+    conv_size,
+    conv_transpose_begin,
+    conv_transpose_size,
+    extent,
+    same_padding,
+    split,
+)
 from ortconv.graph.builder import Builder
 from ortconv.options import Options, Target
 
@@ -19,24 +28,24 @@ small = st.integers(1, 7)
 
 @hypothesis.given(size, small, small, small)
 def test_same_padding_gives_the_size_divided_by_the_stride(x: int, kernel: int, stride: int, dilation: int) -> None:
-    for rule in ("SAME_UPPER", "SAME_LOWER"):
-        begin, end = conv_pads(rule, x, kernel, stride, dilation)
+    for rule in (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER):
+        begin, end = split(rule, same_padding(x, kernel, stride, dilation))
         assert begin >= 0
         assert end >= 0
         assert abs(begin - end) <= 1
         total = begin + end
         if extent(kernel, dilation) >= stride:
             assert conv_size(x, kernel, stride, dilation, total) == -(-x // stride)
-        assert total == 0 or (begin >= end if rule == "SAME_LOWER" else end >= begin)
+        assert total == 0 or (begin >= end if rule == AutoPad.SAME_LOWER else end >= begin)
 
 
 @hypothesis.given(size, small, small, small, st.integers(0, 60), st.integers(0, 5))
 def test_split_halves_add_up_to_the_total_and_never_go_negative(
     x: int, kernel: int, stride: int, dilation: int, y: int, output_padding: int
 ) -> None:
-    full = transpose_full(x, kernel, stride, dilation)
-    upper = transpose_begin("SAME_UPPER", full, y, output_padding, 0)
-    lower = transpose_begin("SAME_LOWER", full, y, output_padding, 0)
+    full = conv_transpose_size(x, kernel, stride, dilation)
+    upper = conv_transpose_begin(AutoPad.SAME_UPPER, full, y, output_padding, 0)
+    lower = conv_transpose_begin(AutoPad.SAME_LOWER, full, y, output_padding, 0)
     assert 0 <= upper <= lower <= upper + 1
     assert upper + lower == max(full + output_padding - y, 0)
 
@@ -47,7 +56,7 @@ def test_transposed_size_is_a_size_that_the_convolution_undoes(
 ) -> None:
     x = conv_size(y, kernel, stride, dilation, begin + end)
     hypothesis.assume(x >= 1)
-    restored = transpose_full(x, kernel, stride, dilation) - begin - end
+    restored = conv_transpose_size(x, kernel, stride, dilation) - begin - end
     assert restored <= y < restored + stride
 
 
@@ -78,7 +87,7 @@ def test_declared_size_is_the_formula(
     pads = np.add(begin, end)
     if transposed:
         expected = [
-            transpose_full(*axis) for axis in zip(spatial, kernel, window.strides, window.dilations, strict=True)
+            conv_transpose_size(*axis) for axis in zip(spatial, kernel, window.strides, window.dilations, strict=True)
         ] - pads
     else:
         expected = np.array(
@@ -89,7 +98,7 @@ def test_declared_size_is_the_formula(
         if transposed:
             y = conv_transpose(builder, x, w, None, window, layout, begin=begin, end=end)
         else:
-            y = conv(builder, x, w, None, window, layout, rule="NOTSET", begin=begin, end=end)
+            y = conv(builder, x, w, None, window, layout, auto_pad=AutoPad.NOTSET, begin=begin, end=end)
     except ShapeError:
         assert not allowed
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.opset.convolution_terms import AutoPad
+from ortconv.convolution_arithmetic import AutoPad
 from tests import oracle
 from tests.operators.convolutions import Case
 

@@ -16,7 +16,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
+from ortconv.convolution_arithmetic import AutoPad
+from ortconv.opset.convolution_terms import ACCUMULATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.operator import Operator
 from ortconv.opset.ops import BY_NAME, CONVOLUTIONS

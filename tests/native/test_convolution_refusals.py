@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset.convolution_terms import AutoPad
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.opset.domain import DOMAIN
 from tests.operators.native import FLOAT, OPS, refusal, session, with_constants
 

@@ -13,7 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
+from ortconv.convolution_arithmetic import AutoPad
+from ortconv.opset.convolution_terms import ACCUMULATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.runtime.library import library_path
 

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from ortconv.opset.convolution_terms import AutoPad
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops import BY_NAME
 from ortconv.opset.reference import convolutions

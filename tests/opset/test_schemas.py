@@ -9,8 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.model_io import protos
-from ortconv.opset.convolution_terms import ACCUMULATION, AutoPad
+from ortconv.opset.convolution_terms import ACCUMULATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.operator import Operator
 from ortconv.opset.ops import BY_NAME, CONVOLUTIONS, OPERATORS

@@ -12,16 +12,17 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.converters.conv.layout import Sizes
-from ortconv.converters.conv.spatial import LARGEST, Rule, Window
+from ortconv.converters.conv.window import Window
 from ortconv.converters.onednn_graph.lib.data_format import known_dims
 from ortconv.converters.onednn_graph.lib.dtypes import check_type
+from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["AutoPad", "Grid", "kernel_perm", "on_grid", "same_shape", "target_shape"]
+__all__ = ["AutoPadName", "Grid", "kernel_perm", "on_grid", "same_shape", "target_shape"]
 
-AutoPad = Literal["none", "same_upper", "same_lower", "valid"]
-"""The page's spelling; the library's (SAME_UPPER) is accepted as well, since case does not matter."""
+AutoPadName = Literal["none", "same_upper", "same_lower", "valid"]
+"""The attribute auto_pad as the specification spells it; case does not matter: the library writes SAME_UPPER."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Grid:
     """
 
     window: Window
-    auto_pad: AutoPad
+    auto_pad: AutoPadName
     begin: Ints
     end: Ints
     output_padding: Ints
@@ -48,11 +49,11 @@ class Grid:
         return self.auto_pad in ("same_upper", "same_lower")
 
     @property
-    def rule(self) -> Rule:
-        """The library's reading of auto_pad, which is ONNX's: same_upper puts the odd element at the end."""
+    def rule(self) -> AutoPad:
+        """The meaning of auto_pad in the library, which is that of ONNX: same_upper puts the odd element at the end."""
         if not self.same:
-            return "NOTSET"
-        return "SAME_UPPER" if self.auto_pad == "same_upper" else "SAME_LOWER"
+            return AutoPad.NOTSET
+        return AutoPad.SAME_UPPER if self.auto_pad == "same_upper" else AutoPad.SAME_LOWER
 
 
 def on_grid(
@@ -64,7 +65,7 @@ def on_grid(
     pads_end: Ints,
     dilations: Ints,
     groups: int,
-    auto_pad: AutoPad,
+    auto_pad: AutoPadName,
     output_padding: Ints = (),
 ) -> Grid:
     """Checks the attributes that all convolution ops have.

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.conv.layout import Sizes, transpose
-from ortconv.converters.conv.spatial import LARGEST, conv_pads, conv_size, extent
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, Grid, on_grid
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, Grid, on_grid
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, rank_of, to_ncx
+from ortconv.convolution_arithmetic import LARGEST, conv_size, extent, in_order, pool_size, same_padding, split
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -61,12 +61,12 @@ class Pool:
             if self.grid.same:
                 if size is None and s != 1:
                     return None
-                begin, end = conv_pads(self.grid.rule, 1 if size is None else size, k, s, d)
-            # Rounding up is rounding down with a padding that is one less than a stride larger.
-            end += s - 1 if self.ceil else 0
+                begin, end = split(self.grid.rule, same_padding(1 if size is None else size, k, s, d))
             if size is not None:
-                count = conv_size(size, k, s, d, begin + end)
+                count = pool_size(size, k, s, d, begin + end, ceil=self.ceil)
                 end = max((count - 1) * s + extent(k, d) - size - begin, 0)
+            elif self.ceil:
+                end += s - 1  # Rounding up equals rounding down with this much more padding.
             rows.append((begin, end))
         return tuple(begin for begin, _ in rows), tuple(end for _, end in rows)
 
@@ -102,7 +102,7 @@ def pool_of(
     strides: Ints,
     pads_begin: Ints,
     pads_end: Ints,
-    auto_pad: AutoPad,
+    auto_pad: AutoPadName,
     data_format: DataFormat,
     dilations: Ints = (),
     ceil: bool = False,
@@ -173,9 +173,7 @@ def runtime_pads(b: Builder, x: ir.Value, pool: Pool) -> tuple[ir.Value, ir.Valu
     more = [extent(k, d) - s for k, d, s in zip(pool.kernel, window.dilations, window.strides, strict=True)]
     total = b.op("Max", b.op("Sub", b.op("Add", covered, b.constant(more)), size), b.constant([0]))
     half = b.op("Div", total, b.constant([2]))
-    begin, end = half, b.op("Sub", total, half)
-    if pool.grid.rule == "SAME_LOWER":
-        begin, end = end, begin
+    begin, end = in_order(pool.grid.rule, half, b.op("Sub", total, half))
     return begin, b.op("Add", end, b.constant([s - 1 for s in window.strides])) if pool.ceil else end
 
 

@@ -8,12 +8,12 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, sizes
-from ortconv.converters.conv.spatial import Rule, conv_size, transpose_begin, transpose_full
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, Grid, on_grid, same_shape, target_shape
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, Grid, on_grid, same_shape, target_shape
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, layout_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.convolution_arithmetic import AutoPad, conv_size, conv_transpose_begin, conv_transpose_size
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 from ortconv.options import Semantics
@@ -31,7 +31,7 @@ def convolution_backward_data(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     output_padding: Ints = (),
     groups: int = 1,
     data_format: DataFormat = "NXC",
@@ -84,7 +84,7 @@ class _Axis:
     @property
     def full(self) -> int:
         """Size of the result without any padding."""
-        return transpose_full(self.small, self.kernel, self.stride, self.dilation)
+        return conv_transpose_size(self.small, self.kernel, self.stride, self.dilation)
 
 
 def _axes(small: Sizes, kernel: Sizes, big: Ints, grid: Grid) -> list[_Axis] | None:
@@ -93,7 +93,7 @@ def _axes(small: Sizes, kernel: Sizes, big: Ints, grid: Grid) -> list[_Axis] | N
     return axes if len(axes) == grid.window.rank else None
 
 
-def _reading(grid: Grid, semantics: Semantics) -> tuple[Rule, Ints]:
+def _reading(grid: Grid, semantics: Semantics) -> tuple[AutoPad, Ints]:
     """Returns how the begin padding follows from sizes, in ONNX's words, and the output padding that enters it.
 
     The library ignores output_padding and means by same_upper and same_lower what ONNX means; the page halves the other
@@ -101,13 +101,14 @@ def _reading(grid: Grid, semantics: Semantics) -> tuple[Rule, Ints]:
     """
     if semantics == "runtime" or not grid.same:
         return grid.rule, (0,) * grid.window.rank
-    return "SAME_LOWER" if grid.rule == "SAME_UPPER" else "SAME_UPPER", grid.output_padding
+    swapped = AutoPad.SAME_LOWER if grid.rule == AutoPad.SAME_UPPER else AutoPad.SAME_UPPER
+    return swapped, grid.output_padding
 
 
 def _begin(grid: Grid, axes: list[_Axis], semantics: Semantics) -> Ints:
     rule, output_padding = _reading(grid, semantics)
     return tuple(
-        transpose_begin(rule, axis.full, axis.big, extra, pad)
+        conv_transpose_begin(rule, axis.full, axis.big, extra, pad)
         for axis, extra, pad in zip(axes, output_padding, grid.begin, strict=True)
     )
 
@@ -201,7 +202,7 @@ def _to_shape(
         None,
         grid.window,
         layout,
-        rule=rule,
+        auto_pad=rule,
         begin=grid.begin,
         output_padding=output_padding,
     )

@@ -15,9 +15,9 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transpose
-from ortconv.converters.conv.spatial import Window, conv_pads, conv_size
+from ortconv.converters.conv.window import Window
 from ortconv.converters.onednn_graph.lib.conv_attributes import (
-    AutoPad,
+    AutoPadName,
     Grid,
     kernel_perm,
     on_grid,
@@ -28,6 +28,7 @@ from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_di
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, TransposeWeights, transpose_pads
 from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.convolution_arithmetic import AutoPad, conv_size, same_padding, split
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -76,7 +77,7 @@ def convolution_backward_weights(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     groups: int = 1,
     data_format: DataFormat = "NXC",
     weights_format: ConvWeights = "XIO",
@@ -111,7 +112,7 @@ def conv_transpose_backward_weights(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     groups: int = 1,
     data_format: DataFormat = "NXC",
     weights_format: TransposeWeights = "XOI",
@@ -191,7 +192,7 @@ def _convolved(b: Builder, sides: _Sides, grid: Grid, perm: Ints, begin: Ints, e
         None,
         Window(grid.window.dilations, grid.window.strides, grid.window.group),
         Layout(big_perm, swapped, tuple(swap[axis] for axis in inverse(perm))),
-        rule="NOTSET",
+        auto_pad=AutoPad.NOTSET,
         begin=begin,
         end=end,
     )
@@ -315,5 +316,5 @@ def _same_pads(grid: Grid, size: Sizes, kernel: Sizes, argument: str) -> tuple[I
         if x is None or k is None:
             missing = argument if x is None else "weights_shape"
             raise ShapeError(missing, None, f"spatial sizes must be known, since auto_pad is {grid.auto_pad}.")
-        pads.append(conv_pads(grid.rule, x, k, stride, dilation))
+        pads.append(split(grid.rule, same_padding(x, k, stride, dilation)))
     return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)

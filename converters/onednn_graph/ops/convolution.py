@@ -8,11 +8,11 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv, conv_transpose
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes
-from ortconv.converters.conv.spatial import extent
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, Grid, kernel_perm, on_grid
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, Grid, kernel_perm, on_grid
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, to_ncx
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.convolution_arithmetic import extent, given_size_padding, split
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -34,7 +34,7 @@ def convolution(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     groups: int = 1,
     data_format: DataFormat = "NXC",
     weights_format: ConvWeights = "XIO",
@@ -52,7 +52,7 @@ def convolution(
         auto_pad=auto_pad,
     )
     layout = layout_of(grid, data_format, weights_format)
-    return conv(b, src, weights, bias, grid.window, layout, rule=grid.rule, begin=grid.begin, end=grid.end)
+    return conv(b, src, weights, bias, grid.window, layout, auto_pad=grid.rule, begin=grid.begin, end=grid.end)
 
 
 @REGISTRY.lowering("ConvTranspose")
@@ -67,7 +67,7 @@ def conv_transpose_forward(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     output_padding: Ints = (),
     groups: int = 1,
     data_format: DataFormat = "NXC",
@@ -103,7 +103,7 @@ def conv_transpose_backward_data(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     groups: int = 1,
     data_format: DataFormat = "NXC",
     weights_format: TransposeWeights = "XOI",
@@ -123,7 +123,7 @@ def conv_transpose_backward_data(
     if any(dilation > 1 for dilation in dilations):
         b.warn(f"the library ignores dilations {list(dilations)} in this op; they are applied here, as the page says")
     layout = layout_of(grid, data_format, weights_format)
-    return conv(b, diff_dst, weights, None, grid.window, layout, rule=grid.rule, begin=grid.begin, end=grid.end)
+    return conv(b, diff_dst, weights, None, grid.window, layout, auto_pad=grid.rule, begin=grid.begin, end=grid.end)
 
 
 def layout_of(grid: Grid, data_format: DataFormat, weights_format: str) -> Layout:
@@ -144,10 +144,9 @@ def transpose_pads(grid: Grid, kernel: Sizes, argument: str) -> tuple[Ints, Ints
     """
     if not grid.same:
         return grid.begin, grid.end
-    totals: list[int] = []
+    pads: list[tuple[int, int]] = []
     for taps, stride, dilation in zip(kernel, grid.window.strides, grid.window.dilations, strict=True):
         if taps is None:
             raise ShapeError(argument, None, f"the kernel sizes must be known, since auto_pad is {grid.auto_pad}.")
-        totals.append(max(extent(taps, dilation) - stride, 0))
-    begin = tuple(total // 2 if grid.auto_pad == "same_upper" else (total + 1) // 2 for total in totals)
-    return begin, tuple(total - pad for total, pad in zip(totals, begin, strict=True))
+        pads.append(split(grid.rule, given_size_padding(extent(taps, dilation), stride)))
+    return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transpose
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, plain_sizes, rank_of
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.lib.pool_attributes import (
@@ -27,6 +27,7 @@ from ortconv.converters.onednn_graph.lib.pool_attributes import (
     samples_as_channels,
 )
 from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -46,7 +47,7 @@ def avg_pool(
     kernel: Ints,
     data_format: DataFormat = "NXC",
     rounding_type: Rounding = "floor",
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
 ) -> ir.Value:
     """Lowers to ai.onnx AveragePool; computed in float32. Without exclude_pad the kernel's size always divides."""
     pool = _pool(b, src, kernel, strides, pads_begin, pads_end, (), auto_pad, data_format, rounding_type)
@@ -91,7 +92,7 @@ def max_pool(
     dilations: Ints = (),
     data_format: DataFormat = "NXC",
     rounding_type: Rounding = "floor",
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
 ) -> ir.Value:
     """Lowers to ai.onnx MaxPool; computed in float32. A window in the padding alone gives the type's lowest number."""
     pool = _pool(b, src, kernel, strides, pads_begin, pads_end, dilations, auto_pad, data_format, rounding_type)
@@ -129,7 +130,7 @@ def _pool(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad,
+    auto_pad: AutoPadName,
     data_format: DataFormat,
     rounding_type: Rounding,
 ) -> Pool:
@@ -173,7 +174,9 @@ def _sums(b: Builder, x: ir.Value, pool: Pool, pads: tuple[Ints, Ints] | None) -
     spatial = plain_sizes(x)[2:]
     flat, layout = channels_as_samples(b, x, spatial), Layout.ncx(len(spatial))
     begin, end = pads
-    total = conv(b, flat, ones_window(b, pool), None, pool.grid.window, layout, rule="NOTSET", begin=begin, end=end)
+    total = conv(
+        b, flat, ones_window(b, pool), None, pool.grid.window, layout, auto_pad=AutoPad.NOTSET, begin=begin, end=end
+    )
     return samples_as_channels(b, total, x)
 
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, transpose
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPad, same_shape, target_shape
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, same_shape, target_shape
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, plain_sizes, rank_of
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.lib.pool_attributes import (
@@ -25,6 +25,7 @@ from ortconv.converters.onednn_graph.lib.pool_attributes import (
     samples_as_channels,
 )
 from ortconv.converters.onednn_graph.registry import REGISTRY
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -41,7 +42,7 @@ def avg_pool_backward(
     pads_end: Ints,
     exclude_pad: bool,
     kernel: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     data_format: DataFormat = "NXC",
     src_shape: Ints = (),
 ) -> ir.Value:
@@ -116,7 +117,7 @@ def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, e
         None,
         grid.window,
         Layout.ncx(rank - 2),
-        rule="NOTSET",
+        auto_pad=AutoPad.NOTSET,
         begin=grid.begin,
         output_padding=(0,) * (rank - 2),
     )
@@ -134,7 +135,7 @@ def max_pool_backward(
     pads_begin: Ints,
     pads_end: Ints,
     kernel: Ints,
-    auto_pad: AutoPad = "none",
+    auto_pad: AutoPadName = "none",
     dilations: Ints = (),
     data_format: DataFormat = "NXC",
 ) -> ir.Value:

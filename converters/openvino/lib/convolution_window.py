@@ -8,17 +8,24 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.converters.conv.layout import merge_axes
-from ortconv.converters.conv.spatial import LARGEST, Rule, Window
+from ortconv.converters.conv.window import Window
 from ortconv.converters.openvino.weights.dequantization import reshaped
+from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["RULES", "AutoPad", "explicit_pads", "grouped", "per_axis", "window_of"]
+__all__ = ["AUTO_PAD", "AutoPadName", "explicit_pads", "grouped", "per_axis", "window_of"]
 
-AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
+AutoPadName = Literal["explicit", "same_upper", "same_lower", "valid"]
+"""The attribute auto_pad as OpenVINO spells it."""
 
-RULES: Mapping[str, Rule] = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
-"""What the values of auto_pad that depend on sizes are called here."""
+AUTO_PAD: Mapping[AutoPadName, AutoPad] = {
+    "explicit": AutoPad.NOTSET,
+    "same_upper": AutoPad.SAME_UPPER,
+    "same_lower": AutoPad.SAME_LOWER,
+    "valid": AutoPad.NOTSET,
+}
+"""The same without valid, which is explicit padding of zero."""
 
 
 def grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Value]:
@@ -63,7 +70,7 @@ def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, 
 
 
 def explicit_pads(
-    b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPad, *, negative_end: bool
+    b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPadName, *, negative_end: bool
 ) -> tuple[Ints, Ints]:
     """Returns begin and end paddings; zeros where auto_pad says something else.
 

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import onnx_ir as ir
 
-from ortconv.converters.conv.spatial import Rule, conv_pads, extent
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import dtype_of, scalar
+from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName
 from ortconv.converters.openvino.lib.sizes import (
     Size,
     at_least_zero,
@@ -26,12 +26,13 @@ from ortconv.converters.openvino.lib.sizes import (
     same_windows,
     size_of,
 )
+from ortconv.convolution_arithmetic import extent, pool_size, split
+from ortconv.convolution_arithmetic import same_padding as total_padding
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["AutoPad", "Plan", "Rounding", "apart", "plan_pooling"]
+__all__ = ["Plan", "Rounding", "apart", "plan_pooling"]
 
-AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 Rounding = Literal["floor", "ceil", "ceil_torch"]
 
 
@@ -164,7 +165,7 @@ def plan_pooling(
     pads_begin: Ints,
     pads_end: Ints,
     rounding: Rounding,
-    auto_pad: AutoPad,
+    auto_pad: AutoPadName,
     *,
     in_front: bool = True,
 ) -> Plan:
@@ -226,7 +227,9 @@ def plan_pooling(
     return Plan(dataclasses.replace(pool, pads=tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)))
 
 
-def _by_runtime(pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_pad: AutoPad, data: ir.Value) -> _Pool:
+def _by_runtime(
+    pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_pad: AutoPadName, data: ir.Value
+) -> _Pool:
     """Leaves same_* to ONNX Runtime, whose paddings look at no dilation, and are negative between windows with gaps."""
     if any(window.dilation > 1 for window in windows):
         raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with dilations: its sizes must be known.")
@@ -235,7 +238,7 @@ def _by_runtime(pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_p
     return dataclasses.replace(pool, auto_pad=auto_pad.upper())
 
 
-def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Value) -> tuple[int, int]:
+def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPadName, data: ir.Value) -> tuple[int, int]:
     """Returns the paddings along an axis.
 
     Raises:
@@ -243,8 +246,8 @@ def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Valu
     """
     if auto_pad.startswith("same"):
         assert window.size is not None
-        rule: Rule = "SAME_UPPER" if auto_pad == "same_upper" else "SAME_LOWER"
-        begin, end = conv_pads(rule, window.size, window.kernel, window.stride, window.dilation)
+        total = total_padding(window.size, window.kernel, window.stride, window.dilation)
+        begin, end = split(AUTO_PAD[auto_pad], total)
         window = dataclasses.replace(window, begin=begin, end=end)
     pads = (window.begin, window.end) if rounding == "floor" else _rounded_up(window, rounding, data)
     if max(pads) >= window.kernel:
@@ -253,7 +256,7 @@ def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPad, data: ir.Valu
 
 
 def _asked(
-    b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: AutoPad, in_front: bool
+    b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: AutoPadName, in_front: bool
 ) -> tuple[Size, Size]:
     """Returns the paddings along an axis of any size, without what rounding up adds."""
     if not auto_pad.startswith("same"):
@@ -262,7 +265,7 @@ def _asked(
     total = same_padding(b, size, same_windows(b, size, window.stride), window.extent, window.stride)
     if window.size is None and not in_front:
         return 0, total
-    return halved(b, total, upper=auto_pad == "same_upper")
+    return halved(b, AUTO_PAD[auto_pad], total)
 
 
 def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Size, rounding: Rounding) -> Size:
@@ -293,7 +296,7 @@ def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[i
             raise ShapeError("data", data.shape, f"rounding_type {rounding}: its spatial sizes must be known.")
         return window.begin, end
     covered = window.begin + window.size
-    count = -((window.extent - covered - window.end) // window.stride) + 1
+    count = pool_size(covered, window.kernel, window.stride, window.dilation, window.end, ceil=True)
     if (count - 1) * window.stride >= covered:
         if rounding == "ceil":
             raise UnsupportedAttributeError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.convolution_arithmetic import AutoPad, in_order
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
 
@@ -113,11 +114,10 @@ def same_padding(b: Builder, size: Size, windows: Size, extent: int, stride: int
     return at_least_zero(b, calculate(b, "Sub", calculate(b, "Add", last, extent), size))
 
 
-def halved(b: Builder, total: Size, *, upper: bool) -> tuple[Size, Size]:
-    """Returns the paddings in front and behind; an odd element lies behind (`upper`), or in front."""
+def halved(b: Builder, auto_pad: AutoPad, total: Size) -> tuple[Size, Size]:
+    """Returns begin and end padding of a total padding under SAME_UPPER or SAME_LOWER."""
     half = calculate(b, "Div", total, 2)
-    rest = calculate(b, "Sub", total, half)
-    return (half, rest) if upper else (rest, half)
+    return in_order(auto_pad, half, calculate(b, "Sub", total, half))
 
 
 def reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size]) -> ir.Value:

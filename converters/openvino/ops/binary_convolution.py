@@ -14,7 +14,7 @@ import onnx_ir as ir
 from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout
 from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require
-from ortconv.converters.openvino.lib.convolution_window import RULES, AutoPad, explicit_pads, window_of
+from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName, explicit_pads, window_of
 from ortconv.converters.openvino.lib.sizes import require_sizes
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -37,7 +37,7 @@ def binary_convolution(
     dilations: Ints,
     mode: Literal["xnor-popcount"],
     pad_value: float,
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
 ) -> ir.Value:
     """Conv of 1 where the data is positive and -1 elsewhere, by weights of 1 and -1."""
     require(data, "data", FLOATS)
@@ -47,7 +47,6 @@ def binary_convolution(
     weights = b.constant(signs)
     window = window_of(data, weights, strides, dilations, 1)
     begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
-    rule = RULES.get(auto_pad, "NOTSET")
     b.follow(
         "filter: OpenVINO's CPU plugin takes the lowest bit of each byte first; the file format has the highest first"
     )
@@ -60,7 +59,7 @@ def binary_convolution(
             "plugin leaves columns of the kernel out",
         )
     fill, bias = 0.0, None
-    if rule != "NOTSET" or any(begin + end):
+    if auto_pad.startswith("same") or any(begin + end):
         if pad_value == 0:
             b.follow("pad_value 0: OpenVINO's CPU plugin leaves the padding out; by the page it counts as -1")
         else:
@@ -72,7 +71,7 @@ def binary_convolution(
     def formula(x: ir.Value) -> ir.Value:
         bits = b.op("Greater", x, b.constant(0, np.float32))
         values = b.typed(b.op("Where", bits, positive, negative), ir.DataType.FLOAT, data.shape)
-        return conv(b, values, weights, bias, window, Layout.ncx(2), rule=rule, begin=begin, end=end)
+        return conv(b, values, weights, bias, window, Layout.ncx(2), auto_pad=AUTO_PAD[auto_pad], begin=begin, end=end)
 
     return in_single(b, formula, data)
 

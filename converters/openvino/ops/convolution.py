@@ -7,7 +7,7 @@ import onnx_ir as ir
 from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
-from ortconv.converters.openvino.lib.convolution_window import RULES, AutoPad, explicit_pads, grouped, window_of
+from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName, explicit_pads, grouped, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.plugin_bugs.one_column import warn_of_one_column
 from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
@@ -26,7 +26,7 @@ def convolution(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     dilations: Ints = (),
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
 ) -> ir.Value:
     """Conv with explicit pads."""
     warn_of_shared_filters(b, filter, backward=False)
@@ -45,7 +45,7 @@ def group_convolution(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     dilations: Ints = (),
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
 ) -> ir.Value:
     """Conv with explicit pads and group; the weights' group axis is merged into the output channels."""
     warn_of_moved_levels(b, data, filter)
@@ -62,14 +62,13 @@ def _convolution(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad,
+    auto_pad: AutoPadName,
 ) -> ir.Value:
     window = window_of(data, filter, strides, dilations, groups)
     begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
-    rule = RULES.get(auto_pad, "NOTSET")
-    warn_of_one_column(b, data, filter, window, rule, begin, end)
+    warn_of_one_column(b, data, filter, window, AUTO_PAD[auto_pad], begin, end)
 
     def emit(x: ir.Value, w: ir.Value) -> ir.Value:
-        return conv(b, x, w, None, window, Layout.ncx(window.rank), rule=rule, begin=begin, end=end)
+        return conv(b, x, w, None, window, Layout.ncx(window.rank), auto_pad=AUTO_PAD[auto_pad], begin=begin, end=end)
 
     return in_source_types(b, data, filter, emit)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.conv.spatial import extent
 from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolated
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require
+from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName
 from ortconv.converters.openvino.lib.sizes import Size, halved, joined, same_padding, same_windows, size_of
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.convolution_arithmetic import extent
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
-
-AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 
 _SPATIAL = 2
 
@@ -33,7 +30,7 @@ def deformable_convolution(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     dilations: Ints = (),
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
     group: int = 1,
     deformable_group: int = 1,
 ) -> ir.Value:
@@ -55,7 +52,7 @@ def deformable_convolution_8(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     dilations: Ints = (),
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
     group: int = 1,
     deformable_group: int = 1,
     bilinear_interpolation_pad: bool = False,
@@ -77,7 +74,7 @@ class _Window:
         begin: Ints,
         end: Ints,
         dilations: Ints,
-        auto_pad: AutoPad,
+        auto_pad: AutoPadName,
     ) -> None:
         if rank_of(data, "data") != _SPATIAL + 2:
             raise ShapeError("data", data.shape, f"its rank must be {_SPATIAL + 2}.")
@@ -110,7 +107,7 @@ class _Window:
                 size = size_of(b, data, axis)
                 windows = same_windows(b, size, stride)
                 totals.append(same_padding(b, size, windows, extent(taps, dilation), stride))
-            pads = [halved(b, total, upper=auto_pad == "same_upper") for total in totals]
+            pads = [halved(b, AUTO_PAD[auto_pad], total) for total in totals]
             self.begin, self.end = tuple(pad[0] for pad in pads), tuple(pad[1] for pad in pads)
             if all(isinstance(total, int) for total in totals):
                 b.note(f"auto_pad {auto_pad}: pads {pads}")

@@ -22,8 +22,9 @@ from ortconv.converters.openvino.lib.compute_types import (
     type_for,
 )
 from ortconv.converters.openvino.lib.constants import normalized
+from ortconv.converters.openvino.lib.convolution_window import AutoPadName
 from ortconv.converters.openvino.lib.defaults import warn_of_default
-from ortconv.converters.openvino.lib.pool_padding import AutoPad, Plan, Rounding, apart, plan_pooling
+from ortconv.converters.openvino.lib.pool_padding import Plan, Rounding, apart, plan_pooling
 from ortconv.converters.openvino.lib.sizes import calculate, joined, size_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder, Ints
@@ -40,7 +41,7 @@ def max_pool(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     rounding_type: Literal["floor", "ceil"] = "floor",
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
 ) -> ir.Value:
     """MaxPool with explicit pads."""
     require(data, "data", (*FLOATS, *INTEGERS))
@@ -60,7 +61,7 @@ def max_pool_8(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     rounding_type: Rounding = "floor",
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
     index_element_type: Literal["i64", "i32"] = "i64",
     axis: int = 0,
 ) -> tuple[ir.Value, ...]:
@@ -117,7 +118,7 @@ def avg_pool(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     rounding_type: Rounding = "floor",
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
 ) -> ir.Value:
     """AveragePool with explicit pads; exclude-pad is count_include_pad."""
     require(data, "data", (*FLOATS, *INTEGERS))

@@ -18,6 +18,7 @@ from ortconv.converters.openvino.lib.constants import (
     normalized,
     warn_of_no_axes,
 )
+from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD
 from ortconv.converters.openvino.lib.dynamic_axes import view_along
 from ortconv.converters.openvino.lib.sizes import (
     Size,
@@ -232,7 +233,7 @@ def extract_image_patches(
             end.append(0)
             continue
         counts.append(same_windows(b, size, stride))
-        front, back = halved(b, same_padding(b, size, counts[-1], reach, stride), upper=auto_pad == "same_upper")
+        front, back = halved(b, AUTO_PAD[auto_pad], same_padding(b, size, counts[-1], reach, stride))
         begin.append(front)
         end.append(back)
     value = data

@@ -12,13 +12,14 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, sizes
-from ortconv.converters.conv.spatial import LARGEST, Rule, Window, transpose_begin, transpose_full
+from ortconv.converters.conv.window import Window
 from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
-from ortconv.converters.openvino.lib.convolution_window import AutoPad, explicit_pads, grouped, per_axis, window_of
+from ortconv.converters.openvino.lib.convolution_window import AutoPadName, explicit_pads, grouped, per_axis, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.convolution_arithmetic import LARGEST, AutoPad, conv_transpose_begin, conv_transpose_size
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis
@@ -36,7 +37,7 @@ def convolution_backprop_data(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     dilations: Ints = (),
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
     output_padding: Ints = (),
 ) -> ir.Value:
     """ConvTranspose with explicit pads; TransposedConvolutionToShape where sizes are known at run time only."""
@@ -59,7 +60,7 @@ def group_convolution_backprop_data(
     pads_begin: Ints = (),
     pads_end: Ints = (),
     dilations: Ints = (),
-    auto_pad: AutoPad = "explicit",
+    auto_pad: AutoPadName = "explicit",
     output_padding: Ints = (),
 ) -> ir.Value:
     """ConvTranspose with explicit pads and group; TransposedConvolutionToShape as for ConvolutionBackpropData."""
@@ -79,7 +80,7 @@ def _backprop(
     pads_begin: Ints,
     pads_end: Ints,
     dilations: Ints,
-    auto_pad: AutoPad,
+    auto_pad: AutoPadName,
     output_padding: Ints,
 ) -> ir.Value:
     window = window_of(data, filter, strides, dilations, groups)
@@ -115,19 +116,19 @@ def _backprop(
         return in_source_types(b, data, filter, emit_static)
 
     shape = b.cast(output_shape, ir.DataType.INT64)
-    enters = (0,) * window.rank if rule == "NOTSET" else extra
+    enters = (0,) * window.rank if rule == AutoPad.NOTSET else extra
     if any(more < 0 for more in enters):
         raise UnsupportedAttributeError("output_padding", list(extra), "integers >= 0 where sizes are dynamic")
 
     def emit_dynamic(x: ir.Value, w: ir.Value) -> ir.Value:
         return conv_transpose_to_shape(
-            b, x, w, shape, None, window, layout, rule=rule, begin=pads, output_padding=enters
+            b, x, w, shape, None, window, layout, auto_pad=rule, begin=pads, output_padding=enters
         )
 
     return in_source_types(b, data, filter, emit_dynamic)
 
 
-def _begin_rules(auto_pad: AutoPad, begin: Ints) -> tuple[tuple[Rule, Ints], tuple[Rule, Ints]]:
+def _begin_rules(auto_pad: AutoPadName, begin: Ints) -> tuple[tuple[AutoPad, Ints], tuple[AutoPad, Ints]]:
     """Returns how a given output size places the padding: by the spec page, and in the CPU plugin.
 
     The page halves the total and puts the odd element at the begin under same_upper, at the end otherwise. The plugin
@@ -136,27 +137,27 @@ def _begin_rules(auto_pad: AutoPad, begin: Ints) -> tuple[tuple[Rule, Ints], tup
     """
     zeros = (0,) * len(begin)
     if auto_pad == "same_upper":
-        return ("SAME_LOWER", zeros), ("SAME_LOWER", zeros)
+        return (AutoPad.SAME_LOWER, zeros), (AutoPad.SAME_LOWER, zeros)
     if auto_pad == "same_lower":
-        return ("SAME_UPPER", zeros), ("SAME_UPPER", zeros)
-    return ("SAME_UPPER", zeros), ("NOTSET", begin)
+        return (AutoPad.SAME_UPPER, zeros), (AutoPad.SAME_UPPER, zeros)
+    return (AutoPad.SAME_UPPER, zeros), (AutoPad.NOTSET, begin)
 
 
-def _begins(rule: Rule, pads: Ints, full: Ints | None, target: Ints | None, extra: Ints) -> Ints | None:
+def _begins(rule: AutoPad, pads: Ints, full: Ints | None, target: Ints | None, extra: Ints) -> Ints | None:
     """Returns the begin paddings, None where they depend on sizes known at run time only."""
-    if rule == "NOTSET":
+    if rule == AutoPad.NOTSET:
         return pads
     if full is None or target is None:
         return None
     return tuple(
-        transpose_begin(rule, f, y, more, pad) for f, y, more, pad in zip(full, target, extra, pads, strict=True)
+        conv_transpose_begin(rule, f, y, more, pad) for f, y, more, pad in zip(full, target, extra, pads, strict=True)
     )
 
 
-def _begin_text(rule: Rule, pads: Ints, resolved: Ints | None) -> str:
+def _begin_text(rule: AutoPad, pads: Ints, resolved: Ints | None) -> str:
     if resolved is not None:
         return str(list(resolved))
-    return f"half of the total, rounded {'down' if rule == 'SAME_UPPER' else 'up'},"
+    return f"half of the total, rounded {'down' if rule == AutoPad.SAME_UPPER else 'up'},"
 
 
 def _full_and_target(
@@ -177,7 +178,7 @@ def _full_and_target(
             size, goal = 0, goal.offset
         if not isinstance(size, int) or not isinstance(goal, int) or taps is None:
             return None, None
-        full.append(transpose_full(size, taps, stride, dilation))
+        full.append(conv_transpose_size(size, taps, stride, dilation))
         target.append(goal)
     return tuple(full), tuple(target)
 

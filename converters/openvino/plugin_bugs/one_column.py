@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.conv.spatial import Rule, Window, conv_pads, conv_size
+from ortconv.converters.conv.window import Window
+from ortconv.convolution_arithmetic import AutoPad, conv_size, same_padding
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = ["warn_of_one_column"]
@@ -14,7 +15,7 @@ _SEVERAL = 2
 
 
 def warn_of_one_column(
-    b: Builder, data: ir.Value, filter: ir.Value, window: Window, rule: Rule, begin: Ints, end: Ints
+    b: Builder, data: ir.Value, filter: ir.Value, window: Window, auto_pad: AutoPad, begin: Ints, end: Ints
 ) -> None:
     """Warns where strides along the last axis alone leave one position of it, unless the kernel is as wide as the data.
 
@@ -23,7 +24,7 @@ def warn_of_one_column(
         data: One channel, of a known width, where the warning is due.
         filter: Weights.
         window: How the kernel moves.
-        rule: NOTSET takes `begin` and `end`.
+        auto_pad: NOTSET takes `begin` and `end`.
         begin: Begin paddings.
         end: End paddings.
     """
@@ -45,9 +46,10 @@ def warn_of_one_column(
             sizes.append(_SEVERAL)
             continue
         step, dilation = window.strides[axis], window.dilations[axis]
-        pads = (begin[axis], end[axis]) if rule == "NOTSET" else conv_pads(rule, size, count, step, dilation)
-        sizes.append(conv_size(size, count, step, dilation, sum(pads)))
-        alike = size == count and not any(pads)
+        explicit = auto_pad == AutoPad.NOTSET
+        padding = begin[axis] + end[axis] if explicit else same_padding(size, count, step, dilation)
+        sizes.append(conv_size(size, count, step, dilation, padding))
+        alike = size == count and not padding
     *rows, columns = sizes
     if columns == 1 and not alike and max(rows) > 1:
         b.warn(

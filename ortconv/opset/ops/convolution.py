@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx.defs
 
+from ortconv.convolution_arithmetic import conv_size, extent
 from ortconv.opset.bodies import convolutions
 from ortconv.opset.inferred_node import Dim, InferredNode
 from ortconv.opset.operator import Attribute
@@ -25,11 +26,11 @@ def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
         if isinstance(size, int) and same:
             result.append(-(-size // strides[axis]))
         elif isinstance(size, int) and isinstance(taps, int):
-            extent = (taps - 1) * dilations[axis] + 1
-            padded = size + pads[axis] + pads[axis + count]
-            if extent > padded:
-                raise node.fail(f"spatial axis {axis}: the kernel covers {extent}, the padded input {padded}")
-            result.append((padded - extent) // strides[axis] + 1)
+            padding = pads[axis] + pads[axis + count]
+            covered, padded = extent(taps, dilations[axis]), size + padding
+            if covered > padded:
+                raise node.fail(f"spatial axis {axis}: the kernel covers {covered}, the padded input {padded}")
+            result.append(conv_size(size, taps, strides[axis], dilations[axis], padding))
         else:
             result.append(None)
     return result

@@ -18,10 +18,11 @@ import onnx.defs
 import onnx_ir as ir
 from onnx import TensorProto
 
+from ortconv.convolution_arithmetic import AutoPad, conv_transpose_size
 from ortconv.errors import ConversionError
 from ortconv.opset.bodies import convolutions
 from ortconv.opset.bodies.convolutions import EXACT, OLDEST
-from ortconv.opset.convolution_terms import ACCUMULATION, ACTIVATION, NO_ACTIVATION, AutoPad
+from ortconv.opset.convolution_terms import ACCUMULATION, ACTIVATION, NO_ACTIVATION
 from ortconv.opset.inferred_node import Dim, InferredNode, differ
 from ortconv.opset.operator import ACCUMULATION_TYPE, Attribute, Epilogue, Formal, Operator, Switches, Type
 from ortconv.opset.reference.operands import checked_activation
@@ -280,7 +281,7 @@ def transposed_sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> lis
     result: list[Dim] = []
     for axis, (size, taps) in enumerate(zip(x, kernel, strict=True)):
         if isinstance(size, int) and isinstance(taps, int):
-            full = max(strides[axis] * (size - 1) + (taps - 1) * dilations[axis] + 1, 0)
+            full = max(conv_transpose_size(size, taps, strides[axis], dilations[axis]), 0)
             result.append(non_negative(node, axis, full - pads[axis] - pads[axis + count] + extra[axis]))
         else:
             result.append(None)

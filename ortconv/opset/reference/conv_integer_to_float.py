@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ortconv.opset.convolution_terms import AutoPad
+from ortconv.convolution_arithmetic import AutoPad
 from ortconv.opset.reference.convolutions import conv
 from ortconv.opset.reference.operands import Array
 

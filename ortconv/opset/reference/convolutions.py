@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortconv.opset.convolution_terms import AutoPad
+from ortconv.convolution_arithmetic import AutoPad, given_size_padding, same_padding, split
 from ortconv.opset.reference.operands import Array, Task, accumulation_dtype, activated, checked_activation
 
 __all__ = ["conv", "conv_transpose", "conv_transpose_add", "conv_transpose_to_shape"]
@@ -162,8 +162,8 @@ def conv_transpose_to_shape(
         raise ValueError(f"output_shape has shape {list(np.shape(output_shape))}; allowed: [{task.axes}]")
     sizes = task.ints("output_shape", np.asarray(output_shape).tolist(), task.axes, 0)
     if _same(auto_pad, begin):
-        total = [max(full + o - y, 0) for full, o, y in zip(task.full(), extra, sizes, strict=True)]
-        begin = _halve(auto_pad, total)
+        axes = zip(task.full(), sizes, extra, strict=True)
+        begin = [split(AutoPad(auto_pad), given_size_padding(*axis))[0] for axis in axes]
     return task.scatter(begin, sizes)
 
 
@@ -214,10 +214,8 @@ def conv(
     extent, source = task.extent(), task.x.shape[2:]
     if _same(auto_pad, pads):
         sizes = [-(-size // s) for size, s in zip(source, task.strides, strict=True)]
-        total = [
-            max((y - 1) * s + e - size, 0) for y, s, e, size in zip(sizes, task.strides, extent, source, strict=True)
-        ]
-        return task.gather(_halve(auto_pad, total), sizes)
+        axes = zip(source, task.kernel, task.strides, task.dilations, strict=True)
+        return task.gather([split(AutoPad(auto_pad), same_padding(*axis))[0] for axis in axes], sizes)
     padded = [size + b + e for size, b, e in zip(source, begin, end, strict=True)]
     if any(e > p for e, p in zip(extent, padded, strict=True)):
         raise ValueError(f"the kernel covers {extent}, more than the padded input {padded}")
@@ -235,8 +233,3 @@ def _same(auto_pad: int, pads: Sequence[int]) -> bool:
     if auto_pad and any(pads):
         raise ValueError(f"pads {list(pads)} stand beside auto_pad = {auto_pad}; allowed: zeros")
     return bool(auto_pad)
-
-
-def _halve(auto_pad: int, total: Sequence[int]) -> list[int]:
-    odd = int(auto_pad == AutoPad.SAME_LOWER)
-    return [(t + odd) // 2 for t in total]
