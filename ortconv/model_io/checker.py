@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 
 import onnx
 import onnx.checker
@@ -13,24 +11,11 @@ import onnx_ir as ir
 import onnx_ir.passes.common
 
 from ortconv.errors import CheckError, in_utf8, shown
-from ortconv.model_io import loading, protos
+from ortconv.model_io import inference_process, loading, protos
 from ortconv.model_io.writer import weights_as_inputs, without_weights
 from ortconv.opset.schemas import register_schemas
 
 __all__ = ["check", "check_file", "check_proto", "infer_shapes", "require_inferable"]
-
-_INFERENCE = """
-import sys
-sys.path[:] = {path!r}
-import onnx
-from ortconv.opset.schemas import register_schemas
-register_schemas()
-try:
-    onnx.shape_inference.infer_shapes(onnx.ModelProto.FromString(sys.stdin.buffer.read()), data_prop=True)
-except Exception:
-    pass
-"""
-"""What a process of its own runs; what ONNX raises there, the checker raises again."""
 
 
 def check(model: ir.Model, name: str) -> None:
@@ -78,33 +63,19 @@ def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
 def require_inferable(model: onnx.ModelProto, name: str) -> None:
     """Checks that ONNX's shape inference, which the checker runs, does not end the process.
 
-    It does so where a Slice reads a size that it has computed as a negative number, as of a kernel larger than its
-    image. So models with a Slice go through it in another process first.
+    Only a Slice makes it do so; models with one go through it in a child process first.
 
     Args:
         model: The model. Nothing but initializers of its main graph refers to external data.
-        name: How messages call it.
+        name: The model's name in messages.
 
     Raises:
-        CheckError: The inference ends the process.
+        CheckError: The inference ends the process, or the child process cannot be started.
     """
-    if not any(node.op_type == "Slice" for each in protos.node_lists(model) for node in protos.nodes(each)):
-        return
-    light = without_weights(model)
-    protos.open_negative_sizes(light)
-    done = subprocess.run(
-        [sys.executable, "-c", _INFERENCE.format(path=sys.path)],
-        input=light.SerializeToString(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode < 0:
-        raise CheckError(
-            name,
-            f"onnx's shape inference crashes on the model (signal {-done.returncode}), as where a Slice reads a result "
-            "with a negative size; allowed: sizes of 0 or more.",
-        )
+    if any(node.op_type == "Slice" for each in protos.node_lists(model) for node in protos.nodes(each)):
+        light = without_weights(model)
+        protos.open_negative_sizes(light)
+        inference_process.require_inferable(light, name)
 
 
 def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:
