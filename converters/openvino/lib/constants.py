@@ -10,6 +10,7 @@ from ortconv.errors import ConversionError, ShapeError, shown
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = [
+    "axis_of",
     "constant_ints",
     "int64_vector",
     "known_ints",
@@ -124,3 +125,15 @@ def normalized(axes: Ints, rank: int, input: str) -> Ints:
         if not -rank <= axis < rank:
             raise ConversionError(f"input {input} = {list(axes)} is out of range; allowed: {-rank} to {rank - 1}.")
     return tuple(axis % rank for axis in axes)
+
+
+def axis_of(b: Builder, axis: ir.Value, rank: int) -> int:
+    """Returns the axis that a constant input names, counted from the front.
+
+    Raises:
+        ConversionError: It is computed at run time, is more than one number, or is out of range.
+    """
+    axes = constant_ints(b, axis, "axis")
+    if len(axes) != 1:
+        raise ShapeError("axis", axis.shape, "it must be one number.")
+    return normalized(axes, rank, "axis")[0]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.activation_formulas import op_or_formula, softplus_formula, softplus_of
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import (
     FLOATS,
@@ -35,27 +36,10 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
 
-__all__ = ["softplus"]
-
 _GELU_OPSET = 20
 
 _Formula = Callable[[Builder, ir.Value, int], ir.Value]
 """Takes the data and an axis."""
-
-
-def _either(
-    b: Builder,
-    x: ir.Value,
-    onnx_op: str,
-    formula: Callable[[ir.Value], ir.Value],
-    kernels: tuple[str, ...],
-    **attributes: Any,
-) -> ir.Value:
-    """Emits the ONNX op, or on float64 the formula."""
-    require(x, "data", (*FLOATS, *INTEGERS))
-    if x.dtype == ir.DataType.DOUBLE:
-        return compute(b, formula, x, kernels=kernels)
-    return rounded(b, lambda x: b.op(onnx_op, x, **attributes), x, kernels=(onnx_op,))
 
 
 @REGISTRY.lowering("ReLU")
@@ -141,7 +125,7 @@ def elu(b: Builder, data: ir.Value, /, *, alpha: float) -> ir.Value:
         below = b.op("Mul", scalar(b, alpha, x), b.op("Sub", b.op("Exp", x), scalar(b, 1, x)))
         return b.op("Where", b.op("Less", x, scalar(b, 0, x)), below, x)
 
-    return _either(b, data, "Elu", formula, ("Exp", "Less", "Mul", "Sub", "Where"), alpha=alpha)
+    return op_or_formula(b, data, "Elu", formula, ("Exp", "Less", "Mul", "Sub", "Where"), alpha=alpha)
 
 
 @REGISTRY.lowering("Selu")
@@ -190,13 +174,13 @@ def _gelu(b: Builder, data: ir.Value, mode: Literal["erf", "tanh"]) -> ir.Value:
 @REGISTRY.lowering("HSwish", since=4)
 def hswish(b: Builder, data: ir.Value, /) -> ir.Value:
     """HardSwish; a formula on float64."""
-    return _either(b, data, "HardSwish", lambda x: b.op("Mul", x, _relu6(b, x)), ("Add", "Clip", "Mul", "Div"))
+    return op_or_formula(b, data, "HardSwish", lambda x: b.op("Mul", x, _relu6(b, x)), ("Add", "Clip", "Mul", "Div"))
 
 
 @REGISTRY.lowering("HSigmoid", since=5)
 def hsigmoid(b: Builder, data: ir.Value, /) -> ir.Value:
     """HardSigmoid with alpha 1/6 and beta 1/2; a formula on float64."""
-    return _either(b, data, "HardSigmoid", lambda x: _relu6(b, x), ("Add", "Clip", "Div"), alpha=1 / 6, beta=0.5)
+    return op_or_formula(b, data, "HardSigmoid", lambda x: _relu6(b, x), ("Add", "Clip", "Div"), alpha=1 / 6, beta=0.5)
 
 
 def _relu6(b: Builder, x: ir.Value) -> ir.Value:
@@ -248,26 +232,20 @@ def swish(b: Builder, data: ir.Value, beta: ir.Value | None = None, /) -> ir.Val
 @REGISTRY.lowering("SoftPlus", since=4)
 def softplus(b: Builder, data: ir.Value, /) -> ir.Value:
     """Softplus; a formula on float64."""
-    return _either(b, data, "Softplus", lambda x: _softplus(b, x), ("Abs", "Add", "Exp", "Log", "Max", "Neg"))
+    return softplus_of(b, data)
 
 
 @REGISTRY.lowering("Mish", since=4)
 def mish(b: Builder, data: ir.Value, /) -> ir.Value:
     """Mish; a formula on float64."""
     kernels = ("Abs", "Add", "Exp", "Log", "Max", "Mul", "Neg", "Tanh")
-    return _either(b, data, "Mish", lambda x: b.op("Mul", x, b.op("Tanh", _softplus(b, x))), kernels)
-
-
-def _softplus(b: Builder, x: ir.Value) -> ir.Value:
-    """Emits log(1 + exp(x)) so that nothing overflows."""
-    small = b.op("Log", b.op("Add", b.op("Exp", b.op("Neg", b.op("Abs", x))), scalar(b, 1, x)))
-    return b.op("Add", b.op("Max", x, scalar(b, 0, x)), small)
+    return op_or_formula(b, data, "Mish", lambda x: b.op("Mul", x, b.op("Tanh", softplus_formula(b, x))), kernels)
 
 
 @REGISTRY.lowering("SoftSign", since=9)
 def softsign(b: Builder, data: ir.Value, /) -> ir.Value:
     """Softsign; a formula on float64."""
-    return _either(
+    return op_or_formula(
         b,
         data,
         "Softsign",

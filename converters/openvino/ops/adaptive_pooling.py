@@ -5,14 +5,13 @@ Along an axis of X elements, window i of Y begins at floor(i*X/Y) and ends befor
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, dtype_of, require, rounded, type_for
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of
+from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
 from ortconv.graph.builder import Builder
@@ -57,13 +56,13 @@ def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> 
 
 @REGISTRY.lowering("AdaptiveMaxPool", since=8)
 def adaptive_max_pool(
-    b: Builder, data: ir.Value, output_shape: ir.Value, /, *, index_element_type: Literal["i64", "i32"] = "i64"
+    b: Builder, data: ir.Value, output_shape: ir.Value, /, *, index_element_type: IndexType = "i64"
 ) -> tuple[ir.Value, ...]:
     """MaxPool where the windows are alike; otherwise ReduceMax over gathered windows, and the index by ArgMax."""
     require(data, "data", (*FLOATS, *INTEGERS))
     held = b.cast(data, type_for(dtype_of(data), ("MaxPool",)))
     sizes, goals = _sizes(b, data, output_shape)
-    index_type = ir.DataType.INT64 if index_element_type == "i64" else ir.DataType.INT32
+    index_type = INDEX_TYPES[index_element_type]
     kernel = _even(sizes, goals)
     if kernel is not None:
         values, places = b.op("MaxPool", held, outputs=2, kernel_shape=kernel, strides=kernel)

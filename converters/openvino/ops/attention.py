@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require, scalar
-from ortconv.converters.openvino.ops.state import is_cache
+from ortconv.converters.openvino.lib.kv_cache import is_cache
 from ortconv.converters.openvino.patterns.grouped_query_attention import SharedHeads
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError

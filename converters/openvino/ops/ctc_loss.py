@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.lib.defaults import warn_of_default
-from ortconv.converters.openvino.ops.decoding import packed
+from ortconv.converters.openvino.lib.row_packing import packed
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 

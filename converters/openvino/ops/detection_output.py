@@ -21,7 +21,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+_F32 = ir.DataType.FLOAT
 _ALL = np.iinfo(np.int64).max
 _INPUTS = (
     *("box_logits", "class_predictions", "proposals"),

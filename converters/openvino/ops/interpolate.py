@@ -13,8 +13,8 @@ from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, comp
 from ortconv.converters.openvino.lib.constants import known_ints, normalized
 from ortconv.converters.openvino.lib.dynamic_axes import view_along
 from ortconv.converters.openvino.lib.interpolation_target import Target, target_along, target_of
+from ortconv.converters.openvino.lib.padding import pad_zeros
 from ortconv.converters.openvino.lib.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
-from ortconv.converters.openvino.ops.padding import pad_zeros
 from ortconv.converters.openvino.parity.linear_interpolation_5d import smooth, whole_mean
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError

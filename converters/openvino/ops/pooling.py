@@ -24,6 +24,7 @@ from ortconv.converters.openvino.lib.compute_types import (
 from ortconv.converters.openvino.lib.constants import normalized
 from ortconv.converters.openvino.lib.convolution_window import AutoPadName
 from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
 from ortconv.converters.openvino.lib.pool_padding import Plan, Rounding, apart, plan_pooling
 from ortconv.converters.openvino.lib.sizes import calculate, joined, size_of
 from ortconv.converters.openvino.registry import REGISTRY
@@ -62,7 +63,7 @@ def max_pool_8(
     pads_end: Ints = (),
     rounding_type: Rounding = "floor",
     auto_pad: AutoPadName = "explicit",
-    index_element_type: Literal["i64", "i32"] = "i64",
+    index_element_type: IndexType = "i64",
     axis: int = 0,
 ) -> tuple[ir.Value, ...]:
     """MaxPool with explicit pads; indices, where used, count from axis on (Mod)."""
@@ -101,7 +102,7 @@ def max_pool_8(
         indices = b.op("Mod", indices, b.op("ReduceProd", b.op("Shape", data, start=first), keepdims=0))
     b.typed(indices, ir.DataType.INT64, None)
     b.typed(values, held.dtype, None)
-    index_type = ir.DataType.INT64 if index_element_type == "i64" else ir.DataType.INT32
+    index_type = INDEX_TYPES[index_element_type]
     return b.cast(b.cast(values, inner), own), b.cast(indices, index_type)
 
 

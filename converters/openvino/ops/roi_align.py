@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolated
 from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require, single
-from ortconv.converters.openvino.lib.sizes import counted_row
+from ortconv.converters.openvino.lib.roi_sampling import (
+    LAST_OPSET,
+    Mode,
+    pool_points,
+    sampling_grid,
+    sampling_points,
+    split_columns,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder
-
-__all__ = ["averages"]
-
-Mode = Literal["avg", "max"]
-_LAST_OPSET = 21
-"""The last with a RoiAlign that ONNX Runtime has a kernel for."""
 
 AlignedMode = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 
@@ -84,15 +83,15 @@ def roi_align_rotated(
     _require_points(sampling_ratio)
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
-        centre_x, centre_y, width, height, angle = _columns(b, boxes, 5)
+        centre_x, centre_y, width, height, angle = split_columns(b, boxes, 5)
         scale, half = single(b, spatial_scale), single(b, 0.5)
         sizes = [b.op("Mul", size, scale) for size in (height, width)]
         goals = (pooled_h, pooled_w)
         rows, columns = (
-            _points(b, b.op("Mul", size, single(b, -0.5)), size, goal, sampling_ratio)
+            sampling_points(b, b.op("Mul", size, single(b, -0.5)), size, goal, sampling_ratio)
             for size, goal in zip(sizes, goals, strict=True)
         )
-        y, column = _grid(b, rows, columns)
+        y, column = sampling_grid(b, rows, columns)
         turned = b.op("Neg", angle) if clockwise_mode else angle
         cosine, sine = (b.op("Unsqueeze", b.op(op, turned), b.constant([2, 3, 4])) for op in ("Cos", "Sin"))
         centres = [
@@ -105,7 +104,7 @@ def roi_align_rotated(
             dataclasses.replace(y, positions=b.op("Add", turned_y, centres[0])),
             dataclasses.replace(column, positions=b.op("Add", turned_x, centres[1])),
         )
-        return _pooled(b, x, batch_indices, points, "avg")
+        return pool_points(b, x, batch_indices, points, "avg")
 
     return in_single(b, formula, data, rois)
 
@@ -144,130 +143,18 @@ def _roi_align(
 
     def composed(x: ir.Value, boxes: ir.Value) -> ir.Value:
         moved = b.op("Add", b.op("Mul", boxes_of(boxes), single(b, scale)), single(b, shift))
-        left, top, right, bottom = _columns(b, moved, 4)
+        left, top, right, bottom = split_columns(b, moved, 4)
         axes = []
         for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
             size = b.op("Sub", end, start)
             size = size if shift else b.op("Max", size, single(b, 1.0))
-            axes.append(_points(b, start, size, goal, ratio))
-        return _pooled(b, x, batch_indices, _grid(b, *axes), mode)
+            axes.append(sampling_points(b, start, size, goal, ratio))
+        return pool_points(b, x, batch_indices, sampling_grid(b, *axes), mode)
 
-    return in_single(b, average if mode == "avg" and b.options.opset <= _LAST_OPSET else composed, data, rois)
+    return in_single(b, average if mode == "avg" and b.options.opset <= LAST_OPSET else composed, data, rois)
 
 
 def _require_points(ratio: int) -> None:
     if ratio < 0:
         hint = "OpenVINO's CPU plugin takes it for no points at all; 0 is the number that fits the box."
         raise UnsupportedAttributeError("sampling_ratio", ratio, "0 or a positive number", hint=hint)
-
-
-def averages(
-    b: Builder, data: ir.Value, rois: ir.Value, goals: tuple[int, int], ratio: int, scale: float, shifted: bool
-) -> ir.Value:
-    """Emits the mean of float32 boxes of the first image; a box smaller than one element counts as one.
-
-    Args:
-        b: The builder.
-        data: The images, [N, C, H, W].
-        rois: Corners x, y, x, y.
-        goals: Height and width of the results.
-        ratio: How many points of each bin count along each axis; 0 for about one per element.
-        scale: What corners are multiplied by.
-        shifted: Whether elements lie at half numbers.
-    """
-    indices = b.op("Expand", b.constant(0), b.op("Shape", rois, end=1))
-    # Of one bin the number of points would depend on how a size of 1 is rounded.
-    if b.options.opset <= _LAST_OPSET and not (shifted and not ratio and 1 in goals):
-        if shifted:
-            # ONNX lets such boxes be smaller than one element.
-            rois, scale = b.op("Mul", rois, single(b, scale)), 1.0
-            low, high = b.op("Split", rois, outputs=2, axis=1, num_outputs=2)
-            rois = b.op("Concat", low, b.op("Max", high, b.op("Add", low, single(b, 1.0))), axis=1)
-        return b.op(
-            "RoiAlign",
-            data,
-            rois,
-            indices,
-            coordinate_transformation_mode="half_pixel" if shifted else "output_half_pixel",
-            mode="avg",
-            output_height=goals[0],
-            output_width=goals[1],
-            sampling_ratio=ratio,
-            spatial_scale=scale,
-        )
-    moved = b.op("Sub", b.op("Mul", rois, single(b, scale)), single(b, 0.5 if shifted else 0.0))
-    left, top, right, bottom = _columns(b, moved, 4)
-    axes = []
-    for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
-        axes.append(_points(b, start, b.op("Max", b.op("Sub", end, start), single(b, 1.0)), goal, ratio))
-    return _pooled(b, data, indices, _grid(b, *axes), "avg")
-
-
-def _columns(b: Builder, boxes: ir.Value, count: int) -> tuple[ir.Value, ...]:
-    """Returns the columns [R, 1] of the boxes."""
-    return b.op("Split", boxes, outputs=count, axis=1, num_outputs=count)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Points:
-    """Points along an axis.
-
-    Attributes:
-        positions: [R, bins, K].
-        used: Whether each point counts, [R, 1, K]; None where all do.
-        count: How many do, [R, 1].
-    """
-
-    positions: ir.Value
-    used: ir.Value | None
-    count: ir.Value
-
-    def moved(self, b: Builder, axes: list[int]) -> _Points:
-        """Returns the points with new axes."""
-        used = None if self.used is None else b.op("Unsqueeze", self.used, b.constant(axes))
-        return _Points(b.op("Unsqueeze", self.positions, b.constant(axes)), used, self.count)
-
-
-def _points(b: Builder, start: ir.Value, size: ir.Value, goal: int, ratio: int) -> _Points:
-    """Spreads `ratio` points over each bin of boxes that begin at `start`, [R, 1]; for 0 about one per element."""
-    bin_size = b.op("Div", size, single(b, goal))
-    if ratio:
-        count, steps = single(b, ratio), b.cast(b.counted(ratio), ir.DataType.FLOAT)
-    else:
-        count = b.op("Ceil", bin_size)
-        most = b.op("Cast", b.op("ReduceMax", count, keepdims=0), to=int(ir.DataType.INT64))
-        steps = b.op("Cast", b.op("Range", b.constant(0), most, b.constant(1)), to=int(ir.DataType.FLOAT))
-    columns = b.constant([2])
-    bins = counted_row(b, goal)
-    first = b.op("Unsqueeze", b.op("Add", start, b.op("Mul", bin_size, bins)), columns)
-    distance = b.op("Unsqueeze", b.op("Div", bin_size, count), columns)
-    positions = b.op("Add", first, b.op("Mul", distance, b.op("Add", steps, single(b, 0.5))))
-    used = None if ratio else b.op("Less", steps, b.op("Unsqueeze", count, columns))
-    return _Points(positions, used, count)
-
-
-def _grid(b: Builder, rows: _Points, columns: _Points) -> tuple[_Points, _Points]:
-    """Returns rows as [R, PH, 1, KH, 1] and columns as [R, 1, PW, 1, KW]."""
-    return rows.moved(b, [2, 4]), columns.moved(b, [1, 3])
-
-
-def _pooled(b: Builder, x: ir.Value, batch_indices: ir.Value, points: tuple[_Points, _Points], mode: Mode) -> ir.Value:
-    """Emits the mean of the points of each bin, or the largest or 0; points further than 1 outside count as zero."""
-    image = Image.of(b, x)
-    conditions = [point.used for point in points if point.used is not None]
-    for point, size in zip(points, (image.height, image.width), strict=True):
-        limit = b.op("Cast", size, to=int(ir.DataType.FLOAT))
-        conditions.append(b.op("GreaterOrEqual", point.positions, single(b, -1.0)))
-        conditions.append(b.op("LessOrEqual", point.positions, limit))
-    inside = functools.reduce(lambda one, other: b.op("And", one, other), conditions)
-    batch = b.op("Reshape", b.cast(batch_indices, ir.DataType.INT64), b.constant([-1, 1, 1, 1, 1]))
-    values = interpolated(b, image, batch, points[0].positions, points[1].positions)
-    kept = b.op("Where", b.op("Unsqueeze", inside, b.constant([5])), values, single(b, 0.0))
-    channels = b.op("Transpose", kept, perm=[0, 5, 1, 2, 3, 4])
-    axes = b.constant([4, 5])
-    if mode == "max":
-        return b.op("Max", b.op("ReduceMax", channels, axes, keepdims=0), single(b, 0.0))
-    number = b.op("Mul", points[0].count, points[1].count)
-    if points[0].used is not None:
-        number = b.op("Unsqueeze", number, b.constant([2, 3]))
-    return b.op("Div", b.op("ReduceSum", channels, axes, keepdims=0), number)

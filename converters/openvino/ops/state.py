@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.kv_cache import STATE
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 from ortconv.passes.branch_sinking import LAZY
 
-__all__ = ["is_cache"]
-
-_STATE = "ortconv.state"
-"""Key in the metadata of values that are states."""
-
 _WIDE = frozenset({ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.UINT64})
 """Types that the CPU plugin computes in 32 bits, and that take 64 in its states."""
-
-_REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
-"""What stands behind a cache whose heads several queries share."""
 
 
 @REGISTRY.lowering("ReadValue", since=3, how="exact")
@@ -55,7 +48,7 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
             "the page is followed: OpenVINO's CPU plugin keeps a state of 64-bit numbers in memory that is not its own"
         )
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
-    state.meta[_STATE] = True
+    state.meta[STATE] = True
     if first is None:
         return state
     b.note(f"input {state.name!r} without elements stands for the first value")
@@ -66,24 +59,8 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
     count = b.op("ReduceProd", b.op("Shape", state), keepdims=0)  # ONNX Runtime has no Size of bfloat16
     is_empty = b.op("Equal", count, b.constant(0))
     value = b.op("If", is_empty, then_branch=then_branch, else_branch=else_branch)
-    value.meta[_STATE] = True
+    value.meta[STATE] = True
     node = value.producer()
     assert node is not None
     node.meta[LAZY] = True
     return b.typed(value, state.dtype, state.shape)
-
-
-def is_cache(value: ir.Value) -> bool:
-    """Tells whether keys or values are appended to a state whose batches an index reorders: the cache of a decoder."""
-    node = value.producer()
-    while node is not None and node.op_type in _REPEATING and node.inputs[0] is not None:
-        node = node.inputs[0].producer()
-    if node is None or node.op_type != "Concat":
-        return False
-    for part in node.inputs:
-        gathered = None if part is None else part.producer()
-        if gathered is not None and gathered.op_type == "Gather":
-            source = gathered.inputs[0]
-            if source is not None and source.meta.get(_STATE):
-                return True
-    return False

@@ -1,0 +1,40 @@
+"""Activations as one ONNX op, or as formulas in float64, which ONNX Runtime has no kernels for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, require, rounded, scalar
+from ortconv.graph.builder import Builder
+
+__all__ = ["op_or_formula", "softplus_formula", "softplus_of"]
+
+
+def op_or_formula(
+    b: Builder,
+    x: ir.Value,
+    onnx_op: str,
+    formula: Callable[[ir.Value], ir.Value],
+    kernels: tuple[str, ...],
+    **attributes: Any,
+) -> ir.Value:
+    """Emits the ONNX op, or on float64 the formula."""
+    require(x, "data", (*FLOATS, *INTEGERS))
+    if x.dtype == ir.DataType.DOUBLE:
+        return compute(b, formula, x, kernels=kernels)
+    return rounded(b, lambda x: b.op(onnx_op, x, **attributes), x, kernels=(onnx_op,))
+
+
+def softplus_of(b: Builder, data: ir.Value) -> ir.Value:
+    """Emits Softplus, or its formula in float64."""
+    kernels = ("Abs", "Add", "Exp", "Log", "Max", "Neg")
+    return op_or_formula(b, data, "Softplus", lambda x: softplus_formula(b, x), kernels)
+
+
+def softplus_formula(b: Builder, x: ir.Value) -> ir.Value:
+    """Emits log(1 + exp(x)) so that nothing overflows."""
+    small = b.op("Log", b.op("Add", b.op("Exp", b.op("Neg", b.op("Abs", x))), scalar(b, 1, x)))
+    return b.op("Add", b.op("Max", x, scalar(b, 0, x)), small)

@@ -1,0 +1,29 @@
+"""Recognizes a KV cache: keys or values appended to a state."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+__all__ = ["STATE", "is_cache"]
+
+STATE = "ortconv.state"
+"""Key in the metadata of values that are states."""
+
+_REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
+"""What stands behind a cache whose heads several queries share."""
+
+
+def is_cache(value: ir.Value) -> bool:
+    """Tells whether keys or values are appended to a state whose batches an index reorders: the cache of a decoder."""
+    node = value.producer()
+    while node is not None and node.op_type in _REPEATING and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    if node is None or node.op_type != "Concat":
+        return False
+    for part in node.inputs:
+        gathered = None if part is None else part.producer()
+        if gathered is not None and gathered.op_type == "Gather":
+            source = gathered.inputs[0]
+            if source is not None and source.meta.get(STATE):
+                return True
+    return False

@@ -1,0 +1,236 @@
+"""DFT, IDFT, RDFT, IRDFT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from ortconv.converters.openvino.lib.broadcasting import rank_of
+from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require
+from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.lib.dynamic_axes import on_lines
+from ortconv.converters.openvino.lib.fourier import KERNELS, dft_along_axis, even_length, fitted, real_inverse
+from ortconv.converters.openvino.lib.sizes import Size, joined, size_of
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.errors import ConversionError, ShapeError
+from ortconv.graph.builder import Builder, Ints
+
+_CUT_WRONGLY = 3
+"""From how many axes on OpenVINO's CPU plugin goes wrong where an inverse real transform cuts its data."""
+
+_Running = tuple[ir.Value, ir.Value | None]
+"""An axis, and the size of its transform if that is given, as vectors of one entry that are known at run time only."""
+
+
+@REGISTRY.lowering("DFT", since=7)
+def dft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """DFT of each axis."""
+    return _complex(b, data, axes, signal_size, inverse=False)
+
+
+@REGISTRY.lowering("IDFT", since=7)
+def idft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """Inverse DFT of each axis."""
+    return _complex(b, data, axes, signal_size, inverse=True)
+
+
+@REGISTRY.lowering("RDFT", since=9)
+def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """One-sided DFT of the last axis, then a DFT of each other one."""
+    require(data, "data", FLOATS)
+    rank = rank_of(data, "data")
+    known = known_ints(b, axes)
+    if known is None:
+        if signal_size is not None:
+            _warn_of_open_sizes(b)
+        return _rdft_along(b, data, _running(b, axes, signal_size, rank))
+    along = _along(known, rank)
+    sizes = _sizes(b, data, along, signal_size)
+    _warn_of_own_sizes(b, signal_size, sizes)
+    _warn_of_zeros(b, data, along, sizes)
+
+    def emit(x: ir.Value) -> ir.Value:
+        for axis, size in zip(along, sizes, strict=True):
+            x = fitted(b, x, axis, size)
+        x = dft_along_axis(b, b.op("Unsqueeze", x, b.constant([rank])), along[-1], one_sided=True)
+        for axis in along[:-1]:
+            x = dft_along_axis(b, x, axis)
+        return x
+
+    return compute(b, emit, data, kernels=KERNELS)
+
+
+@REGISTRY.lowering("IRDFT", since=9)
+def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+    """Inverse DFT of each axis, the last one completed by its conjugate; the real part."""
+    require(data, "data", FLOATS)
+    rank = _complex_rank(data)
+    known = known_ints(b, axes)
+    if known is None:
+        if signal_size is not None:
+            _warn_of_open_sizes(b)
+        return _irdft_along(b, data, _running(b, axes, signal_size, rank))
+    along = normalized(known, rank, "axes")
+    sizes = _sizes(b, data, along, signal_size, real=True)
+    _warn_of_own_sizes(b, signal_size, sizes)
+    needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else sizes[-1]
+    _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
+    _warn_of_cuts(b, data, along, [*sizes[:-1], needed])
+
+    def emit(x: ir.Value) -> ir.Value:
+        for axis, size in zip(along[:-1], sizes, strict=False):
+            x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=True)
+        return real_inverse(b, x, along[-1], sizes[-1])
+
+    return compute(b, emit, data, kernels=KERNELS)
+
+
+def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None, *, inverse: bool) -> ir.Value:
+    require(data, "data", FLOATS)
+    rank = _complex_rank(data)
+    known = known_ints(b, axes)
+    if known is None:
+        running = _running(b, axes, signal_size, rank)
+        return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=KERNELS)
+    along = normalized(known, rank, "axes")
+    sizes = _sizes(b, data, along, signal_size)
+
+    def emit(x: ir.Value) -> ir.Value:
+        for axis, size in zip(along, sizes, strict=True):
+            x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=inverse)
+        return x
+
+    return compute(b, emit, data, kernels=KERNELS)
+
+
+def _running(b: Builder, axes: ir.Value, signal_size: ir.Value | None, rank: int) -> list[_Running]:
+    """Returns each axis that is known at run time only, counted from the front of `rank` axes, and its size."""
+    places = int64_vector(b, axes)
+    places = b.op("Where", b.op("Less", places, b.constant([0])), b.op("Add", places, b.constant([rank])), places)
+    goals = None if signal_size is None else int64_vector(b, signal_size)
+    entries = [(b.constant([number]), b.constant([number + 1])) for number in range(length_of(axes, "axes"))]
+    return [
+        (b.op("Slice", places, *entry), None if goals is None else b.op("Slice", goals, *entry)) for entry in entries
+    ]
+
+
+def _dft_along(b: Builder, x: ir.Value, running: list[_Running], *, inverse: bool) -> ir.Value:
+    for axis, goal in running:
+
+        def transformed(line: ir.Value, goal: ir.Value | None = goal) -> ir.Value:
+            return dft_along_axis(b, _resized(b, line, goal), 1, inverse=inverse)
+
+        x = on_lines(b, x, axis, 2, transformed)
+    return x
+
+
+def _rdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value:
+    def emit(x: ir.Value) -> ir.Value:
+        single = b.typed(b.op("Unsqueeze", x, b.constant([-1])), x.dtype, [None] * (rank_of(data, "data") + 1))
+        axis, goal = running[-1]
+        half = on_lines(b, single, axis, 1, lambda line: dft_along_axis(b, _resized(b, line, goal), 1, one_sided=True))
+        return _dft_along(b, half, running[:-1], inverse=False)
+
+    return compute(b, emit, data, kernels=KERNELS)
+
+
+def _irdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value:
+    def emit(x: ir.Value) -> ir.Value:
+        x = _dft_along(b, x, running[:-1], inverse=True)
+        axis, goal = running[-1]
+
+        def real(line: ir.Value) -> ir.Value:
+            size: Size = -1 if goal is None else _or_own(b, goal, even_length(b, size_of(b, line, 1)))
+            return b.typed(b.op("Unsqueeze", real_inverse(b, line, 1, size), b.constant([-1])), line.dtype, [None] * 4)
+
+        return b.op("Squeeze", on_lines(b, x, axis, 2, real), b.constant([-1]))
+
+    return compute(b, emit, data, kernels=KERNELS)
+
+
+def _resized(b: Builder, line: ir.Value, goal: ir.Value | None) -> ir.Value:
+    return line if goal is None else fitted(b, line, 1, _or_own(b, goal, size_of(b, line, 1)))
+
+
+def _complex_rank(data: ir.Value) -> int:
+    """Returns the rank without the last axis, which holds the real and the imaginary part."""
+    rank = rank_of(data, "data")
+    assert data.shape is not None
+    parts = data.shape[-1] if rank else None
+    if rank < 2 or (isinstance(parts, int) and parts != 2):
+        raise ShapeError("data", data.shape, "its last dimension must be 2.")
+    return rank - 1
+
+
+def _sizes(b: Builder, data: ir.Value, along: Ints, signal_size: ir.Value | None, *, real: bool = False) -> list[Size]:
+    """Returns the length of each transform; -1 for that of the data, or if `real` for the even one that it makes."""
+    if signal_size is None:
+        return [-1] * len(along)
+    known = known_ints(b, signal_size)
+    if known is not None:
+        if len(known) != len(along):
+            raise ShapeError("signal_size", signal_size.shape, f"axes has {len(along)} entries.")
+        return list(known)
+    parts = b.op("Split", int64_vector(b, signal_size), outputs=len(along), axis=0, num_outputs=len(along))
+    own = [size_of(b, data, axis) for axis in along]
+    if real:
+        own[-1] = even_length(b, own[-1])
+    return [_or_own(b, size, length) for size, length in zip(parts, own, strict=True)]
+
+
+def _or_own(b: Builder, size: ir.Value, own: Size) -> ir.Value:
+    """Returns a size that is known at run time only, or another one where it is -1."""
+    return b.op("Where", b.op("Equal", size, b.constant([-1])), joined(b, [own]), size)
+
+
+def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
+    """Warns where a real transform is asked for the data's own size by -1."""
+    if signal_size is not None and -1 in sizes:
+        b.warn(
+            "signal_size -1 is the data's own size, as the page says; with it OpenVINO's CPU plugin fails or gives a "
+            "result of another shape"
+        )
+
+
+def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
+    """Warns where the data of a real transform is known to be filled up with zeros."""
+    for axis, size in zip(axes, sizes, strict=True):
+        have = None if data.shape is None else data.shape[axis]
+        if isinstance(size, int) and isinstance(have, int):
+            if size > have:
+                b.warn(
+                    f"axis {axis} is filled up with zeros to {size}; OpenVINO's CPU plugin reads beyond the data "
+                    "instead"
+                )
+        elif size != -1:
+            _warn_of_open_sizes(b)
+            return
+
+
+def _warn_of_open_sizes(b: Builder) -> None:
+    b.warn(
+        "the page is followed: where sizes that are known at run time fill an axis up with zeros, OpenVINO's CPU "
+        "plugin reads beyond the data instead"
+    )
+
+
+def _along(axes: Ints, rank: int) -> Ints:
+    """Returns axes counted from the front.
+
+    Raises:
+        ConversionError: There are none, or one is out of range.
+    """
+    if not axes:
+        raise ConversionError("input axes = [] is not supported; allowed: at least one axis.")
+    return normalized(axes, rank, "axes")
+
+
+def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
+    """Warns where an inverse real transform of several axes may cut its data along another axis than the first one."""
+    if len(axes) < _CUT_WRONGLY or data.shape is None:
+        return
+    for axis, size in zip(axes, sizes, strict=True):
+        have = data.shape[axis]
+        if axis and size != -1 and not (isinstance(size, int) and isinstance(have, int) and size >= have):
+            b.warn(f"the page is followed: where axis {axis} is cut, OpenVINO's CPU plugin reads other memory")

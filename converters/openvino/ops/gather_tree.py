@@ -1,0 +1,40 @@
+"""GatherTree."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.builder import Builder
+
+_BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
+
+
+@REGISTRY.lowering("GatherTree", since=1)
+def gather_tree(
+    b: Builder, step_ids: ir.Value, parent_idx: ir.Value, max_seq_len: ir.Value, end_token: ir.Value, /
+) -> ir.Value:
+    """Loop from the last step to the first, following the parents."""
+    ids, parents = step_ids, b.cast(parent_idx, _I64)
+    end = b.op("Reshape", end_token, b.constant([]))
+    steps = b.op("Squeeze", b.op("Shape", ids, start=0, end=1), b.constant([0]))
+    lengths = b.op("Unsqueeze", b.cast(max_seq_len, _I64), b.constant([1]))
+    beams = b.op("Squeeze", b.op("Shape", ids, start=2, end=3), b.constant([0]))
+    first = b.op("Expand", b.op("Range", b.constant(0), beams, b.constant(1)), b.op("Shape", ids, start=1))
+    with b.body() as body:
+        iteration = body.input("iteration", _I64, ())
+        body.input("condition", _BOOL, ())
+        beam = body.input("beam", _I64, [None, None])
+        step = b.op("Sub", b.op("Sub", steps, iteration), b.constant(1))
+        running = b.op("Less", step, lengths)
+        chosen, parent = (
+            b.op("GatherElements", b.op("Gather", values, step, axis=0), beam, axis=1) for values in (ids, parents)
+        )
+        graph = body.graph(
+            [b.constant(True), b.op("Where", running, parent, beam), b.op("Where", running, chosen, end)]
+        )
+    _, backwards = b.op("Loop", steps, b.constant(True), first, outputs=2, body=graph)
+    tokens = b.op("Slice", backwards, b.constant([-1]), b.constant([-(2**63)]), b.constant([0]), b.constant([-1]))
+    ended = b.op("Cast", b.op("Equal", tokens, end), to=int(_I64))
+    over = b.op("Greater", b.op("CumSum", ended, b.constant(0), exclusive=1), b.constant(0))
+    return b.op("Where", over, end, tokens)

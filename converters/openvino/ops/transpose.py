@@ -1,0 +1,49 @@
+"""Transpose."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from ortconv.converters.openvino.lib.compute_types import is_static
+from ortconv.converters.openvino.lib.constants import (
+    constant_ints,
+    warn_of_no_axes,
+)
+from ortconv.converters.openvino.lib.dynamic_axes import permuted
+from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.dequantization import transposed
+from ortconv.errors import UnsupportedAttributeError
+from ortconv.graph.builder import Builder
+from ortconv.graph.match import made_by, maker
+
+_SWAPPED_HEADS = (0, 2, 1, 3)
+
+
+@REGISTRY.lowering("Transpose")
+def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
+    """Transpose; an empty order reverses the axes. Gather from the flat data where the order is known at run time."""
+    if b.array(order) is None:
+        warn_of_no_axes(b, order)
+        return b.op("Transpose", data) if order.shape == ir.Shape([0]) else permuted(b, data, order)
+    perm = constant_ints(b, order, "input_order")
+    rank = len(perm) if data.shape is None else len(data.shape)
+    if not perm:
+        perm = tuple(reversed(range(rank)))
+    if sorted(perm) != list(range(rank)):
+        raise UnsupportedAttributeError("input_order", list(perm), f"each number from 0 to {rank - 1} once")
+    if tuple(perm) == _SWAPPED_HEADS and _is_square_attention(data):
+        b.warn(
+            "the page is followed: OpenVINO's CPU plugin may mix up the axes of attention of static sizes with as many "
+            "heads as queries, where a Transpose exchanges these"
+        )
+    weights = transposed(b, data, perm) if perm else None
+    return b.op("Transpose", data, perm=perm or None) if weights is None else weights
+
+
+def _is_square_attention(data: ir.Value) -> bool:
+    """Tells whether a product by the results of a SoftMax has static sizes, and as many heads as queries."""
+    weights = made_by(data, "MatMul") or made_by(data, "Einsum")
+    if maker(weights, "Softmax") is None or not is_static(data):
+        return False
+    assert data.shape is not None
+    return data.shape[1] == data.shape[2]
