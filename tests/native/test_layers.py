@@ -19,14 +19,15 @@ LAYERS = {
     "cuda/device": {"cuda/params"},
     "cuda/plan": {"base", "kernels", "ops", "cuda/params"},
     "cuda/host": {"base", "cuda/params", "cuda/plan"},
-    "ort": {"base", "kernels", "ops", "cuda/params", "cuda/plan", "cuda/host"},
+    "ort/abi": {"base", "ops", "cuda/params", "cuda/plan", "cuda/host"},
+    "ort": {"base", "kernels", "ops", "cuda/params", "cuda/plan", "cuda/host", "ort/abi"},
 }
 """What each folder of the library may include, besides itself. Nothing includes testing/ or tests/."""
 
 
 def layer(path: str) -> str:
     first, second, *_ = [*path.split("/"), ""]
-    return f"{first}/{second}" if first == "cuda" else first
+    return f"{first}/{second}" if f"{first}/{second}" in LAYERS else first
 
 
 def sources(folder: str) -> list[pathlib.Path]:

@@ -6,17 +6,14 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/arch.h"
-#include "ort/abi.h"
-#include "ort/boundary.h"
-#include "ort/custom_op.h"
-#include "ort/infer_shape.h"
-#include "ort/inputs.h"
-#include "ort/integer_conv_ops.h"
-#include "ort/product_ops.h"
-#include "ort/providers.h"
+#include "ort/abi/abi.h"
+#include "ort/abi/boundary.h"
+#include "ort/abi/custom_op.h"
+#include "ort/conv_integer_to_float/op.h"
+#include "ort/convolution/op.h"
+#include "ort/matmul_nbits/op.h"
 #include "ort/settings.h"
 
 namespace ortconv {
@@ -26,89 +23,17 @@ constexpr const char* kRegistered = "ortconv.registered";
 constexpr const char* kExactProducts = "session.x64quantprecision";
 constexpr int kOldestMajor = 1, kOldestMinor = 24;
 
-constexpr ConvOp kOps[] = {ConvOp::kConvTranspose, ConvOp::kConvTransposeToShape, ConvOp::kConv,
-                           ConvOp::kConvTransposeAdd};
-
-const char* name_of(ConvOp op) {
-  switch (op) {
-    case ConvOp::kConvTransposeToShape:
-      return "TransposedConvolutionToShape";
-    case ConvOp::kConv:
-      return "Convolution";
-    case ConvOp::kConvTransposeAdd:
-      return "TransposedConvolutionAdd";
-    case ConvOp::kConvTranspose:
-      break;
-  }
-  return "TransposedConvolution";
-}
-
-// One op of the convolution family with one element type on one execution provider.
-struct ConvCustomOp : CustomOp {
-  const OrtApi* api;
-  const Provider& provider;
-  ConvOp op;
-  DataType dtype;
-  Settings settings;
-
-  ConvCustomOp(const OrtApi* ort_api, const Provider& executor, ConvOp which, DataType type,
-               const Settings& configuration)
-      : api(ort_api), provider(executor), op(which), dtype(type), settings(configuration) {
-    GetName = [](const OrtCustomOp* self) { return name_of(of(self).op); };
-    GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
-    GetInputTypeCount = [](const OrtCustomOp* self) { return InputIndices(of(self).op).b + 1; };
-    GetInputType = [](const OrtCustomOp* self, size_t index) {
-      return static_cast<int>(of(self).is_output_shape(index) ? DataType::kInt64 : of(self).dtype);
-    };
-    GetInputMemoryType = [](const OrtCustomOp* self, size_t index) {
-      return of(self).is_output_shape(index) ? abi::kMemTypeCpuInput : abi::kMemTypeDefault;
-    };
-    GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).dtype); };
-    CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* ort, const OrtKernelInfo* info, void** kernel) {
-      return create_kernel(self, ort, info, kernel, [&](const std::string& subject) {
-        const ConvCustomOp& custom = of(self);
-        return custom.provider.make({ort, info, custom.op, custom.dtype, custom.settings, subject});
-      });
-    };
-    // The output sizes of TransposedConvolutionToShape are data, which shape inference does not see.
-    if (op != ConvOp::kConvTransposeToShape) InferOutputShapeFn = infer_output_shape;
-  }
-
-  static const ConvCustomOp& of(const OrtCustomOp* self) { return *static_cast<const ConvCustomOp*>(self); }
-
-  bool is_output_shape(size_t index) const {
-    return op == ConvOp::kConvTransposeToShape && index == InputIndices(op).output_shape;
-  }
-
-  static OrtStatus* infer_output_shape(const OrtCustomOp* self, OrtShapeInferContext* context) {
-    try {
-      infer_shape(of(self).api, of(self).op, context);
-    } catch (...) {
-      // Not inferred: allowed, and creating the kernel tells what is wrong, if anything is.
-    }
-    return nullptr;
-  }
-};
-
 // The ops of one ONNX Runtime instance, for sessions with the same settings. ONNX Runtime keeps pointers to all of it
 // for as long as a session lives.
 struct Registry {
-  std::vector<std::shared_ptr<const OrtCustomOp>> ops;
+  CustomOps ops;
   OrtCustomOpDomain* domain = nullptr;
 
   Registry(const OrtApi* api, const Settings& settings) {
     invoke<abi::CreateCustomOpDomain>(api, kDomain, &domain);
-    for (ConvOp op : kOps) {
-      for (const Provider& provider : providers()) {
-        for (DataType dtype : provider.dtypes) {
-          ops.push_back(std::make_shared<ConvCustomOp>(api, provider, op, dtype, settings));
-        }
-      }
+    for (const auto make_ops : {conv_ops, matmul_ops, conv_integer_ops}) {
+      for (auto& op : make_ops(api, settings)) ops.push_back(std::move(op));
     }
-    if (settings.matmul_compressed) {
-      for (auto& op : product_ops(api, settings)) ops.push_back(std::move(op));
-    }
-    for (auto& op : integer_conv_ops(api)) ops.push_back(std::move(op));
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
   }
 };

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "cuda/host/nvrtc.h"
-#include "ort/boundary.h"
+#include "ort/abi/boundary.h"
 
 namespace ortconv {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "ort/abi.h"
+#include "ort/abi/abi.h"
 
 namespace ortconv {
 

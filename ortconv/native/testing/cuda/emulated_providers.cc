@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ort/conv_kernel.h"
-#include "ort/cuda_conv_kernel.h"
-#include "ort/cuda_integer_conv_kernel.h"
-#include "ort/cuda_product_kernel.h"
 #include "ort/providers.h"
 
 namespace ortconv {
@@ -19,7 +15,7 @@ const std::vector<Provider>& providers() {
       if (std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) others.push_back(dtype);
     }
     return new std::vector<Provider>{{"CPUExecutionProvider", others, make_conv_kernel, nullptr, nullptr},
-                                     {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_product_kernel,
+                                     {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_matmul_kernel,
                                       make_cuda_integer_conv_kernel}};
   }();
   return all;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/conv_params.h"
-#include "ort/abi.h"
+#include "ort/abi/abi.h"
 
 // What ONNX Runtime keeps behind its opaque types.
 struct OrtStatus {

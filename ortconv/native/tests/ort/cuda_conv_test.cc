@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "ort/cuda_conv_kernel.h"
+#include "ort/convolution/op.h"
 #include "ort/providers.h"
 #include "testing/cuda/cuda_node.h"
 
@@ -60,9 +60,9 @@ TEST(registration_declares_memory_and_types) {
   }
   // Convolutions, products by four types of integers and by codes, and convolutions of integers, on two providers.
   EXPECT(cuda == 12 + products / 2 + gathering / 2 + integer_convs / 2, cuda);
-  EXPECT(products == 10 * std::size(kProductTypes), products);
-  EXPECT(gathering == 10 * std::size(kProductTypes), gathering);
-  EXPECT(codebooks == 4 * std::size(kProductTypes), codebooks);
+  EXPECT(products == 10 * std::size(kMatMulTypes), products);
+  EXPECT(gathering == 10 * std::size(kMatMulTypes), gathering);
+  EXPECT(codebooks == 4 * std::size(kMatMulTypes), codebooks);
   EXPECT(integer_convs == 8, integer_convs);  // of two types of data and two of weights
   EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs, ops.size());
 }

@@ -233,7 +233,7 @@ TEST(products_by_compressed_weights) {
       p.slots = 1 + random() % 3;
       p.is_shared = random() % 2 == 0;
     }
-    const DataType dtype = kProductTypes[random() % std::size(kProductTypes)];
+    const DataType dtype = kMatMulTypes[random() % std::size(kMatMulTypes)];
     with_product_type(dtype, [&](auto zero) {
       ProductNode<decltype(zero)> node(dtype, p, static_cast<unsigned>(i));
       std::string problem = node.create();

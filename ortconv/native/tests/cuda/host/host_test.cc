@@ -16,7 +16,7 @@
 #include "cuda/host/disk_cache.h"
 #include "cuda/host/error.h"
 #include "cuda/host/gpu.h"
-#include "ort/recently_used.h"
+#include "base/recently_used.h"
 #include "testing/fake_cuda/fake_cuda.h"
 #include "testing/test.h"
 
