@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.inlined_body import write_out
 from ortconv.converters.conv.layout import Layout, Sizes, dims_of, sizes, transpose
+from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.conv.window import Window
 from ortconv.convolution_arithmetic import AutoPad, conv_size, conv_transpose_size, extent, same_padding, split
 from ortconv.errors import ConversionError, ShapeError, UnsupportedTypeError
@@ -58,12 +59,35 @@ def conv_transpose(
         ShapeError: Channels do not fit, or an axis would have a negative size.
         UnsupportedTypeError: The element type has no kernel.
     """
+    _, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
+    padding = tuple(before + after for before, after in zip(begin, end, strict=True))
+    axes = zip(spatial, kernel, window.strides, window.dilations, padding, strict=True)
+    size = tuple(
+        None if x_size is None or taps is None else conv_transpose_size(x_size, taps, stride, dilation, pad)
+        for x_size, taps, stride, dilation, pad in axes
+    )
+    return _conv_transpose(b, x, w, bias, window, layout, begin=begin, end=end, size=size)
+
+
+def _conv_transpose(
+    b: Builder,
+    x: ir.Value,
+    w: ir.Value,
+    bias: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    *,
+    begin: Ints,
+    end: Ints,
+    size: Sizes,
+) -> ir.Value:
+    """Emits a transposed convolution with the spatial output sizes `size`, which agree with the padding."""
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
     if _is_cast(b, x):
         wide, weights, added = _in_float(b, x, w, bias)
-        y = conv_transpose(b, wide, weights, added, window, layout, begin=begin, end=end)
+        y = _conv_transpose(b, wide, weights, added, window, layout, begin=begin, end=end, size=size)
         return b.cast(y, ir.DataType.BFLOAT16)
-    size = _transposed_sizes(b, window, spatial, kernel, begin, end)
+    _check_transposed_sizes(b, window, spatial, kernel, begin, end, size)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     grow = tuple(max(-pad, 0) for pad in end)
     pads = begin + tuple(max(pad, 0) for pad in end)
@@ -101,7 +125,7 @@ def conv_transpose_to_shape(
     b: Builder,
     x: ir.Value,
     w: ir.Value,
-    output_shape: ir.Value,
+    output_shape: OutputSize | ir.Value,
     bias: ir.Value | None,
     window: Window,
     layout: Layout,
@@ -110,13 +134,14 @@ def conv_transpose_to_shape(
     begin: Ints,
     output_padding: Ints,
 ) -> ir.Value:
-    """Emits a transposed convolution whose spatial output sizes, or the sizes of its input, are known at run time only.
+    """Emits a transposed convolution with given spatial output sizes.
 
     Args:
         b: The builder.
         x: Data.
         w: Weights.
-        output_shape: int64 [spatial axes], in the order of the axes of [N, M, spatial...].
+        output_shape: The sizes if they fix the padding when converting; otherwise a value, int64 [spatial axes], in the
+            order of the axes of [N, M, spatial...].
         bias: [M], or None.
         window: Strides, dilations, group.
         layout: How `x`, `w` and the result lie.
@@ -128,7 +153,13 @@ def conv_transpose_to_shape(
         ShapeError: Channels do not fit, or `output_shape` has another length.
         UnsupportedTypeError: The element type has no kernel.
     """
-    channels, _, _ = _check(x, w, bias, window, layout, transposed=True)
+    channels, spatial, _ = _check(x, w, bias, window, layout, transposed=True)
+    if isinstance(output_shape, OutputSize):
+        begin = output_shape.begin(auto_pad, begin, output_padding)
+        axes = zip(output_shape.full, begin, output_shape.size, strict=True)
+        end = tuple(full - pad - y for full, pad, y in axes)
+        size = tuple(None if dim is None else y for dim, y in zip(spatial, output_shape.size, strict=True))
+        return _conv_transpose(b, x, w, bias, window, layout, begin=begin, end=end, size=size)
     length = None if output_shape.shape is None else dims_of(output_shape)
     if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
@@ -147,8 +178,8 @@ def conv_transpose_to_shape(
     )
     b.note(f"output sizes from {output_shape.name}; begin padding {_BEGIN_TEXTS[auto_pad].format(begin=list(begin))}")
     known = b.array(output_shape)
-    spatial = (None,) * window.rank if known is None else tuple(int(size) for size in known)
-    result = (sizes(x, layout.x_perm)[0], channels, *spatial)
+    size = (None,) * window.rank if known is None else tuple(int(y) for y in known)
+    result = (sizes(x, layout.x_perm)[0], channels, *size)
     return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
 
 
@@ -260,23 +291,18 @@ def _check(
     return channels, data[2:], weights[2:]
 
 
-def _transposed_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> Sizes:
-    result: list[int | None] = []
-    for axis, (size, taps) in enumerate(zip(spatial, kernel, strict=True)):
-        if size is None or taps is None:
-            result.append(None)
-            continue
-        full = conv_transpose_size(size, taps, window.strides[axis], window.dilations[axis])
-        y = full - begin[axis] - end[axis]
-        if y < 0 or size == 0:
+def _check_transposed_sizes(
+    b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin: Ints, end: Ints, size: Sizes
+) -> None:
+    for axis, (x_size, taps, y) in enumerate(zip(spatial, kernel, size, strict=True)):
+        if x_size is not None and taps is not None and y is not None and (y < 0 or x_size == 0):
+            full = conv_transpose_size(x_size, taps, window.strides[axis], window.dilations[axis])
             raise ShapeError(
                 b.node.outputs[0].name,
                 [y],
                 f"spatial axis {axis}: the full size {full} less the padding {begin[axis]} + {end[axis]} is {y}; "
                 "a size of at least 0 is required, from an input that is not empty.",
             )
-        result.append(y)
-    return tuple(result)
 
 
 def _never_empty(window: Window, spatial: Sizes, kernel: Sizes, taken: Ints) -> bool:

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from ortconv.converters.onednn_graph.ops import (
-    backward_data,
-    backward_weights,
-    batch_normalization,
-    convolution,
-    dropout,
-    elementwise,
-    gradients,
-    interpolation,
-    matmul,
-    movement,
-    normalization,
-    pooling,
-    pooling_backward,
-    quantization,
-    reduction,
-    softmax,
-)
+import ortconv.converters.onednn_graph.ops  # noqa: F401  (registers the lowerings)
 from ortconv.converters.onednn_graph.reader.random_constants import random_constants
 from ortconv.converters.onednn_graph.reader.source_graph import detect, read
 from ortconv.converters.onednn_graph.registry import REGISTRY
@@ -28,26 +11,6 @@ from ortconv.frontend.source_graph import SourceGraph
 from ortconv.options import Options
 
 __all__ = ["FRONTEND"]
-
-_OPS = (
-    backward_data,
-    backward_weights,
-    batch_normalization,
-    convolution,
-    dropout,
-    elementwise,
-    gradients,
-    interpolation,
-    matmul,
-    movement,
-    normalization,
-    pooling,
-    pooling_backward,
-    quantization,
-    reduction,
-    softmax,
-)
-assert _OPS  # Importing them fills the registry.
 
 
 def _read(source: object, tensors: Tensors, options: Options | None = None, /) -> SourceGraph:

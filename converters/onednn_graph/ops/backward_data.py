@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
 import onnx_ir as ir
 
-from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.conv.emit import conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, sizes
+from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, Grid, on_grid, same_shape, target_shape
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, layout_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.convolution_arithmetic import AutoPad, conv_size, conv_transpose_begin, conv_transpose_size
+from ortconv.convolution_arithmetic import AutoPad, conv_size
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 from ortconv.options import Semantics
@@ -60,37 +61,29 @@ def convolution_backward_data(
     if isinstance(target, ir.Value):
         return _to_runtime_shape(b, diff_dst, weights, target, grid, layout)
     spatial = _spatial_target(b, target, diff_dst, weights, grid, layout)
-    x, k = sizes(diff_dst, layout.x_perm)[2:], sizes(weights, layout.w_perm)[2:]
-    axes = _axes(x, k, spatial, grid)
-    if axes is None:
+    size = OutputSize.of(diff_dst, weights, spatial, grid.window, layout)
+    if size is None:
+        _warn_of_unknown_sizes(b, grid)
         return _to_shape(b, diff_dst, weights, b.constant(spatial), grid, layout)
-    begin = _begin(grid, axes, b.options.semantics)
+    x, k = sizes(diff_dst, layout.x_perm)[2:], sizes(weights, layout.w_perm)[2:]
+    axes = list(
+        map(_Axis._make, zip(x, k, spatial, size.full, grid.window.strides, grid.window.dilations, strict=True))
+    )
+    begin = _begin(grid, size, b.options.semantics)
     _check_forward_size(b, target, axes, begin, grid, layout)
-    _warn_of_library(b, axes, grid)
-    end = tuple(axis.full - pad - axis.big for axis, pad in zip(axes, begin, strict=True))
-    return conv_transpose(b, diff_dst, weights, None, grid.window, layout, begin=begin, end=end)
+    _warn_of_library(b, axes, size, grid)
+    return _to_shape(b, diff_dst, weights, size, grid, layout)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Axis:
-    """A spatial axis whose sizes are all known: of diff_dst, of the kernel and of the result."""
+class _Axis(NamedTuple):
+    """Sizes along a spatial axis: of diff_dst, of the kernel, of the result, and of the result without padding."""
 
     small: int
     kernel: int
     big: int
+    full: int
     stride: int
     dilation: int
-
-    @property
-    def full(self) -> int:
-        """Size of the result without any padding."""
-        return conv_transpose_size(self.small, self.kernel, self.stride, self.dilation)
-
-
-def _axes(small: Sizes, kernel: Sizes, big: Ints, grid: Grid) -> list[_Axis] | None:
-    rows = zip(small, kernel, big, grid.window.strides, grid.window.dilations, strict=True)
-    axes = [_Axis(x, k, y, s, d) for x, k, y, s, d in rows if x is not None and k is not None]
-    return axes if len(axes) == grid.window.rank else None
 
 
 def _reading(grid: Grid, semantics: Semantics) -> tuple[AutoPad, Ints]:
@@ -105,12 +98,9 @@ def _reading(grid: Grid, semantics: Semantics) -> tuple[AutoPad, Ints]:
     return swapped, grid.output_padding
 
 
-def _begin(grid: Grid, axes: list[_Axis], semantics: Semantics) -> Ints:
-    rule, output_padding = _reading(grid, semantics)
-    return tuple(
-        conv_transpose_begin(rule, axis.full, axis.big, extra, pad)
-        for axis, extra, pad in zip(axes, output_padding, grid.begin, strict=True)
-    )
+def _begin(grid: Grid, size: OutputSize, semantics: Semantics) -> Ints:
+    auto_pad, output_padding = _reading(grid, semantics)
+    return size.begin(auto_pad, grid.begin, output_padding)
 
 
 def _spatial_target(
@@ -166,11 +156,11 @@ def _check_forward_size(b: Builder, target: Sizes, axes: list[_Axis], begin: Int
             )
 
 
-def _warn_of_library(b: Builder, axes: list[_Axis], grid: Grid) -> None:
+def _warn_of_library(b: Builder, axes: list[_Axis], size: OutputSize, grid: Grid) -> None:
     """Warns where page and library pad differently, or the library refuses."""
     if not grid.same:
         return
-    page, library = (_begin(grid, axes, semantics) for semantics in ("spec", "runtime"))
+    page, library = (_begin(grid, size, semantics) for semantics in ("spec", "runtime"))
     full = [axis.full - axis.big for axis in axes]
     if any(-(-axis.big // axis.stride) != axis.small for axis in axes):
         b.warn(
@@ -184,16 +174,19 @@ def _warn_of_library(b: Builder, axes: list[_Axis], grid: Grid) -> None:
         )
 
 
-def _to_shape(
-    b: Builder, diff_dst: ir.Value, weights: ir.Value, spatial: ir.Value, grid: Grid, layout: Layout
-) -> ir.Value:
-    rule, output_padding = _reading(grid, b.options.semantics)
+def _warn_of_unknown_sizes(b: Builder, grid: Grid) -> None:
     if grid.same:
         b.follow(
             f"auto_pad {grid.auto_pad}: the page puts the odd element of the total padding at the "
             f"{'begin' if grid.auto_pad == 'same_upper' else 'end'}, the library at the other side and without "
             "output_padding; the sizes are known at run time only"
         )
+
+
+def _to_shape(
+    b: Builder, diff_dst: ir.Value, weights: ir.Value, spatial: OutputSize | ir.Value, grid: Grid, layout: Layout
+) -> ir.Value:
+    auto_pad, output_padding = _reading(grid, b.options.semantics)
     return conv_transpose_to_shape(
         b,
         diff_dst,
@@ -202,7 +195,7 @@ def _to_shape(
         None,
         grid.window,
         layout,
-        auto_pad=rule,
+        auto_pad=auto_pad,
         begin=grid.begin,
         output_padding=output_padding,
     )
@@ -217,6 +210,7 @@ def _to_runtime_shape(
     first = layout.x_perm[2]
     spatial = b.op("Slice", shape, b.constant([first]), b.constant([first + grid.window.rank]), b.constant([0]))
     b.typed(spatial, ir.DataType.INT64, [grid.window.rank])
+    _warn_of_unknown_sizes(b, grid)
     return same_shape(b, _to_shape(b, diff_dst, weights, spatial, grid, layout), shape)
 
 

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
+from ortconv.converters.conv.emit import conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, transpose
+from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, same_shape, target_shape
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, plain_sizes, rank_of
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
@@ -25,7 +26,7 @@ from ortconv.converters.onednn_graph.lib.pool_attributes import (
     samples_as_channels,
 )
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.convolution_arithmetic import AutoPad
+from ortconv.convolution_arithmetic import AutoPad, conv_transpose_size
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
@@ -85,11 +86,9 @@ def avg_pool_backward(
     divisor = _divisors(b, pool, big, counts, begin) if exclude_pad else np.float32(math.prod(kernel))
     shares = b.typed(b.op("Div", g, b.constant(divisor)), ir.DataType.FLOAT, [*small[:2], *counts])
     flat = channels_as_samples(b, shares, counts)
-    full = [s * (count - 1) + k for s, count, k in zip(strides, counts, kernel, strict=True) if count is not None]
-    ends = tuple(total - before - size for total, before, size in zip(full, begin, big, strict=True))
-    result = conv_transpose(
-        b, flat, ones_window(b, pool), None, pool.grid.window, Layout.ncx(rank - 2), begin=begin, end=ends
-    )
+    axes = zip(counts, kernel, strides, strict=True)
+    full = tuple(conv_transpose_size(count, taps, stride, 1) for count, taps, stride in axes if count is not None)
+    result = _sums(b, flat, OutputSize(full, big), begin, pool)
     channels = small[1] if small[1] is not None else whole[1]
     return _finished(b, result, (small[0], channels, *big), shares, pool)
 
@@ -109,19 +108,25 @@ def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, e
     dims = plain_sizes(g)
     shares = b.op("Div", g, b.constant(np.float32(math.prod(pool.kernel))))
     flat = channels_as_samples(b, b.typed(shares, ir.DataType.FLOAT, dims), dims[2:])
-    result = conv_transpose_to_shape(
+    result = _sums(b, flat, spatial, grid.begin, pool)
+    return same_shape(b, _finished(b, result, (*dims[:2], *(None,) * (rank - 2)), shares, pool), expected)
+
+
+def _sums(b: Builder, flat: ir.Value, output_shape: OutputSize | ir.Value, begin: Ints, pool: Pool) -> ir.Value:
+    """Emits the sum over the windows that cover each position, as a transposed convolution with ones."""
+    zeros = (0,) * len(pool.kernel)
+    return conv_transpose_to_shape(
         b,
         flat,
         ones_window(b, pool),
-        spatial,
+        output_shape,
         None,
-        grid.window,
-        Layout.ncx(rank - 2),
+        pool.grid.window,
+        Layout.ncx(len(zeros)),
         auto_pad=AutoPad.NOTSET,
-        begin=grid.begin,
-        output_padding=(0,) * (rank - 2),
+        begin=begin,
+        output_padding=zeros,
     )
-    return same_shape(b, _finished(b, result, (*dims[:2], *(None,) * (rank - 2)), shares, pool), expected)
 
 
 @REGISTRY.lowering("MaxPoolBackward")

@@ -15,8 +15,8 @@ import onnx_ir as ir
 
 from ortconv.converters.onednn_graph.lib.data_format import known_dims, normal_axis, rank_of
 from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name
-from ortconv.converters.onednn_graph.lib.neighbours import Links, links_of
 from ortconv.converters.onednn_graph.ops.groups import Groups, by_group, by_mask, by_tensor
+from ortconv.converters.onednn_graph.reader.neighbours import Links, links_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 from ortconv.frontend.source_graph import SourceNode, SourceValue

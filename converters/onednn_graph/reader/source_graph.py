@@ -8,8 +8,8 @@ from typing import cast
 
 import onnx_ir as ir
 
-from ortconv.converters.onednn_graph.lib.neighbours import LinkedNode, Links
 from ortconv.converters.onednn_graph.reader.document import Document, read_document
+from ortconv.converters.onednn_graph.reader.neighbours import LinkedNode, Links
 from ortconv.converters.onednn_graph.reader.tensors import ELEMENTS, name_of, pick
 from ortconv.errors import ModelFormatError, NodeRef
 from ortconv.frontend.source_format import Tensors

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
-from ortconv.converters.conv.layout import Layout, sizes
-from ortconv.converters.conv.window import Window
+from ortconv.converters.conv.layout import Layout
+from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
 from ortconv.converters.openvino.lib.convolution_window import AutoPadName, explicit_pads, grouped, per_axis, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.convolution_arithmetic import LARGEST, AutoPad, conv_transpose_begin, conv_transpose_size
+from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
-from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis
+from ortconv.graph.symbolic_shapes import Entry
 
 
 @REGISTRY.lowering("ConvolutionBackpropData")
@@ -96,9 +96,9 @@ def _backprop(
 
         return in_source_types(b, data, filter, emit)
 
-    full, target = _full_and_target(b, data, filter, output_shape, window)
+    size = OutputSize.of(data, filter, _target_sizes(b, output_shape, window.rank), window, layout)
     rules = _begin_rules(auto_pad, begin)
-    spec, library = (_begins(rule, pads, full, target, extra) for rule, pads in rules)
+    spec, library = (_begins(rule, pads, size, extra) for rule, pads in rules)
     if spec != library:
         b.follow(
             f"the begin padding is {_begin_text(*rules[0], spec)} by the spec page and "
@@ -106,26 +106,17 @@ def _backprop(
             f"--semantics {b.options.semantics} is in force."
         )
     rule, pads = rules[1 if runtime else 0]
-    resolved = library if runtime else spec
-    if full is not None and target is not None and resolved is not None:
-        ends = tuple(f - p - y for f, p, y in zip(full, resolved, target, strict=True))
-
-        def emit_static(x: ir.Value, w: ir.Value) -> ir.Value:
-            return conv_transpose(b, x, w, None, window, layout, begin=resolved, end=ends)
-
-        return in_source_types(b, data, filter, emit_static)
-
-    shape = b.cast(output_shape, ir.DataType.INT64)
-    enters = (0,) * window.rank if rule == AutoPad.NOTSET else extra
-    if any(more < 0 for more in enters):
+    shape = b.cast(output_shape, ir.DataType.INT64) if size is None else size
+    extra = (0,) * window.rank if rule == AutoPad.NOTSET else extra
+    if size is None and any(more < 0 for more in extra):
         raise UnsupportedAttributeError("output_padding", list(extra), "integers >= 0 where sizes are dynamic")
 
-    def emit_dynamic(x: ir.Value, w: ir.Value) -> ir.Value:
+    def emit_to_shape(x: ir.Value, w: ir.Value) -> ir.Value:
         return conv_transpose_to_shape(
-            b, x, w, shape, None, window, layout, auto_pad=rule, begin=pads, output_padding=enters
+            b, x, w, shape, None, window, layout, auto_pad=rule, begin=pads, output_padding=extra
         )
 
-    return in_source_types(b, data, filter, emit_dynamic)
+    return in_source_types(b, data, filter, emit_to_shape)
 
 
 def _begin_rules(auto_pad: AutoPadName, begin: Ints) -> tuple[tuple[AutoPad, Ints], tuple[AutoPad, Ints]]:
@@ -143,49 +134,17 @@ def _begin_rules(auto_pad: AutoPadName, begin: Ints) -> tuple[tuple[AutoPad, Int
     return (AutoPad.SAME_UPPER, zeros), (AutoPad.NOTSET, begin)
 
 
-def _begins(rule: AutoPad, pads: Ints, full: Ints | None, target: Ints | None, extra: Ints) -> Ints | None:
-    """Returns the begin paddings, None where they depend on sizes known at run time only."""
+def _begins(rule: AutoPad, pads: Ints, size: OutputSize | None, extra: Ints) -> Ints | None:
+    """Returns the begin paddings, None where they depend on runtime values."""
     if rule == AutoPad.NOTSET:
         return pads
-    if full is None or target is None:
-        return None
-    return tuple(
-        conv_transpose_begin(rule, f, y, more, pad) for f, y, more, pad in zip(full, target, extra, pads, strict=True)
-    )
+    return None if size is None else size.begin(rule, pads, extra)
 
 
 def _begin_text(rule: AutoPad, pads: Ints, resolved: Ints | None) -> str:
     if resolved is not None:
         return str(list(resolved))
     return f"half of the total, rounded {'down' if rule == AutoPad.SAME_UPPER else 'up'},"
-
-
-def _full_and_target(
-    b: Builder, data: ir.Value, filter: ir.Value, output_shape: ir.Value, window: Window
-) -> tuple[Ints | None, Ints | None]:
-    """Returns F and Y of each axis, None where they are known at run time only.
-
-    Where every element of the data adds a stride to both, they are those of data without elements: all that counts is
-    F - Y.
-    """
-    kernel = sizes(filter, tuple(range(window.rank + 2)))[2:]
-    full: list[int] = []
-    target: list[int] = []
-    for axis, goal in enumerate(_target_sizes(b, output_shape, window.rank)):
-        size: Entry = None if data.shape is None else of_axis(data, axis + 2)
-        taps, stride, dilation = kernel[axis], window.strides[axis], window.dilations[axis]
-        if isinstance(size, Linear) and isinstance(goal, Linear) and _follows(size, goal, stride):
-            size, goal = 0, goal.offset
-        if not isinstance(size, int) or not isinstance(goal, int) or taps is None:
-            return None, None
-        full.append(conv_transpose_size(size, taps, stride, dilation))
-        target.append(goal)
-    return tuple(full), tuple(target)
-
-
-def _follows(size: Linear, goal: Linear, stride: int) -> bool:
-    """Tells whether a number grows by a stride where a size grows by one."""
-    return goal.follows(size) and goal.scale == stride
 
 
 def _target_sizes(b: Builder, output_shape: ir.Value, rank: int) -> Sequence[Entry]:
