@@ -5,7 +5,6 @@ Names are imported when they are first used, so that ``import ortconv`` costs no
 
 from __future__ import annotations
 
-import importlib.util
 import pkgutil
 from typing import TYPE_CHECKING
 
@@ -71,12 +70,6 @@ __all__ = [
     "register",
     "verify",
 ]
-
-if importlib.util.find_spec("ortconv.converters") is None:
-    raise ImportError(
-        f"{__path__[0]} is a part of ortconv's sources, and hides the installed package from Python in this folder: "
-        "run Python in another one, use the command ortconv, or install with pip install --editable."
-    )
 
 _HOMES = {
     "Conversion": "ortconv.api:Conversion",

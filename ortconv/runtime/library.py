@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.resources
 import os
 import pathlib
@@ -52,7 +54,11 @@ def library_path() -> str:
                 f"Unset {LIBRARY_VARIABLE} to use the library that is installed with ortconv.",
             )
         return override
-    path = importlib.resources.files("ortconv") / "lib" / _FILE_NAMES.get(sys.platform, "libortconv_ops.so")
+    name = _FILE_NAMES.get(sys.platform, "libortconv_ops.so")
+    path = importlib.resources.files("ortconv") / "lib" / name
+    if not path.is_file():  # the source tree hides an installed wheel from Python in its own folder
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            path = pathlib.Path(str(importlib.metadata.distribution("ortconv").locate_file(f"ortconv/lib/{name}")))
     if not path.is_file():
         raise PluginError(
             f"the native library is not installed: {path} does not exist.",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
 import pathlib
 import random
 import resource
@@ -16,16 +14,9 @@ import atheris
 from tests.folders import ROOT
 
 
-class _Sources(importlib.abc.MetaPathFinder):
-    """Finds the converters in the source tree; an editable installation does so in a way that atheris cannot follow."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        if name != "ortconv.converters":
-            return None
-        return importlib.machinery.PathFinder.find_spec(name, [str(ROOT)])
-
-
-sys.meta_path[:] = [_Sources(), *(each for each in sys.meta_path if "editable" not in type(each).__module__)]
+# atheris instruments modules that Python finds on sys.path, which holds the source tree; an editable installation has a
+# finder of its own in front of it.
+sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in type(each).__module__]
 with atheris.instrument_imports(include=["ortconv"]):
     from tests.fuzz import oracle
 
