@@ -7,27 +7,14 @@ from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
+from ortconv import passes
 from ortconv.errors import ConversionError, ConversionErrors, DeclaredShapeError, MisfitError
 from ortconv.frontend.registry import Registry
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
 from ortconv.graph.builder import Builder, Step
-from ortconv.graph.edit import Inserter
 from ortconv.graph.reachability import gather_constants, reachable
 from ortconv.graph.shape_inference import complete
 from ortconv.options import Options
-from ortconv.passes.beam_reordering import keep_places
-from ortconv.passes.bias_fusion import Reshaped, forget_unused, fuse_biases
-from ortconv.passes.branch_sinking import sink
-from ortconv.passes.channel_fusion import fuse_channels
-from ortconv.passes.constant_shapes import trim_operands
-from ortconv.passes.float16_storage import store_narrow
-from ortconv.passes.log_sigmoid import sharpen_sigmoids
-from ortconv.passes.norm_fusion import fuse_norms
-from ortconv.passes.quantization.dequantized_filters import widen_filters
-from ortconv.passes.quantization.float_layers import keep_floats
-from ortconv.passes.quantization.qdq_patterns import write_integer_layers
-from ortconv.passes.quantization.rounded_outputs import copy_rounded_outputs
-from ortconv.passes.quantization.unshared_weights import own_bytes
 from ortconv.progress import Progress, silent
 
 __all__ = ["Lowered", "lower"]
@@ -99,46 +86,11 @@ def lower(
         opset_imports={"": options.opset},
         name=source.name or "graph",
     )
-    saturating = _rewrite(graph, {values.get(state.input) for state in source.states}, builder)
-    return Lowered(graph, tuple(builder.steps), len(saturating))
-
-
-def _rewrite(graph: ir.Graph, states: Collection[ir.Value], builder: Builder) -> Collection[ir.Node]:
-    """Rewrites what only the whole graph shows, and keeps the steps true; returns what can saturate."""
-    makers = {node: step for step in builder.steps for node in step.nodes}
-    constants = Reshaped(graph, builder.unique, builder.budget)
-    sink(graph)
-
-    def note(node: ir.Node, why: str) -> None:
-        makers[node].notes.append(why)
-
-    def tell(beside: ir.Node, made: ir.Node) -> None:
-        makers[made] = makers[beside]
-        makers[made].nodes.append(made)
-
-    inserter = Inserter(builder.unique, tell)
-    fuse_biases(graph, constants, note)
-    write_integer_layers(graph, constants, inserter, note, ours=builder.options.target != "onnx")
-    widen_filters(graph, constants, inserter)
-    keep_floats(graph, constants, inserter)
-    for fuse in (fuse_norms, fuse_channels):
-        fuse(graph, constants, note)
-    for sigmoid, made in sharpen_sigmoids(graph, constants, builder.unique).items():
-        step_nodes = makers[sigmoid].nodes
-        place = step_nodes.index(sigmoid)
-        step_nodes[place:place] = made
-        makers[sigmoid].notes.append("is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
-    for append, made in keep_places(graph, states, constants, builder.unique, note).items():
-        makers[append].nodes.extend(made)
-    trim_operands(graph, constants)
-    copy_rounded_outputs(graph, inserter)
-    saturating = own_bytes(graph, constants, inserter, note)
-    forget_unused(graph)
-    if builder.options.weights == "source":
-        store_narrow(graph, builder.unique, tell)
+    context = passes.Context.of(graph, {values.get(state.input) for state in source.states}, builder)
+    passes.run(graph, context)
     for step in builder.steps:
         step.nodes[:] = [node for node in step.nodes if node.graph is not None]
-    return saturating
+    return Lowered(graph, tuple(builder.steps), len(context.saturating))
 
 
 class _Driver:

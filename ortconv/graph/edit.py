@@ -1,4 +1,4 @@
-"""New nodes in a graph that is lowered already."""
+"""Inserting, replacing and removing nodes of a graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-__all__ = ["Inserter"]
+__all__ = ["Inserter", "remove_unused", "replace_node"]
 
 
 class Inserter:
@@ -99,3 +99,28 @@ class Inserter:
         output.name, output.type, output.shape = self.unique(f"{node.name}_out"), ir.TensorType(element), like.shape
         self._tell(beside, node)
         return node
+
+
+def replace_node(node: ir.Node, by: ir.Node) -> None:
+    """Removes a node; the output of another takes the place and the name of its own."""
+    old, new = node.outputs[0], by.outputs[0]
+    graph = node.graph
+    assert graph is not None
+    new.type, new.shape = old.type or new.type, old.shape or new.shape
+    new.metadata_props.update(old.metadata_props)
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    name, old.name = old.name, None
+    graph.remove(node, safe=True)
+    new.name = name
+
+
+def remove_unused(value: ir.Value | None) -> None:
+    """Removes the producer of a value if nothing uses its outputs, and then the producers that only it used."""
+    values = [value]
+    while values:
+        value = values.pop()
+        node = None if value is None else value.producer()
+        if node is None or node.graph is None or any(each.uses() or each.is_graph_output() for each in node.outputs):
+            continue
+        values += node.inputs
+        node.graph.remove(node, safe=True)

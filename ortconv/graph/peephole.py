@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["simplified"]
 
@@ -55,7 +55,7 @@ def _cast(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     assert x is not None
     if x.dtype == attributes["to"]:
         return x
-    before = made_by(x, "Cast")
+    before = operand_of(x, "Cast")
     if before is None or before.dtype is None or x.dtype is None:
         return None
     back = before.dtype == attributes["to"] and x.dtype in _WIDER.get(before.dtype, ())
@@ -69,7 +69,7 @@ def _transpose(inputs: _Inputs, attributes: _Attributes) -> ir.Value | _Call | N
         return None
     if list(perm) == list(range(len(perm))):
         return x
-    before = made_by(x, "Transpose")
+    before = operand_of(x, "Transpose")
     if before is None:
         return None
     producer = x.producer()
@@ -92,7 +92,7 @@ def _reshape(inputs: _Inputs, attributes: _Attributes) -> ir.Value | _Call | Non
             return x
     if 0 in target:
         return None
-    before = made_by(x, "Reshape")
+    before = operand_of(x, "Reshape")
     if before is not None and (before.shape is None or not before.shape.is_static()):
         before = None  # The Reshape in between may be there to refuse sizes that do not fit.
     return "Reshape", [x if before is None else before, inputs[1]], {}
@@ -108,7 +108,7 @@ def _squeeze(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
         return None
     if axes == ():
         return inputs[0]
-    before = made_by(inputs[0], "Unsqueeze")
+    before = operand_of(inputs[0], "Unsqueeze")
     producer = inputs[0].producer()
     return before if before is not None and producer is not None and _ints(producer.inputs[1]) == axes else None
 

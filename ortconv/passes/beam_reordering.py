@@ -1,4 +1,4 @@
-"""States whose batches an index reorders, as a beam search does: where each stays in its place, nothing is copied.
+"""Skips the reordering of a KV cache at run time when the beam order is unchanged.
 
 A decoder gathers its keys and values by beams before it appends to them. With one beam, or several that go on in their
 order, as nearly always, that copies the whole cache for nothing.
@@ -11,36 +11,32 @@ from collections.abc import Callable, Collection, Sequence
 
 import onnx_ir as ir
 
-from ortconv.passes.bias_fusion import Reshaped, take_place
+from ortconv.graph.edit import replace_node
+from ortconv.passes.constants import Constants
+from ortconv.passes.context import Context
 
-__all__ = ["keep_places"]
+__all__ = ["run"]
 
 _INDICES = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
 
-def keep_places(
-    graph: ir.Graph,
-    states: Collection[ir.Value],
-    constants: Reshaped,
-    unique: Callable[[str], str],
-    note: Callable[[ir.Node, str], None],
-) -> dict[ir.Node, list[ir.Node]]:
-    """Makes an If of the Gather along a state's batches and the Concat that appends to them.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Replaces the Gather along the batches of a state, and the Concat that appends to it, by an If.
+
+    One branch gathers and appends; the other, for indices that count up from 0, appends alone.
 
     Args:
-        graph: The graph; bodies of its nodes are left as they are.
-        states: Its inputs that are states.
-        constants: Its constants.
-        unique: Returns a name that nothing has.
-        note: Told of each Gather that moves into a branch.
+        graph: The graph; bodies of its nodes are not changed.
+        context: Holds the states; makes constants and names, and notes each Gather.
 
     Returns:
-        For each Concat, which is no node of the graph any more, those that took its place.
+        How many Gathers were moved into a branch.
     """
-    conditions = _Conditions(constants, unique)
-    made: dict[ir.Node, list[ir.Node]] = {}
+    unique = context.unique
+    conditions = _Conditions(context.constants, unique)
+    count = 0
     for gather in list(graph):
-        append = _append(gather, states)
+        append = _append(gather, context.states)
         if append is None:
             continue
         sizes = _leave_sizes(gather, unique)
@@ -56,11 +52,14 @@ def keep_places(
         choice.outputs[0].name = unique(f"{choice.name}_out")
         graph.insert_before(gather, before)
         graph.insert_before(append, choice)
-        note(gather, f"is in a branch of If {choice.name!r}: nothing is gathered where all batches keep their places")
-        take_place(append, choice)
+        context.note(
+            gather, f"is in a branch of If {choice.name!r}: nothing is gathered where all batches keep their places"
+        )
+        replace_node(append, choice)
         graph.remove(gather, safe=True)
-        made[append] = [*sizes, *before, choice]
-    return made
+        context.record(append, [*sizes, *before, choice])
+        count += 1
+    return count
 
 
 def _append(gather: ir.Node, states: Collection[ir.Value]) -> ir.Node | None:
@@ -118,7 +117,7 @@ def _leave_sizes(gather: ir.Node, unique: Callable[[str], str]) -> list[ir.Node]
             sizes = _node(user, "Concat", [part.outputs[0] for part in parts], unique, axis=0)
             assert user.graph is not None
             user.graph.insert_before(user, [*parts, sizes])
-            take_place(user, sizes)
+            replace_node(user, sizes)
             made += [*parts, sizes]
     return made
 
@@ -158,7 +157,7 @@ class _Order:
 class _Conditions:
     """Whether a Gather leaves all batches where they are: its indices are all of them in order."""
 
-    def __init__(self, constants: Reshaped, unique: Callable[[str], str]) -> None:
+    def __init__(self, constants: Constants, unique: Callable[[str], str]) -> None:
         self._constants, self._unique = constants, unique
         self._orders: dict[ir.Value, _Order] = {}
         self._nodes: list[ir.Node] = []

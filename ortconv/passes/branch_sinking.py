@@ -1,4 +1,4 @@
-"""Nodes whose results one branch alone takes move into it, so that they run when it does."""
+"""Moves nodes that only one branch of an If uses into that branch, so that they run only when it does."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-__all__ = ["LAZY", "sink"]
+from ortconv.passes.context import Context
+
+__all__ = ["LAZY", "run"]
 
 LAZY = "ortconv.lazy"
 """Key in the metadata of an If into whose branches nodes move."""
 
 
-def sink(graph: ir.Graph) -> None:
-    """Moves nodes into the one branch that uses what they compute, the last ones first.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Moves nodes into the one branch that uses their results, the last ones first.
 
     Args:
-        graph: The graph; nodes in bodies stay.
+        graph: The graph; nodes in bodies do not move.
+        context: Not used.
+
+    Returns:
+        How many nodes were moved.
     """
+    count = 0
     branches: dict[ir.Graph, ir.Graph] = {}
     for node in graph:
         if node.meta.get(LAZY):
             branches.update((branch, branch) for branch in _graphs(node))
     if not branches:
-        return
+        return 0
     for node in reversed(list(graph)):
         users = [user for output in node.outputs for user, _ in output.uses()]
         found = {branches.get(user.graph) if isinstance(user.graph, ir.Graph) else None for user in users}
@@ -34,6 +41,8 @@ def sink(graph: ir.Graph) -> None:
             graph.remove(node)
             into.insert_before(into[0], node)
             branches.update((inner, into) for body in _graphs(node) for inner in _within(body))
+            count += 1
+    return count
 
 
 def _within(graph: ir.Graph) -> Iterator[ir.Graph]:

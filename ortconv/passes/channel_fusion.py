@@ -1,15 +1,15 @@
-"""Ops on the channels of images become the nodes that exporters write, for which ONNX Runtime has faster kernels."""
+"""Fuses ops on image channels into BatchNormalization, GlobalAveragePool and DepthToSpace, whose kernels are faster."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ortconv.passes.bias_fusion import Reshaped, take_place
+from ortconv.graph.edit import replace_node
+from ortconv.passes.context import Context
 
-__all__ = ["fuse_channels"]
+__all__ = ["run"]
 
 _RANKS = (3, 4, 5)
 _RANK_OF_LAYOUT = 4
@@ -18,8 +18,8 @@ _MOST_PIXELS = 1 << 11
 """ONNX Runtime adds the pixels of a GlobalAveragePool one by one, which loses digits of thousands."""
 
 
-def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
-    """Makes nodes that exporters write of what says the same, but for the last digit.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Replaces groups of nodes by the one node that exporters write; results may differ in the last digit.
 
     A Mul and an Add of a constant per channel become BatchNormalization, a mean of pixels GlobalAveragePool, and a
     Transpose between two Reshapes that puts channels among the pixels DepthToSpace. ONNX Runtime's CPU provider has
@@ -28,18 +28,23 @@ def fuse_channels(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node,
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants in other shapes.
-        note: Told of each node that goes, and why.
+        context: Makes constants, and notes each node that is fused.
+
+    Returns:
+        How many groups were fused.
     """
+    count = 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if _is_mean_of_pixels(node):
             node.op_type = "GlobalAveragePool"
             node.resize_inputs(1)
             node.attributes.clear()
+            count += 1
         elif (node.domain, node.op_type) == ("", "Mul"):
-            _normalize(node, constants, note)
+            count += _normalize(node, context)
         elif (node.domain, node.op_type) == ("", "Reshape") and node.graph is not None:
-            _shuffle(node, note)
+            count += _shuffle(node, context)
+    return count
 
 
 def _is_mean_of_pixels(node: ir.Node) -> bool:
@@ -57,11 +62,11 @@ def _is_mean_of_pixels(node: ir.Node) -> bool:
     return along == list(range(2, rank)) and 0 < pixels <= _MOST_PIXELS
 
 
-def _normalize(product: ir.Node, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
-    """Makes BatchNormalization of a Mul, if an Add alone takes what it makes, and takes that away."""
-    total = _only_user(product, "Add")
+def _normalize(product: ir.Node, context: Context) -> bool:
+    """Fuses a Mul and the Add that is its single consumer into BatchNormalization; tells whether it did."""
+    constants, total = context.constants, _only_user(product, "Add")
     if total is None:
-        return
+        return False
     for data, scale in (product.inputs, reversed(product.inputs)):
         for shift in total.inputs:
             if data is None or scale is None or shift is None or not _is_image(data):
@@ -78,22 +83,23 @@ def _normalize(product: ir.Node, constants: Reshaped, note: Callable[[ir.Node, s
             for index, each in enumerate([data, *parameters, mean, variance]):
                 product.replace_input_with(index, each)
             product.attributes.add(ir.AttrFloat32("epsilon", 0.0))
-            note(total, f"is the shift of BatchNormalization {product.name!r}")
-            take_place(total, product)
-            return
+            context.note(total, f"is the shift of BatchNormalization {product.name!r}")
+            replace_node(total, product)
+            return True
+    return False
 
 
-def _shuffle(split: ir.Node, note: Callable[[ir.Node, str], None]) -> None:
-    """Makes DepthToSpace of a Reshape, if a Transpose and a Reshape alone follow, and takes those away."""
+def _shuffle(split: ir.Node, context: Context) -> bool:
+    """Fuses a Reshape, a Transpose and a Reshape into DepthToSpace; tells whether it did."""
     moved = _only_user(split, "Transpose")
     merged = None if moved is None else _only_user(moved, "Reshape")
     data = split.inputs[0]
     if moved is None or merged is None or merged.inputs[0] is not moved.outputs[0] or data is None:
-        return
+        return False
     perm = moved.attributes.get("perm")
     sizes = [_tail(value) for value in (data, split.outputs[0], merged.outputs[0])]
     if data.dtype != ir.DataType.FLOAT or perm is None or [len(each) for each in sizes] != [3, 5, 3]:
-        return
+        return False
     (depth, height, width), apart, together = sizes
     for mode, order, channel, block in (("CRD", [0, 1, 4, 2, 5, 3], 0, 1), ("DCR", [0, 3, 4, 1, 5, 2], 2, 0)):
         factor, channels = apart[block], apart[channel]
@@ -105,15 +111,16 @@ def _shuffle(split: ir.Node, note: Callable[[ir.Node, str], None]) -> None:
             and together == [channels, height * factor, width * factor]
         ):
             for node in (moved, merged):
-                note(node, f"is a part of DepthToSpace {split.name!r}")
+                context.note(node, f"is a part of DepthToSpace {split.name!r}")
             split.op_type = "DepthToSpace"
             split.resize_inputs(1)
             split.attributes.clear()
             split.attributes.add(ir.AttrInt64("blocksize", factor))
             split.attributes.add(ir.AttrString("mode", mode))
-            take_place(moved, split)
-            take_place(merged, split)
-            return
+            replace_node(moved, split)
+            replace_node(merged, split)
+            return True
+    return False
 
 
 def _only_user(node: ir.Node, op_type: str) -> ir.Node | None:

@@ -1,7 +1,7 @@
-"""Constant operands in the shapes that exporters write: numbers as scalars, rows as vectors.
+"""Drops leading axes of size 1 of constant operands: numbers become scalars, rows become vectors.
 
-A source says [1, 1, 64] where broadcasting [64] gives the same. ONNX Runtime looks for products with a bias, for
-normalisations and activations by the shapes of their constants, and finds them only so.
+A source says [1, 1, 64] where broadcasting [64] gives the same. ONNX Runtime finds products with a bias, normalizations
+and activations by the shapes of their constants, and expects the shapes that exporters write.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ import itertools
 
 import onnx_ir as ir
 
-from ortconv.passes.bias_fusion import Reshaped
+from ortconv.passes.context import Context
 
-__all__ = ["trim_operands"]
+__all__ = ["run"]
 
 _BROADCASTING = frozenset({"Add", "Div", "Mul", "Pow", "Sub"})
 _LEFT = frozenset({ir.DataType.DOUBLE})
-"""Types whose normalisations older versions of ONNX Runtime find and compute with an epsilon of their own."""
+"""Types whose normalizations older versions of ONNX Runtime fuse with an epsilon of their own."""
 
 
-def trim_operands(graph: ir.Graph, constants: Reshaped) -> None:
+def run(graph: ir.Graph, context: Context) -> int:
     """Drops the leading axes of size 1 of constant scalars and vectors that are broadcast to more axes.
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants in other shapes.
+        context: Makes the constants.
+
+    Returns:
+        How many operands were changed.
     """
+    count = 0
     for node in ir.traversal.RecursiveGraphIterator(graph):
         if node.domain or node.op_type not in _BROADCASTING or len(node.inputs) != 2:
             continue
@@ -38,4 +42,6 @@ def trim_operands(graph: ir.Graph, constants: Reshaped) -> None:
             shape = [int(size) for size in constant.const_value.shape.numpy()]
             trimmed = list(itertools.dropwhile(lambda size: size == 1, shape))
             if len(trimmed) <= 1 and len(trimmed) < len(shape) <= len(data.shape):
-                node.replace_input_with(index, constants.get(constant, trimmed))
+                node.replace_input_with(index, context.constants.get(constant, trimmed))
+                count += 1
+    return count

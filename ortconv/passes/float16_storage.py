@@ -1,30 +1,33 @@
-"""Constants of float32 that come from a narrower type are stored as that, behind a Cast.
+"""Stores float32 constants that come from a narrower type in that type, behind a Cast to float32.
 
 ONNX Runtime folds the Cast when it loads the model, before it looks for patterns and makes kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import onnx_ir as ir
 
 from ortconv.graph.constant_folding import ORIGIN, STORED
+from ortconv.passes.context import Context
 
-__all__ = ["store_narrow"]
+__all__ = ["run"]
 
 _LEAST = 1 << 11
 """How many bytes of float32 are worth a node."""
 
 
-def store_narrow(graph: ir.Graph, unique: Callable[[str], str], tell: Callable[[ir.Node, ir.Node], None]) -> None:
-    """Stores constants in the types that they come from.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Stores constants in the types that they come from, unless the option `weights` is "f32".
 
     Args:
         graph: The graph; its constants serve the bodies of its nodes, too.
-        unique: Returns a name that nothing has.
-        tell: Told of each Cast: of a node that takes what it makes, and of the Cast.
+        context: Holds the options; records each Cast in the step of a consumer.
+
+    Returns:
+        How many constants are stored in a narrower type.
     """
+    if context.options.weights != "source":
+        return 0
     casts = []
     for name, value in list(graph.initializers.items()):
         tensor = value.const_value
@@ -37,18 +40,19 @@ def store_narrow(graph: ir.Graph, unique: Callable[[str], str], tell: Callable[[
             "Cast",
             [stored],
             {"to": int(tensor.dtype)},
-            name=unique(f"{name}/Cast"),
+            name=context.unique(f"{name}/Cast"),
             metadata_props=dict(user.metadata_props),
         )
         (wide,) = cast.outputs
-        wide.name, wide.type, wide.shape = unique(f"{name}/Cast_out"), ir.TensorType(tensor.dtype), value.shape
+        wide.name, wide.type, wide.shape = context.unique(f"{name}/Cast_out"), ir.TensorType(tensor.dtype), value.shape
         ir.convenience.replace_all_uses_with(value, wide)
         graph.initializers.pop(name)
         graph.initializers.add(stored)
-        tell(user, cast)
+        context.record(user, [cast])
         casts.append(cast)
     if casts:
         graph.insert_before(graph[0], casts)
+    return len(casts)
 
 
 def _narrow(tensor: ir.TensorProtocol) -> ir.TensorProtocol:

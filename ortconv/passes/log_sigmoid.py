@@ -1,18 +1,16 @@
-"""Sigmoids of which a logarithm is taken: a formula that keeps the digits of small results.
+"""Replaces a Sigmoid whose logarithm is taken by the formula 1 / (1 + exp(-x)), which is exact for small results.
 
-ONNX Runtime's Sigmoid errs by 1e-7 whatever its result, and gives 0 below -18. Beside 1 that is nothing; a logarithm,
-with a small number added or a lower bound before it, magnifies it to whole numbers.
+ONNX Runtime's Sigmoid has an absolute error of 1e-7, and is 0 below -18. A Log, perhaps behind an Add of a small number
+or a lower bound, turns that into errors of whole numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import onnx_ir as ir
 
-from ortconv.passes.bias_fusion import Reshaped
+from ortconv.passes.context import Context
 
-__all__ = ["sharpen_sigmoids"]
+__all__ = ["run"]
 
 _BY_CONSTANTS = frozenset({"Add", "Clip", "Max", "Min", "Mul", "Sub"})
 """Ops between a Log and a Sigmoid, all of whose operands but one are constants."""
@@ -20,25 +18,24 @@ _BETWEEN = frozenset({"Div", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
 
-def sharpen_sigmoids(
-    graph: ir.Graph, constants: Reshaped, unique: Callable[[str], str]
-) -> dict[ir.Node, list[ir.Node]]:
-    """Makes 1 / (1 + exp(-x)) of each Sigmoid of which a Log is taken, behind sums, bounds and quotients too.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Replaces each Sigmoid whose result reaches a Log through sums, bounds, quotients and moves.
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants.
-        unique: Returns a name that nothing has.
+        context: Makes the nodes of the formula, and notes each Sigmoid.
 
     Returns:
-        For each Sigmoid, which has become the last node of the formula, those before it.
+        How many Sigmoids were replaced.
     """
-    found: dict[ir.Node, list[ir.Node]] = {}
+    count = 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if (node.domain, node.op_type) == ("", "Log"):
             for sigmoid in _sigmoids(node.inputs[0]):
-                found[sigmoid] = _sharpened(sigmoid, constants, unique)
-    return found
+                _replace(sigmoid, context)
+                context.note(sigmoid, "is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
+                count += 1
+    return count
 
 
 def _sigmoids(value: ir.Value | None) -> list[ir.Node]:
@@ -48,33 +45,33 @@ def _sigmoids(value: ir.Value | None) -> list[ir.Node]:
     values = [value]
     while values:
         value = values.pop()
-        maker = None if value is None else value.producer()
-        if maker is None or maker.domain or maker in seen:
+        producer = None if value is None else value.producer()
+        if producer is None or producer.domain or producer in seen:
             continue
-        seen.add(maker)
-        if maker.op_type == "Sigmoid":
-            found += [maker] if maker.outputs[0].dtype in _TYPES else []
-        elif maker.op_type in _BETWEEN:
-            values.extend(maker.inputs)
-        elif maker.op_type in _BY_CONSTANTS:
-            computed = [each for each in maker.inputs if each is not None and each.const_value is None]
+        seen.add(producer)
+        if producer.op_type == "Sigmoid":
+            found += [producer] if producer.outputs[0].dtype in _TYPES else []
+        elif producer.op_type in _BETWEEN:
+            values.extend(producer.inputs)
+        elif producer.op_type in _BY_CONSTANTS:
+            computed = [each for each in producer.inputs if each is not None and each.const_value is None]
             values.extend(computed if len(computed) == 1 else [])
     return found
 
 
-def _sharpened(sigmoid: ir.Node, constants: Reshaped, unique: Callable[[str], str]) -> list[ir.Node]:
-    """Puts the nodes of the formula in front of a Sigmoid, which becomes the last of them, and returns them."""
+def _replace(sigmoid: ir.Node, context: Context) -> None:
+    """Inserts the nodes of the formula before a Sigmoid, which becomes the last of them."""
     (x,), result, made = sigmoid.inputs, sigmoid.outputs[0], []
     assert result.dtype is not None
     assert sigmoid.graph is not None
     for op_type in ("Neg", "Exp", "Add"):
-        operands = [x, constants.number(1, result.dtype)] if op_type == "Add" else [x]
-        name = unique(f"{sigmoid.name}/{op_type}")
+        operands = [x, context.constants.number(1, result.dtype)] if op_type == "Add" else [x]
+        name = context.unique(f"{sigmoid.name}/{op_type}")
         node = ir.node(op_type, operands, name=name, metadata_props=dict(sigmoid.metadata_props))
         x = node.outputs[0]
-        x.name, x.type, x.shape = unique(f"{name}_out"), result.type, result.shape
+        x.name, x.type, x.shape = context.unique(f"{name}_out"), result.type, result.shape
         sigmoid.graph.insert_before(sigmoid, node)
         made.append(node)
     sigmoid.op_type = "Reciprocal"
     sigmoid.replace_input_with(0, x)
-    return made
+    context.record(sigmoid, made, before=True)

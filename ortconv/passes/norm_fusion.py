@@ -1,16 +1,16 @@
-"""Normalisations: a standardised value becomes the one node that exporters write, with what scales and shifts it."""
+"""Fuses the formula of a normalization, its scale and its shift into LayerNormalization or InstanceNormalization."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import onnx_ir as ir
 
-from ortconv.passes.bias_fusion import Reshaped, take_place
+from ortconv.graph.edit import replace_node
+from ortconv.passes.context import Context
 
-__all__ = ["fuse_norms"]
+__all__ = ["run"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,16 +47,19 @@ class _Fused:
     parts: tuple[tuple[ir.Node, ir.Value], ...]
 
 
-def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, str], None]) -> None:
-    """Makes LayerNormalization and InstanceNormalization of the formula, and of constants that scale and shift it.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Fuses (x - mean) / sqrt(variance + epsilon), and constants that scale and shift it, into one node.
 
-    Without such constants, their scale is ones.
+    Without such constants, the scale is ones.
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants in other shapes.
-        note: Told of each Mul and Add that goes, and why.
+        context: Makes scales and shifts, and notes each Mul and Add that is fused.
+
+    Returns:
+        How many normalizations were fused.
     """
+    constants, count = context.constants, 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         found = _standardized(node)
         fused = None if found is None else _fused(found)
@@ -73,12 +76,14 @@ def fuse_norms(graph: ir.Graph, constants: Reshaped, note: Callable[[ir.Node, st
             numbers = (1, 0) if fused.op_type == "InstanceNormalization" else (1,)
             inputs = [constants.full(count, number) for number in numbers]
         _become(node, fused.op_type, attributes, [found.data, *inputs])
-        for maker in found.formula:
-            assert maker.graph is not None
-            maker.graph.remove(maker, safe=True)
+        for producer in found.formula:
+            assert producer.graph is not None
+            producer.graph.remove(producer, safe=True)
         for (part, _), role in zip(fused.parts, ("scale", "shift"), strict=False):
-            note(part, f"is the {role} of {fused.op_type} {node.name!r}")
-            take_place(part, node)
+            context.note(part, f"is the {role} of {fused.op_type} {node.name!r}")
+            replace_node(part, node)
+        count += 1
+    return count
 
 
 def _fused(found: _Standardized) -> _Fused | None:
@@ -121,7 +126,7 @@ def _standardized(node: ir.Node) -> _Standardized | None:
         return None
     if data.dtype != ir.DataType.FLOAT or not data.shape:
         return None
-    makers = tuple(maker for value in uses if (maker := value.producer()) is not None)
+    makers = tuple(producer for value in uses if (producer := value.producer()) is not None)
     along = sorted(int(axis) % len(data.shape) for axis in axes.const_value.numpy().reshape(-1))
     return _Standardized(node, makers, data, tuple(along), float(epsilon.const_value.numpy().reshape(-1)[0]))
 

@@ -13,7 +13,6 @@ import atheris
 
 from tests.folders import ROOT
 
-
 # atheris instruments modules that Python finds on sys.path, which holds the source tree; an editable installation has a
 # finder of its own in front of it.
 sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in type(each).__module__]

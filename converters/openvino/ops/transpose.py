@@ -14,7 +14,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import transposed
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import made_by, maker
+from ortconv.graph.match import operand_of, producer
 
 _SWAPPED_HEADS = (0, 2, 1, 3)
 
@@ -42,8 +42,8 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
 
 def _is_square_attention(data: ir.Value) -> bool:
     """Tells whether a product by the results of a SoftMax has static sizes, and as many heads as queries."""
-    weights = made_by(data, "MatMul") or made_by(data, "Einsum")
-    if maker(weights, "Softmax") is None or not is_static(data):
+    weights = operand_of(data, "MatMul") or operand_of(data, "Einsum")
+    if producer(weights, "Softmax") is None or not is_static(data):
         return False
     assert data.shape is not None
     return data.shape[1] == data.shape[2]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import maker
+from ortconv.graph.match import producer
 from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.convolution import CONVOLUTION
@@ -74,7 +74,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     if result is None or conv is None or conv.inputs[0] is None or vectors is None:
         return None
     x: ir.Value | None = conv.inputs[0]
-    pad = maker(x, "Pad")
+    pad = producer(x, "Pad")
     pads_itself = pad is not None and pad.metadata_props == conv.metadata_props  # auto_pad of sizes of the run
     if pads_itself and pad is not None:
         x = pad.inputs[0]

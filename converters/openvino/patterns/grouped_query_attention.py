@@ -11,7 +11,7 @@ import dataclasses
 import onnx_ir as ir
 
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 from ortconv.graph.symbolic_shapes import Entry, of_axis
 
 __all__ = ["SharedHeads"]
@@ -105,9 +105,9 @@ class _Repetition:
 
 def _before_repetition(b: Builder, value: ir.Value) -> _Repetition | None:
     """Returns what a value was before its heads were repeated; None where they were not, or more was."""
-    spread = made_by(value, "Reshape")
-    parted = made_by(spread, "Expand")
-    whole = made_by(parted, "Unsqueeze")
+    spread = operand_of(value, "Reshape")
+    parted = operand_of(spread, "Expand")
+    whole = operand_of(parted, "Unsqueeze")
     if spread is None or parted is None or whole is None:
         return None
     shapes = [each.shape for each in (value, spread, parted, whole)]

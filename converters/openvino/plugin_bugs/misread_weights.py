@@ -9,7 +9,7 @@ from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.dequantization import QUANTIZED_TYPES
 from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["has_odd_rows", "has_scales_of_columns", "has_uneven_groups", "is_misread"]
 
@@ -19,7 +19,7 @@ _LEAST_ODD = 16
 
 def _in_groups(matrix: ir.Value) -> QuantizedWeights | None:
     """Returns the compressed integers of which a Reshape made a matrix, or None."""
-    weights = None if matrix.shape is None or len(matrix.shape) != 2 else made_by(matrix, "Reshape")
+    weights = None if matrix.shape is None or len(matrix.shape) != 2 else operand_of(matrix, "Reshape")
     compressed = None if weights is None else QuantizedWeights.of(weights)
     return compressed if compressed is not None and compressed.data.dtype in QUANTIZED_TYPES else None
 
@@ -45,7 +45,7 @@ def has_uneven_groups(matrix: ir.Value) -> bool:
     It does where there are several groups, whose size is more than 4 and no multiple of 4 with integers of 8 bits; with
     4 bits where it is odd and more than 4, or no multiple of 32 and more than that.
     """
-    compressed = _in_groups(matrix) or _codes_of_a_type(made_by(matrix, "Reshape"))
+    compressed = _in_groups(matrix) or _codes_of_a_type(operand_of(matrix, "Reshape"))
     if compressed is None or matrix.shape is None or len(matrix.shape) != 2:
         return False
     sizes, rows = compressed.sizes, matrix.shape[0]
@@ -95,7 +95,7 @@ def has_odd_rows(matrix: ir.Value, *, transpose: bool) -> bool:
         matrix: The weights.
         transpose: Whether they are [N, K] instead of [K, N].
     """
-    stored = made_by(matrix, "Reshape") or matrix
+    stored = operand_of(matrix, "Reshape") or matrix
     compressed = QuantizedWeights.of(stored) or _codes_of_a_type(stored)
     if compressed is None or matrix.shape is None or len(matrix.shape) != 2 or not _has_four_bits(compressed):
         return False

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.weights.codebook_lookup import HALVES, codebook_lookup, evaluated
 from ortconv.converters.openvino.weights.lazy_tensors import part
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import maker
+from ortconv.graph.match import producer
 
 __all__ = ["CodebookWeights"]
 
@@ -35,7 +35,7 @@ class CodebookWeights:
     @classmethod
     def of(cls, value: ir.Value) -> CodebookWeights | None:
         """Returns the weights that a value computes, or None if it is something else."""
-        node = maker(value, "Mul")
+        node = producer(value, "Mul")
         for numbers, scale in () if node is None else (node.inputs, node.inputs[::-1]):
             found = None if numbers is None else codebook_lookup(numbers)
             scales = None if found is None else evaluated(scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.graph.match import made_by, maker
+from ortconv.graph.match import operand_of, producer
 
 __all__ = ["HALVES", "codebook_lookup", "evaluated"]
 
@@ -24,7 +24,7 @@ def evaluated(value: ir.Value | None) -> np.ndarray | None:
         return None
     if value.const_value is not None:
         return value.const_value.numpy() if value.dtype in _FLOATS else None
-    if (before := made_by(value, "Cast")) is not None and value.dtype in _FLOATS:
+    if (before := operand_of(value, "Cast")) is not None and value.dtype in _FLOATS:
         array = evaluated(before)
         with np.errstate(all="ignore"):
             return None if array is None else array.astype(value.dtype.numpy())
@@ -39,7 +39,7 @@ def evaluated(value: ir.Value | None) -> np.ndarray | None:
 
 def codebook_lookup(value: ir.Value) -> tuple[ir.Value, np.ndarray] | None:
     """Returns the constant 4-bit indices and the float32 codebook [16] of a lookup; None for other values."""
-    if (before := made_by(value, "Cast")) is not None and value.dtype in _FLOATS:
+    if (before := operand_of(value, "Cast")) is not None and value.dtype in _FLOATS:
         inner = codebook_lookup(before)
         return None if inner is None else (inner[0], inner[1].astype(value.dtype.numpy()).astype(np.float32))
     found = _gathered(value, ir.DataType.UINT4)
@@ -48,12 +48,12 @@ def codebook_lookup(value: ir.Value) -> tuple[ir.Value, np.ndarray] | None:
 
 def _gathered(value: ir.Value, dtype: ir.DataType) -> tuple[ir.Value, np.ndarray] | None:
     """Returns the constant indices, of a type, and the constant float codebook of a Gather; None for other values."""
-    node = maker(value, "Gather")
+    node = producer(value, "Gather")
     if node is None or node.attributes.get_int("axis", 0) != 0:
         return None
     table, indices = node.inputs
     while indices is not None and indices.const_value is None and indices.dtype in _INDICES:
-        indices = made_by(indices, "Cast")
+        indices = operand_of(indices, "Cast")
     entries = _floats(table)
     if indices is None or indices.const_value is None or indices.dtype != dtype or entries is None:
         return None
@@ -65,7 +65,7 @@ def _floats(table: ir.Value | None) -> np.ndarray | None:
     types: list[ir.DataType] = []
     while table is not None and table.const_value is None and table.dtype in _FLOATS:
         types.append(table.dtype)
-        table = made_by(table, "Cast")
+        table = operand_of(table, "Cast")
     if table is None or table.const_value is None or table.dtype is None or not table.dtype.is_floating_point():
         return None
     numbers = table.const_value.numpy()

@@ -13,7 +13,7 @@ from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatr
 from ortconv.graph.builder import Builder
 from ortconv.graph.constant_folding import ORIGIN
 from ortconv.graph.int4 import FOUR_BITS
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["compressed_gather"]
 
@@ -32,7 +32,7 @@ def compressed_gather(b: Builder, table: ir.Value, indices: ir.Value) -> ir.Valu
     Returns:
         None for other tables, and if the opset has no blocks.
     """
-    stored = made_by(table, "Reshape") or table
+    stored = operand_of(table, "Reshape") or table
     coded = CodebookWeights.of(stored)
     if coded is not None and coded.of_halves:
         weights = coded.gathered.emit(b)

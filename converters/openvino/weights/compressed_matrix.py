@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.lazy_tensors import rearranged
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["CompressedMatrix"]
 
@@ -44,7 +44,7 @@ class CompressedMatrix:
             rank: 2 for a matrix, 3 for one for each expert.
         """
         value, transpose = _before_transpose(value, transpose)
-        compressed = _stored(value) or _stored(made_by(value, "Reshape"))
+        compressed = _stored(value) or _stored(operand_of(value, "Reshape"))
         if compressed is None or value.shape is None or len(value.shape) != rank:
             return None
         *several_of, rows, columns = value.shape.numpy()

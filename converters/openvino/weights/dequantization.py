@@ -20,7 +20,7 @@ from ortconv.converters.openvino.weights.codebook_lookup import HALVES, evaluate
 from ortconv.converters.openvino.weights.lazy_tensors import rearranged
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["QUANTIZED_TYPES", "as_matmul_operand", "dequantized", "reshaped", "to_float32", "transposed"]
 
@@ -84,8 +84,8 @@ def _scaled(b: Builder, value: ir.Value) -> ir.Value | None:
 
 def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
     """Emits quantized constants as float32, unscaled: codebook entries, float8, or integers minus zero points."""
-    inner = made_by(numbers, "Cast")
-    codes = made_by(made_by(inner, "Gather", 1), "Cast")
+    inner = operand_of(numbers, "Cast")
+    codes = operand_of(operand_of(inner, "Gather", 1), "Cast")
     if inner is not None and codes is not None and codes.const_value is not None:
         return inner
     if inner is not None and inner.const_value is not None and inner.dtype in _FLOAT8:
@@ -104,10 +104,10 @@ def _single(b: Builder, numbers: ir.Value) -> ir.Value | None:
 
 def _is_codebook_lookup(numbers: ir.Value) -> bool:
     """Tells whether a value gathers from a constant codebook with constant indices."""
-    table, codes = made_by(numbers, "Gather"), made_by(numbers, "Gather", 1)
+    table, codes = operand_of(numbers, "Gather"), operand_of(numbers, "Gather", 1)
     for part in (table, codes):
         while part is not None and part.const_value is None:
-            part = made_by(part, "Cast")
+            part = operand_of(part, "Cast")
         if part is None:
             return False
     return True
@@ -126,7 +126,7 @@ def reshaped(b: Builder, value: ir.Value, sizes: Sequence[object]) -> ir.Value |
     known = [size for size in sizes if isinstance(size, int) and size > 0]
     if len(known) < len(sizes):
         return None
-    before = made_by(value, "Reshape")
+    before = operand_of(value, "Reshape")
     weights = QuantizedWeights.of(value if before is None else before)
     if weights is None or math.prod(known) != math.prod(weights.sizes):
         return None

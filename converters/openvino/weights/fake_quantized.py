@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["is_folded", "quantized_constant"]
 
@@ -80,7 +80,7 @@ def _stored(b: Builder, quantized: np.ndarray, point: int, scale: np.ndarray, ax
 
 def _numbers(data: ir.Value) -> np.ndarray | None:
     """Returns constant float32, also converted from other types; None for other values."""
-    stored = made_by(data, "Cast") if data.const_value is None else data
+    stored = operand_of(data, "Cast") if data.const_value is None else data
     if data.dtype != ir.DataType.FLOAT or stored is None or stored.const_value is None:
         return None
     return stored.const_value.numpy().astype(np.float32)

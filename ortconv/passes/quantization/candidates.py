@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.graph.consumers import BOUNDS, takers
 from ortconv.graph.fake_quantize import LEVELS, Quantizer
-from ortconv.graph.match import maker
+from ortconv.graph.match import BOUNDS, consumers, producer
 from ortconv.opset.ops.convolution import CONVOLUTION
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.passes.quantization.weights import ByteWeights
@@ -255,12 +254,12 @@ class _Search:
 
     def _misleads(self, node: ir.Node) -> bool:
         """Tells whether ONNX Runtime would compute a node otherwise if it took codes."""
-        if node.op_type in _PRODUCTS and maker(node.inputs[1], "DequantizeLinear") is not None:
+        if node.op_type in _PRODUCTS and producer(node.inputs[1], "DequantizeLinear") is not None:
             return True  # scales that belong to other axes than it thinks
         return node.op_type in _MISLEADING and self._leads_to_codes(node)
 
     def _leads_to_codes(self, node: ir.Node) -> bool:
-        return any(user in self._heads for user in takers(node, self._heads))
+        return any(user in self._heads for user in consumers(node, self._heads))
 
     def plan(self, nodes: Sequence[ir.Node], layers: Sequence[Layer]) -> Plan:
         """Returns what the layers need."""

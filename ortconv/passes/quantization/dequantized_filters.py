@@ -1,4 +1,4 @@
-"""Filters of bytes that are multiplied as floats.
+"""Dequantizes int8 filters that are multiplied as floats by Cast, Sub and Mul instead of DequantizeLinear.
 
 ONNX Runtime computes a DequantizeLinear of constants on every run, since a QLinearConv might be made of it, but a Cast,
 a Sub and a Mul once, when it loads the model.
@@ -8,45 +8,50 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.graph.consumers import is_rounded
-from ortconv.graph.edit import Inserter
-from ortconv.graph.match import maker
+from ortconv.graph.edit import remove_unused
+from ortconv.graph.match import is_quantized, producer
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops import CONVOLUTIONS
-from ortconv.passes.bias_fusion import Reshaped, forget
+from ortconv.passes.context import Context
 from ortconv.passes.quantization.weights import ByteWeights
 
-__all__ = ["widen_filters"]
+__all__ = ["run"]
 
 _CONVOLUTIONS = frozenset({("", "Conv"), ("", "ConvTranspose"), *((DOMAIN, op.name) for op in CONVOLUTIONS)})
 
 
-def widen_filters(graph: ir.Graph, constants: Reshaped, inserter: Inserter) -> None:
-    """Makes formulas of the DequantizeLinears that make filters of bytes, where no codes are multiplied by them.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Replaces the DequantizeLinear of constant filters where the convolution has float data.
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants.
-        inserter: Makes the new nodes.
+        context: Makes nodes and constants.
+
+    Returns:
+        How many filters were changed.
     """
+    count = 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if (node.domain, node.op_type) not in _CONVOLUTIONS:
             continue
         weights = ByteWeights.of(node.inputs[1])
-        if weights is None or maker(node.inputs[1], "DequantizeLinear") is None or _is_integer(node):
+        if weights is None or producer(node.inputs[1], "DequantizeLinear") is None or _is_integer(node):
             continue
         narrow = node.inputs[1]
-        node.replace_input_with(1, _widened(node, weights, constants, inserter))
-        forget(narrow)
+        node.replace_input_with(1, _widened(node, weights, context))
+        remove_unused(narrow)
+        count += 1
+    return count
 
 
 def _is_integer(node: ir.Node) -> bool:
     """Tells whether a node takes codes and gives codes."""
-    return is_rounded(node) and maker(node.inputs[0], "DequantizeLinear") is not None
+    return is_quantized(node) and producer(node.inputs[0], "DequantizeLinear") is not None
 
 
-def _widened(node: ir.Node, weights: ByteWeights, constants: Reshaped, inserter: Inserter) -> ir.Value:
-    """Returns (bytes - point) * scale; the difference is exact."""
+def _widened(node: ir.Node, weights: ByteWeights, context: Context) -> ir.Value:
+    """Returns (data - zero point) * scale; the difference is exact."""
+    constants, inserter = context.constants, context.inserter
     like = weights.value
     single = ir.DataType.FLOAT
     floats = inserter.before(node, "Cast", [like], like, dtype=single, to=int(single))

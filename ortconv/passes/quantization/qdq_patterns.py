@@ -1,53 +1,45 @@
-"""Quantised layers in the form of which ONNX Runtime makes products of integers.
+"""Emits the QDQ patterns that ONNX Runtime fuses into int8 kernels.
 
-Quantizers become QuantizeLinear and DequantizeLinear, which say the same, and so do the nodes behind them that keep
-their levels. ONNX Runtime computes the nodes between in integers, and rounds their sums once, to the codes of the next
-quantizer, as OpenVINO does. The session entry ``session.disable_quant_qdq`` makes it compute in floats what the file
-says.
+FakeQuantize formulas become QuantizeLinear and DequantizeLinear, which compute the same, and the nodes behind them that
+keep quantized values get a pair of their own. ONNX Runtime computes the nodes between in int8 and rounds their sums
+once, to the next quantized value, as OpenVINO does. With the session entry ``session.disable_quant_qdq`` it computes in
+float32 what the file says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.graph.edit import Inserter
+from ortconv.graph.edit import remove_unused, replace_node
 from ortconv.graph.fake_quantize import Quantizer, quantizers
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.passes.bias_fusion import Reshaped, forget, take_place
+from ortconv.passes.context import Context
 from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
 from ortconv.passes.quantization.weights import ByteWeights
 
-__all__ = ["write_integer_layers"]
+__all__ = ["run"]
 
 
-def write_integer_layers(
-    graph: ir.Graph,
-    constants: Reshaped,
-    inserter: Inserter,
-    note: Callable[[ir.Node, str], None],
-    *,
-    ours: bool,
-) -> None:
-    """Gives quantised layers the form of which ONNX Runtime makes products of integers.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Emits QDQ patterns, and with them ConvIntegerToFloat unless the target is "onnx", for quantized layers.
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants.
-        inserter: Makes the new nodes.
-        note: Told of each node that changes or goes, and why.
-        ours: Whether operators of ours may be emitted.
+        context: Holds the options; makes nodes and constants, and notes each node that is changed.
+
+    Returns:
+        How many layers multiply in int8.
     """
     found = quantizers(graph)
     if not found:
-        return
-    plan = plan_layers(graph, found, floats=ours)
-    writer = _Writer(constants, inserter, note)
+        return 0
+    plan = plan_layers(graph, found, floats=context.options.target != "onnx")
+    writer = _Writer(context)
     rounded = {layer.quantizer: layer for layer in plan.layers if layer.kind == "codes"}
     for layer in plan.layers:
         if layer.quantizer is not None:
@@ -65,12 +57,13 @@ def write_integer_layers(
             writer.convolve(layer)
         elif layer.kind == "product":
             writer.multiply(layer)
-    writer.forget_floats()
+    writer.remove_unused()
+    return len(plan.layers)
 
 
 class _Writer:
-    def __init__(self, constants: Reshaped, inserter: Inserter, note: Callable[[ir.Node, str], None]) -> None:
-        self._constants, self._inserter, self._note = constants, inserter, note
+    def __init__(self, context: Context) -> None:
+        self._constants, self._inserter, self._note = context.constants, context.inserter, context.note
         self._codes: dict[ir.Value, tuple[ir.Value, Grid]] = {}
         self._scales: dict[ir.Node, npt.NDArray[np.float32]] = {}
 
@@ -112,7 +105,7 @@ class _Writer:
         if layer.kind == "codes":
             filters = node.inputs[1]
             node.replace_input_with(1, self._filters(node, weights, scale))
-            forget(filters)
+            remove_unused(filters)
 
     def _rename(self, value: ir.Value) -> None:
         """Gives a name of its own to what is no value of the source any more."""
@@ -154,7 +147,7 @@ class _Writer:
         rounded = self._rounded(data, grid, quantizer.tail)
         if several:
             ir.convenience.replace_all_uses_with(result, rounded)
-            forget(result)
+            remove_unused(result)
         else:
             self._replace(quantizer.tail, rounded)
 
@@ -232,11 +225,11 @@ class _Writer:
     def _replace(self, node: ir.Node, value: ir.Value) -> None:
         by, operands = value.producer(), node.inputs
         assert by is not None
-        take_place(node, by)
+        replace_node(node, by)
         for operand in operands:
-            forget(operand)
+            remove_unused(operand)
 
-    def forget_floats(self) -> None:
-        """Removes what makes floats of codes where nothing takes them."""
+    def remove_unused(self) -> None:
+        """Removes each DequantizeLinear that has no consumer."""
         for floats in self._codes:
-            forget(floats)
+            remove_unused(floats)

@@ -1,39 +1,45 @@
-"""Outputs whose data are rounded behind nodes that move them: a copy is the output.
+"""Makes a graph output a copy of a value that is quantized behind nodes that move it.
 
-ONNX Runtime rounds before it moves, where nothing but those nodes takes the data, and forgets that the data are an
-output.
+ONNX Runtime moves the QuantizeLinear before such nodes if they are the only consumers, and overlooks that the value is
+a graph output.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.graph.edit import Inserter
+from ortconv.passes.context import Context
 
-__all__ = ["copy_rounded_outputs"]
+__all__ = ["run"]
 
 _MOVING = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
 
-def copy_rounded_outputs(graph: ir.Graph, inserter: Inserter) -> None:
-    """Makes a copy the output where the original is moved and rounded, and used by nothing else.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Inserts an Identity before each output that is moved and quantized, and has no other consumers.
 
     Args:
-        graph: The graph; bodies of its nodes are left as they are.
-        inserter: Makes the copies.
+        graph: The graph; bodies of its nodes are not changed.
+        context: Makes the copies.
+
+    Returns:
+        How many outputs were copied.
     """
+    count = 0
     if all(node.op_type != "QuantizeLinear" for node in graph):
-        return
+        return 0
     for index, output in enumerate(graph.outputs):
         node = output.producer()
         if node is None or node.graph is not graph or not _is_moved_and_rounded(output):
             continue
-        copied = inserter.after(node, "Identity", [output], output)
+        copied = context.inserter.after(node, "Identity", [output], output)
         copied.metadata_props.update(output.metadata_props)
         graph.outputs[index] = copied
         name, spare = output.name, copied.name
         copied.name, output.name = None, spare
         copied.name = name
+        count += 1
+    return count
 
 
 def _is_moved_and_rounded(value: ir.Value) -> bool:

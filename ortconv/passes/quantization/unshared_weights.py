@@ -1,4 +1,4 @@
-"""Weights of int8 that ONNX Runtime can turn into uint8.
+"""Un-shares int8 weights, or converts them to uint8 where ONNX Runtime would not.
 
 On x86-64 CPUs without dot products of bytes it adds products of uint8 and int8 in twos, in 16 bits, which saturate;
 those of uint8 and uint8 are exact. With the session config entry ``session.x64quantprecision`` it turns weights of int8
@@ -8,7 +8,7 @@ what makes floats of weights, it gives each of them a copy first. What multiplie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.graph.edit import Inserter
-from ortconv.graph.match import maker
+from ortconv.graph.match import producer
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
-from ortconv.passes.bias_fusion import Reshaped
+from ortconv.passes.constants import Constants
+from ortconv.passes.context import Context
 
-__all__ = ["own_bytes"]
+__all__ = ["run"]
 
 _COMPRESSED = MATMUL_COMPRESSED.name
 _BYTES: Mapping[str, tuple[int, int]] = {"DequantizeLinear": (0, 2), "MatMulInteger": (1, 3), _COMPRESSED: (1, 3)}
@@ -41,25 +42,22 @@ _SATURATES = (
 _Use = tuple[ir.Node, int]
 
 
-def own_bytes(
-    graph: ir.Graph, constants: Reshaped, inserter: Inserter, note: Callable[[ir.Node, str], None]
-) -> list[ir.Node]:
-    """Gives each node weights of int8 of its own, or weights of uint8 where ONNX Runtime would not turn them.
+def run(graph: ir.Graph, context: Context) -> int:
+    """Gives each node int8 weights of its own, or uint8 weights where ONNX Runtime would not convert them.
 
     Args:
         graph: The graph; bodies of its nodes are included.
-        constants: Its constants.
-        inserter: Makes the new nodes.
-        note: Told of each node that can saturate without that entry, and why.
+        context: Makes nodes and constants; its `saturating` gets the nodes that saturate without the session entry.
 
     Returns:
-        The nodes that can.
+        How many nodes have int8 weights.
     """
-    owner = _Owner(constants)
-    saturating = []
+    owner, inserter = _Owner(context.constants), context.inserter
+    count = 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if node.domain != (DOMAIN if node.op_type == _COMPRESSED else "") or not _has_bytes(node):
             continue
+        count += 1
         products, others = _uses(node)
         if node.graph is not graph:
             if products:
@@ -68,7 +66,7 @@ def own_bytes(
         if not products:
             owner.turn_shared(node, len(others))
             continue
-        saturating += [user for user, _ in products if _can_saturate(user, node)]
+        context.saturating.extend(user for user, _ in products if _can_saturate(user, node))
         owner.state_points(node)
         for each in _copies(node, products if others else products[1:], inserter):
             owner.own(each)
@@ -76,9 +74,9 @@ def own_bytes(
             owner.turn(node)
         else:
             owner.own(node)
-    for node in saturating:
-        note(node, _SATURATES)
-    return saturating
+    for node in context.saturating:
+        context.note(node, _SATURATES)
+    return count
 
 
 def _has_bytes(node: ir.Node) -> bool:
@@ -99,7 +97,7 @@ def _uses(node: ir.Node) -> tuple[list[_Use], list[_Use]]:
     others: list[_Use] = []
     for user, index in node.outputs[0].uses():
         by_codes = not user.domain and user.op_type in _PRODUCTS and index == 1
-        taken = by_codes and maker(user.inputs[0], "DequantizeLinear") is not None
+        taken = by_codes and producer(user.inputs[0], "DequantizeLinear") is not None
         (products if taken else others).append((user, index))
     return products, others
 
@@ -142,7 +140,7 @@ def _can_saturate(product: ir.Node, node: ir.Node) -> bool:
 
 
 class _Owner:
-    def __init__(self, constants: Reshaped) -> None:
+    def __init__(self, constants: Constants) -> None:
         self._constants = constants
         self._taken: set[ir.Value] = set()
         self._shared: set[ir.Value] = set()

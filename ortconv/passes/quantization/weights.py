@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.graph.match import maker
+from ortconv.graph.match import producer
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 
@@ -39,8 +39,8 @@ class ByteWeights:
     @classmethod
     def of(cls, value: ir.Value | None) -> ByteWeights | None:
         """Returns what a value is made of; None of anything else, and where zero points differ."""
-        reshape = maker(value, "Reshape")
-        node = maker(value if reshape is None else reshape.inputs[0], "DequantizeLinear")
+        reshape = producer(value, "Reshape")
+        node = producer(value if reshape is None else reshape.inputs[0], "DequantizeLinear")
         if value is None or node is None or int(node.attributes.get_int("block_size", 0)):
             return None
         found = _stored(*node.inputs)

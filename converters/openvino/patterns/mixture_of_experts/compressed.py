@@ -15,7 +15,7 @@ from ortconv.converters.openvino.patterns.mixture_of_experts.match import BINARY
 from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatrix
 from ortconv.converters.openvino.weights.matmul import matmul_operands
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import made_by, maker
+from ortconv.graph.match import operand_of, producer
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
@@ -100,7 +100,7 @@ class _Choices:
     @classmethod
     def of(cls, mixture: Mixture) -> _Choices | None:
         """Returns the choices that the routing weights are scattered from, or None if that is not certain."""
-        node = maker(mixture.table, "ScatterElements")
+        node = producer(mixture.table, "ScatterElements")
         if node is None or "reduction" in node.attributes or node.attributes.get_int("axis", 0) not in (1, -1):
             return None
         base, index, weights = node.inputs
@@ -129,20 +129,20 @@ class _Choices:
 
 
 def _are_zeros(base: ir.Value | None) -> bool:
-    value = made_by(base, "Expand") or base
+    value = operand_of(base, "Expand") or base
     return value is not None and value.const_value is not None and not value.const_value.numpy().any()
 
 
 def _best_of(index: ir.Value, count: int) -> int | None:
     """Returns from how many TopK of `count` columns an index is joined, or None if it is something else."""
-    while (before := made_by(index, "Cast")) is not None and index.dtype in _INDICES:
+    while (before := operand_of(index, "Cast")) is not None and index.dtype in _INDICES:
         index = before
-    joined = maker(index, "Concat")
+    joined = producer(index, "Concat")
     if joined is not None and joined.attributes.get_int("axis", 0) in (1, -1):
         known = [None if each is None else _best_of(each, count) for each in joined.inputs]
         columns = size_of(index, 1)
         return None if None in known or columns is None or columns > _MOST_CHOICES else len(known)
-    best = maker(index, "TopK")
+    best = producer(index, "TopK")
     if best is None or index is not best.outputs[1] or best.attributes.get_int("axis", -1) not in (1, -1):
         return None
     data = best.inputs[0]

@@ -11,7 +11,7 @@ from ortconv.converters.openvino.weights.lazy_tensors import part
 from ortconv.converters.openvino.weights.matmul import matmul, matmul_operands
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
 from ortconv.graph.builder import Builder
-from ortconv.graph.match import made_by
+from ortconv.graph.match import operand_of
 
 __all__ = ["conditional_sum"]
 
@@ -79,7 +79,7 @@ def _matrix(b: Builder, value: ir.Value, expert: int) -> ir.Value:
     """Returns the matrix of one expert."""
     if value.const_value is not None:
         return b.constant(part(value.const_value, expert))
-    stored = made_by(value, "Reshape") or value
+    stored = operand_of(value, "Reshape") or value
     own: CodebookWeights | QuantizedWeights | None
     if (codebook := CodebookWeights.of(stored)) is not None:
         own = codebook.part(b, expert)

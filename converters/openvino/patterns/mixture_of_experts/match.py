@@ -13,7 +13,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.matmul import matmul_operands
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
-from ortconv.graph.match import made_by, maker
+from ortconv.graph.match import operand_of, producer
 
 __all__ = ["BINARY", "Mixture", "same_rows", "size_of"]
 
@@ -62,7 +62,7 @@ class Mixture:
         keeps_axis = _rank(results) == 4
         whole = _before_split(results, table) if keeps_axis else results
         copies = None if whole is None else _copies(whole)
-        tile = maker(made_by(copies, "Reshape"), "Tile")
+        tile = producer(operand_of(copies, "Reshape"), "Tile")
         if whole is None or copies is None or tile is None or tile.inputs[0] is None or tile.inputs[1] is None:
             return None
         rows, repeats = tile.inputs[0], tile.inputs[1].const_value
@@ -124,26 +124,26 @@ def _table(weights: ir.Value) -> ir.Value | None:
     if weights.shape is None or not 3 <= len(weights.shape) <= 4 or any(size != 1 for size in weights.shape[2:]):
         return None
     value: ir.Value | None = weights
-    while (before := made_by(value, "Unsqueeze") or made_by(value, "Reshape")) is not None:
+    while (before := operand_of(value, "Unsqueeze") or operand_of(value, "Reshape")) is not None:
         value = before
-    turned = maker(value, "Transpose")
+    turned = producer(value, "Transpose")
     if turned is None or list(turned.attributes.get_ints("perm", ())) != [1, 0]:
         return None
     table = turned.inputs[0]
-    if table is None or maker(table, "ScatterElements") is None or _rank(table) != 2:
+    if table is None or producer(table, "ScatterElements") is None or _rank(table) != 2:
         return None
     return table if size_of(table, 1) == size_of(weights, 0) else None
 
 
 def _before_split(results: ir.Value, table: ir.Value) -> ir.Value | None:
     """Returns the input [experts, rows, columns] of a Reshape to [experts, rows, 1, columns], or None."""
-    node, whole = maker(results, "Reshape"), made_by(results, "Reshape")
+    node, whole = producer(results, "Reshape"), operand_of(results, "Reshape")
     if node is None or whole is None or _rank(whole) != 3 or size_of(whole, 0) is None:
         return None
     if size_of(table, 0) is not None:
         sizes = [size_of(results, axis) for axis in range(4)]
         return whole if sizes == [size_of(whole, 0), size_of(table, 0), 1, size_of(whole, 2)] else None
-    target = maker(node.inputs[1], "Concat")
+    target = producer(node.inputs[1], "Concat")
     if target is None or len(target.inputs) != 4:
         return None
     count, rows, one, columns = target.inputs
@@ -160,7 +160,7 @@ def _before_split(results: ir.Value, table: ir.Value) -> ir.Value | None:
 def _copies(value: ir.Value | None) -> ir.Value | None:
     """Returns the data repeated for each expert that results are computed from, or None."""
     while value is not None:
-        if maker(made_by(value, "Reshape"), "Tile") is not None:
+        if producer(operand_of(value, "Reshape"), "Tile") is not None:
             return value
         product, node = matmul_operands(value), value.producer()
         if product is not None:
@@ -174,10 +174,10 @@ def _copies(value: ir.Value | None) -> ir.Value | None:
 
 def _value_of_row_count(size: ir.Value | None) -> ir.Value | None:
     """Returns the value whose first dimension a value is, or None."""
-    node = maker(size, "Gather")
+    node = producer(size, "Gather")
     if node is None:
         return None
-    index, shape = node.inputs[1], maker(node.inputs[0], "Shape")
+    index, shape = node.inputs[1], producer(node.inputs[0], "Shape")
     if index is None or index.const_value is None or index.const_value.numpy().ravel().tolist() != [0]:
         return None
     return shape.inputs[0] if shape is not None and shape.attributes.get_int("start", 0) == 0 else None
@@ -204,7 +204,7 @@ def _before(value: ir.Value) -> ir.Value | None:
     if node is None or _rank(value) != 2 or not node.inputs or (data := node.inputs[0]) is None:
         return None
     if node.op_type == "Expand":
-        sizes, whole = maker(node.inputs[1], "Concat"), maker(node.inputs[1], "Shape")
+        sizes, whole = producer(node.inputs[1], "Concat"), producer(node.inputs[1], "Shape")
         if data.const_value is None or data.const_value.size != 1:
             return None
         if whole is not None:
@@ -230,7 +230,7 @@ def _has_matrices(value: ir.Value, count: int) -> bool:
         return False
     if value.const_value is not None:
         return value.dtype == ir.DataType.FLOAT
-    stored = made_by(value, "Reshape") or value
+    stored = operand_of(value, "Reshape") or value
     if (coded := CodebookWeights.of(stored)) is not None:
         return coded.sizes[0] == count and value.dtype == ir.DataType.FLOAT
     compressed = QuantizedWeights.of(stored)
