@@ -7,8 +7,9 @@ off is off by much.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -29,8 +30,6 @@ from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLU
 from ortconv.opset.reference import convolutions
 
 __all__ = ["OPERATORS", "Case", "make_case"]
-
-OPERATORS = tuple(BY_NAME)
 
 _HUGE = [1 << bits for bits in (12, 16, 20, 24, 28, 31, 32, 40, 52, 60)]
 _HOSTILE = [
@@ -141,12 +140,7 @@ def _attribute(name: str, value: Any) -> onnx.AttributeProto:
 def make_case(op: str, seed: int) -> Case:
     """Makes the case of an operator that has this number."""
     draw = _Draw(random.Random(f"{op} {seed}"), np.random.default_rng(seed))
-    if any(each.name == BLOCK_SIZE for each in BY_NAME[op].attributes):
-        case = _product(op, draw)
-    elif op == CONV_INTEGER_TO_FLOAT.name:
-        case = _integer_convolution(draw)
-    else:
-        case = _convolution(next(each for each in CONVOLUTIONS if each.name == op), draw)
+    case = _CASES[op](draw)
     if draw.happens(0.4):
         _mutate(case, draw)
     for name, value in case.attributes.items():
@@ -389,3 +383,17 @@ def _mutate_input(case: Case, draw: _Draw) -> None:
         case.inputs[name] = (huge, helper.np_dtype_to_tensor_dtype(data.dtype))
     elif np.prod(shape) <= _MOST_FED:
         case.inputs[name] = np.resize(data if data.size else np.zeros(1, data.dtype), shape)
+
+
+_CASES: Mapping[str, Callable[[_Draw], Case]] = {
+    **{op.name: functools.partial(_convolution, op) for op in CONVOLUTIONS},
+    CONV_INTEGER_TO_FLOAT.name: _integer_convolution,
+    **{
+        op.name: functools.partial(_product, op.name)
+        for op in BY_NAME.values()
+        if any(each.name == BLOCK_SIZE for each in op.attributes)
+    },
+}
+
+OPERATORS = tuple(_CASES)
+"""Op types of which there are cases."""
