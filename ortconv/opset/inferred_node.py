@@ -16,11 +16,11 @@ __all__ = ["Dim", "InferredNode", "differ"]
 _MOST = (1 << 63) - 1
 
 Dim = int | str | None
-"""A size, its name, or nothing where neither is known."""
+"""A size, the name of a symbolic dimension, or None if neither is known."""
 
 
 class InferredNode:
-    """A node under inference: its attributes and the shapes of its inputs, checked as they are read."""
+    """A node under shape inference, whose attributes and input shapes are checked when they are read."""
 
     def __init__(self, op_type: str, ctx: Any) -> None:
         self.op_type = op_type
@@ -31,7 +31,7 @@ class InferredNode:
         return onnx.shape_inference.InferenceError(f"{DOMAIN}.{self.op_type}: {problem}")
 
     def attribute(self, name: str, kind: int) -> Any:
-        """Returns the value of a required attribute, which has to be of a kind of ``AttributeProto.AttributeType``."""
+        """Returns the value of a required attribute of a kind of ``AttributeProto.AttributeType``."""
         found = self.ctx.get_attribute(name)
         if found is None:
             raise self.fail(f"attribute {name} is missing")
@@ -41,15 +41,15 @@ class InferredNode:
         return onnx.helper.get_attribute_value(found)
 
     def integer(self, name: str) -> int:
-        """Returns an attribute of one integer."""
+        """Returns an integer attribute."""
         return int(self.attribute(name, onnx.AttributeProto.INT))
 
     def integers(self, name: str) -> list[int]:
-        """Returns an attribute of any number of integers."""
+        """Returns a list attribute of any length."""
         return list(self.attribute(name, onnx.AttributeProto.INTS))
 
     def ints(self, name: str, count: int, least: int | None = None) -> list[int]:
-        """Returns an attribute of so many integers, none of which is less than the least."""
+        """Returns a list attribute of `count` integers that are at least `least`."""
         values = self.integers(name)
         if len(values) != count or (least is not None and any(value < least for value in values)):
             bound = "" if least is None else f" >= {least}"
@@ -57,14 +57,14 @@ class InferredNode:
         return values
 
     def perm(self, name: str, rank: int) -> list[int]:
-        """Returns an attribute that orders the axes of a tensor."""
+        """Returns an attribute that is a permutation of the axes of a tensor."""
         values = self.integers(name)
         if sorted(values) != list(range(rank)):
             raise self.fail(f"attribute {name} = {values} is not allowed; allowed: a permutation of 0 to {rank - 1}")
         return values
 
     def has(self, index: int) -> bool:
-        """Tells whether the node has an input that is optional."""
+        """Returns whether the node has an optional input."""
         return bool(self.ctx.get_num_inputs() > index and self.ctx.has_input(index))
 
     def element(self, index: int) -> int:
@@ -72,14 +72,14 @@ class InferredNode:
         return int(self.ctx.get_input_type(index).tensor_type.elem_type)
 
     def dims(self, index: int) -> list[Dim] | None:
-        """Returns the dims of an input, or None if its rank is not known."""
+        """Returns the shape of an input, or None if its rank is not known."""
         tensor = self.ctx.get_input_type(index).tensor_type
         if not tensor.HasField("shape"):
             return None
         return [dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim]
 
     def set_output(self, element: int, shape: Sequence[Dim] | None) -> None:
-        """States the type of the output, and its shape if that is known."""
+        """Sets the type of the output, and its shape if that is known."""
         result = onnx.TypeProto()
         result.tensor_type.elem_type = element
         if shape is not None:
@@ -96,5 +96,5 @@ class InferredNode:
 
 
 def differ(a: Dim, b: Dim) -> bool:
-    """Tells whether two sizes are known, and not the same."""
+    """Returns whether two sizes are known and differ."""
     return isinstance(a, int) and isinstance(b, int) and a != b

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's CUDA provider, and our kernels in it, need of an installation: NVIDIA's libraries."""
+"""Finds and loads the NVIDIA libraries that ONNX Runtime's CUDA provider and our CUDA kernels need."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 PROVIDER = "CUDAExecutionProvider"
-"""ONNX Runtime's name of the provider."""
+"""The provider's name in ONNX Runtime."""
 
 NVRTC_ENTRY = "ortconv.cuda.nvrtc"
 """Session config entry: files of NVIDIA's runtime compiler to try, separated as in ``PATH``."""
@@ -34,16 +34,16 @@ TF32_ENTRY = "ortconv.cuda.use_tf32"
 """Session config entry: "1" allows products of float in TF32; the default is "0"."""
 
 INSTALLATION = 'Install the ONNX Runtime that has it: pip uninstall onnxruntime; pip install "ortconv[gpu]".'
-"""What to do where ONNX Runtime has no CUDA provider."""
+"""A hint for an ONNX Runtime without the CUDA provider."""
 
 _NVRTC_FILES = {"win32": ("bin/nvrtc64_*_0.dll", "bin/*/nvrtc64_*_0.dll")}
 _DRIVERS = {"win32": "nvcuda.dll"}
 
 
 def nvrtc_paths() -> tuple[str, ...]:
-    """Returns the NVRTC libraries that wheels of NVIDIA's brought, the newest release first.
+    """Returns the NVRTC libraries installed by NVIDIA's wheels, the newest release first.
 
-    A folder ``nvidia`` in the current one, which may be on ``sys.path``, is no wheel's.
+    A folder ``nvidia`` in the current folder, which may be on ``sys.path``, is not searched.
     """
     spec = importlib.util.find_spec("nvidia")
     roots = [pathlib.Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
@@ -59,10 +59,10 @@ def is_requested(providers: Sequence[str | tuple[str, object]] | None) -> bool:
 
 
 def load_libraries(onnxruntime: ModuleType) -> None:
-    """Loads the CUDA libraries that lie beside ONNX Runtime as wheels, where its CUDA provider would not look.
+    """Loads the CUDA libraries installed as wheels, which ONNX Runtime's CUDA provider does not find by itself.
 
     Raises:
-        PluginError: This ONNX Runtime has no CUDA provider, or there is no driver, which it would say at length.
+        PluginError: This ONNX Runtime has no CUDA provider, or there is no NVIDIA driver.
     """
     if PROVIDER not in onnxruntime.get_available_providers():
         raise PluginError(
@@ -76,19 +76,19 @@ def load_libraries(onnxruntime: ModuleType) -> None:
             f"the CUDA provider cannot be used: there is no NVIDIA driver ({error}).",
             "Install it (https://www.nvidia.com/drivers), or use the CPU provider.",
         ) from error
-    # It prints what it does not find; that is no output of ours.
+    # It prints what it does not find to standard output.
     with contextlib.redirect_stdout(sys.stderr):
         onnxruntime.preload_dlls()
 
 
 def require(active: Sequence[str]) -> None:
-    """Refuses a session that was to run on the GPU, but does not.
+    """Refuses a session that should run on the GPU but does not.
 
     Args:
-        active: The providers that the session has.
+        active: The session's providers.
 
     Raises:
-        PluginError: The CUDA provider is not among them; it says what is missing.
+        PluginError: The CUDA provider is not among them.
     """
     if PROVIDER in active:
         return

@@ -1,4 +1,4 @@
-"""The native library: where it is, and how ONNX Runtime gets to know it."""
+"""Finds the native library and registers it in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 Backend = Literal["native", "python", "none"]
-"""What executes our nodes: the native library, the Python ops, or the function bodies in the file."""
+"""What executes nodes of ours: the native library, Python ops, or the function bodies in the file."""
 
 LIBRARY_VARIABLE = "ORTCONV_LIBRARY"
-"""Environment variable that names another build of the native library, for those who develop it."""
+"""Environment variable with the path of another build of the native library, for its developers."""
 
 OLDEST_ONNXRUNTIME = (1, 24)
-"""Earlier releases crash in shape inference of custom ops, or do not find kernels for bfloat16."""
+"""The oldest supported release; earlier ones crash in shape inference of custom ops, or find no bfloat16 kernels."""
 
 MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
-"""Session config entry: "0" leaves products by compressed weights to their function bodies; the default is "1"."""
+"""Session config entry: with "0", the function bodies of products by compressed weights run; the default is "1"."""
 
 _FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
 
@@ -44,7 +44,7 @@ def library_path() -> str:
     """Returns the path of the native library, for ``SessionOptions.register_custom_ops_library``.
 
     Raises:
-        PluginError: This installation has no library, or `LIBRARY_VARIABLE` names none.
+        PluginError: This installation has no library, or `LIBRARY_VARIABLE` is not the path of a file.
     """
     override = os.environ.get(LIBRARY_VARIABLE)
     if override:
@@ -63,7 +63,7 @@ def library_path() -> str:
         raise PluginError(
             f"the native library is not installed: {path} does not exist.",
             "Install ortconv from a wheel for this platform, or from source with a C++ compiler; "
-            "InferenceSession(..., backend='python') does without it.",
+            "InferenceSession(..., backend='python') works without it.",
         )
     return str(path)
 
@@ -96,18 +96,18 @@ def register(session_options: Any) -> None:
     """Registers the native library in an ``onnxruntime.SessionOptions``.
 
     Sessions with these options execute the nodes of ``org.ortconv`` natively. Registering twice is harmless, and other
-    libraries may be registered before or after. On a GPU, products of float are formed in float unless the session
-    config entry ``ortconv.cuda.use_tf32`` is "1"; it has to be set before.
+    libraries may be registered before or after.
 
-    Where the entry ``ortconv.matmul_compressed`` is "0", also set before, ONNX Runtime inlines the function bodies of
-    the products by compressed weights, which any provider runs; the operators themselves have kernels for the CPU and
-    CUDA providers.
+    Session config entries that must be set before: with ``ortconv.cuda.use_tf32`` = "1", CUDA kernels may multiply
+    float32 in TF32, which they do not by default. With ``ortconv.matmul_compressed`` = "0", ONNX Runtime inlines the
+    function bodies of the products by compressed weights, which any provider runs; the operators themselves have
+    kernels for the CPU and CUDA providers.
 
-    On x86-64 CPUs without dot products of bytes, ONNX Runtime's products of uint8 and int8 saturate unless the entry
-    ``session.x64quantprecision`` is "1". It is set there, but for options that have it already.
+    On x86-64 CPUs without VNNI, ONNX Runtime's products of uint8 and int8 saturate unless the entry
+    ``session.x64quantprecision`` is "1". It is set on such CPUs, unless the options have it already.
 
     Args:
-        session_options: The options; they are changed, and may be shared by any number of sessions.
+        session_options: The options, which are changed; any number of sessions may share them.
 
     Raises:
         PluginError: ONNX Runtime is missing or too old, or it cannot load the library.

@@ -52,10 +52,10 @@ _declared = False
 
 
 class Calls:
-    """What went wrong in the Python ops of one session; their exceptions cannot pass through ONNX Runtime.
+    """Collects the failures of one session's Python ops, whose exceptions cannot pass through ONNX Runtime.
 
     Attributes:
-        key: Names this object in the attributes of the rewritten nodes.
+        key: Identifies this object in the attributes of the rewritten nodes.
     """
 
     def __init__(self) -> None:
@@ -65,24 +65,24 @@ class Calls:
         _CALLS[self.key] = self
 
     def fail(self, failure: BaseException) -> None:
-        """Keeps the first failure of a run."""
+        """Stores the first failure of a run."""
         if self._failure is None:
             self._failure = failure
 
     @property
     def failed(self) -> bool:
-        """Whether a node of this run has failed, so that what follows it has no meaning."""
+        """Whether a node of this run has failed, so that results behind it are meaningless."""
         return self._failure is not None
 
     @contextlib.contextmanager
     def collect(self) -> Iterator[None]:
-        """Surrounds one run of the session, or its creation, and raises what went wrong in it.
+        """Surrounds one run of the session, or its creation, and raises its failure.
 
-        Creation counts because ONNX Runtime may run nodes there to fold constants. Runs of one session take turns, so
-        that each raises its own failure; the interpreter's lock leaves little to gain from overlapping them.
+        Creation counts because ONNX Runtime may run nodes then to fold constants. Runs of one session take turns, so
+        that each raises its own failure; because of the interpreter's lock, overlapping runs would hardly be faster.
 
         Raises:
-            PluginError: A Python op failed, whatever ONNX Runtime made of that; the cause is the op's own exception.
+            PluginError: A Python op failed, even if ONNX Runtime reports success; the cause is the op's exception.
         """
         with self._turn:
             failure = None
@@ -127,13 +127,13 @@ def register(session_options: Any) -> None:
 
 
 def copy_if_extended(session_options: Any) -> Any | None:
-    """Returns a copy of session options that have onnxruntime-extensions, or None where they do not.
+    """Returns a copy of session options that have onnxruntime-extensions, or None if they do not.
 
-    ONNX Runtime copies everything but the custom operators.
+    ONNX Runtime copies everything except custom operators.
     """
     import onnxruntime
 
-    # An op that every build of onnxruntime-extensions has tells, and the session that loads it hands out the copy.
+    # A session with an op of every build of onnxruntime-extensions loads only with it, and returns the copy.
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("NegPos", ["x"], ["n", "p"], domain="ai.onnx.contrib")],
         "probe",
@@ -202,10 +202,10 @@ def _declare(extensions: ModuleType) -> None:
 
 
 class _Output(np.ndarray[Any, Any]):
-    """A flat array whose list is made beforehand.
+    """A flat array with a list of its elements that exists before it is asked for.
 
-    onnxruntime-extensions asks for ``flatten().tolist()`` where an exception, such as an interrupt that arrives while
-    the list is made, would end the process.
+    onnxruntime-extensions calls ``flatten().tolist()`` in a place where an exception, such as an interrupt that arrives
+    during the conversion, ends the process.
     """
 
     _list: list[Any]

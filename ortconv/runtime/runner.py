@@ -1,4 +1,4 @@
-"""Running an ONNX model in ONNX Runtime on numpy arrays of any type, with every failure as one of our errors."""
+"""Runs ONNX models in ONNX Runtime on NumPy arrays of any type, with every failure as an ``OrtconvError``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Model"]
 _RUNTIME = "ONNX Runtime"
 _STATES_KEY = "ortconv.states"
 _SHARED = "Attempt to replace the existing tensor"
-"""What it says where it would turn weights of int8 into uint8 twice."""
+"""Its message if it would convert int8 weights to uint8 twice."""
 
 _TYPES = {
     "float": ir.DataType.FLOAT,
@@ -34,7 +34,7 @@ _TYPES = {
     **{name: ir.DataType[name.upper()] for name in ("uint4", "uint8", "uint16", "uint32", "uint64")},
     **{name: ir.DataType[name.upper()] for name in ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")},
 }
-"""Type names in ONNX Runtime's words."""
+"""ONNX Runtime's name of an element type -> the type."""
 
 
 class Model:
@@ -42,21 +42,20 @@ class Model:
 
     Args:
         model: The file, or the model itself.
-        name: How messages call it.
-        backend: What executes our nodes.
-        providers: Execution providers, best first; the CPU provider by default. The CUDA provider computes floats in
-            float32 proper, as the others do, unless `tf32` is set.
-        folder: Where external data of a model that is no file lies.
-        threads: How many may work on a node; 0 for ONNX Runtime's default.
-        tf32: Whether a GPU may form products of float32 in TF32.
-        int8_kernels: Whether what the model quantizes may be computed in int8, as ONNX Runtime does by default.
+        name: The model's name in messages.
+        backend: What executes nodes of ours.
+        providers: Execution providers, best first; the CPU provider by default.
+        folder: The folder of the external data of a model that is no file.
+        threads: How many threads may work on a node; 0 for ONNX Runtime's default.
+        tf32: Whether a GPU may multiply float32 in TF32.
+        int8_kernels: Whether ONNX Runtime may fuse QDQ patterns into int8 kernels, as it does by default.
 
     Attributes:
-        inputs: What it takes.
-        outputs: Names of what it gives.
+        inputs: The inputs.
+        outputs: Names of the outputs.
 
     Raises:
-        ExecutionError: ONNX Runtime does not load it.
+        ExecutionError: ONNX Runtime cannot load the model.
         PluginError: The backend, or the CUDA provider, cannot be used.
     """
 
@@ -78,7 +77,7 @@ class Model:
             raise ExecutionError(name, _RUNTIME, "cannot load the model: its name is not UTF-8.")
         onnxruntime = library.import_onnxruntime()
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # What goes wrong is raised, and need not be logged as well.
+        options.log_severity_level = 4  # Failures are raised.
         options.intra_op_num_threads = threads
         if folder is not None:
             options.add_session_config_entry(DATA_FOLDER_ENTRY, os.fspath(folder))
@@ -119,10 +118,10 @@ class Model:
         return {name: np.asarray(array) for name, array in zip(self.outputs, results, strict=True)}
 
     def repeatable(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
-        """Returns a call that runs the model on the same data again and again, from and to where it is computed.
+        """Returns a function that runs the model on the same data and drops the results, for measurements.
 
-        On a GPU, inputs and outputs stay there, and the call returns when it is done with them. The results are
-        dropped. The call may raise what `run` raises.
+        On a GPU, inputs and outputs stay in its memory, and the function returns when the GPU has finished. It may
+        raise what `run` raises.
         """
         if not self._on_gpu:
             return lambda: self.run(feeds)
@@ -146,18 +145,18 @@ class Model:
 
 
 def _states(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Returns the inputs that are states, and for each the output that returns it, as a model's metadata names them."""
+    """Returns the inputs that are states, and the output of each one's next value, from a model's metadata."""
     try:
         return {str(each["input"]): str(each["output"] or "") for each in json.loads(metadata.get(_STATES_KEY, "[]"))}
     except (ValueError, TypeError, KeyError, RecursionError):
-        return {}  # Another tool's metadata, or damaged: nothing but the convenience of a default is lost.
+        return {}  # Written by another tool, or damaged: only default values of states are lost.
 
 
 def _hint(error: Exception, options: Any) -> str:
-    """Returns why ONNX Runtime does not load a model that it loads on other CPUs, or ""."""
+    """Returns a hint for a model that ONNX Runtime loads on other CPUs only, or ""."""
     if _SHARED not in str(error) or not are_exact(options):
         return ""
     return (
-        "Sums of products of bytes saturate on this CPU unless ONNX Runtime turns weights of int8 into uint8, which it "
-        "cannot where nodes share them or their zero points: convert the source again, or give each node its own."
+        "On this CPU, ONNX Runtime's int8 products saturate unless it converts int8 weights to uint8, which it cannot "
+        "do for weights or zero points that nodes share: convert the source again, or give each node its own."
     )

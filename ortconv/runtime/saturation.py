@@ -1,7 +1,7 @@
-"""Products of bytes in ONNX Runtime, which saturate on x86-64 CPUs without instructions for their sums.
+"""Prevents saturation in ONNX Runtime's int8 kernels on x86-64 CPUs without dot-product instructions (VNNI).
 
-The native library says so to the options that it is registered in, where the CPU needs it. Sessions without the library
-are told here, by what ONNX Runtime makes of a product.
+These kernels add two products of uint8 and int8 in 16 bits. A session config entry avoids that. The native library sets
+it when it is registered on such a CPU; for sessions without the library, this module runs a product and looks.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from onnx import TensorProto
 __all__ = ["are_exact", "make_products_exact", "saturate"]
 
 _ENTRY = "session.x64quantprecision"
-"""ONNX Runtime's session config entry: "1" makes uint8 of weights of int8, whose products with uint8 are exact."""
+"""ONNX Runtime's session config entry: "1" converts int8 weights to uint8, whose products with uint8 are exact."""
 
 _DATA, _WEIGHT = 255, 127
-"""Two products of these do not fit into 16 bits."""
+"""The sum of two products of these does not fit into 16 bits."""
 
 
 def make_products_exact(session_options: Any) -> None:
-    """Sets the entry where products saturate, unless it is set to anything already."""
+    """Sets the entry if products saturate, unless it is already set to any value."""
     if _entry(session_options) is None and saturate():
         session_options.add_session_config_entry(_ENTRY, "1")
 
 
 def are_exact(session_options: Any) -> bool:
-    """Tells whether the entry is set."""
+    """Returns whether the entry is "1"."""
     return _entry(session_options) == "1"
 
 
 def _entry(session_options: Any) -> str | None:
     try:
         return str(session_options.get_session_config_entry(_ENTRY))
-    except RuntimeError:  # which is how ONNX Runtime says that there is none
+    except RuntimeError:  # ONNX Runtime has no such entry
         return None
 
 
 @functools.cache
 def saturate() -> bool:
-    """Tells whether ONNX Runtime's products of uint8 and int8 saturate on this machine, unless told otherwise."""
+    """Returns whether ONNX Runtime's products of uint8 and int8 saturate on this machine by default."""
     import onnxruntime
 
     data, weights = np.full((1, 2), _DATA, np.uint8), np.full((2, 1), _WEIGHT, np.int8)

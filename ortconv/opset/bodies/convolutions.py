@@ -9,7 +9,7 @@ double and in integers too, so those are not computed in float.
 
 from __future__ import annotations
 
-from ortconv.opset.bodies.matmul_form import CONV_BY_MATMUL, CONV_TRANSPOSE_BY_MATMUL
+from ortconv.opset.bodies.im2col_matmul import CONV_BY_MATMUL, CONV_TRANSPOSE_BY_MATMUL
 from ortconv.opset.convolution_terms import ACTIVATION
 
 __all__ = [
@@ -90,7 +90,8 @@ def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, r
 
 # Names in the bodies: n, m, c, g sizes of batch, output channels, input channels, groups; x, k, y spatial sizes of
 # input, kernel, output; s, d, b, e strides, dilations, begin and end padding. Sizes are vectors: one entry each for
-# n, m, c, g, one per spatial axis for the others. Pad refuses a y below zero, and Reshape one that is -2 instead.
+# n, m, c, g, one per spatial axis for the others. Pad refuses a negative y; where there is no Pad, y becomes -2, which
+# Reshape refuses.
 _PRELUDE = """
   zero = Constant <value: tensor = int64[1] {0}> ()
   one = Constant <value: tensor = int64[1] {1}> ()
@@ -142,8 +143,8 @@ _FULL = {
 """,
 }
 
-# What may exceed 31 bits is compared by Greater: ONNX Runtime's Max takes the lower halves of such numbers as signed.
-# auto_pad is 0, 1 or 2, which makes halves 0, floor(t / 2) or ceil(t / 2).
+# Values that may exceed 31 bits are compared by Greater: ONNX Runtime's Max compares their lower halves as signed
+# numbers. auto_pad is 0, 1 or 2, so that halves is 0, floor(t / 2) or ceil(t / 2).
 _HALVES = """
   is_padded = Greater (t_or_less, zero)
   t_if_same = Where (is_padded, t_or_less, zero)
@@ -184,7 +185,7 @@ _DIRECT = f"""{_SIZES}
   e = Add (e_fixed, t_end)
 """
 
-# ONNX Runtime's symbolic shape inference knows no Pad of some axes.
+# ONNX Runtime's symbolic shape inference does not support the axes input of Pad.
 _CONV_TRANSPOSE_BY_CONV = """
   outer = Constant <value: tensor = int64[2] {0, 0}> ()
   stop = Add (b, y_asked)
@@ -208,7 +209,7 @@ _POSSIBLE_SIZE = """
   y = Where (possible, y_asked, refused)
 """
 
-# Where a kernel does not fit, Div would round its negative room up to 0, and so the size to 1.
+# If the kernel does not fit, Div would round the negative room up to 0, and the size to 1.
 _FITTING_SIZE = """
   x_b = Add (x_less_1, b)
   x_be = Add (x_b, e)
@@ -286,7 +287,7 @@ _ACTIVATED = """
 
 
 def _end(*, residual: bool, activation: bool) -> str:
-    """Returns what follows the bias: from the sums Ra to Y."""
+    """Returns the nodes behind the bias, from the sums Ra to Y."""
     sums = "Ys" if residual else "Ra"
     last = "Vc" if activation else sums
     lines = [_ROUNDED + _RESIDUAL] * residual + [_ACTIVATED.format(sums=sums)] * activation

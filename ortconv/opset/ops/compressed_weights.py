@@ -1,4 +1,4 @@
-"""What the four operators that multiply by compressed weights share: schema entries and checks of shapes.
+"""Schema entries and shape checks of the four operators that multiply by compressed weights.
 
 The weights are int8 or int4, or 4-bit indices into a codebook, with a scale for each block of a row.
 """

@@ -1,6 +1,6 @@
-"""The operator ``ConvIntegerToFloat``: a convolution of 8-bit integers whose result is scaled to floats.
+"""The operator ``ConvIntegerToFloat``: a convolution of 8-bit integers whose result is scaled to float.
 
-It has standard ops for its body, which dequantize first and convolve floats.
+Its function body dequantizes first, and convolves floats.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _infer(node: InferredNode) -> list[Dim] | None:
 
 
 def _check_numbers(node: InferredNode, channels: Dim) -> None:
-    """Checks the shapes of scales, zero points and biases."""
+    """Checks the shapes of scales, zero points and bias."""
     for index, count in ((2, None), (3, channels), (4, None), (5, channels)):
         given = node.dims(index) if node.has(index) else None
         if given is None or len(given) == 0:

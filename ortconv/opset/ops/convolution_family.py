@@ -1,4 +1,4 @@
-"""What the four convolution operators share: schema entries, shape inference, and the choice of a function body.
+"""Schema entries, shape inference and the choice of a function body of the four convolution operators.
 
 Notation, per spatial axis: X size of the input, K kernel, s stride, d dilation, E = (K-1)*d + 1 the kernel's extent,
 F = s*(X-1) + E the full size of a transposed convolution, b its begin padding, Y the size of the output.

@@ -1,7 +1,7 @@
-"""The operator ``GatherMatMulCodebook``: ``GatherMatMulCompressed`` by codes that choose numbers from a table.
+"""The operator ``GatherMatMulCodebook``: MatMul by codebook weights with a per-row expert index.
 
-The standard ops of its body have all matrices as floats, which ONNX Runtime makes once where they are constants: to
-look numbers up takes longer than to multiply by them.
+Its function body looks all matrices up at once, which ONNX Runtime does once for constants: a lookup takes longer than
+the product.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ GATHER_MATMUL_CODEBOOK = compressed_product(
     name="GatherMatMulCodebook",
     inputs=(
         Formal("X", "T", "Data [T, J, K] or [T, 1, K]."),
-        Formal("data", "N", "Codes [E, N, K]."),
+        Formal("data", "N", "Codebook indices [E, N, K]."),
         Formal("scale", "T", "Scales [E, N, K / block_size]."),
-        Formal("index", "I", "Which of E matrices: [T, J]."),
-        Formal("codebook", "F", "What each code stands for [16]."),
+        Formal("index", "I", "Expert index: which of E matrices, [T, J]."),
+        Formal("codebook", "F", "The codebook [16]."),
     ),
     output="The products [T, J, N].",
     doc=_DOC,

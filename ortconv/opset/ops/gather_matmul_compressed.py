@@ -1,8 +1,7 @@
-"""The operator ``GatherMatMulCompressed``: products by those of many matrices that an index names.
+"""The operator ``GatherMatMulCompressed``: MatMul by compressed weights with a per-row expert index.
 
 Mixtures of experts consist of such products: each row of the data is multiplied by the matrices of a few experts. The
-standard ops of its body take one after the other the matrices that are named at all, which are floats only for that
-long; each multiplies the rows that name it.
+function body loops over the matrices that the index holds; it dequantizes one, and multiplies the rows of that expert.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ortconv.opset.reference.compressed_weights import gather_matmul_compressed
 __all__ = ["GATHER_MATMUL_COMPRESSED", "NAMED_PRODUCTS", "infer_products"]
 
 _RANK = 3
-"""How many axes X and data have."""
+"""The rank of X and of data."""
 
 _DOC = """Y[t, j] = W[index[t, j]] X[t, j], where X [T, J, K] may have 1 in the place of J, whose row then serves all j.
 W [E, N, K] is
@@ -70,13 +69,12 @@ NAMED_PRODUCTS = """
   shaped = Reshape <allowzero: int = 1> (products, shape)
   Y = CastLike (shaped, X)
 """
-"""Nodes of a body that multiply by the matrices that are named; %s makes the columns [K, N] of matrix e."""
+"""Nodes of a body that loop over the experts in the index; %s computes the columns [K, N] of matrix e."""
 
-# No standard op takes a part of a tensor of 4 bits, so the integers become bytes, which ONNX Runtime does once where
-# they are constants. The highest bit of those that had a sign is turned over, and that of their zero points too, which
-# leaves the differences as they are. QuantizeLinear of zeros gives the zero points, and zeros of uint8 where there are
-# none.
-_BYTES = """
+# No standard op takes a slice of an int4 tensor, so the integers are converted to uint8, which ONNX Runtime does once
+# for constants. The highest bit of signed ones and of their zero points is flipped, which does not change their
+# differences. QuantizeLinear of zeros returns the zero points, or zeros of uint8 if there are none.
+_UINT8 = """
   minus_one = Constant <value_int = -1> ()
   code = CastLike (minus_one, data)
   read = Cast <to = 6> (code)
@@ -95,7 +93,7 @@ _BYTES = """
   points = BitwiseXor (byte_points, turned)
   scales = Cast <to = 1> (scale)
 """
-_COLUMNS_OF_BYTES = """
+_COLUMNS_OF_UINT8 = """
     code_e = Gather (codes, e)
     scale_e = Gather (scales, e)
     point_e = Gather (points, e)
@@ -117,7 +115,7 @@ def infer_products(node: InferredNode, block: int) -> list[Dim] | None:
         raise node.fail(f"index has rank {len(index)}; allowed: {_RANK - 1}")
     rows, slots = index or [None if x is None else x[0], None]
     if x is not None and (differ(x[0], rows) or (x[1] != 1 and differ(x[1], slots))):
-        raise node.fail(f"X has shape {x}; allowed: {[rows, slots, depth]}, or 1 in the second place")
+        raise node.fail(f"X has shape {x}; allowed: {[rows, slots, depth]}, or 1 along axis 1")
     return [rows, slots, width]
 
 
@@ -133,12 +131,12 @@ GATHER_MATMUL_COMPRESSED = compressed_product(
         Formal("X", "T", "Data [T, J, K] or [T, 1, K]."),
         Formal("data", "C", "Integers [E, N, K]."),
         Formal("scale", "T", "Scales [E, N, K / block_size]."),
-        Formal("index", "I", "Which of E matrices: [T, J]."),
+        Formal("index", "I", "Expert index: which of E matrices, [T, J]."),
         Formal("zero_point", "C", "Zero points [E, N, K / block_size]; none is 0.", optional=True),
     ),
     output="The products [T, J, N].",
     doc=_DOC,
-    text=_BYTES + NAMED_PRODUCTS % _COLUMNS_OF_BYTES,
+    text=_UINT8 + NAMED_PRODUCTS % _COLUMNS_OF_UINT8,
     infer=_infer,
     reference=gather_matmul_compressed,
 )

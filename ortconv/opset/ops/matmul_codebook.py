@@ -1,7 +1,6 @@
-"""The operator ``MatMulCodebook``: a product by a matrix of codes that choose numbers from a table, with scales.
+"""The operator ``MatMulCodebook``: MatMul by weights that are indices into a codebook, with a scale per block.
 
-It has standard ops for its body, which compute the same. An optional input of ``MatMulCompressed`` would not do for the
-table: a body that looks numbers up cannot be read without one.
+The codebook is no optional input of ``MatMulCompressed``, since a function body that reads it needs it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ LOOKUP = """
   whole = Shape (numbers)
   weights = Reshape <allowzero: int = 1> (scaled, whole)
 """
-"""Nodes of a body that make weights of data, codebook and scale. ONNX Runtime evaluates them once for constants."""
+"""Nodes of a body that compute the weights. ONNX Runtime evaluates them once for constants."""
 
 _BODY = f"""{LOOKUP}
   columns = Transpose <perm = [1, 0]> (weights)
@@ -56,9 +55,9 @@ MATMUL_CODEBOOK = compressed_product(
     name="MatMulCodebook",
     inputs=(
         Formal("X", "T", "Data [..., K], of two axes or more."),
-        Formal("data", "N", "Codes [N, K]."),
+        Formal("data", "N", "Codebook indices [N, K]."),
         Formal("scale", "T", "Scales [N, K / block_size]."),
-        Formal("codebook", "F", "What each code stands for [16]."),
+        Formal("codebook", "F", "The codebook [16]."),
     ),
     output="The product [..., N].",
     doc=_DOC,

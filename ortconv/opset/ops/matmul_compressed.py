@@ -1,7 +1,6 @@
-"""The operator ``MatMulCompressed``: a product by a matrix of small integers with scales.
+"""The operator ``MatMulCompressed``: MatMul by int8 or int4 weights with a scale and zero point per block.
 
-It has standard ops for its body, which compute the same; ONNX Runtime has the whole matrix as floats then, every time
-that the model runs.
+With its function body, ONNX Runtime dequantizes the whole matrix in every run.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ortconv.opset.reference.compressed_weights import matmul_compressed
 __all__ = ["MATMUL_COMPRESSED", "infer_product"]
 
 _RANK = 2
-"""How many axes data has, and X at least."""
+"""The rank of data, and the least rank of X."""
 
 _DOC = """Y = MatMul(X, Transpose(W)) of X [..., K] and W [N, K], where W is
 
@@ -25,9 +24,9 @@ The difference is exact. Products and sums are formed in float, in any order; a 
 block. Y is rounded to its type at the end. Where that is not float, W may be rounded to it; nothing else is rounded, in
 particular not X."""
 
-# ONNX Runtime makes MatMulNBits, which by default rounds the data to 8 bits, of a matrix that is dequantized and
-# multiplied. It does not look behind a Reshape, even to the shape that there is. On the CPU it has neither operator for
-# bfloat16; casts of float to float it drops.
+# ONNX Runtime fuses a dequantized matrix and its product into MatMulNBits, which by default rounds the data to 8 bits.
+# A Reshape in between, even to the same shape, prevents that. On the CPU it has neither operator for bfloat16; casts of
+# float to float are removed.
 _BODY = """
   wide_scale = Cast <to = 1> (scale)
 %s
@@ -42,8 +41,8 @@ _DEQUANTIZED = """
   dequantized = DequantizeLinear <axis: int = 1, block_size: int = @block_size> (data, wide_scale, zero_point)
 """
 
-# Where session.x64quantprecision tells ONNX Runtime to turn int8 into uint8, it fails if there are no zero points.
-# QuantizeLinear of zeros gives those that there are, and else zeros. Of 4 bits this would take longer.
+# If session.x64quantprecision tells ONNX Runtime to convert int8 to uint8, it fails without zero points. QuantizeLinear
+# of zeros returns the zero points, or zeros if there are none. For int4 this would be slower.
 _DEQUANTIZED_INT8 = """
   blocks = Shape (scale)
   zeros = ConstantOfShape (blocks)

@@ -1,1 +1,1 @@
-"""The NumPy references of the operators of ``org.ortconv``."""
+"""NumPy references of the operators of ``org.ortconv``."""

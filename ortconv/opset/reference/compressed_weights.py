@@ -1,4 +1,4 @@
-"""The numpy oracles of the products by compressed weights."""
+"""The NumPy references of the operators that multiply by compressed weights."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["gather_matmul_codebook", "gather_matmul_compressed", "matmul_codeboo
 Array = npt.NDArray[Any]
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
-_NUMBERS = 16
-"""How many numbers 4 bits can choose from."""
+_CODEBOOK_SIZE = 16
+"""How many entries 4 bits can index."""
 
 
 def matmul_compressed(
     x: Array, data: Array, scale: Array, zero_point: Array | None = None, *, block_size: int
 ) -> Array:
-    """Multiplies by a matrix of small integers.
+    """Multiplies by a matrix of int8 or int4 weights.
 
     Args:
         x: Data [..., K] of float32, float16 or bfloat16, of two axes or more.
-        data: Integers [N, K], in any type that holds them.
+        data: Quantized weights [N, K], in any integer type.
         scale: Scales [N, K / block_size] of the type of the data.
         zero_point: Zero points of that shape; None for zeros.
         block_size: How many columns of data share a scale.
@@ -41,13 +41,13 @@ def matmul_compressed(
 
 
 def matmul_codebook(x: Array, data: Array, scale: Array, codebook: Array, *, block_size: int) -> Array:
-    """Multiplies by a matrix of codes that choose numbers from a table.
+    """Multiplies by a matrix of indices into a codebook.
 
     Args:
         x: Data as in `matmul_compressed`.
-        data: Codes [N, K] from 0 to 15, in any type that holds them.
+        data: Codebook indices [N, K] from 0 to 15, in any integer type.
         scale: Scales as in `matmul_compressed`.
-        codebook: What each code stands for: 16 numbers of float32.
+        codebook: 16 entries of float32.
         block_size: How many columns of data share a scale.
 
     Returns:
@@ -73,13 +73,13 @@ def _product(x: Array, weights: Array) -> Array:
 def gather_matmul_compressed(
     x: Array, data: Array, scale: Array, index: Array, zero_point: Array | None = None, *, block_size: int
 ) -> Array:
-    """Multiplies by those of many matrices of small integers that an index names.
+    """Multiplies each row by the int8 or int4 matrix that its expert index names.
 
     Args:
         x: Data [T, J, K] or [T, 1, K] of float32, float16 or bfloat16.
-        data: Integers [E, N, K], in any type that holds them.
+        data: Quantized weights [E, N, K], in any integer type.
         scale: Scales [E, N, K / block_size] of the type of the data.
-        index: Which of E matrices, [T, J]; another number gives zeros.
+        index: Expert index [T, J]; a number outside [0, E) gives zeros.
         zero_point: Zero points of the shape of the scales; None for zeros.
         block_size: How many columns of data share a scale.
 
@@ -97,14 +97,14 @@ def gather_matmul_compressed(
 def gather_matmul_codebook(
     x: Array, data: Array, scale: Array, index: Array, codebook: Array, *, block_size: int
 ) -> Array:
-    """Multiplies by those of many matrices of codes that an index names.
+    """Multiplies each row by the codebook matrix that its expert index names.
 
     Args:
         x: Data as in `gather_matmul_compressed`.
-        data: Codes [E, N, K] from 0 to 15, in any type that holds them.
+        data: Codebook indices [E, N, K] from 0 to 15, in any integer type.
         scale: Scales as in `gather_matmul_compressed`.
-        index: Which of E matrices, [T, J]; another number gives zeros.
-        codebook: What each code stands for: 16 numbers of float32.
+        index: Expert index [T, J]; a number outside [0, E) gives zeros.
+        codebook: 16 entries of float32.
         block_size: How many columns of data share a scale.
 
     Returns:
@@ -119,12 +119,12 @@ def gather_matmul_codebook(
 
 
 def _gathered(x: Array, weights: Array, index: Array) -> Array:
-    """Multiplies by the matrices [E, N, K] that an index names."""
+    """Multiplies each row by the matrix of [E, N, K] that its expert index names."""
     if index.ndim != 2:
         raise ValueError(f"index has shape {list(index.shape)}; allowed: [T, J]")
     (rows, slots), (matrices, columns, depth) = index.shape, weights.shape
     if x.shape not in ((rows, slots, depth), (rows, 1, depth)):
-        raise ValueError(f"X has shape {list(x.shape)}; allowed: {[rows, slots, depth]}, or 1 in the second place")
+        raise ValueError(f"X has shape {list(x.shape)}; allowed: {[rows, slots, depth]}, or 1 along axis 1")
     spread = np.broadcast_to(x, (rows, slots, depth)).astype(np.float32)
     product = np.zeros((rows, slots, columns), np.float32)
     with np.errstate(all="ignore"):
@@ -147,9 +147,9 @@ def _weights(x: Array, data: Array, scale: Array, zero_point: Array | None, bloc
 def _looked_up(x: Array, data: Array, scale: Array, codebook: Array, block_size: int) -> Array:
     """Checks types, scales and codebook, and returns the weights as float32."""
     _check(x, data, block_size, scale=scale)
-    if codebook.dtype != np.float32 or codebook.shape != (_NUMBERS,):
+    if codebook.dtype != np.float32 or codebook.shape != (_CODEBOOK_SIZE,):
         raise ValueError(
-            f"codebook has type {codebook.dtype} and shape {list(codebook.shape)}; allowed: float32, [{_NUMBERS}]"
+            f"codebook has type {codebook.dtype} and shape {list(codebook.shape)}; allowed: float32, [{_CODEBOOK_SIZE}]"
         )
     with np.errstate(all="ignore"):
         weights: Array = codebook[data.astype(np.int32)] * scale.astype(np.float32).repeat(block_size, -1)
@@ -157,7 +157,7 @@ def _looked_up(x: Array, data: Array, scale: Array, codebook: Array, block_size:
 
 
 def _check(x: Array, data: Array, block_size: int, *, scale: Array, zero_point: Array | None = None) -> None:
-    """Checks types and the shapes that those of data decide."""
+    """Checks types, and shapes against that of data."""
     if x.dtype not in _FLOATS:
         raise ValueError(f"X has type {x.dtype}; allowed: {', '.join(map(str, _FLOATS))}")
     if scale.dtype != x.dtype:

@@ -27,11 +27,11 @@ def conv_integer_to_float(
     dilations: Sequence[int],
     group: int,
 ) -> Array:
-    """Convolution of 8-bit integers, whose sums in int32 are scaled to float32.
+    """Convolution of 8-bit integers with sums in int32, scaled to float32.
 
     Args:
-        x: Data [N, C, X...], in any type that holds them.
-        w: Weights [M, C/group, K...], in any type that holds them.
+        x: Data [N, C, X...], in any integer type.
+        w: Weights [M, C/group, K...], in any integer type.
         x_scale: One number of float32.
         w_scale: One number of float32, or [M].
         x_zero_point: One number; None for 0.

@@ -47,13 +47,13 @@ def conv_transpose(
         strides: s per spatial axis, >= 1.
         dilations: d per spatial axis, >= 1.
         pads: All begins, then all ends, >= 0.
-        output_padding: Positions added at the end per spatial axis; a negative number takes positions off.
+        output_padding: Positions added at the end per spatial axis; a negative number removes positions.
         group: Divides C.
         x_perm: Permutation of all axes.
         w_perm: Permutation of all axes.
         y_perm: Permutation of all axes.
-        accumulate: None forms the sums in `accumulation_dtype` and converts each once to the type of `x`; another type
-            forms the sums in that type and returns them as they are.
+        accumulate: None computes the sums in `accumulation_dtype` and converts each once to the type of `x`; another
+            type computes and returns the sums in that type.
         activation: Slope below zero, minimum and maximum, applied to the result in its type.
 
     Returns:
@@ -67,7 +67,7 @@ def conv_transpose(
     extra = task.ints("output_padding", output_padding, task.axes)
     sizes = [full - b - e + o for full, b, e, o in zip(task.full(), begin, end, extra, strict=True)]
     if min(sizes) < 0:
-        raise ValueError(f"Y would have the spatial sizes {sizes}; the padding leaves less than nothing")
+        raise ValueError(f"Y would have the spatial sizes {sizes}; the padding exceeds the full size")
     return task.scatter(begin, sizes)
 
 
@@ -127,7 +127,7 @@ def conv_transpose_to_shape(
     accumulate: npt.DTypeLike | None = None,
     activation: Sequence[float] | None = None,
 ) -> Array:
-    """Transposed convolution to given spatial sizes; positions outside [0, F) hold the bias only.
+    """Transposed convolution to given spatial sizes; positions outside [0, F) are the bias alone.
 
     The same sum as `conv_transpose` with Y = output_shape. With t = max(F + output_padding - Y, 0), b is `pads_begin`
     for NOTSET, floor(t/2) for SAME_UPPER and ceil(t/2) for SAME_LOWER.
@@ -139,9 +139,9 @@ def conv_transpose_to_shape(
         bias: As in `conv_transpose`.
         strides: s per spatial axis, >= 1.
         dilations: d per spatial axis, >= 1.
-        auto_pad: The rule above, as `AutoPad` counts them.
+        auto_pad: A value of `AutoPad`, with the rules above.
         pads_begin: Per spatial axis, >= 0; zeros unless `auto_pad` is NOTSET.
-        output_padding: Enters t.
+        output_padding: Term of t.
         group: Divides C.
         x_perm: Permutation of all axes.
         w_perm: Permutation of all axes.
@@ -194,7 +194,7 @@ def conv(
         bias: As in `conv_transpose`.
         strides: s per spatial axis, >= 1.
         dilations: d per spatial axis, >= 1.
-        auto_pad: The rule above, as `AutoPad` counts them.
+        auto_pad: A value of `AutoPad`, with the rules above.
         pads: All begins, then all ends, >= 0; zeros unless `auto_pad` is NOTSET.
         group: Divides C and M.
         x_perm: Permutation of all axes.

@@ -1,4 +1,4 @@
-"""What the numpy oracles of the convolutions share: their operands, checked, and the two sums.
+"""Checked operands and sums of the NumPy references of the convolutions.
 
 The notation is that of `ortconv.opset.reference.convolutions`.
 """
@@ -30,7 +30,7 @@ def accumulation_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Returns the type in which products of an element type are formed and summed.
 
     Raises:
-        ValueError: The ops do not take the element type.
+        ValueError: The operators do not support the element type.
     """
     found = np.dtype(dtype)
     if found not in _ACCUMULATION:
@@ -39,7 +39,7 @@ def accumulation_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 class Task:
-    """What the ops share: checked operands in the plain layout and in the accumulation type, and the two sums."""
+    """Checked operands in the plain layout and in the accumulation type, and the sums over them."""
 
     def __init__(
         self,
@@ -175,16 +175,16 @@ class Task:
         out = out.reshape(out.shape[0], self.m, *out.shape[3:])
         if self.bias is not None:
             out += self.bias.reshape(-1, *[1] * self.axes)
-        # Overflow to infinity, and integers that keep their low bits, are what the definition asks for.
+        # By definition, floats overflow to infinity and integers wrap.
         out = np.ascontiguousarray(np.transpose(out, self.y_perm).astype(self.result))
         return activated(out, self.activation, self.sums)
 
 
 def checked_activation(values: Sequence[float] | None, sums: np.dtype[Any]) -> tuple[float, float, float] | None:
-    """Returns the slope below zero, minimum and maximum, or None where they change nothing.
+    """Returns the slope below zero, minimum and maximum, or None if they change nothing.
 
     Raises:
-        ValueError: The values are none of an activation, or the type of the sums takes none.
+        ValueError: The values are no activation, or the type of the sums supports none.
     """
     if values is None or tuple(values) == (1, -np.inf, np.inf):
         return None

@@ -1,6 +1,6 @@
-"""The "matmul" form of function bodies: an index gathers what each product takes, and one MatMul forms them all.
+"""The "matmul" form of function bodies: Gather forms the input's columns (im2col), and one MatMul multiplies them.
 
-These are lines of a function's text between the geometry, which defines what they read, and the bias, which reads S.
+These lines of a function's text stand between the geometry, whose values they read, and the bias, which reads S.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ __all__ = ["CONV_BY_MATMUL", "CONV_TRANSPOSE_BY_MATMUL"]
 
 
 def _coordinates(size: str) -> str:
-    """Lists the coordinates of a grid of sizes `size`, row by row: {size}_at is [points, spatial axes].
+    """Returns nodes that compute the coordinates of a grid of sizes `size`, row by row: {size}_at is [points, axes].
 
-    Divisors are at least 1: ONNX Runtime refuses a zero even when there is nothing to divide.
+    Divisors are at least 1: ONNX Runtime refuses a zero even if the dividend is empty.
     """
     return f"""
   {size}_table = Expand ({size}, square)
@@ -28,7 +28,7 @@ def _coordinates(size: str) -> str:
 """
 
 
-# index [points of y, points of k]: which point of x (in row order) a tap reads; the number of points for none.
+# index [points of y, points of k]: the point of x, in row order, that a tap reads; x_count if it reads none.
 _INDEX = f"""
   first = Constant <value_int = 0> ()
   by = Constant <value_int = 1> ()
@@ -80,9 +80,9 @@ _DIRECT_INDEX = f"""{_INDEX}
 
 
 def _matmul(weights: str) -> str:
-    """Multiplies the gathered input by the weights; `weights` lays them out as V [g, taps * c/g, m/g].
+    """Returns nodes that multiply the gathered input by the weights; `weights` computes V [g, taps * c/g, m/g].
 
-    The batch stands in the rows, not beside the groups: ONNX Runtime's MatMul refuses to broadcast over an empty one.
+    The batch is part of the rows, not a batch axis: ONNX Runtime's MatMul refuses to broadcast over an empty one.
     """
     return f"""
   g_scalar = Constant <value_int: int = @group> ()
