@@ -141,6 +141,27 @@ def test_nothing_that_converts_imports_what_executes() -> None:
             assert not {other.partition(".")[0] for other in imported(path)} & {"runtime", "benchmarking"}, name
 
 
+OPENVINO = {
+    "lib": {"ops", "parity", "patterns", "reader", "weights"},
+    "weights": {"ops", "parity", "patterns", "reader"},
+    "parity": {"ops", "patterns", "reader", "weights"},
+    "patterns": {"ops", "parity", "reader"},
+    "plugin_bugs": {"ops", "parity", "patterns"},
+    "reader": {"ops", "parity", "patterns"},
+    "ops": {"ops"},
+}
+"""What no module of a package of converters/openvino imports: lib <- weights, parity <- patterns <- ops."""
+
+
+@pytest.mark.parametrize("package", OPENVINO)
+def test_imports_of_the_openvino_converter_point_one_way(package: str) -> None:
+    for name, path in modules():
+        if name.startswith(f"converters.openvino.{package}."):
+            for other in imported(path):
+                part = other.removeprefix("converters.openvino.").partition(".")[0]
+                assert part not in OPENVINO[package], f"ortconv.{name} imports ortconv.{other}"
+
+
 def test_frontends_do_not_import_each_other() -> None:
     for name, path in modules():
         parts = name.split(".")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.reader.shapes import MAX_RANK
 from ortconv.errors import ConversionError, ShapeError, shown
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = [
+    "MAX_RANK",
     "axis_of",
     "constant_ints",
     "int64_vector",
@@ -20,6 +20,9 @@ __all__ = [
     "warn_of_no_axes",
     "with_axes",
 ]
+
+MAX_RANK = 32
+"""Axes that every supported version of NumPy can hold."""
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:

@@ -7,14 +7,12 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.converters.conv.layout import merge_axes
 from ortconv.converters.conv.window import Window
-from ortconv.converters.openvino.weights.dequantization import reshaped
 from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["AUTO_PAD", "AutoPadName", "explicit_pads", "grouped", "per_axis", "window_of"]
+__all__ = ["AUTO_PAD", "AutoPadName", "explicit_pads", "per_axis", "window_of"]
 
 AutoPadName = Literal["explicit", "same_upper", "same_lower", "valid"]
 """The attribute auto_pad as OpenVINO spells it."""
@@ -26,28 +24,6 @@ AUTO_PAD: Mapping[AutoPadName, AutoPad] = {
     "valid": AutoPad.NOTSET,
 }
 """The same without valid, which is explicit padding of zero."""
-
-
-def grouped(b: Builder, data: ir.Value, filter: ir.Value) -> tuple[int, ir.Value]:
-    """Returns the number of groups and the weights with the group axis merged into the next.
-
-    Raises:
-        ShapeError: The number of groups is not known, or the ranks do not fit.
-    """
-    if filter.shape is not None and len(filter.shape) < 3:
-        raise ShapeError("filter", list(filter.shape), "its rank must be at least 3.")
-    if filter.shape is None or not isinstance(filter.shape[0], int):
-        raise ShapeError(
-            "filter", None if filter.shape is None else list(filter.shape), "the number of groups must be known."
-        )
-    groups = filter.shape[0]
-    if groups < 1:
-        raise ShapeError("filter", list(filter.shape), f"has {groups} groups; at least 1 is required.")
-    if data.shape is not None and len(filter.shape) != len(data.shape) + 1:
-        raise ShapeError("filter", list(filter.shape), f"rank {len(data.shape) + 1} is required beside the data's.")
-    first = groups * filter.shape[1] if isinstance(filter.shape[1], int) else None
-    merged = reshaped(b, filter, [first, *filter.shape[2:]])
-    return groups, merge_axes(b, filter) if merged is None else merged
 
 
 def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:

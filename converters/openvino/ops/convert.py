@@ -17,7 +17,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     require,
     scalar,
 )
-from ortconv.converters.openvino.reader.element_types import CODE, CODES, DTYPES
+from ortconv.converters.openvino.lib.element_types import CODE, CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import to_float32
 from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS

@@ -7,11 +7,12 @@ import onnx_ir as ir
 from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
-from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName, explicit_pads, grouped, window_of
+from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName, explicit_pads, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.plugin_bugs.one_column import warn_of_one_column
 from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.grouped_filters import grouped
 from ortconv.graph.builder import Builder, Ints
 
 

@@ -15,10 +15,11 @@ from ortconv.converters.conv.layout import Layout
 from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
-from ortconv.converters.openvino.lib.convolution_window import AutoPadName, explicit_pads, grouped, per_axis, window_of
+from ortconv.converters.openvino.lib.convolution_window import AutoPadName, explicit_pads, per_axis, window_of
 from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
 from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.converters.openvino.weights.grouped_filters import grouped
 from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, name
 from ortconv.converters.openvino.lib.constants import int64_vector
-from ortconv.converters.openvino.reader.element_types import DTYPES
+from ortconv.converters.openvino.lib.element_types import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.constants import int64_vector, one_number
+from ortconv.converters.openvino.lib.element_types import DTYPES
 from ortconv.converters.openvino.lib.seeds import warn_of_unseeded
 from ortconv.converters.openvino.parity.random_generators import (
     drawn_seed,
@@ -15,7 +16,6 @@ from ortconv.converters.openvino.parity.random_generators import (
     philox,
     seeded_state,
 )
-from ortconv.converters.openvino.reader.element_types import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder

@@ -17,7 +17,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     saturated,
     to_nearest,
 )
-from ortconv.converters.openvino.reader.element_types import DTYPES
+from ortconv.converters.openvino.lib.element_types import DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder

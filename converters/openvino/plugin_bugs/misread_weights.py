@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.reader.element_types import CODE
+from ortconv.converters.openvino.lib.element_types import CODE
 from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.dequantization import QUANTIZED_TYPES
 from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS

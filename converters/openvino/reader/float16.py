@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.element_types import DTYPES
 from ortconv.converters.openvino.reader.bodies import BranchNode, IterationNode
-from ortconv.converters.openvino.reader.element_types import DTYPES
 from ortconv.converters.openvino.reader.weights_file import USES
 from ortconv.errors import NodeRef
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceOutput, SourceValue

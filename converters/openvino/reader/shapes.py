@@ -6,12 +6,10 @@ import math
 import re
 from collections.abc import Iterable
 
+from ortconv.converters.openvino.lib.constants import MAX_RANK
 from ortconv.frontend.source_graph import Dim
 
-__all__ = ["MAX_RANK", "parse_dim", "parse_shape", "require_countable"]
-
-MAX_RANK = 32
-"""What every supported numpy can hold."""
+__all__ = ["parse_dim", "parse_shape", "require_countable"]
 
 _MAX_ELEMENTS = 2**59
 """No tensor has as many: its size in bits would be no 64-bit integer."""

@@ -14,12 +14,12 @@ from collections.abc import Hashable, Mapping, Set
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.element_types import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.plugin_bugs.computed_weights import with_computed_weights
 from ortconv.converters.openvino.plugin_bugs.low_precision import warned
 from ortconv.converters.openvino.plugin_bugs.merged_layers import with_merges
 from ortconv.converters.openvino.reader import xml
 from ortconv.converters.openvino.reader.bodies import read_branch, read_iteration
-from ortconv.converters.openvino.reader.element_types import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.reader.float16 import with_types
 from ortconv.converters.openvino.reader.layers import Layer, Net, Port, Wire, read_layers, read_net
 from ortconv.converters.openvino.reader.shapes import parse_shape

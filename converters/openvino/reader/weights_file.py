@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.converters.openvino.reader.element_types import BITS, DTYPES, NARROW
+from ortconv.converters.openvino.lib.element_types import BITS, DTYPES, NARROW
 from ortconv.errors import ModelFormatError
 from ortconv.graph.constant_folding import FILE
 from ortconv.model_io.regular_files import open_regular

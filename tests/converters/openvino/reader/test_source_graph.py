@@ -15,7 +15,7 @@ import onnx_ir as ir
 import pytest
 
 from ortconv.converters.openvino import FRONTEND
-from ortconv.converters.openvino.reader.element_types import DTYPES
+from ortconv.converters.openvino.lib.element_types import DTYPES
 from ortconv.converters.openvino.reader.source_graph import NAMES_KEY, SHAPE_KEY
 from ortconv.converters.openvino.reader.tensor_names import split_names
 from ortconv.frontend.source_graph import SourceGraph, SourceValue
