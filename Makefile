@@ -15,16 +15,17 @@ CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test test-lowest sweep fuzz bench readme lint format dist sanitize tsan arm clean help \
+.PHONY: demo test test-all test-lowest sweep fuzz bench docs lint format dist sanitize tsan arm clean help \
 	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
-	@echo "make test      run the tests"
-	@echo "make test-lowest  run them with the lowest version of everything that pyproject.toml asks for"
+	@echo "make test      run the quick tests: at most 30 cases of each test, and none that takes long"
+	@echo "make test-all  run all tests but the heavy sweeps"
+	@echo "make test-lowest  run all tests but the heavy sweeps with the lowest version of everything that pyproject.toml asks for"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
-	@echo "make readme    write the tables of operations into the README"
+	@echo "make docs      write the tables of operations into docs/operators.md"
 	@echo "make fuzz      fuzz readers, optimize and operators for SECONDS (60) each; findings lie in build/fuzz"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
@@ -53,6 +54,9 @@ demo: $(INSTALLED)
 	$(BIN)/python samples/demo.py
 
 test: $(INSTALLED)
+	$(BIN)/python -m pytest -m 'not sweep and not slow' -n $(JOBS)
+
+test-all: $(INSTALLED)
 	$(BIN)/python -m pytest -m 'not sweep' -n $(JOBS)
 
 # In an environment of its own, for a Python that all of these versions know: the oldest that pyproject.toml allows.
@@ -77,8 +81,8 @@ bench: $(INSTALLED)
 	mkdir -p build
 	$(BIN)/python -m benchmarks --json build/benchmarks.json --plot build/benchmarks.png
 
-readme: $(INSTALLED)
-	$(BIN)/python -m tests.readme
+docs: $(INSTALLED)
+	$(BIN)/python -m tests.operations
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

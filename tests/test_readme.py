@@ -1,4 +1,4 @@
-"""The README says what is so: its tables come from the registries, its examples run and print what it shows."""
+"""Examples of the README run and print what it shows; tables of operations are those of the registries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
-from tests.readme import README, with_tables
+from tests.folders import ROOT
+from tests.operations import PAGE, with_tables
 
+README = ROOT / "README.md"
 _NUMBER = re.compile(r"\d+(\.\d+)*(e[-+]?\d+)?")
 
 
@@ -26,8 +28,8 @@ def rough(text: str) -> list[str]:
 
 
 def test_tables_of_operations_are_the_registries() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert text == with_tables(text), "make readme writes them"
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == with_tables(text), "make docs writes them"
 
 
 def test_python_example_prints_what_is_shown(tmp_path: pathlib.Path) -> None:

@@ -22,7 +22,7 @@ _HOW = {"exact": "one ONNX node", "composed": "several ONNX nodes", "plugin": "a
 @click.command("ops", epilog="Example: ortconv ops openvino")
 @click.argument("source", required=False, type=click.Choice([frontend.name for frontend in FRONTENDS]))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with inputs and attributes.")
-@click.option("--markdown", is_flag=True, help="Print a short table in Markdown, as the README has it.")
+@click.option("--markdown", is_flag=True, help="Print a short table in Markdown, as in docs/operators.md.")
 def command(source: str | None, as_json: bool, markdown: bool) -> None:
     """List the operators that are converted: which versions of each, how, and what they become.
 

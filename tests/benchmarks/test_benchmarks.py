@@ -278,6 +278,7 @@ def test_quick_run_is_complete(tmp_path: pathlib.Path) -> None:
         assert case["shape"]["name"] in done.stdout
 
 
+@pytest.mark.slow
 def test_quick_run_of_two_numbers_of_threads(tmp_path: pathlib.Path) -> None:
     done = benchmarks("--quick", "--engine", "ours", "--threads", "1", "--threads", "2", "--json", tmp_path / "a.json")
     assert done.returncode == 0, done.stderr
@@ -286,6 +287,7 @@ def test_quick_run_of_two_numbers_of_threads(tmp_path: pathlib.Path) -> None:
     assert [case["threads"] for case in found["cases"]] == [1, 2, 1, 2]
 
 
+@pytest.mark.slow
 def test_quick_run_draws(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("matplotlib", reason="the plot needs matplotlib")
     done = benchmarks("--quick", "--engine", "ours", "--plot", tmp_path / "found.png")

@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import onnx
 import onnx.numpy_helper
+import pytest
 
 import ortconv
 from benchmarks.conversion import Case, measure, write_ir
@@ -25,6 +26,7 @@ def test_weights_pass_through_without_being_held(tmp_path: pathlib.Path) -> None
     ortconv.check(tmp_path / "model.onnx")
 
 
+@pytest.mark.slow
 def test_weights_beyond_a_message_are_sparse_as_their_source(tmp_path: pathlib.Path) -> None:
     found = measure(Case("sparse", layers=3, layer_bytes=1024 * _MIB), tmp_path)
     assert found["peak_mib"] < 32
@@ -33,6 +35,7 @@ def test_weights_beyond_a_message_are_sparse_as_their_source(tmp_path: pathlib.P
     assert data.st_blocks * 512 < _MIB
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_number_of_ops(tmp_path: pathlib.Path) -> None:
     short, long = (measure(Case("ops", ops=count), tmp_path)["cpu_seconds"] for count in (1500, 12000))
     assert long < 12 * short  # eight times the ops; quadratic cost would be 64 times the time

@@ -109,6 +109,7 @@ def threads(side: str, sessions: int, pool: int, others: int = 0) -> dict[str, A
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sessions", "pool"), [(1, 2), (4, 1), (4, 2)])
 def test_sessions_at_once_have_as_many_threads_as_stock_ones(sessions: int, pool: int) -> None:
     stock, ours = threads("stock", sessions, pool), threads("ours", sessions, pool)
@@ -118,6 +119,7 @@ def test_sessions_at_once_have_as_many_threads_as_stock_ones(sessions: int, pool
     assert ours["helpers"] <= sessions * (pool - 1), (ours, stock)
 
 
+@pytest.mark.slow
 def test_helpers_are_seen() -> None:
-    """The test above could not fail if threads that help were not seen; whether a pool's do is up to the scheduler."""
-    assert threads("ours", 1, 1, others=2)["helpers"] == 2
+    """The test above could not fail if threads that help were not seen; on a busy machine some may not get to run."""
+    assert any(threads("ours", 1, 1, others=2)["helpers"] == 2 for _ in range(5))
