@@ -15,17 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-__all__ = ["FILE", "ORIGIN", "STORED", "evaluate", "fold"]
+from ortconv.graph.annotations import BYTES_IN_FILE, COMPUTED_FROM, STORED_TYPE, Computed
 
-FILE = "ortconv.file"
-"""Key in the metadata of a tensor whose bytes, as ONNX stores them, lie in a file: the path, and where they begin."""
+__all__ = ["evaluate", "fold"]
 
-
-ORIGIN = "ortconv.origin"
-"""Key in the metadata of a tensor that is computed when it is asked for: op type, data, and what else it depends on."""
-
-STORED = "ortconv.stored"
-"""Key in the metadata of a tensor of float32 whose numbers are those of a narrower one: the type of that."""
 
 _Array = npt.NDArray[Any]
 _Arrays = Sequence[_Array]
@@ -66,7 +59,7 @@ def fold(
     stored = _stored(op_type, inputs, attributes)
     if stored is not None:
         for tensor in folded or ():
-            tensor.meta[STORED] = stored
+            STORED_TYPE.set(tensor, stored)
     return folded
 
 
@@ -79,7 +72,7 @@ def _stored(op_type: str, inputs: Sequence[ir.TensorProtocol | None], attributes
         return None
     if data.dtype in _HALVES and op_type == "Cast":
         return data.dtype
-    stored: ir.DataType | None = data.meta.get(STORED)
+    stored = STORED_TYPE.get(data)
     return stored
 
 
@@ -155,9 +148,9 @@ def _lazy(
         lambda: ir.tensor(_contiguous(function([data.numpy(), *rest], attributes))), dtype, ir.Shape(shape)
     )
     others = [None if each is None else each.tolist() for each in rest]
-    tensor.meta[ORIGIN] = op_type, data, repr((others, sorted(attributes.items())))
-    if FILE in data.meta and op_type in _RESHAPES:
-        tensor.meta[FILE] = data.meta[FILE]
+    COMPUTED_FROM.set(tensor, Computed(op_type, data, repr((others, sorted(attributes.items())))))
+    if op_type in _RESHAPES:
+        BYTES_IN_FILE.copy(data, tensor)
     return [tensor]
 
 

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ortconv.graph.annotations import QUANTIZER
+
 __all__ = ["LEVELS", "Quantizer", "mark_quantizer", "quantizers"]
 
 LEVELS = 256
 """How many levels 8 bits have."""
 
-_KEY = "ortconv.quantizer"
 _EXACT = 2e-5
 """How far zero may be from a level, in levels, to be that one: what float32 makes of bounds is."""
 
@@ -74,9 +75,10 @@ def mark_quantizer(data: ir.Value, head: ir.Value, tail: ir.Value, low: np.ndarr
     point = int(np.round(points.flat[0]))
     normal = np.isfinite(scale).all() and (scale >= np.finfo(np.float32).tiny).all()
     if normal and 0 <= point < LEVELS and bool((np.abs(points - point) < _EXACT).all()):
-        last.meta[_KEY] = Quantizer(first, last, scale, point)
+        QUANTIZER.set(last, Quantizer(first, last, scale, point))
 
 
 def quantizers(graph: ir.Graph) -> list[Quantizer]:
     """Returns the quantizers of a graph and of the bodies of its nodes."""
-    return [node.meta[_KEY] for node in ir.traversal.RecursiveGraphIterator(graph) if _KEY in node.meta]
+    found = (QUANTIZER.get(node) for node in ir.traversal.RecursiveGraphIterator(graph))
+    return [each for each in found if each is not None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
-from ortconv.graph.constant_folding import ORIGIN
+from ortconv.graph.annotations import COMPUTED_FROM
 
 __all__ = ["gather_constants", "reachable"]
 
@@ -61,9 +61,9 @@ def gather_constants(nodes: Collection[ir.Node], name: Callable[[ir.Value], str]
 def _key(tensor: ir.TensorProtocol) -> object:
     """Returns what equal tensors have in common."""
     facts = (tensor.dtype, *tensor.shape)
-    if ORIGIN in tensor.meta:
-        op_type, data, rest = tensor.meta[ORIGIN]
-        return *facts, op_type, _key(data), rest
+    computed = COMPUTED_FROM.get(tensor)
+    if computed is not None:
+        return *facts, computed.op_type, _key(computed.data), computed.rest
     if tensor.nbytes <= _COMPARED and tensor.dtype != ir.DataType.STRING:
         return *facts, tensor.tobytes()
     if isinstance(tensor, ir.PackedTensor):

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ortconv.graph.constant_folding import FILE
+from ortconv.graph.annotations import BYTES_IN_FILE
 from ortconv.progress import Progress, silent
 
 __all__ = ["LARGE", "weights_as_inputs", "without_weights", "write"]
@@ -179,12 +179,13 @@ def _header(value: ir.Value) -> onnx.TensorProto:
 
 def _write_data(file: BinaryIO, data: ir.TensorProtocol) -> None:
     """Writes the bytes of a tensor; from file to file where they lie in one, with holes for holes."""
-    if FILE not in data.meta:
+    place = BYTES_IN_FILE.get(data)
+    if place is None:
         # Types of less than a byte have a packed form of their own.
         array = None if data.dtype.bitwidth < 8 else np.ascontiguousarray(data.numpy()).reshape(-1)
         file.write(data.tobytes() if array is None else array.view(np.uint8).data)
         return
-    path, offset = data.meta[FILE]
+    path, offset = place
     end = offset + data.nbytes
     with open(path, "rb") as source:
         while offset < end:

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from ortconv.graph.annotations import SINK_INTO_BRANCHES
 from ortconv.passes.context import Context
 
-__all__ = ["LAZY", "run"]
-
-LAZY = "ortconv.lazy"
-"""Key in the metadata of an If into whose branches nodes move."""
+__all__ = ["run"]
 
 
 def run(graph: ir.Graph, context: Context) -> int:
@@ -27,7 +25,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     count = 0
     branches: dict[ir.Graph, ir.Graph] = {}
     for node in graph:
-        if node.meta.get(LAZY):
+        if SINK_INTO_BRANCHES.get(node):
             branches.update((branch, branch) for branch in _graphs(node))
     if not branches:
         return 0

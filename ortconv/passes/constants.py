@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ortconv.graph.annotations import STORED_TYPE
 from ortconv.graph.budget import Budget
-from ortconv.graph.constant_folding import STORED
 
 __all__ = ["Constants"]
 
@@ -78,8 +78,7 @@ class Constants:
             self._graph.initializers.pop(name)
             constant.name = None
         made = ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype, name=name)
-        if STORED in tensor.meta:
-            made.meta[STORED] = tensor.meta[STORED]
+        STORED_TYPE.copy(tensor, made)
         return self._add(made)
 
     def _add(self, made: ir.TensorProtocol) -> ir.Value:

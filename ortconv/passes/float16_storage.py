@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.graph.constant_folding import ORIGIN, STORED
+from ortconv.graph.annotations import COMPUTED_FROM, STORED_TYPE
 from ortconv.passes.context import Context
 
 __all__ = ["run"]
@@ -31,7 +31,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     casts = []
     for name, value in list(graph.initializers.items()):
         tensor = value.const_value
-        if tensor is None or STORED not in tensor.meta or tensor.nbytes < _LEAST or value.is_graph_output():
+        if tensor is None or STORED_TYPE.get(tensor) is None or tensor.nbytes < _LEAST or value.is_graph_output():
             continue
         user, _ = next(iter(value.uses()))
         narrow = _narrow(tensor)
@@ -57,9 +57,8 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 def _narrow(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """Returns a constant in the type that it comes from: what was cast, or a tensor that is cast when it is written."""
-    dtype: ir.DataType = tensor.meta[STORED]
-    op_type, data, _ = tensor.meta.get(ORIGIN, ("", None, ""))
-    if op_type == "Cast":
-        assert isinstance(data, ir.TensorProtocol)
-        return data
+    dtype, computed = STORED_TYPE.get(tensor), COMPUTED_FROM.get(tensor)
+    assert dtype is not None
+    if computed is not None and computed.op_type == "Cast":
+        return computed.data
     return ir.LazyTensor(lambda: ir.tensor(tensor.numpy().astype(dtype.numpy())), dtype, ir.Shape(tensor.shape.numpy()))

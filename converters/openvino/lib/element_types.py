@@ -6,7 +6,7 @@ import dataclasses
 
 import onnx_ir as ir
 
-__all__ = ["BITS", "CODE", "CODES", "DTYPES", "NARROW", "UNSUPPORTED", "Code", "bytes_of"]
+__all__ = ["BITS", "CODES", "DTYPES", "NARROW", "UNSUPPORTED", "Code", "bytes_of"]
 
 DTYPES: dict[str, ir.DataType] = {
     "f64": ir.DataType.DOUBLE,
@@ -75,9 +75,6 @@ CODES: dict[str, Code] = {
 
 NARROW = {"u2": 2, "u3": 3}
 """Integers of fewer bits than ONNX has, by their bits: constants of them may be converted, and become u4."""
-
-CODE = "ortconv.code"
-"""Key in the metadata of a tensor of such a type: its name."""
 
 
 def bytes_of(precision: str, count: int) -> int:

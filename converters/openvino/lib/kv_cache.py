@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-__all__ = ["STATE", "is_cache"]
+from ortconv.graph.annotations import IS_STATE
 
-STATE = "ortconv.state"
-"""Key in the metadata of values that are states."""
+__all__ = ["is_cache"]
 
 _REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
 """What stands behind a cache whose heads several queries share."""
@@ -24,6 +23,6 @@ def is_cache(value: ir.Value) -> bool:
         gathered = None if part is None else part.producer()
         if gathered is not None and gathered.op_type == "Gather":
             source = gathered.inputs[0]
-            if source is not None and source.meta.get(STATE):
+            if source is not None and IS_STATE.get(source):
                 return True
     return False

@@ -17,11 +17,11 @@ from ortconv.converters.openvino.lib.compute_types import (
     require,
     scalar,
 )
-from ortconv.converters.openvino.lib.element_types import CODE, CODES, DTYPES
+from ortconv.converters.openvino.lib.element_types import CODES, DTYPES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import to_float32
-from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS
 from ortconv.errors import ConversionError, UnsupportedAttributeError
+from ortconv.graph.annotations import CODEBOOK, SOURCE_HAS_4_BITS
 from ortconv.graph.builder import Builder
 
 _BOOL, _I8, _I32, _U8 = ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT32, ir.DataType.UINT8
@@ -82,7 +82,7 @@ def identity(b: Builder, data: ir.Value, /) -> ir.Value:
 
 def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     require(data, "data", _CONVERTIBLE)
-    code = None if data.const_value is None else data.const_value.meta.get(CODE)
+    code = None if data.const_value is None else CODEBOOK.get(data.const_value)
     if code is not None:
         numbers = _looked_up(b, data, CODES[code].numbers)
         return numbers if to == _F32 else _from(b, numbers, to)
@@ -99,7 +99,7 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         array = b.array(data)
         assert array is not None
         tensor = ir.Tensor(array.astype(np.int8))
-        tensor.meta[SOURCE_HAS_4_BITS] = True
+        SOURCE_HAS_4_BITS.set(tensor, True)
         data, own = b.constant(tensor), _I8
     if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
         b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.kv_cache import STATE
 from ortconv.converters.openvino.registry import REGISTRY
+from ortconv.graph.annotations import IS_STATE, SINK_INTO_BRANCHES
 from ortconv.graph.builder import Builder
-from ortconv.passes.branch_sinking import LAZY
 
 _WIDE = frozenset({ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.UINT64})
 """Types that the CPU plugin computes in 32 bits, and that take 64 in its states."""
@@ -48,7 +47,7 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
             "the page is followed: OpenVINO's CPU plugin keeps a state of 64-bit numbers in memory that is not its own"
         )
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
-    state.meta[STATE] = True
+    IS_STATE.set(state, True)
     if first is None:
         return state
     b.note(f"input {state.name!r} without elements stands for the first value")
@@ -59,8 +58,8 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
     count = b.op("ReduceProd", b.op("Shape", state), keepdims=0)  # ONNX Runtime has no Size of bfloat16
     is_empty = b.op("Equal", count, b.constant(0))
     value = b.op("If", is_empty, then_branch=then_branch, else_branch=else_branch)
-    value.meta[STATE] = True
+    IS_STATE.set(value, True)
     node = value.producer()
     assert node is not None
-    node.meta[LAZY] = True
+    SINK_INTO_BRANCHES.set(node, True)
     return b.typed(value, state.dtype, state.shape)

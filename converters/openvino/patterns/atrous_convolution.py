@@ -7,11 +7,11 @@ becomes its padding.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
+from ortconv.graph.annotations import SPACE_TO_BATCH, SpaceToBatch
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import producer
 from ortconv.graph.symbolic_shapes import Entry, Linear, of_axis
@@ -20,27 +20,7 @@ from ortconv.opset.ops.convolution import CONVOLUTION
 
 __all__ = ["dilated_conv", "remember_blocks"]
 
-_BLOCKS = "ortconv.blocks"
-"""Key in the metadata of what SpaceToBatch makes: `_Blocks`."""
-
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
-
-
-@dataclasses.dataclass(frozen=True)
-class _Blocks:
-    """What SpaceToBatch did.
-
-    Attributes:
-        data: What it took.
-        block: The size of a block along each axis.
-        begin: Zeros in front.
-        end: Zeros behind.
-    """
-
-    data: ir.Value
-    block: Sequence[Entry]
-    begin: Sequence[Entry]
-    end: Sequence[Entry]
 
 
 def remember_blocks(b: Builder, spread: ir.Value, data: ir.Value, inputs: Sequence[ir.Value]) -> None:
@@ -54,7 +34,7 @@ def remember_blocks(b: Builder, spread: ir.Value, data: ir.Value, inputs: Sequen
     """
     vectors = _vectors(b, inputs)
     if vectors is not None:
-        spread.meta[_BLOCKS] = _Blocks(data, *vectors)
+        SPACE_TO_BATCH.set(spread, SpaceToBatch(data, *vectors))
 
 
 def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.Value | None:
@@ -80,15 +60,15 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
         x = pad.inputs[0]
     if x is None:
         return None
-    spread = _behind(x, lambda value: _BLOCKS in value.meta)
+    spread = _behind(x, lambda value: SPACE_TO_BATCH.get(value) is not None)
     if spread is None or (spread is x) != (result is data):
         return None
     added = None if spread is x else _axis_between(spread, x)
     if spread is not x and (added is None or _axis_between(data, result) != added):
         return None
     block, crops_begin, crops_end = vectors
-    blocks = spread.meta[_BLOCKS]
-    assert isinstance(blocks, _Blocks)
+    blocks = SPACE_TO_BATCH.get(spread)
+    assert blocks is not None
     if added is None:
         _warn_of_what_is_left_out(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
     if conv.domain or pads_itself or list(blocks.block) != block or block[:2] != [1, 1]:
@@ -116,7 +96,7 @@ def _vectors(b: Builder, inputs: Sequence[ir.Value]) -> list[list[Entry]] | None
 
 
 def _warn_of_what_is_left_out(
-    b: Builder, conv: ir.Node, blocks: _Blocks, block: Sequence[Entry], crops: Sequence[Entry]
+    b: Builder, conv: ir.Node, blocks: SpaceToBatch, block: Sequence[Entry], crops: Sequence[Entry]
 ) -> None:
     """Warns where OpenVINO's CPU plugin makes another dilated convolution of the three."""
     dropped = [
@@ -174,7 +154,7 @@ def _alike(dims: Sequence[int | Linear], others: Sequence[int | Linear]) -> bool
 
 def _window(
     conv: ir.Node,
-    blocks: _Blocks,
+    blocks: SpaceToBatch,
     block: Sequence[Entry],
     crops_begin: Sequence[Entry],
     crops_end: Sequence[Entry],

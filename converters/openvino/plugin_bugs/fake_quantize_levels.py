@@ -5,18 +5,14 @@ It takes the number of the level that is zero for an integer, and counts on 256 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import MutableMapping
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.graph.annotations import LEVELS, Levels
 from ortconv.graph.builder import Builder
 
 __all__ = ["keep_levels", "warn_of_moved_levels"]
 
-_LEVELS = "ortconv.levels"
 _COUNTS = (15, 16, 255, 256)
 """How many levels there are where the plugin makes integers of them."""
 _WEIGHTS = (255, 256)
@@ -25,19 +21,6 @@ _ONE_LESS = (15, 255)
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 _EXACT = 1e-3
 """How far zero may be from a level, in levels, to be that one."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Levels:
-    """What a FakeQuantize makes.
-
-    Attributes:
-        count: How many levels there are.
-        have_zero: Whether zero is one of them, or not between them.
-    """
-
-    count: int
-    have_zero: bool
 
 
 def keep_levels(b: Builder, result: ir.Value, count: int, low: ir.Value, high: ir.Value) -> None:
@@ -56,7 +39,7 @@ def keep_levels(b: Builder, result: ir.Value, count: int, low: ir.Value, high: i
     begin, end = np.broadcast_arrays(first.astype(np.float64), last.astype(np.float64))
     inside = (begin < 0) & (end > 0)
     place = -begin[inside] * (count - 1) / (end[inside] - begin[inside])
-    _meta(result)[_LEVELS] = _Levels(count, bool((abs(place - np.round(place)) < _EXACT).all()))
+    LEVELS.set(_annotated(result), Levels(count, bool((abs(place - np.round(place)) < _EXACT).all())))
 
 
 def warn_of_moved_levels(b: Builder, data: ir.Value, weights: ir.Value, *, shifts: bool = False) -> None:
@@ -69,13 +52,13 @@ def warn_of_moved_levels(b: Builder, data: ir.Value, weights: ir.Value, *, shift
         shifts: Zero may lie between levels of the data, and weights of which it does are no integers: true of a MatMul
             and of transposed convolutions.
     """
-    levels = _meta(data).get(_LEVELS)
+    levels = LEVELS.get(_annotated(data))
     if levels is None:
         return
     node = weights.producer()
     if node is not None and node.op_type == "Reshape" and node.inputs[0] is not None:  # filters in groups
         weights, node = node.inputs[0], node.inputs[0].producer()
-    own = _meta(weights).get(_LEVELS)
+    own = LEVELS.get(_annotated(weights))
     if own.count not in _WEIGHTS if own is not None else not _are_bytes(node):
         return
     if own is not None and not own.have_zero:
@@ -89,9 +72,9 @@ def warn_of_moved_levels(b: Builder, data: ir.Value, weights: ir.Value, *, shift
         )
 
 
-def _meta(value: ir.Value) -> MutableMapping[str, Any]:
-    """Returns where what is known of a value is kept; a constant gets another value when it gets its name."""
-    return value.meta if value.const_value is None else value.const_value.meta
+def _annotated(value: ir.Value) -> ir.Value | ir.TensorProtocol:
+    """Returns a value, or the tensor of a constant, which gets another value when it gets its name."""
+    return value if value.const_value is None else value.const_value
 
 
 def _are_bytes(node: ir.Node | None) -> bool:

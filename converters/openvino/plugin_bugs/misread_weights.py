@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.element_types import CODE
 from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.dequantization import QUANTIZED_TYPES
-from ortconv.converters.openvino.weights.lazy_tensors import SOURCE_HAS_4_BITS
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
+from ortconv.graph.annotations import CODEBOOK, SOURCE_HAS_4_BITS
 from ortconv.graph.match import operand_of
 
 __all__ = ["has_odd_rows", "has_scales_of_columns", "has_uneven_groups", "is_misread"]
@@ -111,10 +110,10 @@ def _codes_of_a_type(weights: ir.Value | None) -> CodebookWeights | None:
     if coded is None:
         return None
     assert coded.data.const_value is not None
-    return coded if CODE in coded.data.const_value.meta else None
+    return coded if CODEBOOK.get(coded.data.const_value) else None
 
 
 def _has_four_bits(compressed: CodebookWeights | QuantizedWeights) -> bool:
     assert compressed.data.dtype is not None
     assert compressed.data.const_value is not None
-    return compressed.data.dtype.bitwidth == 4 or SOURCE_HAS_4_BITS in compressed.data.const_value.meta
+    return compressed.data.dtype.bitwidth == 4 or bool(SOURCE_HAS_4_BITS.get(compressed.data.const_value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.reader.weights_file import USES
+from ortconv.graph.annotations import LOCATION_USES
 from ortconv.graph.builder import Builder
 
 __all__ = ["is_used_otherwise", "warn_of_shared_filters"]
@@ -22,7 +22,10 @@ def is_used_otherwise(weights: ir.Value, use: str, way: bool) -> bool:
     origin = weights if node is None else node.inputs[0]
     if origin is None or origin.const_value is None:
         return False
-    uses = origin.const_value.meta.get(USES, origin.meta)
+    uses = LOCATION_USES.get(origin.const_value) or LOCATION_USES.get(origin)
+    if uses is None:
+        uses = {}
+        LOCATION_USES.set(origin, uses)
     return bool(uses.setdefault(use, way) != way)
 
 

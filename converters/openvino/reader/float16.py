@@ -15,9 +15,9 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.element_types import DTYPES
 from ortconv.converters.openvino.reader.bodies import BranchNode, IterationNode
-from ortconv.converters.openvino.reader.weights_file import USES
 from ortconv.errors import NodeRef
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceOutput, SourceValue
+from ortconv.graph.annotations import LOCATION_USES
 from ortconv.graph.constant_folding import fold
 from ortconv.options import Options
 
@@ -215,8 +215,7 @@ def _wide(tensor: ir.TensorProtocol | None) -> ir.TensorProtocol | None:
     folded = fold("Cast", [tensor], {"to": _F32}, 1)
     assert folded is not None, "halves become floats, whatever their size"
     (wide,) = folded
-    if USES in tensor.meta:
-        wide.meta[USES] = tensor.meta[USES]
+    LOCATION_USES.copy(tensor, wide)
     return wide
 
 

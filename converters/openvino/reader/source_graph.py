@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Set
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.element_types import CODE, CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
+from ortconv.converters.openvino.lib.element_types import CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
 from ortconv.converters.openvino.plugin_bugs.computed_weights import with_computed_weights
 from ortconv.converters.openvino.plugin_bugs.low_precision import warned
 from ortconv.converters.openvino.plugin_bugs.merged_layers import with_merges
@@ -31,6 +31,7 @@ from ortconv.converters.openvino.reader.weights_file import Weights
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ModelFormatError, NodeRef, UnsupportedOpError, UnsupportedTypeError, shown
 from ortconv.frontend.source_graph import Dim, SourceGraph, SourceNode, SourceOutput, SourceState, SourceValue
+from ortconv.graph.annotations import CODEBOOK
 from ortconv.model_io.regular_files import open_regular
 from ortconv.options import Options
 
@@ -334,7 +335,7 @@ class _Reader:
         except EOFError as error:
             raise layer.error(str(error)) from error
         if stated in CODES:
-            tensor.meta[CODE] = stated
+            CODEBOOK.set(tensor, stated)
         return tensor
 
     def _node(self, layer: Layer, used: Set[Wire], state: SourceValue | None, warnings: tuple[str, ...]) -> SourceNode:

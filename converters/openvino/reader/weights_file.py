@@ -14,13 +14,10 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.element_types import BITS, DTYPES, NARROW
 from ortconv.errors import ModelFormatError
-from ortconv.graph.constant_folding import FILE
+from ortconv.graph.annotations import BYTES_IN_FILE, LOCATION_USES
 from ortconv.model_io.regular_files import open_regular
 
-__all__ = ["USES", "Weights"]
-
-USES = "ortconv.openvino.uses"
-"""Key in the metadata of constants: facts about their uses, in one dict for all constants that lie at one place."""
+__all__ = ["Weights"]
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -74,8 +71,8 @@ class Weights:
             else ir.Tensor(raw.view(dtype.numpy()).reshape(shape), dtype)
         )
         if size and not self._in_memory:
-            tensor.meta[FILE] = self._path, offset
-            tensor.meta[USES] = self._uses.setdefault(offset, {})
+            BYTES_IN_FILE.set(tensor, (self._path, offset))
+            LOCATION_USES.set(tensor, self._uses.setdefault(offset, {}))
         return tensor
 
     def _slice(self, offset: int, size: int) -> _Bytes:

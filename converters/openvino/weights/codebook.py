@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.weights.codebook_lookup import HALVES, codebook_lookup, evaluated
+from ortconv.converters.openvino.weights.codebook_lookup import codebook_lookup, evaluated
 from ortconv.converters.openvino.weights.lazy_tensors import part
+from ortconv.graph.annotations import FLOAT16_PRODUCT
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import producer
 
@@ -44,7 +45,7 @@ class CodebookWeights:
             sizes = list(found[0].shape.numpy())  # type: ignore[union-attr]
             own = [1] * (len(sizes) - scales.ndim) + list(scales.shape)
             if all(have in (1, size) for have, size in zip(own, sizes, strict=True)):
-                return cls(*found, scales.reshape(own), HALVES in value.meta)
+                return cls(*found, scales.reshape(own), bool(FLOAT16_PRODUCT.get(value)))
         return None
 
     @property

@@ -7,10 +7,7 @@ import onnx_ir as ir
 
 from ortconv.graph.match import operand_of, producer
 
-__all__ = ["HALVES", "codebook_lookup", "evaluated"]
-
-HALVES = "ortconv.halves"
-"""Key in the metadata of a float32 product that is float16 in the source, and whose factors are not rounded to it."""
+__all__ = ["codebook_lookup", "evaluated"]
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _INDICES = (ir.DataType.UINT8, ir.DataType.INT32, ir.DataType.INT64)

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatrix
+from ortconv.graph.annotations import COMPUTED_FROM, Computed
 from ortconv.graph.builder import Builder
-from ortconv.graph.constant_folding import ORIGIN
 from ortconv.graph.int4 import FOUR_BITS
 from ortconv.graph.match import operand_of
 
@@ -76,7 +76,7 @@ def _pairs(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         return ir.Tensor(np.frombuffer(tensor.tobytes(), np.uint8).reshape(rows, columns // 2))
 
     pairs = ir.LazyTensor(data, ir.DataType.UINT8, ir.Shape([rows, columns // 2]))
-    pairs.meta[ORIGIN] = "bytes", tensor, ""
+    COMPUTED_FROM.set(pairs, Computed("bytes", tensor, ""))
     return pairs
 
 

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.weights.codebook_lookup import HALVES, evaluated
+from ortconv.converters.openvino.weights.codebook_lookup import evaluated
 from ortconv.converters.openvino.weights.lazy_tensors import rearranged
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
+from ortconv.graph.annotations import FLOAT16_PRODUCT
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import operand_of
 
@@ -77,7 +78,7 @@ def _scaled(b: Builder, value: ir.Value) -> ir.Value | None:
         scales, single = evaluated(scale), None if numbers is None else _single(b, numbers)
         if scales is not None and single is not None:
             product = b.op("Mul", single, b.constant(scales.astype(np.float32)))
-            product.meta[HALVES] = True
+            FLOAT16_PRODUCT.set(product, True)
             return b.typed(product, single.dtype, value.shape)
     return None
 

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.graph.constant_folding import FILE, ORIGIN
+from ortconv.graph.annotations import BYTES_IN_FILE, COMPUTED_FROM, SOURCE_HAS_4_BITS, Computed
 
-__all__ = ["SOURCE_HAS_4_BITS", "part", "rearranged"]
-
-SOURCE_HAS_4_BITS = "ortconv.four_bits"
-"""Key in the metadata of an 8-bit constant whose source has 4 bits, which opsets before 21 cannot store."""
+__all__ = ["part", "rearranged"]
 
 
 def rearranged(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[int] | None = None) -> ir.TensorProtocol:
@@ -31,10 +28,11 @@ def rearranged(tensor: ir.TensorProtocol, sizes: Sequence[int], perm: Sequence[i
         return ir.Tensor(moved, tensor.dtype)
 
     later = ir.LazyTensor(data, tensor.dtype, ir.Shape(sizes))
-    later.meta[ORIGIN] = "Reshape" if perm is None else "Transpose", tensor, repr((list(sizes), perm))
-    for key in (FILE, SOURCE_HAS_4_BITS) if perm is None else (SOURCE_HAS_4_BITS,):
-        if key in tensor.meta:
-            later.meta[key] = tensor.meta[key]
+    op_type = "Reshape" if perm is None else "Transpose"
+    COMPUTED_FROM.set(later, Computed(op_type, tensor, repr((list(sizes), perm))))
+    SOURCE_HAS_4_BITS.copy(tensor, later)
+    if perm is None:
+        BYTES_IN_FILE.copy(tensor, later)
     return later
 
 
@@ -43,8 +41,8 @@ def part(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
     sizes = tensor.shape.numpy()[1:]
     count, whole = math.prod(sizes), tensor
     made: ir.TensorProtocol
-    while whole.meta.get(ORIGIN, ("",))[0] == "Reshape":
-        whole = whole.meta[ORIGIN][1]
+    while (computed := COMPUTED_FROM.get(whole)) is not None and computed.op_type == "Reshape":
+        whole = computed.data
     if isinstance(whole, ir.PackedTensor) and count % 2 == 0:
         half = count // 2
         raw = whole.numpy_packed().reshape(-1)[index * half : (index + 1) * half]
@@ -53,21 +51,22 @@ def part(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
         made = ir.Tensor(whole.numpy().reshape(-1)[index * count : (index + 1) * count].reshape(sizes), tensor.dtype)
     else:
         return _later(tensor, index)
-    if FILE in whole.meta:
-        path, offset = whole.meta[FILE]
-        made.meta[FILE] = path, offset + index * made.nbytes
+    place = BYTES_IN_FILE.get(whole)
+    if place is not None:
+        path, offset = place
+        BYTES_IN_FILE.set(made, (path, offset + index * made.nbytes))
     return made
 
 
 def _later(tensor: ir.TensorProtocol, index: int) -> ir.TensorProtocol:
     """Returns a part that is computed when its data are first read; the part of a Cast casts the part of its source."""
-    op_type, source, _ = tensor.meta.get(ORIGIN, ("", tensor, ""))
-    inner = part(source, index) if op_type == "Cast" else None
+    computed = COMPUTED_FROM.get(tensor)
+    inner = part(computed.data, index) if computed is not None and computed.op_type == "Cast" else None
 
     def data() -> ir.Tensor[np.ndarray]:
         array = np.ascontiguousarray(tensor.numpy()[index]) if inner is None else inner.numpy()
         return ir.Tensor(array.astype(tensor.dtype.numpy(), copy=False), tensor.dtype)
 
     later = ir.LazyTensor(data, tensor.dtype, ir.Shape(tensor.shape.numpy()[1:]))
-    later.meta[ORIGIN] = "part", tensor, str(index)
+    COMPUTED_FROM.set(later, Computed("part", tensor, str(index)))
     return later

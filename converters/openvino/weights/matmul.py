@@ -12,6 +12,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import apply, dtype_of, saturated, saturates
 from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatrix
 from ortconv.converters.openvino.weights.dequantization import as_matmul_operand, transposed
+from ortconv.graph.annotations import MATMUL_OPERANDS
 from ortconv.graph.builder import Builder
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
@@ -19,9 +20,6 @@ from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 
 __all__ = ["matmul", "matmul_operands", "record_operands", "transposed_operand"]
-
-_OPERANDS = "ortconv.openvino.factors"
-"""Key in the metadata of products."""
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _GEMM_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE}
@@ -53,7 +51,7 @@ def matmul(b: Builder, a: ir.Value, c: ir.Value, *, transpose_a: bool = False, t
 
 def record_operands(product: ir.Value, a: ir.Value, c: ir.Value, *, transpose_b: bool) -> None:
     """Records what a product is computed from, for `matmul_operands`."""
-    product.meta[_OPERANDS] = a, c, transpose_b
+    MATMUL_OPERANDS.set(product, (a, c, transpose_b))
 
 
 def matmul_operands(value: ir.Value) -> tuple[ir.Value, ir.Value, bool] | None:
@@ -61,8 +59,7 @@ def matmul_operands(value: ir.Value) -> tuple[ir.Value, ir.Value, bool] | None:
 
     Products whose first operand is transposed are not recorded.
     """
-    found: tuple[ir.Value, ir.Value, bool] | None = value.meta.get(_OPERANDS)
-    return found
+    return MATMUL_OPERANDS.get(value)
 
 
 def transposed_operand(b: Builder, value: ir.Value, input: str) -> ir.Value:
