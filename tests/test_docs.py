@@ -99,7 +99,7 @@ def test_generation_gives_the_tokens_of_openvino(tmp_path: pathlib.Path) -> None
     assert len(np.unique(found)) > 5, "a model that repeats itself shows nothing"
 
 
-@pytest.mark.parametrize("path", [README, *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
 def test_links_lead_somewhere(path: pathlib.Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8")):
         file = (path.parent / target).resolve() if target else path
@@ -107,3 +107,11 @@ def test_links_lead_somewhere(path: pathlib.Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_paths_of_the_architecture_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = [name for name in re.findall(r"`([^`\s]*/[^`\s]*)`", text) if "<" not in name]
+    folders = re.findall(r"`([^`\s]*)/<\w+>\.py`", text)
+    assert len(paths) > 30
+    assert [name for name in {*paths, *folders} if not (ROOT / name).exists()] == []

@@ -1,4 +1,7 @@
-"""Fuzzes the readers and ``optimize``: ``python -m tests.fuzz [TARGET ...] --seconds N``; see SECURITY.md."""
+"""Fuzzes the readers and ``optimize``: ``python -m tests.fuzz [TARGET ...] --seconds N``; see SECURITY.md.
+
+With ORTCONV_FUZZ_STRICT=1, exceptions that no lowering foresees are findings, too.
+"""
 
 from __future__ import annotations
 
