@@ -1,105 +1,50 @@
-# Sources of the kernel families. Files named after an ISA of x86-64 get that ISA's compiler flags and nothing else does.
-set(ORTCONV_KERNEL_SOURCES
-  kernels/depthwise/depthwise.cc
-  kernels/depthwise/depthwise_generic.cc
-  kernels/depthwise/depthwise_neon.cc
-  kernels/gemm/gemm.cc
-  kernels/gemm/gemm_generic.cc
-  kernels/gemm/gemm_neon.cc
-  kernels/interleave/interleave.cc
-  kernels/interleave/interleave_generic.cc
-  kernels/interleave/interleave_neon.cc
-  kernels/transpose/transpose.cc
-  kernels/transpose/transpose_generic.cc
-  kernels/transpose/transpose_neon.cc
-  kernels/widen/widen.cc
-  kernels/widen/widen_generic.cc
-  kernels/widen/widen_neon.cc
-  kernels/parts/parts.cc
-  kernels/conv_transpose/parts_stages.cc
-  kernels/activate/activate.cc
-  kernels/activate/activate_generic.cc
-  kernels/residual/residual.cc
-  kernels/residual/residual_generic.cc
-  kernels/compressed/compressed.cc
-  kernels/compressed/compressed_generic.cc
-  kernels/compressed/driver.cc
-  kernels/compressed/named_rows.cc
-  kernels/integer_conv/arrange.cc
-  kernels/integer_conv/direct.cc
-  kernels/integer_conv/driver.cc
-  kernels/integer_conv/integer_conv_generic.cc
-  kernels/integer_conv/integer_conv_neon.cc
-  kernels/integer_conv/kernel.cc
-  kernels/integer_conv/layout.cc
-  kernels/integer_conv/weights.cc
-  kernels/conv_transpose/plan.cc
-  kernels/conv_transpose/suits.cc
-  kernels/conv_transpose/geometry.cc
-  kernels/conv_transpose/gather.cc
-  kernels/conv_transpose/scatter.cc
-  kernels/conv_transpose/tiles.cc
-  kernels/conv_transpose/tapwise.cc
-  kernels/conv_transpose/tapwise_choice.cc
-  kernels/conv_transpose/tapwise_layout.cc
-  kernels/conv_transpose/tapwise_weights.cc
-  kernels/conv_transpose/channel_lanes.cc
-  kernels/conv_transpose/channel_lanes_choice.cc
-  kernels/conv_transpose/channel_lanes_layout.cc
-  kernels/conv_transpose/columns.cc
-  kernels/conv_transpose/depthwise.cc
-  kernels/conv_transpose/depthwise_layout.cc
-  kernels/conv_transpose/driver.cc
-  kernels/tiled/columns.cc
-  kernels/tiled/driver.cc
-  kernels/tiled/patches.cc
-  kernels/subpixel/kernel.cc
-  kernels/subpixel/plan.cc
-  kernels/subpixel/layout.cc
-  kernels/subpixel/driver.cc
-  kernels/winograd/filter.cc
-  kernels/winograd/choice.cc
-  kernels/winograd/plan.cc
-  kernels/winograd/pack.cc
-  kernels/winograd/geometry.cc
-  kernels/winograd/source.cc
-  kernels/winograd/result.cc
-  kernels/winograd/driver.cc
-  kernels/winograd/transform.cc
-  kernels/winograd/transform_generic.cc)
-set(ORTCONV_KERNEL_SOURCES_AVX2
-  kernels/activate/activate_avx2.cc
-  kernels/compressed/compressed_avx2.cc
-  kernels/depthwise/depthwise_avx2.cc
-  kernels/gemm/gemm_avx2.cc
-  kernels/integer_conv/integer_conv_avx2.cc
-  kernels/interleave/interleave_avx2.cc
-  kernels/residual/residual_avx2.cc
-  kernels/transpose/transpose_avx2.cc
-  kernels/widen/widen_avx2.cc
-  kernels/winograd/transform_avx2.cc)
-set(ORTCONV_KERNEL_SOURCES_AVX512
-  kernels/activate/activate_avx512.cc
-  kernels/compressed/compressed_avx512.cc
-  kernels/depthwise/depthwise_avx512.cc
-  kernels/gemm/gemm_avx512.cc
-  kernels/integer_conv/integer_conv_avx512.cc
-  kernels/interleave/interleave_avx512.cc
-  kernels/residual/residual_avx512.cc
-  kernels/transpose/transpose_avx512.cc
-  kernels/widen/widen_avx512.cc
-  kernels/parts/parts_split_avx512.cc
-  kernels/subpixel/kernel_avx512.cc
-  kernels/winograd/transform_avx512.cc)
-set(ORTCONV_KERNEL_SOURCES_AMX
-  kernels/parts/parts_gemm_amx.cc)
-set(ORTCONV_KERNEL_SOURCES_AVX512_BF16
-  kernels/depthwise/depthwise_avx512_bf16.cc
-  kernels/gemm/gemm_avx512_bf16.cc
-  kernels/interleave/interleave_avx512_bf16.cc
-  kernels/parts/parts_gemm_avx512_bf16.cc
-  kernels/subpixel/kernel_avx512_bf16.cc)
-set(ORTCONV_KERNEL_SOURCES_AVX512_VNNI
-  kernels/integer_conv/integer_conv_avx512_vnni.cc)
-set(ORTCONV_KERNEL_SOURCES_AVX_VNNI
-  kernels/integer_conv/integer_conv_avx_vnni.cc)
+# Sources of the kernels. The end of a file's name says for which instruction set it is compiled: gemm_avx512.cc. Files
+# without such an end, the portable ones and those for AArch64 get no flags.
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cc)
+set(is_x86 FALSE)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND NOT CMAKE_OSX_ARCHITECTURES MATCHES "arm64")
+  set(is_x86 TRUE)
+endif()
+include(CheckCXXCompilerFlag)
+set(portable_sources ${sources})
+set(isa_sources)
+
+# Compiles the files that end with the instruction set's name with these flags. Where the compiler or its target lacks
+# them there are no such files, and ORTCONV_<isa> is not defined.
+function(kernel_isa isa)
+  string(TOLOWER "_${isa}" suffix)
+  set(files ${sources})
+  list(FILTER files INCLUDE REGEX "${suffix}\\.cc$")
+  list(REMOVE_ITEM portable_sources ${files})
+  set(portable_sources ${portable_sources} PARENT_SCOPE)
+  if(NOT is_x86)
+    return()
+  endif()
+  if(MSVC)
+    list(FILTER ARGN INCLUDE REGEX "^/")
+  else()
+    list(FILTER ARGN EXCLUDE REGEX "^/")
+    string(REPLACE ";" " " flags "${ARGN}")
+    check_cxx_compiler_flag("${flags}" ORTCONV_${isa})
+  endif()
+  if(ORTCONV_${isa} OR (MSVC AND ARGN))
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${ARGN}")
+    set(isa_sources ${isa_sources} ${files} PARENT_SCOPE)
+    target_compile_definitions(ortconv_core PUBLIC ORTCONV_${isa})
+  endif()
+endfunction()
+
+set(avx2 -mavx2 -mfma -mf16c)
+set(avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${avx2})
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC's own intrinsics headers set it off (GCC bug 105593).
+  list(APPEND avx512 -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
+kernel_isa(AVX2 ${avx2} /arch:AVX2)
+kernel_isa(AVX512 ${avx512} /arch:AVX512)
+kernel_isa(AMX ${avx512} -mamx-tile -mamx-bf16)
+kernel_isa(AVX512_BF16 ${avx512} -mavx512bf16)
+kernel_isa(AVX512_VNNI ${avx512} -mavx512vnni)
+kernel_isa(AVX_VNNI ${avx2} -mavxvnni)
+# Inline functions that the compiler does not inline are taken from the first file that has them: a portable one.
+target_sources(ortconv_core PRIVATE ${portable_sources} ${isa_sources})

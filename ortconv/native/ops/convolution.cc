@@ -83,7 +83,7 @@ void Convolution::run(const ConvProblem& problem, const void* src, const void* w
   ConvProblem plain = problem;
   plain.activation = Activation();
   compute(plain, src, wei, bias, dst, scratch, parallel);
-  add_residual(kernels::get_residual_kernel(arch_), dtype_, problem.activation, residual, dst, dst_count(problem),
+  add_residual(kernels::get_epilogue_kernel(arch_), dtype_, problem.activation, residual, dst, dst_count(problem),
                parallel);
 }
 

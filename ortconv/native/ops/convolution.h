@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/problem.h"
-#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/conv/conv.h"
 #include "ops/conv_params.h"
 #include "ops/fast.h"
 #include "ops/unit_axes.h"

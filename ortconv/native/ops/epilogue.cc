@@ -22,13 +22,13 @@ void activate_all(Activation activation, void* data, int64_t count, const Parall
 }
 
 template <class T>
-void add(const kernels::ResidualKernel& kernel, const Activation* activation, int64_t n, const T* residual, T* dst) {
+void add(const kernels::EpilogueKernel& kernel, const Activation* activation, int64_t n, const T* residual, T* dst) {
   if constexpr (std::is_integral_v<T>) {
     for (int64_t i = 0; i < n; ++i) {
       dst[i] = static_cast<T>(static_cast<uint64_t>(dst[i]) + static_cast<uint64_t>(residual[i]));
     }
   } else {
-    kernel.to<T>()(activation, n, residual, dst);
+    kernel.add_residual(activation, n, residual, dst);
   }
 }
 
@@ -46,7 +46,7 @@ void activate(DataType dtype, const Activation& activation, void* data, int64_t 
   }
 }
 
-void add_residual(const kernels::ResidualKernel& kernel, DataType dtype, const Activation& activation,
+void add_residual(const kernels::EpilogueKernel& kernel, DataType dtype, const Activation& activation,
                   const void* residual, void* dst, int64_t count, const Parallel& parallel) {
   const Activation* applied = activation.is_identity() ? nullptr : &activation;
   with_type(dtype, [&](auto zero) {

@@ -6,7 +6,7 @@
 #include "base/activation.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
-#include "kernels/residual/residual.h"
+#include "kernels/epilogue/epilogue.h"
 
 namespace ortconv {
 
@@ -15,7 +15,7 @@ void activate(DataType dtype, const Activation& activation, void* data, int64_t 
 
 // Adds a residual in place, rounds to the type (integers wrap), and activates the sums. The residual has the layout of
 // dst.
-void add_residual(const kernels::ResidualKernel& kernel, DataType dtype, const Activation& activation,
+void add_residual(const kernels::EpilogueKernel& kernel, DataType dtype, const Activation& activation,
                   const void* residual, void* dst, int64_t count, const Parallel& parallel);
 
 }  // namespace ortconv

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/conv_transpose/plan.h"
-#include "kernels/tiled/tiled.h"
+#include "kernels/conv/plan.h"
+#include "kernels/im2col/im2col_gemm.h"
 
 namespace ortconv {
 namespace {
@@ -45,8 +45,8 @@ std::unique_ptr<FastConvolution> FastConvolution::make(DataType dtype, kernels::
     }
     fast->may_pack_taps_ = kernels::may_pack_taps(op, problem, dtype, wei, arch);
   }
-  fast->may_be_subpixel_ = compact && fast->ways_ == nullptr && op == kernels::Op::kConvTranspose &&
-                           kernels::subpixel::takes(problem, dtype, arch);
+  fast->may_be_depth_to_space_ = compact && fast->ways_ == nullptr && op == kernels::Op::kConvTranspose &&
+                                 kernels::depth_to_space::takes(problem, dtype, arch);
   if (fast->packs_later()) return fast;
   Direct& direct = fast->direct_[static_cast<int>(kernels::Packing::kPhases)];
   direct.plan = kernels::make_plan(op, problem, dtype, constant ? wei : nullptr, arch);
@@ -66,13 +66,14 @@ const kernels::Plan* FastConvolution::direct(const ConvProblem& problem, const v
   return direct.plan != nullptr && kernels::suits(*direct.plan, problem) ? direct.plan.get() : nullptr;
 }
 
-const kernels::subpixel::Plan* FastConvolution::subpixel(const ConvProblem& problem, const void* wei) const {
-  if (!may_be_subpixel_ || !kernels::subpixel::suits(problem)) return nullptr;
-  std::call_once(subpixel_.packed, [&] {
-    subpixel_.plan =
-        kernels::subpixel::make_plan(problem, dtype_, lifetime_ == Weights::kConstant ? wei : nullptr, arch_);
+const kernels::depth_to_space::Plan* FastConvolution::depth_to_space(const ConvProblem& problem,
+                                                                     const void* wei) const {
+  if (!may_be_depth_to_space_ || !kernels::depth_to_space::suits(problem)) return nullptr;
+  std::call_once(depth_to_space_.packed, [&] {
+    depth_to_space_.plan =
+        kernels::depth_to_space::make_plan(problem, dtype_, lifetime_ == Weights::kConstant ? wei : nullptr, arch_);
   });
-  return subpixel_.plan.get();
+  return depth_to_space_.plan.get();
 }
 
 const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& problem, const void* wei) const {
@@ -86,14 +87,15 @@ const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& prob
 
 size_t FastConvolution::scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
   if (const auto* plan = filtered(problem, wei)) return kernels::winograd::scratch_bytes(*plan, problem, threads);
-  if (const auto* plan = subpixel(problem, wei)) return kernels::subpixel::scratch_bytes(*plan, problem, threads);
+  if (const auto* plan = depth_to_space(problem, wei))
+    return kernels::depth_to_space::scratch_bytes(*plan, problem, threads);
   return direct_scratch_bytes(problem, wei, threads);
 }
 
 void FastConvolution::run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst,
                           void* scratch, const Parallel& parallel) const {
-  if (const auto* plan = subpixel(problem, wei)) {
-    kernels::subpixel::run(*plan, problem, src, wei, bias, dst, scratch, parallel);
+  if (const auto* plan = depth_to_space(problem, wei)) {
+    kernels::depth_to_space::run(*plan, problem, src, wei, bias, dst, scratch, parallel);
     return;
   }
   const auto* plan = filtered(problem, wei);
@@ -109,7 +111,7 @@ void FastConvolution::run(const ConvProblem& problem, const void* src, const voi
 
 size_t FastConvolution::direct_scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const {
   if (const auto* plan = direct(problem, wei)) return kernels::scratch_bytes(*plan, problem, threads);
-  return kernels::tiled::scratch_bytes(op_, problem, dtype_, arch_, threads);
+  return kernels::im2col::scratch_bytes(op_, problem, dtype_, arch_, threads);
 }
 
 void FastConvolution::run_directly(const ConvProblem& problem, const void* src, const void* wei, const void* bias,
@@ -117,7 +119,7 @@ void FastConvolution::run_directly(const ConvProblem& problem, const void* src, 
   if (const auto* plan = direct(problem, wei)) {
     kernels::run(*plan, problem, src, wei, bias, dst, scratch, parallel);
   } else {
-    kernels::tiled::run(op_, problem, dtype_, arch_, src, wei, bias, dst, scratch, parallel);
+    kernels::im2col::run(op_, problem, dtype_, arch_, src, wei, bias, dst, scratch, parallel);
   }
 }
 

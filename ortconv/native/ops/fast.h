@@ -9,8 +9,8 @@
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/problem.h"
-#include "kernels/conv_transpose/conv_transpose_kernels.h"
-#include "kernels/subpixel/subpixel.h"
+#include "kernels/conv/conv.h"
+#include "kernels/depth_to_space/depth_to_space.h"
 #include "kernels/winograd/winograd.h"
 
 namespace ortconv {
@@ -44,14 +44,14 @@ class FastConvolution {
     std::once_flag packed;
     kernels::winograd::PlanPtr plan;
   };
-  struct Subpixel {
+  struct DepthToSpace {
     std::once_flag packed;
-    kernels::subpixel::PlanPtr plan;
+    kernels::depth_to_space::PlanPtr plan;
   };
 
   FastConvolution(DataType dtype, kernels::Op op, Weights lifetime, const ArchFlags& arch);
 
-  bool packs_later() const { return ways_ != nullptr || may_pack_taps_ || may_be_subpixel_; }
+  bool packs_later() const { return ways_ != nullptr || may_pack_taps_ || may_be_depth_to_space_; }
   // Null where the tiled kernels, which take everything, are to be used.
   const kernels::Plan* direct(const ConvProblem& problem, const void* wei) const;
   size_t direct_scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const;
@@ -59,18 +59,18 @@ class FastConvolution {
                     void* scratch, const Parallel& parallel) const;
   // Null where the run is better computed directly.
   const kernels::winograd::Plan* filtered(const ConvProblem& problem, const void* wei) const;
-  const kernels::subpixel::Plan* subpixel(const ConvProblem& problem, const void* wei) const;
+  const kernels::depth_to_space::Plan* depth_to_space(const ConvProblem& problem, const void* wei) const;
 
   const DataType dtype_;
   const kernels::Op op_;
   const Weights lifetime_;
   const ArchFlags arch_;
-  kernels::winograd::WaysPtr ways_;  // null where no run is computed by minimal filtering
-  bool may_be_subpixel_ = false;     // whether some runs may be sub-pixel convolutions
-  bool may_pack_taps_ = false;       // whether some runs may be computed tap by tap
-  mutable Direct direct_[2];         // one of each kernels::Packing
-  mutable Filtered filtered_[2];     // one of each kernels::winograd::Windows
-  mutable Subpixel subpixel_;
+  kernels::winograd::WaysPtr ways_;     // null where no run is computed by minimal filtering
+  bool may_be_depth_to_space_ = false;  // whether some runs may be sub-pixel convolutions
+  bool may_pack_taps_ = false;          // whether some runs may be computed tap by tap
+  mutable Direct direct_[2];            // one of each kernels::Packing
+  mutable Filtered filtered_[2];        // one of each kernels::winograd::Windows
+  mutable DepthToSpace depth_to_space_;
 };
 
 }  // namespace ortconv

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/conv/conv.h"
 #include "ops/conv_params.h"
 #include "testing/test.h"
 

@@ -8,7 +8,7 @@
 #include "cuda/plan/describe.h"
 #include "cuda/plan/gemm_plan.h"
 #include "cuda/plan/products.h"
-#include "kernels/compressed/codes.h"
+#include "kernels/matmul_nbits/codes.h"
 
 namespace ortconv::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "cuda/plan/plan.h"
-#include "kernels/compressed/compressed.h"
+#include "kernels/matmul_nbits/matmul_nbits.h"
 
 namespace ortconv::cuda {
 

@@ -14,7 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/problem.h"
-#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/conv/conv.h"
 
 namespace ortconv::cuda {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/math.h"
-#include "kernels/parts/parts.h"
+#include "kernels/bf16_split/bf16_split.h"
 
 namespace ortconv::kernels::winograd {
 namespace {
@@ -35,7 +35,7 @@ double direct_cost(const Work& w) {
 // The cost of tiles per 16 positions, as the kernel counts it, where the direct way multiplies numbers in parts (see
 // kernels/parts), or as much as never pays.
 double tiles_of(const Plan& plan, const ArchFlags& arch) {
-  const PartsKernel* kernel = get_parts_kernel(arch);
+  const Bf16SplitKernel* kernel = get_bf16_split_kernel(arch);
   const int64_t parts = with_element_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
   if (kernel == nullptr || kernel->most_parts < parts) return HUGE_VAL;
   constexpr double kProducts[] = {1, 4, 6}, kSums = 110;  // of parts for one product of numbers; the cost of sums

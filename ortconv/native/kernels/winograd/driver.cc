@@ -4,7 +4,7 @@
 
 #include "base/math.h"
 #include "base/ranges.h"
-#include "kernels/conv_transpose/plan.h"
+#include "kernels/conv/plan.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
-#include "kernels/conv_transpose/geometry.h"
+#include "kernels/conv/geometry.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {

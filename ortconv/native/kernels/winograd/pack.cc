@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/conv_transpose/plan.h"
+#include "kernels/conv/plan.h"
 #include "kernels/winograd/plan.h"
 
 namespace ortconv::kernels::winograd {

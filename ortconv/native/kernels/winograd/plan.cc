@@ -179,8 +179,8 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, co
   plan->num_blocks = (plan->oc + block_oc - 1) / block_oc;
   plan->gemm = &get_gemm_kernel(arch);
   plan->interleave = &get_interleave_kernel(arch);
-  plan->activate = &get_activate_kernel(arch);
-  plan->widen = &get_widen_kernel(arch);
+  plan->activate = &get_epilogue_kernel(arch);
+  plan->widen = &get_to_float_kernel(arch);
   plan->transform = &get_transform_kernels(arch);
   return true;
 }

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/activate/activate.h"
+#include "kernels/epilogue/epilogue.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
-#include "kernels/widen/widen.h"
+#include "kernels/to_float/to_float.h"
 #include "kernels/winograd/filter.h"
 #include "kernels/winograd/transform.h"
 #include "kernels/winograd/winograd.h"
@@ -78,8 +78,8 @@ struct Plan {
 
   const GemmKernel* gemm;
   const InterleaveKernel* interleave;
-  const ActivateKernel* activate;
-  const WidenKernel* widen;
+  const EpilogueKernel* activate;
+  const ToFloatKernel* widen;
   const TransformKernels* transform;
 
   // [group][block][unit][family][weight][panel][src channel][row]; rows: for each dst channel the classes.

@@ -2,7 +2,7 @@
 #include <type_traits>
 
 #include "base/math.h"
-#include "kernels/conv_transpose/geometry.h"
+#include "kernels/conv/geometry.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {

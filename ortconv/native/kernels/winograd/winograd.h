@@ -18,7 +18,7 @@
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "base/problem.h"
-#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/conv/conv.h"
 
 namespace ortconv::kernels::winograd {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/compressed/compressed.h"
+#include "kernels/matmul_nbits/matmul_nbits.h"
 #include "ort/abi/custom_op.h"
 #include "ort/abi/infer_shape.h"
 #include "ort/matmul_nbits/inputs.h"

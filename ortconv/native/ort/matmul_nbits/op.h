@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/dtype.h"
-#include "kernels/compressed/compressed.h"
+#include "kernels/matmul_nbits/matmul_nbits.h"
 #include "ort/abi/custom_op.h"
 #include "ort/settings.h"
 

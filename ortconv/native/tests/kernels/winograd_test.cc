@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/arch.h"
-#include "kernels/conv_transpose/conv_transpose_kernels.h"
+#include "kernels/conv/conv.h"
 #include "kernels/winograd/plan.h"
 
 using namespace ortconv;

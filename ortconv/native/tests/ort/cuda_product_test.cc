@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "kernels/compressed/codes.h"
+#include "kernels/matmul_nbits/codes.h"
 #include "ort/providers.h"
 #include "testing/cuda/cuda_node.h"
 

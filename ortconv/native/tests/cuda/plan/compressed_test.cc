@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/plan/compressed_plan.h"
-#include "kernels/compressed/codes.h"
+#include "kernels/matmul_nbits/codes.h"
 #include "testing/cuda/plans.h"
 #include "testing/cuda/tensors.h"
 

@@ -9,7 +9,7 @@
 
 #include "cuda/plan/compressed_plan.h"
 #include "cuda/plan/describe.h"
-#include "kernels/compressed/codes.h"
+#include "kernels/matmul_nbits/codes.h"
 #include "testing/cuda/plans.h"
 
 namespace ortconv::cuda {
@@ -23,7 +23,7 @@ std::vector<Case> benchmark_cases() {
   };
 #define CASE(name, ...) Row{__VA_ARGS__},
   const Row rows[] = {
-#include "kernels/conv_transpose/bench_shapes.inc"
+#include "testing/bench_shapes.inc"
   };
 #undef CASE
   std::vector<Case> cases;

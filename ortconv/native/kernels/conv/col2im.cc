@@ -1,0 +1,378 @@
+#include "kernels/conv/col2im.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/math.h"
+#include "base/ranges.h"
+#include "kernels/gemm/pieces.h"
+
+namespace ortconv::kernels {
+namespace {
+
+constexpr int64_t kItemColumns = 1024;     // columns of one work item, so that its buffer stays in L1 or L2
+constexpr int64_t kItemWeights = 1 << 17;  // weights of one that are widened, so that they stay in L2
+
+size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+int64_t product(const int64_t* sizes, int count) {
+  int64_t result = 1;
+  for (int i = 0; i < count; ++i) result *= sizes[i];
+  return result;
+}
+
+bool is_contiguous(const Plan& plan, const ConvProblem& p) {
+  int64_t stride = 1;
+  for (int a = plan.ndims - 1; a >= 0; --a) {
+    if (p.wei_x[a] != stride) return false;
+    stride *= p.ker[a];
+  }
+  return p.wei_1 == stride && p.wei_0 == stride * plan.oc;
+}
+
+// Taps of one row of the kernel that fall into dst, for one src position.
+struct TapRow {
+  int64_t tap, count;
+  int64_t dst;  // of the first of them
+};
+
+// A work item is a range of dst channels of one group.
+struct Layout {
+  int64_t rows;  // src positions of the batch
+  Panels panels;
+  int64_t dst_points;  // of one channel
+  int64_t item_oc, items_per_group;
+  // Byte offsets into the scratch: src as the A operand, then one slice per thread.
+  size_t slices, slice_size;
+  // Inside a slice, which begins with the columns: weights that cannot be read where they are; the sums of elements of
+  // 16 bits, which dst cannot hold.
+  size_t slice_wei, slice_sums, slice_tap_rows;
+
+  Layout(const Plan& plan, const ConvProblem& p, int threads)
+      : rows(p.mb * product(p.src_size, p.ndims)), panels(rows, plan.mr), dst_points(product(p.dst_size, p.ndims)) {
+    const bool widens = plan.element_bytes != plan.cell_bytes;
+    const auto cells = [&](int64_t count) { return align64(static_cast<size_t>(count) * plan.cell_bytes); };
+    const int64_t wanted = threads > 1 ? ceil_div(4 * threads, plan.g) : 1;
+    int64_t most = std::max<int64_t>(1, kItemColumns / plan.num_taps);
+    if (widens) most = std::clamp<int64_t>(kItemWeights / (plan.ic * plan.num_taps), 1, most);
+    item_oc = std::min({most, plan.oc, std::max<int64_t>(1, plan.oc / wanted)});
+    items_per_group = ceil_div(plan.oc, item_oc);
+    slices = cells(plan.g * plan.ic * rows);
+    const int64_t columns = ceil_div(item_oc * plan.num_taps, kGemmColumns) * kGemmColumns;
+    slice_wei = cells(columns * std::min(rows, plan.mr));
+    slice_sums = slice_wei + cells(plan.ic * (widens ? columns : kGemmColumns));
+    slice_tap_rows = slice_sums + (widens ? cells(p.mb * item_oc * dst_points) : 0);
+    slice_size = slice_tap_rows + align64(plan.num_taps / plan.axis[plan.ndims - 1].ker * sizeof(TapRow));
+  }
+};
+
+template <class T>
+struct Run {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Layout layout;
+  const T* src;
+  const T* wei;
+  const T* bias;
+  T* dst;
+  char* scratch;
+};
+
+// Where some dst channels of all images are summed, with the strides of their axes: dst, or a copy.
+template <class Cell>
+struct Sums {
+  Cell* data;
+  int64_t n, c, x[kMaxSpatial];
+};
+
+// The index of each axis and the image of src position `row`.
+struct Position {
+  int64_t image, at[kMaxSpatial];
+
+  Position(const Plan& plan, const ConvProblem& p, int64_t row) {
+    for (int a = plan.ndims - 1; a >= 0; --a) {
+      at[a] = row % p.src_size[a];
+      row /= p.src_size[a];
+    }
+    image = row;
+  }
+};
+
+// The A operand of a group: [panel][src channel][row].
+template <class T>
+Sum<T>* packed_src(const Run<T>& run, int64_t group) {
+  return reinterpret_cast<Sum<T>*>(run.scratch) + group * run.plan.ic * run.layout.rows;
+}
+
+template <class T>
+void pack_src(const Run<T>& run, int64_t group) {
+  const Plan& plan = run.plan;
+  const ConvProblem& p = run.problem;
+  const Panels& panels = run.layout.panels;
+  Sum<T>* out = packed_src(run, group);
+  for (int64_t panel = 0; panel < panels.count; ++panel) {
+    const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+    for (int64_t r = 0; r < rows; ++r) {
+      const Position x(plan, p, begin + r);
+      const T* in = run.src + x.image * p.src_n + group * plan.ic * p.src_c;
+      for (int a = 0; a < plan.ndims; ++a) in += x.at[a] * p.src_x[a];
+      for (int64_t c = 0; c < plan.ic; ++c) out[c * rows + r] = widen(in[c * p.src_c]);
+    }
+    out += rows * plan.ic;
+  }
+}
+
+template <class Cell>
+int64_t list_tap_rows(const Plan& plan, const ConvProblem& p, const Position& x, const Sums<Cell>& sums,
+                      TapRow* tap_rows) {
+  const int last = plan.ndims - 1;
+  const int64_t ker = p.ker[last];
+  const int64_t first = x.at[last] * p.stride[last] - p.pad[last];  // dst position of tap 0
+  const int64_t begin = std::min(ker, first >= 0 ? 0 : ceil_div(-first, p.dilation[last]));
+  const int64_t room = p.dst_size[last] - first;
+  const int64_t end = room <= 0 ? 0 : std::min(ker, ceil_div(room, p.dilation[last]));
+  int64_t count = 0;
+  if (begin >= end) return count;
+  for (int64_t tap = 0; tap < plan.num_taps; tap += ker) {
+    int64_t at = x.image * sums.n + (first + begin * p.dilation[last]) * sums.x[last];
+    bool inside = true;
+    for (int64_t a = last - 1, rest = tap / ker; a >= 0; --a) {
+      const int64_t y = x.at[a] * p.stride[a] - p.pad[a] + rest % p.ker[a] * p.dilation[a];
+      inside &= y >= 0 && y < p.dst_size[a];
+      at += y * sums.x[a];
+      rest /= p.ker[a];
+    }
+    if (inside) tap_rows[count++] = {tap + begin, end - begin, at};
+  }
+  return count;
+}
+
+// Calls fn(n, line, offset) for the lines of every image, each along the last axis; `offset` is where a line begins in
+// a tensor of the given strides, apart from n and the channel.
+template <class Fn>
+void for_each_line(const ConvProblem& p, const int64_t* strides, Fn fn) {
+  const int last = p.ndims - 1;
+  const int64_t lines = product(p.dst_size, last);
+  for (int64_t n = 0; n < p.mb; ++n) {
+    for (int64_t line = 0; line < lines; ++line) {
+      int64_t offset = 0;
+      for (int64_t a = last - 1, rest = line; a >= 0; --a) {
+        offset += rest % p.dst_size[a] * strides[a];
+        rest /= p.dst_size[a];
+      }
+      fn(n, line, offset);
+    }
+  }
+}
+
+// Fills the sums of `count` channels with the bias.
+template <class T>
+void fill_bias(const ConvProblem& p, const Sums<Sum<T>>& sums, const T* bias, int64_t count) {
+  const int last = p.ndims - 1;
+  for_each_line(p, sums.x, [&](int64_t n, int64_t, int64_t offset) {
+    for (int64_t oc = 0; oc < count; ++oc) {
+      const Sum<T> b = bias == nullptr ? 0 : widen(bias[oc]);
+      Sum<T>* row = sums.data + n * sums.n + oc * sums.c + offset;
+      if (sums.x[last] == 1) {
+        std::fill_n(row, p.dst_size[last], b);
+      } else {
+        for (int64_t y = 0; y < p.dst_size[last]; ++y) row[y * sums.x[last]] = b;
+      }
+    }
+  });
+}
+
+template <class Cell>
+void add_columns(const Plan& plan, const ConvProblem& p, const TapRow* tap_rows, int64_t count, const Cell* columns,
+                 int64_t oc_count, const Sums<Cell>& sums) {
+  const int last = plan.ndims - 1;
+  const int64_t step = p.dilation[last] * sums.x[last];
+  for (int64_t oc = 0; oc < oc_count; ++oc, columns += plan.num_taps) {
+    for (const TapRow* t = tap_rows; t != tap_rows + count; ++t) {
+      Cell* out = sums.data + oc * sums.c + t->dst;
+      const Cell* in = columns + t->tap;
+      for (int64_t k = 0; k < t->count; ++k) out[k * step] += in[k];
+    }
+  }
+}
+
+// Rounds the sums of `count` channels, whose lines lie one after the other, into dst.
+template <class T>
+void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums, int64_t count, T* dst) {
+  const int last = p.ndims - 1;
+  const int64_t size = p.dst_size[last];
+  for_each_line(p, p.dst_x, [&](int64_t n, int64_t line, int64_t offset) {
+    const Sum<T>* in = sums.data + n * sums.n + line * size;
+    T* out = dst + n * p.dst_n + offset;
+    if (p.dst_x[last] == 1) {
+      plan.interleave->to<T>()({&in, sums.c, count, size, 1, nullptr, out, p.dst_c, Store::kCached});
+      return;
+    }
+    for (int64_t oc = 0; oc < count; ++oc) {
+      for (int64_t y = 0; y < size; ++y) round_to(out + oc * p.dst_c + y * p.dst_x[last], in[oc * sums.c + y]);
+    }
+  });
+}
+
+// Applies the activation to the sums of `count` channels.
+template <class T>
+void activate_sums(const Plan& plan, const ConvProblem& p, const Sums<float>& sums, int64_t count) {
+  const int last = p.ndims - 1;
+  for_each_line(p, sums.x, [&](int64_t n, int64_t, int64_t offset) {
+    for (int64_t oc = 0; oc < count; ++oc) {
+      float* row = sums.data + n * sums.n + oc * sums.c + offset;
+      // One call per element where they are not next to each other.
+      const int64_t length = sums.x[last] == 1 ? p.dst_size[last] : 1;
+      for (int64_t y = 0; y < p.dst_size[last]; y += length) {
+        plan.activate->run<T>(p.activation, 0.0f, length, row + y * sums.x[last]);
+      }
+    }
+  });
+}
+
+// The B operand of one item: `whole` columns that are read from the weights themselves, if they can be, and `padded`
+// ones that are copied with zeros after them.
+template <class T>
+struct Weights {
+  const Sum<T>* whole_data = nullptr;
+  Sum<T>* padded_data;
+  int64_t whole = 0, padded;
+
+  Weights(const Plan& plan, const ConvProblem& p, const T* wei, int64_t columns, Sum<T>* buffer) : padded_data(buffer) {
+    // A vector over the end of the weights would read what is not theirs.
+    if constexpr (std::is_same_v<T, Sum<T>>) {
+      whole_data = wei;
+      whole = columns / kGemmColumns * kGemmColumns;
+    }
+    const int64_t rest = columns - whole;
+    padded = ceil_div(rest, kGemmColumns) * kGemmColumns;
+    for (int64_t c = 0; c < plan.ic && rest > 0; ++c) {
+      const T* in = wei + c * p.wei_0 + whole;
+      Sum<T>* out = buffer + c * padded;
+      if constexpr (std::is_same_v<T, Sum<T>>) {
+        std::copy_n(in, rest, out);
+      } else {
+        plan.widen->run(in, rest, out);
+      }
+      std::fill(out + rest, out + padded, Sum<T>());
+    }
+  }
+};
+
+// The columns of a panel of rows.
+template <class Cell>
+void multiply(const Plan& plan, int64_t rows, int64_t columns, const Cell* a, const Cell* b, int64_t ldb,
+              Cell* const* c) {
+  const Pieces pieces = best_pieces(plan.ic);
+  const int64_t no_offset = 0;
+  for (int64_t k = 0; k < plan.ic; k += pieces.call) {
+    const int64_t count = std::min(pieces.call, plan.ic - k);
+    plan.gemm_kernel<Cell>().run(
+        {rows, columns, 1, count, a + k * rows, b + k * ldb, &no_offset, ldb, c, pieces.piece, k > 0});
+  }
+}
+
+template <class T>
+void run_item(const Run<T>& run, char* slice, int64_t item) {
+  using Cell = Sum<T>;
+  const Plan& plan = run.plan;
+  const ConvProblem& p = run.problem;
+  const Layout& layout = run.layout;
+  const int64_t group = item / layout.items_per_group;
+  const int64_t oc = item % layout.items_per_group * layout.item_oc;
+  const int64_t oc_count = std::min(layout.item_oc, plan.oc - oc), oc_begin = group * plan.oc + oc;
+  Cell* buffer = reinterpret_cast<Cell*>(slice);
+  TapRow* tap_rows = reinterpret_cast<TapRow*>(slice + layout.slice_tap_rows);
+  const Weights<T> wei(plan, p, run.wei + group * plan.ic * p.wei_0 + oc * p.wei_1, oc_count * plan.num_taps,
+                       reinterpret_cast<Cell*>(slice + layout.slice_wei));
+  const int64_t pitch = wei.whole + wei.padded;
+
+  T* dst = run.dst + oc_begin * p.dst_c;
+  Sums<Cell> sums{};
+  if constexpr (std::is_same_v<T, Cell>) {
+    sums = {dst, p.dst_n, p.dst_c, {}};
+    std::copy_n(p.dst_x, p.ndims, sums.x);
+  } else {
+    sums = {reinterpret_cast<Cell*>(slice + layout.slice_sums), oc_count * layout.dst_points, layout.dst_points, {}};
+    for (int a = 0; a < p.ndims; ++a) sums.x[a] = product(p.dst_size + a + 1, p.ndims - a - 1);
+  }
+  fill_bias(p, sums, run.bias == nullptr ? nullptr : run.bias + oc_begin, oc_count);
+  const Cell* a = packed_src(run, group);
+  for (int64_t panel = 0; panel < layout.panels.count; ++panel) {
+    const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
+    Cell* c[kMaxRows];
+    for (int64_t r = 0; r < rows; ++r) c[r] = buffer + r * pitch;
+    if (wei.whole > 0) multiply(plan, rows, wei.whole, a, wei.whole_data, p.wei_0, c);
+    if (wei.padded > 0) {
+      for (int64_t r = 0; r < rows; ++r) c[r] += wei.whole;
+      multiply(plan, rows, wei.padded, a, wei.padded_data, wei.padded, c);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t count = list_tap_rows(plan, p, Position(plan, p, begin + r), sums, tap_rows);
+      add_columns(plan, p, tap_rows, count, buffer + r * pitch, oc_count, sums);
+    }
+    a += rows * plan.ic;
+  }
+  if constexpr (!std::is_same_v<T, double>) {  // which have no activation
+    if (!p.activation.is_identity()) activate_sums<T>(plan, p, sums, oc_count);
+  }
+  if constexpr (!std::is_same_v<T, Cell>) round_sums(plan, p, sums, oc_count, dst);
+}
+
+template <class T>
+void run_typed(Run<T> run, const Parallel& parallel) {
+  const int64_t items = run.plan.g * run.layout.items_per_group;
+  const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
+  parallel.run(
+      parallel.context, run.plan.g, [](void* arg, int64_t group) { pack_src(*static_cast<const Run<T>*>(arg), group); },
+      &run);
+  struct Task {
+    const Run<T>& run;
+    Ranges ranges;
+  } task{run, {items, 1, 1, slices}};
+  parallel.run(
+      parallel.context, slices,
+      [](void* arg, int64_t i) {
+        Task& t = *static_cast<Task*>(arg);
+        char* slice = t.run.scratch + t.run.layout.slices + i * t.run.layout.slice_size;
+        int64_t item = 0, end = 0;
+        for (; item < end || t.ranges.take(&item, &end); ++item) run_item(t.run, slice, item);
+      },
+      &task);
+}
+
+}  // namespace
+
+bool prefers_col2im(const Plan& plan, const ConvProblem& p) {
+  constexpr double kAddCost = 70;  // of adding one column element, in products
+  // Parts make the products of a phase that much cheaper; columns are summed in floats.
+  constexpr double kLeastGain = 1.4, kLeastGains[] = {8, 2, kLeastGain};
+  if (!plan.may_use_col2im || plan.op != Op::kConvTranspose || !is_contiguous(plan, p)) return false;
+  double phased = static_cast<double>(p.mb), rows = phased;
+  for (int a = 0; a < plan.ndims; ++a) {
+    if (p.src_size[a] == 0 || p.dst_size[a] == 0) return false;
+    phased *= static_cast<double>((p.dst_size[a] + p.stride[a] - 1) / p.stride[a]);
+    rows *= static_cast<double>(p.src_size[a]);
+  }
+  const double gain = std::max(phased, static_cast<double>(kGemmColumns)) / std::max(rows, 2.0);
+  const double least_gain = plan.parts != nullptr ? kLeastGains[plan.num_parts - 1] : kLeastGain;
+  return p.mb > 0 && gain > least_gain && static_cast<double>(plan.ic) * (gain - 1) > kAddCost;
+}
+
+size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads) {
+  const Layout layout(plan, problem, threads);
+  return layout.slices + static_cast<size_t>(threads) * layout.slice_size;
+}
+
+void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
+                 void* dst, void* scratch, const Parallel& parallel) {
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    run_typed(Run<T>{plan, problem, Layout(plan, problem, std::max(parallel.threads, 1)), static_cast<const T*>(src),
+                     static_cast<const T*>(wei), static_cast<const T*>(bias), static_cast<T*>(dst),
+                     static_cast<char*>(scratch)},
+              parallel);
+  });
+}
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <new>
+#include <type_traits>
+
+#include "base/math.h"
+#include "base/ranges.h"
+#include "kernels/bf16_split/magnitude.h"
+#include "kernels/conv/bf16_split_stages.h"
+#include "kernels/conv/channel_lanes.h"
+#include "kernels/conv/col2im.h"
+#include "kernels/conv/depthwise.h"
+#include "kernels/conv/stages.h"
+#include "kernels/conv/tapwise.h"
+
+namespace ortconv::kernels {
+namespace {
+
+struct Run {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Geometry geometry;
+  const void* src;
+  const void* wei;
+  const void* bias;  // of sums: widened, if it has to be
+  void* dst;
+  char* scratch;
+  int64_t num_slices;
+
+  template <class T>
+  T* shared(size_t offset) const {
+    return reinterpret_cast<T*>(scratch + offset);
+  }
+  template <class Cell>
+  const Cell* packed() const {
+    return plan.packed.empty() ? shared<const Cell>(geometry.packed) : plan.packed.as<const Cell>();
+  }
+};
+
+// Where each tap of each GEMM group starts in the grid.
+void fill_tap_offsets(const Run& run) {
+  const Plan& plan = run.plan;
+  int64_t* out = run.shared<int64_t>(run.geometry.tap_offsets);
+  for (const GemmGroup& group : plan.groups) {
+    for (int64_t tap = 0; tap < group.num_taps; ++tap) {
+      int64_t rest = tap, plane = 0, offset = 0, planes = 1;
+      for (int a = plan.ndims - 1; a >= 0; --a) {
+        const AxisFrame& f = run.geometry.axis[a];
+        const AxisGroup& ag = plan.axis[a].groups[group.axis_group[a]];
+        const TapPlace place =
+            place_tap(plan.op, plan.axis[a], f, run.problem.pad[a], ag.classes[0], ag.taps[0][rest % ag.num_taps()]);
+        rest /= ag.num_taps();
+        plane += place.plane * planes;
+        planes *= f.num_planes;
+        offset += place.offset * f.grid_stride;
+      }
+      *out++ = plane * run.geometry.plane_size + offset;
+    }
+  }
+}
+
+Block block_at(const Run& run, int64_t index) {
+  const Geometry& geo = run.geometry;
+  Block block{};
+  for (int a = run.plan.ndims - 1; a >= 0; --a) {
+    const AxisFrame& f = geo.axis[a];
+    block.begin[a] = index % f.num_blocks * f.block;
+    block.count[a] = std::min(f.block, f.positions - block.begin[a]);
+    index /= f.num_blocks;
+  }
+  block.batch_begin = index % geo.num_batch_blocks * geo.batch_block;
+  block.batch_count = std::min(geo.batch_block, run.problem.mb - block.batch_begin);
+  block.group = index / geo.num_batch_blocks;
+  return block;
+}
+
+// Cells of the grid from the first position of the block to the end of its last one.
+int64_t flat_end(const Run& run, const Block& block) {
+  const AxisFrame* axis = run.geometry.axis;
+  int64_t last_cell = (block.batch_count - 1) * axis[0].grid * axis[0].grid_stride;
+  for (int a = 0; a < run.plan.ndims; ++a) last_cell += (block.count[a] - 1) * axis[a].grid_stride;
+  return last_cell + 1;
+}
+
+// Whether a copy of src would be used too little to pay: by one tap only, or once, as the rows of dst of all classes
+// are summed in one call.
+bool may_skip_copy(const Plan& plan) {
+  if (plan.parts != nullptr) return false;
+  return plan.num_taps == 1 || (plan.merged && plan.oc * plan.num_classes <= plan.mr);
+}
+
+// The src of a block, if it can be read where it is in place of a copy: no zeros are needed around it, and its rows
+// follow each other as those of the copy would. The GEMM may read some cells more than there are positions.
+// With 16 bits, there has to be a microkernel that widens what it reads.
+template <class T>
+const T* src_in_place(const Run& run, const Block& block) {
+  const Plan& plan = run.plan;
+  const ConvProblem& p = run.problem;
+  const int last = plan.ndims - 1;
+  if (plan.gemm_kernel<Sum<T>>().template of<T>() == nullptr || block.batch_count > 1 || p.src_x[last] != 1)
+    return nullptr;
+  int64_t begin = block.batch_begin * p.src_n + block.group * plan.ic * p.src_c, reach = 0;
+  int64_t src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
+  for (int a = 0; a <= last; ++a) {
+    const AxisFrame& f = run.geometry.axis[a];
+    const int64_t low = block.begin[a] + f.shift_min, high = block.begin[a] + block.count[a] + f.shift_max;
+    if (plan.axis[a].src_step != 1 || f.planar || f.num_planes > 1 || low < 0 || high > p.src_size[a]) return nullptr;
+    if (high - low > 1 && f.grid_stride != p.src_x[a]) return nullptr;
+    begin += low * p.src_x[a];
+    reach += (high - low - 1) * p.src_x[a];
+    src_end += (p.src_size[a] - 1) * p.src_x[a];
+  }
+  if (begin + (plan.ic - 1) * p.src_c + reach + kGemmColumns > src_end) return nullptr;
+  return static_cast<const T*>(run.src) + begin;
+}
+
+// Bytes of packed weights that a run finds in no cache of a core's own: prefetching them makes 2048>256 at
+// 8x8 1.25 times as fast, and smaller ones slower.
+constexpr int64_t kFarWeights = 2 << 20;
+
+// Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions; the channels of
+// `grid`, which is read `once` and then no more, are grid_stride apart.
+template <class Cell, class Operand>
+void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const Operand* grid,
+              int64_t grid_stride, bool once, int64_t columns, Cell* tile) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  const int64_t oc_begin = plan.block_begin(first), oc_count = plan.block_begin(end) - oc_begin;
+  const auto gemm = plan.gemm_kernel<Cell>().template of<Operand>();
+  const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
+  const bool far_weights = plan.packed_size() * static_cast<int64_t>(plan.cell_bytes) > kFarWeights;
+  if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, Cell());
+  for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
+    const int64_t chunk = std::min(plan.k_chunk, plan.ic - c0);
+    for (int64_t i = 0; i < unit.num_groups; ++i) {
+      const GemmGroup& group = plan.groups[unit.first_group + i];
+      for (int64_t block = first; block < end; ++block) {
+        const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
+        const Panels panels(block_oc * group.num_classes, plan.mr);
+        const Cell* a =
+            run.packed<Cell>() + plan.packed_offset(group_index, block, group) + c0 * panels.rows * group.num_taps;
+        Cell* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
+        for (int64_t panel = 0; panel < panels.count; ++panel) {
+          Cell* c[kMaxRows];
+          const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
+          for (int64_t row = 0; row < rows; ++row) {
+            const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
+            c[row] = block_tile + (oc * unit.num_classes + group.unit_class[cls]) * geo.columns;
+            if (group.num_taps == 0) std::fill_n(c[row], columns, Cell());
+          }
+          if (group.num_taps == 0) continue;
+          gemm({rows, columns, group.num_taps, chunk, a, grid + c0 * grid_stride, tap_offsets + group.taps_before,
+                grid_stride, c, plan.piece, plan.merged || c0 > 0, far_weights, once});
+          a += rows * group.num_taps * chunk;
+        }
+      }
+    }
+  }
+}
+
+// Work items, whose order is group, block of positions, range of dst channels, for as long as there are any.
+template <class T>
+void run_items(const Run& run, char* slice, Ranges& ranges) {
+  const Plan& plan = run.plan;
+  const Geometry& geo = run.geometry;
+  using Cell = Sum<T>;
+  Cell* grid = reinterpret_cast<Cell*>(slice);
+  const bool in_parts = plan.parts != nullptr;
+  uint16_t* parts_grid = reinterpret_cast<uint16_t*>(slice);
+  Cell* tile = reinterpret_cast<Cell*>(slice + geo.slice_tile);
+  Segment* segments = reinterpret_cast<Segment*>(slice + geo.slice_segments);
+  const Scatter<T> stage{plan, geo, run.problem, run.shared<const int64_t>(geo.phases),
+                         reinterpret_cast<const Cell**>(slice + geo.slice_rows)};
+  const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
+                                    reinterpret_cast<Cell*>(slice + geo.slice_lines)};
+  const bool in_place = may_skip_copy(plan);
+  const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
+  int64_t gathered = -1, listed = -1;
+  int64_t item = 0, end = 0;
+  for (; item < end || ranges.take(&item, &end); ++item) {
+    const int64_t index = item / geo.items_per_block;
+    const Block block = block_at(run, index);
+    const T* src = in_place ? src_in_place<T>(run, block) : nullptr;
+    if (index != gathered && src == nullptr) {
+      if (index % blocks_per_group != listed) list_sources(plan, geo, run.problem, block, buffers.sources);
+      listed = index % blocks_per_group;
+      if constexpr (kNumParts<T> > 0) {
+        if (in_parts) {
+          run.shared<Magnitude>(geo.largest)
+              ->see(gather_parts(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers.sources,
+                                 parts_grid));
+        }
+      }
+      if (!in_parts) gather(plan, geo, run.problem, block, static_cast<const T*>(run.src), buffers, grid);
+      gathered = index;
+    }
+    const int64_t first = item % geo.items_per_block * geo.blocks_per_item;
+    const int64_t last = std::min(first + geo.blocks_per_item, plan.num_blocks);
+    const int64_t cells = flat_end(run, block);
+    for (int64_t cell = 0; cell < cells; cell += geo.columns) {
+      const int64_t width = std::min(geo.columns, cells - cell);
+      const int64_t num_segments = list_segments(plan, geo, block, cell, cell + width, segments);
+      if (num_segments == 0) continue;
+      const int64_t columns = align_up(width, kGemmColumns);
+      for (const Unit& unit : plan.units) {
+        for (int64_t b = first; b < last; b += geo.blocks_per_tile) {
+          const int64_t b_end = std::min(b + geo.blocks_per_tile, last);
+          if constexpr (kNumParts<T> > 0) {
+            if (in_parts) {
+              multiply_parts(plan, geo, run.shared<const int64_t>(geo.tap_offsets), unit, block.group, b, b_end,
+                             parts_grid + cell * kPartChannels, columns, tile);
+            }
+          }
+          if (!in_parts) {
+            if (src != nullptr) {
+              multiply(run, unit, block.group, b, b_end, src + cell, run.problem.src_c, true, columns, tile);
+            } else {
+              multiply(run, unit, block.group, b, b_end, grid + cell, geo.channel_stride, false, columns, tile);
+            }
+          }
+          const int64_t oc_count = plan.block_begin(b_end) - plan.block_begin(b);
+          const int64_t oc = block.group * plan.oc + plan.block_begin(b);
+          write_tile(stage, unit, segments, num_segments, width, tile, oc, oc_count, static_cast<const Cell*>(run.bias),
+                     static_cast<T*>(run.dst));
+        }
+      }
+    }
+  }
+  if (geo.store == Store::kStream) plan.interleave->fence();
+}
+
+template <class T>
+void run_slices(Run& run, const Parallel& parallel) {
+  run.bias = widened_bias(static_cast<const T*>(run.bias), run.problem.oc, run.shared<Sum<T>>(run.geometry.bias));
+  struct Task {
+    const Run& run;
+    Ranges ranges;
+  } task{run, {run.geometry.num_items, run.geometry.items_per_block, 1, run.num_slices}};
+  parallel.run(
+      parallel.context, run.num_slices,
+      [](void* arg, int64_t i) {
+        Task& t = *static_cast<Task*>(arg);
+        run_items<T>(t.run, t.run.scratch + t.run.geometry.slices + i * t.run.geometry.slice_size, t.ranges);
+      },
+      &task);
+}
+
+}  // namespace
+
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
+  threads = std::max(threads, 1);
+  if (plan.packing == Packing::kTaps) {
+    const size_t bytes = tapwise_scratch_bytes(plan, full, threads);
+    return plan.in_floats == nullptr ? bytes : std::max(bytes, scratch_bytes(*plan.in_floats, full, threads));
+  }
+  if (prefers_channel_lanes(plan, full)) return channel_lanes_scratch_bytes(plan, full, threads);
+  if (prefers_depthwise(plan, full)) return depthwise_scratch_bytes(plan, full, threads);
+  if (plan.parts != nullptr) {
+    return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
+  }
+  const size_t bytes = Geometry(plan, full, threads).total;
+  return prefers_col2im(plan, full) ? std::max(bytes, columns_scratch_bytes(plan, full, threads)) : bytes;
+}
+
+void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
+         void* scratch, const Parallel& parallel) {
+  if (plan.packing == Packing::kTaps) {
+    if (!run_tapwise(plan, full, src, bias, dst, scratch, parallel)) {
+      kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+    }
+    return;
+  }
+  if (prefers_channel_lanes(plan, full)) {
+    run_channel_lanes(plan, full, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
+  if (prefers_depthwise(plan, full)) {
+    run_depthwise(plan, full, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
+  if (prefers_col2im(plan, full)) {
+    run_columns(plan.parts == nullptr ? plan : *plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+    return;
+  }
+  const int threads = std::max(parallel.threads, 1);
+  Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), 0};
+  if (run.geometry.num_items == 0) return;
+  fill_tap_offsets(run);
+  fill_phases(plan, run.geometry, full, run.shared<int64_t>(run.geometry.phases));
+  auto* largest = new (run.shared<void>(run.geometry.largest)) Magnitude;
+  if (plan.packed.empty() && plan.parts == nullptr) {
+    parallel.run(
+        parallel.context, plan.g * plan.num_blocks,
+        [](void* arg, int64_t i) {
+          const Run& r = *static_cast<const Run*>(arg);
+          pack_weights(r.plan, r.wei, i / r.plan.num_blocks, i % r.plan.num_blocks, r.shared<void>(r.geometry.packed));
+        },
+        &run);
+  }
+  run.num_slices = std::min<int64_t>(threads, run.geometry.num_items);
+  with_float_type(plan.dtype, [&](auto zero) { run_slices<decltype(zero)>(run, parallel); });
+  if (plan.parts != nullptr && !largest->suits_parts()) {
+    kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
+  }
+}
+
+}  // namespace ortconv::kernels

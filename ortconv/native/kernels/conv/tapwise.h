@@ -1,0 +1,39 @@
+// Transposed convolution of small images, tap by tap: every src position is multiplied with every tap that takes it
+// into dst, and with no other.
+//
+// The phases of a small image spend a tenth to a third of their products on the zeros around it. Here the rows of a
+// GEMM are neighbouring src positions, its columns dst channels, and a tap is one GEMM for each row of the image, which
+// leaves out the positions that it would take outside dst. The sums of a block of dst channels,
+//     [class][image][position][dst channel],
+// are then transposed, a tile at a time, and written as those of the phases are. The weights are packed for it,
+//     [group][block of dst channels][chunk of src channels][tap][src channel][dst channel].
+//
+// The operands of bf16 numbers are pairs of src channels where the CPU has dot products of them.
+#pragma once
+
+#include <cstddef>
+
+#include "base/parallel.h"
+#include "kernels/conv/plan.h"
+
+namespace ortconv::kernels {
+
+// For plans of these, if they may multiply in pairs; null: in no case.
+const BasicGemmKernel<BfloatPair>* tapwise_pairs_kernel(DataType dtype, const ArchFlags& arch);
+
+// Src channels of a chunk.
+int64_t tapwise_chunk(const Plan& plan);
+
+// Operands of a plan's packed weights.
+int64_t tapwise_packed_size(const Plan& plan);
+
+// Packs the weights of one group.
+void pack_tapwise(const Plan& plan, const void* wei, int64_t group, void* packed);
+
+size_t tapwise_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
+
+// As run(), with weights packed for it; but returns whether its operands stand for src well enough.
+bool run_tapwise(const Plan& plan, const ConvProblem& problem, const void* src, const void* bias, void* dst,
+                 void* scratch, const Parallel& parallel);
+
+}  // namespace ortconv::kernels

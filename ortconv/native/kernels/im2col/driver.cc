@@ -1,0 +1,66 @@
+#include "base/ranges.h"
+#include "kernels/im2col/col2im.h"
+#include "kernels/im2col/im2col.h"
+#include "kernels/im2col/im2col_gemm.h"
+
+namespace ortconv::kernels::im2col {
+namespace {
+
+// A transposed convolution without strides is a convolution, which adds nothing up in memory, but copies src for every
+// tap: better with few src channels.
+bool uses_im2col(Op op, const ConvProblem& p) {
+  if (op == Op::kConv) return true;
+  return std::all_of(p.stride, p.stride + p.ndims, [](int64_t stride) { return stride == 1; }) && p.ic <= 2 * p.oc;
+}
+
+// Calls fn(way, zero) with one of the two directions for the type of `zero`.
+template <class Fn>
+auto with_way(Op op, const ConvProblem& p, DataType dtype, const ArchFlags& arch, int threads, Fn fn) {
+  return with_float_type(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (uses_im2col(op, p)) return fn(Im2col<T>(op, p, arch, threads), zero);
+    return fn(Col2im<T>(p, arch, threads), zero);
+  });
+}
+
+int64_t slices_of(const Work& work, int threads) { return std::min<int64_t>(std::max(threads, 1), work.items); }
+
+}  // namespace
+
+size_t scratch_bytes(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, int threads) {
+  return with_way(op, problem, dtype, arch, threads, [&](const auto& way, auto) {
+    const Work work = way.work();
+    return static_cast<size_t>(slices_of(work, threads)) * work.slice_bytes;
+  });
+}
+
+void run(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, const void* src, const void* wei,
+         const void* bias, void* dst, void* scratch, const Parallel& parallel) {
+  with_way(op, problem, dtype, arch, parallel.threads, [&](const auto& way, auto zero) {
+    using T = decltype(zero);
+    const Work work = way.work();
+    const int64_t slices = slices_of(work, parallel.threads);
+    struct Task {
+      decltype(way) tiles;
+      const Data<T> data;
+      char* scratch;
+      const size_t slice_bytes;
+      Ranges ranges;
+    } task{way,
+           {static_cast<const T*>(src), static_cast<const T*>(wei), static_cast<const T*>(bias), static_cast<T*>(dst)},
+           static_cast<char*>(scratch),
+           work.slice_bytes,
+           {work.items, 1, 1, slices}};
+    parallel.run(
+        parallel.context, slices,
+        [](void* arg, int64_t i) {
+          Task& t = *static_cast<Task*>(arg);
+          char* slice = t.scratch + static_cast<size_t>(i) * t.slice_bytes;
+          int64_t item = 0, end = 0;
+          for (; item < end || t.ranges.take(&item, &end); ++item) t.tiles.run(item, t.data, slice);
+        },
+        &task);
+  });
+}
+
+}  // namespace ortconv::kernels::im2col
