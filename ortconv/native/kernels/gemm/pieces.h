@@ -100,7 +100,7 @@ inline LongSum long_sum(int64_t products, int64_t call, double usual) {
   return best;
 }
 
-// Steps that are summed one after the other where floats are multiplied in parts (see kernels/parts): a step sums 32
+// Steps that are summed one after the other where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
 // products at a time, for each of six pairs of parts, and adds the six to what there is.
 inline int64_t parts_piece_length(int64_t channels, int64_t taps) {
   constexpr double kWithin = 18, kPerStep = 6;

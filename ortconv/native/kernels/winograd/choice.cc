@@ -33,7 +33,7 @@ double direct_cost(const Work& w) {
 }
 
 // The cost of tiles per 16 positions, as the kernel counts it, where the direct way multiplies numbers in parts (see
-// kernels/parts), or as much as never pays.
+// kernels/bf16_split), or as much as never pays.
 double tiles_of(const Plan& plan, const ArchFlags& arch) {
   const Bf16SplitKernel* kernel = get_bf16_split_kernel(arch);
   const int64_t parts = with_element_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });

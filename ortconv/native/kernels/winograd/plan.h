@@ -1,6 +1,6 @@
 // What is known of a node before its inputs: filters, families, units, transformed weights.
 //
-// Notation as in conv_transpose/plan.h: a transposed convolution writes y = q * s + r - pad for the classes r of an
+// Notation as in kernels/conv/plan.h: a transposed convolution writes y = q * s + r - pad for the classes r of an
 // axis; the taps of class r are the kernel positions r, r + s, ..., which read src at q, q - 1, ... (q, q - d, ... with
 // a dilation d, which is taken only where s is 1). A window of tile t on an axis is
 //     w[e] = src[origin + v + d * (step * t + e)],      0 <= e < window,

@@ -1,7 +1,7 @@
 // Transposed and ordinary convolutions by minimal filtering (Winograd, Toom, Cook): fewer products than taps. Tensors
 // are of float or of 16 bits, which are transformed, multiplied and summed as floats and rounded once.
 //
-// Where a class of outputs (see conv_transpose/plan.h) has two or three taps on an axis, windows of four inputs give
+// Where a class of outputs (see kernels/conv/plan.h) has two or three taps on an axis, windows of four inputs give
 // three or two outputs with four products instead of six. The filters nest over the axes: 2.25 times fewer products in
 // two dimensions. In between stand, for every point of the window, a GEMM of the transformed weights and the
 // transformed src.
