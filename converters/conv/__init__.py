@@ -1,1 +1,1 @@
-"""What the converters of both formats share about convolutions."""
+"""Convolutions in ONNX, for the converters of both source formats."""

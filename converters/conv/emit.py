@@ -1,7 +1,7 @@
-"""Emitting convolutions: standard ONNX where it is exact and ONNX Runtime has a kernel, our ops otherwise.
+"""Emits convolutions: standard ONNX ops where they are exact and ONNX Runtime has a kernel, else ``org.ortconv`` ops.
 
-Both frontends resolve their attributes to the arguments of `conv`, `conv_transpose` and `conv_transpose_to_shape`; what
-ONNX can say and what it cannot is decided here and nowhere else.
+Both source formats translate their attributes to the arguments of `conv`, `conv_transpose` and
+`conv_transpose_to_shape`. Only this module decides whether ONNX can express the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ortconv.converters.conv.inlined_body import write_out
+from ortconv.converters.conv.inlining import inline_body
 from ortconv.converters.conv.layout import Layout, Sizes, dims_of, sizes, transpose
 from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.conv.window import Window
@@ -51,12 +51,12 @@ def conv_transpose(
         w: Weights.
         bias: [M], or None.
         window: Strides, dilations, group.
-        layout: How `x`, `w` and the result lie.
+        layout: The layout of `x`, `w` and the result.
         begin: Begin paddings, none negative.
-        end: End paddings; a negative one appends that many positions beyond the full result, which are zero.
+        end: End paddings; a negative one appends that many zeros behind the full result.
 
     Raises:
-        ShapeError: Channels do not fit, or an axis would have a negative size.
+        ShapeError: The channels do not match, or an output size is negative.
         UnsupportedTypeError: The element type has no kernel.
     """
     _, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
@@ -98,7 +98,9 @@ def _conv_transpose(
     taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
     standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
     if not standard:
-        y = _ours(b, TRANSPOSED_CONVOLUTION, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow)
+        y = _own_node(
+            b, TRANSPOSED_CONVOLUTION, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow
+        )
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "ConvTranspose",
@@ -144,13 +146,13 @@ def conv_transpose_to_shape(
             order of the axes of [N, M, spatial...].
         bias: [M], or None.
         window: Strides, dilations, group.
-        layout: How `x`, `w` and the result lie.
+        layout: The layout of `x`, `w` and the result.
         auto_pad: How the begin padding follows from the sizes.
         begin: Begin padding under NOTSET, zeros otherwise.
         output_padding: Enters the total padding.
 
     Raises:
-        ShapeError: Channels do not fit, or `output_shape` has another length.
+        ShapeError: The channels do not match, or `output_shape` has the wrong length.
         UnsupportedTypeError: The element type has no kernel.
     """
     channels, spatial, _ = _check(x, w, bias, window, layout, transposed=True)
@@ -163,7 +165,7 @@ def conv_transpose_to_shape(
     length = None if output_shape.shape is None else dims_of(output_shape)
     if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
-    y = _ours(
+    y = _own_node(
         b,
         TRANSPOSED_CONVOLUTION_TO_SHAPE,
         x,
@@ -203,13 +205,13 @@ def conv(
         w: Weights.
         bias: [M], or None.
         window: Strides, dilations, group.
-        layout: How `x`, `w` and the result lie.
+        layout: The layout of `x`, `w` and the result.
         auto_pad: NOTSET takes `begin` and `end`; else they follow from the sizes, at run time if those are dynamic.
         begin: Begin paddings, none negative.
         end: End paddings, none negative.
 
     Raises:
-        ShapeError: Channels do not fit, or the kernel covers more than the padded input.
+        ShapeError: The channels do not match, or the kernel covers more than the padded input.
         UnsupportedTypeError: The element type has no kernel.
     """
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=False)
@@ -230,7 +232,7 @@ def conv(
         b.note(f"{auto_pad.name}: padding resolved at run time from the input's sizes")
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     if auto_pad != AutoPad.NOTSET or x.dtype not in _STANDARD or b.options.target == "plugin":
-        y = _ours(b, CONVOLUTION, x, w, bias, window=window, layout=layout, auto_pad=auto_pad, pads=begin + end)
+        y = _own_node(b, CONVOLUTION, x, w, bias, window=window, layout=layout, auto_pad=auto_pad, pads=begin + end)
         return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
     y = b.op(
         "Conv",
@@ -306,9 +308,9 @@ def _check_transposed_sizes(
 
 
 def _never_empty(window: Window, spatial: Sizes, kernel: Sizes, taken: Ints) -> bool:
-    """Whether ONNX Runtime's ConvTranspose always has a size of at least 1, which it requires.
+    """Returns whether every output size is at least 1, as ONNX Runtime's ConvTranspose requires.
 
-    An unknown size of the data or of the kernel may turn out to be 1; `taken` is what the padding takes off.
+    Dynamic sizes of the data or the kernel may be 1 at run time; `taken` is the total padding.
     """
     known = [[1 if dim is None else dim for dim in dims] for dims in (spatial, kernel)]
     rows = zip(*known, window.strides, window.dilations, taken, strict=True)
@@ -335,7 +337,7 @@ def _conv_sizes(b: Builder, window: Window, spatial: Sizes, kernel: Sizes, begin
 
 
 def _resolve_same(auto_pad: AutoPad, spatial: Sizes, kernel: Sizes, window: Window) -> tuple[Ints, Ints] | None:
-    """Returns begin and end paddings when they do not depend on what is only known at run time."""
+    """Returns begin and end paddings, None if they depend on runtime values."""
     pads: list[tuple[int, int]] = []
     for size, taps, stride, dilation in zip(spatial, kernel, window.strides, window.dilations, strict=True):
         if taps is None or (size is None and stride != 1):
@@ -345,7 +347,7 @@ def _resolve_same(auto_pad: AutoPad, spatial: Sizes, kernel: Sizes, window: Wind
 
 
 def _is_cast(b: Builder, x: ir.Value) -> bool:
-    """Whether standard nodes compute in float, as our kernels and bodies do, what ONNX Runtime has no kernel for."""
+    """Returns whether standard nodes compute in float32 because ONNX Runtime has no kernel for the type."""
     return b.options.target == "onnx" and x.dtype == ir.DataType.BFLOAT16
 
 
@@ -356,10 +358,10 @@ def _in_float(
     return b.cast(x, single), b.cast(w, single), None if bias is None else b.cast(bias, single)
 
 
-def _ours(
+def _own_node(
     b: Builder, op: Operator, x: ir.Value, *others: ir.Value | None, window: Window, layout: Layout, **attributes: Any
 ) -> ir.Value:
-    """Emits a node of ours, or its body where only standard nodes are wanted; the bias is the last input."""
+    """Emits an ``org.ortconv`` node, or its function body if only standard ops are allowed; the bias comes last."""
     assert x.dtype is not None
     stated = {
         "strides": window.strides,
@@ -372,7 +374,7 @@ def _ours(
         **attributes,
     }
     if b.options.target == "onnx":
-        return write_out(b, op, (x, *others), stated)
+        return inline_body(b, op, (x, *others), stated)
     y: ir.Value = b.op(op.name, x, *others, domain=DOMAIN, **stated)
     return y
 

@@ -1,4 +1,4 @@
-"""Layouts of data and weights: permutations of axes, sizes after them, and nodes that move axes."""
+"""Layouts of data and weights: permutations, permuted sizes, and the nodes that transpose and reshape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortconv.graph.builder import Builder, Ints
 __all__ = ["Layout", "Sizes", "dims_of", "inverse", "merge_axes", "sizes", "transpose"]
 
 Sizes = tuple[int | None, ...]
-"""Sizes of axes, None where one is not known."""
+"""Sizes of axes, None for a dynamic one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Layout:
 
     @classmethod
     def ncx(cls, spatial: int) -> Layout:
-        """The layout that is ONNX's own."""
+        """Returns ONNX's own layout."""
         same = tuple(range(spatial + 2))
         return cls(same, same, same)
 
@@ -44,10 +44,10 @@ def inverse(perm: Ints) -> Ints:
 
 
 def sizes(value: ir.Value, perm: Ints) -> Sizes:
-    """Returns a value's dims after a transposition, None where unknown.
+    """Returns the sizes of a value after a transposition, None for a dynamic one.
 
     Raises:
-        ShapeError: The rank is another than the permutation's.
+        ShapeError: The rank differs from that of the permutation.
     """
     if value.shape is None:
         return (None,) * len(perm)
@@ -57,10 +57,10 @@ def sizes(value: ir.Value, perm: Ints) -> Sizes:
 
 
 def transpose(b: Builder, value: ir.Value, perm: Ints) -> ir.Value:
-    """Transposes; nothing for an identity, and constants are transposed at conversion.
+    """Transposes a value; emits nothing for an identity and folds constants.
 
     Raises:
-        ShapeError: The rank is another than the permutation's.
+        ShapeError: The rank differs from that of the permutation.
     """
     if value.shape is not None and len(value.shape) != len(perm):
         raise ShapeError(str(value.name), dims_of(value), f"rank {len(perm)} is required.")
@@ -74,7 +74,7 @@ def transpose(b: Builder, value: ir.Value, perm: Ints) -> ir.Value:
 
 
 def merge_axes(b: Builder, value: ir.Value) -> ir.Value:
-    """Reshapes [G, A, rest...] to [G*A, rest...], at conversion for a constant."""
+    """Reshapes [G, A, rest...] to [G*A, rest...]; folds constants."""
     dims = dims_of(value)
     if dims is None or len(dims) < 2:
         raise ShapeError(str(value.name), dims, "a tensor of groups is required.")
@@ -95,7 +95,7 @@ def merge_axes(b: Builder, value: ir.Value) -> ir.Value:
 def _fold(
     b: Builder, value: ir.Value, change: Callable[[np.ndarray], np.ndarray], shape: Sequence[object] | None
 ) -> ir.Value | None:
-    """Applies a change to a constant when it is written, not now; None for a value that is no constant."""
+    """Returns a constant that `change` computes when the model is written, None if `value` is not a constant."""
     tensor = value.const_value
     if tensor is None or shape is None:
         return None
@@ -110,7 +110,7 @@ def _fold(
 
 
 def dims_of(value: ir.Value) -> list[int | str | None] | None:
-    """Returns a value's dims, names of open ones included; None where not even the rank is known."""
+    """Returns the dimensions of a value, with the names of symbolic ones; None if the rank is unknown."""
     return None if value.shape is None else _plain(value.shape)
 
 

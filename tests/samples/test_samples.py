@@ -60,7 +60,9 @@ def test_onednn_graph_follows_the_page_or_the_library(tmp_path: pathlib.Path) ->
     lines = run("onednn_backward_data.py", tmp_path).splitlines()
     assert lines[0].split(maxsplit=1) == ["spec", "[1, 10, 102, 20, 203, 30, 304, 40]"]
     assert lines[1].split(maxsplit=1) == ["runtime", "[10, 102, 20, 203, 30, 304, 40, 400]"]
-    assert "the page pads begin [0, 0], end [0, 1]; the library pads begin [0, 1], end [0, 0]" in lines[2]
+    assert (
+        "ConvolutionBackwardData pads begin [0, 0], end [0, 1]; the library pads begin [0, 1], end [0, 0]" in lines[2]
+    )
 
 
 def test_demo_agrees_with_the_source_runtimes(tmp_path: pathlib.Path) -> None:

@@ -1,1 +1,1 @@
-"""What several lowerings of oneDNN ops share."""
+"""Helpers shared by several lowerings of oneDNN ops."""

@@ -1,6 +1,6 @@
-"""What the six convolution ops share: attributes checked once, layouts, and how a padding is found.
+"""Attributes of the six convolution ops: checks, layouts, padding, given output shapes.
 
-All six are views of one bilinear map between a big tensor (a convolution's source) and a small one (its destination):
+All six ops belong to one bilinear map between a big tensor (a convolution's source) and a small one (its destination):
 ``small[n, a, p]`` meets ``big[n, b, p*stride - pads_begin + k*dilation]`` through ``weights[a, b, k]``.
 """
 
@@ -19,22 +19,22 @@ from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["AutoPadName", "Grid", "kernel_perm", "on_grid", "same_shape", "target_shape"]
+__all__ = ["AutoPadName", "ConvAttributes", "check_attributes", "kernel_perm", "same_shape", "target_shape"]
 
 AutoPadName = Literal["none", "same_upper", "same_lower", "valid"]
 """The attribute auto_pad as the specification spells it; case does not matter: the library writes SAME_UPPER."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Grid:
+class ConvAttributes:
     """The attributes of a convolution op, checked.
 
     Attributes:
         window: Strides, dilations, groups.
-        auto_pad: How the padding is found.
+        auto_pad: How the padding is determined.
         begin: pads_begin; zeros unless auto_pad is none.
         end: pads_end; zeros unless auto_pad is none.
-        output_padding: Zeros where not given.
+        output_padding: Zeros if not set.
     """
 
     window: Window
@@ -45,21 +45,20 @@ class Grid:
 
     @property
     def same(self) -> bool:
-        """Whether the padding follows from the sizes."""
+        """Whether the padding depends on the sizes."""
         return self.auto_pad in ("same_upper", "same_lower")
 
     @property
-    def rule(self) -> AutoPad:
+    def library_auto_pad(self) -> AutoPad:
         """The meaning of auto_pad in the library, which is that of ONNX: same_upper puts the odd element at the end."""
         if not self.same:
             return AutoPad.NOTSET
         return AutoPad.SAME_UPPER if self.auto_pad == "same_upper" else AutoPad.SAME_LOWER
 
 
-def on_grid(
+def check_attributes(
     b: Builder,
     tensors: dict[str, ir.Value],
-    *,
     strides: Ints,
     pads_begin: Ints,
     pads_end: Ints,
@@ -67,23 +66,23 @@ def on_grid(
     groups: int,
     auto_pad: AutoPadName,
     output_padding: Ints = (),
-) -> Grid:
+) -> ConvAttributes:
     """Checks the attributes that all convolution ops have.
 
     Args:
         b: The builder.
-        tensors: By argument name, those that have as many dimensions as the result.
+        tensors: Tensors of the result's rank, by argument name.
         strides: At least 1 each.
         pads_begin: At least 0 each; ignored unless auto_pad is none.
         pads_end: At least 0 each; ignored unless auto_pad is none.
         dilations: At least 1 each.
         groups: At least 1.
-        auto_pad: How the padding is found.
+        auto_pad: How the padding is determined.
         output_padding: At least 0 each; empty for zeros.
 
     Raises:
-        ShapeError: Ranks are below 3 or differ, or a size is beyond 31 bits.
-        UnsupportedAttributeError: A list has another length than there are spatial axes, or a value is out of range.
+        ShapeError: Ranks are below 3 or differ, or a size exceeds 31 bits.
+        UnsupportedAttributeError: A list does not have one entry per spatial axis, or a value is out of range.
     """
     spatial = max(_spatial_axes(tensors, len(strides)), 1)
     rows = {"strides": (strides, 1), "dilations": (dilations, 1)}
@@ -102,7 +101,7 @@ def on_grid(
         raise UnsupportedAttributeError("groups", groups, "an integer of at least 1")
     zeros = (0,) * spatial
     explicit = auto_pad == "none"
-    return Grid(
+    return ConvAttributes(
         Window(strides, dilations, groups),
         auto_pad,
         pads_begin if explicit else zeros,
@@ -112,31 +111,31 @@ def on_grid(
 
 
 def kernel_perm(weights_format: str, spatial: int) -> Ints:
-    """Returns the permutation that takes weights to OIX or IOX: XIO and XOI hold those axes the other way round."""
+    """Returns the permutation of weights to OIX or IOX: XIO and XOI have these axes in reverse order."""
     if not weights_format.startswith("X"):
         return tuple(range(spatial + 2))
     return (spatial + 1, spatial, *range(spatial))
 
 
 def target_shape(b: Builder, argument: str, tensor: ir.Value | None, attribute: Ints, rank: int) -> Sizes | ir.Value:
-    """Finds the shape that a gradient op is told to produce.
+    """Returns the given output shape of a gradient op.
 
-    The page lets the input win over the attribute. Where neither is given the declared shape of the result counts; the
-    library asks that one first.
+    By the specification the input overrides the attribute. Without either, the declared shape of the result is used,
+    which the library prefers to both.
 
     Args:
         b: The builder.
         argument: "dst_shape" or "weights_shape".
         tensor: The input, s32 [rank].
-        attribute: The attribute, empty when it is not given.
+        attribute: The attribute, empty if not set.
         rank: Number of entries.
 
     Returns:
-        The sizes, or the input when its values are known at run time only.
+        The sizes, or the input if its values are runtime values.
 
     Raises:
-        ShapeError: The input is no vector of `rank` entries.
-        UnsupportedAttributeError: The shape is not given anywhere, or is not one.
+        ShapeError: The input is not a vector of `rank` entries.
+        UnsupportedAttributeError: The shape is not given anywhere, or is invalid.
         UnsupportedTypeError: The input is not s32.
     """
     if tensor is not None:
@@ -162,9 +161,9 @@ def target_shape(b: Builder, argument: str, tensor: ir.Value | None, attribute: 
 
 
 def same_shape(b: Builder, value: ir.Value, shape: ir.Value) -> ir.Value:
-    """Emits a check: at run time, a value of another shape than the int64 vector `shape` is an error, not a result."""
+    """Emits a run-time check that the shape of a value equals the int64 vector `shape`."""
     agree = b.op("Equal", b.op("Shape", value), shape)
-    # Reshape refuses the size -2, so a disagreement stops the model with the node's name.
+    # Reshape rejects the size -2, so that a mismatch stops the run with the node's name.
     checked = b.op("Reshape", value, b.op("Where", agree, shape, b.constant([-2])), allowzero=1)
     return b.typed(checked, value.dtype, value.shape)
 

@@ -1,4 +1,4 @@
-"""Data formats: where batch, channels and spatial axes stand in a shape."""
+"""Data formats: the order of batch, channels and spatial axes in a shape."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = [
 ]
 
 DataFormat = Literal["NXC", "NCX"]
-"""Order of the logical shape; the first is the default of every op. Strides have no say in it."""
+"""Order of the logical dimensions; NXC is the default of every op. Independent of strides."""
 
 Dims = list[int | str | None]
-"""A shape as far as it is known."""
+"""A shape with unknown and symbolic dimensions."""
 
 
 def known_dims(value: ir.Value) -> Dims | None:
-    """Returns a value's dims: ints, names, or None for one that is not known; None without a rank."""
+    """Returns the dimensions of a value: ints, names, None for an unknown one; None if the rank is unknown."""
     if value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
 
 
 def plain_sizes(value: ir.Value) -> tuple[int | None, ...]:
-    """Returns the sizes of a value of known rank, None for one that is not known."""
+    """Returns the sizes of a value of known rank, None for a dynamic one."""
     return tuple(dim if isinstance(dim, int) else None for dim in known_dims(value) or ())
 
 
@@ -44,7 +44,7 @@ def rank_of(argument: str, value: ir.Value) -> int:
     """Returns a value's rank.
 
     Raises:
-        ShapeError: It is not known.
+        ShapeError: The rank is unknown.
     """
     if value.shape is None:
         raise ShapeError(argument, None, "the number of dimensions must be known.")
@@ -52,10 +52,10 @@ def rank_of(argument: str, value: ir.Value) -> int:
 
 
 def normal_axis(attribute: str, axis: int, rank: int) -> int:
-    """Returns an axis counted from the front.
+    """Returns a non-negative axis.
 
     Raises:
-        UnsupportedAttributeError: There is no such axis.
+        UnsupportedAttributeError: The axis is out of range.
     """
     if not -rank <= axis < rank:
         raise UnsupportedAttributeError(attribute, axis, f"an axis of {rank}, from {-rank} to {rank - 1}")
@@ -63,10 +63,10 @@ def normal_axis(attribute: str, axis: int, rank: int) -> int:
 
 
 def channels_of(argument: str, value: ir.Value, data_format: DataFormat) -> int | str | None:
-    """Returns the number of channels, None when it is not known.
+    """Returns the number of channels, None if it is unknown.
 
     Raises:
-        ShapeError: The value has no channels: fewer than two dimensions, or an unknown number of them.
+        ShapeError: The rank is unknown or below 2.
     """
     dims = known_dims(value)
     if dims is None or len(dims) < 2:
@@ -75,12 +75,12 @@ def channels_of(argument: str, value: ir.Value, data_format: DataFormat) -> int 
 
 
 def broken_vector(dims: Dims, entries: int | str | None) -> bool:
-    """Whether a shape cannot be that of a vector with so many entries."""
+    """Returns whether a shape is certainly not that of a vector of `entries` entries."""
     return len(dims) != 1 or (isinstance(dims[0], int) and isinstance(entries, int) and dims[0] != entries)
 
 
 def same_dims(argument: str, value: ir.Value, other: str, model: ir.Value) -> None:
-    """Checks that two values may have one shape.
+    """Checks that the shapes of two values can be equal.
 
     Raises:
         ShapeError: Their ranks or known sizes differ.
@@ -94,5 +94,5 @@ def same_dims(argument: str, value: ir.Value, other: str, model: ir.Value) -> No
 
 
 def to_ncx(rank: int, data_format: DataFormat) -> tuple[int, ...]:
-    """Returns the permutation that takes a tensor to [N, C, spatial...]."""
+    """Returns the permutation of a tensor to [N, C, spatial...]."""
     return tuple(range(rank)) if data_format == "NCX" else (0, rank - 1, *range(1, rank - 1))

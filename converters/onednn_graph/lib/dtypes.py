@@ -1,4 +1,4 @@
-"""Element types of oneDNN graphs: what a page allows, and computing where ONNX Runtime has kernels."""
+"""Element types of oneDNN ops: checks, and computing in a type for which ONNX Runtime has kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortconv.graph.builder import Builder
 __all__ = ["FLOATS", "check_type", "computed", "dtype_name", "one_type"]
 
 FLOATS = ("f32", "bf16", "f16")
-"""What most pages list."""
+"""Types that the specification of most ops lists."""
 
 _NAMES = {dtype: name for name, dtype in ELEMENTS.items()}
 _NATIVE = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32)
@@ -21,7 +21,7 @@ _NATIVE = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32)
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
-    """Returns an element type in oneDNN's words."""
+    """Returns an element type by oneDNN's name."""
     return "undef" if dtype is None else _NAMES.get(dtype, str(dtype))
 
 
@@ -29,25 +29,25 @@ def check_type(argument: str, dtype: ir.DataType | None, allowed: Sequence[str] 
     """Checks the type of an input or output.
 
     Raises:
-        UnsupportedTypeError: It is not one of those allowed.
+        UnsupportedTypeError: The type is not in `allowed`.
     """
     if dtype_name(dtype) not in allowed:
         raise UnsupportedTypeError(argument, dtype_name(dtype), allowed)
 
 
 def one_type(b: Builder, allowed: Sequence[str] = FLOATS, /, **inputs: ir.Value | None) -> ir.DataType:
-    """Checks that inputs and the first output have one type.
+    """Checks that the inputs and the first output have the same type.
 
     Args:
         b: The builder.
-        allowed: The types that the page lists.
+        allowed: The types that the specification of the op lists.
         **inputs: By argument name; None where absent.
 
     Returns:
-        That type.
+        The type.
 
     Raises:
-        UnsupportedTypeError: A type is not allowed, or another than that of the first input.
+        UnsupportedTypeError: A type is not allowed, or differs from that of the first input.
     """
     present = {name: value.dtype for name, value in inputs.items() if value is not None}
     first, dtype = next(iter(present.items()))
@@ -62,15 +62,15 @@ def one_type(b: Builder, allowed: Sequence[str] = FLOATS, /, **inputs: ir.Value 
 def computed(
     b: Builder, inputs: Sequence[ir.Value], function: Callable[..., ir.Value], *, exact: bool = True
 ) -> ir.Value:
-    """Computes in a type that ONNX Runtime has kernels for, and rounds to the declared type once.
+    """Computes in a type for which ONNX Runtime has kernels, and rounds to the declared type once.
 
-    That is the tensors' own type where all agree, else float32, which holds every bf16 and f16 value.
+    This is the type of the tensors if all are equal, else float32, which represents every bf16 and f16 value.
 
     Args:
         b: The builder.
-        inputs: What `function` takes.
-        function: Emits nodes on values of one type and returns the result.
-        exact: Whether `function` emits a single node; several would round in between, so they go through float32.
+        inputs: Arguments of `function`.
+        function: Emits nodes on values of one type; returns the result.
+        exact: Whether `function` emits a single node; several round in between and are computed in float32.
     """
     result = b.node.outputs[0].dtype
     types = {value.dtype for value in inputs} | {result}

@@ -1,4 +1,4 @@
-"""What pools and their gradients share: attributes checked once, and where the windows stand."""
+"""Attributes of pooling ops and their gradients: checks, padding and number of windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.conv.layout import Sizes, transpose
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, Grid, on_grid
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, ConvAttributes, check_attributes
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, rank_of, to_ncx
 from ortconv.convolution_arithmetic import LARGEST, conv_size, extent, in_order, pool_size, same_padding, split
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -28,40 +28,39 @@ __all__ = [
 ]
 
 _MAX_SPATIAL = 3
-"""Most spatial axes of ONNX Runtime's pools, and of oneDNN's."""
+"""Largest number of spatial axes of pooling in ONNX Runtime and in oneDNN."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """The attributes of a pool, checked.
+    """Checked attributes of a pooling op.
 
     Attributes:
         kernel: Sizes of the window.
-        grid: How it moves.
-        ceil: Whether a window may reach beyond the padding.
-        perm: Takes data to [N, C, spatial...].
+        attrs: Strides, dilations and padding.
+        ceil: Whether the number of windows is rounded up.
+        perm: Permutation of the data to [N, C, spatial...].
     """
 
     kernel: Ints
-    grid: Grid
+    attrs: ConvAttributes
     ceil: bool
     perm: Ints
 
     def pads(self, sizes: Sizes) -> tuple[Ints, Ints] | None:
-        """Returns begin and end paddings for which the number of windows, rounded down, is the op's.
+        """Returns begin and end paddings that give the op's number of windows when rounding down.
 
-        For sizes that are known the end paddings are just what the last window needs. None where a padding depends on
-        a size that is not known.
+        For static sizes the end padding is what the last window needs. None if a padding depends on a dynamic size.
         """
         rows: list[tuple[int, int]] = []
-        window = self.grid.window
+        window = self.attrs.window
         for axis, (size, k) in enumerate(zip(sizes, self.kernel, strict=True)):
             s, d = window.strides[axis], window.dilations[axis]
-            begin, end = self.grid.begin[axis], self.grid.end[axis]
-            if self.grid.same:
+            begin, end = self.attrs.begin[axis], self.attrs.end[axis]
+            if self.attrs.same:
                 if size is None and s != 1:
                     return None
-                begin, end = split(self.grid.rule, same_padding(1 if size is None else size, k, s, d))
+                begin, end = split(self.attrs.library_auto_pad, same_padding(1 if size is None else size, k, s, d))
             if size is not None:
                 count = pool_size(size, k, s, d, begin + end, ceil=self.ceil)
                 end = max((count - 1) * s + extent(k, d) - size - begin, 0)
@@ -71,8 +70,8 @@ class Pool:
         return tuple(begin for begin, _ in rows), tuple(end for _, end in rows)
 
     def counts(self, sizes: Sizes, begin: Ints, end: Ints) -> Sizes:
-        """Returns the number of windows per axis, None where a size is not known."""
-        window = self.grid.window
+        """Returns the number of windows per axis, None for a dynamic size."""
+        window = self.attrs.window
         return tuple(
             None if size is None else conv_size(size, k, s, d, before + after)
             for size, k, s, d, before, after in zip(
@@ -81,10 +80,10 @@ class Pool:
         )
 
     def check_counts(self, argument: str, sizes: Sizes, found: Sizes, begin: Ints, end: Ints) -> None:
-        """Checks that a gradient has an element per window.
+        """Checks that a gradient has one element per window.
 
         Raises:
-            ShapeError: It has not.
+            ShapeError: The numbers differ.
         """
         for axis, (count, given) in enumerate(zip(self.counts(sizes, begin, end), found, strict=True)):
             if None not in (count, given) and count != given:
@@ -107,50 +106,50 @@ def pool_of(
     dilations: Ints = (),
     ceil: bool = False,
 ) -> Pool:
-    """Checks the attributes that all pools have.
+    """Checks the attributes that all pooling ops have.
 
     Args:
         b: The builder.
-        tensors: By argument name, those that have as many dimensions as the data.
-        rank: That number.
+        tensors: Tensors of the data's rank, by argument name.
+        rank: The rank.
         kernel: At least 1 each.
         strides: At least 1 each.
         pads_begin: At least 0 each; ignored unless auto_pad is none.
         pads_end: At least 0 each; ignored unless auto_pad is none.
-        auto_pad: How the padding is found.
+        auto_pad: How the padding is determined.
         data_format: Order of the axes.
         dilations: At least 1 each; empty for ones.
         ceil: Whether the number of windows is rounded up.
 
     Raises:
         ShapeError: There are fewer than 1 or more than 3 spatial axes.
-        UnsupportedAttributeError: A list has another length than there are spatial axes, or a value is out of range.
+        UnsupportedAttributeError: A list does not have one entry per spatial axis, or a value is out of range.
     """
     if rank - 2 > _MAX_SPATIAL:
         name, value = next(iter(tensors.items()))
         raise ShapeError(name, known_dims(value), f"at most {_MAX_SPATIAL} spatial axes are required.")
-    grid = on_grid(
+    attrs = check_attributes(
         b,
         tensors,
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations or (1,) * (rank - 2),
-        groups=1,
-        auto_pad=auto_pad,
+        strides,
+        pads_begin,
+        pads_end,
+        dilations or (1,) * (rank - 2),
+        1,
+        auto_pad,
     )
     if len(kernel) != rank - 2 or min(kernel) < 1 or max(kernel) > LARGEST:
         raise UnsupportedAttributeError(
             "kernel", kernel, f"{rank - 2} integers from 1 to {LARGEST}, one per spatial axis"
         )
-    return Pool(kernel, grid, ceil, to_ncx(rank, data_format))
+    return Pool(kernel, attrs, ceil, to_ncx(rank, data_format))
 
 
 def check_fit(argument: str, sizes: Sizes, counts: Sizes) -> None:
     """Checks that there is a window along every axis.
 
     Raises:
-        ShapeError: There is an axis without.
+        ShapeError: The kernel does not fit.
     """
     for axis, count in enumerate(counts):
         if count is not None and count < 1:
@@ -158,22 +157,22 @@ def check_fit(argument: str, sizes: Sizes, counts: Sizes) -> None:
 
 
 def is_wide(pool: Pool, begin: Ints, end: Ints) -> bool:
-    """Whether a window may cover nothing, which ONNX Runtime's pools cannot have."""
+    """Returns whether a window may cover padding only, which ONNX Runtime's pooling does not support."""
     wide = any(pad >= k for pads in (begin, end) for pad, k in zip(pads, pool.kernel, strict=True))
-    dilated = any(d > 1 for d in pool.grid.window.dilations)
+    dilated = any(d > 1 for d in pool.attrs.window.dilations)
     return wide or (dilated and any((*begin, *end)))
 
 
 def runtime_pads(b: Builder, x: ir.Value, pool: Pool) -> tuple[ir.Value, ir.Value]:
-    """Emits what `Pool.pads` computes, for same_* of sizes that are known at run time: two int64 [spatial axes]."""
-    window = pool.grid.window
+    """Emits nodes that compute `Pool.pads` for same_* with dynamic sizes; returns two int64 [spatial axes]."""
+    window = pool.attrs.window
     size, strides = b.op("Shape", x, start=2), b.constant(window.strides)
     before_next = b.op("Add", size, b.constant([s - 1 for s in window.strides]))
     covered = b.op("Mul", b.op("Div", before_next, strides), strides)
     more = [extent(k, d) - s for k, d, s in zip(pool.kernel, window.dilations, window.strides, strict=True)]
     total = b.op("Max", b.op("Sub", b.op("Add", covered, b.constant(more)), size), b.constant([0]))
     half = b.op("Div", total, b.constant([2]))
-    begin, end = in_order(pool.grid.rule, half, b.op("Sub", total, half))
+    begin, end = in_order(pool.attrs.library_auto_pad, half, b.op("Sub", total, half))
     return begin, b.op("Add", end, b.constant([s - 1 for s in window.strides])) if pool.ceil else end
 
 
@@ -188,13 +187,13 @@ def padded(b: Builder, x: ir.Value, begin: Ints | ir.Value, end: Ints | ir.Value
 
 
 def ncx_float(b: Builder, argument: str, value: ir.Value, pool: Pool) -> ir.Value:
-    """Takes data to [N, C, spatial...] in float32."""
+    """Casts data to float32 and transposes it to [N, C, spatial...]."""
     assert rank_of(argument, value) == len(pool.perm)
     return transpose(b, b.cast(value, ir.DataType.FLOAT), pool.perm)
 
 
 def channels_as_samples(b: Builder, value: ir.Value, counts: Sizes) -> ir.Value:
-    """Makes every channel a sample of its own: [N*C, 1, spatial...]."""
+    """Reshapes [N, C, spatial...] to [N*C, 1, spatial...]."""
     known = [size for size in counts if size is not None]
     head = b.constant([-1, 1])
     tail = b.constant(known) if len(known) == len(counts) else b.op("Shape", value, start=2)
@@ -203,11 +202,11 @@ def channels_as_samples(b: Builder, value: ir.Value, counts: Sizes) -> ir.Value:
 
 
 def samples_as_channels(b: Builder, value: ir.Value, model: ir.Value) -> ir.Value:
-    """Undoes `channels_as_samples`: batch and channels are those of `model`."""
+    """Reverses `channels_as_samples`: batch and channels are those of `model`."""
     head, tail = b.op("Shape", model, end=2), b.op("Shape", value, start=2)
     return b.op("Reshape", value, b.op("Concat", head, tail, axis=0))
 
 
 def ones_window(b: Builder, pool: Pool) -> ir.Value:
-    """Returns weights with which a convolution adds up what a window covers."""
+    """Returns weights of ones, with which a convolution sums each window."""
     return b.constant(b.budget.full("kernel", (1, 1, *pool.kernel), 1, np.float32))

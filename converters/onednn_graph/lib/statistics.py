@@ -1,4 +1,4 @@
-"""What the normalisations share: types of their statistics, means, deviations, and rounding of several results."""
+"""Statistics of the normalization ops: type checks, means, deviations, rounding of several results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = ir.Shape | Sequence[int | str | None] | None
 
 
 def check_statistics(b: Builder, src: ir.Value, inputs: Mapping[str, ir.Value | None]) -> None:
-    """Checks the types of gamma, beta, mean, variance and their gradients: f32, or bf16 beside a bf16 src; all equal.
+    """Checks the types of gamma, beta, mean, variance and their gradients: f32, or bf16 if src is bf16; all equal.
 
     Args:
         b: The builder.
@@ -23,7 +23,7 @@ def check_statistics(b: Builder, src: ir.Value, inputs: Mapping[str, ir.Value | 
         inputs: By argument name; None where absent.
 
     Raises:
-        UnsupportedTypeError: A type is another one.
+        UnsupportedTypeError: A type is not allowed.
     """
     types = {name: value.dtype for name, value in inputs.items() if value is not None}
     types |= {output.name: output.dtype for output in b.node.outputs[1:]}
@@ -34,7 +34,7 @@ def check_statistics(b: Builder, src: ir.Value, inputs: Mapping[str, ir.Value | 
 
 
 def mean_of(b: Builder, value: ir.Value, axes: Ints, *, keep: bool = True) -> ir.Value:
-    """Emits the mean over axes, which stay with size 1 if `keep`."""
+    """Emits the mean over axes; with `keep`, they remain with size 1."""
     return b.op("ReduceMean", value, b.constant(axes), keepdims=int(keep))
 
 
@@ -44,12 +44,12 @@ def deviation(b: Builder, variance: ir.Value, epsilon: float) -> ir.Value:
 
 
 def scaled_by(b: Builder, vector: ir.Value, trailing: int) -> ir.Value:
-    """Emits a vector with so many axes of size 1 behind it."""
+    """Reshapes a vector to [length, 1, ...] with `trailing` axes of size 1."""
     return b.op("Reshape", vector, b.constant([-1, *[1] * trailing])) if trailing else vector
 
 
 def rounded(b: Builder, results: Sequence[ir.Value], shapes: Sequence[Shape]) -> tuple[ir.Value, ...]:
-    """Rounds float32 results to the types that the source declares; those that nobody wants are left out."""
+    """Rounds float32 results to the declared types of the outputs; drops results without an output."""
     return tuple(
         b.cast(b.typed(result, ir.DataType.FLOAT, shape), output.dtype)
         for result, shape, output in zip(results, shapes, b.node.outputs, strict=False)

@@ -1,8 +1,8 @@
 """The gradients of the weights of Convolution and ConvTranspose.
 
 Both are ``dw[a, b, k] = sum over n, p of small[n, a, p] * big[n, b, p*stride - pads_begin + k*dilation]``. That is a
-convolution of the big tensor with the small one as its kernel, in which batch and channels change places and so do
-strides and dilations; what its padding leaves over beyond the kernel's size is sliced off.
+convolution of the big tensor with the small one as its kernel, where batch and channels are swapped, and strides and
+dilations are, too. A Slice removes results beyond the kernel size.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transp
 from ortconv.converters.conv.window import Window
 from ortconv.converters.onednn_graph.lib.conv_attributes import (
     AutoPadName,
-    Grid,
+    ConvAttributes,
+    check_attributes,
     kernel_perm,
-    on_grid,
     same_shape,
     target_shape,
 )
@@ -38,11 +38,11 @@ class _Sides:
     """The two tensors of a convolution.
 
     Attributes:
-        big: The one that the kernel moves over.
-        small: The one with an element per position of the kernel.
+        big: The one that the forward kernel moves over.
+        small: The one with one element per kernel position.
         big_name: Its argument name.
         small_name: Its argument name.
-        perm: Takes both to [N, C, spatial...].
+        perm: Permutation of both to [N, C, spatial...].
     """
 
     big: ir.Value
@@ -62,7 +62,7 @@ class _Sides:
         return sizes(self.small, self.perm)
 
 
-_Pads = Callable[[Builder, Grid, _Sides, Sizes], tuple[Ints, Ints]]
+_Pads = Callable[[Builder, ConvAttributes, _Sides, Sizes], tuple[Ints, Ints]]
 
 
 @REGISTRY.lowering("ConvolutionBackwardWeights")
@@ -85,19 +85,12 @@ def convolution_backward_weights(
 ) -> ir.Value:
     """Lowers to ai.onnx Conv of src with diff_dst as its kernel, computed in float32."""
     one_type(b, src=src, diff_dst=diff_dst)
-    grid = on_grid(
-        b,
-        {"src": src, "diff_dst": diff_dst},
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        groups=groups,
-        auto_pad=auto_pad,
+    attrs = check_attributes(
+        b, {"src": src, "diff_dst": diff_dst}, strides, pads_begin, pads_end, dilations, groups, auto_pad
     )
-    sides = _Sides(src, diff_dst, "src", "diff_dst", to_ncx(grid.window.rank + 2, data_format))
-    target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, grid.window.rank + 2)
-    return _weights_gradient(b, sides, grid, weights_format, target, _convolution_pads)
+    sides = _Sides(src, diff_dst, "src", "diff_dst", to_ncx(attrs.window.rank + 2, data_format))
+    target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, attrs.window.rank + 2)
+    return _weights_gradient(b, sides, attrs, weights_format, target, _convolution_pads)
 
 
 @REGISTRY.lowering("ConvTransposeBackwardWeights")
@@ -120,32 +113,25 @@ def conv_transpose_backward_weights(
 ) -> ir.Value:
     """Lowers to ai.onnx Conv of diff_dst with src as its kernel, computed in float32."""
     one_type(b, src=src, diff_dst=diff_dst)
-    grid = on_grid(
-        b,
-        {"src": src, "diff_dst": diff_dst},
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        groups=groups,
-        auto_pad=auto_pad,
+    attrs = check_attributes(
+        b, {"src": src, "diff_dst": diff_dst}, strides, pads_begin, pads_end, dilations, groups, auto_pad
     )
-    sides = _Sides(diff_dst, src, "diff_dst", "src", to_ncx(grid.window.rank + 2, data_format))
-    target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, grid.window.rank + 2)
-    return _weights_gradient(b, sides, grid, weights_format, target, _conv_transpose_pads)
+    sides = _Sides(diff_dst, src, "diff_dst", "src", to_ncx(attrs.window.rank + 2, data_format))
+    target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, attrs.window.rank + 2)
+    return _weights_gradient(b, sides, attrs, weights_format, target, _conv_transpose_pads)
 
 
 def _weights_gradient(
-    b: Builder, sides: _Sides, grid: Grid, weights_format: str, target: Sizes | ir.Value, pads: _Pads
+    b: Builder, sides: _Sides, attrs: ConvAttributes, weights_format: str, target: Sizes | ir.Value, pads: _Pads
 ) -> ir.Value:
-    spatial = grid.window.rank
+    spatial = attrs.window.rank
     perm = kernel_perm(weights_format, spatial)
     known = None if isinstance(target, ir.Value) else _complete(b, target, spatial + 2)
     shape: Sizes = known or (None,) * (spatial + 2)
     wanted = tuple(shape[axis] for axis in perm)
-    verified = _check_channels(sides, grid, shape, wanted)
-    begin, end = pads(b, grid, sides, wanted[2:])
-    verified &= _check_sizes(sides, grid, shape, wanted[2:], begin, end)
+    verified = _check_channels(sides, attrs, shape, wanted)
+    begin, end = pads(b, attrs, sides, wanted[2:])
+    verified &= _check_sizes(sides, attrs, shape, wanted[2:], begin, end)
 
     if known is None:
         assert isinstance(target, ir.Value)
@@ -157,7 +143,7 @@ def _weights_gradient(
         b.note("the gradient over an empty batch is zero")
         zeros = b.op("ConstantOfShape", expected, value=ir.tensor(np.array([0], np.float32)))
         return b.cast(b.typed(zeros, ir.DataType.FLOAT, shape), b.node.outputs[0].dtype)
-    result = _convolved(b, sides, grid, perm, begin, end)
+    result = _convolved(b, sides, attrs, perm, begin, end)
     kernel_axes = perm[2:]
     computed = known_dims(result)
     if known is None or computed is None or any(computed[axis] != known[axis] for axis in kernel_axes):
@@ -173,24 +159,24 @@ def _weights_gradient(
     return b.cast(result, b.node.outputs[0].dtype)
 
 
-def _convolved(b: Builder, sides: _Sides, grid: Grid, perm: Ints, begin: Ints, end: Ints) -> ir.Value:
-    """Emits the convolution, in float32 and in the weights' format, with at least as many taps as the kernel has."""
-    spatial = grid.window.rank
+def _convolved(b: Builder, sides: _Sides, attrs: ConvAttributes, perm: Ints, begin: Ints, end: Ints) -> ir.Value:
+    """Emits the convolution in float32, in the weights' format; the result may be larger than the kernel."""
+    spatial = attrs.window.rank
     swap = (1, 0, *range(2, spatial + 2))
     swapped = tuple(sides.perm[axis] for axis in swap)
     big, small = (b.cast(value, ir.DataType.FLOAT) for value in (sides.big, sides.small))
     if None in (sides.big_sizes[0], sides.small_sizes[0]):
         big, small = _not_empty(b, big), _not_empty(b, small)
     big_perm = swapped
-    if grid.window.group > 1:
-        big, big_perm = _groups_as_batch(b, big, sides, grid.window.group), tuple(range(spatial + 2))
+    if attrs.window.group > 1:
+        big, big_perm = _groups_as_batch(b, big, sides, attrs.window.group), tuple(range(spatial + 2))
     b.note(f"weights gradient as a convolution of {sides.big_name} with {sides.small_name} as its kernel")
     return conv(
         b,
         big,
         small,
         None,
-        Window(grid.window.dilations, grid.window.strides, grid.window.group),
+        Window(attrs.window.dilations, attrs.window.strides, attrs.window.group),
         Layout(big_perm, swapped, tuple(swap[axis] for axis in inverse(perm))),
         auto_pad=AutoPad.NOTSET,
         begin=begin,
@@ -199,9 +185,9 @@ def _convolved(b: Builder, sides: _Sides, grid: Grid, perm: Ints, begin: Ints, e
 
 
 def _not_empty(b: Builder, value: ir.Value) -> ir.Value:
-    """Appends an element of zeros to a batch that turns out to be empty at run time.
+    """Appends an element of zeros to a batch that is empty at run time.
 
-    The batch is what the convolution sums over as its channels, and ONNX Runtime's Conv hangs when it has none.
+    The batch becomes the channels of the convolution, and ONNX Runtime's Conv hangs without channels.
     """
     rank = len(known_dims(value) or ())
     missing = b.op("Max", b.op("Sub", b.constant([1]), b.op("Shape", value, start=0, end=1)), b.constant([0]))
@@ -221,7 +207,7 @@ def _complete(b: Builder, target: Sizes, rank: int) -> Ints:
 
 
 def _groups_as_batch(b: Builder, big: ir.Value, sides: _Sides, groups: int) -> ir.Value:
-    """Takes the big tensor to [C/groups, groups*N, spatial...], so that one convolution serves all groups."""
+    """Reshapes the big tensor to [C/groups, groups*N, spatial...], so that one convolution computes all groups."""
     batch, channels, *spatial = sides.big_sizes
     if channels is None:
         raise ShapeError(sides.big_name, known_dims(sides.big), "the number of channels must be known.")
@@ -241,13 +227,13 @@ def _groups_as_batch(b: Builder, big: ir.Value, sides: _Sides, groups: int) -> i
     return b.typed(flat, ir.DataType.FLOAT, [per_group, None if batch is None else groups * batch, *spatial])
 
 
-def _check_channels(sides: _Sides, grid: Grid, shape: Sizes, wanted: Sizes) -> bool:
+def _check_channels(sides: _Sides, attrs: ConvAttributes, shape: Sizes, wanted: Sizes) -> bool:
     """Checks batch and channels; returns whether the channels are known.
 
     Raises:
-        ShapeError: The tensors' batches differ, groups do not divide the channels, or weights_shape says otherwise.
+        ShapeError: The batches differ, groups do not divide the channels, or weights_shape contradicts them.
     """
-    groups = grid.window.group
+    groups = attrs.window.group
     big, small = sides.big_sizes, sides.small_sizes
     if None not in (big[0], small[0]) and big[0] != small[0]:
         raise ShapeError(
@@ -267,18 +253,18 @@ def _check_channels(sides: _Sides, grid: Grid, shape: Sizes, wanted: Sizes) -> b
     return big[1] is not None and small[1] is not None
 
 
-def _check_sizes(sides: _Sides, grid: Grid, shape: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> bool:
-    """Checks that the convolution of which this is the gradient exists; returns whether all its sizes are known.
+def _check_sizes(sides: _Sides, attrs: ConvAttributes, shape: Sizes, kernel: Sizes, begin: Ints, end: Ints) -> bool:
+    """Checks that the forward convolution gives the size of the small tensor; returns whether all sizes are known.
 
     Raises:
-        ShapeError: It takes the big tensor to another size than that of the small one.
+        ShapeError: It gives another size.
     """
     rows = list(zip(sides.big_sizes[2:], kernel, sides.small_sizes[2:], strict=True))
     for axis, (x, k, y) in enumerate(rows):
         if x is None or k is None or y is None:
             continue
         pads = begin[axis] + end[axis]
-        found = conv_size(x, k, grid.window.strides[axis], grid.window.dilations[axis], pads)
+        found = conv_size(x, k, attrs.window.strides[axis], attrs.window.dilations[axis], pads)
         if found != y:
             raise ShapeError(
                 "weights_shape",
@@ -289,32 +275,32 @@ def _check_sizes(sides: _Sides, grid: Grid, shape: Sizes, kernel: Sizes, begin: 
     return all(None not in row for row in rows)
 
 
-def _convolution_pads(b: Builder, grid: Grid, sides: _Sides, kernel: Sizes) -> tuple[Ints, Ints]:
-    return _same_pads(grid, sides.big_sizes[2:], kernel, sides.big_name) if grid.same else (grid.begin, grid.end)
+def _convolution_pads(b: Builder, attrs: ConvAttributes, sides: _Sides, kernel: Sizes) -> tuple[Ints, Ints]:
+    return _same_pads(attrs, sides.big_sizes[2:], kernel, sides.big_name) if attrs.same else (attrs.begin, attrs.end)
 
 
-def _conv_transpose_pads(b: Builder, grid: Grid, sides: _Sides, kernel: Sizes) -> tuple[Ints, Ints]:
-    """Returns the paddings of ConvTranspose; the library takes those of a convolution of src instead."""
-    page = transpose_pads(grid, kernel, "weights_shape")
-    if not grid.same:
-        return page
+def _conv_transpose_pads(b: Builder, attrs: ConvAttributes, sides: _Sides, kernel: Sizes) -> tuple[Ints, Ints]:
+    """Returns the paddings of ConvTranspose; the library uses those of a convolution of src instead."""
+    spec = transpose_pads(attrs, kernel, "weights_shape")
+    if not attrs.same:
+        return spec
     if None in sides.small_sizes[2:] and b.options.semantics == "spec":
-        return page
-    library = _same_pads(grid, sides.small_sizes[2:], kernel, sides.small_name)
-    if page != library:
+        return spec
+    library = _same_pads(attrs, sides.small_sizes[2:], kernel, sides.small_name)
+    if spec != library:
         b.follow(
-            f"auto_pad {grid.auto_pad}: ConvTranspose pads begin {list(page[0])}, end {list(page[1])}; in this op the "
+            f"auto_pad {attrs.auto_pad}: ConvTranspose pads begin {list(spec[0])}, end {list(spec[1])}; in this op the "
             f"library pads begin {list(library[0])}, end {list(library[1])}"
         )
-    return library if b.options.semantics == "runtime" else page
+    return library if b.options.semantics == "runtime" else spec
 
 
-def _same_pads(grid: Grid, size: Sizes, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:
+def _same_pads(attrs: ConvAttributes, size: Sizes, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:
     pads: list[tuple[int, int]] = []
-    rows = zip(size, kernel, grid.window.strides, grid.window.dilations, strict=True)
+    rows = zip(size, kernel, attrs.window.strides, attrs.window.dilations, strict=True)
     for x, k, stride, dilation in rows:
         if x is None or k is None:
             missing = argument if x is None else "weights_shape"
-            raise ShapeError(missing, None, f"spatial sizes must be known, since auto_pad is {grid.auto_pad}.")
-        pads.append(split(grid.rule, same_padding(x, k, stride, dilation)))
+            raise ShapeError(missing, None, f"spatial sizes must be known, since auto_pad is {attrs.auto_pad}.")
+        pads.append(split(attrs.library_auto_pad, same_padding(x, k, stride, dilation)))
     return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)

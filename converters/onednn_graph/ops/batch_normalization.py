@@ -1,4 +1,4 @@
-"""Batch normalisation: inference, training and its gradient."""
+"""Batch normalization: inference, training and gradient."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ortconv.errors import ConversionError, ShapeError
 from ortconv.graph.builder import Builder, Ints
 
 _MOMENTUM = 0.5
-"""What the library takes when nobody set momentum."""
+"""Default of momentum in the library."""
 
 
 @REGISTRY.lowering("BatchNormInference", how="exact")
@@ -74,7 +74,9 @@ def batch_norm_forward_training(
         raise ConversionError("has 4 inputs; allowed: 3, or 5 with both gamma and beta.")
     if momentum is None:
         momentum = _MOMENTUM
-        b.note("momentum is not set: the page names no default, the library takes 0.5")
+        b.note(
+            "momentum is not set: the specification of BatchNormForwardTraining names no default, the library uses 0.5"
+        )
     rank = rank_of("src", src)
     axes = _reduced(rank, data_format)
     x = b.cast(src, ir.DataType.FLOAT)
@@ -113,7 +115,7 @@ def batch_norm_training_backward(
 ) -> tuple[ir.Value, ...]:
     """Lowers to ai.onnx ReduceMean, ReduceSum and elementwise ops; computed in float32.
 
-    Without diff_gamma and diff_beta gamma has no effect; under runtime semantics mean and variance then count as
+    Without diff_gamma and diff_beta gamma has no effect; under runtime semantics mean and variance are then
     constants, as in the library.
     """
     one_type(b, src=src, diff_dst=diff_dst)
@@ -130,8 +132,8 @@ def batch_norm_training_backward(
             b.note("gamma has no effect, since diff_gamma and diff_beta are not computed")
         gamma = None
         b.follow(
-            "without diff_gamma and diff_beta the page's gradient goes through mean and variance, the library's takes "
-            "them for constants"
+            "without diff_gamma and diff_beta the gradient in the specification of BatchNormTrainingBackward "
+            "goes through mean and variance; the library treats them as constants"
         )
         if b.options.semantics == "runtime":
             return rounded(b, [b.op("Div", g, scale)], [src.shape])

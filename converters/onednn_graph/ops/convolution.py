@@ -1,4 +1,4 @@
-"""The ops that compute a convolution or a transposed convolution forward, and the one that is a convolution again."""
+"""Convolution, ConvTranspose and ConvTransposeBackwardData."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv, conv_transpose
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, Grid, kernel_perm, on_grid
+from ortconv.converters.onednn_graph.lib.conv_attributes import (
+    AutoPadName,
+    ConvAttributes,
+    check_attributes,
+    kernel_perm,
+)
 from ortconv.converters.onednn_graph.lib.data_format import DataFormat, to_ncx
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
@@ -39,20 +44,15 @@ def convolution(
     data_format: DataFormat = "NXC",
     weights_format: ConvWeights = "XIO",
 ) -> ir.Value:
-    """Lowers to ai.onnx Conv with explicit pads; our Convolution for bf16, or same_* padding of unknown sizes."""
+    """Lowers to ai.onnx Conv with explicit pads; org.ortconv Convolution for bf16, or same_* with dynamic sizes."""
     one_type(b, src=src, weights=weights, bias=bias)
-    grid = on_grid(
-        b,
-        {"src": src, "weights": weights},
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        groups=groups,
-        auto_pad=auto_pad,
+    attrs = check_attributes(
+        b, {"src": src, "weights": weights}, strides, pads_begin, pads_end, dilations, groups, auto_pad
     )
-    layout = layout_of(grid, data_format, weights_format)
-    return conv(b, src, weights, bias, grid.window, layout, auto_pad=grid.rule, begin=grid.begin, end=grid.end)
+    layout = layout_of(attrs, data_format, weights_format)
+    return conv(
+        b, src, weights, bias, attrs.window, layout, auto_pad=attrs.library_auto_pad, begin=attrs.begin, end=attrs.end
+    )
 
 
 @REGISTRY.lowering("ConvTranspose")
@@ -73,23 +73,15 @@ def conv_transpose_forward(
     data_format: DataFormat = "NXC",
     weights_format: TransposeWeights = "XOI",
 ) -> ir.Value:
-    """Lowers to ai.onnx ConvTranspose with explicit pads; our TransposedConvolution for bf16."""
+    """Lowers to ai.onnx ConvTranspose with explicit pads; org.ortconv TransposedConvolution for bf16."""
     one_type(b, src=src, weights=weights, bias=bias)
-    grid = on_grid(
-        b,
-        {"src": src, "weights": weights},
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        groups=groups,
-        auto_pad=auto_pad,
-        output_padding=output_padding,
+    attrs = check_attributes(
+        b, {"src": src, "weights": weights}, strides, pads_begin, pads_end, dilations, groups, auto_pad, output_padding
     )
-    layout = layout_of(grid, data_format, weights_format)
-    begin, end = transpose_pads(grid, sizes(weights, layout.w_perm)[2:], "weights")
-    end = tuple(pad - extra for pad, extra in zip(end, grid.output_padding, strict=True))
-    return conv_transpose(b, src, weights, bias, grid.window, layout, begin=begin, end=end)
+    layout = layout_of(attrs, data_format, weights_format)
+    begin, end = transpose_pads(attrs, sizes(weights, layout.w_perm)[2:], "weights")
+    end = tuple(pad - extra for pad, extra in zip(end, attrs.output_padding, strict=True))
+    return conv_transpose(b, src, weights, bias, attrs.window, layout, begin=begin, end=end)
 
 
 @REGISTRY.lowering("ConvTransposeBackwardData")
@@ -108,45 +100,51 @@ def conv_transpose_backward_data(
     data_format: DataFormat = "NXC",
     weights_format: TransposeWeights = "XOI",
 ) -> ir.Value:
-    """Lowers to ai.onnx Conv with the same weights; ours as for Convolution."""
+    """Lowers to ai.onnx Conv with the same weights; org.ortconv Convolution as for Convolution."""
     one_type(b, diff_dst=diff_dst, weights=weights)
-    grid = on_grid(
-        b,
-        {"diff_dst": diff_dst, "weights": weights},
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        groups=groups,
-        auto_pad=auto_pad,
+    attrs = check_attributes(
+        b, {"diff_dst": diff_dst, "weights": weights}, strides, pads_begin, pads_end, dilations, groups, auto_pad
     )
     if any(dilation > 1 for dilation in dilations):
-        b.warn(f"the library ignores dilations {list(dilations)} in this op; they are applied here, as the page says")
-    layout = layout_of(grid, data_format, weights_format)
-    return conv(b, diff_dst, weights, None, grid.window, layout, auto_pad=grid.rule, begin=grid.begin, end=grid.end)
+        b.warn(
+            f"the library ignores dilations {list(dilations)} in this op; they are applied here, as in the "
+            "specification of ConvTransposeBackwardData"
+        )
+    layout = layout_of(attrs, data_format, weights_format)
+    return conv(
+        b,
+        diff_dst,
+        weights,
+        None,
+        attrs.window,
+        layout,
+        auto_pad=attrs.library_auto_pad,
+        begin=attrs.begin,
+        end=attrs.end,
+    )
 
 
-def layout_of(grid: Grid, data_format: DataFormat, weights_format: str) -> Layout:
+def layout_of(attrs: ConvAttributes, data_format: DataFormat, weights_format: str) -> Layout:
     """Returns the permutations to ONNX's layouts.
 
     OIX is the weights' layout of ONNX Conv and, read by the gradient of the data, of ONNX ConvTranspose; IOX is that of
     ONNX ConvTranspose and, read by its gradient, of ONNX Conv.
     """
-    data = to_ncx(grid.window.rank + 2, data_format)
-    return Layout(data, kernel_perm(weights_format, grid.window.rank), inverse(data))
+    data = to_ncx(attrs.window.rank + 2, data_format)
+    return Layout(data, kernel_perm(weights_format, attrs.window.rank), inverse(data))
 
 
-def transpose_pads(grid: Grid, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:
+def transpose_pads(attrs: ConvAttributes, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:
     """Returns (begin, end) of a ConvTranspose; under same_* the total is E - s, for s times the size.
 
     Raises:
-        ShapeError: The total depends on a kernel size that is not known, which `argument` should say.
+        ShapeError: The total depends on a kernel size that is dynamic; the message names `argument`.
     """
-    if not grid.same:
-        return grid.begin, grid.end
+    if not attrs.same:
+        return attrs.begin, attrs.end
     pads: list[tuple[int, int]] = []
-    for taps, stride, dilation in zip(kernel, grid.window.strides, grid.window.dilations, strict=True):
+    for taps, stride, dilation in zip(kernel, attrs.window.strides, attrs.window.dilations, strict=True):
         if taps is None:
-            raise ShapeError(argument, None, f"the kernel sizes must be known, since auto_pad is {grid.auto_pad}.")
-        pads.append(split(grid.rule, given_size_padding(extent(taps, dilation), stride)))
+            raise ShapeError(argument, None, f"the kernel sizes must be known, since auto_pad is {attrs.auto_pad}.")
+        pads.append(split(attrs.library_auto_pad, given_size_padding(extent(taps, dilation), stride)))
     return tuple(begin for begin, _ in pads), tuple(end for _, end in pads)

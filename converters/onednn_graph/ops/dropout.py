@@ -1,4 +1,4 @@
-"""Dropout by the library's own random numbers, so that the same seed keeps the same elements."""
+"""Dropout with the library's random number generator: equal seeds drop the same elements."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _WORDS = 4
 def dropout(
     b: Builder, src: ir.Value, seed: ir.Value, offset: ir.Value, probability: ir.Value, /
 ) -> tuple[ir.Value, ir.Value]:
-    """Lowers to Philox4x32-10 in 64-bit integer arithmetic: elements whose number is large enough are kept and scaled.
+    """Lowers to Philox4x32-10 in 64-bit integers: keeps and scales elements whose random number reaches the threshold.
 
-    The counter is made of the offset and of the element's index. With an offset of 0 it is another one, and the four
-    elements that share a counter share a fate, as in the library.
+    The counter consists of the offset and the element's index. An offset of 0 selects the library's legacy counter,
+    which keeps or drops groups of four elements together.
     """
     one_type(b, src=src)
     for name, value, dtype in (("seed", seed, "s64"), ("offset", offset, "s64"), ("probability", probability, "f32")):
@@ -36,7 +36,7 @@ def dropout(
         if dims is None or any(dim != 1 for dim in dims):
             raise ShapeError(name, dims, "a single number is required.")
     words = _words(b, src, _number(b, seed), _number(b, offset))
-    # An int64 is exact as a double here, and so is the threshold; the library compares in double, too.
+    # Comparing in double is exact, as in the library: the random words and the threshold have 32 bits.
     limited = b.op("Clip", _number(b, probability), b.constant(0.0, np.float32), b.constant(1.0, np.float32))
     threshold = b.op("Mul", b.cast(limited, ir.DataType.DOUBLE), b.constant(float(_LOW), np.float64))
     keep = b.typed(b.op("Greater", b.cast(words, ir.DataType.DOUBLE), threshold), ir.DataType.BOOL, src.shape)
@@ -48,7 +48,7 @@ def dropout(
 
 
 def _number(b: Builder, value: ir.Value) -> ir.Value:
-    """Makes a tensor of one element a scalar."""
+    """Reshapes a tensor of one element to a scalar."""
     return value if known_dims(value) == [] else b.typed(b.op("Reshape", value, b.constant([])), value.dtype, [])
 
 
@@ -80,7 +80,7 @@ def _words(b: Builder, src: ir.Value, seed: ir.Value, offset: ir.Value) -> ir.Va
 
 
 def _halves(b: Builder, value: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Splits an int64 in its lower and upper 32 bits."""
+    """Splits an int64 into its lower and upper 32 bits."""
     shifted = b.op("BitShift", b.op("Cast", value, to=int(ir.DataType.UINT64)), _shift(b), direction="RIGHT")
     return b.op("BitwiseAnd", value, b.constant(_LOW)), b.op("Cast", shifted, to=int(ir.DataType.INT64))
 
@@ -90,7 +90,7 @@ def _shift(b: Builder) -> ir.Value:
 
 
 def _philox(b: Builder, counter: Sequence[ir.Value], key: Sequence[ir.Value]) -> list[ir.Value]:
-    """Emits Philox4x32-10 on words of 32 bits held in int64, whose products wrap around as unsigned ones do."""
+    """Emits Philox4x32-10 on 32-bit words stored in int64; products wrap as unsigned ones do."""
     words = list(counter)
     for step in range(_ROUNDS):
         keys = [

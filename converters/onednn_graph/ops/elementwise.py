@@ -1,4 +1,4 @@
-"""Elementwise ops. Pages: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html."""
+"""Elementwise ops. Specification: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def gelu(b: Builder, src: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"]
 
 @REGISTRY.lowering("SoftPlus")
 def soft_plus(b: Builder, src: ir.Value, /, *, beta: float = 1.0) -> ir.Value:
-    """Lowers to ai.onnx Softplus, with Mul and Div for another beta than 1."""
+    """Lowers to ai.onnx Softplus, with Mul and Div if beta is not 1."""
     if beta == 1:
         return _map(b, src, lambda x: b.op("Softplus", x))
     if beta == 0:
@@ -169,7 +169,7 @@ def greater_equal(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broad
 def select(
     b: Builder, cond: ir.Value, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: Broadcast = "numpy"
 ) -> ir.Value:
-    """Lowers to ai.onnx Where; cond broadcasts to what src_0 and src_1 give, not the other way round."""
+    """Lowers to ai.onnx Where; cond broadcasts to the shape of src_0 and src_1 combined, not the reverse."""
     check_type("cond", cond.dtype, ["boolean"])
     one_type(b, src_0=src_0, src_1=src_1)
     shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
@@ -209,10 +209,10 @@ def prelu(
 
 
 def per_channel(b: Builder, argument: str, vector: ir.Value, src: ir.Value, data_format: DataFormat) -> ir.Value:
-    """Reshapes a vector with one entry per channel so that it broadcasts against src; other shapes stay.
+    """Reshapes a vector with one entry per channel so that it broadcasts against src; other shapes are not changed.
 
     Raises:
-        ShapeError: A vector has another length than there are channels, and not 1 either.
+        ShapeError: The length of a vector is neither 1 nor the number of channels.
     """
     dims = known_dims(vector)
     if dims is None or len(dims) != 1 or dims[0] == 1:
@@ -228,10 +228,10 @@ def per_channel(b: Builder, argument: str, vector: ir.Value, src: ir.Value, data
 
 
 def broadcast(inputs: Sequence[tuple[str, ir.Value]], rule: Broadcast) -> list[int | str | None] | None:
-    """Returns the shape to which inputs are broadcast, or None when a rank is not known.
+    """Returns the shape to which inputs are broadcast, or None if a rank is unknown.
 
     Raises:
-        ShapeError: They cannot be, or `rule` asks for equal shapes and they are not.
+        ShapeError: The shapes do not broadcast, or differ although `rule` requires equal shapes.
     """
     shapes = [known_dims(value) for _, value in inputs]
     if any(shape is None for shape in shapes):
@@ -249,7 +249,7 @@ def broadcast(inputs: Sequence[tuple[str, ir.Value]], rule: Broadcast) -> list[i
 
 
 def check_one_way(argument: str, value: ir.Value, target: str, dims: list[int | str | None] | None) -> None:
-    """Checks that a value broadcasts to a shape and leaves it as it is.
+    """Checks that a value broadcasts to a shape without changing that shape.
 
     Raises:
         ShapeError: It does not.

@@ -1,7 +1,7 @@
-"""Gradients of the elementwise ops. Pages: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html.
+"""Gradients of the elementwise ops. Specification: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html.
 
-Values on a boundary follow the library, where a page leaves them open: a gradient at 0 is that of the negative side,
-and at both limits of Clamp it is 0.
+Where the specification does not define a value on a boundary, the library's is used: the gradient at 0 is that of the
+negative side, and it is 0 at both limits of Clamp.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Gradient = Callable[["_Math", ir.Value, ir.Value], ir.Value]
 
 
 class _Math:
-    """Arithmetic on values of one float type, numbers included."""
+    """Arithmetic on values of one float type and on Python numbers."""
 
     def __init__(self, b: Builder, dtype: ir.DataType) -> None:
         self._b = b
@@ -53,7 +53,7 @@ def _inside(m: _Math, x: ir.Value, low: float, high: float) -> ir.Value:
 
 
 def _bell(m: _Math, x: ir.Value) -> ir.Value:
-    """Emits the derivative of the sigmoid, without the difference of nearly equal numbers that it has of itself."""
+    """Emits the derivative of the sigmoid, in a form without cancellation."""
     e = m("Exp", m("Neg", m("Abs", x)))
     share = m("Reciprocal", m("Add", e, 1.0))
     return m("Mul", m("Mul", e, share), share)
@@ -73,7 +73,7 @@ def abs_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
 def clamp_backward(
     b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, min: float, max: float, use_dst: bool = True
 ) -> ir.Value:
-    """Lowers to Where: diff_dst strictly between the limits, 0 elsewhere; with src and dst alike."""
+    """Lowers to Where: diff_dst strictly between the limits, 0 elsewhere; with src or dst as input."""
     if min > max:
         raise UnsupportedAttributeError("min", min, f"at most max, which is {max}")
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, lambda m, x, g: m("Where", _inside(m, x, min, max), g, 0.0))
@@ -85,7 +85,9 @@ def elu_backward(
 ) -> ir.Value:
     """Lowers to Where between diff_dst and its product with alpha * exp(src), or with dst + alpha."""
     if use_dst and alpha < 0:
-        raise UnsupportedAttributeError("alpha", alpha, "at least 0 where use_dst is set: else dst has no sign of src")
+        raise UnsupportedAttributeError(
+            "alpha", alpha, "at least 0 where use_dst is set: otherwise dst does not determine the sign of src"
+        )
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         slope = m("Add", x, alpha) if use_dst else m("Mul", m("Exp", x), alpha)
@@ -98,7 +100,7 @@ def elu_backward(
 def gelu_backward(
     b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf"
 ) -> ir.Value:
-    """Lowers to the derivative of GELU: with Erf and Exp, or in place of Tanh with Exp, which keeps small results."""
+    """Lowers to the derivative of GELU: with Erf and Exp, or with Exp in place of Tanh, which keeps small results."""
 
     def by_erf(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         v = m("Mul", x, math.sqrt(0.5))
@@ -142,7 +144,7 @@ def hard_swish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.
 
 @REGISTRY.lowering("MishBackward")
 def mish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
-    """Lowers to the page's quotient of exponentials, on src limited to where they neither overflow nor all vanish."""
+    """Lowers to the quotient of exponentials in the specification of MishBackward; src is clipped against overflow."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         limited = m("Min", m("Max", x, -100.0), 20.0)
@@ -158,7 +160,7 @@ def mish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
 
 @REGISTRY.lowering("ReLUBackward")
 def relu_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
-    """Lowers to Where: diff_dst above 0, else 0; with src and dst alike."""
+    """Lowers to Where: diff_dst above 0, else 0; with src or dst as input."""
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, lambda m, x, g: m("Where", m("Greater", x, 0.0), g, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""How scales and zero points that are inputs lie over the tensor they quantize."""
+"""Groups of elements that share a scale and a zero point, for DynamicQuantize and DynamicDequantize."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Groups", "by_group", "by_mask", "by_tensor"]
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """One value for each group of elements.
+    """Groups of elements with one scale and zero point each.
 
     Attributes:
         dims: The shape of the quantized tensor.
@@ -33,11 +33,11 @@ class Groups:
 
     @property
     def split(self) -> Ints:
-        """The axes that several groups of several elements share; a tensor is reshaped to give each an axis more."""
+        """The axes with several groups of several elements; a reshape splits each of them in two."""
         return tuple(axis for axis, count in enumerate(self.counts) if self.sizes[axis] > 1 and count != 1)
 
     def apply(self, b: Builder, src: ir.Value, function: Callable[[ir.Value], ir.Value]) -> ir.Value:
-        """Emits `function` of a tensor that values from `spread` broadcast against."""
+        """Emits `function` on a tensor in a shape that values from `spread` broadcast against."""
         if not self.split:
             return function(src)
         shape = self._known("src", self._doubled(self.dims, self.sizes))
@@ -45,12 +45,12 @@ class Groups:
         return b.op("Reshape", result, b.constant(self._known("src", self.dims)))
 
     def spread(self, b: Builder, argument: str, value: ir.Value) -> ir.Value:
-        """Shapes scales or zero points so that they broadcast against the tensor in `apply`.
+        """Reshapes scales or zero points so that they broadcast against the tensor in `apply`.
 
-        They have the shape `counts`, or its dimensions other than 1, or one element.
+        Allowed shapes: `counts`, `counts` without dimensions of 1, or one element.
 
         Raises:
-            ShapeError: They have another shape.
+            ShapeError: The shape is not allowed.
         """
         found, counts = known_dims(value), self.counts
         if found is None:
@@ -67,14 +67,14 @@ class Groups:
         return self._reshaped(b, value, self._known(argument, shape))
 
     def _doubled(self, dims: Sequence[int | str | None], inner: Sequence[int]) -> Dims:
-        """Gives each axis of `split` two: as many as there are groups, and `inner`."""
+        """Replaces each axis of `split` by two: the number of groups, and `inner`."""
         doubled: Dims = []
         for axis, (dim, size, count) in enumerate(zip(dims, inner, self.counts, strict=True)):
             doubled += [count, size] if axis in self.split else [dim]
         return doubled
 
     def _known(self, argument: str, dims: Dims) -> list[int]:
-        """Returns a shape to give Reshape, which may leave one dimension open."""
+        """Returns a shape for Reshape, with -1 for at most one unknown dimension."""
         if sum(not isinstance(dim, int) for dim in dims) > 1:
             raise ShapeError(argument, dims, "at most one unknown dimension is allowed here.")
         return [dim if isinstance(dim, int) else -1 for dim in dims]
@@ -85,21 +85,21 @@ class Groups:
 
 
 def _count(dim: int | str | None, size: int) -> int | str | None:
-    """Returns how many groups of a size lie along an axis; a size of 0 is that of the axis."""
+    """Returns the number of groups along an axis; a group size of 0 stands for the whole axis."""
     if size < 2:
         return dim if size else 1
     return dim // size if isinstance(dim, int) else None
 
 
 def by_tensor(src: ir.Value, qtype: str, axis: int) -> Groups:
-    """Reads qtype and axis: one value for the tensor, or one for each position along an axis."""
+    """Returns the groups for qtype and axis: one per tensor, or one per position along an axis."""
     rank = rank_of("src", src)
     along = normal_axis("axis", axis, rank) if qtype == "per_channel" else None
     return _groups(src, [int(at == along) for at in range(rank)])
 
 
 def by_mask(src: ir.Value, mask: int) -> Groups:
-    """Reads a mask, whose bit n says that positions along axis n have values of their own."""
+    """Returns the groups for a mask: bit n is set if every position along axis n has its own value."""
     rank = rank_of("src", src)
     if not 0 <= mask < 1 << rank:
         raise UnsupportedAttributeError("mask", mask, f"0 to {(1 << rank) - 1}: one bit for each of {rank} axes")
@@ -107,7 +107,7 @@ def by_mask(src: ir.Value, mask: int) -> Groups:
 
 
 def by_group(src: ir.Value, group_shape: Ints) -> Groups:
-    """Reads a group_shape, which divides the tensor's shape."""
+    """Returns the groups for a group_shape, which must divide the tensor's shape."""
     rank, dims = rank_of("src", src), known_dims(src)
     assert dims is not None
     fits = len(group_shape) == rank and all(

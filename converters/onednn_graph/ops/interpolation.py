@@ -1,8 +1,8 @@
-"""Interpolation of spatial axes, and its gradient.
+"""Interpolation of spatial axes and its gradient.
 
 Element i of `large` elements reads position ``(2i+1) * small / (2 * large) - 1/2`` of `small` ones under half_pixel and
-``i * (small-1) / (large-1)`` under align_corners. The nearest element is that position rounded, halves up. Both are
-fractions of integers, and where float32 would decide a half they are computed as such.
+``i * (small-1) / (large-1)`` under align_corners. The nearest element is that position rounded half up. Positions
+are fractions of integers, and are computed as such where float32 could round a tie the wrong way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Coordinates = Literal["half_pixel", "align_corners"]
 _AXES = {"bilinear": 2, "trilinear": 3}
 _INDEX_BYTES = 8
 _LARGEST_EXACT = 1 << 22
-"""Up to this size float32 tells every position from the next half."""
+"""Largest size for which float32 distinguishes every position from a tie."""
 
 
 @REGISTRY.lowering("Interpolate", how="exact")
@@ -41,7 +41,7 @@ def interpolate(
     scales: tuple[float, ...] = (),
     data_format: DataFormat = "NXC",
 ) -> ir.Value:
-    """Lowers to ai.onnx Resize, or Gather where float32 positions might miss a half; computed in float32."""
+    """Lowers to ai.onnx Resize, or Gather where float32 could miss a tie; computed in float32."""
     one_type(b, src=src)
     perm = to_ncx(rank_of("src", src), data_format)
     x = transpose(b, b.cast(src, ir.DataType.FLOAT), perm)
@@ -111,7 +111,7 @@ def _spatial(b: Builder, argument: str, x: ir.Value, mode: Mode) -> Sizes:
     """Returns the spatial sizes of [N, C, spatial...].
 
     Raises:
-        ShapeError: There are none, more than three, or other ones than the mode's name says.
+        ShapeError: There are none or more than three, or the number contradicts the name of the mode.
     """
     spatial = plain_sizes(x)[2:]
     if not 1 <= len(spatial) <= 3:
@@ -130,7 +130,7 @@ def _target(
     scales: tuple[float, ...],
     given: ir.Value | None = None,
 ) -> Ints | ir.Value:
-    """Finds the spatial sizes of the result: the input, else sizes, else the source's sizes times scales, rounded down.
+    """Returns the spatial sizes of the result: the input, else sizes, else the source's times scales, rounded down.
 
     Args:
         b: The builder.
@@ -139,12 +139,12 @@ def _target(
         tensor: The input, s32 [spatial axes].
         sizes: The attribute.
         scales: The attribute.
-        given: For a gradient, the sizes that it has, should they be known at run time only.
+        given: For a gradient with dynamic sizes, its sizes as a value.
 
     Raises:
-        ConversionError: Nothing says it.
-        ShapeError: The input is no such vector.
-        UnsupportedAttributeError: A list has another length than there are spatial axes, or a size is below 1.
+        ConversionError: Neither sizes nor scales are given.
+        ShapeError: The input has another shape.
+        UnsupportedAttributeError: A list does not have one entry per spatial axis, or a size is below 1.
     """
     if tensor is not None:
         check_type("sizes", tensor.dtype, ["s32"])
@@ -164,7 +164,7 @@ def _target(
     factors = np.array(scales, np.float32)
     known = [size for size in small if size is not None]
     if len(known) == len(small):
-        # The library multiplies in float32, which decides where the product is close to an integer.
+        # The library multiplies in float32, which matters if the product is close to an integer.
         products = np.array(known, np.float32) * factors
         return _checked("scales", tuple(int(size) for size in np.floor(products)), len(small))
     if given is not None:
@@ -186,14 +186,14 @@ def _known(large: Ints | ir.Value, count: int) -> Sizes:
 
 
 def _exact(small: int | None, large: int) -> bool:
-    """Whether Resize, which divides by large/small in float32, finds the same nearest elements."""
+    """Returns whether Resize, which divides by large/small in float32, finds the same nearest elements."""
     if small is None or max(small, large) > _LARGEST_EXACT:
         return False
     return float(np.float32(large / small)) * small == large
 
 
 def _resized(b: Builder, x: ir.Value, large: Ints | ir.Value, mode: str, coordinates: Coordinates) -> ir.Value:
-    """Emits Resize with the sizes of all axes: with some only, ONNX Runtime fails to move Transposes past it."""
+    """Emits Resize with the sizes of all axes: ONNX Runtime fails to move Transposes past one with only some."""
     head = plain_sizes(x)[:2]
     if isinstance(large, ir.Value) or len(head) < 2 or None in head:
         spatial = large if isinstance(large, ir.Value) else b.constant(large)
@@ -224,7 +224,7 @@ def _entry(b: Builder, large: Ints | ir.Value, index: int) -> int | ir.Value:
 
 
 def _nearest(b: Builder, small: int | ir.Value, large: int | ir.Value, coordinates: Coordinates) -> ir.Value:
-    """Returns which element each of `large` reads, int64 [large]."""
+    """Returns the index that each of `large` elements reads, int64 [large]."""
     if isinstance(small, int) and isinstance(large, int) and b.budget.fits(large, _INDEX_BYTES):
         i = b.budget.arange("sizes", large)
         if coordinates == "half_pixel":
@@ -244,8 +244,8 @@ def _nearest(b: Builder, small: int | ir.Value, large: int | ir.Value, coordinat
 def _matrix(b: Builder, small: int | ir.Value, large: int | ir.Value, mode: Mode, coordinates: Coordinates) -> ir.Value:
     """Returns the matrix that takes `small` elements to `large`, float32 [large, small].
 
-    Along a row stand the weights: 1 at the nearest element, or what linear interpolation gives an element at its
-    distance from the position, which is held between the first and the last one.
+    A row holds the weights of one result: 1 at the nearest element, or those of linear interpolation at the position,
+    clipped to the first and last element.
     """
     if isinstance(small, int) and isinstance(large, int) and b.budget.fits(small, large, _INDEX_BYTES):
         elements = b.budget.arange("sizes", small)
@@ -282,14 +282,14 @@ def _vector(b: Builder, length: int | ir.Value) -> ir.Value:
 
 
 def _range(b: Builder, length: int | ir.Value) -> ir.Value:
-    """Returns 0, 1, ... up to a length, int64."""
+    """Returns [0, 1, ..., length - 1], int64."""
     if isinstance(length, int):
         return b.counted(length)
     return b.op("Range", b.constant(0), b.op("Squeeze", length), b.constant(1))
 
 
 def _contracted(b: Builder, g: ir.Value, matrix: ir.Value, axis: int, rank: int) -> ir.Value:
-    """Multiplies along one axis: large elements become small ones."""
+    """Multiplies by the matrix along one axis, which reduces `large` elements to `small`."""
     if axis == rank - 1:
         return b.op("MatMul", g, matrix)
     swap = [*range(rank)]

@@ -23,18 +23,20 @@ def mat_mul(
     transpose_b: bool = False,
     accumulation_mode: str = "strict",
 ) -> ir.Value:
-    """Lowers to ai.onnx MatMul, with Transpose and Add; sums are taken in float32 and rounded once.
+    """Lowers to ai.onnx MatMul, with Transpose and Add; sums are computed in float32 and rounded once.
 
     Leading dimensions broadcast; a vector on either side is not transposed.
     """
     _check_types(b, src, weights, bias)
     if accumulation_mode.casefold() not in ("strict", "f32"):
-        b.note(f"accumulation_mode is {accumulation_mode}: it permits other sums than f32's, which the model takes")
+        b.note(
+            f"accumulation_mode is {accumulation_mode}: it permits other types than f32, in which the model accumulates"
+        )
     left = _transposed(b, "src", b.cast(src, ir.DataType.FLOAT), transpose_a)
     right = _transposed(b, "weights", b.cast(weights, ir.DataType.FLOAT), transpose_b)
     shape = _shape(left, right)
     if transpose_a and rank_of("weights", right) == 1 < rank_of("src", left):
-        # ONNX Runtime fuses the transposition into the product, and then multiplies vectors by the wrong rows.
+        # ONNX Runtime fuses the Transpose into MatMul, and then multiplies vectors by the wrong rows.
         column = b.op("Unsqueeze", right, b.constant([1]))
         product = b.op("Squeeze", b.op("MatMul", left, column), b.constant([-1]))
     else:
@@ -47,7 +49,7 @@ def mat_mul(
 
 
 def _check_types(b: Builder, src: ir.Value, weights: ir.Value, bias: ir.Value | None) -> None:
-    """Checks the types against the page: one for all, with a result in f32 if wanted, or f32 beside a narrow one."""
+    """Checks the types against the specification of MatMul: one type, an f32 result, or f32 beside a narrower type."""
     check_type("src", src.dtype)
     dtype = dtype_name(src.dtype)
     check_type("weights", weights.dtype, FLOATS if dtype == "f32" else [dtype, "f32"])
@@ -59,7 +61,7 @@ def _check_types(b: Builder, src: ir.Value, weights: ir.Value, bias: ir.Value | 
 
 
 def _transposed(b: Builder, argument: str, value: ir.Value, transpose: bool) -> ir.Value:
-    """Swaps the last two dimensions if asked to; a vector has only one."""
+    """Swaps the last two dimensions if `flag` is set; a vector is not changed."""
     rank = rank_of(argument, value)
     dims = known_dims(value)
     if rank == 0 or dims is None:
@@ -74,7 +76,7 @@ def _shape(left: ir.Value, right: ir.Value) -> Dims:
     """Returns the shape of the product.
 
     Raises:
-        ShapeError: The two do not go together.
+        ShapeError: The shapes cannot be multiplied.
     """
     x, y = known_dims(left), known_dims(right)
     assert x is not None

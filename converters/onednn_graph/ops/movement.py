@@ -102,18 +102,18 @@ def gen_index(b: Builder, src: ir.Value, /, *, axis: int) -> ir.Value:
     return b.typed(b.op("Expand", b.op("Reshape", steps, b.constant(line)), shape), None, src.shape)
 
 
-REGISTRY.refuse("Wildcard", reason="it stands for an operation of which the file tells nothing but the name")
+REGISTRY.refuse("Wildcard", reason="it stands for an operation that the file describes by its name only")
 
 
 @REGISTRY.lowering("End", how="exact")
 def end(b: Builder, src: ir.Value, /) -> tuple[ir.Value, ...]:
-    """Lowers to nothing: its input is an output of the graph."""
+    """Emits nothing: marks its input as a graph output."""
     b.note(f"{src.name} is an output of the graph")
     return ()
 
 
 def _reshaped(shape: Ints, special_zero: bool, dims: list[int | str | None] | None) -> list[int | str | None] | None:
-    """Returns the resulting dims, None for one that is not known.
+    """Returns the resulting dimensions, None for a dynamic one.
 
     Raises:
         ShapeError: The number of elements changes.

@@ -1,4 +1,4 @@
-"""Normalisations of every sample by itself: over the last axes, over groups of channels, by the root mean square."""
+"""Normalization per sample: LayerNorm, GroupNorm and RMSNorm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def layer_norm(
     use_affine: bool = True,
     epsilon: float = 1e-5,
 ) -> tuple[ir.Value, ...]:
-    """Lowers to ai.onnx LayerNormalization; ReduceMean for statistics that are kept. Computed in float32."""
+    """Lowers to ai.onnx LayerNormalization; with ReduceMean if keep_stats is set. Computed in float32."""
     one_type(b, src=src)
     check_statistics(b, src, {"gamma": gamma, "beta": beta})
     _check_kept(b, keep_stats)
@@ -48,7 +48,7 @@ def layer_norm(
     shapes = [known_dims(src)]
     if len(b.node.outputs) > 1:
         _warn_of_narrow_statistics(b)
-        # The library writes statistics without the normalised axes, or with them as ones where the graph says so.
+        # The library writes statistics without the normalized axes, or with size 1 for them if the graph declares it.
         declared = b.node.outputs[1].shape
         keep = declared is not None and len(declared) == rank_of("src", src)
         mean = mean_of(b, x, axes)
@@ -71,7 +71,7 @@ def _normalized(
     axes: Ints,
     epsilon: float,
 ) -> ir.Value:
-    """Emits LayerNormalization, with gamma and beta inside it where they have the shape that it wants."""
+    """Emits LayerNormalization, with gamma and beta as its inputs if they have the shape that it requires."""
     inner = (known_dims(src) or [])[axes[0] :]
     for name, value in (("gamma", gamma), ("beta", beta)):
         _check_fits(name, value, inner)
@@ -197,7 +197,8 @@ def rms_norm(
 ) -> ir.Value:
     """Lowers to ai.onnx RMSNormalization, or before opset 23 to its definition, which ONNX Runtime fuses.
 
-    The page's formula adds epsilon to the root of the mean square; its name and the library add it under the root.
+    The formula in the specification of RMSNorm adds epsilon to the root of the mean square; the library adds it under
+    the root, as usual.
     """
     one_type(b, src=src)
     if gamma is not None:
@@ -207,7 +208,10 @@ def rms_norm(
     inner = (known_dims(src) or [])[axes[0] :]
     dims = None if gamma is None else known_dims(gamma)
     if dims is not None and len(dims) > 1 and any(dim != 1 for dim in dims[:-1]):
-        b.warn("gamma is broadcast against src, as the page says; the library reads it as a vector over the last axis")
+        b.warn(
+            "gamma is broadcast against src, as in the specification of RMSNorm; the library reads it as a vector "
+            "over the last axis"
+        )
     x = b.cast(src, ir.DataType.FLOAT)
     scale = None if gamma is None else b.cast(gamma, ir.DataType.FLOAT)
     if b.options.opset >= 23 and scale is not None and dims == inner:
@@ -227,10 +231,10 @@ def _last_axes(src: ir.Value, begin: int) -> Ints:
 
 
 def _check_kept(b: Builder, keep_stats: bool) -> None:
-    """Checks that the op has the outputs that keep_stats says.
+    """Checks that the op has the outputs that keep_stats requires.
 
     Raises:
-        ConversionError: It has not.
+        ConversionError: The number of outputs is wrong.
     """
     count = len(b.node.outputs)
     if count == 2 or (keep_stats and count == 1):
@@ -239,7 +243,7 @@ def _check_kept(b: Builder, keep_stats: bool) -> None:
 
 
 def _warn_of_narrow_statistics(b: Builder) -> None:
-    """Warns of kept statistics in bf16, into which the library writes float32."""
+    """Warns about statistics declared as bf16, for which the library writes float32."""
     kept = dtype_name(b.node.outputs[1].dtype)
     if kept != "f32":
         b.warn(f"mean and variance are stored as {kept}, as declared; the library stores f32 in their place")
@@ -248,10 +252,10 @@ def _warn_of_narrow_statistics(b: Builder) -> None:
 def _affine(
     b: Builder, use_affine: bool, gamma: ir.Value | None, beta: ir.Value | None
 ) -> tuple[ir.Value | None, ir.Value | None]:
-    """Returns gamma and beta as far as they count.
+    """Returns gamma and beta, None if use_affine is not set.
 
     Raises:
-        ConversionError: use_affine asks for them, and one is missing.
+        ConversionError: use_affine is set and one of them is missing.
     """
     if not use_affine:
         if gamma is not None:
@@ -264,7 +268,7 @@ def _affine(
 
 
 def _check_fits(name: str, value: ir.Value | None, inner: list[int | str | None]) -> None:
-    """Checks that gamma or beta has the normalised shape, or that of its last axes."""
+    """Checks that gamma or beta has the normalized shape, or that of its last axes."""
     dims = None if value is None else known_dims(value)
     if dims is None:
         return
@@ -274,23 +278,23 @@ def _check_fits(name: str, value: ir.Value | None, inner: list[int | str | None]
         or not dims
         or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(dims, tail, strict=True))
     ):
-        raise ShapeError(name, dims, f"{inner} is required, the normalised axes of src.")
+        raise ShapeError(name, dims, f"{inner} is required, the normalized axes of src.")
 
 
 def _kept(b: Builder, name: str, value: ir.Value, dims: list[int | str | None], axes: Ints) -> ir.Value:
-    """Shapes statistics, in float32, so that they broadcast against data."""
+    """Casts statistics to float32 and reshapes them so that they broadcast against data."""
     rank, outer = rank_of(name, value), dims[: axes[0]]
     if rank not in (len(outer), len(dims)):
-        raise ShapeError(name, known_dims(value), f"{outer} is required, the axes of src that are not normalised.")
+        raise ShapeError(name, known_dims(value), f"{outer} is required, the axes of src that are not normalized.")
     wanted = outer if rank == len(outer) else [*outer, *[1] * len(axes)]
     found = known_dims(value) or []
     if any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(found, wanted, strict=True)):
-        raise ShapeError(name, found, f"{wanted} is required: a number for each part of src that is normalised.")
+        raise ShapeError(name, found, f"{wanted} is required: one number per normalized part of src.")
     kept = b.cast(value, ir.DataType.FLOAT)
     return kept if rank == len(dims) else b.op("Unsqueeze", kept, b.constant(axes))
 
 
 def _entries(dims: list[int | str | None], groups: int) -> int:
-    """Returns the entries per group, or -1 where they are known at run time only."""
+    """Returns the entries per group, or -1 if they are dynamic."""
     sizes = [dim for dim in dims[1:] if isinstance(dim, int)]
     return math.prod(sizes) // groups if len(sizes) == len(dims) - 1 else -1

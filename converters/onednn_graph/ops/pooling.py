@@ -68,7 +68,7 @@ def avg_pool(
             return _finished(b, src, result, pool)
         if exclude_pad:
             _check_means(pool, spatial, *pads)
-    # AveragePool allows no padding as large as the kernel, and what Pad would add ONNX Runtime takes back into it.
+    # AveragePool allows no padding as large as the kernel, and ONNX Runtime fuses a Pad in front into AveragePool.
     total = _sums(b, x, pool, pads)
     if exclude_pad:
         one = ir.tensor(np.array([1], np.float32))
@@ -94,7 +94,7 @@ def max_pool(
     rounding_type: Rounding = "floor",
     auto_pad: AutoPadName = "none",
 ) -> ir.Value:
-    """Lowers to ai.onnx MaxPool; computed in float32. A window in the padding alone gives the type's lowest number."""
+    """Lowers to ai.onnx MaxPool; computed in float32. A window in the padding alone gives the type's lowest value."""
     pool = _pool(b, src, kernel, strides, pads_begin, pads_end, dilations, auto_pad, data_format, rounding_type)
     x = ncx_float(b, "src", src, pool)
     spatial = plain_sizes(x)[2:]
@@ -112,7 +112,7 @@ def max_pool(
         x,
         kernel_shape=kernel,
         strides=strides,
-        dilations=pool.grid.window.dilations,
+        dilations=pool.attrs.window.dilations,
         pads=begin + end,
     )
     if may_be_empty or (src.dtype != ir.DataType.FLOAT and any(begin + end)):
@@ -151,10 +151,10 @@ def _pool(
 
 
 def _check_means(pool: Pool, spatial: Sizes, begin: Ints, end: Ints) -> None:
-    """Checks that every window of a pool with exclude_pad covers something.
+    """Checks that every window covers an element, as exclude_pad requires.
 
     Raises:
-        ShapeError: One does not.
+        ShapeError: A window covers padding only.
     """
     for axis, (size, k) in enumerate(zip(spatial, pool.kernel, strict=True)):
         if size is not None and max(begin[axis], end[axis]) >= k:
@@ -175,13 +175,13 @@ def _sums(b: Builder, x: ir.Value, pool: Pool, pads: tuple[Ints, Ints] | None) -
     flat, layout = channels_as_samples(b, x, spatial), Layout.ncx(len(spatial))
     begin, end = pads
     total = conv(
-        b, flat, ones_window(b, pool), None, pool.grid.window, layout, auto_pad=AutoPad.NOTSET, begin=begin, end=end
+        b, flat, ones_window(b, pool), None, pool.attrs.window, layout, auto_pad=AutoPad.NOTSET, begin=begin, end=end
     )
     return samples_as_channels(b, total, x)
 
 
 def _finished(b: Builder, src: ir.Value, result: ir.Value, pool: Pool) -> ir.Value:
-    """Takes a result to the op's format and type."""
+    """Transposes and casts a result to the op's format and type."""
     dims = sizes(src, pool.perm)
     pads = pool.pads(dims[2:])
     counts = (None,) * len(pool.kernel) if pads is None else pool.counts(dims[2:], *pads)

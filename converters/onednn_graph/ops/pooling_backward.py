@@ -1,4 +1,4 @@
-"""The gradients of pools."""
+"""Gradients of pooling ops."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def avg_pool_backward(
 
 
 def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, exclude_pad: bool) -> ir.Value:
-    """Emits the gradient for a src_shape that is an input of the model."""
-    rank, grid = len(pool.perm), pool.grid
-    if grid.same or exclude_pad:
-        name = "auto_pad" if grid.same else "exclude_pad"
+    """Emits the gradient for a src_shape that is a runtime value."""
+    rank, attrs = len(pool.perm), pool.attrs
+    if attrs.same or exclude_pad:
+        name = "auto_pad" if attrs.same else "exclude_pad"
         raise UnsupportedAttributeError(
-            name, grid.auto_pad if grid.same else True, "another one while src_shape is known at run time only"
+            name, attrs.auto_pad if attrs.same else True, "another one while src_shape is known at run time only"
         )
     expected = b.typed(b.cast(shape, ir.DataType.INT64), None, [rank])
     first = pool.perm[2]
@@ -108,7 +108,7 @@ def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, e
     dims = plain_sizes(g)
     shares = b.op("Div", g, b.constant(np.float32(math.prod(pool.kernel))))
     flat = channels_as_samples(b, b.typed(shares, ir.DataType.FLOAT, dims), dims[2:])
-    result = _sums(b, flat, spatial, grid.begin, pool)
+    result = _sums(b, flat, spatial, attrs.begin, pool)
     return same_shape(b, _finished(b, result, (*dims[:2], *(None,) * (rank - 2)), shares, pool), expected)
 
 
@@ -121,7 +121,7 @@ def _sums(b: Builder, flat: ir.Value, output_shape: OutputSize | ir.Value, begin
         ones_window(b, pool),
         output_shape,
         None,
-        pool.grid.window,
+        pool.attrs.window,
         Layout.ncx(len(zeros)),
         auto_pad=AutoPad.NOTSET,
         begin=begin,
@@ -144,7 +144,7 @@ def max_pool_backward(
     dilations: Ints = (),
     data_format: DataFormat = "NXC",
 ) -> ir.Value:
-    """Lowers to ai.onnx MaxPool for the positions of the maxima, to which ScatterElements adds; computed in float32.
+    """Lowers to ai.onnx MaxPool for the indices of the maxima, and ScatterElements; computed in float32.
 
     Of several maxima in a window the first one counts.
     """
@@ -168,7 +168,7 @@ def max_pool_backward(
     if pads is not None:
         check_fit("src", big, pool.counts(big, *pads))
         pool.check_counts("diff_dst", big, small, *pads)
-    # A window that covers nothing finds its maximum in the padding, which is cut off again.
+    # A window that covers padding only finds its maximum there; the padding is sliced off at the end.
     inside = pads is not None and not is_wide(pool, *pads)
     begin, end = pads or runtime_pads(b, x, pool)
     whole = x if inside else padded(b, x, begin, end, -math.inf)
@@ -178,7 +178,7 @@ def max_pool_backward(
         outputs=2,
         kernel_shape=kernel,
         strides=strides,
-        dilations=pool.grid.window.dilations,
+        dilations=pool.attrs.window.dilations,
         pads=pads[0] + pads[1] if pads is not None and inside else (0,) * (2 * len(big)),
     )
     line = b.constant([-1])
@@ -195,15 +195,15 @@ def max_pool_backward(
 
 
 def _divisors(b: Builder, pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> np.ndarray:
-    """Returns how many elements every window covers, without padding.
+    """Returns the number of elements that every window covers, without padding.
 
     Raises:
-        ShapeError: One covers nothing.
+        ShapeError: A window covers padding only.
     """
     result = np.array(1, np.float32)
     for axis, (size, count, before) in enumerate(zip(big, counts, begin, strict=True)):
         assert count is not None
-        starts = b.budget.arange("diff_dst's size", count) * pool.grid.window.strides[axis] - before
+        starts = b.budget.arange("diff_dst's size", count) * pool.attrs.window.strides[axis] - before
         covered = np.clip(starts + pool.kernel[axis], 0, size) - np.clip(starts, 0, size)
         if covered.min() < 1:
             raise ShapeError(
@@ -218,6 +218,6 @@ def _divisors(b: Builder, pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> 
 
 
 def _finished(b: Builder, flat: ir.Value, dims: Sizes, model: ir.Value, pool: Pool) -> ir.Value:
-    """Takes the gradient of every channel by itself to the op's format and type."""
+    """Reshapes gradients per channel to the op's format, and casts them to its type."""
     result = b.typed(samples_as_channels(b, flat, model), ir.DataType.FLOAT, dims)
     return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)

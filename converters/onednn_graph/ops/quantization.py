@@ -1,7 +1,7 @@
 """Quantize, Dequantize and their dynamic forms, whose scales and zero points are inputs.
 
-Quantizing rounds after the zero point has been added, ties to even, where ONNX's QuantizeLinear adds it afterwards; the
-two agree when the zero point is even. To a float of eight bits the library goes through f16 and does not saturate.
+Quantize adds the zero point and then rounds half to even; ONNX's QuantizeLinear rounds first. The results agree if the
+zero point is even. The library converts to 8-bit floats through f16 and does not saturate.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BYTES = ("u8", "s8")
 _NIBBLES = ("s4", "u4")
 _NIBBLE_OPSET = 21
 _LARGEST = {"f8_e4m3": 464.0, "f8_e5m2": 61408.0}
-"""The largest numbers of f16 that are rounded to a finite one."""
+"""Largest f16 values that round to a finite f8 value."""
 
 _EXACT = 1 << 24
-"""Integers up to here are float32's."""
+"""Largest range of integers that float32 represents exactly."""
 
 _MOVEMENT = ("Reorder", "StaticReshape", "StaticTranspose", "TypeCast")
 
@@ -44,7 +44,7 @@ _MOVEMENT = ("Reorder", "StaticReshape", "StaticTranspose", "TypeCast")
 def quantize(
     b: Builder, src: ir.Value, /, *, scales: Floats, zps: Ints = (), qtype: Static = "per_tensor", axis: int = 1
 ) -> ir.Value:
-    """Lowers to ai.onnx QuantizeLinear, or to its parts where that rounds otherwise; to f8 through f16."""
+    """Lowers to ai.onnx QuantizeLinear, or to Div, Add, Round, Clip for odd zero points; f8 goes through f16."""
     check_type("src", src.dtype, ["f32"])
     dtype = b.node.outputs[0].dtype
     check_type("dst", dtype, (*_BYTES, *_F8))
@@ -76,7 +76,7 @@ def quantize(
 def dequantize(
     b: Builder, src: ir.Value, /, *, scales: Floats, zps: Ints = (), qtype: Static = "per_tensor", axis: int = 1
 ) -> ir.Value:
-    """Lowers to ai.onnx DequantizeLinear, or to Cast, Sub and Mul where that does not take the types."""
+    """Lowers to ai.onnx DequantizeLinear, or to Cast, Sub and Mul where that does not support the types."""
     check_type("src", src.dtype, (*_BYTES, *_F8))
     check_type("dst", b.node.outputs[0].dtype, ["f32"])
     _check_scales(scales, zps, qtype)
@@ -114,7 +114,7 @@ def dynamic_quantize(
     axis: int = 1,
     mask: int | None = None,
 ) -> ir.Value:
-    """Lowers to Div, Add, Round, Clip and Cast; to f8 through f16."""
+    """Lowers to Div, Add, Round, Clip and Cast; f8 goes through f16."""
     check_type("src", src.dtype, ["f32"])
     check_type("scales", scales.dtype, ["f32"])
     dtype = b.node.outputs[0].dtype
@@ -159,9 +159,7 @@ def dynamic_dequantize(
     _warn_of_axis(b, qtype, axis)
     if qtype == "per_tensor" and mask is None and not group_shape and scales.dtype != ir.DataType.FLOAT:
         name = dtype_name(scales.dtype)
-        b.warn(
-            f"the scale of {name} is read as such; the library, where it runs this op alone, takes its bytes for f32"
-        )
+        b.warn(f"the scale of {name} is read in that type; the library, running this op alone, reads its bytes as f32")
     groups = _groups(src, qtype, axis, mask, group_shape)
     scale = groups.spread(b, "scales", b.cast(scales, ir.DataType.FLOAT))
     point = None if zps is None else groups.spread(b, "zps", b.cast(zps, ir.DataType.FLOAT))
@@ -170,9 +168,9 @@ def dynamic_dequantize(
 
 
 def _check_opset(b: Builder, argument: str, dtype: ir.DataType | None) -> None:
-    """Checks that the opset has a type, in case it is one of four bits."""
+    """Checks that the opset supports a type: 4-bit types need a newer one."""
     if dtype_name(dtype) in _NIBBLES and b.options.opset < _NIBBLE_OPSET:
-        hint = f"Types of four bits need opset {_NIBBLE_OPSET}."
+        hint = f"4-bit types need opset {_NIBBLE_OPSET}."
         raise UnsupportedTypeError(argument, dtype_name(dtype), _BYTES, hint=hint)
 
 
@@ -184,15 +182,15 @@ def _affine(b: Builder, x: ir.Value, scale: ir.Value, point: ir.Value | None) ->
 
 
 def _rounded(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Rounds a float32 to an integer type, ties to even, and saturates."""
+    """Rounds float32 to an integer type, half to even, and saturates."""
     low, high = (b.constant(limit, np.float32) for limit in _limits(dtype))
     return b.op("Cast", b.op("Clip", b.op("Round", x), low, high), to=int(dtype))
 
 
 def _to_f8(b: Builder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Rounds to f16 and then to eight bits: beyond the largest number f8_e5m2 has infinity, f8_e4m3 NaN.
+    """Rounds to f16 and then to f8: out of range, f8_e5m2 becomes infinity and f8_e4m3 NaN.
 
-    Numbers there are made infinite before: ONNX Runtime's Cast saturates some of them although it is told not to.
+    Values out of range become infinite first: ONNX Runtime's Cast saturates some of them even with saturate=0.
     """
     half = b.cast(b.cast(x, ir.DataType.FLOAT16), ir.DataType.FLOAT)
     beyond = b.op("Greater", b.op("Abs", half), b.constant(_LARGEST[dtype_name(dtype)], np.float32))
@@ -217,21 +215,21 @@ def _check_scales(scales: Floats, zps: Ints, qtype: Static) -> None:
 
 def _no_zero_points(zps: Ints) -> None:
     if any(zps):
-        raise UnsupportedAttributeError("zps", zps, "none, or zeros: floats of eight bits have no zero point")
+        raise UnsupportedAttributeError("zps", zps, "none, or zeros: 8-bit floats have no zero point")
 
 
 def _warn_of_axis(b: Builder, qtype: Dynamic, axis: int) -> None:
-    """Warns of an axis counted from the end, with which the library computes nothing that makes sense."""
+    """Warns about an axis counted from the end, for which the library computes wrong results."""
     if qtype == "per_channel" and axis < 0:
         library = "refuses the op" if axis == -1 else "takes the first scale for all channels"
-        b.warn(f"axis {axis} is counted from the end, as the page says; the library {library}")
+        b.warn(f"axis {axis} is counted from the end, as in the specification; the library {library}")
 
 
 def _channel_axis(src: ir.Value, qtype: Static, axis: int, count: int) -> int | None:
-    """Returns the axis that scales lie along; None for one scale.
+    """Returns the axis that the scales belong to, None for a single scale.
 
     Raises:
-        ShapeError: src has another size there.
+        ShapeError: The size of src along that axis differs.
     """
     if qtype == "per_tensor":
         return None
@@ -243,12 +241,12 @@ def _channel_axis(src: ir.Value, qtype: Static, axis: int, count: int) -> int | 
 
 
 def _vector(b: Builder, values: Sequence[float], qtype: Static, dtype: npt.DTypeLike) -> ir.Value:
-    """Makes scales or zero points as QuantizeLinear and DequantizeLinear take them."""
+    """Returns scales or zero points in the shape that QuantizeLinear and DequantizeLinear require."""
     return b.constant(values[0] if qtype == "per_tensor" else list(values), dtype)
 
 
 def _spread(b: Builder, values: Sequence[float], at: int | None, src: ir.Value) -> ir.Value:
-    """Makes scales or zero points that broadcast against src."""
+    """Returns scales or zero points in a shape that broadcasts against src."""
     if at is None:
         return b.constant(values[0], np.float32)
     return b.constant(np.array(values, np.float32).reshape([-1] + [1] * (rank_of("src", src) - 1 - at)))
@@ -269,12 +267,12 @@ def _groups(src: ir.Value, qtype: Dynamic, axis: int, mask: int | None, group_sh
 
 
 def _transposed_weights(b: Builder, src: ir.Value, qtype: Static, count: int) -> Callable[..., np.ndarray] | None:
-    """Handles the weights of a grouped ConvTranspose, which have one scale for each channel of all groups.
+    """Returns how to reshape the scales of the weights of a grouped ConvTranspose.
 
-    Such weights hold the channels of one group only, so the scales are as many times more than the axis is long.
+    Such weights hold the channels of one group, but have one scale per channel of every group.
 
     Returns:
-        What lays a vector of scales out over the weights; None for other tensors.
+        A function that reshapes a vector of scales so that it broadcasts against the weights; None for other tensors.
     """
     dims = known_dims(src) or []
     user = next(
@@ -306,10 +304,10 @@ def _transposed_weights(b: Builder, src: ir.Value, qtype: Static, count: int) ->
 
 
 def _becomes_approximate(b: Builder, src: ir.Value) -> bool:
-    """Whether ONNX Runtime would fuse DequantizeLinear of a constant with its MatMul to MatMulNBits.
+    """Returns whether ONNX Runtime would fuse DequantizeLinear of a constant and MatMul into MatMulNBits.
 
-    That one rounds the other operand to eight bits. Where the other operand has been dequantized, too, an exact product
-    of integers results instead.
+    MatMulNBits rounds the other operand to 8 bits. If the other operand is dequantized, too, ONNX Runtime computes an
+    exact integer product instead.
     """
     if src.const_value is None:
         return False
@@ -328,11 +326,11 @@ def _becomes_approximate(b: Builder, src: ir.Value) -> bool:
 
 
 def _breaks_when_moved(b: Builder, src: ir.Value) -> bool:
-    """Whether ONNX Runtime would move DequantizeLinear of int8 past an op that moves data.
+    """Returns whether ONNX Runtime would move DequantizeLinear of int8 past an op that moves data, and fail.
 
-    The QuantizeLinear that it then inserts has the wrong type since opset 21, and no session is made where there is a
-    zero point. Where there is none, ONNX Runtime before 1.28 takes the type to be uint8, and loses what is negative;
-    in older opsets a zero point says that it is not.
+    From opset 21 the QuantizeLinear that it inserts has the wrong type; with a zero point no session can be created.
+    Without one, ONNX Runtime before 1.28 assumes uint8 and loses negative values; before opset 21 an explicit zero
+    point prevents that.
     """
     if dtype_name(src.dtype) != "s8" or b.options.opset < _NIBBLE_OPSET:
         return False
@@ -340,7 +338,7 @@ def _breaks_when_moved(b: Builder, src: ir.Value) -> bool:
 
 
 def _moves_data(node: SourceNode) -> bool:
-    """Whether an op becomes MaxPool, or begins with a Reshape or Transpose."""
+    """Returns whether the lowering of an op is MaxPool, or begins with a Reshape or Transpose."""
     kind, attributes = node.ref.op_type, node.attributes
     if kind in (*_MOVEMENT, "MaxPool") or attributes.get("transpose_a") or attributes.get("transpose_b"):
         return True

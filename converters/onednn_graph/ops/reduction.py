@@ -1,4 +1,4 @@
-"""Reductions along axes that an attribute or an input names."""
+"""Reductions; the axes are an attribute or an input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ortconv.graph.builder import Builder, Ints
 def reduce(
     b: Builder, src: ir.Value, axes_input: ir.Value | None = None, /, *, axes: Ints = (), keep_dims: bool = False
 ) -> ir.Value:
-    """Lowers to the ai.onnx op of the same name; without any axes nothing changes."""
+    """Lowers to the ai.onnx op of the same name; empty axes reduce nothing."""
     one_type(b, src=src)
     rank = rank_of("src", src)
     if axes_input is not None:
@@ -42,7 +42,7 @@ def _emit(b: Builder, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
 
 
 def _at_run_time(b: Builder, src: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
-    """Reduces along axes whose number is known and whose values are not."""
+    """Reduces along axes whose number is known when converting and whose values are not."""
     check_type("axes", axes.dtype, ["s32"])
     dims = known_dims(axes)
     if dims is None or len(dims) != 1 or not isinstance(dims[0], int):

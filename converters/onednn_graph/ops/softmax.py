@@ -19,9 +19,9 @@ from ortconv.graph.builder import Builder
 def soft_max(
     b: Builder, src: ir.Value, /, *, axis: int = 1, mode: Literal["none", "inf_as_zero"] = "none"
 ) -> tuple[ir.Value, ...]:
-    """Lowers to ai.onnx Softmax; with stats to its definition, whose logarithm of the sum is the second result.
+    """Lowers to ai.onnx Softmax; with stats to its definition, where stats is the logarithm of the sum.
 
-    With inf_as_zero a row of which all elements are -inf gives zeros, in stats too, instead of NaN.
+    With inf_as_zero, a row of -inf gives zeros, also in stats, instead of NaN.
     """
     along = _axis(src, axis)
     _check_types(b, src)
@@ -34,7 +34,7 @@ def soft_max(
     if mode == "inf_as_zero":
         if along != rank_of("src", src) - 1:
             b.warn(
-                f"where all elements along axis {along} are -infinity, the result is 0, as the page says; "
+                f"where all elements along axis {along} are -infinity, the result is 0, as in the specification; "
                 "the library gives NaN there, since the axis is not the last"
             )
         empty = b.op("Equal", largest, b.constant(-math.inf, np.float32))
@@ -42,7 +42,7 @@ def soft_max(
         y = b.op("Softmax", x, axis=along)
     else:
         check_type("stats", results[1].dtype, ["f32"])
-        # Without inf_as_zero a row of -inf gives -inf less -inf, which is NaN in both results, as the library has it.
+        # Without inf_as_zero, a row of -inf gives -inf - -inf = NaN in both results, as in the library.
         exponentials = b.op("Exp", b.op("Sub", x, largest))
         total = b.op("ReduceSum", exponentials, axes, keepdims=1)
         y, stats = b.op("Div", exponentials, total), b.op("Add", b.op("Log", total), largest)

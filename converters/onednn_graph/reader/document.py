@@ -1,7 +1,7 @@
-"""oneDNN Graph JSON: from the text to checked tensors and operations.
+"""Reads oneDNN Graph JSON into checked tensors and operations.
 
-The format stores every tensor again wherever it is used, writes vectors of twelve defaults for attributes that nobody
-set, and INT64_MIN for what is not known. All of that ends here.
+The format repeats every tensor wherever it is used, writes vectors of twelve defaults for attributes that are not set,
+and INT64_MIN for unknown dimensions. Documents contain none of that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IDS = range(1 << 64)
 _ID_DIGITS = 20
 _INT64 = range(-(1 << 63), 1 << 63)
 _PARTITIONING = ("partition_id", "backend")
-"""What a dump of partitions adds to every op."""
+"""Attributes that a dump of partitions adds to every op."""
 
 _RENAMED = {
     f"{kind}Backprop": f"{kind}Backward"
@@ -34,23 +34,23 @@ _RENAMED = {
         *("SoftMax", "SoftPlus", "Sqrt", "Tanh"),
     )
 }
-"""How files of version 0 spell kinds whose arguments and attributes are the same today."""
+"""Names of op kinds in files of version 0 -> today's names; arguments and attributes are the same."""
 
 _HEADER = ("version", "engine_kind", "fpmath_mode", "fpmath_mode_apply_to_int")
-"""What a file says about the library that wrote it and about how it was asked to compute."""
+"""Fields that describe the library that wrote the file and its settings."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """A oneDNN graph as it stands in a file.
+    """A oneDNN graph as stored in a file.
 
     Attributes:
         path: The file, for messages.
         name: The graph's name.
         ops: The operations, in the file's order, which need not be topological.
-        input_ports: Ids in the order that the file gives; in hand-edited files not always those of the inputs.
+        input_ports: Ids in the file's order; hand-edited files may list other ids than those of the inputs.
         output_ports: The same for the outputs.
-        header: What the file says about the library that wrote it and about how it was asked to compute.
+        header: The library that wrote the file, and its settings.
         size: Of the file, in bytes.
     """
 
@@ -67,7 +67,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     """Reads a file.
 
     Raises:
-        ModelFormatError: It cannot be read, or is not a oneDNN graph; `where` is a JSON pointer.
+        ModelFormatError: The file cannot be read or is not a oneDNN graph; `where` is a JSON pointer.
     """
     root = parse(path)
     ops = list(root.field("graph").items())
@@ -87,11 +87,10 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 
 
 def _tensors(ops: Sequence[Place], names: Mapping[int, str]) -> tuple[dict[int, Tensor], dict[str, str]]:
-    """Reads the tensors of all operations, each of which describes those that it touches.
+    """Reads the tensors of all operations; every operation describes its inputs and outputs.
 
     Returns:
-        The tensors by id; and by JSON pointer what is to be said of descriptions with other sizes than the operation
-        that computes the tensor gives it.
+        The tensors by id, and by JSON pointer a note for each input whose sizes contradict the producer's.
     """
     inputs = [place for op in ops for place in op.field("inputs").items()]
     outputs = [place for op in ops for place in op.field("outputs").items()]
@@ -115,7 +114,7 @@ def _tensors(ops: Sequence[Place], names: Mapping[int, str]) -> tuple[dict[int, 
 
 
 def _names(root: Place) -> dict[int, str]:
-    """Reads the names that `ortconv.onednn` gave the tensors."""
+    """Reads the tensor names that `ortconv.onednn` wrote."""
     own = root.find(OWN_FIELD)
     table = own.find("tensor_names") if own else None
     ids: dict[str, int] = {}
@@ -219,9 +218,9 @@ def _shape(place: Place) -> tuple[int | None, ...] | None:
 
 
 def _stride(tensor: Place, shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
-    """Returns the stride where it says more than the shape: dimensions in another order, or gaps between them.
+    """Returns the stride if the tensor is not dense: dimensions in another order, or gaps between them.
 
-    One that is not positive (files say twelve zeros for none) or of another length says nothing.
+    A stride that is not positive (files contain twelve zeros for none) or has another length is ignored.
     """
     place = tensor.find("stride")
     stride = tuple(item.integer(_INT64) for item in place.items()) if place else ()
@@ -239,7 +238,7 @@ def _stride(tensor: Place, shape: tuple[int | None, ...] | None) -> tuple[int, .
 
 
 def _differs_in_size(first: Tensor, second: Tensor) -> bool:
-    """Whether two descriptions agree on the rank and not on the sizes."""
+    """Returns whether two descriptions have the same rank and different sizes."""
     ours, theirs = first.shape, second.shape
     if ours is None or theirs is None or len(ours) != len(theirs):
         return False
@@ -247,7 +246,7 @@ def _differs_in_size(first: Tensor, second: Tensor) -> bool:
 
 
 def _merged(first: Tensor, second: Tensor, place: Place) -> Tensor:
-    """Joins two descriptions of a tensor: what one leaves open the other fills in."""
+    """Merges two descriptions of a tensor: each fills in what the other does not know."""
     if "undef" not in (first.dtype, second.dtype) and first.dtype != second.dtype:
         place.field("dtype").fail(f"tensor {first.id} has dtype {second.dtype} here and {first.dtype} before.")
     shape = first.shape if second.shape is None else second.shape

@@ -1,4 +1,4 @@
-"""Reading JSON that may be hostile: places in a document that know where they stand."""
+"""Reads untrusted JSON: values that know their JSON pointer, and limits on size and digits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ortconv.model_io.regular_files import open_regular
 __all__ = ["Place", "parse"]
 
 _MAX_BYTES = 1 << 26
-"""A graph holds no tensor data; the largest known dumps have a few hundred KiB."""
+"""Largest file; graphs hold no tensor data, and the largest known dumps have a few hundred KiB."""
 
 _MAX_DIGITS = 20
 """Enough for every 64-bit integer; Python's integers have no limit, and converting long ones takes quadratic time."""
 
 
 class Place:
-    """A JSON value and where it stands.
+    """A JSON value and its position.
 
     Args:
         path: The file, for messages.
@@ -39,7 +39,7 @@ class Place:
         raise ModelFormatError(self.path, self.pointer, problem)
 
     def field(self, name: str) -> Place:
-        """Returns a field of an object, which must be there."""
+        """Returns a required field of an object."""
         return self.find(name) or self.fail(f"has no field {name}; it is required.")
 
     def find(self, name: str) -> Place | None:
@@ -60,7 +60,7 @@ class Place:
             yield self._child(str(index), value)
 
     def text(self) -> str:
-        """Returns a string; one that UTF-8 cannot hold (a lone surrogate) is refused."""
+        """Returns a string; rejects one that UTF-8 cannot encode (a lone surrogate)."""
         if not isinstance(self.value, str):
             self._mismatch("a string")
         try:

@@ -1,4 +1,4 @@
-"""Nodes that know their neighbours, for the lowerings whose result depends on what uses it."""
+"""Source nodes with access to producers and consumers, for lowerings that depend on them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["LinkedNode", "Links", "links_of"]
 
 
 class Links:
-    """Which nodes of a graph compute and use its tensors."""
+    """Producers and consumers of the tensors of a graph."""
 
     def __init__(self) -> None:
         self._producers: dict[SourceValue, SourceNode] = {}
         self._consumers: dict[SourceValue, list[SourceNode]] = {}
 
     def add(self, nodes: Iterable[SourceNode]) -> None:
-        """Takes in the nodes of the graph."""
+        """Adds the nodes of the graph."""
         for node in nodes:
             self._producers.update(dict.fromkeys(node.outputs, node))
             for value in dict.fromkeys(node.inputs):
@@ -26,11 +26,11 @@ class Links:
                     self._consumers.setdefault(value, []).append(node)
 
     def producer(self, value: SourceValue) -> SourceNode | None:
-        """Returns the node that computes a tensor; None for an input."""
+        """Returns the producer of a tensor, None for an input."""
         return self._producers.get(value)
 
     def consumers(self, value: SourceValue) -> Sequence[SourceNode]:
-        """Returns the nodes that use a tensor."""
+        """Returns the consumers of a tensor."""
         return self._consumers.get(value, ())
 
 
@@ -39,12 +39,12 @@ class LinkedNode(SourceNode):
     """A node of a oneDNN graph.
 
     Attributes:
-        links: The neighbours of all nodes of its graph.
+        links: The producers and consumers of its graph.
     """
 
     links: Links = dataclasses.field(default_factory=Links)
 
 
 def links_of(node: SourceNode) -> Links:
-    """Returns a node's links; none are known for a node that the reader has not made."""
+    """Returns the links of a node; empty for a node that does not come from the reader."""
     return node.links if isinstance(node, LinkedNode) else Links()

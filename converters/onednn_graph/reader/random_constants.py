@@ -1,4 +1,4 @@
-"""Random data for the constants that a graph names but does not hold, so that it can be run and timed."""
+"""Random data for the constants of a graph, so that it can be run and timed without its weights."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ortconv.onednn.op_schema import KINDS
 __all__ = ["random_constants"]
 
 _RANGES = {"scales": (0.005, 0.02), "variance": (0.5, 1.5), "probability": (0.1, 0.5)}
-"""Argument -> the range of its data, where numbers of both signs make no sense."""
+"""Argument -> range of its data, for arguments that must be positive."""
 
 
 def random_constants(source: object, seed: int, given: Tensors) -> Tensors:
-    """Returns the data that is given, and random data for the other inputs whose property is "constant".
+    """Returns the given data, and random data for all other inputs with property_type "constant".
 
     Floats are standard normal, integers small, and scales, variances and probabilities positive.
 
     Args:
         source: A path, or an `ortconv.onednn.Graph`.
-        seed: Of the random numbers; each tensor's depend on its name, too.
+        seed: Seed of the random numbers, which also depend on the tensor's name.
         given: Data by tensor id or name.
 
     Raises:
-        ModelFormatError: The source is not a graph, or the size or type of a constant is not known.
-        InputError: A constant is larger than any tensor is.
+        ModelFormatError: The source is not a graph, or the size or type of a constant is unknown.
+        InputError: A constant is too large.
     """
     document = document_of(source)
     inputs = [tensor for tensor in graph_inputs(document.ops) if tensor.property_type == "constant"]
@@ -53,13 +53,13 @@ def random_constants(source: object, seed: int, given: Tensors) -> Tensors:
 
 
 def _role(op: Op, tensor: Tensor) -> str | None:
-    """Returns the name of the argument that a tensor is for an op."""
+    """Returns the name of the argument for which an op uses a tensor."""
     names = KINDS[op.kind].inputs if op.kind in KINDS else ()
     return next((name for name, given in zip(names, op.inputs, strict=False) if given.id == tensor.id), None)
 
 
 def _within(data: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Maps floats into a range; integers stay."""
+    """Maps floats into a range; integers are not changed."""
     if np.issubdtype(data.dtype, np.integer):
         return data
     share = np.abs(np.tanh(data.astype(np.float32)))

@@ -1,4 +1,4 @@
-"""oneDNN Graph JSON, or an `ortconv.onednn.Graph`, to a SourceGraph."""
+"""Reads oneDNN Graph JSON or an `ortconv.onednn.Graph` into a SourceGraph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["detect", "document_of", "read"]
 
 
 def detect(source: object) -> bool:
-    """Whether a source is an `ortconv.onednn.Graph`, or a path that ends in ``.json``."""
+    """Returns whether a source is an `ortconv.onednn.Graph`, or a path that ends in ``.json``."""
     return isinstance(source, Graph) or (
         isinstance(source, str | os.PathLike) and os.fspath(source).casefold().endswith(".json")
     )
@@ -29,17 +29,16 @@ def detect(source: object) -> bool:
 def read(source: object, tensors: Tensors) -> SourceGraph:
     """Reads a source.
 
-    The graph's inputs are the tensors that no operation computes; its outputs those that none uses, that an End marks,
-    or that the file names among its output ports: a partition may hand out what it uses itself. Otherwise a file's
-    ports decide the order only, and only where they name exactly these tensors.
+    Inputs of the graph are the tensors without a producer. Outputs are the tensors without a consumer, those that an
+    End marks, and those among the output ports of the file: a partition may return a tensor that it consumes itself.
+    The ports also give the order, if they name exactly these tensors.
 
     Args:
         source: A path, or an `ortconv.onednn.Graph`.
-        tensors: Data for inputs, which become constants, by tensor id or name.
+        tensors: Data for inputs, which become constants; by tensor id or name.
 
     Raises:
-        ModelFormatError: The source is not a graph: an id occurs twice, operations depend on themselves, or `tensors`
-            does not fit.
+        ModelFormatError: An id occurs twice, operations form a cycle, or `tensors` does not match.
     """
     document = document_of(source)
     ops = _sorted(document)
@@ -95,13 +94,13 @@ def _node(path: str, op: Op, values: dict[int, SourceValue], links: Links) -> So
 
 
 def _notes(header: Mapping[str, str]) -> tuple[str, ...]:
-    """Says what a file's settings mean for the model."""
+    """Returns what the settings of a file mean for the model."""
     notes = []
     mode = header.get("fpmath_mode", "strict")
     if mode != "strict":
-        notes.append(f"fpmath_mode is {mode}: it permits to round f32 operands; the model does not, as in strict")
+        notes.append(f"fpmath_mode is {mode}: it permits rounding of f32 operands; the model computes as in strict")
     if header.get("fpmath_mode_apply_to_int") == "true":
-        notes.append("fpmath_mode_apply_to_int is true: it permits to compute on dequantized integers in that mode")
+        notes.append("fpmath_mode_apply_to_int is true: it permits that mode for dequantized integers")
     if header.get("engine_kind") == "gpu":
         notes.append("engine_kind is gpu: the file was written for a GPU; the operations mean the same anywhere")
     return tuple(notes)
@@ -132,24 +131,24 @@ def _value(tensor: Tensor, constant: ir.TensorProtocol | None) -> SourceValue:
 
 
 def _outputs(document: Document) -> Sequence[Tensor]:
-    """Returns the outputs, last those that operations of the graph use, too."""
+    """Returns the outputs; those that operations of the graph consume come last."""
     outputs = {tensor.id: tensor for tensor in graph_outputs(document.ops)}
     computed = {tensor.id: tensor for op in document.ops for tensor in op.outputs}
     return tuple((outputs | {port: computed[port] for port in document.output_ports if port in computed}).values())
 
 
 def _ordered(tensors: Sequence[Tensor], ports: Iterable[int]) -> Sequence[Tensor]:
-    """Orders tensors as the ports do, where those are the same tensors; dumps name a port once per use."""
+    """Orders tensors like the ports if both have the same ids; dumps repeat a port for each use."""
     by_id = {tensor.id: tensor for tensor in tensors}
     order = dict.fromkeys(ports)
     return [by_id[port] for port in order] if order.keys() == by_id.keys() else tensors
 
 
 def _sorted(document: Document) -> list[Op]:
-    """Returns the operations in topological order, otherwise as they stand in the file.
+    """Returns the operations in topological order, in the order of the file where that allows a choice.
 
     Raises:
-        ModelFormatError: Two operations have one id or compute one tensor, or operations depend on themselves.
+        ModelFormatError: Two operations have the same id or output, or operations form a cycle.
     """
     producer: dict[int, int] = {}
     ids: dict[int, int] = {}
@@ -165,7 +164,7 @@ def _sorted(document: Document) -> list[Op]:
 
 
 def _depth_first(document: Document, producer: dict[int, int]) -> Sequence[int]:
-    """Visits every operation after those it depends on, without recursion."""
+    """Visits every operation after its dependencies, without recursion."""
     done: dict[int, bool] = {}  # False while the op's inputs are being visited.
     for root in range(len(document.ops)):
         stack = [root]

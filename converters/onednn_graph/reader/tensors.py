@@ -1,4 +1,4 @@
-"""Data for tensors of a oneDNN graph, which its file names but does not hold."""
+"""Data for the constants of a oneDNN graph; its file holds no tensor data."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ELEMENTS: dict[str, ir.DataType] = {
     "e8m0": ir.DataType.FLOAT8E8M0,
     "f4_e2m1": ir.DataType.FLOAT4E2M1,
 }
-"""oneDNN's element types in ONNX's words."""
+"""oneDNN element type -> ONNX element type."""
 
 _CARRIERS: dict[str, np.dtype] = {
     **dict.fromkeys(("f16", "bf16", "f8_e5m2", "f8_e4m3", "e8m0", "f4_e2m1"), np.dtype(np.float32)),
     "s4": np.dtype(np.int8),
     "u4": np.dtype(np.uint8),
 }
-"""Element type -> the NumPy type that may carry its values where NumPy has no type of its own for them."""
+"""Element type without a NumPy type -> NumPy type in which its values may be given."""
 
 
 def name_of(tensor: Tensor) -> str:
@@ -47,19 +47,19 @@ def name_of(tensor: Tensor) -> str:
 
 
 def pick(path: str, inputs: Iterable[Tensor], given: Mapping[str, np.ndarray]) -> dict[int, ir.TensorProtocol]:
-    """Matches the arrays that a user gives with the inputs of a graph.
+    """Matches the user's arrays with the inputs of a graph.
 
     Args:
         path: The graph's file, for messages.
-        inputs: The tensors that no operation computes.
+        inputs: The inputs of the graph.
         given: Arrays by tensor id, as text, or name.
 
     Returns:
         Data by tensor id.
 
     Raises:
-        ModelFormatError: A key is not that of an input; two keys mean the same input; an array's shape or type is not
-            what the file says. `where` names the key.
+        ModelFormatError: A key names no input, two keys name the same input, or the shape or type of an array
+            differs from the file. `where` names the key.
     """
     by_key = {key: tensor for tensor in inputs for key in (name_of(tensor), str(tensor.id))}
     picked: dict[int, ir.TensorProtocol] = {}
@@ -82,7 +82,7 @@ def _data(tensor: Tensor, array: np.ndarray) -> ir.TensorProtocol:
     """Checks an array against a tensor.
 
     Raises:
-        ValueError: They do not agree.
+        ValueError: Shape or type differ.
     """
     if tensor.shape is not None and (
         len(tensor.shape) != array.ndim
@@ -99,9 +99,9 @@ def _data(tensor: Tensor, array: np.ndarray) -> ir.TensorProtocol:
 def _elements(array: np.ndarray, wanted: np.dtype, carrier: np.dtype | None, declared: str) -> np.ndarray:
     found = array.dtype.newbyteorder("=")
     if found == wanted:
-        return np.asarray(array, wanted, order="C")  # which leaves a scalar one, unlike ascontiguousarray
+        return np.asarray(array, wanted, order="C")  # keeps a scalar, unlike ascontiguousarray
     if found.kind == "V" and found.names is None and found.itemsize == wanted.itemsize:
-        # An .npz file keeps the bytes of ml_dtypes' types but not which type it was.
+        # An .npz file stores ml_dtypes data as raw bytes without the type.
         return np.asarray(array, order="C").view(wanted)
     if carrier is None or found != carrier:
         allowed = f"{wanted} or {carrier}" if carrier else str(wanted)
@@ -116,4 +116,4 @@ def _elements(array: np.ndarray, wanted: np.dtype, carrier: np.dtype | None, dec
     return converted
 
 
-assert ml_dtypes  # NumPy learns the narrow types from it.
+assert ml_dtypes  # importing it registers the narrow types with NumPy

@@ -1,4 +1,6 @@
-"""The map behind every convolution op, in float64: its three sums, and how its padding is found.
+"""The bilinear map of the convolution ops in float64: its three sums, and its padding.
+
+The padding is not that of `ortconv.convolution_arithmetic`: an oracle does not share code with what it checks.
 
 It relates a big tensor (the source of a convolution) to a small one (its destination): ``small[n, a, p]`` meets
 ``big[n, b, p*stride - begin + k*dilation]`` through ``weights[a, b, k]``, where the channels of both are split into
@@ -32,9 +34,9 @@ class BilinearMap:
         strides: At least 1.
         dilations: At least 1.
         groups: Divides the channels of both tensors.
-        rule: "none" takes `begin` and `end`, "valid" is without padding, "same_upper" and "same_lower" pad by sizes.
-        begin: Padding in front.
-        end: Padding at the end.
+        rule: "none" uses `begin` and `end`, "valid" no padding, "same_upper" and "same_lower" depend on the sizes.
+        begin: Begin padding.
+        end: End padding.
     """
 
     strides: list[int]
@@ -45,20 +47,20 @@ class BilinearMap:
     end: list[int]
 
     def extent(self, kernel: Sizes) -> list[int]:
-        """Returns how many positions a kernel covers."""
+        """Returns the number of positions that a kernel covers."""
         return [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, self.dilations, strict=True)]
 
     def full(self, small: Sizes, kernel: Sizes) -> list[int]:
-        """Returns how many positions of big can be met."""
+        """Returns the sizes of big without padding."""
         axes = zip(self.strides, small, self.extent(kernel), strict=True)
         return [stride * (size - 1) + extent for stride, size, extent in axes]
 
     def split(self, totals: Sizes, *, upper_is_smaller: bool = True) -> Pads:
-        """Returns (begin, end): given by `rule`, or the totals divided.
+        """Returns (begin, end) by `rule`.
 
         Args:
-            totals: The sum of both under a same_* rule; a negative one counts as zero.
-            upper_is_smaller: Whether same_upper puts the smaller half in front, as the library and ONNX say.
+            totals: The total padding under a same_* rule; a negative one counts as zero.
+            upper_is_smaller: Whether same_upper puts the smaller half at the beginning, as in the library and ONNX.
         """
         if self.rule == "none":
             return self.begin, self.end

@@ -1,4 +1,4 @@
-"""The six convolution ops as views of one map."""
+"""The six convolution ops, computed with `BilinearMap`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _conv_transpose_backward_weights(call: Call) -> Array:
     m = _map(call)
     src, diff_dst = call.ncx(call.input(0)), call.ncx(call.input(1))
     kernel = _kernel(call)
-    if call.semantics == "runtime":  # The library applies the rule of a convolution to the small side.
+    if call.semantics == "runtime":  # The library pads as for a convolution of the small tensor.
         begin, _ = m.convolution_pads(src.shape[2:], kernel)
     else:
         begin, _ = m.transpose_pads(kernel)

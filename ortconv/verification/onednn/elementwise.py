@@ -1,4 +1,4 @@
-"""oneDNN's elementwise ops in float64, from their pages."""
+"""oneDNN's elementwise ops in float64, written from their specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of oneDNN's elementwise ops in float64, from their pages."""
+"""Gradients of oneDNN's elementwise ops in float64, written from their specification."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _times(slope: _Slope) -> Callable[[Call], Array]:
 
 
 def _at_dst(slope: Callable[[Array], Array], forward: Callable[[Array], Array]) -> _Slope:
-    """A slope in terms of the forward result, which is what the op is given unless use_dst is false."""
+    """Returns a gradient by a slope in terms of the forward result, the input of the op unless use_dst is false."""
     return lambda call, x: slope(x if call.flag("use_dst", True) else forward(x))
 
 

@@ -1,4 +1,4 @@
-"""oneDNN's ops that move, generate, drop or convert elements."""
+"""oneDNN's ops that move, generate or convert elements, and Dropout."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _dropout(call: Call) -> tuple[Array, Array]:
 def _words(count: int, seed: int, offset: int) -> Array:
     """Returns a word of Philox4x32-10 for each element.
 
-    The library makes the counter of the offset and the element's index; without an offset of a group's index, and then
-    it gives all four elements of a group the same word.
+    The library derives the counter from the offset and the element's index. With an offset of 0 it uses the index of
+    a group of four elements, which all get the same word.
     """
     low, half = np.uint64(_LOW), np.uint64(32)
     index = np.arange(count, dtype=np.uint64)

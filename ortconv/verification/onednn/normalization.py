@@ -1,4 +1,4 @@
-"""oneDNN's normalisations and their gradients in float64, from their pages."""
+"""oneDNN's normalization ops and their gradients in float64, written from their specification."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ortconv.verification.onednn.call import Call
 __all__ = ["NORMALIZATION"]
 
 _MOMENTUM = 0.5
-"""What the library takes where it is not set; the page names no default."""
+"""Default in the library; the specification names none."""
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
-    """Returns the mean, with axes kept; NaN of nothing, without the warning that NumPy gives."""
+    """Returns the mean, with axes kept; NaN for no elements, without NumPy's warning."""
     return np.asarray(x.sum(axes, keepdims=True) / np.float64(math.prod(x.shape[axis] for axis in axes)))
 
 
@@ -60,7 +60,7 @@ def _batch_backward(call: Call) -> tuple[Array, ...]:
     mean, variance = _channels(call, 2), _channels(call, 3)
     scale = (_channels(call, 4) if len(call.node.outputs) > 1 else 1.0) / np.sqrt(variance + epsilon)
     if len(call.node.outputs) == 1 and call.semantics == "runtime":
-        return (diff_dst * scale,)  # The library takes the statistics for constants.
+        return (diff_dst * scale,)  # The library treats the statistics as constants.
     normal = _scaled(src, mean, variance, epsilon)
     means = _mean(diff_dst, axes), _mean(diff_dst * normal, axes)
     return scale * (diff_dst - means[0] - normal * means[1]), (diff_dst * normal).sum(axes), diff_dst.sum(axes)
@@ -81,7 +81,7 @@ def _layer(call: Call) -> tuple[Array, ...]:
 
 
 def _stats(call: Call, index: int, kept: Array, axes: int) -> Array:
-    """Drops the normalised axes unless the graph declares them, with size 1."""
+    """Removes the normalized axes unless the graph declares them with size 1."""
     outputs = call.node.outputs
     declared = outputs[index].shape if index < len(outputs) else None
     return kept if declared is not None and len(declared) == kept.ndim else kept.reshape(kept.shape[: kept.ndim - axes])

@@ -1,4 +1,4 @@
-"""oneDNN's pools, interpolation, and their gradients in float64: sums over taps, and one matrix per axis."""
+"""oneDNN's pooling, interpolation and their gradients in float64: sums over taps, and one matrix per axis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["POOLING"]
 
 @dataclasses.dataclass(frozen=True)
 class _Axis:
-    """A spatial axis under windows.
+    """The windows along a spatial axis.
 
     Attributes:
         taps: Positions of every window, [windows, kernel]; outside of the tensor where they are negative or too large.
@@ -31,7 +31,7 @@ class _Axis:
 
     @property
     def inside(self) -> Array:
-        """Which of the positions lie inside."""
+        """Whether each position lies inside the tensor."""
         result: Array = (self.taps >= 0) & (self.taps < self.size)
         return result
 
@@ -56,7 +56,7 @@ def _axes(call: Call, sizes: Sequence[int], counts: Sequence[int] | None = None)
 
 
 def _taps(axes: Sequence[_Axis]) -> Iterator[tuple[Any, Array]]:
-    """Iterates over the taps of all windows: what each reads of [N, C, spatial...], and whether it lies inside."""
+    """Yields each tap of all windows: an index into [N, C, spatial...], and whether it lies inside."""
     for tap in itertools.product(*(range(axis.taps.shape[1]) for axis in axes)):
         where = [np.clip(axis.taps[:, k], 0, axis.size - 1) for axis, k in zip(axes, tap, strict=True)]
         inside = np.ones((), bool)
@@ -66,7 +66,7 @@ def _taps(axes: Sequence[_Axis]) -> Iterator[tuple[Any, Array]]:
 
 
 def _divisor(call: Call, axes: Sequence[_Axis]) -> Array:
-    """Elements that an average is taken over, for each window."""
+    """Returns the number of elements that each window averages."""
     if not call.flag("exclude_pad", False):
         return np.array(math.prod(axis.taps.shape[1] for axis in axes))
     counts = np.ones(())
@@ -121,7 +121,7 @@ def _max_pool_backward(call: Call) -> Array:
 
 
 def _matrix(call: Call, small: int, large: int) -> Array:
-    """Takes an axis of `small` elements to `large`; ties between neighbours go up."""
+    """Returns the matrix that resizes an axis from `small` to `large` elements; rounds ties up."""
     matrix, rows = np.zeros((large, small)), np.arange(large)
     # A coordinate is numerator / denominator, so that ties are exact.
     if call.text("coordinate_transformation_mode", "half_pixel") == "half_pixel":

@@ -1,4 +1,4 @@
-"""oneDNN's quantization, in the float32 in which the library rounds."""
+"""oneDNN's quantization ops in float32, in which the library rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["QUANTIZATION"]
 
 
 def _attribute(call: Call, name: str) -> Array:
-    """Lays scales or zero points of the attributes out over src."""
+    """Reshapes scales or zero points from attributes so that they broadcast against src."""
     found = call.node.attributes.get(name, (0,))
     values = np.array(found, np.float64)
     shape = call.input(0).shape
@@ -32,7 +32,7 @@ def _attribute(call: Call, name: str) -> Array:
 
 
 def _input(call: Call, index: int) -> Array:
-    """Lays scales or zero points that are inputs out over src."""
+    """Expands scales or zero points from inputs to the shape of src."""
     values = call.optional(index)
     if values is None:
         return np.zeros(())
@@ -55,7 +55,7 @@ def _quantized(call: Call, scales: Array, zps: Array) -> Array:
     quotient = np.asarray(call.input(0).astype(np.float32) / scales.astype(np.float32))
     dtype = call.node.outputs[0].dtype
     if dtype.is_floating_point():
-        return quotient.astype(np.float16)  # Rounding to eight bits is the caller's work.
+        return quotient.astype(np.float16)  # The caller rounds to 8 bits.
     return np.asarray(quotient + zps.astype(np.float32))
 
 

@@ -1,4 +1,4 @@
-"""oneDNN's ops that combine elements along axes: reductions, softmax, products of matrices; in float64."""
+"""oneDNN's reductions, softmax and MatMul in float64."""
 
 from __future__ import annotations
 

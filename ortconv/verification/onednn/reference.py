@@ -1,4 +1,4 @@
-"""Evaluating a oneDNN graph node by node."""
+"""Evaluates oneDNN graphs node by node."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = ["KINDS", "OneDnnReference"]
 
 _RUNTIME = "float64 reference"
 _WIDE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
-"""Types to which intermediate results are not rounded: float32 would add errors that ONNX Runtime has of its own."""
+"""Types to which intermediate results are not rounded: rounding to float32 would add errors to the reference."""
 
 
 class OneDnnReference:
-    """Evaluates a graph in float64; a tensor of a type narrower than float32 is rounded to it where it is produced.
+    """Evaluates a graph in float64; a tensor of a type narrower than float32 is rounded to that type.
 
     Args:
         graph: The source.
-        semantics: "spec" follows the pages, "runtime" the library, where they differ.
+        semantics: "spec" follows the specification, "runtime" the library, where they differ.
     """
 
     title = "float64 reference"
@@ -51,10 +51,10 @@ class OneDnnReference:
 
         Args:
             feeds: Data by input name.
-            everything: Whether the intermediate results are wanted, too.
+            everything: Whether to return intermediate results, too.
 
         Raises:
-            ExecutionError: The reference does not know an op, or its inputs do not fit.
+            ExecutionError: The reference does not support an op, or its inputs are invalid.
         """
         with np.errstate(all="ignore"):  # Infinities and NaN in the data are data.
             return self._run(feeds, everything)
@@ -62,7 +62,7 @@ class OneDnnReference:
     def alternatives(
         self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array
     ) -> Iterator[Array]:
-        """Yields what equally good evaluations compute for a value; see `Oracle`."""
+        """Yields the results of equally valid evaluations of a value; see `Oracle`."""
         table: dict[Hashable, Array] = {name: _widened(array) for name, array in known.items()}
         with np.errstate(all="ignore"):
             steps = leading_to(map(self._step, self._graph.nodes), value.name, table)
@@ -121,7 +121,7 @@ def _widened(array: Array) -> Array:
 
 
 def _stored(array: Array, value: SourceValue) -> Array:
-    """Rounds to the declared type; to integers to nearest even, with saturation."""
+    """Rounds to the declared type; to integers half to even, with saturation."""
     dtype = value.dtype.numpy()
     if value.dtype.is_integer() and array.dtype.kind == "f":
         array = np.clip(np.rint(array), value.dtype.min, value.dtype.max)
@@ -146,4 +146,4 @@ _OPS: dict[str, Callable[[Call], Array | tuple[Array, ...]]] = {
 """Op kind -> its evaluation in float64; the results are rounded to the declared types by the caller."""
 
 KINDS = frozenset(_OPS) | {"End"}
-"""The op kinds that the reference knows."""
+"""The op kinds that the reference supports."""

@@ -43,7 +43,7 @@ def test_the_library_refuses_more_under_same_than_the_page_does() -> None:
     assert isinstance(error, ShapeError)
     assert "takes size 4 to 2, diff_dst has 3; allowed: 5 to 6" in error.problem
     (warning,) = convert("ConvolutionBackwardData", family.shapes, attributes).warnings
-    assert "the library refuses this dst_shape" in warning
+    assert "the library rejects this dst_shape" in warning
 
 
 @pytest.mark.parametrize("value", [[1, 7], [1, 2, 7, 7], [1, 2, 0], [1, 2, -7], [1, -2, 7]])

@@ -1,4 +1,4 @@
-"""Convolution family: warnings where the op pages and the library differ."""
+"""Convolution family: warnings where the op specifications and the library differ."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ def test_halves_on_other_sides_are_told_with_both_paddings(mode: str) -> None:
     family = FAMILIES["ConvolutionBackwardData"]
     attributes = family.attributes | {"dst_shape": [1, 2, 6], "auto_pad": "SAME_UPPER"}
     converted = convert("ConvolutionBackwardData", family.shapes, attributes, semantics=mode)
-    told = "auto_pad same_upper: the page pads begin [1], end [0]; the library pads begin [0], end [1]"
+    told = (
+        "auto_pad same_upper: the specification of ConvolutionBackwardData pads begin [1], end [0]; "
+        "the library pads begin [0], end [1]"
+    )
     assert [warning.endswith(told) for warning in converted.warnings] == [True] * (mode == "spec")
     assert any(told in step.notes for step in converted.steps) == (mode == "runtime")
 
 
-def test_output_padding_that_only_the_page_counts_is_warned_about() -> None:
+def test_output_padding_that_only_the_specification_counts_is_warned_about() -> None:
     family = FAMILIES["ConvolutionBackwardData"]
     attributes = family.attributes | {"dst_shape": [1, 2, 5], "auto_pad": "same_lower", "output_padding": [1]}
     assert convert("ConvolutionBackwardData", family.shapes, attributes).warnings == ()
     (warning,) = convert("ConvolutionBackwardData", family.shapes, attributes | {"auto_pad": "same_upper"}).warnings
-    assert warning.endswith("the page pads begin [2], end [0]; the library pads begin [1], end [1]")
+    assert warning.endswith(
+        "the specification of ConvolutionBackwardData pads begin [2], end [0]; the library pads begin [1], end [1]"
+    )
 
 
 def test_even_totals_and_explicit_padding_are_not_warned_about() -> None:
@@ -38,7 +43,7 @@ def test_unknown_sizes_under_same_are_warned_about() -> None:
     family = FAMILIES["ConvolutionBackwardData"]
     attributes = family.attributes | {"auto_pad": "same_upper"}
     (warning,) = convert("ConvolutionBackwardData", [(1, 4, None), (4, 2, 3)], attributes).warnings
-    assert "the page puts the odd element of the total padding at the begin" in warning
+    assert "ConvolutionBackwardData puts the odd element of the total padding at the begin" in warning
 
 
 def test_the_library_ignores_dilations_in_one_op() -> None:

@@ -418,4 +418,4 @@ def test_types_that_a_page_does_not_list(
 def test_four_bits_need_a_newer_opset(kind: str, src: np.ndarray, output: str, argument: str) -> None:
     error = refusal(kind, [src, np.float32([1])], output, {}, opset=20)
     assert isinstance(error, UnsupportedTypeError)
-    assert (error.input, error.dtype, error.hint) == (argument, "s4", "Types of four bits need opset 21.")
+    assert (error.input, error.dtype, error.hint) == (argument, "s4", "4-bit types need opset 21.")

@@ -1,4 +1,4 @@
-"""Function bodies in the place of nodes of ours: what is known of sizes and attributes is computed at conversion."""
+"""Inlines function bodies of ``org.ortconv`` operators, folding what is known about sizes and attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortconv.opset.convolution_terms import ACCUMULATION
 from ortconv.opset.operator import Operator, Switches
 from ortconv.opset.ops.convolution_family import BIAS
 
-__all__ = ["write_out"]
+__all__ = ["inline_body"]
 
 _BOOL = frozenset({"And", "Equal", "Greater", "GreaterOrEqual", "Less"})
 _ELEMENTWISE = _BOOL | {"Add", "Div", "Max", "Min", "Mod", "Mul", "Sub", "Where"}
@@ -29,12 +29,12 @@ def _body(op: Operator, opset: int, switches: Switches) -> ir.Function:
     return ir.serde.deserialize_function(op.body(opset, switches))
 
 
-def write_out(b: Builder, op: Operator, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]) -> ir.Value:
-    """Emits the body of a node in its place.
+def inline_body(b: Builder, op: Operator, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]) -> ir.Value:
+    """Emits the function body of an operator instead of a node.
 
     Args:
         b: The builder.
-        op: The node's operator.
+        op: The operator.
         inputs: Its inputs, the bias last; None where there is none.
         attributes: Its attributes.
     """
@@ -78,7 +78,7 @@ def _emit(
 def _unchanged(
     b: Builder, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]
 ) -> ir.Value | None:
-    """Returns the input that a node gives as it is."""
+    """Returns the input that a node would return unchanged, None if it changes it."""
     first = inputs[0]
     if op_type == "Transpose":
         return first if list(attributes["perm"]) == sorted(attributes["perm"]) else None
@@ -107,7 +107,7 @@ def _dtype(op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[
 
 
 def _shape(b: Builder, op_type: str, inputs: Sequence[ir.Value | None], made: ir.Value) -> Sequence[int | None] | None:
-    """Returns what later nodes ask for: how many sizes a vector has, and how many axes a tensor."""
+    """Returns as much of the shape as later nodes need: the length of a vector of sizes, the rank of a tensor."""
     sizes, first = b.entries(made), inputs[0]
     if sizes is not None:
         return list(sizes.entries.shape)
@@ -122,7 +122,7 @@ def _shape(b: Builder, op_type: str, inputs: Sequence[ir.Value | None], made: ir
 
 
 def _broadcast(inputs: Sequence[ir.Value | None]) -> tuple[int, ...] | None:
-    """Returns the sizes of what an elementwise node gives, where those of all inputs are known."""
+    """Returns the output shape of an elementwise node, None unless all input shapes are static."""
     shapes = [None if value is None else value.shape for value in inputs]
     known = [shape.numpy() for shape in shapes if shape is not None and shape.is_static()]
     return np.broadcast_shapes(*known) if len(known) == len(shapes) else None
