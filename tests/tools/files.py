@@ -14,9 +14,9 @@ from openvino import opset1, opset3, opset5, opset6, opset8
 
 import ortconv
 from tests.converters.openvino.live import numbers
-from tests.converters.openvino.test_integer_layers import IMAGE, UNSIGNED, bytes_of, convolved, rounded
 from tests.converters.openvino.weights import weight_models
 from tests.folders import SOURCES
+from tests.passes.quantization.test_qdq_patterns import IMAGE, UNSIGNED, bytes_of, convolved, rounded
 from tests.running import run
 
 __all__ = ["FILES", "File"]

@@ -23,7 +23,7 @@ from ortconv.options import Target
 from ortconv.verification import procedure
 from tests.command_line import run_cli
 from tests.converters.openvino.live import model_of, numbers
-from tests.converters.openvino.test_integer_layers import (
+from tests.passes.quantization.test_qdq_patterns import (
     F32,
     IMAGE,
     STEP,

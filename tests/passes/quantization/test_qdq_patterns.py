@@ -485,3 +485,19 @@ def test_results_that_nothing_rounds(tmp_path: pathlib.Path) -> None:
         off = np.abs(actual - by_openvino(model, x))
         assert off.max() < STEP
         assert np.mean(off > 1e-5) < 0.02
+
+
+def test_bytes_do_not_depend_on_where_objects_lie_in_memory() -> None:
+    """Sets of quantizers have the order of their addresses."""
+
+    def build(x: Any) -> Any:
+        for step in range(1, 9):
+            x = opset1.relu(convolved(rounded(x, (-128 * STEP * step, 127 * STEP * step)), bytes_of(4, 4, 3, 3)))
+        return x
+
+    model = model_of(build, [(numbers(1, 4, 9, 9),)])
+    kept, made = [], set()
+    for count in (0, 1000, 10, 333):
+        kept += [conversion(model).to_proto(), *(object() for _ in range(count))]
+        made.add(kept[-1 - count].SerializeToString(deterministic=True))
+    assert len(made) == 1
