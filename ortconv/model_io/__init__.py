@@ -1,1 +1,1 @@
-"""Reading, checking and writing ONNX files."""
+"""Reads, checks and writes ONNX files."""

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writes files atomically: whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from collections.abc import Callable, Iterator
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
-except ImportError:  # Windows, where nothing is locked and nothing stale removed
+except ImportError:  # Windows: folders are not locked, and stale ones not removed.
     flock = None  # type: ignore[assignment]
 
 __all__ = ["whole"]
 
 _PREFIX = ".ortconv-writing-"
-"""What the names of the folders begin with in which files are written."""
+"""Prefix of the names of temporary folders."""
 
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
-    """Yields a path in a folder of its own; what is written there takes the place of `path` if nothing goes wrong.
+    """Yields a path in a temporary folder; the file written there replaces `path` unless an exception is raised.
 
-    Files written beside the yielded path go beside `path`, under their own names. A symbolic link stays what it is,
-    and the file that it points to is replaced. What processes that were killed have left there is removed.
+    Other files in that folder are moved beside `path`, under their own names. If `path` is a symbolic link, the file
+    that it points to is replaced. Temporary folders of processes that were killed are removed.
 
     Raises:
-        OSError: Nothing can be written there, or not all of it, or `path` is something other than a file: a folder, or
-            a device, which replacing would destroy. The error names `path`.
+        OSError: The file cannot be written, or `path` is not a regular file, such as a folder or a device. The error
+            names `path`.
     """
     try:
         target = _target(path)
@@ -57,7 +57,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
 
 
 def _target(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Returns the file to replace, links followed."""
+    """Returns the file to replace, behind symbolic links."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError(errno.EINVAL, "is not a regular file and is not replaced")
@@ -65,14 +65,14 @@ def _target(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def _new_folder(parent: pathlib.Path) -> tuple[pathlib.Path, Callable[[], object]]:
-    """Returns a new folder, and what gives up the lock that tells other processes that it is in use."""
+    """Returns a new locked folder, and a function that releases the lock."""
     if flock is None:
         return pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent)), lambda: None
     for each in parent.glob(f"{_PREFIX}*"):
         _remove_if_stale(each)
     while True:
         folder = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        with contextlib.suppress(FileNotFoundError):  # another process took it for a stale one, before it was locked
+        with contextlib.suppress(FileNotFoundError):  # removed as stale by another process, before it was locked
             lock = os.open(folder, os.O_RDONLY)
             _lock(lock, LOCK_EX)
             if folder.exists():
@@ -81,7 +81,7 @@ def _new_folder(parent: pathlib.Path) -> tuple[pathlib.Path, Callable[[], object
 
 
 def _remove_if_stale(folder: pathlib.Path) -> None:
-    """Removes a folder of ours that no process holds: the system gives up the locks of one that ends in any way."""
+    """Removes a temporary folder that no process has locked; the system releases the locks of a process that ends."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -92,7 +92,7 @@ def _remove_if_stale(folder: pathlib.Path) -> None:
 
 
 def _lock(descriptor: int, how: int) -> bool:
-    """Locks a folder; returns whether it is locked: some file systems do not, and then nothing is ever stale."""
+    """Locks a folder; returns False if that fails, as on file systems without locks, where no folder is stale."""
     try:
         flock(descriptor, how)
     except OSError:

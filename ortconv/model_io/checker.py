@@ -1,4 +1,4 @@
-"""``onnx.checker`` with full check, in the words of our errors."""
+"""Runs ``onnx.checker`` with full check, and raises its findings as ``CheckError``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(model: ir.Model, name: str) -> None:
 
     Args:
         model: The model.
-        name: How messages call it.
+        name: The model's name in messages.
 
     Raises:
         CheckError: The checker refuses it.
@@ -32,11 +32,11 @@ def check(model: ir.Model, name: str) -> None:
 
 
 def check_proto(model: onnx.ModelProto, name: str) -> None:
-    """Checks a model that `loading` trusts, as `check` does, before anything is made of it.
+    """Checks a model that `loading` has validated, as `check` does, before anything reads it.
 
     Args:
         model: The model. Nothing but initializers of its main graph refers to external data.
-        name: How messages call it.
+        name: The model's name in messages.
 
     Raises:
         CheckError: The checker refuses it.
@@ -48,11 +48,11 @@ def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """Checks a model file and returns the model without its external data.
 
     Raises:
-        CheckError: The file cannot be read as a model, `loading` does not trust it, or the checker refuses it.
+        CheckError: The file cannot be read as a model, `loading` refuses it, or the checker does.
     """
     name = os.fspath(path)
     if in_utf8(name) != name:
-        raise CheckError(name, "cannot be read: its name is not UTF-8, as onnx wants it.")
+        raise CheckError(name, "cannot be read: its name is not UTF-8, as onnx requires.")
     model = loading.load(name)
     full = loading.with_inner_weights(model, name)
     require_inferable(full, name)
@@ -74,15 +74,15 @@ def require_inferable(model: onnx.ModelProto, name: str) -> None:
     """
     if any(node.op_type == "Slice" for each in protos.node_lists(model) for node in protos.nodes(each)):
         light = without_weights(model)
-        protos.open_negative_sizes(light)
+        protos.clear_negative_dims(light)
         inference_process.require_inferable(light, name)
 
 
 def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:
-    """States the shapes that follow from the model's inputs; none, if it contradicts itself, which the checker says."""
+    """Adds inferred shapes to a model; none if the model contradicts itself, which the checker reports."""
     register_schemas()
     log = logging.getLogger(onnx_ir.passes.common.ShapeInferencePass.__module__)
-    silent, log.disabled = log.disabled, True  # It shows a traceback.
+    silent, log.disabled = log.disabled, True  # It logs a traceback.
     try:
         onnx_ir.passes.common.ShapeInferencePass(check_type=check_type, strict_mode=check_type)(model)
     finally:
@@ -92,11 +92,11 @@ def infer_shapes(model: ir.Model, *, check_type: bool = True) -> None:
 def _run(model: onnx.ModelProto, name: str) -> None:
     """Checks a copy of a model."""
     register_schemas()
-    protos.open_negative_sizes(model)
-    wrong = protos.with_negative_target(model)
+    protos.clear_negative_dims(model)
+    wrong = protos.node_with_negative_shape(model)
     if wrong is not None:
         raise CheckError(name, f"node {shown(wrong.name)} ({wrong.op_type}) has a negative size; allowed: 0 or more.")
     try:
         onnx.checker.check_model(model, full_check=True)
-    except Exception as error:  # what its parts raise has no common base
+    except Exception as error:  # its exceptions have no common base
         raise CheckError(name, f"onnx.checker refuses the model: {error}") from error

@@ -1,4 +1,4 @@
-"""What a source declares and its own inputs and attributes contradict, where only the checker finds it."""
+"""Turns findings of ``onnx.checker`` into errors of the source, if its declared results contradict its attributes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _DIFFERENCE = re.compile(
 
 
 def contradictions(problem: str, path: str, steps: Sequence[Step]) -> ConversionErrors | None:
-    """Returns errors of the source that a message of the checker is about.
+    """Returns the errors of the source to which a message of the checker refers.
 
     Args:
-        problem: The message.
-        path: The source, for messages.
-        steps: What became of each source node; those that contradict themselves get their error.
+        problem: The checker's message.
+        path: The source's name in messages.
+        steps: The conversion of each source node; those of contradictory nodes get their error.
 
     Returns:
-        One error for each node that declares another result than its inputs and attributes give; None where the
+        One error for each node that declares another result than its inputs and attributes imply; None if the
         message is not about such nodes alone.
     """
     results = {
@@ -58,7 +58,7 @@ def contradictions(problem: str, path: str, steps: Sequence[Step]) -> Conversion
 
 
 def _is_declared(value: ir.Value, match: re.Match[str]) -> bool:
-    """Tells whether a value is declared as the checker says."""
+    """Returns whether a value is declared as the checker's message says."""
     if match["what"] is None:
         return value.dtype is not None and int(value.dtype) == int(match["declared"])
     if value.shape is None:
@@ -80,6 +80,6 @@ def _error(value: ir.Value, match: re.Match[str], step: Step) -> ConversionError
 
 
 def _defaults(defaults: Mapping[str, object]) -> str:
-    """Says which attributes are not stated, as one of them may be what is missing."""
+    """Returns a hint at attributes that are not stated, since the cause may be a missing one."""
     unstated = [f"{name} = {shown(value)}" for name, value in defaults.items()]
     return f"Attributes that are not stated take their defaults: {', '.join(unstated)}." if unstated else ""

@@ -1,4 +1,4 @@
-"""Functions of a model: those in our domain are our bodies, and what they expand to stays within bounds."""
+"""Checks a model's functions: those in our domain are our function bodies, and expansions are bounded."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from ortconv.opset.ops import BY_NAME
 __all__ = ["check_expansion", "check_own_functions", "needs_plugin"]
 
 _MAX_NODES = 1 << 18
-"""How many nodes a model may have once all calls of its functions are replaced by what they call."""
+"""The largest number of nodes of a model whose functions are inlined."""
 
 _MAX_BYTES = 1 << 30
-"""How many bytes these may take."""
+"""The largest number of bytes of these nodes."""
 
 _MAX_DEPTH = 100
-"""How deep calls and bodies may be nested: what reads them calls itself for each."""
+"""The largest depth of nested calls and subgraphs; readers of models are recursive."""
 
 _Id = tuple[str, str, str]
 
 
 def needs_plugin(model: onnx.ModelProto) -> bool:
-    """Whether a model holds nodes of ours without their function bodies, as files that other tools wrote may do."""
+    """Returns whether a model holds nodes of ours without function bodies, as files written by other tools may."""
     bodies = {(function.domain, function.name) for function in model.functions}
     outermost = itertools.chain(model.graph.node, *(function.node for function in model.functions))
     return any(node.domain == DOMAIN and (node.domain, node.op_type) not in bodies for node in protos.nodes(outermost))
 
 
 def check_expansion(model: onnx.ModelProto, name: str) -> None:
-    """Checks what the functions of a model expand to, before anything expands them.
+    """Checks the size of a model with inlined functions, before anything inlines them.
 
     Raises:
-        CheckError: Two have one name, they call each other in a circle, or they expand to too much.
+        CheckError: Two functions have one name, they are recursive, or they expand to too many nodes.
     """
     functions: dict[_Id, onnx.FunctionProto] = {}
     for function in model.functions:
         if functions.setdefault(_id(function), function) is not function:
-            raise CheckError(name, f"function {_shown(function)} stands there twice; allowed: once.")
+            raise CheckError(name, f"function {_shown(function)} is defined twice; allowed: once.")
     if functions:
         _Expansion(functions, name).check(model.graph.node)
 
 
 def check_own_functions(model: onnx.ModelProto, name: str) -> None:
-    """Checks that no function takes the place of an operator of ONNX's, or of ours with another body than ours.
+    """Checks that no function replaces an operator of ONNX, or one of ours by another body than ours.
 
     Raises:
-        CheckError: One does, or a node of our domain is neither an operator of ours nor a call of a function.
+        CheckError: One does, or a node of our domain is neither an operator of ours nor a function call.
     """
     users = [node for node in _nodes(model) if node.domain == DOMAIN]
     known = BY_NAME.keys() | {function.name for function in model.functions if function.domain == DOMAIN}
@@ -78,7 +78,7 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
             raise CheckError(
                 name, f"function {_shown(function)} takes the place of ONNX's operator; allowed: other names."
             )
-        # Other names are none of ours: onnx.compose renames functions, which then are functions like any others.
+        # Functions of other names are ordinary ones: onnx.compose renames functions.
         if function.domain == DOMAIN and function.name in BY_NAME and not _is_body(function, users):
             raise CheckError(
                 name,
@@ -88,11 +88,11 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
 
 
 class _Expansion:
-    """Sums of what functions expand to, each counted once.
+    """Computes the size of inlined functions, once for each.
 
     Args:
-        functions: The functions by what nodes call them by.
-        name: How messages call the model.
+        functions: The functions by domain, name and overload.
+        name: The model's name in messages.
     """
 
     def __init__(self, functions: dict[_Id, onnx.FunctionProto], name: str) -> None:
@@ -102,13 +102,13 @@ class _Expansion:
         self._open: list[_Id] = []
 
     def check(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        """Checks what the nodes of a graph expand to; and each function, whether it is called or not."""
+        """Checks the nodes of a graph, and each function whether it is called or not."""
         self._sum(nodes, 0)
         for each in self._functions:
             self._of(each)
 
     def _of(self, called: _Id) -> tuple[int, int, int]:
-        """Returns nodes, bytes and depth of a function with everything that it calls."""
+        """Returns the nodes, bytes and depth of a function with all functions that it calls."""
         if called in self._known:
             return self._known[called]
         function = self._functions[called]
@@ -171,7 +171,7 @@ def _bodies(op_type: str, opset: int) -> tuple[onnx.FunctionProto, ...]:
 
 
 def _meaning(function: onnx.FunctionProto) -> object:
-    """Returns what a function computes: everything but the names of values and nodes, and what people read."""
+    """Returns a function without the names of values and nodes and without documentation, for comparison."""
     numbers: dict[str, int] = {}
     formal = _numbered(function.input, numbers)
     nodes = _steps(function.node, numbers)
@@ -188,7 +188,7 @@ def _meaning(function: onnx.FunctionProto) -> object:
 
 
 def _numbered(names: Iterable[str], numbers: dict[str, int]) -> tuple[int, ...]:
-    """Returns the numbers of values, which names that stand for the first time get."""
+    """Returns the numbers of values; a new name gets the next number."""
     return tuple(numbers.setdefault(each, len(numbers)) if each else -1 for each in names)
 
 
@@ -207,7 +207,7 @@ def _steps(nodes: Iterable[onnx.NodeProto], numbers: dict[str, int]) -> tuple[ob
 
 
 def _setting(attribute: onnx.AttributeProto, numbers: dict[str, int]) -> object:
-    """Returns what an attribute says: a body's names are those of no value around it, so one count serves both."""
+    """Returns an attribute for comparison; a subgraph shares the numbers of values around it, whose names differ."""
     copy = onnx.AttributeProto()
     copy.CopyFrom(attribute)
     copy.ClearField("doc_string")
@@ -218,7 +218,7 @@ def _setting(attribute: onnx.AttributeProto, numbers: dict[str, int]) -> object:
 
 
 def _branch(graph: onnx.GraphProto, numbers: dict[str, int]) -> object:
-    """Returns what a body computes; types and shapes of its inputs follow from what it is given."""
+    """Returns a subgraph for comparison, without types and shapes, which follow from its inputs."""
     tensors = tuple(
         (tuple(tensor.dims), onnx.numpy_helper.to_array(tensor).tobytes(), tensor.data_type)
         for tensor in graph.initializer

@@ -1,4 +1,4 @@
-"""Data for a model's inputs: what is given, and random data for the rest."""
+"""Data for a model's inputs: given data, and random data for the rest."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Array", "Input", "fill", "fit", "random_data"]
 Array = npt.NDArray[Any]
 
 _INTEGERS = (-10, 10)
-"""Range of random integers, both included; small, so that sums of products keep clear of saturation."""
+"""Range of random integers, both included; small, so that sums of products do not saturate."""
 
 _MAX_BYTES = 1 << 34
-"""Above this, random data is refused: a mistake in a shape should not take the machine down."""
+"""Larger random data is refused, so that a wrong shape does not exhaust memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Input:
     Attributes:
         name: Its name.
         dtype: Its element type.
-        shape: Its dims, or None when not even the rank is known.
-        state: Of a state, the output that holds its next value, "" where it never changes; None of other inputs.
+        shape: Its dimensions, or None if its rank is not known.
+        state: For a state, the output with its next value, or "" if it never changes; None for other inputs.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Input:
 
     @property
     def is_known(self) -> bool:
-        """Whether all sizes are numbers."""
+        """Whether all dimensions are static."""
         return self.shape is not None and all(isinstance(dim, int) for dim in self.shape)
 
     @property
     def declared(self) -> str:
-        """The shape in words: [N, 3, ?, ?]."""
+        """The shape as text: [N, 3, ?, ?]."""
         if self.shape is None:
             return "of any rank"
         return f"[{', '.join('?' if dim is None else str(dim) for dim in self.shape)}]"
@@ -61,19 +61,19 @@ def fill(
     shapes: Mapping[str, Sequence[int]],
     seed: int,
 ) -> dict[str, Array]:
-    """Returns an array for every input: what is given, else random data.
+    """Returns an array for every input: the given data, else random data.
 
-    Random floats are standard normal, integers lie between -10 and 10 (0 and 10 if unsigned), and both depend on the
-    seed, the input's name and its shape only. A symbolic dim has one value throughout.
+    Random floats are standard normal, integers lie between -10 and 10 (0 and 10 if unsigned); both depend on nothing
+    but the seed, the input's name and its shape. A symbolic dimension has one value in all inputs.
 
     Args:
-        inputs: What the model declares.
-        given: Data by input name; it is brought to the declared type by `fit`.
-        shapes: Shapes for random data by input name.
-        seed: Of the random numbers.
+        inputs: The model's inputs.
+        given: Data by input name, which `fit` converts to the declared type.
+        shapes: Shapes of random data by input name.
+        seed: Seed of the random numbers.
 
     Raises:
-        InputError: A name is unknown, data or a shape does not fit, or a dim is not known.
+        InputError: A name is unknown, data or a shape does not fit, or a dimension is not known.
     """
     names = {each.name for each in inputs}
     for name in (*given, *shapes):
@@ -100,7 +100,7 @@ def fill(
     }
     unknown = [each for each in inputs if each.name in chosen and chosen[each.name] is None]
     if unknown:
-        raise _left_open(unknown, symbols)
+        raise _unknown_shapes(unknown, symbols)
     for each in inputs:
         shape = chosen.get(each.name)
         if shape is not None:
@@ -109,10 +109,10 @@ def fill(
 
 
 def fit(array: Array, dtype: ir.DataType, name: str) -> Array:
-    """Converts an array to an element type, if that changes no value.
+    """Converts an array to an element type without changing a value.
 
     Raises:
-        InputError: It would.
+        InputError: A value would change.
     """
     wanted = dtype.numpy()
     if array.dtype == wanted:
@@ -133,7 +133,7 @@ def fit(array: Array, dtype: ir.DataType, name: str) -> Array:
 
 
 def _match(each: Input, shape: tuple[int, ...], symbols: dict[str, tuple[int, str]]) -> None:
-    """Checks a shape against the declared one, and binds the symbolic dims."""
+    """Checks a shape against the declared one, and binds symbolic dimensions."""
     if each.shape is None:
         return
     fits = len(shape) == len(each.shape) and all(
@@ -146,19 +146,19 @@ def _match(each: Input, shape: tuple[int, ...], symbols: dict[str, tuple[int, st
             bound, by = symbols.setdefault(dim, (size, each.name))
             if bound != size:
                 raise InputError(
-                    each.name, f"dim {dim} is {size} in shape {shown(list(shape))}, and {bound} in that of {by}."
+                    each.name, f"dimension {dim} is {size} in shape {shown(list(shape))}, and {bound} in that of {by}."
                 )
 
 
 def _resolve(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int] | None:
-    """Returns a shape for random data, or None where a size is open."""
+    """Returns a shape for random data, or None if a dimension is not known."""
     sizes = _sizes(each, symbols)
     known = [size for size in sizes or () if size is not None]
     return known if sizes is not None and len(known) == len(sizes) else None
 
 
 def _sizes(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int | None] | None:
-    """Returns the sizes of an input, None for open ones; or None where not even their number is known."""
+    """Returns the sizes of an input, with None for unknown ones; or None if the rank is not known."""
     if each.shape is None:
         return None
     return [
@@ -167,8 +167,8 @@ def _sizes(each: Input, symbols: Mapping[str, tuple[int, str]]) -> list[int | No
     ]
 
 
-def _left_open(unknown: Sequence[Input], symbols: Mapping[str, tuple[int, str]]) -> InputError:
-    """Returns an error that names all inputs whose shapes are open, and says how to give them."""
+def _unknown_shapes(unknown: Sequence[Input], symbols: Mapping[str, tuple[int, str]]) -> InputError:
+    """Returns an error that names all inputs of unknown shapes, and how to set them."""
     examples = {}
     for each in unknown:
         sizes = _sizes(each, symbols)
@@ -180,21 +180,21 @@ def _left_open(unknown: Sequence[Input], symbols: Mapping[str, tuple[int, str]])
     if len(unknown) == 1:
         return InputError(
             first.name,
-            f"the model leaves its shape open ({first.declared}); give a shape or data (on the command line {options} "
+            f"its shape is dynamic ({first.declared}); give a shape or data (on the command line {options} "
             f"or --input {first.name}=FILE.npy).",
         )
     return InputError(
         ", ".join(each.name for each in unknown),
-        f"the model leaves their shapes open ({', '.join(each.declared for each in unknown)}); give shapes or data (on "
+        f"their shapes are dynamic ({', '.join(each.declared for each in unknown)}); give shapes or data (on "
         f"the command line {options}, or --input {first.name}=FILE.npy and so on).",
     )
 
 
 def random_data(each: Input, shape: Sequence[int], seed: int) -> Array:
-    """Returns random data as `fill` makes it.
+    """Returns random data as `fill` does.
 
     Raises:
-        InputError: It would be larger than any tensor is, or of a type without numbers.
+        InputError: It would exceed 16 GiB, or the type is not numeric.
     """
     dtype = each.dtype.numpy()
     if int(np.prod([float(size) for size in shape])) * dtype.itemsize > _MAX_BYTES:
@@ -207,7 +207,7 @@ def random_data(each: Input, shape: Sequence[int], seed: int) -> Array:
     if each.dtype == ir.DataType.BOOL:
         return random.integers(0, 2, shape).astype(dtype)
     if not each.dtype.is_integer():
-        raise InputError(each.name, f"no random data can be made for type {each.dtype}.")
+        raise InputError(each.name, f"there is no random data of type {each.dtype}.")
     low, high = _INTEGERS
     signed = each.dtype.is_signed()
     bits = each.dtype.bitwidth - int(signed)

@@ -1,8 +1,7 @@
-"""The door: every ONNX model that others wrote comes in here, and is what it claims to be from here on.
+"""Loads and validates untrusted ONNX models; every model from outside passes through here.
 
-A model file may be hostile. So it is a regular file, its external data lies in its own folder and has the size that
-its tensors ask for, its texts are UTF-8, and its functions are no others than they seem. What ``onnx.checker`` looks
-at is left to it.
+A model may be hostile. A valid one is a regular file, with external data in its own folder and of the size that its
+tensors require, with UTF-8 strings, and with functions that replace no operator. ``onnx.checker`` checks the rest.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from ortconv.model_io.function_checks import check_expansion, check_own_function
 from ortconv.model_io.regular_files import open_regular
 from ortconv.model_io.tensor_checks import check_tensor, check_total, is_external, read_external
 
-__all__ = ["is_ort_format", "load", "parse", "read_weights", "validate"]
+__all__ = ["is_ort_format", "load", "parse", "read_weights", "validate", "with_inner_weights"]
 
 _MAX_BYTES = (1 << 31) - 1
 
 _ORT_FORMAT = b"ORTM"
-"""What the files in ONNX Runtime's own format have behind their first four bytes."""
+"""Bytes 4 to 7 of files in ONNX Runtime's own format."""
 
 
 def load(path: str | os.PathLike[str], *, weights: bool = False) -> onnx.ModelProto:
@@ -37,10 +36,10 @@ def load(path: str | os.PathLike[str], *, weights: bool = False) -> onnx.ModelPr
 
     Args:
         path: The file.
-        weights: Read external data as well; otherwise the model refers to it.
+        weights: Whether to read external data; otherwise the model refers to it.
 
     Raises:
-        CheckError: The file cannot be read, is no ONNX model, or one that is not to be trusted.
+        CheckError: The file cannot be read, is no ONNX model, or is not valid.
     """
     name = os.fspath(path)
     try:
@@ -59,7 +58,7 @@ def load(path: str | os.PathLike[str], *, weights: bool = False) -> onnx.ModelPr
 
 
 def is_ort_format(source: str | os.PathLike[str] | bytes) -> bool:
-    """Tells whether a file, or its content, is in ONNX Runtime's own format; False where it cannot be read."""
+    """Returns whether a file, or its content, is in ONNX Runtime's own format; False if it cannot be read."""
     if not isinstance(source, bytes):
         try:
             with open_regular(source) as file:
@@ -70,10 +69,10 @@ def is_ort_format(source: str | os.PathLike[str] | bytes) -> bool:
 
 
 def parse(data: bytes, name: str) -> onnx.ModelProto:
-    """Reads a serialized model, which is to be validated.
+    """Parses a serialized model, without validation.
 
     Raises:
-        CheckError: It is none.
+        CheckError: The data is no ONNX model.
     """
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
@@ -83,15 +82,15 @@ def parse(data: bytes, name: str) -> onnx.ModelProto:
 
 
 def validate(model: onnx.ModelProto, name: str, folder: str) -> None:
-    """Checks a model.
+    """Validates a model.
 
     Args:
         model: The model.
-        name: How messages call it.
-        folder: The folder in which its external data lies; "" is the current one.
+        name: The model's name in messages.
+        folder: The folder of its external data; "" is the current one.
 
     Raises:
-        CheckError: It is not to be trusted.
+        CheckError: The model is not valid.
     """
     name = in_utf8(name)
     tensors = _tensors(model, name)
@@ -124,10 +123,10 @@ def with_inner_weights(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
 
     Args:
         model: The model; it is not changed.
-        path: Its file, or "" where its external data lies in the current folder.
+        path: Its file, or "" if its external data lies in the current folder.
 
     Raises:
-        CheckError: The data has changed meanwhile.
+        CheckError: The data has changed since the validation.
     """
     if not any(map(is_external, _inner_tensors(model, path))):
         return model
@@ -140,14 +139,14 @@ def with_inner_weights(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
 
 
 def read_weights(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
-    """Reads the external data of a model that `load` has returned into it.
+    """Reads the external data of a validated model into it.
 
     Args:
         model: The model, which is changed.
         path: Its file.
 
     Raises:
-        CheckError: The data has changed meanwhile.
+        CheckError: The data has changed since the validation.
     """
     name = os.fspath(path)
     for tensor in _tensors(model, name):
@@ -157,25 +156,25 @@ def read_weights(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
 
 _Message = Any
 _Place = tuple["_Place | None", str]
-"""The place of the message around, and the field that a message stands in."""
+"""The place of the enclosing message, and the field of a message in it."""
 
 
 def _tensors(model: onnx.ModelProto, name: str) -> list[TensorProto]:
-    """Returns all tensors of a model, after a look at all texts in it.
+    """Returns all tensors of a model, and checks all strings in it.
 
     Raises:
-        CheckError: A text is not UTF-8, or a node has two attributes of one name.
+        CheckError: A string is not UTF-8, or a node has two attributes of one name.
     """
     found: list[TensorProto] = []
     try:
         _walk(model, (None, ""), name, found)
-    except UnicodeDecodeError as error:  # what protobuf's versions make of such a text: this, or bytes
-        raise CheckError(name, f"holds a text that is not UTF-8: {error}") from error
+    except UnicodeDecodeError as error:  # Some versions of protobuf raise this, others return bytes.
+        raise CheckError(name, f"holds a string that is not UTF-8: {error}") from error
     return found
 
 
 def _inner_tensors(model: onnx.ModelProto, name: str) -> list[TensorProto]:
-    """Returns the tensors in the attributes and bodies of nodes and functions."""
+    """Returns the tensors in attributes and subgraphs of nodes, and in functions."""
     found: list[TensorProto] = []
     for each in itertools.chain(model.graph.node, model.functions):
         _walk(each, (None, ""), name, found)
@@ -205,7 +204,7 @@ def _walk(message: _Message, place: _Place, name: str, tensors: list[TensorProto
         names = {each.name for each in message.attribute}
         if len(names) != len(message.attribute):
             raise CheckError(name, f"{_shown(place)} has two attributes of one name; allowed: one of each.")
-        # Other domains may hold anything there.
+        # In other domains, string attributes may hold any bytes.
         words = (each.s for each in message.attribute if each.HasField("s")) if not message.domain else ()
         if not all(map(_is_text, words)):
             raise CheckError(name, f"{_shown(place)} has an attribute that is not UTF-8.")
@@ -217,7 +216,7 @@ class _Kind(enum.Enum):
 
 @functools.cache
 def _kind(field: Any) -> _Kind:
-    """Returns what a field holds; cached, since descriptors answer slowly."""
+    """Returns the kind of a field's value; cached, since descriptors are slow."""
     repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
     if field.type == field.TYPE_MESSAGE:
         return _Kind.MESSAGES if repeated else _Kind.MESSAGE

@@ -1,4 +1,4 @@
-"""Walking an ``onnx.ModelProto``, the bodies of If, Loop and Scan included."""
+"""Traversal of an ``onnx.ModelProto`` with its subgraphs and functions, and edits of its dimensions."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import onnx.numpy_helper
 
 __all__ = [
     "EQUATION",
+    "clear_negative_dims",
     "node_lists",
+    "node_with_negative_shape",
     "nodes",
-    "open_negative_sizes",
     "subgraphs",
-    "with_negative_target",
-    "with_open_sizes",
+    "without_negative_dims",
 ]
 
 
 _TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
 EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
-"""The equations of Einsum, without blanks. ONNX's shape inference never ends on some others."""
+"""The valid equations of Einsum, without blanks. ONNX's shape inference never ends on some others."""
 
 
 def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yields the nodes of a graph or function, each followed by those of its own bodies."""
+    """Yields the nodes of a graph or function, each followed by those of its subgraphs."""
     for node in outer:
         yield node
         for graph in subgraphs(node):
@@ -33,31 +33,31 @@ def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def node_lists(model: onnx.ModelProto) -> list[Iterable[onnx.NodeProto]]:
-    """Returns the nodes of the main graph, and those of each function."""
+    """Returns the nodes of the main graph and of each function."""
     return [model.graph.node, *(function.node for function in model.functions)]
 
 
-def open_negative_sizes(model: onnx.ModelProto) -> None:
-    """Opens sizes that a model declares as negative numbers, as ONNX Runtime does.
+def clear_negative_dims(model: onnx.ModelProto) -> None:
+    """Makes dimensions dynamic that a model declares as negative numbers, as ONNX Runtime does.
 
-    ONNX's shape inference ends the process where a Slice meets one.
+    ONNX's shape inference ends the process if a Slice reads a negative dimension.
     """
-    for dim in _negative_sizes(model):
+    for dim in _negative_dims(model):
         dim.ClearField("dim_value")
 
 
-def with_open_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns a model, or a copy, in which no size is negative; see `open_negative_sizes`."""
-    if not any(True for _ in _negative_sizes(model)):
+def without_negative_dims(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns a model, or a copy, in which no declared dimension is negative; see `clear_negative_dims`."""
+    if not any(True for _ in _negative_dims(model)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    open_negative_sizes(copy)
+    clear_negative_dims(copy)
     return copy
 
 
-def with_negative_target(model: onnx.ModelProto) -> onnx.NodeProto | None:
-    """Returns a node that gives its result a size which is a negative constant; see `open_negative_sizes`."""
+def node_with_negative_shape(model: onnx.ModelProto) -> onnx.NodeProto | None:
+    """Returns a node whose result has a negative constant as a dimension, or None; see `clear_negative_dims`."""
     found = [node for each in node_lists(model) for node in nodes(each)]
     graphs = [model.graph, *(body for node in found for body in subgraphs(node))]
     negative = {tensor.name for graph in graphs for tensor in graph.initializer if _has_negative(tensor)}
@@ -65,20 +65,20 @@ def with_negative_target(model: onnx.ModelProto) -> onnx.NodeProto | None:
         if node.op_type == "Constant" and any(_has_negative(attribute.t) for attribute in node.attribute):
             negative.update(node.output)
     for node in found:
-        place = _TARGETS.get(node.op_type)
+        place = _SHAPE_INPUTS.get(node.op_type)
         if place is not None and len(node.input) > place and node.input[place] in negative:
             return node
     return None
 
 
-_TARGETS = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
-"""Where the input stands that has the sizes of a result."""
+_SHAPE_INPUTS = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
+"""Op type -> position of the input with the dimensions of the result."""
 
 _MAX_RANK = 32
 
 
 def _has_negative(tensor: onnx.TensorProto) -> bool:
-    """Tells whether a tensor may be sizes of which one is negative."""
+    """Returns whether a tensor may be a shape with a negative dimension."""
     if tensor.data_type != onnx.TensorProto.INT64 or len(tensor.dims) != 1 or not 0 < tensor.dims[0] <= _MAX_RANK:
         return False
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
@@ -86,7 +86,7 @@ def _has_negative(tensor: onnx.TensorProto) -> bool:
     return bool((onnx.numpy_helper.to_array(tensor) < 0).any())
 
 
-def _negative_sizes(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+def _negative_dims(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
     bodies = (body for each in node_lists(model) for node in nodes(each) for body in subgraphs(node))
     for graph in (model.graph, *bodies):
         for value in (*graph.input, *graph.output, *graph.value_info):
@@ -95,7 +95,7 @@ def _negative_sizes(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Di
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yields the bodies of a node, without those inside them."""
+    """Yields the subgraphs of a node, without those inside them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

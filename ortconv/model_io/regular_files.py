@@ -1,4 +1,4 @@
-"""Opening files that others wrote: regular files only, and what a model refers to only in the model's own folder."""
+"""Opens untrusted files: regular files only, and external data only in the model's own folder."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Opens a file for reading; a FIFO, which would have to be waited for, or a device is refused.
+    """Opens a regular file for reading; refuses devices, and FIFOs, which would block.
 
     Raises:
-        OSError: It cannot be read, or is no regular file.
-        ValueError: The path holds a zero byte.
+        OSError: The file cannot be read, or is no regular file.
+        ValueError: The path contains a null byte.
     """
     return _regular(os.open(path, _FLAGS), os.fspath(path))
 
 
 def open_inside(folder: str | os.PathLike[str], location: str) -> BinaryIO:
-    """Opens a file that a model refers to, by ONNX's rule: a regular file in the model's folder, and no link.
+    """Opens a model's external data under ONNX's rule: a regular file in the model's folder, and no link.
 
     Args:
         folder: The model's folder; "" is the current one.
-        location: The relative path that the model states.
+        location: The relative path in the model.
 
     Raises:
-        OSError: It cannot be read, or is something else.
+        OSError: The file cannot be read, or breaks the rule.
     """
     parts = pathlib.PurePath(location).parts
     if not parts or "\0" in location or ".." in parts or os.path.isabs(location):

@@ -1,4 +1,4 @@
-"""Whether the tensors of a model hold the data that their shapes and types ask for, inside the file or beside it."""
+"""Checks that tensors hold as much data as their shapes and types require, in the model or in external files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ortconv.model_io.regular_files import open_inside
 __all__ = ["check_tensor", "check_total", "is_external", "read_external"]
 
 _MAX_RANK = 32
-"""What every numpy holds."""
+"""The largest rank in every release of NumPy."""
 
 _MAX_BYTES = 1 << 62
 
 _MAX_DIGITS = 19
-"""Of numbers below 2^63."""
+"""The digits of numbers below 2^63."""
 
 _SHARING = 4
-"""How often tensors may refer to a file's bytes on average: tied weights do so twice."""
+"""How many tensors may refer to each byte of a file on average; of tied weights, two do."""
 
 _SMALL = 1 << 26
-"""Bytes that may be referred to as often as anyone likes."""
+"""The number of bytes below which `_SHARING` does not apply."""
 
 _FIELDS: dict[int, str] = {
     TensorProto.FLOAT: "float_data",
@@ -38,14 +38,14 @@ _FIELDS: dict[int, str] = {
     TensorProto.UINT64: "uint64_data",
     TensorProto.STRING: "string_data",
 }
-"""Element type -> the field of its elements; int32_data for the others."""
+"""Element type -> the field of its elements; int32_data for others."""
 
 _TYPED = (*sorted(set(_FIELDS.values())), "int32_data")
 _PAIRS = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Tells whether a tensor's data lies in a file of its own."""
+    """Returns whether a tensor has external data."""
     return tensor.data_location == TensorProto.EXTERNAL
 
 
@@ -54,11 +54,11 @@ def check_tensor(tensor: TensorProto, name: str, folder: str) -> None:
 
     Args:
         tensor: The tensor.
-        name: How messages call the model.
+        name: The model's name in messages.
         folder: The model's folder.
 
     Raises:
-        CheckError: It is malformed, or refers to what it must not.
+        CheckError: The tensor is malformed, or its external data is not allowed.
     """
     subject = f"tensor {shown(tensor.name)}"
     elements, size = _extent(tensor, name, subject)
@@ -88,7 +88,7 @@ def check_tensor(tensor: TensorProto, name: str, folder: str) -> None:
 
 
 def check_total(tensors: Iterable[TensorProto], name: str, folder: str) -> None:
-    """Checks that tensors do not refer to the same bytes again and again: a small file would become any number.
+    """Checks that tensors do not share external data so often that a small file fills the memory.
 
     Raises:
         CheckError: They do.
@@ -109,10 +109,10 @@ def check_total(tensors: Iterable[TensorProto], name: str, folder: str) -> None:
 
 
 def read_external(tensor: TensorProto, name: str, folder: str) -> None:
-    """Reads the data of a tensor that `check_tensor` has seen into it.
+    """Reads the external data of a tensor that `check_tensor` has checked into the tensor.
 
     Raises:
-        CheckError: The file has changed meanwhile.
+        CheckError: The file has changed since.
     """
     location, offset, length = _reference(tensor)
     try:
@@ -122,14 +122,16 @@ def read_external(tensor: TensorProto, name: str, folder: str) -> None:
     except OSError as error:
         raise CheckError(name, f"tensor {shown(tensor.name)}: {shown(location)} {error.strerror or error}.") from error
     if len(data) != length:
-        raise CheckError(name, f"tensor {shown(tensor.name)}: {shown(location)} has become shorter meanwhile.")
+        raise CheckError(
+            name, f"tensor {shown(tensor.name)}: {shown(location)} has become shorter since it was checked."
+        )
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
     tensor.raw_data = data
 
 
 def _extent(tensor: TensorProto, name: str, subject: str) -> tuple[int, int]:
-    """Returns how many elements a tensor has, and how many bytes."""
+    """Returns the number of elements and of bytes of a tensor."""
     try:
         dtype = ir.DataType(tensor.data_type)
     except ValueError:
@@ -189,7 +191,7 @@ def _check_reference(tensor: TensorProto, size: int, name: str, subject: str, fo
 
 
 def _reference(tensor: TensorProto) -> tuple[str, int, int]:
-    """Returns location, offset and length of what a tensor refers to, which `check_tensor` has seen."""
+    """Returns location, offset and length of external data that `check_tensor` has checked."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     length = -(-math.prod(tensor.dims) * _bits(tensor) // 8)
     return entries["location"], int(entries.get("offset", 0)), length

@@ -1,8 +1,8 @@
-"""Writing models without holding their weights: tensors go from where they are, one at a time, into the file.
+"""Writes models without holding all weights in memory: large tensors are copied into the file one at a time.
 
-A model is a protobuf message, which is the concatenation of its fields, so that everything but the large initializers
-is serialized in memory, and these are appended to the graph while they are read. Where the message would become too
-long for protobuf, the large initializers go to a file beside it.
+A protobuf message is the concatenation of its fields. So the model without its large initializers is serialized in
+memory, and these are appended to the graph while they are read. If the message would be too long for protobuf, the
+large initializers are written to a file beside it.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ortconv.progress import Progress, silent
 __all__ = ["LARGE", "weights_as_inputs", "without_weights", "write"]
 
 LARGE = 1 << 16
-"""Initializers from this many bytes on are written one at a time."""
+"""Initializers of at least this many bytes are written one at a time."""
 
 _MAX_MESSAGE = (1 << 31) - (1 << 20)
-"""What protobuf reads, with room to spare."""
+"""Longest message that is written; protobuf reads up to 2 GiB."""
 
 _ALIGNMENT = 1 << 12
-"""Of tensors in a file of their own, so that they can be mapped."""
+"""Alignment of tensors in an external file, so that they can be memory-mapped."""
 
 _CHUNK = 1 << 22
 
 
 def write(model: ir.Model, path: pathlib.Path, progress: Progress = silent) -> None:
-    """Writes a model; weights that make it longer than 2 GiB go to ``<name>.data`` beside it.
+    """Writes a model; if it is longer than 2 GiB, its weights are written to ``<name>.data`` beside it.
 
     Args:
         model: The model.
         path: The file.
-        progress: Told how many bytes of large initializers are written.
+        progress: Receives the number of bytes of large initializers that are written.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     large = _large(model.graph)
     with _without(model.graph, large):
@@ -61,7 +61,7 @@ def write(model: ir.Model, path: pathlib.Path, progress: Progress = silent) -> N
 
 
 def weights_as_inputs(model: ir.Model) -> onnx.ModelProto:
-    """Returns a model with inputs in place of large and external initializers: what a checker needs to see of them."""
+    """Returns a model with inputs in place of large and external initializers, for the checker and shape inference."""
     large = _large(model.graph)
     with _without(model.graph, large):
         message = ir.to_proto(model)
@@ -76,7 +76,7 @@ def weights_as_inputs(model: ir.Model) -> onnx.ModelProto:
 
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns the same of a message; the weights are not copied."""
+    """Returns the same for a message; the weights are not copied."""
     light = onnx.ModelProto()
     _copy(model, light, "graph")
     _copy(model.graph, light.graph, "initializer")
@@ -91,7 +91,7 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _copy(source: Any, target: Any, but: str) -> None:
-    """Copies all fields of a message but one."""
+    """Copies all fields of a message except one."""
     for field, value in source.ListFields():
         if field.name == but:
             continue
@@ -114,7 +114,7 @@ def _large(graph: ir.Graph) -> list[ir.Value]:
 
 @contextlib.contextmanager
 def _without(graph: ir.Graph, large: Sequence[ir.Value]) -> Iterator[None]:
-    """Takes initializers out of a graph for a while."""
+    """Removes initializers from a graph within the context."""
     everything = list(graph.initializers.values())
     for value in large:
         graph.initializers.pop(str(value.name))
@@ -155,7 +155,7 @@ def _reported(large: Sequence[ir.Value], progress: Progress) -> Iterator[ir.Valu
 
 
 def _write_external(file: BinaryIO, value: ir.Value, location: str) -> onnx.TensorProto:
-    """Writes a tensor to the end of a file and returns what refers to it."""
+    """Writes a tensor to the end of a file and returns a tensor that refers to it."""
     offset = -(-file.tell() // _ALIGNMENT) * _ALIGNMENT
     file.seek(offset)
     data = _data(value)
@@ -178,10 +178,10 @@ def _header(value: ir.Value) -> onnx.TensorProto:
 
 
 def _write_data(file: BinaryIO, data: ir.TensorProtocol) -> None:
-    """Writes the bytes of a tensor; from file to file where they lie in one, with holes for holes."""
+    """Writes the bytes of a tensor; copies them from file to file if they lie in one, and keeps holes."""
     place = BYTES_IN_FILE.get(data)
     if place is None:
-        # Types of less than a byte have a packed form of their own.
+        # 4-bit and 2-bit types are packed.
         array = None if data.dtype.bitwidth < 8 else np.ascontiguousarray(data.numpy()).reshape(-1)
         file.write(data.tobytes() if array is None else array.view(np.uint8).data)
         return
@@ -195,23 +195,23 @@ def _write_data(file: BinaryIO, data: ir.TensorProtocol) -> None:
             while begin < stop:
                 chunk = source.read(min(_CHUNK, stop - begin))
                 if not chunk:
-                    raise OSError(errno.EIO, f"ends before byte {end}; it has changed meanwhile", str(path))
+                    raise OSError(errno.EIO, f"ends before byte {end}; it has changed since it was read", str(path))
                 begin += file.write(chunk)
             offset = stop
 
 
 def _extent(descriptor: int, offset: int, end: int) -> tuple[int, int]:
-    """Returns where the next bytes of a file that are not a hole begin and end."""
+    """Returns the begin and end of the next bytes of a file that are not a hole."""
     try:
         begin = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
-        # No data up to the end of the file, or a file system that does not tell.
+        # No data up to the end of the file, or a file system that does not support it.
         return (end, end) if error.errno == errno.ENXIO else (offset, end)
     return min(begin, end), min(os.lseek(descriptor, begin, os.SEEK_HOLE), end)
 
 
 def _prefix(message: Any, field: str, length: int) -> bytes:
-    """Returns what stands before a field of bytes: its number, the mark of its kind, its length."""
+    """Returns the prefix of a length-delimited field: its tag and its length."""
     return _varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | 2) + _varint(length)
 
 

@@ -253,7 +253,7 @@ def _load(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, str, o
         name = path = os.fspath(source)
         proto = loading.load(path)
     _refuse_lossy(proto, name)
-    proto = protos.with_open_sizes(loading.with_inner_weights(proto, path))
+    proto = protos.without_negative_dims(loading.with_inner_weights(proto, path))
     checker.require_inferable(proto, name)
     proto = with_ranks(proto)
     checker.check_proto(for_checker(proto), name)

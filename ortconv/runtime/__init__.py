@@ -1,1 +1,1 @@
-"""Running models in ONNX Runtime: the native library, sessions, and Python ops."""
+"""Runs models in ONNX Runtime: the native library, sessions, and Python ops."""

@@ -1,4 +1,4 @@
-"""Default shapes for inputs with open sizes: 1 for batches, elsewhere the least with which the model runs."""
+"""Chooses shapes for inputs with dynamic dimensions: 1 for batches, else the least size with which the model runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Shapes", "choose"]
 Shapes = Mapping[str, tuple[int, ...]]
 
 _LARGEST = 1 << 10
-"""No larger size is tried."""
+"""The largest size that is tried."""
 
 _MOST = 1 << 24
-"""Nor one that makes more elements of an input."""
+"""The largest number of elements of an input that is tried."""
 
 _FURTHER = 8
-"""How many times as large sizes are tried where the results have no elements."""
+"""Up to how many times as large sizes are tried if the results have no elements."""
 
 _EMPTY, _GOOD = 1, 2
-"""How a run is judged: it gives results without elements, or not a number; or others. 0 where it fails."""
+"""Rating of a run: results that are empty or NaN, or other results. 0 if the run fails."""
 
 
 def choose(
@@ -38,31 +38,31 @@ def choose(
     run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
     accepts: Callable[[Shapes], bool] = lambda _: True,
 ) -> Shapes:
-    """Chooses shapes for the inputs that are not given and have open sizes.
+    """Chooses shapes for the inputs with dynamic dimensions for which no data or shape is given.
 
-    The first size of a tensor is its batch: that of the inputs that are given, where they agree, else 1. The other open
-    sizes of states are 0, as of an empty cache. All others are one number, which is found by running the model:
-    with all numbers up to 8 and four in every octave above, until one works, and then by bisection. Where none works,
-    the first size is that number, too.
+    The first dimension of a tensor is its batch: that of the given inputs if they agree, else 1. The other dynamic
+    dimensions of states are 0, as of an empty cache. All others have one size, which is found by running the model:
+    with all numbers up to 8 and four in every octave above, until one works, and then by bisection. If none works,
+    the batch is that number, too.
 
     Args:
-        inputs: What the model declares.
+        inputs: The model's inputs.
         given: Data by input name.
-        shapes: Shapes that are asked for by input name.
-        seed: Of the random data to run it with.
-        run: Runs the model on data of all inputs; raises ExecutionError where that fails.
-        accepts: Whether shapes with which the model runs will do.
+        shapes: Requested shapes by input name.
+        seed: Seed of the random data.
+        run: Runs the model on data of all inputs; raises ExecutionError if that fails.
+        accepts: Returns whether shapes with which the model runs are good enough.
 
     Returns:
-        A shape for each such input whose rank is known.
+        A shape for each of these inputs; nothing if the rank of one is not known.
 
     Raises:
-        ExecutionError: The model fails with all sizes that were tried; as with the smallest.
-        InputError: Something given does not fit.
+        ExecutionError: The model fails with all sizes that were tried; the error is that of the smallest.
+        InputError: Given data or shapes do not fit.
     """
     wanted = [each for each in inputs if each.name not in given and each.name not in shapes and not each.is_known]
     if not wanted or any(each.shape is None for each in wanted):
-        return {}  # Of an open rank nothing can be guessed: `inputs.fill` says so.
+        return {}  # No shape can be chosen for an unknown rank; `input_data.fill` raises an error.
     symbols, batch = _bound(inputs, {name: array.shape for name, array in given.items()} | dict(shapes))
     failures: list[ExecutionError] = []
 
@@ -85,19 +85,19 @@ def choose(
             if size is not None and accepts(shape(size)):
                 return shape(size)
     if not failures:
-        return _shapes(wanted, symbols, batch, 1)  # Whoever does not accept it says why.
+        return _shapes(wanted, symbols, batch, 1)  # `accepts` has refused it; its caller reports why.
     error = failures[0]
     if not any(each.dtype.is_integer() and each.name not in given for each in inputs):
         example = "x".join(map(str, _shapes(wanted, symbols, batch, 8)[wanted[0].name]))
         error.hint = error.hint or (
-            f"The model leaves sizes open, and fails with those tried, up to {_LARGEST}: give others by --shape "
+            f"The model has dynamic dimensions, and fails with sizes up to {_LARGEST}: set them with --shape "
             f"{wanted[0].name}={example}."
         )
     raise error
 
 
 def _bound(inputs: Sequence[Input], shapes: Mapping[str, Sequence[int]]) -> tuple[dict[str, int], int]:
-    """Returns what the inputs whose shapes are known say of symbolic sizes and of the batch, which is 1 otherwise."""
+    """Returns the symbolic dimensions that inputs with known shapes determine, and their batch or 1."""
     places = [
         (axis, dim, size)
         for each in inputs
@@ -110,7 +110,7 @@ def _bound(inputs: Sequence[Input], shapes: Mapping[str, Sequence[int]]) -> tupl
 
 
 def _shapes(wanted: Sequence[Input], symbols: Mapping[str, int], batch: int | None, size: int) -> Shapes:
-    """Returns the shapes with one size in all open places but the first, and without a batch in all."""
+    """Returns the shapes with one size for all dynamic dimensions but the batch, or for all if `batch` is None."""
     sizes = dict(symbols)
     if batch is not None:
         for dim in (each.shape[0] for each in wanted if each.shape):
@@ -133,7 +133,7 @@ def _shapes(wanted: Sequence[Input], symbols: Mapping[str, int], batch: int | No
 
 
 def _least(judge: Callable[[int], int], start: int, largest: int) -> int | None:
-    """Returns the least size from a start that is judged best, so far as that grows with the size."""
+    """Returns the least size from a start that has the best rating, provided that ratings grow with the size."""
     judged: dict[int, int] = {}
     size = start
     while size <= largest and _GOOD not in judged.values():

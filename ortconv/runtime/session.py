@@ -1,6 +1,6 @@
-"""``InferenceSession``: ONNX Runtime's own, with our operators in place and arrays of ``ml_dtypes`` in and out.
+"""``InferenceSession``: ONNX Runtime's, with our operators and with arrays of ``ml_dtypes`` as inputs and outputs.
 
-Importing this module imports ONNX Runtime, so nothing else of ortconv imports it at load time.
+Importing this module imports ONNX Runtime, so no other module of ortconv imports it at load time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ortconv.runtime.library import Backend
 from ortconv.runtime.python_ops_rewrite import rewrite
 from ortconv.runtime.saturation import make_products_exact
 
-library.import_onnxruntime()  # says in our words what is missing
+library.import_onnxruntime()  # raises PluginError if it is missing
 import onnxruntime  # noqa: E402
 
 __all__ = ["DATA_FOLDER_ENTRY", "InferenceSession"]
 
 DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
-"""Session config entry: where the external data of a model that is no file lies."""
+"""Session config entry: the folder of the external data of a model that is no file."""
 
 _Model = str | os.PathLike[str] | bytes | onnx.ModelProto
 
@@ -47,13 +47,13 @@ _STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
     np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2, "tensor(float8e5m2)"),
     np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ, "tensor(float8e5m2fnuz)"),
 }
-"""Types that numpy lacks -> the type their bits travel in, ONNX's number and ONNX Runtime's name for them."""
+"""Types that NumPy lacks -> the type in which their bits are passed, ONNX's number and ONNX Runtime's name of them."""
 
 _PACKED: dict[np.dtype[Any], tuple[int, str]] = {
     np.dtype(ml_dtypes.int4): (TensorProto.INT4, "tensor(int4)"),
     np.dtype(ml_dtypes.uint4): (TensorProto.UINT4, "tensor(uint4)"),
 }
-"""Types of which ONNX Runtime holds two elements in a byte, the first one in the lower half."""
+"""Types of which ONNX Runtime stores two elements in a byte, the first in the lower half."""
 
 _BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()} | {
     name: dtype for dtype, (_, name) in _PACKED.items()
@@ -66,36 +66,35 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     Arguments and methods are those of the base class, with these additions. `run` takes and returns arrays of
     ``ml_dtypes.bfloat16``, of its float8 types and of its int4 and uint4.
 
-    Products of bytes are exact: where they saturate otherwise, the session config entry ``session.x64quantprecision``
-    is set to "1", unless it is set already.
+    Int8 products are exact: on CPUs on which they saturate by default, the session config entry
+    ``session.x64quantprecision`` is set to "1", unless it is set already.
 
-    The native library is registered in `sess_options` where those are given; registering it there before, or other
-    libraries before or after, is fine. With ``backend="python"``, onnxruntime-extensions is registered in them.
-    If they have it already, from before our Python ops were known to it, the session uses a copy of the options, in
-    which no other custom operators are registered.
+    The native library is registered in `sess_options` if those are given; they may have it already, and other libraries
+    may be registered before or after. With ``backend="python"``, onnxruntime-extensions is registered in them. If they
+    had it before our Python ops were declared, the session uses a copy of the options without other custom operators.
 
-    A session with the CUDA provider among its providers has it: where the provider cannot be used, or fails, that is an
-    error. The base class would go on without it, as this one does with ``enable_fallback=1``.
+    If the CUDA provider is requested but cannot be used, or fails, that is an error. The base class falls back to other
+    providers; so does this class with ``enable_fallback=1``.
 
-    A session pickles, and so travels to other processes, if it was made without `sess_options`: a pickle holds the path
-    of the model, or the model itself where that was given.
+    A session can be pickled, and so passed to other processes, if it was made without `sess_options`: the pickle holds
+    the path of the model, or the model itself if that was given.
 
-    A model may come from anywhere: it is refused, before ONNX Runtime sees it, where it refers to files outside its
-    own folder, holds a function in the place of an operator of ours, or is malformed in other ways.
+    The model need not be trusted: it is refused, before ONNX Runtime reads it, if it refers to files outside its own
+    folder, holds a function in the place of an operator of ours, or is malformed in other ways.
 
     Args:
         model_or_path: Path of a model file, a serialized model, or an ``onnx.ModelProto`` of any size.
         sess_options: An ``onnxruntime.SessionOptions``.
         providers: As in the base class.
         provider_options: As in the base class.
-        backend: "native" executes our operators in the native library; "python" in `ortconv.opset.reference`, through
-            onnxruntime-extensions; "none" leaves them to their function bodies.
+        backend: "native" executes our operators by the native library; "python" by their NumPy references, through
+            onnxruntime-extensions; "none" by their function bodies.
         **kwargs: As in the base class.
 
     Raises:
-        CheckError: The model is no ONNX model, or is not to be trusted.
-        PluginError: What the backend needs is missing, the model needs the plugin and `backend` is "none", or the CUDA
-            provider cannot be used.
+        CheckError: The model is no ONNX model, or is refused as said above.
+        PluginError: A requirement of the backend is missing, the model needs the plugin and `backend` is "none", or the
+            CUDA provider cannot be used.
         ValueError: `backend` is unknown.
     """
 
@@ -154,10 +153,10 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Returns what a copy is made of: the model and the arguments.
+        """Returns the model and the arguments, from which a copy is made.
 
         Raises:
-            TypeError: The session has options of its own, Python ops, or a model of over 2 GiB that is no file.
+            TypeError: The session was made with options, Python ops, or a model of over 2 GiB that is no file.
         """
         if self._unpicklable:
             raise TypeError(
@@ -177,11 +176,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             run_options: An ``onnxruntime.RunOptions``.
 
         Returns:
-            The outputs as numpy arrays; those of types numpy lacks as arrays of ``ml_dtypes``.
+            The outputs as NumPy arrays, with ``ml_dtypes`` for types that NumPy lacks.
 
         Raises:
             PluginError: A node failed with ``backend="python"``; otherwise ONNX Runtime's own exceptions.
-            TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
+            TypeError: An input has a type that ONNX Runtime's Python interface does not support.
         """
         types = {output.name: output.type for output in self.get_outputs()}
         names = list(output_names or types)
@@ -211,15 +210,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             super().run_with_ortvaluevector(*args, **kwargs)
 
     def bind(self, input_feed: Mapping[str, Any], device_type: str = "cuda", device_id: int = 0) -> Any:
-        """Returns a binding for `run_with_iobinding` whose inputs are copied to a device and whose outputs stay there.
+        """Returns a binding for `run_with_iobinding` with inputs copied to a device and outputs that stay there.
 
         Args:
-            input_feed: Input name to array; of the types of ``ml_dtypes`` those of 8 and 16 bits.
-            device_type: The kind of device, in ONNX Runtime's words.
-            device_id: Its number.
+            input_feed: Input name to array; ``ml_dtypes`` of 8 and 16 bits are supported.
+            device_type: ONNX Runtime's name of the kind of device.
+            device_id: The number of the device.
 
         Raises:
-            TypeError: An input has a type that ONNX Runtime's Python interface cannot take.
+            TypeError: An input has a type that ONNX Runtime's Python interface does not support.
         """
         binding = self.io_binding()
         for name, data in input_feed.items():
@@ -230,7 +229,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             storage, element, _ = _STORED_AS.get(array.dtype, (array.dtype, array.dtype, ""))
             value = onnxruntime.OrtValue.ortvalue_from_numpy(array.view(storage), device_type, device_id)
             binding.bind_input(name, device_type, device_id, element, list(array.shape), value.data_ptr())
-            self._bound.setdefault(binding, []).append(value)  # which lives as long as the binding that reads it
+            self._bound.setdefault(binding, []).append(value)  # must live as long as the binding that reads it
         for output in self.get_outputs():
             binding.bind_output(output.name, device_type, device_id)
         return binding
@@ -239,7 +238,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         """Runs the model as the base class does.
 
         Raises:
-            PluginError: The backend is "python", whose failures could not be told from results.
+            PluginError: The backend is "python", whose failures could not be distinguished from results.
         """
         if self._calls is not None:
             raise PluginError("run_async is not available with backend='python'.", "Use run.")
@@ -267,7 +266,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             except Exception as error:
                 if python_ops.PYTHON_DOMAIN not in str(error):
                     raise
-                # The options that were given do not have our Python ops; they may have onnxruntime-extensions.
+                # The given options do not have our Python ops; they may have onnxruntime-extensions.
                 options = python_ops.copy_if_extended(options) or options
                 python_ops.register(options)
                 super().__init__(source, options, **more)
@@ -286,7 +285,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
 
 
 def _make(kind: type[InferenceSession], model: str | bytes, arguments: Mapping[str, Any]) -> InferenceSession:
-    """Makes a session again that was pickled."""
+    """Makes a session from its pickle."""
     return kind(model, **arguments)
 
 
@@ -299,10 +298,10 @@ def _serialize(model: onnx.ModelProto) -> bytes | None:
 
 
 def _validated(model: _Model, options: Any) -> onnx.ModelProto | None:
-    """Returns the model, which ONNX Runtime may see; None where it is in a format of ONNX Runtime's own.
+    """Returns the model after validation; None if it is in ONNX Runtime's own format.
 
     Raises:
-        CheckError: It is not to be trusted, or no model.
+        CheckError: It is refused, or is no model.
     """
     if isinstance(model, str | os.PathLike):
         return None if loading.is_ort_format(model) else loading.load(model)
@@ -312,14 +311,14 @@ def _validated(model: _Model, options: Any) -> onnx.ModelProto | None:
         model = loading.parse(model, "the model")
     try:
         folder = str(options.get_session_config_entry(DATA_FOLDER_ENTRY))
-    except RuntimeError:  # which is how ONNX Runtime says that there is none: it is the current folder
+    except RuntimeError:  # There is no such entry: it is the current folder.
         folder = ""
     loading.validate(model, "the model", folder)
     return model
 
 
 def _own(given: _Model, model: onnx.ModelProto | None) -> onnx.ModelProto:
-    """Returns a validated model as an object of our own, with the external data that lies beside its file."""
+    """Returns a copy of a validated model that may be changed, with the external data of its file."""
     if model is None:
         raise PluginError("backend='python' takes ONNX models; this one is in a format of ONNX Runtime's own.")
     if isinstance(given, onnx.ModelProto):
@@ -354,7 +353,7 @@ def _to_array(value: Any) -> npt.NDArray[Any]:
     if dtype is None:
         array: npt.NDArray[Any] = value.numpy()
         return array
-    # ONNX Runtime converts these types neither to numpy nor through DLPack; results of `run` lie in host memory.
+    # ONNX Runtime converts these types neither to NumPy nor through DLPack; results of `run` lie in host memory.
     shape = value.shape()
     if dtype in _PACKED:
         size = int(np.prod(shape))
@@ -367,7 +366,7 @@ def _to_array(value: Any) -> npt.NDArray[Any]:
 
 
 def _packed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Packs elements of four bits; the buffer is as long as ONNX Runtime's Python interface takes it to be."""
+    """Packs 4-bit elements; the buffer has as many bytes as elements, as ONNX Runtime's Python interface requires."""
     nibbles = array.astype(np.int8).reshape(-1).view(np.uint8) & 15
     buffer = np.zeros(array.shape, np.uint8)
     flat = buffer.reshape(-1)

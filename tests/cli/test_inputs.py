@@ -106,7 +106,7 @@ class TestOpenSizes:
         result = run_cli("run", name, "--no-plugin", "--json", "x.json")
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.count("\n") == 1
-        assert "up to 1024: give others by --shape x=1x8." in result.stderr
+        assert "up to 1024: set them with --shape x=1x8." in result.stderr
         assert os.listdir() == [name]
 
     def test_results_without_elements_are_passed_over_for_larger_ones(self) -> None:

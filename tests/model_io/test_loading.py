@@ -317,7 +317,7 @@ def test_a_file_beyond_what_protobuf_reads() -> None:
         ),
         (
             '<opset_import: ["": 21], domain: "own"> f (x) => (y) { y = Neg (x) }\n' * 2,
-            "function 'own::f' stands there twice",
+            "function 'own::f' is defined twice",
         ),
     ],
 )

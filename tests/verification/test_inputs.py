@@ -31,11 +31,11 @@ def test_symbolic_dim_is_bound_by_another_input() -> None:
 @pytest.mark.parametrize(
     ("given", "shapes", "name", "problem"),
     [
-        ({}, {}, "a, b", "leaves their shapes open ([N, 3], [N, ?])"),
+        ({}, {}, "a, b", "their shapes are dynamic ([N, 3], [N, ?])"),
         ({"c": np.zeros(1)}, {}, "c", "no such input; it has a, b"),
         ({}, {"a": [2, 4]}, "a", "shape [2, 4] does not fit; the model declares [N, 3]"),
         ({}, {"a": [2, 3, 1]}, "a", "does not fit"),
-        ({}, {"a": [2, 3], "b": [3, 1]}, "b", "dim N is 3 in shape [3, 1], and 2 in that of a"),
+        ({}, {"a": [2, 3], "b": [3, 1]}, "b", "dimension N is 3 in shape [3, 1], and 2 in that of a"),
         ({"a": np.full((1, 3), 1e300)}, {"b": [1, 1]}, "a", "not all of it is representable as float32"),
         ({"a": np.array([["x"] * 3])}, {"b": [1, 1]}, "a", "numbers are required"),
         (
