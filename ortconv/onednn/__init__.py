@@ -1,7 +1,9 @@
-"""Defining oneDNN graphs in Python, in the words of oneDNN's own specification.
+"""Builds oneDNN graphs in Python, with the op kinds and attributes of oneDNN's specification.
+
+Specification: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html.
 
 Example:
-    A backward-data convolution, written as JSON and converted straight away::
+    A backward-data convolution, saved as JSON and converted::
 
         from ortconv import convert, onednn
 

@@ -1,4 +1,4 @@
-"""Values of attributes in oneDNN graphs, checked against the format's types."""
+"""Checks the values of oneDNN attributes against the types of the format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortconv.onednn.op_schema import ATTRIBUTE_TYPES, KINDS, AttributeType
 __all__ = ["Attribute", "attribute", "typed"]
 
 Attribute = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
-"""An attribute's value."""
+"""Value of an attribute."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _F32_MAX = float.fromhex("0x1.fffffep+127")
@@ -25,13 +25,13 @@ def attribute(kind: str, name: str, value: object) -> Attribute:
     Args:
         kind: Op kind.
         name: Attribute name.
-        value: Its value; any sequence for a list.
+        value: The value; any iterable for a list.
 
     Returns:
-        The value, with tuples for lists.
+        The value; a tuple for a list.
 
     Raises:
-        ValueError: The kind has no such attribute, or the value is of another type.
+        ValueError: The kind has no such attribute, or the value has the wrong type.
     """
     if name not in KINDS[kind].attributes:
         raise ValueError(f"{kind} has no attribute {name}; allowed: {', '.join(KINDS[kind].attributes) or 'none'}")
@@ -39,10 +39,18 @@ def attribute(kind: str, name: str, value: object) -> Attribute:
 
 
 def typed(name: str, kind: AttributeType, value: object) -> Attribute:
-    """Checks a value against a type of the format; see `attribute`.
+    """Checks a value against a type of the format.
+
+    Args:
+        name: Attribute name, for messages.
+        kind: The type.
+        value: The value; any iterable for a list.
+
+    Returns:
+        The value; a tuple for a list.
 
     Raises:
-        ValueError: It is of another type.
+        ValueError: The value has the wrong type, exceeds 64 bits, or is not finite in float32.
     """
     if isinstance(value, Iterable) and not isinstance(value, str):
         if kind == "s64[]":

@@ -1,4 +1,4 @@
-"""The builder of oneDNN graphs; see `ortconv.onednn`."""
+"""The builder of oneDNN graphs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
 ]
 
 UNKNOWN = -(1 << 63)
-"""What the format writes for a dimension that is not known."""
+"""Value of an unknown dimension in the format."""
 
 VERSION = "3.13.0"
-"""Version of the library whose format `Graph.save` writes."""
+"""Library version that `Graph.save` writes into the file."""
 
 OWN_FIELD = "ortconv"
-"""Field at the end of a file for what the format has no place for; other readers stop before it."""
+"""Last field of a file, for data that the format does not define; other readers ignore it."""
 
 _SIZES = range(1 << 63)
 
@@ -41,12 +41,12 @@ class Tensor:
     """A logical tensor.
 
     Attributes:
-        id: Unique in its graph.
-        dtype: One of oneDNN's names: f32, bf16, f16, s32, ..., or "undef".
-        shape: Dimensions in logical order, None for one that is not known; None when not even the rank is known.
-        name: Its name in the ONNX model; "" for one made from the id.
+        id: Id, unique in the graph.
+        dtype: Element type by oneDNN's name: f32, bf16, f16, s32, ...; "undef" if unknown.
+        shape: Dimensions in logical order, None for an unknown one; None if the rank is unknown.
+        name: Name in the ONNX model; "" for a name derived from the id.
         property_type: "undef", "variable", "constant" or "host_scalar".
-        stride: Distance in elements between neighbours along each dimension; None for dense.
+        stride: Stride of each dimension in elements; None for a dense tensor.
     """
 
     id: int
@@ -62,13 +62,13 @@ class Op:
     """An operation.
 
     Attributes:
-        id: Unique in its graph.
+        id: Id, unique in the graph.
         kind: Op kind, such as "Convolution".
         name: Any text.
-        inputs: In the order of the op's page; optional ones can only be left off at the end.
-        outputs: In the order of the op's page.
-        attributes: By name; those nobody set are absent.
-        notes: What a file says beyond that, in words.
+        inputs: Input tensors in the order of the op's specification; only the last ones can be omitted.
+        outputs: Output tensors in the order of the op's specification.
+        attributes: Attribute name -> value; unset attributes are absent.
+        notes: Remarks of the reader about the op.
     """
 
     id: int
@@ -81,10 +81,10 @@ class Op:
 
 
 class Graph:
-    """A oneDNN graph.
+    """A oneDNN graph under construction.
 
     Args:
-        name: Its name.
+        name: Name of the graph, which becomes that of the ONNX model.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -96,17 +96,17 @@ class Graph:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """The operations, in the order in which they were added."""
+        """The operations in the order of their addition."""
         return tuple(self._ops)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The tensors that no operation computes, in the order of their first use."""
+        """The tensors without a producer, in the order of their first use."""
         return graph_inputs(self._ops)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The tensors that no operation uses, or that an End marks, in the order of their making."""
+        """The tensors without a consumer and those that an End marks, in the order of their producers."""
         return graph_outputs(self._ops)
 
     def tensor(
@@ -118,17 +118,22 @@ class Graph:
         constant: bool = False,
         host_scalar: bool = False,
     ) -> Tensor:
-        """Makes a tensor: an input of the graph, or an output to give to `op`.
+        """Creates a tensor: an input of the graph, or an output to pass to `op`.
 
         Args:
-            name: Its name in the ONNX model, unique in the graph.
-            dtype: One of oneDNN's names: f32, bf16, f16, s32, ...
-            shape: Dimensions; None for one that is not known, and instead of the list when the rank is not known.
-            constant: Whether its data never changes. The data itself is given when converting.
-            host_scalar: Whether it is a scalar passed by value.
+            name: Name in the ONNX model, unique in the graph.
+            dtype: Element type by oneDNN's name: f32, bf16, f16, f64, s64, s32, s8, u8, s4, u4, boolean, f8_e5m2,
+                f8_e4m3, e8m0 or f4_e2m1.
+            shape: Up to 12 dimensions in logical order, None for an unknown one; None if the rank is unknown.
+            constant: Whether the data never changes. The data itself is an argument of the conversion.
+            host_scalar: Whether the tensor is a scalar passed by value.
+
+        Returns:
+            The tensor.
 
         Raises:
-            ValueError: The name is taken, empty or a number; the dtype is not one of oneDNN's; the shape is not one.
+            ValueError: The name is taken, empty or a number; the dtype is unknown; a dimension is negative, the rank
+                exceeds 12, or the shape is [None], which the format cannot distinguish from an unknown rank.
         """
         if not name or name.isdecimal() or name in self._names:
             raise ValueError(f"tensor name {name!r} is taken, empty or a number")
@@ -154,20 +159,24 @@ class Graph:
         """Adds an operation.
 
         Args:
-            kind: Op kind, such as "Convolution".
-            inputs: Tensors in the order of the op's page.
-            outputs: Tensors to write; without it they are made here, with the shapes that the op's rules give.
-            dtype: Element type of the first output made here; without it what follows from the inputs.
-            results: How many outputs to make here; without it those that the attributes demand.
-            name: The op's name, by default its kind and id.
-            **attributes: As on the op's page.
+            kind: Op kind, such as "Convolution"; see "Operations" in the specification of oneDNN Graph.
+            inputs: Tensors in the order of the op's specification. Optional inputs can be omitted at the end.
+            outputs: Existing tensors for the results. By default they are created, with the shapes and element types
+                that follow from inputs and attributes; a shape that does not follow is unknown.
+            dtype: Element type of the first created output, by oneDNN's name. Required for DynamicQuantize, Quantize
+                and TypeCast; by default it follows from the inputs.
+            results: Number of outputs to create; by default the number that inputs and attributes require.
+            name: Name of the op, by default its kind and id.
+            **attributes: Attributes by the names in the op's specification: int, float, bool, str, or an iterable of
+                ints or floats.
 
         Returns:
-            The first output; all of them are in ``graph.ops[-1].outputs``.
+            The first output; ``graph.ops[-1].outputs`` holds all of them.
 
         Raises:
-            ValueError: The kind, an attribute or the number of tensors is not what oneDNN's schema allows; a tensor
-                belongs to another graph; or an output has been computed already.
+            ValueError: The kind is unknown; an attribute is unknown, missing or of the wrong type; the number of
+                inputs or outputs is not allowed; `dtype` is missing; a tensor belongs to another graph; or an output
+                already has a producer.
         """
         if kind not in KINDS or kind == "End":
             raise ValueError(f"op kind {kind!r} is not one that computes; allowed: {', '.join(sorted(KINDS))}")
@@ -195,7 +204,10 @@ class Graph:
         return outputs[0]
 
     def end(self, tensor: Tensor) -> None:
-        """Marks a tensor as an output of the graph although another operation uses it.
+        """Marks a tensor as an output of the graph although it has a consumer.
+
+        Args:
+            tensor: A tensor of this graph.
 
         Raises:
             ValueError: The tensor belongs to another graph.
@@ -205,7 +217,7 @@ class Graph:
         self._ops.append(Op(identity, "End", f"End_{identity}", (tensor,), (), {}))
 
     def to_json(self) -> str:
-        """Returns the graph in the format of ``ONEDNN_GRAPH_DUMP``."""
+        """Returns the graph as JSON in the format of ``ONEDNN_GRAPH_DUMP``."""
         names = {str(t.id): t.name for op in self._ops for t in (*op.inputs, *op.outputs) if t.name}
         document = {
             "version": VERSION,
@@ -220,7 +232,10 @@ class Graph:
         return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the graph as JSON, as benchdnn reads it.
+        """Writes the graph as JSON, which benchdnn can read.
+
+        Args:
+            path: The file; an existing one is overwritten.
 
         Raises:
             OSError: The file cannot be written.
@@ -228,7 +243,7 @@ class Graph:
         pathlib.Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def _check_own(self, tensor: Tensor) -> None:
-        """Refuses a tensor of another graph, whose id means something else in this one."""
+        """Rejects a tensor of another graph, whose id would name another tensor here."""
         own = self._tensors[tensor.id] if tensor.id in range(len(self._tensors)) else None
         if own is None or (tensor.name, tensor.dtype, tensor.shape) != (own.name, own.dtype, own.shape):
             raise ValueError(f"tensor {tensor.name!r} is not of this graph")
@@ -267,20 +282,20 @@ class Graph:
 
 
 def graph_inputs(ops: Sequence[Op]) -> tuple[Tensor, ...]:
-    """Returns the tensors that no operation computes, in the order of their first use."""
+    """Returns the tensors without a producer, in the order of their first use."""
     produced = {tensor.id for op in ops for tensor in op.outputs}
     return _unique(tensor for op in ops for tensor in op.inputs if tensor.id not in produced)
 
 
 def graph_outputs(ops: Sequence[Op]) -> tuple[Tensor, ...]:
-    """Returns the tensors that no operation uses, or that an End marks, in the order of their making."""
+    """Returns the tensors without a consumer and those that an End marks, in the order of their producers."""
     used = {tensor.id for op in ops if op.kind != "End" for tensor in op.inputs}
     ended = {tensor.id for op in ops if op.kind == "End" for tensor in op.inputs}
     return _unique(tensor for op in ops for tensor in op.outputs if tensor.id not in used or tensor.id in ended)
 
 
 def dense_stride(shape: Sequence[int]) -> tuple[int, ...]:
-    """Returns the stride of a tensor without gaps whose last dimension is innermost."""
+    """Returns the stride of a dense tensor in row-major order."""
     return tuple(math.prod(max(dim, 1) for dim in shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -302,7 +317,7 @@ def _unique(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _op_document(op: Op) -> dict[str, object]:
-    # The order of the fields, "type" before "value" above all, is part of what benchdnn reads.
+    # benchdnn depends on the order of the fields, above all on "type" before "value".
     return {
         "id": op.id,
         "name": op.name,

@@ -1,7 +1,7 @@
-"""The op kinds of oneDNN Graph: their arguments and attributes, as its schema lists them.
+"""The op kinds of oneDNN Graph with their inputs, outputs and attributes.
 
-The reader checks files against this table, and the builder of `ortconv.onednn` what a user writes. It says what the
-format allows; what is converted is a matter of the lowerings.
+The reader checks files against this table, the builder `ortconv.onednn.Graph` checks its arguments. The table describes
+the format; the lowerings decide what can be converted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["ATTRIBUTE_TYPES", "DTYPES", "KINDS", "MAX_RANK", "AttributeType", "K
 AttributeType = Literal["s64", "s64[]", "f32", "f32[]", "bool", "string"]
 
 MAX_RANK = 12
-"""Most dimensions of a tensor; also the length of the vector that the library writes for an attribute nobody set."""
+"""Largest rank of a tensor, and length of the vector that the library writes for an attribute that is not set."""
 
 DTYPES = (
     *("f32", "f16", "bf16", "s64", "s32", "s8", "u8", "boolean"),
     *("f8_e5m2", "f8_e4m3", "s4", "u4", "f64", "e8m0", "f4_e2m1"),
 )
-"""Element types; "undef" stands for one that is not known."""
+"""Element types; "undef" stands for an unknown type."""
 
 _ATTRIBUTES: dict[AttributeType, str] = {
     "s64": "axis begin_norm_axis groups mask",
@@ -38,18 +38,18 @@ _ATTRIBUTES: dict[AttributeType, str] = {
 ATTRIBUTE_TYPES: dict[str, AttributeType] = {
     name: kind for kind, names in _ATTRIBUTES.items() for name in names.split()
 }
-"""Attribute name -> the type it has in a file, whatever the op kind."""
+"""Attribute name -> its type, which is the same for all op kinds."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What an op kind takes and gives.
+    """Inputs, outputs and attributes of an op kind.
 
     Attributes:
-        inputs: Argument names in order.
-        outputs: Result names in order.
-        optional_inputs: How many inputs may be left off at the end.
-        optional_outputs: How many outputs may be left off at the end.
+        inputs: Input names in order.
+        outputs: Output names in order.
+        optional_inputs: Number of optional inputs, which are the last ones.
+        optional_outputs: Number of optional outputs, which are the last ones.
         variadic: Whether the last input repeats.
         variadic_outputs: Whether the last output repeats.
         attributes: Attribute name -> whether it is required.
@@ -64,20 +64,20 @@ class Kind:
     attributes: dict[str, bool]
 
     def takes(self, count: int) -> bool:
-        """Whether an op may have so many inputs."""
+        """Returns whether an op may have `count` inputs."""
         least = len(self.inputs) - self.optional_inputs
         return count >= least and (self.variadic or count <= len(self.inputs))
 
     def gives(self, count: int) -> bool:
-        """Whether an op may have so many outputs."""
+        """Returns whether an op may have `count` outputs."""
         least = len(self.outputs) - self.optional_outputs
         return count >= least and (self.variadic_outputs or count <= len(self.outputs))
 
 
 def is_unset(kind: str, attribute: str, value: Sequence[object]) -> bool:
-    """Whether a vector is what the library writes for an optional attribute that nobody set.
+    """Returns whether a vector is what the library writes for an optional attribute that is not set.
 
-    That is twelve zeros, or for dilations twelve ones.
+    This is twelve zeros, or twelve ones for dilations.
     """
     if KINDS[kind].attributes.get(attribute, True) or len(value) != MAX_RANK:
         return False
@@ -85,7 +85,7 @@ def is_unset(kind: str, attribute: str, value: Sequence[object]) -> bool:
 
 
 def _kind(inputs: str, outputs: str, attributes: str = "") -> Kind:
-    """Reads one row: "?" marks what is optional, "*" at the end what repeats."""
+    """Parses a row of the table: "?" marks optional names, "*" at the end a repeated one."""
     ins, outs = inputs.split(), outputs.split()
     return Kind(
         tuple(name.rstrip("?*") for name in ins),
@@ -185,4 +185,4 @@ KINDS: dict[str, Kind] = {
     "StaticTranspose": _kind("src", "dst", "order"),
     "Wildcard": _kind("src?*", "dst?*"),
 }
-"""Op kind -> its arguments and attributes."""
+"""Op kind -> its inputs, outputs and attributes."""

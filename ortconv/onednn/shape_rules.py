@@ -1,7 +1,7 @@
-"""Shapes and types of the results of oneDNN ops, for the builder: what follows from inputs and attributes.
+"""Shapes and element types of the outputs of oneDNN ops, for the builder.
 
-Nothing is checked here. Where sizes contradict each other, or a value decides, the shape is left unknown, and
-converting says what is wrong.
+The rules check nothing. If sizes contradict each other, or the shape depends on runtime values, it is unknown; the
+conversion reports errors.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _WITH_STATS = frozenset({"GroupNorm", "LayerNorm"})
 
 
 def result_count(kind: str, inputs: int, attributes: _Attributes, required: int) -> int:
-    """Returns how many results an op has unless the user asks for another number.
+    """Returns the default number of outputs of an op.
 
     Args:
         kind: Op kind.
-        inputs: How many inputs it has.
-        attributes: Those that are set.
-        required: How many the schema demands.
+        inputs: Number of inputs.
+        attributes: Attributes that are set.
+        required: Number of required outputs by the schema.
     """
     if kind in _WITH_STATS and attributes.get("keep_stats", True):
         return 3
@@ -48,7 +48,7 @@ def result_count(kind: str, inputs: int, attributes: _Attributes, required: int)
 
 
 def result_dtypes(kind: str, inputs: Sequence[str], count: int) -> list[str | None]:
-    """Returns the element types of an op's results, given those of its inputs; None for one that the user chooses."""
+    """Returns the element types of an op's outputs; None for one that the user must choose."""
     first = _FIXED_DTYPE.get(kind, inputs[1] if kind == "DynamicDequantize" and len(inputs) > 1 else inputs[0])
     rest = {"Dropout": "u8", "PReLUBackward": inputs[0]}.get(kind, "f32")
     if kind.startswith("BatchNorm"):
@@ -57,8 +57,8 @@ def result_dtypes(kind: str, inputs: Sequence[str], count: int) -> list[str | No
 
 
 def result_shapes(kind: str, inputs: Sequence[Shape], attributes: _Attributes, count: int) -> list[Shape]:
-    """Returns the shapes of an op's results; None for one that does not follow from what is given."""
-    found = _RULES[kind](kind, inputs, attributes) if kind in _RULES else None
+    """Returns the shapes of an op's outputs; None for one that does not follow from inputs and attributes."""
+    found = _RULES.get(kind, _first)(kind, inputs, attributes)
     known = [_possible(shape) for shape in (found if isinstance(found, list) else [found])]
     return (known + [None] * count)[:count]
 
@@ -69,6 +69,10 @@ def _possible(shape: Shape) -> Shape:
 
 def _first(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> Shape:
     return inputs[0]
+
+
+def _unknown(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> Shape:
+    return None
 
 
 def _both(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> list[Shape]:
@@ -91,7 +95,7 @@ def _broadcast(kind: str, shapes: Sequence[Shape], attributes: _Attributes) -> S
 
 
 def _from_attribute(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> Shape:
-    """Gradients that are told the shape of their result; an input that tells it wins over the attribute."""
+    """Returns the given output shape of a gradient op; unknown if it is an input, which overrides the attribute."""
     name, alone = {"ConvolutionBackwardData": ("dst_shape", 2), "AvgPoolBackward": ("src_shape", 1)}.get(
         kind, ("weights_shape", 2)
     )
@@ -242,7 +246,7 @@ def _convolved(kind: str, inputs: Sequence[Shape], attributes: _Attributes) -> S
     spatial = len(src) - 2
     kernel_first = str(attributes.get("weights_format", "X")).startswith("X")
     kernel = weights[:spatial] if kernel_first else weights[2:]
-    # XIO and XOI hold the axes of OIX and IOX in reverse.
+    # XIO and XOI have the axes O and I in reverse order.
     first, second = (weights[-1], weights[-2]) if kernel_first else weights[:2]
     channels = first if kind != "ConvTranspose" else None
     if kind == "ConvTranspose" and second is not None:
@@ -278,7 +282,7 @@ def _transposed_size(
 
 
 def _single(number: float) -> float:
-    """Rounds to float32, in which the library multiplies sizes."""
+    """Rounds to float32: the library multiplies sizes in float32."""
     (rounded,) = struct.unpack("f", struct.pack("f", number))
     return float(rounded)
 
@@ -307,19 +311,11 @@ def _ints(attributes: _Attributes, name: str) -> tuple[int, ...]:
     return value
 
 
-_SAME_SHAPE = """
-    Abs AbsBackward BatchNormInference BiasAdd Clamp ClampBackward Dequantize DynamicDequantize DynamicQuantize Elu
-    EluBackward Exp GELU GELUBackward GenIndex HardSigmoid HardSigmoidBackward HardSwish HardSwishBackward
-    InterpolateBackward LeakyReLU Log LogSoftmax LogSoftmaxBackward MaxPoolBackward Mish MishBackward PReLU Pow Quantize
-    ReLU ReLUBackward Reciprocal Reorder Round Sigmoid SigmoidBackward SoftMaxBackward SoftPlus SoftPlusBackward Sqrt
-    SqrtBackward Square Tanh TanhBackward TypeCast
-"""
 _REDUCTIONS = "ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
 _BROADCASTING = "Add Divide GreaterEqual Maximum Minimum Multiply Select SquaredDifference Subtract"
 _TOLD = "AvgPoolBackward ConvTransposeBackwardWeights ConvolutionBackwardData ConvolutionBackwardWeights"
 
 _RULES: dict[str, _Rule] = {
-    **dict.fromkeys(_SAME_SHAPE.split(), _first),
     **dict.fromkeys(_BROADCASTING.split(), _broadcast),
     **dict.fromkeys(_REDUCTIONS.split(), _reduced),
     **dict.fromkeys(_TOLD.split(), _from_attribute),
@@ -336,5 +332,6 @@ _RULES: dict[str, _Rule] = {
     "SoftMax": _soft_max,
     "StaticReshape": _reshaped,
     "StaticTranspose": _transposed,
+    "Wildcard": _unknown,
 }
-"""Op kind -> the shapes of its results: one shape, or one for each result. Wildcard's follow from nothing."""
+"""Op kind -> rule for the shape of its outputs; the output of other kinds has the shape of the first input."""
