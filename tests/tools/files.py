@@ -16,7 +16,7 @@ import ortconv
 from tests.converters.openvino.live import numbers
 from tests.converters.openvino.weights import weight_models
 from tests.folders import SOURCES
-from tests.passes.quantization.test_qdq_patterns import IMAGE, UNSIGNED, bytes_of, convolved, rounded
+from tests.passes.quantization.quantized_layers import IMAGE, UNSIGNED, convolved, int8_weights, rounded
 from tests.running import run
 
 __all__ = ["FILES", "File"]
@@ -85,8 +85,8 @@ class File:
 def _rounded_layers() -> openvino.Model:
     """A layer between roundings, and one whose result nothing rounds."""
     x = opset1.parameter([1, *IMAGE[1:]], np.float32)
-    first = opset1.relu(convolved(rounded(x), bytes_of(8, 8, 3, 3)))
-    return openvino.Model([opset1.sigmoid(convolved(rounded(first, UNSIGNED), bytes_of(4, 8, 3, 3, seed=1)))], [x])
+    first = opset1.relu(convolved(rounded(x), int8_weights(8, 8, 3, 3)))
+    return openvino.Model([opset1.sigmoid(convolved(rounded(first, UNSIGNED), int8_weights(4, 8, 3, 3, seed=1)))], [x])
 
 
 def _halves() -> openvino.Model:

@@ -3,133 +3,51 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-import openvino
 import pytest
 from openvino import opset1, opset4, opset8, opset11
 
-from ortconv.api import Conversion, conversion
-from ortconv.runtime.saturation import make_products_exact
+from ortconv.api import conversion
 from ortconv.runtime.session import InferenceSession
 from tests.converters.openvino.live import model_of, numbers
+from tests.passes.quantization.quantized_layers import (
+    F32,
+    IMAGE,
+    ODD,
+    STEP,
+    UNSIGNED,
+    W1,
+    W2,
+    Build,
+    agree,
+    all_by_openvino,
+    by_openvino,
+    convolved,
+    depthwise,
+    explained,
+    int8_weights,
+    rounded,
+    runs,
+    types,
+)
 
-F32 = np.float32
-Build = Callable[[Any], Any]
-IMAGE = (1, 8, 9, 10)
-STEP = 2.0**-6
-SIGNED = (-128 * STEP, 127 * STEP)
-UNSIGNED = (0.0, 255 * STEP)
-ODD = (-37 * STEP, 218 * STEP)
-
-
-def rounded(x: Any, bounds: tuple[Any, Any] = SIGNED, levels: int = 256, to: tuple[Any, Any] | None = None) -> Any:
-    numbers_of = [opset1.constant(np.asarray(each, F32)) for each in (*bounds, *(bounds if to is None else to))]
-    return opset1.fake_quantize(x, *numbers_of, levels)
-
-
-def bytes_of(*shape: int, seed: int = 0, axis: int | None = 0, dtype: type = np.int8) -> Any:
-    """Returns weights as compressed constants have them, with a scale for each entry of an axis."""
-    rng = np.random.default_rng([seed, *shape])
-    info = np.iinfo(dtype)
-    codes = rng.integers(info.min + 1, info.max + 1, shape).astype(dtype)
-    sizes = [size if index == axis else 1 for index, size in enumerate(shape)]
-    value = opset1.convert(opset1.constant(codes), "f32")
-    if dtype == np.uint8:
-        value = opset1.subtract(value, F32(119))
-    return opset1.multiply(value, opset1.constant(rng.uniform(0.001, 0.004, sizes).astype(F32)))
-
-
-def convolved(x: Any, weights: Any, *, bias: bool = True, strides: int = 1) -> Any:
-    channels, *_, size = weights.shape
-    pads = [size // 2] * 2
-    y = opset1.convolution(x, weights, [strides] * 2, pads, pads, [1, 1])
-    return opset1.add(y, opset1.constant(numbers(1, channels, 1, 1, low=-0.3, high=0.3))) if bias else y
-
-
-def depthwise(x: Any, weights: Any) -> Any:
-    return opset1.group_convolution(x, weights, [1, 1], [1, 1], [1, 1], [1, 1])
-
-
-def runs(
-    model: onnx.ModelProto, folder: pathlib.Path, *, integers: bool = True, unsigned: bool = False
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Loads a model in ONNX Runtime, which leaves in the folder what it makes of it.
-
-    Args:
-        model: The model.
-        folder: The folder.
-        integers: Whether it may multiply in integers.
-        unsigned: Whether it has to make uint8 of int8, as it does on CPUs where products of both saturate.
-    """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    options.optimized_model_filepath = str(folder / "optimized.onnx")
-    if not integers:
-        options.add_session_config_entry("session.disable_quant_qdq", "1")
-    if unsigned:
-        options.add_session_config_entry("session.x64quantprecision", "1")
-    make_products_exact(options)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    (name,) = (each.name for each in session.get_inputs())
-    return lambda x: np.asarray(session.run(None, {name: x})[0])
-
-
-def all_by_openvino(model: openvino.Model, x: np.ndarray) -> list[np.ndarray]:
-    """Returns what OpenVINO computes in floats, as the file says."""
-    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "LP_TRANSFORMS_MODE": "NO"}
-    request = openvino.Core().compile_model(model, "CPU", config).create_infer_request()
-    request.infer([x])
-    return [np.array(tensor.data) for tensor in request.output_tensors]
-
-
-def by_openvino(model: openvino.Model, x: np.ndarray) -> np.ndarray:
-    return all_by_openvino(model, x)[0]
-
-
-def types(model: onnx.ModelProto) -> list[str]:
-    return [node.op_type for node in model.graph.node]
-
-
-def agree(build: Build, folder: pathlib.Path, shape: Sequence[int] = IMAGE, step: float = STEP) -> list[str]:
-    """Asserts that a quantised layer gives the levels that OpenVINO gives; returns what ONNX Runtime computes.
-
-    A sum in the middle between two levels may go to either, which is rare.
-    """
-    x = numbers(*shape, low=-2.2, high=2.2, seed=3)
-    model = model_of(build, [[x]])
-    converted = conversion(model, target="onnx").to_proto()
-    expected = by_openvino(model, x)
-    unsigned = runs(converted, folder, unsigned=True)(x)
-    for integers in (False, True):
-        actual = runs(converted, folder, integers=integers)(x)
-        off = np.abs(actual - expected)
-        assert off.max() < 1.01 * step
-        assert np.mean(off > 0.01 * step) < 0.01
-        assert len(np.unique(expected)) > 20
-    np.testing.assert_array_equal(unsigned, actual)
-    return types(onnx.load(folder / "optimized.onnx"))
-
-
-W1, W2 = bytes_of(8, 8, 3, 3), bytes_of(8, 8, 1, 1, seed=1)
 LAYERS: dict[str, tuple[Build, str]] = {
     "signed": (lambda x: rounded(convolved(rounded(x), W1)), "QLinearConv"),
     "unsigned": (lambda x: rounded(convolved(rounded(x, UNSIGNED), W1), UNSIGNED), "QLinearConv"),
     "odd zero point": (lambda x: rounded(convolved(rounded(x, ODD), W1), ODD), "QLinearConv"),
     "no bias": (lambda x: rounded(convolved(rounded(x), W1, bias=False)), "QLinearConv"),
     "strides": (lambda x: rounded(convolved(rounded(x), W1, strides=2)), "QLinearConv"),
-    "one scale": (lambda x: rounded(convolved(rounded(x), bytes_of(8, 8, 3, 3, axis=None))), "QLinearConv"),
-    "zero points": (lambda x: rounded(convolved(rounded(x), bytes_of(8, 8, 3, 3, dtype=np.uint8))), "QLinearConv"),
+    "one scale": (lambda x: rounded(convolved(rounded(x), int8_weights(8, 8, 3, 3, axis=None))), "QLinearConv"),
+    "zero points": (lambda x: rounded(convolved(rounded(x), int8_weights(8, 8, 3, 3, dtype=np.uint8))), "QLinearConv"),
     "relu": (lambda x: rounded(opset1.relu(convolved(rounded(x), W1)), UNSIGNED), "QLinearConv"),
     "clamp": (lambda x: rounded(opset1.clamp(convolved(rounded(x), W1), 0.0, 255 * STEP), UNSIGNED), "QLinearConv"),
     "grouped": (
         lambda x: rounded(
-            opset1.group_convolution(rounded(x), bytes_of(2, 3, 4, 3, 3, axis=None), [1, 1], [1, 1], [1, 1], [1, 1])
+            opset1.group_convolution(rounded(x), int8_weights(2, 3, 4, 3, 3, axis=None), [1, 1], [1, 1], [1, 1], [1, 1])
         ),
         "QLinearConv",
     ),
@@ -151,7 +69,7 @@ LAYERS: dict[str, tuple[Build, str]] = {
         lambda x: rounded(
             convolved(
                 opset1.concat([rounded(convolved(rounded(x), W1)), rounded(convolved(rounded(x), W2))], 1),
-                bytes_of(8, 16, 3, 3),
+                int8_weights(8, 16, 3, 3),
             )
         ),
         "QLinearConcat",
@@ -180,16 +98,18 @@ LAYERS: dict[str, tuple[Build, str]] = {
     ),
     "parts": (
         lambda x: rounded(
-            convolved(opset1.split(rounded(x), opset1.constant(1), 2).output(1), bytes_of(8, 4, 3, 3)),
+            convolved(opset1.split(rounded(x), opset1.constant(1), 2).output(1), int8_weights(8, 4, 3, 3)),
         ),
         "QLinearConv",
     ),
     "matrix": (
-        lambda x: rounded(opset1.matmul(rounded(x), bytes_of(12, 10, axis=0), False, True)),
+        lambda x: rounded(opset1.matmul(rounded(x), int8_weights(12, 10, axis=0), False, True)),
         "MatMulInteger",
     ),
     "matrix and bias": (
-        lambda x: rounded(opset1.add(opset1.matmul(rounded(x), bytes_of(10, 12, axis=1), False, False), numbers(12))),
+        lambda x: rounded(
+            opset1.add(opset1.matmul(rounded(x), int8_weights(10, 12, axis=1), False, False), numbers(12))
+        ),
         "MatMulInteger",
     ),
 }
@@ -197,7 +117,7 @@ LAYERS: dict[str, tuple[Build, str]] = {
 
 @pytest.mark.parametrize("axes", [1, 3])
 def test_other_numbers_of_axes(axes: int, tmp_path: pathlib.Path) -> None:
-    filters, single = bytes_of(6, 4, *[3] * axes), bytes_of(6, 1, 1, *[3] * axes)
+    filters, single = int8_weights(6, 4, *[3] * axes), int8_weights(6, 1, 1, *[3] * axes)
     window = [[1] * axes] * 4
 
     def build(x: Any) -> Any:
@@ -229,7 +149,7 @@ def test_scales_of_channels_move_into_weights(source: str, tmp_path: pathlib.Pat
             x = opset1.sigmoid(x)
         unsigned = source.endswith("relu6")
         bounds = (scales * 0, scales * 255) if unsigned else (scales * -128, scales * 127)
-        return rounded(depthwise(rounded(x, bounds), bytes_of(8, 1, 1, 3, 3)))
+        return rounded(depthwise(rounded(x, bounds), int8_weights(8, 1, 1, 3, 3)))
 
     computed = agree(build, tmp_path)
     assert computed.count("QLinearConv") == (1 if source in ("input", "sigmoid") else 2)
@@ -241,7 +161,7 @@ def test_multiplied_channels_of_a_depthwise_convolution(tmp_path: pathlib.Path) 
     scales = numbers(1, 4, 1, 1, low=0.2, high=1) * F32(STEP)
 
     def build(x: Any) -> Any:
-        return rounded(depthwise(rounded(x, (scales * -128, scales * 127)), bytes_of(4, 2, 1, 3, 3, axis=None)))
+        return rounded(depthwise(rounded(x, (scales * -128, scales * 127)), int8_weights(4, 2, 1, 3, 3, axis=None)))
 
     assert "QLinearConv" in agree(build, tmp_path, (2, 4, 7, 6))
 
@@ -249,7 +169,7 @@ def test_multiplied_channels_of_a_depthwise_convolution(tmp_path: pathlib.Path) 
 def test_sizes_of_the_run(tmp_path: pathlib.Path) -> None:
     def build(x: Any) -> Any:
         pooled = opset1.reduce_mean(rounded(convolved(rounded(x), W1)), np.array([2, 3]), False)
-        return opset1.matmul(rounded(pooled), bytes_of(12, 8), False, True)
+        return opset1.matmul(rounded(pooled), int8_weights(12, 8), False, True)
 
     feeds = [numbers(n, 8, n + 4, 5, low=-2.2, high=2.2) for n in (1, 3)]
     model = model_of(build, [[each] for each in feeds])
@@ -270,7 +190,7 @@ def test_a_value_that_several_round_alike(tmp_path: pathlib.Path) -> None:
 FORMULAS: dict[str, Build] = {
     "weights are floats": lambda x: rounded(convolved(rounded(x), opset1.constant(numbers(8, 8, 3, 3)))),
     "a transposed convolution": lambda x: rounded(
-        opset1.convolution_backprop_data(rounded(x), bytes_of(8, 8, 3, 3, axis=1), strides=[2, 2])
+        opset1.convolution_backprop_data(rounded(x), int8_weights(8, 8, 3, 3, axis=1), strides=[2, 2])
     ),
     "levels of other counts": lambda x: rounded(convolved(rounded(x, levels=255), W1)),
     "zero between levels": lambda x: rounded(convolved(rounded(x, (-2.0, 2.0)), W1)),
@@ -297,7 +217,7 @@ FORMULAS: dict[str, Build] = {
 
 
 def read_twice(x: Any) -> Any:
-    return opset1.add(rounded(depthwise(x, bytes_of(8, 1, 1, 3, 3))), x)
+    return opset1.add(rounded(depthwise(x, int8_weights(8, 1, 1, 3, 3))), x)
 
 
 def per_channel(x: Any) -> Any:
@@ -341,12 +261,12 @@ def test_scales_of_what_is_summed(transposed: bool, tmp_path: pathlib.Path) -> N
 @pytest.mark.parametrize("rank", [2, 3])
 def test_products_of_two_values_of_the_run(rank: int, tmp_path: pathlib.Path) -> None:
     sizes = (5, 12) if rank == 2 else (2, 5, 12)
-    left, right = bytes_of(12, 12), bytes_of(12, 12, seed=4)
+    left, right = int8_weights(12, 12), int8_weights(12, 12, seed=4)
 
     def build(x: Any) -> Any:
         one, other = (rounded(opset1.matmul(rounded(x), each, False, True)) for each in (left, right))
         scores = rounded(opset1.matmul(one, other, False, True))
-        return rounded(opset1.matmul(scores, bytes_of(6, 5, axis=0), False, True))
+        return rounded(opset1.matmul(scores, int8_weights(6, 5, axis=0), False, True))
 
     x = numbers(*sizes, low=-2.2, high=2.2)
     model = model_of(build, [[x]])
@@ -405,14 +325,10 @@ def test_kept_results_are_outputs(tmp_path: pathlib.Path) -> None:
         assert np.mean(off > 1e-5) < 0.01
 
 
-def explained(converted: Conversion) -> str:
-    return "\n".join(note for step in converted.steps for note in step.notes)
-
-
 def test_explain_tells() -> None:
     def build(x: Any) -> Any:
         hidden = rounded(opset1.relu(convolved(rounded(x), W1)), UNSIGNED)
-        return opset1.matmul(rounded(opset4.hswish(hidden)), bytes_of(12, 10), False, True)
+        return opset1.matmul(rounded(opset4.hswish(hidden)), int8_weights(12, 10), False, True)
 
     converted = conversion(model_of(build, [[numbers(*IMAGE)]]), target="onnx")
     assert "takes away nothing that 'FakeQuantize_" in explained(converted)
@@ -425,7 +341,7 @@ def test_gathered_and_sliced_levels(tmp_path: pathlib.Path) -> None:
     def build(x: Any) -> Any:
         some = opset8.gather(rounded(x), opset1.constant([3, 1, 1, 0]), opset1.constant(1))
         part = opset8.slice(some, np.array([1]), np.array([8]), np.array([2]), np.array([2]))
-        return rounded(convolved(part, bytes_of(8, 4, 3, 3)))
+        return rounded(convolved(part, int8_weights(8, 4, 3, 3)))
 
     assert "QLinearConv" in agree(build, tmp_path)
 
@@ -439,7 +355,7 @@ def test_an_output_that_is_moved_and_rounded(moves: str, tmp_path: pathlib.Path)
         last = opset1.transpose(hidden, np.array([0, 2, 3, 1]))
         if moves.endswith("reshape"):
             last = opset1.reshape(last, np.array([0, -1, 8]), True)
-        return [opset1.matmul(rounded(last), bytes_of(12, 8), False, True), hidden]
+        return [opset1.matmul(rounded(last), int8_weights(12, 8), False, True), hidden]
 
     x = numbers(*IMAGE, low=-2, high=2)
     model = model_of(build, [[x]])
@@ -453,9 +369,9 @@ def test_convolutions_in_groups_are_ours(tmp_path: pathlib.Path) -> None:
     """ONNX Runtime's QLinearConv takes twenty times as long."""
 
     def build(x: Any) -> Any:
-        weights = bytes_of(2, 3, 4, 3, 3, axis=None)
+        weights = int8_weights(2, 3, 4, 3, 3, axis=None)
         hidden = opset1.group_convolution(rounded(x), weights, [1, 1], [1, 1], [1, 1], [1, 1])
-        return rounded(convolved(rounded(opset1.relu(hidden), UNSIGNED), bytes_of(8, 6, 1, 1)))
+        return rounded(convolved(rounded(opset1.relu(hidden), UNSIGNED), int8_weights(8, 6, 1, 1)))
 
     x = numbers(*IMAGE, low=-2.2, high=2.2)
     model = model_of(build, [[x]])
@@ -471,7 +387,7 @@ def test_results_that_nothing_rounds(tmp_path: pathlib.Path) -> None:
 
     def build(x: Any) -> Any:
         hidden = opset4.swish(convolved(rounded(x), W1))
-        return opset4.swish(depthwise(rounded(hidden, (scales * -128, scales * 127)), bytes_of(8, 1, 1, 3, 3)))
+        return opset4.swish(depthwise(rounded(hidden, (scales * -128, scales * 127)), int8_weights(8, 1, 1, 3, 3)))
 
     x = numbers(*IMAGE, low=-2.2, high=2.2)
     model = model_of(build, [[x]])
@@ -485,19 +401,3 @@ def test_results_that_nothing_rounds(tmp_path: pathlib.Path) -> None:
         off = np.abs(actual - by_openvino(model, x))
         assert off.max() < STEP
         assert np.mean(off > 1e-5) < 0.02
-
-
-def test_bytes_do_not_depend_on_where_objects_lie_in_memory() -> None:
-    """Sets of quantizers have the order of their addresses."""
-
-    def build(x: Any) -> Any:
-        for step in range(1, 9):
-            x = opset1.relu(convolved(rounded(x, (-128 * STEP * step, 127 * STEP * step)), bytes_of(4, 4, 3, 3)))
-        return x
-
-    model = model_of(build, [(numbers(1, 4, 9, 9),)])
-    kept, made = [], set()
-    for count in (0, 1000, 10, 333):
-        kept += [conversion(model).to_proto(), *(object() for _ in range(count))]
-        made.add(kept[-1 - count].SerializeToString(deterministic=True))
-    assert len(made) == 1

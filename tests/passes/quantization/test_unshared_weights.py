@@ -23,24 +23,24 @@ from ortconv.options import Target
 from ortconv.verification import procedure
 from tests.command_line import run_cli
 from tests.converters.openvino.live import model_of, numbers
-from tests.passes.quantization.test_qdq_patterns import (
+from tests.passes.quantization.quantized_layers import (
     F32,
     IMAGE,
     STEP,
     W1,
     agree,
     by_openvino,
-    bytes_of,
     convolved,
     depthwise,
     explained,
+    int8_weights,
     rounded,
     runs,
     types,
 )
 
 SATURATES = "multiplies in sums that saturate on x86-64 CPUs without VNNI"
-MATRIX = bytes_of(12, 10)
+MATRIX = int8_weights(12, 10)
 
 
 def product(x: Any, weights: Any) -> Any:
@@ -85,12 +85,12 @@ def kinds_of_weights(model: onnx.ModelProto) -> dict[str, set[int]]:
 SHARING: dict[str, Callable[[Any], Any]] = {
     "weights of two convolutions": lambda x: rounded(convolved(rounded(convolved(rounded(x), W1)), W1)),
     "zero points of two convolutions": lambda x: rounded(
-        convolved(rounded(convolved(rounded(x), W1)), bytes_of(8, 8, 3, 3, seed=5))
+        convolved(rounded(convolved(rounded(x), W1)), int8_weights(8, 8, 3, 3, seed=5))
     ),
     "weights of two matrices": lambda x: opset1.add(
         product(rounded(x), MATRIX), product(rounded(opset1.abs(x)), MATRIX)
     ),
-    "zero points of two matrices": lambda x: product(rounded(product(rounded(x), MATRIX)), bytes_of(7, 12, seed=6)),
+    "zero points of two matrices": lambda x: product(rounded(product(rounded(x), MATRIX)), int8_weights(7, 12, seed=6)),
 }
 
 
@@ -164,8 +164,8 @@ COUNTS: dict[str, tuple[Callable[[Any], Any], int]] = {
     "two of less than nothing are": (lambda x: convolved(rounded(x), weights(8, 8, 1, 1, largest=-127, others=-2)), 1),
     "of either sign": (lambda x: convolved(rounded(x), weights(8, 8, 1, 1, largest=127, others=-64)), 0),
     "two": (lambda x: convolved(rounded(convolved(rounded(x), W1)), W1), 2),
-    "depthwise": (lambda x: depthwise(rounded(x), bytes_of(8, 1, 1, 3, 3)), 0),
-    "depthwise, two filters": (lambda x: depthwise(rounded(x), bytes_of(8, 2, 1, 3, 3, axis=None)), 1),
+    "depthwise": (lambda x: depthwise(rounded(x), int8_weights(8, 1, 1, 3, 3)), 0),
+    "depthwise, two filters": (lambda x: depthwise(rounded(x), int8_weights(8, 2, 1, 3, 3, axis=None)), 1),
     "matrix": (lambda x: product(rounded(x), weights(12, 10, largest=127, others=2)), 1),
     "matrix of less": (lambda x: product(rounded(x), weights(12, 10, largest=127, others=1)), 0),
 }

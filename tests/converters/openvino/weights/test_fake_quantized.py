@@ -13,7 +13,7 @@ from openvino import opset1
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import model_of
-from tests.passes.quantization.test_qdq_patterns import UNSIGNED, agree, convolved, depthwise, rounded, runs
+from tests.passes.quantization.quantized_layers import UNSIGNED, agree, convolved, depthwise, rounded, runs
 
 F32 = np.float32
 FORMS = ("floats", "halves", "bytes")
