@@ -161,12 +161,12 @@ class _Driver:
 
     def _tell_of_ignored(self, node: SourceNode, names: Collection[str]) -> None:
         """Warns once of each kind of attribute that is ignored."""
+        step = self._builder.step
         for name in sorted(names):
             kind = node.ref.op_type, name
-            told = self._builder.step.notes if kind in self._ignored else self._builder.step.warnings
-            told.append(
-                f"attribute {name} is ignored: {self._registry.source}'s {node.ref.op_type} has none of that name"
-            )
+            text = f"attribute {name} is ignored: {self._registry.source}'s {node.ref.op_type} has none of that name"
+            (step.notes if kind in self._ignored else step.warnings).append(text)
+            step.followed.add(text)
             self._ignored.add(kind)
 
 

@@ -227,7 +227,7 @@ def _conclude(found: Verification, layers: bool) -> None:
         for text in found.warnings:
             output.warning(text)
         output.warning(
-            "the model follows the spec pages, and OpenVINO does not for these nodes: differences are expected; "
+            "for these nodes the model follows the specification, and OpenVINO does not: differences are expected; "
             "to compare with OpenVINO, convert with --semantics runtime"
         )
 

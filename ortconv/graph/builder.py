@@ -34,6 +34,7 @@ class Step:
         nodes: The nodes emitted for it, in order.
         notes: Why, and with which resolved numbers, in words.
         warnings: Where the source's page and its library differ.
+        followed: The warnings that say that the library is followed, whose results the model then gives.
         error: Why it is refused, if it is.
         results: The values that the source declares as its outputs.
         defaults: The attributes that the source does not state, and what they are taken for.
@@ -43,6 +44,7 @@ class Step:
     nodes: list[ir.Node] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
+    followed: set[str] = dataclasses.field(default_factory=set)
     error: ConversionError | None = None
     results: frozenset[ir.Value] = frozenset()
     defaults: Mapping[str, object] = dataclasses.field(default_factory=dict)
@@ -385,7 +387,12 @@ class Builder:
             self.step.warnings.append(text)
 
     def follow(self, text: str) -> None:
-        """Records that the source's library is followed, not its page: a warning unless that is what was asked for."""
+        """Records that the library is followed under both semantics, not the specification: a warning under spec."""
+        self.follow_semantics(text)
+        self.step.followed.add(text)
+
+    def follow_semantics(self, text: str) -> None:
+        """Records that specification and library differ and that ``--semantics`` chooses: a warning under spec."""
         (self.note if self.options.semantics == "runtime" else self.warn)(text)
 
     def unique(self, name: str) -> str:

@@ -85,8 +85,8 @@ class Verification:
             source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
         analysis: Why outputs differ, if they do. A quantized OpenVINO model is compared without OpenVINO's int8 kernels
             there, and without ONNX Runtime's.
-        warnings: Nodes for which the model follows the spec pages where the source's library, which is the oracle,
-            computes something else: differences are to be expected there.
+        warnings: Nodes for which the model follows the specification where the source's library, which is the oracle,
+            computes something else: differences are expected there.
         vacuous: Whether the outputs agree and say nothing, as each is empty or the same for other data: the analysis
             decides.
         saturates: Whether products of bytes saturate on this CPU and the model has some: in OpenVINO, and in sessions
@@ -402,9 +402,10 @@ def _expected_differences(
     if graph.format != "openvino" or semantics == "runtime":
         return ()
     try:
-        return api.conversion(source, semantics=semantics, tensors=tensors).warnings
+        steps = api.conversion(source, semantics=semantics, tensors=tensors).steps
     except ConversionErrors:
         return ()  # The model is not a conversion of ours.
+    return tuple(f"{step.ref}: {text}" for step in steps for text in step.warnings if text not in step.followed)
 
 
 def _restore_names(model: onnx.ModelProto) -> None:

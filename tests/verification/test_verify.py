@@ -203,6 +203,18 @@ class TestOpenVinoVerification:
         (warning,) = found.warnings
         assert "'up'" in warning
 
+    def test_warnings_that_follow_openvino_explain_no_difference(self, tmp_path: pathlib.Path) -> None:
+        openvino = pytest.importorskip("openvino", reason="OpenVINO is the oracle")
+        x = openvino.opset13.parameter([4], np.int32, name="x")
+        divided = openvino.opset13.divide(x, openvino.opset13.constant(np.int32([3, -3, 5, 7])))
+        openvino.save_model(openvino.Model([divided], [x], "divided"), tmp_path / "divided.xml")
+        conversion = ortconv.conversion(tmp_path / "divided.xml")
+        assert len(conversion.warnings) == 1
+        conversion.save(tmp_path / "divided.onnx")
+        found = ortconv.verify(tmp_path / "divided.xml", tmp_path / "divided.onnx", backends=NONE)
+        assert found.semantics == "spec"
+        assert found.warnings == ()
+
     def test_openvino_missing_is_said(self, network: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "openvino", None)
         with pytest.raises(ExecutionError) as caught:

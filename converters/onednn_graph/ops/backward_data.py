@@ -176,7 +176,7 @@ def _warn_of_library(b: Builder, axes: list[_Axis], size: OutputSize, attrs: Con
             "the size of diff_dst"
         )
     elif spec != library:
-        b.follow(
+        b.follow_semantics(
             f"auto_pad {attrs.auto_pad}: the specification of ConvolutionBackwardData pads begin {list(spec)}, "
             f"end {_difference(full, spec)}; "
             f"the library pads begin {list(library)}, end {_difference(full, library)}"
@@ -185,7 +185,7 @@ def _warn_of_library(b: Builder, axes: list[_Axis], size: OutputSize, attrs: Con
 
 def _warn_of_unknown_sizes(b: Builder, attrs: ConvAttributes) -> None:
     if attrs.same:
-        b.follow(
+        b.follow_semantics(
             f"auto_pad {attrs.auto_pad}: the specification of ConvolutionBackwardData puts the odd element of the "
             f"total padding at the {'begin' if attrs.auto_pad == 'same_upper' else 'end'}, the library at the other "
             "side and without output_padding; the sizes are known at run time only"

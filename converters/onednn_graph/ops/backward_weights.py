@@ -288,7 +288,7 @@ def _conv_transpose_pads(b: Builder, attrs: ConvAttributes, sides: _Sides, kerne
         return spec
     library = _same_pads(attrs, sides.small_sizes[2:], kernel, sides.small_name)
     if spec != library:
-        b.follow(
+        b.follow_semantics(
             f"auto_pad {attrs.auto_pad}: ConvTranspose pads begin {list(spec[0])}, end {list(spec[1])}; in this op the "
             f"library pads begin {list(library[0])}, end {list(library[1])}"
         )

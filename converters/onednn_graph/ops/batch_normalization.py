@@ -131,7 +131,7 @@ def batch_norm_training_backward(
         if gamma is not None:
             b.note("gamma has no effect, since diff_gamma and diff_beta are not computed")
         gamma = None
-        b.follow(
+        b.follow_semantics(
             "without diff_gamma and diff_beta the gradient in the specification of BatchNormTrainingBackward "
             "goes through mean and variance; the library treats them as constants"
         )

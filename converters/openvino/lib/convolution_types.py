@@ -47,7 +47,7 @@ def in_source_types(
     how = "saturates" if dtype in _SATURATING else "loses low bits, and saturates in 32 bits"
     page = "double" if dtype == ir.DataType.DOUBLE else "integers, which wrap"
     library = "float" if dtype == ir.DataType.DOUBLE else f"float, which {how}"
-    b.follow(
+    b.follow_semantics(
         f"type {name(dtype)} is computed in {page} by the spec page (any numeric type) and in {library} in OpenVINO's "
         f"CPU plugin; both pad alike unless another warning says otherwise; --semantics {b.options.semantics} is in "
         "force."

@@ -101,7 +101,7 @@ def _backprop(
     rules = _begin_rules(auto_pad, begin)
     spec, library = (_begins(rule, pads, size, extra) for rule, pads in rules)
     if spec != library:
-        b.follow(
+        b.follow_semantics(
             f"the begin padding is {_begin_text(*rules[0], spec)} by the spec page and "
             f"{_begin_text(*rules[1], library)} in OpenVINO's CPU plugin; "
             f"--semantics {b.options.semantics} is in force."

@@ -74,7 +74,7 @@ def max_pool_8(
     sizes = () if data.shape is None else data.shape[2:]
     if has_indices and auto_pad.startswith("same") and not all(isinstance(size, int) for size in sizes):
         in_front = b.options.semantics == "spec"
-        b.follow(
+        b.follow_semantics(
             f"with indices, along axes whose sizes are known at run time, OpenVINO's CPU plugin puts no padding of "
             f"{auto_pad} in front, where the page has some; --semantics {b.options.semantics} is in force"
         )
