@@ -15,14 +15,14 @@ __all__ = ["run"]
 
 @dataclasses.dataclass(frozen=True)
 class _Standardized:
-    """The distance from the mean, divided by the root of the sum of variance and epsilon.
+    """The nodes of (x - mean) / sqrt(variance + epsilon).
 
     Attributes:
         node: The last of its nodes, a Div.
-        formula: The nodes before, the last one first.
-        data: What is standardised.
+        formula: The nodes before it, the last one first.
+        data: The input x.
         axes: The axes of mean and variance, ascending.
-        epsilon: What is added to the variance.
+        epsilon: The number epsilon.
     """
 
     node: ir.Node
@@ -72,9 +72,9 @@ def run(graph: ir.Graph, context: Context) -> int:
             attributes["axis"] = -len(fused.sizes)
         inputs = [constants.get(value, fused.sizes) for _, value in fused.parts]
         if not inputs:
-            (count,) = fused.sizes
+            (size,) = fused.sizes
             numbers = (1, 0) if fused.op_type == "InstanceNormalization" else (1,)
-            inputs = [constants.full(count, number) for number in numbers]
+            inputs = [constants.full(size, number) for number in numbers]
         _become(node, fused.op_type, attributes, [found.data, *inputs])
         for producer in found.formula:
             assert producer.graph is not None
@@ -87,7 +87,7 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _fused(found: _Standardized) -> _Fused | None:
-    """Returns what the formula becomes, or None where it stays."""
+    """Returns the fused node, or None where there is none."""
     scale = _by_constant(found.node.outputs[0], "Mul")
     shift = None if scale is None else _by_constant(scale[0].outputs[0], "Add")
     parts = tuple(part for part in (scale, shift) if part is not None)
@@ -103,7 +103,7 @@ def _fused(found: _Standardized) -> _Fused | None:
 
 
 def _standardized(node: ir.Node) -> _Standardized | None:
-    """Returns what a node is the last of, if that is the formula, and nothing else uses a part of it."""
+    """Returns the formula that ends with a node, if nothing else uses an intermediate result of it."""
     if node.graph is None or (quotient := _inputs(node, "Div")) is None:
         return None
     centred, root = quotient
@@ -118,7 +118,7 @@ def _standardized(node: ir.Node) -> _Standardized | None:
     data, axes, epsilon = mean[0], mean[1], parts[1]
     if square != [centred, centred] or difference[0] is not data or variance[1] is not axes:
         return None
-    # The square takes the distance from the mean twice, and the quotient once.
+    # The square uses x - mean twice, the quotient once.
     uses = {root: 1, sums[0]: 1, parts[0]: 1, variance[0]: 1, centred: 3, difference[1]: 1}
     if any(len(value.uses()) != count or value.is_graph_output() for value, count in uses.items()):
         return None
@@ -126,9 +126,9 @@ def _standardized(node: ir.Node) -> _Standardized | None:
         return None
     if data.dtype != ir.DataType.FLOAT or not data.shape:
         return None
-    makers = tuple(producer for value in uses if (producer := value.producer()) is not None)
+    producers = tuple(producer for value in uses if (producer := value.producer()) is not None)
     along = sorted(int(axis) % len(data.shape) for axis in axes.const_value.numpy().reshape(-1))
-    return _Standardized(node, makers, data, tuple(along), float(epsilon.const_value.numpy().reshape(-1)[0]))
+    return _Standardized(node, producers, data, tuple(along), float(epsilon.const_value.numpy().reshape(-1)[0]))
 
 
 def _inputs(node: ir.Node | None, op_type: str, count: int = 2) -> list[ir.Value] | None:

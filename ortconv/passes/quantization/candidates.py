@@ -1,9 +1,9 @@
-"""Which layers of a quantised graph ONNX Runtime multiplies in integers, if their data come as 8-bit codes.
+"""Selects the layers of a quantized graph that ONNX Runtime computes in int8, if their data are quantized.
 
-It makes QLinearConv, QLinearMatMul, MatMulIntegerToFloat and the like of nodes between DequantizeLinear and
-QuantizeLinear. It does so, too, where that fails or changes numbers that the source does not round: it has no kernel
-for data with a scale for each channel, and rounds weights that are floats to 8 bits. Quantizers that lead there stay
-formulas.
+ONNX Runtime fuses nodes between DequantizeLinear and QuantizeLinear into QLinearConv, QLinearMatMul,
+MatMulIntegerToFloat and others. It also does so where the fused node fails or gives other numbers: it has no kernel for
+data with per-channel scales, and it rounds float weights to 8 bits. A FakeQuantize that would lead there stays the
+formula that its lowering emitted.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ortconv.graph.fake_quantize import LEVELS, Quantizer
 from ortconv.graph.match import BOUNDS, consumers, producer
 from ortconv.opset.ops.convolution import CONVOLUTION
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
-from ortconv.passes.quantization.weights import ByteWeights
+from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["Grid", "Layer", "Plan", "plan_layers"]
 
-_KEEPING = frozenset(
+_MOVING = frozenset(
     {"Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Resize"}
     | {"Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
-"""Ops whose results hold what their data hold, and nothing else."""
+"""Ops that move or select elements of their data and change no number."""
 _MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", CONVOLUTION.name, TRANSPOSED_CONVOLUTION.name})
-"""Ops that lose digits between DequantizeLinear and QuantizeLinear.
+"""Ops that ONNX Runtime computes less exactly between DequantizeLinear and QuantizeLinear.
 
-ONNX Runtime rounds weights and biases of convolutions and Gemm, and exponentials of Softmax.
+It rounds the weights and biases of convolutions and Gemm, and the exponentials of Softmax.
 """
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _MATRIX = 2
 _MOST_BIAS = 2.0**30
-"""How large a bias may be in units of the sum, which has 32 bits."""
+"""The largest bias, in units of the int32 sum that it is added to."""
 
 
 class Grid(NamedTuple):
-    """The floats (code - point) * scale, for codes of 8 bits."""
+    """The numbers (q - zero point) * scale, for 8-bit q."""
 
     scale: float
     point: int
@@ -49,43 +49,43 @@ class Grid(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layer:
-    """A node that multiplies in integers.
+    """A node that is computed in int8.
 
     Attributes:
         node: The node.
-        kind: A convolution that gives "codes" or "floats", a "product" of matrices that gives floats, or a sum or
-            product of "two" values of the run that gives codes.
-        data: Its operands that are codes.
-        weights: What the data are multiplied by; None of two values of the run.
-        quantizer: What rounds its result, behind bounds that this makes redundant; None where it is used as it is.
+        kind: "quantized" is a convolution with quantized output, "float" one with float output, "product" a matrix
+            product with float output, "binary" an Add or Mul of two runtime values with quantized output.
+        data: Its quantized operands.
+        weights: The constant weights; None for "binary".
+        quantizer: The quantizer of its output, after bounds that it makes redundant; None for a float output.
     """
 
     node: ir.Node
-    kind: Literal["codes", "floats", "product", "two"]
+    kind: Literal["quantized", "float", "product", "binary"]
     data: Sequence[ir.Value]
-    weights: ByteWeights | None = None
+    weights: QuantizedWeights | None = None
     quantizer: Quantizer | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What becomes integers in a graph.
+    """What is computed in int8 in a graph.
 
     Attributes:
         layers: The layers, in topological order.
-        quantizers: The quantizers around them.
-        keeping: The nodes between that change no number, in topological order.
-        grids: What values hold.
+        quantizers: The quantizers of their inputs and outputs.
+        moving: The nodes between them that only move elements, in topological order.
+        grids: The scale and zero point of quantized values.
     """
 
     layers: Sequence[Layer]
     quantizers: Sequence[Quantizer]
-    keeping: Sequence[ir.Node]
+    moving: Sequence[ir.Node]
     grids: Grids
 
 
 class Grids:
-    """Which values hold floats of one grid and nothing else, and what rounded them."""
+    """The values whose elements lie on one grid, and the quantizers that rounded them."""
 
     def __init__(self, nodes: Iterable[ir.Node], quantizers: Iterable[Quantizer]) -> None:
         self._of: dict[ir.Value, tuple[Grid, frozenset[Quantizer]]] = {}
@@ -95,13 +95,13 @@ class Grids:
                 each = tails[node]
                 scale = 1.0 if each.scale.ndim else float(each.scale)
                 self._of[each.result] = Grid(scale, each.point), frozenset({each})
-            elif not node.domain and node.op_type in _KEEPING and _keeps(node):
-                self._keep(node)
+            elif not node.domain and node.op_type in _MOVING and _only_moves(node):
+                self._move(node)
 
-    def _keep(self, node: ir.Node) -> None:
-        kept = [value for value in _kept(node) if value is not None]
-        found = [self._of[value] for value in kept if value in self._of]
-        if not kept or len(found) < len(kept) or any(grid != found[0][0] for grid, _ in found):
+    def _move(self, node: ir.Node) -> None:
+        moved = [value for value in _moved(node) if value is not None]
+        found = [self._of[value] for value in moved if value in self._of]
+        if not moved or len(found) < len(moved) or any(grid != found[0][0] for grid, _ in found):
             return
         sources = frozenset().union(*(each for _, each in found))
         if any(each.scale.ndim for each in sources):
@@ -109,29 +109,29 @@ class Grids:
         self._of.update((output, (found[0][0], sources)) for output in node.outputs[: _results(node)])
 
     def of(self, value: ir.Value | None) -> Grid | None:
-        """Returns what a value holds, None where nothing is known."""
+        """Returns the grid of a value, or None."""
         return None if value is None or value not in self._of else self._of[value][0]
 
     def sources(self, value: ir.Value | None) -> frozenset[Quantizer]:
-        """Returns the quantizers whose levels a value holds."""
+        """Returns the quantizers from which a value comes."""
         return frozenset() if value is None or value not in self._of else self._of[value][1]
 
-    def is_kept(self, node: ir.Node) -> bool:
-        """Tells whether a node keeps what its data hold, and that is known."""
-        return not node.domain and node.op_type in _KEEPING and node.outputs[0] in self._of
+    def is_moved(self, node: ir.Node) -> bool:
+        """Tells whether a node only moves elements of a value with a known grid."""
+        return not node.domain and node.op_type in _MOVING and node.outputs[0] in self._of
 
 
-def _kept(node: ir.Node) -> Sequence[ir.Value | None]:
-    """Returns the inputs whose numbers a node keeps."""
+def _moved(node: ir.Node) -> Sequence[ir.Value | None]:
+    """Returns the inputs whose elements a node moves."""
     return node.inputs if node.op_type == "Concat" else node.inputs[:1]
 
 
 def _results(node: ir.Node) -> int:
-    """Returns how many of a node's outputs hold those numbers."""
+    """Returns how many of a node's outputs hold the moved elements."""
     return len(node.outputs) if node.op_type == "Split" else 1
 
 
-def _keeps(node: ir.Node) -> bool:
+def _only_moves(node: ir.Node) -> bool:
     if node.op_type == "Resize":
         return node.attributes.get_string("mode", "nearest") == "nearest"
     if node.op_type == "MaxPool":
@@ -143,12 +143,12 @@ def _keeps(node: ir.Node) -> bool:
 
 
 def plan_layers(graph: ir.Graph, found: Collection[Quantizer], *, floats: bool) -> Plan:
-    """Finds the layers that multiply in integers.
+    """Finds the layers that are computed in int8.
 
     Args:
         graph: The graph; bodies of its nodes are included.
         found: Its quantizers.
-        floats: Whether there is a convolution of codes that gives floats.
+        floats: Whether ConvIntegerToFloat may be emitted, a convolution of quantized data with float output.
     """
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))
     left = list(found)
@@ -167,7 +167,7 @@ class _Search:
         self._heads = {each.head: each for each in quantizers}
 
     def layer(self, node: ir.Node) -> Layer | None:
-        """Returns a node as a layer, None where it is none."""
+        """Returns the layer of a node, or None."""
         if (node.domain, node.op_type) == ("", "Conv"):
             return self._convolution(node)
         if (node.domain, node.op_type) in (("", "Add"), ("", "Mul")):
@@ -179,42 +179,42 @@ class _Search:
         grid = self._grids.of(data)
         if data is None or grid is None or not _is_constant(bias):
             return None
-        of = ByteWeights.of(weights)
+        of = QuantizedWeights.of(weights)
         if of is None or of.scales(0) is None:
             return None
         several = [each for each in self._grids.sources(data) if each.scale.ndim]
         if several and not _is_depthwise(node, of):
             return None
         least = min((float(each.scale.min()) for each in several), default=grid.scale)
-        if self._leads_to_codes(node) and not _fits(bias, least, of):
+        if self._is_quantized(node) and not _fits(bias, least, of):
             of = of.without_tiny_zeros()
             if not _fits(bias, least, of):
                 return None
         quantizer = self._rounded(node)
         if quantizer is not None and not (self._floats and _is_in_groups(node, of)):
-            return Layer(node, "codes", [data], of, quantizer)
-        return Layer(node, "floats", [data], of) if self._floats else None
+            return Layer(node, "quantized", [data], of, quantizer)
+        return Layer(node, "float", [data], of) if self._floats else None
 
     def _of_two(self, node: ir.Node) -> Layer | None:
         operands = [value for value in node.inputs if self._is_of_one_grid(value)]
         quantizer = self._rounded(node) if len(operands) == len(node.inputs) else None
         if quantizer is None or quantizer.scale.ndim:
             return None
-        return Layer(node, "two", [value for value in operands if value is not None], None, quantizer)
+        return Layer(node, "binary", [value for value in operands if value is not None], None, quantizer)
 
     def _product(self, node: ir.Node) -> Layer | None:
-        """Returns a product of matrices."""
+        """Returns the layer of a matrix product, or None."""
         data = node.inputs[0] if node.inputs else None
         if data is None or not self._is_of_one_grid(data) or data.shape is None or len(data.shape) < _MATRIX:
             return None
         columns = 1
         if (node.domain, node.op_type) == ("", "MatMul"):
-            weights = ByteWeights.of(node.inputs[1])
+            weights = QuantizedWeights.of(node.inputs[1])
         elif (node.domain, node.op_type) == ("", "Gemm") and _is_plain(node):
-            weights = ByteWeights.of(node.inputs[1])
+            weights = QuantizedWeights.of(node.inputs[1])
             columns = 0 if int(node.attributes.get_int("transB", 0)) else 1
         else:
-            weights = ByteWeights.of_product(node)
+            weights = QuantizedWeights.of_product(node)
         if weights is None or weights.data.ndim != _MATRIX or weights.scales(columns) is None:
             return None
         return Layer(node, "product", [data], weights)
@@ -223,7 +223,7 @@ class _Search:
         return self._grids.of(value) is not None and not any(each.scale.ndim for each in self._grids.sources(value))
 
     def _rounded(self, node: ir.Node) -> Quantizer | None:
-        """Returns what alone takes a node's result, perhaps behind a bound that does not matter."""
+        """Returns the quantizer that is the single consumer of a node, looking through a redundant Relu or Clip."""
         value = node.outputs[0]
         bound = None
         while True:
@@ -239,58 +239,58 @@ class _Search:
             bound, value = user, user.outputs[0]
 
     def misled(self, nodes: Iterable[ir.Node], layers: Iterable[Layer]) -> set[Quantizer]:
-        """Returns quantizers from which ONNX Runtime would take what is no layer to be one."""
+        """Returns the quantizers because of which ONNX Runtime would fuse nodes that are no int8 layers."""
         taken = {layer.node: layer for layer in layers}
-        # ONNX Runtime makes one of two that follow each other.
+        # ONNX Runtime merges two that follow each other.
         wrong = {each for each in self._heads.values() if self._grids.of(each.data) is not None}
         for node in nodes:
             layer = taken.get(node)
             for value in node.inputs:
-                if layer is None or layer.kind not in ("codes", "floats") or value is not layer.data[0]:
+                if layer is None or layer.kind not in ("quantized", "float") or value is not layer.data[0]:
                     wrong |= {each for each in self._grids.sources(value) if each.scale.ndim}
             if layer is None and not node.domain and self._misleads(node):
                 wrong |= self._grids.sources(node.inputs[0])
         return wrong | {each for each in self._heads.values() if each.scale.ndim and each.result.is_graph_output()}
 
     def _misleads(self, node: ir.Node) -> bool:
-        """Tells whether ONNX Runtime would compute a node otherwise if it took codes."""
+        """Tells whether ONNX Runtime gives other results for a node with quantized data."""
         if node.op_type in _PRODUCTS and producer(node.inputs[1], "DequantizeLinear") is not None:
-            return True  # scales that belong to other axes than it thinks
-        return node.op_type in _MISLEADING and self._leads_to_codes(node)
+            return True  # ONNX Runtime assumes that the scales belong to another axis.
+        return node.op_type in _MISLEADING and self._is_quantized(node)
 
-    def _leads_to_codes(self, node: ir.Node) -> bool:
+    def _is_quantized(self, node: ir.Node) -> bool:
         return any(user in self._heads for user in consumers(node, self._heads))
 
     def plan(self, nodes: Sequence[ir.Node], layers: Sequence[Layer]) -> Plan:
-        """Returns what the layers need."""
+        """Returns the plan for these layers."""
         needed = {layer.quantizer for layer in layers if layer.quantizer is not None}
         values = {value for layer in layers for value in layer.data}
         needed = needed.union(*(self._grids.sources(value) for value in values))
-        keeping = []
+        moving = []
         for node in reversed(nodes):
-            if self._grids.is_kept(node) and not values.isdisjoint(node.outputs):
-                keeping.append(node)
-                values.update(value for value in _kept(node) if value is not None)
+            if self._grids.is_moved(node) and not values.isdisjoint(node.outputs):
+                moving.append(node)
+                values.update(value for value in _moved(node) if value is not None)
         chosen = [each for each in self._heads.values() if each in needed]
-        return Plan(layers, chosen, keeping[::-1], self._grids)
+        return Plan(layers, chosen, moving[::-1], self._grids)
 
 
 def _is_constant(value: ir.Value | None) -> bool:
     return value is None or value.const_value is not None
 
 
-def _is_depthwise(node: ir.Node, weights: ByteWeights) -> bool:
+def _is_depthwise(node: ir.Node, weights: QuantizedWeights) -> bool:
     filters, channels = weights.data.shape[:2]
     return channels == 1 and int(filters) % int(node.attributes.get_int("group", 1)) == 0
 
 
-def _is_in_groups(node: ir.Node, weights: ByteWeights) -> bool:
-    """Tells whether a convolution has groups of several channels, for which ONNX Runtime's QLinearConv is slow."""
+def _is_in_groups(node: ir.Node, weights: QuantizedWeights) -> bool:
+    """Tells whether a convolution has groups of several channels: ONNX Runtime's QLinearConv is slow for them."""
     return int(node.attributes.get_int("group", 1)) > 1 and int(weights.data.shape[1]) > 1
 
 
 def _is_plain(node: ir.Node) -> bool:
-    """Tells whether a Gemm is a MatMul, of a second matrix that may be transposed, and a bias of one row."""
+    """Tells whether a Gemm is a MatMul, with or without transB, and a bias vector."""
     numbers = node.attributes.get_float("alpha", 1.0), node.attributes.get_float("beta", 1.0)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     row = bias is None or (bias.const_value is not None and len(bias.const_value.shape) == 1)
@@ -298,7 +298,7 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _is_redundant(bound: ir.Node, quantizer: Quantizer) -> bool:
-    """Tells whether a Relu or Clip takes away nothing that the rounding leaves."""
+    """Tells whether a quantizer saturates at least where a Relu or Clip does."""
     half = float(quantizer.scale.min()) / 2
     limits: list[float] = [0.0, np.inf]
     if bound.op_type == "Clip":
@@ -313,13 +313,13 @@ def _is_redundant(bound: ir.Node, quantizer: Quantizer) -> bool:
 
 
 def _range(quantizer: Quantizer) -> tuple[float, float]:
-    """Returns the lowest and the highest level, of all channels."""
+    """Returns the lowest and the highest level over all channels."""
     scale = float(quantizer.scale.max())
     return scale * -quantizer.point, scale * (LEVELS - 1 - quantizer.point)
 
 
-def _fits(bias: ir.Value | None, scale: float, weights: ByteWeights) -> bool:
-    """Tells whether a bias may be added to the sum, in whose units ONNX Runtime rounds it to 32 bits."""
+def _fits(bias: ir.Value | None, scale: float, weights: QuantizedWeights) -> bool:
+    """Tells whether a bias fits into int32 in units of the sum, to which ONNX Runtime rounds it."""
     scales = weights.scales(0)
     if bias is None or scales is None:
         return True

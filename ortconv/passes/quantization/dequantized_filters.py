@@ -1,7 +1,7 @@
 """Dequantizes int8 filters that are multiplied as floats by Cast, Sub and Mul instead of DequantizeLinear.
 
-ONNX Runtime computes a DequantizeLinear of constants on every run, since a QLinearConv might be made of it, but a Cast,
-a Sub and a Mul once, when it loads the model.
+ONNX Runtime does not fold a DequantizeLinear of constants, which it might fuse into QLinearConv, and computes it in
+every run. It folds a Cast, a Sub and a Mul when it loads the model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ortconv.graph.match import is_quantized, producer
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops import CONVOLUTIONS
 from ortconv.passes.context import Context
-from ortconv.passes.quantization.weights import ByteWeights
+from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["run"]
 
@@ -34,7 +34,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if (node.domain, node.op_type) not in _CONVOLUTIONS:
             continue
-        weights = ByteWeights.of(node.inputs[1])
+        weights = QuantizedWeights.of(node.inputs[1])
         if weights is None or producer(node.inputs[1], "DequantizeLinear") is None or _is_integer(node):
             continue
         narrow = node.inputs[1]
@@ -45,11 +45,11 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _is_integer(node: ir.Node) -> bool:
-    """Tells whether a node takes codes and gives codes."""
+    """Tells whether data and output of a node are quantized."""
     return is_quantized(node) and producer(node.inputs[0], "DequantizeLinear") is not None
 
 
-def _widened(node: ir.Node, weights: ByteWeights, context: Context) -> ir.Value:
+def _widened(node: ir.Node, weights: QuantizedWeights, context: Context) -> ir.Value:
     """Returns (data - zero point) * scale; the difference is exact."""
     constants, inserter = context.constants, context.inserter
     like = weights.value

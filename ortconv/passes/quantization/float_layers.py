@@ -31,15 +31,15 @@ def run(graph: ir.Graph, context: Context) -> int:
         dequantizer = producer(data, "DequantizeLinear")
         if dequantizer is None or weights is None or weights.const_value is None:
             continue
-        codes, scale, point = (*dequantizer.inputs, None)[:3]
-        if codes is None or scale is None or scale.shape is None or len(scale.shape) != 0:
+        quantized, scale, point = (*dequantizer.inputs, None)[:3]
+        if quantized is None or scale is None or scale.shape is None or len(scale.shape) != 0:
             continue
         single = ir.DataType.FLOAT
-        floats = context.inserter.before(node, "Cast", [codes], codes, dtype=single, to=int(single))
+        floats = context.inserter.before(node, "Cast", [quantized], quantized, dtype=single, to=int(single))
         if point is not None and point.const_value is not None and point.const_value.numpy().any():
             zero = context.constants.number(int(point.const_value.numpy()), single)
-            floats = context.inserter.before(node, "Sub", [floats, zero], codes, dtype=single)
-        node.replace_input_with(0, context.inserter.before(node, "Mul", [floats, scale], codes, dtype=single))
+            floats = context.inserter.before(node, "Sub", [floats, zero], quantized, dtype=single)
+        node.replace_input_with(0, context.inserter.before(node, "Mul", [floats, scale], quantized, dtype=single))
         remove_unused(data)
         count += 1
     return count

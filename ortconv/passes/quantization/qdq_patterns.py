@@ -1,9 +1,9 @@
 """Emits the QDQ patterns that ONNX Runtime fuses into int8 kernels.
 
-FakeQuantize formulas become QuantizeLinear and DequantizeLinear, which compute the same, and the nodes behind them that
-keep quantized values get a pair of their own. ONNX Runtime computes the nodes between in int8 and rounds their sums
-once, to the next quantized value, as OpenVINO does. With the session entry ``session.disable_quant_qdq`` it computes in
-float32 what the file says.
+FakeQuantize formulas become QuantizeLinear and DequantizeLinear, which compute the same, and the nodes after them that
+only move elements get a pair of their own. ONNX Runtime computes the nodes between in int8 and rounds their sums
+once, to the next quantized value, as OpenVINO does. With the session config entry ``session.disable_quant_qdq`` it
+computes the file in float32 instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.passes.context import Context
 from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
-from ortconv.passes.quantization.weights import ByteWeights
+from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["run"]
 
@@ -33,27 +33,27 @@ def run(graph: ir.Graph, context: Context) -> int:
         context: Holds the options; makes nodes and constants, and notes each node that is changed.
 
     Returns:
-        How many layers multiply in int8.
+        How many layers are computed in int8.
     """
     found = quantizers(graph)
     if not found:
         return 0
     plan = plan_layers(graph, found, floats=context.options.target != "onnx")
     writer = _Writer(context)
-    rounded = {layer.quantizer: layer for layer in plan.layers if layer.kind == "codes"}
+    rounded = {layer.quantizer: layer for layer in plan.layers if layer.kind == "quantized"}
     for layer in plan.layers:
         if layer.quantizer is not None:
             writer.drop_bound(layer.node, layer.quantizer)
-        if layer.kind in ("codes", "floats"):
+        if layer.kind in ("quantized", "float"):
             writer.scale_weights(layer, [each for each in plan.grids.sources(layer.data[0]) if each.scale.ndim])
     for quantizer in plan.quantizers:
         writer.round(quantizer, scaled=quantizer in rounded)
-    for node in plan.keeping:
+    for node in plan.moving:
         grid = plan.grids.of(node.outputs[0])
         assert grid is not None
-        writer.keep(node, grid)
+        writer.requantize(node, grid)
     for layer in plan.layers:
-        if layer.kind == "floats":
+        if layer.kind == "float":
             writer.convolve(layer)
         elif layer.kind == "product":
             writer.multiply(layer)
@@ -64,24 +64,27 @@ def run(graph: ir.Graph, context: Context) -> int:
 class _Writer:
     def __init__(self, context: Context) -> None:
         self._constants, self._inserter, self._note = context.constants, context.inserter, context.note
-        self._codes: dict[ir.Value, tuple[ir.Value, Grid]] = {}
+        self._quantized: dict[ir.Value, tuple[ir.Value, Grid]] = {}
         self._scales: dict[ir.Node, npt.NDArray[np.float32]] = {}
 
     def drop_bound(self, node: ir.Node, quantizer: Quantizer) -> None:
-        """Removes what lies between a node and the quantizer that makes it redundant."""
+        """Removes a Relu or Clip between a node and the quantizer that makes it redundant."""
         result, data = node.outputs[0], quantizer.data
         bound = data.producer()
         if data is result or bound is None:
             return
         quantizer.head.replace_input_with(0, result)
-        self._note(bound, f"takes away nothing that {quantizer.result.name!r} leaves")
+        self._note(bound, f"is redundant: {quantizer.result.name!r} saturates there")
         assert bound.graph is not None
         bound.graph.remove(bound, safe=True)
 
     def scale_weights(self, layer: Layer, channels: list[Quantizer]) -> None:
-        """Moves scales of channels, of which ONNX Runtime knows none, into the weights of a convolution."""
+        """Moves per-channel scales of data and output into the weights of a convolution.
+
+        ONNX Runtime supports per-channel scales of weights only.
+        """
         node, weights = layer.node, layer.weights
-        before = ByteWeights.of(node.inputs[1])
+        before = QuantizedWeights.of(node.inputs[1])
         assert weights is not None
         assert before is not None
         scales = weights.scales(0)
@@ -102,40 +105,40 @@ class _Writer:
         if np.array_equal(scale, np.asarray(before.scales(0))):
             return
         self._scales[node] = scale
-        if layer.kind == "codes":
+        if layer.kind == "quantized":
             filters = node.inputs[1]
             node.replace_input_with(1, self._filters(node, weights, scale))
             remove_unused(filters)
 
     def _rename(self, value: ir.Value) -> None:
-        """Gives a name of its own to what is no value of the source any more."""
+        """Renames a value that is no longer the value of the source with that name."""
         value.name = self._inserter.unique(f"{value.name}_scaled")
         value.metadata_props.clear()
 
-    def _filters(self, node: ir.Node, weights: ByteWeights, scale: npt.NDArray[np.float32]) -> ir.Value:
-        """Returns filters as floats with these scales."""
+    def _filters(self, node: ir.Node, weights: QuantizedWeights, scale: npt.NDArray[np.float32]) -> ir.Value:
+        """Returns the dequantized filters, with these scales."""
         points = np.full(scale.shape, weights.point, weights.data.dtype)
         parameters = [
             self._constants.array(scale, f"{node.name}/scale"),
             self._constants.array(points, f"{node.name}/zero_point"),
         ]
-        codes = weights.value
+        quantized = weights.value
         return self._inserter.before(
-            node, "DequantizeLinear", [codes, *parameters], codes, dtype=ir.DataType.FLOAT, axis=0
+            node, "DequantizeLinear", [quantized, *parameters], quantized, dtype=ir.DataType.FLOAT, axis=0
         )
 
     def round(self, quantizer: Quantizer, *, scaled: bool) -> None:
-        """Puts QuantizeLinear and DequantizeLinear in the place of a quantizer.
+        """Replaces a quantizer by QuantizeLinear and DequantizeLinear.
 
         Args:
             quantizer: The quantizer.
-            scaled: Its data are in units of the scales of its channels, if it has several.
+            scaled: The data of a per-channel quantizer are divided by its scales already.
         """
         data, result = quantizer.data, quantizer.result
         several = bool(quantizer.scale.ndim)
         if several:
             self._note(
-                quantizer.tail, "rounds by one scale: those of its channels are moved into the weights around it"
+                quantizer.tail, "quantizes with one scale; its per-channel scales are moved into the weights around it"
             )
         if several and not scaled:
             assert data.shape is not None
@@ -152,18 +155,18 @@ class _Writer:
             self._replace(quantizer.tail, rounded)
 
     def _rounded(self, data: ir.Value, grid: Grid, place: ir.Node) -> ir.Value:
-        """Returns rounded data, made behind a node."""
+        """Returns quantized and dequantized data, computed after a node."""
         parameters = [
             self._constants.number(grid.scale, ir.DataType.FLOAT),
             self._constants.number(grid.point, ir.DataType.UINT8),
         ]
-        codes = self._inserter.after(place, "QuantizeLinear", [data, *parameters], data, dtype=ir.DataType.UINT8)
-        floats = self._inserter.after(place, "DequantizeLinear", [codes, *parameters], data)
-        self._codes[floats] = codes, grid
+        quantized = self._inserter.after(place, "QuantizeLinear", [data, *parameters], data, dtype=ir.DataType.UINT8)
+        floats = self._inserter.after(place, "DequantizeLinear", [quantized, *parameters], data)
+        self._quantized[floats] = quantized, grid
         return floats
 
-    def keep(self, node: ir.Node, grid: Grid) -> None:
-        """Says behind a node that its results are of the levels of its data."""
+    def requantize(self, node: ir.Node, grid: Grid) -> None:
+        """Quantizes the outputs of a node that moves quantized elements, which changes no number."""
         for output in node.outputs:
             users = [(user, index) for user, index in output.uses()]
             if not users:
@@ -173,13 +176,13 @@ class _Writer:
                 user.replace_input_with(index, rounded)
 
     def convolve(self, layer: Layer) -> None:
-        """Makes a convolution of codes that gives floats."""
+        """Replaces a convolution by ConvIntegerToFloat."""
         node, weights = layer.node, layer.weights
         assert weights is not None
-        codes, grid = self._of(node.inputs[0])
+        quantized, grid = self._of(node.inputs[0])
         scale = self._scales.get(node, weights.scale)
         operands = [
-            codes,
+            quantized,
             weights.value,
             self._constants.number(grid.scale, ir.DataType.FLOAT),
             self._constants.array(scale, f"{node.name}/scale"),
@@ -191,20 +194,20 @@ class _Writer:
         result = self._inserter.before(
             node, CONV_INTEGER_TO_FLOAT.name, operands, node.outputs[0], domain=DOMAIN, **window
         )
-        self._note(node, "takes codes and gives floats, which nothing rounds")
+        self._note(node, "has quantized data and a float output, which nothing rounds")
         self._replace(node, result)
 
     def multiply(self, layer: Layer) -> None:
-        """Makes a MatMulInteger of a product, and scales and shifts its sums."""
+        """Replaces a matrix product by MatMulInteger, whose sums are scaled and shifted."""
         node, weights = layer.node, layer.weights
         assert weights is not None
-        codes, grid = self._of(node.inputs[0])
+        quantized, grid = self._of(node.inputs[0])
         turned = node.op_type == "Gemm" and bool(node.attributes.get_int("transB", 0))
         matrix = np.ascontiguousarray(weights.data.T if turned else weights.data)
         scale = (grid.scale * weights.scale.astype(np.float64)).astype(np.float32)
         result = node.outputs[0]
         operands = [
-            codes,
+            quantized,
             self._constants.array(matrix, f"{node.name}/weights"),
             self._constants.number(grid.point, ir.DataType.UINT8),
             self._constants.number(weights.point, weights.dtype),
@@ -215,12 +218,12 @@ class _Writer:
         product = self._inserter.before(node, "Mul", [floats, factor], result)
         if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None:
             product = self._inserter.before(node, "Add", [product, node.inputs[2]], result)
-        self._note(node, "multiplies codes")
+        self._note(node, "is computed in int8")
         self._replace(node, product)
 
     def _of(self, data: ir.Value | None) -> tuple[ir.Value, Grid]:
         assert data is not None
-        return self._codes[data]
+        return self._quantized[data]
 
     def _replace(self, node: ir.Node, value: ir.Value) -> None:
         by, operands = value.producer(), node.inputs
@@ -231,5 +234,5 @@ class _Writer:
 
     def remove_unused(self) -> None:
         """Removes each DequantizeLinear that has no consumer."""
-        for floats in self._codes:
+        for floats in self._quantized:
             remove_unused(floats)

@@ -1,4 +1,4 @@
-"""Makes a graph output a copy of a value that is quantized behind nodes that move it.
+"""Makes a graph output a copy of its value where the value is also moved and then quantized.
 
 ONNX Runtime moves the QuantizeLinear before such nodes if they are the only consumers, and overlooks that the value is
 a graph output.

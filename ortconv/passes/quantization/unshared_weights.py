@@ -1,9 +1,9 @@
 """Un-shares int8 weights, or converts them to uint8 where ONNX Runtime would not.
 
-On x86-64 CPUs without dot products of bytes it adds products of uint8 and int8 in twos, in 16 bits, which saturate;
-those of uint8 and uint8 are exact. With the session config entry ``session.x64quantprecision`` it turns weights of int8
-into uint8: in no body, and only constants that no two nodes share and whose zero points are stated. Where nodes share
-what makes floats of weights, it gives each of them a copy first. What multiplies floats is as fast by weights of uint8.
+On x86-64 CPUs without VNNI, ONNX Runtime adds pairs of products of uint8 and int8 in 16 bits, which saturates; products
+of uint8 and uint8 are exact. With the session config entry ``session.x64quantprecision`` it converts int8 weights to
+uint8, but not in bodies, and only constants that no two nodes share and whose zero points are given. Nodes that share a
+DequantizeLinear of weights get a copy each. Nodes with float data are as fast with uint8 weights.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ortconv.passes.context import Context
 __all__ = ["run"]
 
 _COMPRESSED = MATMUL_COMPRESSED.name
-_BYTES: Mapping[str, tuple[int, int]] = {"DequantizeLinear": (0, 2), "MatMulInteger": (1, 3), _COMPRESSED: (1, 3)}
-"""Where nodes have weights, and zero points of them."""
-_PLACES = frozenset((op_type, place) for op_type, (place, _) in _BYTES.items())
+_WEIGHTS: Mapping[str, tuple[int, int]] = {"DequantizeLinear": (0, 2), "MatMulInteger": (1, 3), _COMPRESSED: (1, 3)}
+"""Numbers of the inputs that are the weights and their zero points."""
+_PLACES = frozenset((op_type, place) for op_type, (place, _) in _WEIGHTS.items())
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
-"""Ops that ONNX Runtime computes in integers where both operands are made by DequantizeLinear."""
+"""Ops that ONNX Runtime computes in int8 where DequantizeLinear produces both operands."""
 _HALF = 128
-"""How much larger codes of uint8 are than those of int8 that stand for the same."""
+"""The difference between uint8 and int8 values that stand for the same number."""
 _MOST_WEIGHTS = 2**15 // 255
-"""How large the sum of two weights may be, whose products with 255 are added in 16 bits."""
+"""The largest sum of two weights whose products with 255 fit together into 16 bits."""
 _SATURATES = (
     "multiplies in sums that saturate on x86-64 CPUs without VNNI, unless session.x64quantprecision is 1 among the "
     "session's config entries"
@@ -61,34 +61,34 @@ def run(graph: ir.Graph, context: Context) -> int:
         products, others = _uses(node)
         if node.graph is not graph:
             if products:
-                owner.turn(node)
+                owner.to_uint8(node)
             continue
         if not products:
-            owner.turn_shared(node, len(others))
+            owner.unshare_or_convert(node, len(others))
             continue
         context.saturating.extend(user for user, _ in products if _can_saturate(user, node))
-        owner.state_points(node)
+        owner.add_zero_points(node)
         for each in _copies(node, products if others else products[1:], inserter):
-            owner.own(each)
+            owner.unshare(each)
         if len(others) > 1:
-            owner.turn(node)
+            owner.to_uint8(node)
         else:
-            owner.own(node)
+            owner.unshare(node)
     for node in context.saturating:
         context.note(node, _SATURATES)
     return count
 
 
 def _has_bytes(node: ir.Node) -> bool:
-    """Tells whether a node has constant weights of int8."""
-    if node.op_type not in _BYTES:
+    """Tells whether a node has constant int8 weights."""
+    if node.op_type not in _WEIGHTS:
         return False
-    weights = node.inputs[_BYTES[node.op_type][0]]
+    weights = node.inputs[_WEIGHTS[node.op_type][0]]
     return weights is not None and weights.const_value is not None and weights.dtype == ir.DataType.INT8
 
 
 def _uses(node: ir.Node) -> tuple[list[_Use], list[_Use]]:
-    """Returns which nodes multiply codes by a node's weights, and which take them as floats."""
+    """Returns the consumers of a node's weights with quantized data, and those with float data."""
     if node.op_type == "MatMulInteger":
         return [(node, 1)], []
     if node.op_type == _COMPRESSED:
@@ -96,19 +96,19 @@ def _uses(node: ir.Node) -> tuple[list[_Use], list[_Use]]:
     products: list[_Use] = []
     others: list[_Use] = []
     for user, index in node.outputs[0].uses():
-        by_codes = not user.domain and user.op_type in _PRODUCTS and index == 1
-        taken = by_codes and producer(user.inputs[0], "DequantizeLinear") is not None
-        (products if taken else others).append((user, index))
+        is_product = not user.domain and user.op_type in _PRODUCTS and index == 1
+        quantized = is_product and producer(user.inputs[0], "DequantizeLinear") is not None
+        (products if quantized else others).append((user, index))
     return products, others
 
 
-def _takers(weights: ir.Value) -> int:
-    """Returns how many nodes take these weights."""
+def _consumer_count(weights: ir.Value) -> int:
+    """Returns how many nodes have these weights."""
     return sum((user.op_type, index) in _PLACES for user, index in weights.uses())
 
 
 def _copies(node: ir.Node, uses: list[_Use], inserter: Inserter) -> list[ir.Node]:
-    """Makes a copy of a node for each of these uses; of a MatMulInteger, which uses its own weights, none."""
+    """Makes a copy of a DequantizeLinear for each of these uses."""
     made = []
     for user, index in uses:
         attributes: dict[str, Any] = {each.name: each for each in node.attributes.values()}
@@ -121,13 +121,13 @@ def _copies(node: ir.Node, uses: list[_Use], inserter: Inserter) -> list[ir.Node
 
 
 def _can_saturate(product: ir.Node, node: ir.Node) -> bool:
-    """Tells whether two weights of one output are so large together."""
-    value = node.inputs[_BYTES[node.op_type][0]]
+    """Tells whether products with two weights of one output can saturate in 16 bits."""
+    value = node.inputs[_WEIGHTS[node.op_type][0]]
     assert value is not None
     assert value.const_value is not None
     weights: npt.NDArray[np.int8] = value.const_value.numpy()
     if product.op_type == "Conv":
-        # ONNX Runtime has kernels of another kind for these.
+        # ONNX Runtime computes depthwise convolutions by other kernels, which do not saturate.
         is_depthwise = weights.shape[1] == 1 and product.attributes.get_int("group", 1) == weights.shape[0] > 1
         rows = weights.reshape(weights.shape[0], -1)[: 0 if is_depthwise else None]
     else:
@@ -144,11 +144,11 @@ class _Owner:
         self._constants = constants
         self._taken: set[ir.Value] = set()
         self._shared: set[ir.Value] = set()
-        self._turned: dict[ir.Value, ir.Value] = {}
+        self._converted: dict[ir.Value, ir.Value] = {}
 
-    def state_points(self, node: ir.Node) -> None:
-        """States zero points that are zeros, one for each scale."""
-        index = _BYTES[node.op_type][1]
+    def add_zero_points(self, node: ir.Node) -> None:
+        """Adds the zero points of a node that has none: zeros, one for each scale."""
+        index = _WEIGHTS[node.op_type][1]
         if index < len(node.inputs) and node.inputs[index] is not None:
             return
         shape: tuple[int, ...] = ()
@@ -160,9 +160,9 @@ class _Owner:
         node.resize_inputs(index + 1)
         node.replace_input_with(index, self._constants.array(np.zeros(shape, np.int8), f"{node.name}/zero_point"))
 
-    def own(self, node: ir.Node) -> None:
-        """Gives a node weights and zero points that no other node has."""
-        for name, index in zip(("weights", "zero_point"), _BYTES[node.op_type], strict=True):
+    def unshare(self, node: ir.Node) -> None:
+        """Copies weights and zero points of a node that another node has, too."""
+        for name, index in zip(("weights", "zero_point"), _WEIGHTS[node.op_type], strict=True):
             value = node.inputs[index] if index < len(node.inputs) else None
             if value is None or value.const_value is None:
                 continue
@@ -171,30 +171,30 @@ class _Owner:
                 node.replace_input_with(index, value)
             self._taken.add(value)
 
-    def turn_shared(self, node: ir.Node, uses: int) -> None:
-        """Gives what multiplies by floats weights of uint8, if they serve several; else weights of its own."""
-        weights = node.inputs[_BYTES[node.op_type][0]]
+    def unshare_or_convert(self, node: ir.Node, uses: int) -> None:
+        """Converts weights that only meet float data to uint8 if several nodes have them; else un-shares them."""
+        weights = node.inputs[_WEIGHTS[node.op_type][0]]
         assert weights is not None
-        if uses > 1 or _takers(weights) > 1:
+        if uses > 1 or _consumer_count(weights) > 1:
             self._shared.add(weights)
         if weights in self._shared:
-            self.turn(node)
+            self.to_uint8(node)
         elif node.op_type == "DequantizeLinear":
-            self.state_points(node)
-            self.own(node)
+            self.add_zero_points(node)
+            self.unshare(node)
 
-    def turn(self, node: ir.Node) -> None:
-        """Gives a node weights and zero points of uint8, whose differences are the same, if they are constants."""
-        self.state_points(node)
-        values = {index: node.inputs[index] for index in _BYTES[node.op_type] if index < len(node.inputs)}
+    def to_uint8(self, node: ir.Node) -> None:
+        """Converts weights and zero points of a node to uint8, with the same differences, if they are constants."""
+        self.add_zero_points(node)
+        values = {index: node.inputs[index] for index in _WEIGHTS[node.op_type] if index < len(node.inputs)}
         if all(value is not None and value.const_value is not None for value in values.values()):
             for index, value in values.items():
                 assert value is not None
                 node.replace_input_with(index, self._unsigned(value))
 
     def _unsigned(self, value: ir.Value) -> ir.Value:
-        if value not in self._turned:
+        if value not in self._converted:
             assert value.const_value is not None
-            codes = (value.const_value.numpy().astype(np.int16) + _HALF).astype(np.uint8)
-            self._turned[value] = self._constants.array(codes, str(value.name))
-        return self._turned[value]
+            shifted = (value.const_value.numpy().astype(np.int16) + _HALF).astype(np.uint8)
+            self._converted[value] = self._constants.array(shifted, str(value.name))
+        return self._converted[value]

@@ -1,4 +1,4 @@
-"""Constant weights of a byte with scales, as a DequantizeLinear in a graph has them."""
+"""Constant 8-bit weights with scales and a zero point, as a DequantizeLinear or MatMulCompressed has them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ortconv.graph.match import producer
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 
-__all__ = ["ByteWeights"]
+__all__ = ["QuantizedWeights"]
 
-_BYTES = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
+_TYPES = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
 
 
 @dataclasses.dataclass(frozen=True)
-class ByteWeights:
-    """The floats (data - point) * scale.
+class QuantizedWeights:
+    """The weights (data - point) * scale.
 
     Attributes:
-        value: The bytes, a constant.
-        data: The same.
-        scale: One scale, or one for each entry of an axis.
-        point: The zero point of all.
-        axis: Which axis; None of one scale.
+        value: The quantized weights, int8 or uint8: a constant.
+        data: Its data.
+        scale: One scale, or one per entry of an axis.
+        point: The zero point, one for all.
+        axis: The axis of the scales; None for one scale.
     """
 
     value: ir.Value
@@ -37,8 +37,8 @@ class ByteWeights:
     axis: int | None
 
     @classmethod
-    def of(cls, value: ir.Value | None) -> ByteWeights | None:
-        """Returns what a value is made of; None of anything else, and where zero points differ."""
+    def of(cls, value: ir.Value | None) -> QuantizedWeights | None:
+        """Returns the weights that a value holds dequantized; None of anything else, and where zero points differ."""
         reshape = producer(value, "Reshape")
         node = producer(value if reshape is None else reshape.inputs[0], "DequantizeLinear")
         if value is None or node is None or int(node.attributes.get_int("block_size", 0)):
@@ -46,43 +46,43 @@ class ByteWeights:
         found = _stored(*node.inputs)
         if found is None:
             return None
-        codes, data, scale, point = found
+        quantized, data, scale, point = found
         axis = None if scale.size == 1 else int(node.attributes.get_int("axis", 1)) % data.ndim
         if reshape is not None:
-            # A matrix has one axis more in front, behind which ONNX Runtime does not look.
+            # Lowerings add a leading axis of size 1 to a matrix, so that ONNX Runtime does not fuse it.
             if value.shape is None or list(data.shape) != [1, *value.shape] or axis == 0:
                 return None
             data, axis = data[0], None if axis is None else axis - 1
-        return cls(codes, data, scale.reshape(() if axis is None else -1), point, axis)
+        return cls(quantized, data, scale.reshape(() if axis is None else -1), point, axis)
 
     @classmethod
-    def of_product(cls, node: ir.Node) -> ByteWeights | None:
-        """Returns the matrix [K, N] of a MatMulCompressed whose columns have a scale each; None of anything else."""
+    def of_product(cls, node: ir.Node) -> QuantizedWeights | None:
+        """Returns the matrix [K, N] of a MatMulCompressed with one scale per column; None of anything else."""
         if (node.domain, node.op_type) != (DOMAIN, MATMUL_COMPRESSED.name):
             return None
         found = _stored(*node.inputs[1:])
         if found is None or found[2].shape[1] != 1:
             return None
-        codes, data, scale, point = found
-        return cls(codes, data.T, scale.reshape(-1), point, 1)
+        quantized, data, scale, point = found
+        return cls(quantized, data.T, scale.reshape(-1), point, 1)
 
     @property
     def dtype(self) -> ir.DataType:
-        """The type of the bytes."""
+        """The quantized type: int8 or uint8."""
         return ir.DataType.from_numpy(self.data.dtype)
 
     def scales(self, axis: int) -> npt.NDArray[np.float32] | None:
-        """Returns one scale for each entry of an axis; None where they belong to another."""
+        """Returns one scale per entry of an axis; None where the scales belong to another axis."""
         if self.axis not in (None, axis):
             return None
         return np.broadcast_to(self.scale, self.data.shape[axis : axis + 1])
 
-    def scaled(self, scale: npt.NDArray[np.float32]) -> ByteWeights:
-        """Returns the same bytes with one scale for each entry of the first axis."""
+    def scaled(self, scale: npt.NDArray[np.float32]) -> QuantizedWeights:
+        """Returns the same quantized weights with one scale per entry of the first axis."""
         return dataclasses.replace(self, scale=scale, axis=0)
 
-    def without_tiny_zeros(self) -> ByteWeights:
-        """Returns filters of zeros with the largest scale of the others: of zeros, any is right."""
+    def without_tiny_zeros(self) -> QuantizedWeights:
+        """Returns filters where those of zeros alone have the largest scale, which changes no number."""
         scales = self.scales(0)
         assert scales is not None
         zeros = (self.data == self.point).all(axis=tuple(range(1, self.data.ndim)))
@@ -90,16 +90,16 @@ class ByteWeights:
 
 
 def _stored(
-    codes: ir.Value | None, scale: ir.Value | None, point: ir.Value | None = None
+    quantized: ir.Value | None, scale: ir.Value | None, point: ir.Value | None = None
 ) -> tuple[ir.Value, npt.NDArray[Any], npt.NDArray[np.float32], int] | None:
-    """Returns the bytes, as the value and as an array, their scales and the one zero point, if all are constants."""
-    if codes is None or codes.dtype not in _BYTES or scale is None or scale.dtype != ir.DataType.FLOAT:
+    """Returns the quantized weights as value and array, their scales and the one zero point, if all are constants."""
+    if quantized is None or quantized.dtype not in _TYPES or scale is None or scale.dtype != ir.DataType.FLOAT:
         return None
-    constants = [None if each is None else each.const_value for each in (codes, scale, point)]
+    constants = [None if each is None else each.const_value for each in (quantized, scale, point)]
     data, scales, points = (None if each is None else each.numpy() for each in constants)
     if data is None or scales is None or (point is not None and points is None):
         return None
     zero = 0 if points is None or not points.size else int(points.flat[0])
     if points is not None and (points != zero).any():
         return None
-    return codes, data, scales, zero
+    return quantized, data, scales, zero

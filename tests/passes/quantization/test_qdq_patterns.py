@@ -331,8 +331,8 @@ def test_explain_tells() -> None:
         return opset1.matmul(rounded(opset4.hswish(hidden)), int8_weights(12, 10), False, True)
 
     converted = conversion(model_of(build, [[numbers(*IMAGE)]]), target="onnx")
-    assert "takes away nothing that 'FakeQuantize_" in explained(converted)
-    assert "multiplies codes" in explained(converted)
+    assert "is redundant: 'FakeQuantize_" in explained(converted)
+    assert "is computed in int8" in explained(converted)
     assert all(node.graph is not None for step in converted.steps for node in step.nodes)
     assert sum(len(step.nodes) for step in converted.steps) == len(converted.model.graph)
 
@@ -392,7 +392,7 @@ def test_results_that_nothing_rounds(tmp_path: pathlib.Path) -> None:
     x = numbers(*IMAGE, low=-2.2, high=2.2)
     model = model_of(build, [[x]])
     made = conversion(model)
-    assert "those of its channels are moved into the weights" in explained(made)
+    assert "its per-channel scales are moved into the weights" in explained(made)
     converted = made.to_proto()
     assert types(converted).count("ConvIntegerToFloat") == 2
     for backend in ("native", "python", "none"):
