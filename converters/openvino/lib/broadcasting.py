@@ -40,7 +40,7 @@ def aligned(
     if axis < -1:
         raise UnsupportedAttributeError("auto_broadcast_axis", axis, "-1, or an axis of the first input")
     if _AXIS not in b.node.attributes and left_rank != right_rank:
-        b.follow(f"OpenVINO is followed: {_AXIS}, which is not stated, is 0; by the page it is -1")
+        b.follow(f"follows OpenVINO: {_AXIS} is missing and defaults to 0; the specification says -1")
     start = left_rank - right_rank if axis == -1 else axis
     behind = left_rank - start - right_rank
     assert left.shape is not None

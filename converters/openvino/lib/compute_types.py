@@ -190,7 +190,7 @@ def compute(
     own = _element_type(operands)
     inner = type_for(own, kernels, modular)
     if own == _F64 and inner == _F32:
-        b.follow("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
+        b.follow("f64: ONNX Runtime has no kernel; computed in f32, as in OpenVINO's CPU plugin")
     value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
     b.typed(value, result or inner, None)
     return b.cast(value, result or own)
@@ -207,7 +207,10 @@ def rounded(
     dtype = _element_type(operands)
     if dtype not in INTEGERS:
         return compute(b, formula, *operands, kernels=kernels)
-    b.note("integers: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page leaves it open")
+    b.note(
+        "integers: computed in f32 and rounded to nearest, as in OpenVINO's CPU plugin; "
+        "the specification does not define it"
+    )
     return to_nearest(b, formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]), dtype)
 
 
@@ -279,7 +282,7 @@ def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
     """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and says so."""
     if dtype not in (_I8, _U8):
         return False
-    b.note(f"OpenVINO's CPU plugin is followed: {name(dtype)} overflow saturates, which the page leaves open")
+    b.note(f"follows OpenVINO's CPU plugin: {name(dtype)} overflow saturates; the specification does not define it")
     return True
 
 

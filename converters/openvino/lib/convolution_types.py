@@ -48,9 +48,9 @@ def in_source_types(
     page = "double" if dtype == ir.DataType.DOUBLE else "integers, which wrap"
     library = "float" if dtype == ir.DataType.DOUBLE else f"float, which {how}"
     b.follow_semantics(
-        f"type {name(dtype)} is computed in {page} by the spec page (any numeric type) and in {library} in OpenVINO's "
-        f"CPU plugin; both pad alike unless another warning says otherwise; --semantics {b.options.semantics} is in "
-        "force."
+        f"type {name(dtype)} is computed in {page} by the specification (any numeric type) and in {library} in "
+        f"OpenVINO's CPU plugin; both pad alike unless another warning says otherwise; "
+        f"--semantics {b.options.semantics} is in force."
     )
     return _in_float(b, data, filter, emit) if b.options.semantics == "runtime" else emit(data, filter)
 

@@ -58,7 +58,7 @@ def explicit_pads(
     if auto_pad == "explicit":
         return begin, end
     if any(begin) or any(end):
-        b.note(f"pads_begin and pads_end are ignored beside auto_pad {auto_pad}, as the page says")
+        b.note(f"pads_begin and pads_end are ignored if auto_pad = {auto_pad}, as the specification says")
     return (0,) * window.rank, (0,) * window.rank
 
 

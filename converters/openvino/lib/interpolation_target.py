@@ -147,7 +147,7 @@ def _by_scales(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, sizes: S
     _require_elements(axes, sizes, goals)
     for place, (size, goal) in enumerate(zip(sizes, goals, strict=True)):
         if size is not None and goal == size and scales[place] != 1:
-            b.follow(f"OpenVINO's CPU plugin is followed: axis {axes[place]}, whose size stays, is copied, not scaled")
+            b.follow(f"follows OpenVINO's CPU plugin: axis {axes[place]} keeps its size and is copied, not scaled")
             scales[place] = 1.0
     exact = [
         size is not None and goal is not None and np.float32(goal / size) == np.float32(scale)

@@ -214,7 +214,7 @@ def plan_pooling(
         for window in windows:
             pads.append(_pads(window, rounding, auto_pad, data))
     except ConversionError as obstacle:
-        b.note(f"padded beforehand: {obstacle}")
+        b.note(f"a separate Pad: {obstacle}")
         sides = list(enumerate(windows, 2))
         asked = [_asked(b, data, axis, window, auto_pad, in_front) for axis, window in sides]
         ends = [

@@ -212,7 +212,7 @@ def _not_zero(b: Builder, input: str, value: ir.Value, default: float) -> ir.Val
     known = b.array(value)
     if known is None or known.any():
         return value
-    b.follow(f"OpenVINO's CPU plugin is followed: it takes {default} for {input} = 0")
+    b.follow(f"follows OpenVINO's CPU plugin: uses {input} = {default} instead of 0")
     return b.constant(np.full_like(known, default, np.float64 if known.dtype == np.float64 else np.float32))
 
 
@@ -267,9 +267,7 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
         if dtype.bitwidth == 8 and is_static(data):
             whole = _truncated(min), _truncated(max)
             if whole != inner:
-                b.follow(
-                    "OpenVINO's CPU plugin is followed: in static sizes of 8 bits the fractions of the bounds are cut"
-                )
+                b.follow("follows OpenVINO's CPU plugin: truncates the bounds of 8-bit data of static shape")
             inner = whole
         low, high = (_into(bound, info.min, info.max) for bound in inner)
         if low > high:
@@ -305,7 +303,7 @@ def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole:
         if axis is None:
             axis = 1 if b.node.version > 1 else 0
             if not axis:
-                b.follow("OpenVINO is followed: an axis that is not stated is 0; the page says 1")
+                b.follow("follows OpenVINO: axis is missing and defaults to 0; the specification says 1")
         if whole is not None and data.dtype in INTEGERS:
             return _along_axis(b, data, axis, whole)
         return rounded(
@@ -332,8 +330,8 @@ def _whole_log_softmax(b: Builder, data: ir.Value, axis: int) -> ir.Value:
     """Emits x - max - round(log(how many are the largest)): all other exponentials are rounded to 0."""
     dtype = dtype_of(data)
     b.follow(
-        "integers: OpenVINO's CPU plugin is followed, which rounds after each step, so that the smaller entries do not "
-        "count in the sum; the page leaves it open. Beyond 2^24 the plugin's numbers may be others"
+        "integers: follows OpenVINO's CPU plugin, which rounds after each step, so that smaller entries do not "
+        "count in the sum; the specification does not define it. Beyond 2^24 the plugin may differ"
     )
     x = b.cast(data, ir.DataType.INT32)
     axes = b.constant([axis])

@@ -114,7 +114,7 @@ def _added(b: Builder, mask: ir.Value, query: ir.Value) -> ir.Value | None:
     """Returns what a mask adds to the scores; None for a boolean one, for which `_hidden` is."""
     if dtype_of(query) != ir.DataType.DOUBLE:
         return None if mask.dtype == ir.DataType.BOOL else mask
-    b.follow("OpenVINO's CPU plugin is followed: a mask of f64 has the numbers of f32, and no infinities")
+    b.follow("follows OpenVINO's CPU plugin: an f64 mask is rounded to f32, and infinities become finite")
     if mask.dtype == ir.DataType.BOOL:
         return None
     ends = [b.constant(np.array(end, np.float64)) for end in (-_LARGEST, _LARGEST)]

@@ -61,7 +61,7 @@ def binary_convolution(
     fill, bias = 0.0, None
     if auto_pad.startswith("same") or any(begin + end):
         if pad_value == 0:
-            b.follow("pad_value 0: OpenVINO's CPU plugin leaves the padding out; by the page it counts as -1")
+            b.follow("pad_value 0: OpenVINO's CPU plugin ignores the padding; the specification counts it as -1")
         else:
             # Padding that counts is added as zeros, after as much is taken from everything.
             fill = 1.0 if pad_value == 1 else -1.0

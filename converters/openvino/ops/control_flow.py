@@ -96,7 +96,7 @@ def _never(b: Builder, node: IterationNode, inputs: Sequence[ir.Value]) -> tuple
     for index, output in enumerate(node.outputs):
         sizes = [dim for dim in output.shape or () if isinstance(dim, int)]
         if 0 in sizes and len(sizes) == len(output.shape or ()):
-            b.follow("OpenVINO is followed: its tensors have no elements where the condition is always false")
+            b.follow("follows OpenVINO: outputs are empty if the condition is always false")
             results.append(b.filled(sizes, 0, output.dtype))
         elif inner.get(index) in initial:
             results.append(initial[inner[index]])
@@ -240,7 +240,7 @@ def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[i
     left = first - 1 - last
     if left and (rule.start if rule.stride > 0 else rule.start + 1):
         b.follow(
-            f"OpenVINO's CPU plugin is followed: the parts of {input} begin at an end of it, not at start {rule.start}"
+            f"follows OpenVINO's CPU plugin: slices of {input} start at one of its ends, not at start = {rule.start}"
         )
     if isinstance(size, int) and (left > size or (size - left) % rule.part_size):
         raise ShapeError(input, value.shape, f"parts of {rule.part_size} do not divide axis {axis}.")

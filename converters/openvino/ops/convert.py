@@ -152,7 +152,7 @@ def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     if to in _FLOAT8:
         return _to_float8(b, data, to)
     if to == _F64 and own in FLOATS and b.node.outputs[0] in b.returned:
-        b.follow("OpenVINO's CPU plugin is followed: returned infinities become the largest number of f32")
+        b.follow("follows OpenVINO's CPU plugin: infinities in outputs become the largest f32")
         return _within_single(b, b.cast(data, _F64))
     if to == _BOOL and own in FLOATS:  # a NaN is false for OpenVINO
         return compute(
@@ -163,7 +163,7 @@ def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
             result=_BOOL,
         )
     if to in (_I8, _U8) and own in FLOATS and b.array(data) is None and not is_static(data):
-        b.follow("OpenVINO's CPU plugin is followed: floats saturate at 8 bits in dynamic sizes")
+        b.follow("follows OpenVINO's CPU plugin: floats saturate to 8 bits in dynamic shapes")
         info = np.iinfo(to.numpy())
         single = b.cast(data, _F32)
         data = b.op("Clip", single, b.constant(info.min, np.float32), b.constant(info.max, np.float32))
@@ -177,11 +177,11 @@ def _from_double(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     if data.producer() is not None or data.const_value is not None:
         return _from(b, data, to)
     if to in FLOATS or to == _BOOL or to in _FLOAT8:
-        b.follow("OpenVINO's CPU plugin is followed: infinities become the largest number of f32")
+        b.follow("follows OpenVINO's CPU plugin: infinities become the largest f32")
         return _from(b, b.cast(_within_single(b, data), _F32), to)
     if to.bitwidth > 32 or to == ir.DataType.UINT32:
         return _from(b, data, to)
-    b.follow("OpenVINO's CPU plugin is followed: f64 saturates, at 32 bits where the integers have more than 8")
+    b.follow("follows OpenVINO's CPU plugin: f64 saturates to 8 bits, or to 32 for wider integers")
     holder = {4: _I8 if to == ir.DataType.INT4 else _U8, 8: to}.get(to.bitwidth, _I32)
     info = np.iinfo(holder.numpy())
     clipped = b.op("Clip", data, b.constant(info.min, np.float64), b.constant(info.max, np.float64))

@@ -102,7 +102,7 @@ def _backprop(
     spec, library = (_begins(rule, pads, size, extra) for rule, pads in rules)
     if spec != library:
         b.follow_semantics(
-            f"the begin padding is {_begin_text(*rules[0], spec)} by the spec page and "
+            f"the begin padding is {_begin_text(*rules[0], spec)} by the specification and "
             f"{_begin_text(*rules[1], library)} in OpenVINO's CPU plugin; "
             f"--semantics {b.options.semantics} is in force."
         )

@@ -149,7 +149,7 @@ def _check(rules: _Rules) -> None:
 def _tell(b: Builder, rules: _Rules, *, moves: bool) -> None:
     """Says where numbers are open, or the plugin's are not the page's; `moves`: there are additional predictions."""
     if rules.keep_top_k > 0:
-        b.note("where a prior has the same score in several classes and not all can be kept, the first are")
+        b.note("equal scores of a prior in several classes: keeps the first classes")
     if rules.top_k > 0:
         what = "image" if rules.decrease_label_id else "class"
         b.note(f"top_k: as OpenVINO's CPU plugin, takes the best of each {what} before suppression, not after it")

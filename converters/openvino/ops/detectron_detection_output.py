@@ -53,9 +53,9 @@ def detectron_detection_output(
         raise UnsupportedAttributeError("post_nms_count", post_nms_count, "-1, 0 or a positive number")
     if max_detections_per_image < 1:
         raise UnsupportedAttributeError("max_detections_per_image", max_detections_per_image, "a positive number")
-    b.follow("OpenVINO's CPU plugin holds boxes above 0 and not inside of the image; the page says inside")
+    b.follow("OpenVINO's CPU plugin clips boxes at 0 only; the specification clips them to the image")
     if class_agnostic_box_regression:
-        b.follow("class_agnostic_box_regression: OpenVINO's CPU plugin ignores it; the page removes predictions")
+        b.follow("class_agnostic_box_regression: ignored, as in OpenVINO's CPU plugin; the specification removes boxes")
     if rois.dtype == ir.DataType.DOUBLE:
         b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
     boxes, moves, each = (b.cast(value, _F32) for value in (rois, deltas, scores))

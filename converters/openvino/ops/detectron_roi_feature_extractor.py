@@ -43,7 +43,7 @@ def roi_feature_extractor(
     for number, data in enumerate(features):
         require_sizes(data, f"features {number}", 1, size_of(b, features[0], 1), None, None)
     if len(b.node.outputs) > 1:
-        b.follow("the second output: OpenVINO's CPU plugin gives the boxes in their order; the page by level")
+        b.follow("the second output: OpenVINO's CPU plugin keeps the boxes' order; the specification sorts by level")
 
     def formula(boxes: ir.Value, *maps: ir.Value) -> ir.Value:
         level = _levels(b, boxes, len(maps))

@@ -139,7 +139,7 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     if dtype_of(x).bitwidth == 8:
         if is_static(x) and is_static(y):
             b.warn("the page is followed: in static sizes OpenVINO's CPU plugin makes 0 of most squares of 8 bits")
-        b.note(f"{name(x.dtype)} overflow saturates, which the page leaves open")
+        b.note(f"{name(x.dtype)} overflow saturates; the specification does not define it")
         return saturated(b, square(b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32)), dtype_of(x))
     return compute(b, square, x, y, kernels=("Mul", "Sub"), modular=True)
 
@@ -221,10 +221,10 @@ def divide(
     if x.dtype in SIGNED and m_pythondiv and _folded(b, x, y) and _divides(b, y, x):
         return _floored(b, x, y)
     if x.dtype in SIGNED and m_pythondiv:
-        b.follow("OpenVINO's CPU plugin is followed: quotients are truncated, which the page rounds down")
+        b.follow("follows OpenVINO's CPU plugin: quotients are truncated, the specification of Divide-1 rounds down")
     rounds = dtype_of(x).bitwidth == 8 and not (is_static(x) and is_static(y))
     if rounds:
-        b.follow("OpenVINO's CPU plugin is followed: quotients of 8 bits are rounded to the nearest in dynamic sizes")
+        b.follow("follows OpenVINO's CPU plugin: 8-bit quotients are rounded to nearest in dynamic shapes")
     if _divides(b, y) and not rounds:
         return apply(b, "Div", x, y)
 

@@ -31,8 +31,8 @@ def erfinv(b: Builder, data: ir.Value, /) -> ir.Value:
     """Two polynomials in the logarithm of 1 - x², in float32."""
     require(data, "data", FLOATS)
     b.follow(
-        "OpenVINO's CPU plugin is followed near -1 and 1, where it is off by up to 0.5 percent; "
-        "from 0.5 on it is off by up to 0.01 percent, and is not followed"
+        "follows OpenVINO's CPU plugin near -1 and 1, where its error is up to 0.5 percent; "
+        "from 0.5 on its error is up to 0.01 percent, and the exact result is returned"
     )
     x = b.cast(data, _F32)
 

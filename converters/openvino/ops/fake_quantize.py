@@ -55,8 +55,8 @@ def fake_quantize(
     _require_bounds(b, (input_low, input_high, output_low, output_high))
     if _is_left_out(b, levels, (input_low, input_high, output_low, output_high)):
         b.follow(
-            f"OpenVINO's CPU plugin is followed: it leaves out what quantizes to {levels} levels of the same range, "
-            "and with it the limits"
+            f"follows OpenVINO's CPU plugin: it removes a FakeQuantize to {levels} levels of the same range, "
+            "so that values are not clipped"
         )
         return b.op("Identity", data)
     own = dtype_of(data)

@@ -41,6 +41,8 @@ def grid_sample(
 
     dtype = dtype_of(data)
     if dtype in INTEGERS and dtype.bitwidth >= _TRUNCATED_BITS:
-        b.note("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
+        b.note(
+            "integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the specification does not define it"
+        )
         return b.op("Cast", sample(b.cast(data, ir.DataType.FLOAT)), to=int(dtype))
     return rounded(b, sample, data, kernels=("GridSample",))

@@ -63,9 +63,7 @@ def interpolate(
         )
     padded = _padded(b, data, pads_begin, pads_end)
     if padded is not data:
-        b.follow(
-            "OpenVINO is followed: pads belong to one axis each, from the first on; the page pads spatial axes alike"
-        )
+        b.follow("follows OpenVINO: pads count from the first axis; the specification pads spatial axes alike")
     coordinates: Coordinates = "align_corners" if align_corners else "asymmetric"
     if mode == "linear" and not align_corners and (rank, set(axes)) != (4, {2, 3}):
         coordinates = "half_pixel"
@@ -128,7 +126,7 @@ def interpolate_11(
         require(image, "image", (*FLOATS, *INTEGERS))
         folded = b.array(image) is not None and b.array(scales_or_sizes) is not None  # by OpenVINO's own reference
         if mode == "bicubic_pillow" and cube_coeff != _PILLOW_COEFFICIENT and not folded:
-            b.follow(f"OpenVINO's CPU plugin is followed: it takes {_PILLOW_COEFFICIENT} for cube_coeff = {cube_coeff}")
+            b.follow(f"follows OpenVINO's CPU plugin: uses cube_coeff = {_PILLOW_COEFFICIENT} instead of {cube_coeff}")
             cube_coeff = _PILLOW_COEFFICIENT
         return _pillow(b, padded, target, "linear" if mode == "bilinear_pillow" else "cubic", cube_coeff)
     return _interpolate(b, padded, target, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
@@ -154,16 +152,16 @@ def _interpolate(
         if rank == _SMOOTHED_RANK:
             return _smoothed(b, data, target, coordinates)
         if target.where(lambda scale: scale >= 1) != target.axes:
-            b.follow(f"OpenVINO's CPU plugin is followed: it ignores antialias where the rank is not {_SMOOTHED_RANK}")
+            b.follow(f"follows OpenVINO's CPU plugin: ignores antialias where the rank is not {_SMOOTHED_RANK}")
     kind: Literal["linear", "cubic"] = "cubic" if mode == "cubic" else "linear"
     moving = target.moving(b)
     inner = _resized_together(kind, rank, moving)
     outer = [axis for axis in moving.axes if axis not in (inner or ())]
     if inner is None or coordinates == "tf_half_pixel_for_nn" or (outer and data.dtype in INTEGERS):
-        b.note("one axis at a time: ONNX Runtime's Resize lacks it")
+        b.note("resized one axis at a time: ONNX Runtime's Resize does not support it")
         return resample(b, data, moving.entries(b), kind, coordinates, cube_coeff)
     if outer:
-        b.note(f"axes {outer} by themselves, unless they stay: ONNX Runtime's Resize lacks them")
+        b.note(f"axes {outer} are resized separately: ONNX Runtime's Resize does not support them")
         data = _unless_they_stay(
             b, data, moving.along(b, outer), lambda x, axes: resample(b, x, axes, kind, coordinates, cube_coeff)
         )
@@ -204,7 +202,7 @@ def _smoothed(b: Builder, data: ir.Value, target: Target, coordinates: Coordinat
         raise UnsupportedAttributeError("antialias", True, "false, or spatial axes")
     if coordinates == "half_pixel" and moving.where(lambda scale: scale < 1) == moving.axes:
         return _resize(b, data, target, "linear", coordinates, antialias=1, exclude_outside=1)
-    b.note("one axis at a time: ONNX Runtime's Resize lacks it")
+    b.note("resized one axis at a time: ONNX Runtime's Resize does not support it")
     return smooth(b, data, moving.entries(b), coordinates)
 
 

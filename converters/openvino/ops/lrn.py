@@ -30,7 +30,7 @@ def lrn(
             "no other."
         )
     if len(along) > len(spatial) > 0:
-        b.follow("OpenVINO's CPU plugin is followed: batch and channels are left out of axes that hold all others")
+        b.follow("follows OpenVINO's CPU plugin: axes that name all spatial axes exclude batch and channels")
         along = spatial
     if size < 1:
         raise UnsupportedAttributeError("size", size, "1 or more")
@@ -39,14 +39,12 @@ def lrn(
             raise UnsupportedAttributeError(
                 "size", size, "odd numbers; over images, OpenVINO's CPU plugin takes one window or another for others"
             )
-        b.follow(
-            "OpenVINO's CPU plugin is followed: of an even window it leaves out one channel, and divides by its size"
-        )
+        b.follow("follows OpenVINO's CPU plugin: an even window has one channel less, but its size is the divisor")
         alpha, size = alpha * (size - 1) / size, size - 1
     if data.shape is not None and not isinstance(data.shape[1], int):
         b.warn("the page is followed: where channels have no bound, OpenVINO's CPU plugin returns nothing")
     if bias != int(bias):
-        b.follow(f"OpenVINO's CPU plugin is followed: it takes {int(bias)} for bias = {bias}")
+        b.follow(f"follows OpenVINO's CPU plugin: truncates bias = {bias} to {int(bias)}")
         bias = float(int(bias))
     if along == [1] and rank == _RANK:
         return rounded(

@@ -78,7 +78,7 @@ def matrix_nms(
     found = Detections(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", lowered, chosen))
     kept = best_of_each_batch(b, found, keep_top_k)
     if sort_result_type == "classid" and not sort_result_across_batch:
-        b.follow("sort_result_type classid: OpenVINO sorts by score where it does not sort across batches")
+        b.follow("sort_result_type classid: OpenVINO sorts by score if sort_result_across_batch is false")
         sort_result_type = "score"
     ordered = sorted_detections(b, kept, sort_result_type, sort_result_across_batch)
     return detection_outputs(b, boxes, ordered, output_type)

@@ -64,8 +64,8 @@ def nms_rotated(
     most = one_number(b, max_output_boxes_per_class, "max_output_boxes_per_class")
     if most is not None and most < 0:
         raise ConversionError(f"input max_output_boxes_per_class = [{most:g}]; allowed: 0 or more.")
-    b.follow("score_threshold: OpenVINO's CPU plugin takes scores above it; the page also takes equal ones")
-    b.follow("overlaps: OpenVINO's CPU plugin takes those of boxes with edges on each other for smaller than they are")
+    b.follow("score_threshold: OpenVINO's CPU plugin requires greater scores; the specification allows equal ones")
+    b.follow("overlaps: OpenVINO's CPU plugin underestimates overlaps of boxes with coinciding edges")
     each = b.cast(scores, _F32)
     lowest, threshold = one_float(b, score_threshold), one_float(b, iou_threshold)
     candidates = b.op("Where", b.op("Greater", each, lowest), each, b.constant(-np.inf, np.float32))

@@ -149,7 +149,7 @@ def _keeps_eps(b: Builder, data: ir.Value) -> bool:
         return False
     if rank_of(data, "data") > _MOST_WITHOUT_AXES:
         raise ShapeError("data", data.shape, f"where axes is empty, its rank must be at most {_MOST_WITHOUT_AXES}.")
-    b.follow("axes is empty: OpenVINO's CPU plugin is followed: it adds eps for data of this rank; the page does not")
+    b.follow("axes is empty: follows OpenVINO's CPU plugin, which adds eps at this rank; the specification does not")
     return True
 
 

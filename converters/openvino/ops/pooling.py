@@ -75,8 +75,8 @@ def max_pool_8(
     if has_indices and auto_pad.startswith("same") and not all(isinstance(size, int) for size in sizes):
         in_front = b.options.semantics == "spec"
         b.follow_semantics(
-            f"with indices, along axes whose sizes are known at run time, OpenVINO's CPU plugin puts no padding of "
-            f"{auto_pad} in front, where the page has some; --semantics {b.options.semantics} is in force"
+            f"with indices and dynamic spatial dimensions, OpenVINO's CPU plugin puts no padding of "
+            f"{auto_pad} at the beginning; the specification does; --semantics {b.options.semantics} is in force"
         )
     plan = plan_pooling(
         b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad, in_front=in_front

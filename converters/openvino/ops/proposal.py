@@ -201,9 +201,7 @@ def single_image_proposals(
 
 def _tell_of_small_boxes(b: Builder, min_size: float) -> None:
     if min_size > 0:
-        b.follow(
-            "min_size: OpenVINO's CPU plugin gives smaller boxes the score 0 and keeps them; the page removes them"
-        )
+        b.follow("min_size: OpenVINO's CPU plugin keeps smaller boxes with score 0; the specification removes them")
 
 
 def _single(b: Builder, value: ir.Value) -> ir.Value:

@@ -74,7 +74,7 @@ def random_uniform(
         values = _whole(b, bits, minval, maxval)
     else:
         if to == _F64:
-            b.follow("f64: numbers of f32, as in OpenVINO's CPU plugin; the page draws more bits")
+            b.follow("f64: f32 random numbers, as in OpenVINO's CPU plugin; the specification draws more bits")
         values = _fractions(b, bits, minval, maxval, twister)
     return b.op("Reshape", b.cast(values, to), sizes, allowzero=1)
 

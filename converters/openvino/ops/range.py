@@ -62,7 +62,7 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
     if to in FLOATS:
         return b.cast(numbers, to)
     b.follow(
-        "floats: computed in f32 and rounded to the nearest, as in OpenVINO's CPU plugin; the page casts them first"
+        "floats: computed in f32 and rounded to nearest, as in OpenVINO's CPU plugin; the specification casts first"
     )
     return to_nearest(b, numbers, to)
 

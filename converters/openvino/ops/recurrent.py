@@ -201,7 +201,7 @@ def lstm_cell_1(
         ("weights_format", weights_format != _FICO),
     ):
         if present:
-            b.follow(f"OpenVINO's CPU plugin is followed: it ignores {what}")
+            b.follow(f"follows OpenVINO's CPU plugin: ignores {what}")
     attributes = _Attributes(hidden_size, activations, clip).onnx(3)
     weights = [None if value is None else _lstm_gates(b, value, 0, _FICO) for value in (w, r, bias)]
     return _cell(b, "LSTM", x, weights, [initial_hidden_state, initial_cell_state], attributes)
@@ -307,7 +307,7 @@ def _lengths(
         return None
     if taken_apart or (x.shape is not None and x.shape.is_static()):
         return lengths
-    b.follow("OpenVINO's CPU plugin is followed: it ignores sequence_lengths where a dim of x is dynamic")
+    b.follow("follows OpenVINO's CPU plugin: ignores sequence_lengths if a dimension of x is dynamic")
     return None
 
 
@@ -367,7 +367,7 @@ def _emit(
     require(x, "x", FLOATS)
     own, inner = dtype_of(x), ir.DataType.FLOAT
     if own == ir.DataType.DOUBLE:
-        b.follow("f64: ONNX Runtime has no kernel for it; f32 computes it, as in OpenVINO's CPU plugin")
+        b.follow("f64: ONNX Runtime has no kernel; computed in f32, as in OpenVINO's CPU plugin")
     w, r, bias = weights
     assert w is not None
     assert r is not None

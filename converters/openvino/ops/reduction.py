@@ -124,7 +124,7 @@ def _from_beginning(b: Builder, onnx_op: str, result: ir.Value) -> ir.Value:
     own = dtype_of(result)
     if own in _HALVES and b.node.outputs[0] in b.returned:
         return result
-    b.note("infinities of the other end alone, or nothing, give the largest finite magnitude, as in OpenVINO")
+    b.note("no elements, or only infinities of the other sign, give the largest finite value, as in OpenVINO")
     bound = float(_BEGINNINGS[onnx_op])
     bound = math.copysign(_HALVES.get(own, bound), bound)
     return apply(b, onnx_op.removeprefix("Reduce"), result, b.constant(np.asarray(bound).astype(own.numpy())))
@@ -140,7 +140,7 @@ def _extreme_u64(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_
 
 def _over_nothing(b: Builder, onnx_op: str, data: ir.Value) -> ir.Value:
     if onnx_op in _NORMS:
-        b.follow("OpenVINO's CPU plugin is followed: without axes it returns magnitudes; the page says identity")
+        b.follow("follows OpenVINO's CPU plugin: empty axes give absolute values; the specification says identity")
         return apply(b, "Abs", data)
     return b.op("Identity", data)
 
@@ -150,7 +150,9 @@ def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims
     if saturates(b, dtype):
         return _integer_8(b, onnx_op, data, axes, keep_dims)
     if onnx_op == "ReduceL2":
-        b.note("integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the page leaves it open")
+        b.note(
+            "integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the specification does not define it"
+        )
         root = _reduce(b, onnx_op, b.cast(data, ir.DataType.FLOAT), axes, keep_dims)
         return b.op("Cast", root, to=int(dtype))
     inner = "ReduceSum" if onnx_op == "ReduceMean" else onnx_op

@@ -50,7 +50,7 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
     IS_STATE.set(state, True)
     if first is None:
         return state
-    b.note(f"input {state.name!r} without elements stands for the first value")
+    b.note(f"an empty input {state.name!r} selects the initial value")
     with b.body() as begin:
         then_branch = begin.graph([first])
     with b.body() as go_on:

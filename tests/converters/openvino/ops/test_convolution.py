@@ -248,7 +248,7 @@ def test_padding_in_which_page_and_plugin_differ_is_stated_once(
         assert found == ()
         return
     (text,) = found
-    assert f"{paddings[0]} by the spec page and {paddings[1]} in OpenVINO's CPU plugin" in text
+    assert f"{paddings[0]} by the specification and {paddings[1]} in OpenVINO's CPU plugin" in text
     assert text.count("'up'") == 1
 
 
@@ -277,7 +277,7 @@ def test_padding_that_a_file_states_counts_as_in_openvino(
 
 def test_padding_that_depends_on_run_time_sizes_is_stated_as_a_rule(source: Sources) -> None:
     (text,) = warned(source(sizes=(5,), runtime=True, auto_pad="valid"))
-    assert "half of the total, rounded down, by the spec page and [0] in OpenVINO's CPU plugin" in text
+    assert "half of the total, rounded down, by the specification and [0] in OpenVINO's CPU plugin" in text
     assert warned(source(sizes=(5,), runtime=True, auto_pad="same_upper")) == ()
 
 

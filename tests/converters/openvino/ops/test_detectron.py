@@ -303,7 +303,7 @@ def test_refused(refusal: Refusal) -> None:
         (grid(), maps(4, 6), []),
         (node("TopKROIs", {"max_rois": 3}), likely(16), []),
         (features(3, 2, [4], False), pyramid(3, 2, [4], 64), ["second output"]),
-        (node("DetectionOutput", DETECTION), proposals(5), ["not inside of the image"]),
+        (node("DetectionOutput", DETECTION), proposals(5), ["clips boxes at 0 only"]),
     ],
 )
 def test_differences_from_the_page_are_told(build: Any, feed: Feed, warnings: list[str]) -> None:

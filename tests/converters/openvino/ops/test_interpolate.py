@@ -361,7 +361,7 @@ def test_coefficient_counts_for_constants_which_openvino_folds(target: tuple[int
             lambda x: opset1.interpolate(
                 x, np.array([10, 12]), {"axes": AXES, "mode": "nearest", "pads_begin": np.array([0, 0, 1])}
             ),
-            "pads belong to one axis each",
+            "pads count from the first axis",
         ),
     ],
 )
