@@ -294,8 +294,8 @@ def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
         data: The data.
         grows: Results may be larger than the data, and overflow.
     """
-    own, maker = dtype_of(data), data.producer()
-    made_of = maker.inputs[0] if maker is not None and maker.op_type == "Cast" else None
+    own, producer = dtype_of(data), data.producer()
+    made_of = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
     if own not in INTEGERS or own.bitwidth < (16 if grows else 32):
         return
     if b.sizes(data) is not None or (made_of is not None and made_of.dtype == _BOOL):

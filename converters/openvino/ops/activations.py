@@ -39,7 +39,7 @@ from ortconv.graph.builder import Builder
 _GELU_OPSET = 20
 
 _Formula = Callable[[Builder, ir.Value, int], ir.Value]
-"""Takes the data and an axis."""
+"""Emits a formula of the data along an axis."""
 
 
 @REGISTRY.lowering("ReLU")
@@ -79,13 +79,13 @@ def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
 
 
 def _fits(data: ir.Value, slopes: Sequence[int]) -> bool:
-    """Tells whether slopes broadcast onto the data for certain; to more of them, PRelu repeats the data."""
+    """Tells whether slopes are known to broadcast onto the data; otherwise PRelu may broadcast the data instead."""
     sizes = list(data.shape or ())[-len(slopes) :] if slopes else []
     return all(slope in (1, size) for slope, size in zip(slopes, sizes, strict=True))
 
 
 def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
-    """Shapes a 1-D slope of as many entries as the data has channels; others broadcast onto the data as numpy does.
+    """Reshapes a 1-D slope with one entry per channel; other slopes broadcast onto the data as in NumPy.
 
     Axes of size 1 that the slope has in front of the data's are dropped, as OpenVINO's CPU plugin does.
 
@@ -208,7 +208,7 @@ def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /)
 
 
 def _not_zero(b: Builder, input: str, value: ir.Value, default: float) -> ir.Value:
-    """Returns a constant, or in place of a zero what OpenVINO's CPU plugin takes for it."""
+    """Returns a constant; a zero is replaced by the value that OpenVINO's CPU plugin uses instead."""
     known = b.array(value)
     if known is None or known.any():
         return value
@@ -271,7 +271,9 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
             inner = whole
         low, high = (_into(bound, info.min, info.max) for bound in inner)
         if low > high:
-            raise UnsupportedAttributeError("min", min, f"an integer of {dtype} lies between it and max, {max}")
+            raise UnsupportedAttributeError(
+                "min", min, f"a value with an integer of {dtype} between it and max = {max}"
+            )
         bounds = [b.constant(np.array(bound, dtype.numpy())) for bound in (low, high)]
     else:
         with np.errstate(over="ignore"):
@@ -318,7 +320,7 @@ def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole:
 
 
 def _along_axis(b: Builder, data: ir.Value, axis: int, formula: _Formula) -> ir.Value:
-    """Emits a formula along an axis; the pages have an axis of one element in a scalar."""
+    """Emits a formula along an axis; the specification treats a scalar as a vector of one element."""
     if data.shape is None or len(data.shape):
         return formula(b, data, axis)
     only = b.constant([0])
@@ -327,7 +329,7 @@ def _along_axis(b: Builder, data: ir.Value, axis: int, formula: _Formula) -> ir.
 
 
 def _whole_log_softmax(b: Builder, data: ir.Value, axis: int) -> ir.Value:
-    """Emits x - max - round(log(how many are the largest)): all other exponentials are rounded to 0."""
+    """Emits x - max - round(log(count of the maximum)): all other exponentials round to 0."""
     dtype = dtype_of(data)
     b.follow(
         "integers: follows OpenVINO's CPU plugin, which rounds after each step, so that smaller entries do not "

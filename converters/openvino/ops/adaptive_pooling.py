@@ -1,4 +1,4 @@
-"""AdaptiveAvgPool and AdaptiveMaxPool: pooling to a size that is given, by windows that may overlap.
+"""AdaptiveAvgPool and AdaptiveMaxPool: pooling to a given output size, with windows that may overlap.
 
 Along an axis of X elements, window i of Y begins at floor(i*X/Y) and ends before ceil((i+1)*X/Y).
 """
@@ -21,7 +21,7 @@ _INDEX_BYTES = 8
 
 @REGISTRY.lowering("AdaptiveAvgPool", since=8)
 def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> ir.Value:
-    """AveragePool where the windows are alike, and otherwise a MatMul along each axis that changes."""
+    """AveragePool if all windows are equal, otherwise a MatMul along each axis that changes."""
     require(data, "data", (*FLOATS, *INTEGERS))
     sizes, goals = _sizes(b, data, output_shape)
     kernel = _even(sizes, goals)
@@ -58,7 +58,7 @@ def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> 
 def adaptive_max_pool(
     b: Builder, data: ir.Value, output_shape: ir.Value, /, *, index_element_type: IndexType = "i64"
 ) -> tuple[ir.Value, ...]:
-    """MaxPool where the windows are alike; otherwise ReduceMax over gathered windows, and the index by ArgMax."""
+    """MaxPool if all windows are equal, otherwise ReduceMax and ArgMax over gathered windows."""
     require(data, "data", (*FLOATS, *INTEGERS))
     held = b.cast(data, type_for(dtype_of(data), ("MaxPool",)))
     sizes, goals = _sizes(b, data, output_shape)
@@ -79,7 +79,7 @@ def adaptive_max_pool(
 
 
 def _sizes(b: Builder, data: ir.Value, output_shape: ir.Value) -> tuple[list[int | None], list[int | None]]:
-    """Returns the spatial sizes before and after, None where they are not known."""
+    """Returns the spatial input and output sizes; None for dynamic ones."""
     spatial = rank_of(data, "data") - 2
     if spatial not in (1, 2, 3):
         raise ShapeError("data", data.shape, "its rank must be 3, 4 or 5.")
@@ -95,7 +95,7 @@ def _sizes(b: Builder, data: ir.Value, output_shape: ir.Value) -> tuple[list[int
 
 
 def _even(sizes: list[int | None], goals: list[int | None]) -> list[int] | None:
-    """Returns the kernel where every window has the same size and none overlap."""
+    """Returns the kernel size if all windows have one size and do not overlap."""
     pairs = list(zip(sizes, goals, strict=True))
     if any(size is None or goal is None or size % goal or not size for size, goal in pairs):
         return None
@@ -103,19 +103,19 @@ def _even(sizes: list[int | None], goals: list[int | None]) -> list[int] | None:
 
 
 def _bounds(b: Builder, x: ir.Value, axis: int, output_shape: ir.Value, place: int) -> tuple[ir.Value, ...]:
-    """Emits the size before, and where each window begins and ends, where these are known at run time only."""
+    """Emits the input size and each window's begin and end for dynamic sizes."""
     before = b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1), b.constant([0]))
     after = b.op("Gather", int64_vector(b, output_shape), b.constant(place))
     places = b.op("Range", b.constant(0), after, b.constant(1))
     begins = b.op("Div", b.op("Mul", places, before), after)
-    # Rounding up is rounding down after adding one less than the divisor.
+    # ceil(a / b) is floor((a + b - 1) / b).
     reach = b.op("Mul", b.op("Add", places, b.constant(1)), before)
     ends = b.op("Div", b.op("Add", reach, b.op("Sub", after, b.constant(1))), after)
     return before, begins, ends
 
 
 def _known_bounds(b: Builder, size: int, goal: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where each window begins, and where it ends."""
+    """Returns the begin and end of each window."""
     places = b.budget.arange("output_shape", goal)
     return places * size // goal, -(-(places + 1) * size // goal)
 
@@ -154,7 +154,7 @@ def _window(
 
 
 def _gathered(b: Builder, x: ir.Value, windows: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
-    """Emits the largest element of each window and its place among all spatial elements, the first of equal ones."""
+    """Emits the maximum of each window and its index among all spatial elements; ties give the first."""
     spatial = len(windows)
     value, places = x, None
     for i, taken in enumerate(windows):

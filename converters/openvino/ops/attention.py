@@ -19,7 +19,7 @@ _KERNELS = ("Add", "Mul", "MatMul", "Softmax")
 _MOVES = ("Cast", "Expand", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 _LARGEST = float(np.finfo(np.float32).max)
 _MOST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 2.0**128 - 2.0**120}
-"""The largest finite numbers of 16 bits."""
+"""The largest finite value of each 16-bit type."""
 
 
 @REGISTRY.lowering("ScaledDotProductAttention", since=13)
@@ -76,13 +76,13 @@ def scaled_dot_product_attention(
     result = compute(b, formula, query, key, value, added, _scalar(b, scale), sink, kernels=kernels)
     if not cached or mask is None or sink is not None or shown is not None:
         return result
-    if _is_finite(mask, _MOST.get(dtype_of(mask), _LARGEST)):  # a Cast may make infinities of what is more
+    if _is_finite(mask, _MOST.get(dtype_of(mask), _LARGEST)):  # a Cast may overflow to infinity
         return result
     return _without_keys(b, mask, b.typed(result, query.dtype, None))
 
 
 def _weights(b: Builder, scores: ir.Value, sink: ir.Value | None, rank: int) -> ir.Value:
-    """Emits the Softmax of scores, to which a sink belongs that gets none of the weights."""
+    """Emits the Softmax of the scores; the sink takes part in the sum, and its own weight is dropped."""
     if sink is None:
         return b.op("Softmax", scores, axis=-1)
     column = b.op("Slice", b.op("Shape", scores), b.constant([0]), b.constant([rank - 1]))
@@ -99,7 +99,7 @@ def _scalar(b: Builder, scale: ir.Value | None) -> ir.Value | None:
 
 
 def _factor(b: Builder, query: ir.Value, q: ir.Value, scale: ir.Value | None) -> ir.Value:
-    """Returns the scale: the input, or one over the root of the query's last size."""
+    """Returns the scale: the input, or 1 / sqrt(head size)."""
     if scale is not None:
         return scale
     assert query.shape is not None
@@ -111,7 +111,7 @@ def _factor(b: Builder, query: ir.Value, q: ir.Value, scale: ir.Value | None) ->
 
 
 def _added(b: Builder, mask: ir.Value, query: ir.Value) -> ir.Value | None:
-    """Returns what a mask adds to the scores; None for a boolean one, for which `_hidden` is."""
+    """Returns the additive mask; None for a boolean mask (see `_hidden`)."""
     if dtype_of(query) != ir.DataType.DOUBLE:
         return None if mask.dtype == ir.DataType.BOOL else mask
     b.follow("follows OpenVINO's CPU plugin: an f64 mask is rounded to f32, and infinities become finite")
@@ -138,7 +138,7 @@ def _hidden(b: Builder, shown: ir.Value, q: ir.Value, *, finite: bool) -> ir.Val
 
 
 def _is_finite(mask: ir.Value, most: float) -> bool:
-    """Tells whether a mask is made of constants up to a number, as far as that can be seen."""
+    """Tells whether a mask is known to be computed from constants whose magnitudes do not exceed a bound."""
     node = mask.producer()
     if mask.const_value is not None:
         return bool((abs(mask.const_value.numpy().astype(np.float64)) <= most).all())
@@ -149,7 +149,7 @@ def _is_finite(mask: ir.Value, most: float) -> bool:
 
 
 def _without_keys(b: Builder, mask: ir.Value, result: ir.Value) -> ir.Value:
-    """Emits zeros for each query that a mask leaves no key, as OpenVINO's CPU plugin has where keys are in a cache."""
+    """Emits zeros for queries whose keys are all masked, as OpenVINO's CPU plugin does with a KV cache."""
 
     def formula(rows: ir.Value, attended: ir.Value) -> ir.Value:
         best = b.op("ReduceMax", rows, b.constant([-1]), keepdims=1)
@@ -160,7 +160,7 @@ def _without_keys(b: Builder, mask: ir.Value, result: ir.Value) -> ir.Value:
 
 
 def _causal(b: Builder, q: ir.Value, k: ir.Value) -> ir.Value:
-    """Emits -infinity for each key behind its query."""
+    """Emits the causal mask: -infinity for each key after its query."""
     steps = [b.op("Shape", operand, start=-2, end=-1) for operand in (q, k)]
     size = b.op("Concat", *steps, axis=0)
     minus = b.op("Expand", scalar(b, -math.inf, q), size)

@@ -1,7 +1,7 @@
-"""BinaryConvolution: convolution of signs by signs, as OpenVINO's CPU plugin computes it.
+"""BinaryConvolution: convolution of signs with binary weights, as OpenVINO's CPU plugin computes it.
 
 The plugin takes the lowest bit of each byte of the weights first, where the file format has the highest first. It does
-so reliably for whole bytes of input channels only: with other numbers of channels its results change from run to run.
+so reliably only for a multiple of 8 input channels: otherwise its results change from run to run.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def binary_convolution(
         if pad_value == 0:
             b.follow("pad_value 0: OpenVINO's CPU plugin ignores the padding; the specification counts it as -1")
         else:
-            # Padding that counts is added as zeros, after as much is taken from everything.
+            # To pad with pad_value: subtract it from all elements, then pad with zeros.
             fill = 1.0 if pad_value == 1 else -1.0
             bias = b.constant(fill * signs.sum(axis=(1, 2, 3)))
     positive, negative = (b.constant(sign - fill, np.float32) for sign in (1.0, -1.0))

@@ -11,7 +11,7 @@ from ortconv.graph.builder import Builder
 
 _BOOL = ir.DataType.BOOL
 _SHIFTED = {8: ir.DataType.UINT32, 16: ir.DataType.UINT32, 32: ir.DataType.UINT32, 64: ir.DataType.UINT64}
-"""By width: the type in which ONNX Runtime shifts."""
+"""The type in which ONNX Runtime shifts, by bit width."""
 
 
 def _register(op_type: str, onnx_op: str, logical: str) -> None:

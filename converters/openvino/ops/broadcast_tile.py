@@ -25,7 +25,7 @@ def broadcast(
     *,
     mode: Literal["numpy", "explicit", "none", "bidirectional"] = "numpy",
 ) -> ir.Value:
-    """Expand; for explicit, also spelled none, after an Unsqueeze that puts the axes in their places."""
+    """Expand; for mode explicit (or none) after an Unsqueeze by axes_mapping."""
     if b.node.version == 1 and axes_mapping is not None:
         warn_of_default(b, "mode", "numpy", "takes explicit")
     if mode in ("explicit", "none"):
@@ -33,7 +33,7 @@ def broadcast(
             raise ConversionError(f"input axes_mapping is missing; mode {mode} requires it.")
         rank = length_of(target_shape, "target_shape")
         known = known_ints(b, axes_mapping)
-        if known is None:  # taken to ascend, as the page demands
+        if known is None:  # assumed to ascend, as the specification requires
             ones = b.constant([1] * rank)
             sizes = b.op("ScatterElements", ones, int64_vector(b, axes_mapping), b.op("Shape", data), axis=0)
             placed = b.typed(b.op("Reshape", data, sizes), data.dtype, [None] * rank)
@@ -53,7 +53,7 @@ def _expanded(b: Builder, data: ir.Value, target_shape: ir.Value) -> ir.Value:
 
 @REGISTRY.lowering("Tile")
 def tile(b: Builder, data: ir.Value, repeats: ir.Value, /) -> ir.Value:
-    """Tile; the shorter of shape and repeats is filled up with ones in front."""
+    """Tile; the shorter of shape and repeats is prefixed with ones."""
     known = known_ints(b, repeats)
     rank = rank_of(data, "data")
     count = length_of(repeats, "repeats") if known is None else len(known)

@@ -18,7 +18,7 @@ from ortconv.graph.builder import Builder, Ints
 
 _I32, _I64, _F32 = ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT
 _MANTISSA, _PART = 24, 11
-"""Bits of a whole number that float32 holds, and of the parts of an int32 that are summed in it."""
+"""Bits of an integer that float32 represents exactly, and bits of each part into which an int32 is split."""
 
 
 @REGISTRY.lowering("Col2Im", since=15, how="exact")
@@ -53,7 +53,7 @@ def col2im(
 
 
 def _of_parts(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
-    """Emits a formula of sums over int32, in float32: over three parts that add up to it."""
+    """Emits a formula of int32 sums in float32, over three parts of the data that add up to it."""
     rest, base = b.cast(data, _I64), b.constant(1 << _PART)
     parts = []
     for _ in range(2):

@@ -11,7 +11,7 @@ from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
 
 _MOST_PARTS = 1 << 16
-"""Bounds what a damaged file can ask for."""
+"""The largest supported number of parts; more indicate a damaged file."""
 
 
 @REGISTRY.lowering("Concat")
@@ -33,14 +33,14 @@ def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> 
     size = None if data.shape is None else data.shape[normalized((along,), len(data.shape), "axis")[0]]
     if isinstance(size, int) and size % num_splits:
         raise UnsupportedAttributeError("num_splits", num_splits, f"a divisor of the axis' size, {size}")
-    if size == 0:  # ONNX Runtime does not divide nothing by itself
+    if size == 0:  # ONNX Runtime rejects num_outputs for an empty axis
         return b.op("Split", data, b.constant([0] * num_splits), outputs=num_splits, axis=along)
     return b.op("Split", data, outputs=num_splits, axis=along, num_outputs=num_splits)
 
 
 @REGISTRY.lowering("VariadicSplit")
 def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir.Value, /) -> tuple[ir.Value, ...]:
-    """Split; the length -1 becomes what the others leave."""
+    """Split; a length of -1 becomes the remaining size."""
     count = length_of(split_lengths, "split_lengths", most=_MOST_PARTS)
     if count < len(b.node.outputs):
         raise ShapeError("split_lengths", split_lengths.shape, f"it must have {len(b.node.outputs)} entries.")
@@ -61,7 +61,7 @@ def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir
 
 
 def _parts(b: Builder, view: View, each: ir.Value, count: int) -> tuple[ir.Value, ...]:
-    """Splits a view along the axis in its middle."""
+    """Splits a view along its middle axis."""
     return b.op("Split", view.value, b.op("Expand", each, b.constant([count])), outputs=count, axis=1)
 
 

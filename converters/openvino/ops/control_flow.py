@@ -47,7 +47,7 @@ def if_(b: Builder, condition: ir.Value, /, *inputs: ir.Value) -> tuple[ir.Value
 
 
 def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-    """Lowers a branch where it is opened; returns the node's outputs."""
+    """Lowers a branch inline; returns the node's outputs."""
     given = {port.inner: inputs[port.outer] for port in branch.into}
     results = b.inline(branch.body, [given[index] for index in range(len(branch.body.inputs))])
     sources = {port.outer: port.inner for port in branch.out_of}
@@ -59,11 +59,11 @@ def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Valu
 
 @REGISTRY.lowering("TensorIterator", how="composed")
 def tensor_iterator(b: Builder, /, *inputs: ir.Value) -> tuple[ir.Value, ...]:
-    """Loop over the parts of the sliced inputs."""
+    """Loop over the slices of the sliced inputs."""
     node = b.node
     assert isinstance(node, IterationNode)
     if not any(port.slice for port in node.into):
-        raise ConversionError("no input is sliced, so that the number of iterations is not known.")
+        raise ConversionError("has no sliced input, which would give the number of iterations; allowed: at least one.")
     return _iterate(b, node, inputs, None, None)
 
 
@@ -88,7 +88,7 @@ def loop(b: Builder, trip_count: ir.Value, execution_condition: ir.Value, /, *in
 
 
 def _never(b: Builder, node: IterationNode, inputs: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
-    """Returns what a Loop gives whose condition is always false."""
+    """Returns the outputs of a Loop whose condition is always false."""
     sources = {port.inner: port.outer for port in node.into}
     initial = {result: inputs[sources[parameter]] for result, parameter in node.back_edges}
     inner = {port.outer: port.inner for port in node.out_of if port.slice is None}
@@ -202,7 +202,7 @@ def _results(
 
 
 def _require_type(declared: SourceValue, given: ir.Value) -> None:
-    """Refuses a body whose input has another type than what it is given, which OpenVINO lets pass."""
+    """Rejects a body input whose type differs from the value passed to it, which OpenVINO allows."""
     if given.dtype is not None and given.dtype != declared.dtype:
         raise ConversionError(
             f"the body's input {declared.name} is {type_name(declared.dtype)}, and is given {type_name(given.dtype)}; "
@@ -211,7 +211,7 @@ def _require_type(declared: SourceValue, given: ir.Value) -> None:
 
 
 def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[int, Slice, int]:
-    """Returns the axis and the rule of a sliced tensor, and how many elements are left over.
+    """Returns the axis and the slice rule of a tensor, and the number of remaining elements.
 
     The page lets parts begin and end anywhere; OpenVINO's CPU plugin begins at an end of the tensor, whatever start is,
     and start and end say how many parts there are.
@@ -243,12 +243,12 @@ def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[i
             f"follows OpenVINO's CPU plugin: slices of {input} start at one of its ends, not at start = {rule.start}"
         )
     if isinstance(size, int) and (left > size or (size - left) % rule.part_size):
-        raise ShapeError(input, value.shape, f"parts of {rule.part_size} do not divide axis {axis}.")
+        raise ShapeError(input, value.shape, f"part_size = {rule.part_size} does not divide the size of axis {axis}.")
     return axis, rule, left
 
 
 def _count(b: Builder, value: ir.Value, port: Port) -> ir.Value:
-    """Returns how many parts a sliced input has, as a scalar."""
+    """Returns the number of slices of an input as a scalar."""
     axis, rule, left = _sliced_axis(b, port, value, f"input {port.outer}")
     size = b.op("Shape", value, start=axis, end=axis + 1)
     if left:
@@ -258,7 +258,7 @@ def _count(b: Builder, value: ir.Value, port: Port) -> ir.Value:
 
 
 def _part(b: Builder, value: ir.Value, port: Port, iteration: ir.Value, count: ir.Value) -> ir.Value:
-    """Returns the part of a sliced input that belongs to an iteration."""
+    """Returns the slice of an input for one iteration."""
     axis, rule, left = _sliced_axis(b, port, value, f"input {port.outer}")
     index = iteration
     if rule.stride < 0:
@@ -278,7 +278,7 @@ def _part(b: Builder, value: ir.Value, port: Port, iteration: ir.Value, count: i
 
 
 def _scan_output(b: Builder, result: ir.Value, port: Port) -> ir.Value:
-    """Returns what the Loop stacks: the part, without its axis where it has one entry."""
+    """Returns the scan output of the Loop: the slice, without its axis if that has one entry."""
     assert port.slice is not None
     (axis,) = normalized((port.slice.axis,), rank_of(result, f"output {port.outer}"), "axis")
     assert result.shape is not None
@@ -293,7 +293,7 @@ def _scan_output(b: Builder, result: ir.Value, port: Port) -> ir.Value:
 
 
 def _concatenated(b: Builder, stacked: ir.Value, part: ir.Value, rule: Slice) -> ir.Value:
-    """Puts the parts, stacked along a new first axis, one after the other along the axis of the rule."""
+    """Concatenates slices, stacked along a new first axis, along the axis of the rule."""
     rank = rank_of(part, "output")
     (axis,) = normalized((rule.axis,), rank, "axis")
     if rule.axis < 0:
@@ -316,7 +316,7 @@ def _concatenated(b: Builder, stacked: ir.Value, part: ir.Value, rule: Slice) ->
 
 
 def _nothing(b: Builder, node: IterationNode, result: int) -> ir.Value:
-    """Returns what stands for the last value of a result before the first iteration: zeros.
+    """Returns the initial value of a result that only the last iteration defines: zeros.
 
     OpenVINO leaves the output of a Loop without iterations to what the memory holds.
     """
@@ -327,7 +327,7 @@ def _nothing(b: Builder, node: IterationNode, result: int) -> ir.Value:
 
 
 def _as_declared(b: Builder, iteration: ir.Value, node: IterationNode) -> ir.Value:
-    """Returns the number of the iteration in the type and shape that the body wants."""
+    """Returns the iteration number in the type and shape that the body requires."""
     assert node.iteration is not None
     declared = node.body.inputs[node.iteration]
     number = b.cast(iteration, declared.dtype)

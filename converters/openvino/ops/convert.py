@@ -29,11 +29,11 @@ _F16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _INT4 = (ir.DataType.INT4, ir.DataType.UINT4)
 _INT4_OPSET = 21
 _FLOAT8 = {ir.DataType.FLOAT8E4M3FN: ("Greater", 464.125), ir.DataType.FLOAT8E5M2: ("GreaterOrEqual", 61424)}
-"""Floats of eight bits, every number of which is one of float16, and what is too large for them by way of float16."""
+"""8-bit floats, all of whose values float16 represents, and the result of overflow when cast from float16."""
 _MOVES = frozenset({"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 _CONVERTIBLE = (*FLOATS, *INTEGERS, _BOOL, *_INT4, *_FLOAT8)
 _KEPT = (_F32, ir.DataType.BFLOAT16, _I32, _I8, _U8)
-"""The types that OpenVINO's CPU plugin takes and returns as they are."""
+"""Types that OpenVINO's CPU plugin accepts as inputs and outputs without conversion."""
 
 
 @REGISTRY.lowering("Convert")
@@ -68,7 +68,7 @@ def convert_promote_types(
     pytorch_scalar_promotion: bool = False,
     u64_integer_promotion_target: str = "f32",
 ) -> tuple[ir.Value, ...]:
-    """Cast of both inputs to the type that the source declares, which follows from these attributes."""
+    """Cast of both inputs to the declared type, which results from these attributes."""
     del promote_unsafe, pytorch_scalar_promotion, u64_integer_promotion_target
     dtype = b.node.outputs[0].dtype
     return tuple(_cast(b, value, dtype) for value in (left, right))
@@ -111,7 +111,7 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
 
 
 def _warn_of_cut_digits(b: Builder, data: ir.Value) -> None:
-    """Warns of numbers that become bf16 in code of OpenVINO's that is made for no type in particular."""
+    """Warns of casts to bf16 in OpenVINO's generic code."""
     array = b.array(data)
     if array is not None:
         narrow = array.astype(np.float32).astype(ir.DataType.BFLOAT16.numpy())
@@ -126,7 +126,7 @@ def _warn_of_cut_digits(b: Builder, data: ir.Value) -> None:
 
 
 def _is_narrowed(data: ir.Value) -> bool:
-    """Tells whether data is cast from f32 or f64, and at most moved since."""
+    """Tells whether data is cast from f32 or f64, looking through ops that only move elements."""
     node = data.producer()
     while node is not None and node.inputs[0] is not None:
         if node.op_type == "Cast":
@@ -136,7 +136,7 @@ def _is_narrowed(data: ir.Value) -> bool:
 
 
 def _looked_up(b: Builder, codes: ir.Value, numbers: Sequence[float]) -> ir.Value:
-    """Emits a Gather of the numbers that constants stand for, which keeps these as small as they are."""
+    """Emits a Gather from a table of values, so that quantized constants stay small in the file."""
     if codes.dtype in _INT4 and b.options.opset < _INT4_OPSET:
         raise ConversionError(f"constants of 4 bits need opset {_INT4_OPSET}; this is {b.options.opset}.")
     table = np.array(numbers, np.float32)
@@ -167,13 +167,13 @@ def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         info = np.iinfo(to.numpy())
         single = b.cast(data, _F32)
         data = b.op("Clip", single, b.constant(info.min, np.float32), b.constant(info.max, np.float32))
-    if to in _INT4 and own not in INTEGERS and own != _BOOL:  # ONNX Runtime would round and saturate
+    if to in _INT4 and own not in INTEGERS and own != _BOOL:  # ONNX Runtime rounds and saturates
         data = b.cast(data, _I32)
     return b.op("Cast", data, to=int(to))
 
 
 def _from_double(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
-    """Casts f64, which OpenVINO's CPU plugin clamps where it is an input of the model; inside it computes in f32."""
+    """Casts f64, which OpenVINO's CPU plugin clamps in model inputs; elsewhere it computes in f32."""
     if data.producer() is not None or data.const_value is not None:
         return _from(b, data, to)
     if to in FLOATS or to == _BOOL or to in _FLOAT8:
@@ -189,13 +189,13 @@ def _from_double(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
 
 
 def _within_single(b: Builder, data: ir.Value) -> ir.Value:
-    """Clamps f64 to what f32 holds."""
+    """Clamps f64 to the range of f32."""
     limit = float(np.finfo(np.float32).max)
     return b.typed(b.op("Clip", data, b.constant(-limit), b.constant(limit)), _F64, data.shape)
 
 
 def _to_float8(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
-    """Casts by way of float16, as OpenVINO does; what is too large becomes an infinity, or NaN where there is none.
+    """Casts through float16, as OpenVINO does; overflow gives infinity, or NaN if the type has no infinity.
 
     ONNX Runtime without saturation takes some of the numbers next to the largest for that, and others for NaN. It
     computes in f32 what is computed in f16, and then leaves out the rounding before.

@@ -1,6 +1,6 @@
 """ConvolutionBackpropData-1 and GroupConvolutionBackpropData-1.
 
-The spec page and OpenVINO's CPU plugin differ in where a given output size puts the padding (`_begin_rules`), and
+The specification and OpenVINO's CPU plugin differ in where output_shape puts the padding (`_begin_rules`), and
 ``--semantics`` chooses.
 """
 
@@ -41,7 +41,7 @@ def convolution_backprop_data(
     auto_pad: AutoPadName = "explicit",
     output_padding: Ints = (),
 ) -> ir.Value:
-    """ConvTranspose with explicit pads; TransposedConvolutionToShape where sizes are known at run time only."""
+    """ConvTranspose with explicit pads; TransposedConvolutionToShape for sizes that are runtime values."""
     warn_of_shared_filters(b, filter, backward=True)
     warn_of_moved_levels(b, data, filter, shifts=True)
     return _backprop(
@@ -121,7 +121,7 @@ def _backprop(
 
 
 def _begin_rules(auto_pad: AutoPadName, begin: Ints) -> tuple[tuple[AutoPad, Ints], tuple[AutoPad, Ints]]:
-    """Returns how a given output size places the padding: by the spec page, and in the CPU plugin.
+    """Returns how output_shape places the padding by the specification and in the CPU plugin.
 
     The page halves the total and puts the odd element at the begin under same_upper, at the end otherwise. The plugin
     does so for same_upper and same_lower only: explicit keeps pads_begin, valid has none. (OpenVINO's Python function

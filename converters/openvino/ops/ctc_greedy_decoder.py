@@ -21,7 +21,7 @@ def ctc_greedy_decoder(
     """ArgMax, and ScatterND of the classes that are kept."""
     best = b.typed(b.op("Transpose", _best(b, data), perm=[1, 0]), _I64, None)
     blank = b.op("Sub", b.op("Shape", data, start=2, end=3), b.constant([1]))
-    # A sequence ends where its mask is zero for the first time.
+    # A sequence ends at the first zero of its mask.
     ended = b.op("Cast", b.op("Equal", b.cast(sequence_mask, _F32), b.constant(0, np.float32)), to=int(_I64))
     running = b.op("Equal", b.op("CumSum", ended, b.constant(0)), b.constant(0))
     kept = _kept(b, best, blank, b.op("Transpose", running, perm=[1, 0]), ctc_merge_repeated)

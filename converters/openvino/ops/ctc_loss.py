@@ -28,7 +28,7 @@ def ctc_loss(
     ctc_merge_repeated: bool = True,
     unique: bool = False,
 ) -> ir.Value:
-    """Loop over the steps that adds up the probabilities of all ways to write the labels, in logarithms."""
+    """Loop over the steps that sums, as logarithms, the probabilities of all alignments of the labels."""
     require(logits, "logits", FLOATS)
     warn_of_default(b, "ctc_merge_repeated", True, "takes false")
     if blank_index is None:
@@ -52,7 +52,7 @@ def ctc_loss(
 def _symbols(
     b: Builder, labels: ir.Value, label_length: ir.Value, unique: bool, collapse: bool
 ) -> tuple[ir.Value, ir.Value]:
-    """Returns the labels that count, moved to the front, [batch, place], and how many these are, [batch, 1]."""
+    """Returns the labels after preprocessing, packed to the front, [batch, place], and their count, [batch, 1]."""
     given = b.cast(labels, _I64)
     lengths = b.op("Unsqueeze", b.cast(label_length, _I64), b.constant([1]))
     width = b.op("Squeeze", b.op("Shape", given, start=1, end=2), b.constant([0]))
@@ -71,7 +71,7 @@ def _symbols(
 
 
 def _states(b: Builder, symbols: ir.Value, blank: ir.Value) -> ir.Value:
-    """Returns the symbols with a blank before each and at the end, [batch, state]."""
+    """Returns the symbols with a blank before each and one at the end, [batch, state]."""
     symbol = b.op("Max", symbols, b.constant([0]))
     around = b.op("Expand", blank, b.op("Shape", symbols))
     pairs = b.op("Concat", *(b.op("Unsqueeze", value, b.constant([2])) for value in (around, symbol)), axis=2)
@@ -107,7 +107,7 @@ def _loss(
     ends = b.op("Unsqueeze", lengths, b.constant([1]))
 
     def total(*terms: ir.Value) -> ir.Value:
-        """Adds probabilities up, given as logarithms."""
+        """Returns the logarithm of the sum of probabilities, given as logarithms."""
         most = b.op("Max", *terms)
         base = b.op("Where", b.op("Equal", most, never), zero, most)
         powers = [b.op("Exp", b.op("Sub", term, base)) for term in terms]
@@ -116,7 +116,7 @@ def _loss(
             added = b.op("Add", added, power)
         return b.op("Add", base, b.op("Log", added))
 
-    # Before the first step there is only the way into the first two states.
+    # Before the first step only the first two states are reachable.
     begin = b.op("Where", b.op("Equal", number, b.constant(0)), zero, never)
     begin = b.op("Expand", begin, b.op("Shape", states))
     with b.body() as body:

@@ -1,4 +1,4 @@
-"""DeformableConvolution: a convolution each of whose elements is read beside its place, by offsets of the run."""
+"""DeformableConvolution: convolution that samples the data at positions shifted by offsets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def deformable_convolution(
     group: int = 1,
     deformable_group: int = 1,
 ) -> ir.Value:
-    """A Conv of gathered elements; what lies outside of the image is zero, and edges do not fade."""
+    """A Conv of gathered elements; samples outside of the image are zero, and edges do not fade."""
     window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
     return _lowered(b, data, offsets, filters, None, window, group, deformable_group, fades=False)
 
@@ -129,7 +129,7 @@ def _lowered(
 
     def faded(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
         pads = [*window.begin, *window.end]
-        if not all(isinstance(pad, int) for pad in pads):  # what lies outside is zero, as what a Pad adds
+        if not all(isinstance(pad, int) for pad in pads):  # samples outside are zero, as padding is
             ends = joined(b, [0, 0, *window.begin, 0, 0, *window.end])
             x, pads = b.typed(b.op("Pad", x, ends), x.dtype, None), [0] * (2 * _SPATIAL)
         return b.op(
@@ -201,7 +201,7 @@ def _gathered(
 
 
 def _depth(x: ir.Value, weights: ir.Value, group: int, parts: int) -> int:
-    """Returns how many channels each part has, by the weights where the data does not tell."""
+    """Returns the number of channels of each deformable group, from the weights if the data's is dynamic."""
     assert x.shape is not None
     assert weights.shape is not None
     channels, each = x.shape[1], weights.shape[1]
@@ -213,7 +213,7 @@ def _depth(x: ir.Value, weights: ir.Value, group: int, parts: int) -> int:
 
 
 def _places(b: Builder, window: _Window, axis: int, area: ir.Value) -> ir.Value:
-    """Returns where the elements of the windows lie along an axis without offsets, [K, OH, 1] or [K, 1, OW]."""
+    """Returns the positions of the windows' elements along an axis before offsets, [K, OH, 1] or [K, 1, OW]."""
     begin = window.begin[axis]
     steps = b.budget.arange("the kernel", window.kernel[axis]) * window.dilations[axis]
     steps -= begin if isinstance(begin, int) else 0

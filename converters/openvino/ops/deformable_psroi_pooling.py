@@ -1,4 +1,4 @@
-"""DeformablePSROIPooling: boxes averaged over bins that offsets move, each bin in a channel of its own."""
+"""DeformablePSROIPooling: position-sensitive average pooling of boxes over bins that offsets shift."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _axis(b: Builder, axis: int) -> ir.Value:
 def _shifts(
     b: Builder, offsets: ir.Value | None, channels: int, goal: int, part_size: int, factor: float
 ) -> list[ir.Value | None]:
-    """Returns how far bins move along rows and columns in parts of the box, [R, channels, goal, goal, 1, 1] each."""
+    """Returns the shifts of bins along rows and columns in parts of the box, [R, channels, goal, goal, 1, 1] each."""
     if offsets is None:
         return [None, None]
     count = offsets.shape[1] if offsets.shape is not None and len(offsets.shape) == 4 else None
@@ -109,7 +109,7 @@ def _points(
 
 
 def _counts(b: Builder, points: ir.Value, size: ir.Value) -> ir.Value:
-    """Tells which points count: those at most half an element outside."""
+    """Tells which points are sampled: those at most half an element outside."""
     limit = b.op("Sub", b.op("Cast", size, to=int(_F32)), single(b, 0.5))
     return b.op("And", b.op("GreaterOrEqual", points, single(b, -0.5)), b.op("LessOrEqual", points, limit))
 

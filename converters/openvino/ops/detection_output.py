@@ -28,16 +28,16 @@ _INPUTS = (
     *("additional_class_predictions", "additional_box_predictions"),
 )
 _ROW = 7
-"""Image, class, score and corners of a detection."""
+"""Entries of a detection: image, class, score and corners."""
 _BACKGROUND_OF_PAIRS = 0
-"""The class that decrease_label_id leaves out."""
+"""The class that decrease_label_id excludes."""
 
 CodeType = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Rules:
-    """The attributes, under their names."""
+    """The attributes by name."""
 
     background_label_id: int
     top_k: int
@@ -58,7 +58,7 @@ class _Rules:
 
 @dataclasses.dataclass(frozen=True)
 class _Counts:
-    """How many images, priors and classes there are."""
+    """The numbers of images, priors and classes."""
 
     images: Size
     priors: Size
@@ -130,13 +130,13 @@ def detection_output(
     own, stated = dtype_of(box_logits), b.node.outputs[0].dtype
     if {dtype_of(value) for value in values} == {stated}:
         return in_single(b, formula, *values)
-    # In models of float16 the priors are float32, and old files say that the result is, too.
+    # In float16 models the priors are float32, and old files declare the result as float32, too.
     result = in_single(b, formula, *[b.cast(value, ir.DataType.FLOAT) for value in values])
     return result if (own, stated) == (ir.DataType.FLOAT16, ir.DataType.FLOAT) else b.cast(result, own)
 
 
 def _check(rules: _Rules) -> None:
-    """Refuses attributes that mean nothing."""
+    """Rejects attributes that are out of range."""
     if rules.top_k < -1:
         raise UnsupportedAttributeError("top_k", rules.top_k, "-1, 0 or a positive number")
     if rules.decrease_label_id and rules.background_label_id != _BACKGROUND_OF_PAIRS:
@@ -147,7 +147,7 @@ def _check(rules: _Rules) -> None:
 
 
 def _tell(b: Builder, rules: _Rules, *, moves: bool) -> None:
-    """Says where numbers are open, or the plugin's are not the page's; `moves`: there are additional predictions."""
+    """Notes where the specification and the plugin differ; `moves`: there are additional predictions."""
     if rules.keep_top_k > 0:
         b.note("equal scores of a prior in several classes: keeps the first classes")
     if rules.top_k > 0:
@@ -228,7 +228,7 @@ def _boxes(
 def _moved(
     b: Builder, low: ir.Value, high: ir.Value, offsets: tuple[ir.Value, ...], centers: bool
 ) -> tuple[ir.Value, ir.Value]:
-    """Applies predictions to boxes: to their corners, or to their centers and sizes."""
+    """Applies predicted offsets to boxes: to their corners, or to their centers and sizes."""
     if not centers:
         return b.op("Add", low, offsets[0]), b.op("Add", high, offsets[1])
     half = single(b, 0.5)
@@ -255,7 +255,7 @@ def _scores(b: Builder, predictions: ir.Value, actors: ir.Value | None, rules: _
 
 
 def _candidates(b: Builder, scores: ir.Value, proposals: ir.Value, rules: _Rules, counts: _Counts) -> ir.Value:
-    """Lowers the scores of what is no candidate to -inf."""
+    """Sets the scores of boxes that are no candidates to -inf."""
     never, threshold = single(b, -np.inf), single(b, rules.confidence_threshold)
     # What is not background, [classes, 1].
     background = b.op("Equal", counted(b, counts.classes), b.constant(rules.background_label_id))
@@ -286,7 +286,7 @@ def _before_end(b: Builder, proposals: ir.Value, counts: _Counts) -> ir.Value:
 
 
 def _best(b: Builder, scores: ir.Value, most: int, size: Size) -> ir.Value:
-    """Lowers all but the best scores along the last axis, of which there are `size`, to -inf."""
+    """Sets all but the best scores along the last axis, of size `size`, to -inf."""
     if most < 0 or (isinstance(size, int) and size <= most):
         return scores
     values, order = b.op("TopK", scores, _at_most(b, most, size), outputs=2, axis=2)
@@ -324,9 +324,9 @@ def _detections(b: Builder, boxes: ir.Value, scores: ir.Value, rules: _Rules, co
 
 
 def _suppressed(b: Builder, boxes: ir.Value, scores: ir.Value, rules: _Rules, counts: _Counts) -> ir.Value:
-    """Emits image, class and prior of the boxes that no better one suppresses."""
+    """Emits image, class and prior of the boxes that remain after suppression."""
     low, high = b.op("Split", boxes, outputs=2, axis=3, num_outputs=2)
-    # ONNX's op would turn corners in the wrong order around; a box without area overlaps nothing.
+    # ONNX's op would exchange corners in the wrong order; a box without area overlaps nothing.
     ordered = b.op("Concat", low, b.op("Max", low, high), axis=3)
     most, overlap = _ALL, rules.nms_threshold
     if overlap < 0:

@@ -139,7 +139,7 @@ def _overlapped(b: Builder, boxes: ir.Value, area: ir.Value, taken: ir.Value, th
     own_area = b.op("GatherND", area, index, batch_dims=2)
     low, high = _halves(b, boxes, 3)
     own_low, own_high = _halves(b, own, 3)
-    # Boxes that are apart have nothing in common, though they may be less than an element apart. Of a box narrower than
+    # Disjoint boxes have no intersection, even if they are less than an element apart. Of a box narrower than
     # an element the upper corner is before the lower one, which is not the same as being apart.
     apart = b.op("Or", b.op("Greater", low, own_high), b.op("Less", high, own_low))
     sides = b.op("Add", b.op("Sub", b.op("Min", high, own_high), b.op("Max", low, own_low)), single(b, 1.0))
@@ -151,7 +151,7 @@ def _overlapped(b: Builder, boxes: ir.Value, area: ir.Value, taken: ir.Value, th
 
 
 def _order(b: Builder, chosen: ir.Value, found: ir.Value, most: int) -> ir.Value:
-    """Returns the numbers of the rows to keep: all of them in their order, or the best if there are more than that."""
+    """Returns the indices of the rows to keep: all of them in order, or the best if there are too many."""
     first, one = b.constant([0]), b.constant([1])
     count = b.op("Shape", found)
     total = b.op("Squeeze", count, first)
@@ -179,7 +179,7 @@ def _order(b: Builder, chosen: ir.Value, found: ir.Value, most: int) -> ir.Value
 
 
 def _changes(b: Builder, values: ir.Value) -> ir.Value:
-    """Tells which values differ from the one before, for all but the first."""
+    """Tells which values differ from the previous one, for all but the first."""
     before = b.op("Slice", values, b.constant([0]), b.constant([-1]))
     return b.op("Not", b.op("Equal", b.op("Slice", values, b.constant([1]), b.constant([_ALL])), before))
 

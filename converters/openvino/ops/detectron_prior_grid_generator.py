@@ -30,7 +30,7 @@ def prior_grid_generator(
     stride_x: float = 0.0,
     stride_y: float = 0.0,
 ) -> ir.Value:
-    """Adds the middle of each cell to each prior."""
+    """Adds the center of each cell to each prior."""
     require(priors, "priors", FLOATS)
     warn_of_default(b, "flatten", True, "takes false")
     require_sizes(priors, "priors", None, _CORNERS)
@@ -39,7 +39,7 @@ def prior_grid_generator(
     sizes = [size_of(b, feature_map, axis) for axis in (2, 3)]
     for name, given, size in (("h", h, sizes[0]), ("w", w, sizes[1])):
         if given and given != size:
-            found = size if isinstance(size, int) else "known at run time only"
+            found = size if isinstance(size, int) else "a runtime value"
             raise UnsupportedAttributeError(
                 name, given, f"0, or the feature map's size, which is {found}: OpenVINO leaves the other cells unset"
             )
@@ -62,7 +62,7 @@ def prior_grid_generator(
 
 
 def _middles(b: Builder, size: Size, stride: float, length: Size) -> ir.Value:
-    """Returns the middle of each cell along an axis of an image, by default as long as the image."""
+    """Returns the centers of cells along an axis; by default the cells cover the image."""
     places = b.op("Add", b.op("Cast", counted(b, size), to=int(_F32)), b.constant(0.5, np.float32))
     if stride:
         step = b.constant(stride, np.float32)

@@ -15,7 +15,7 @@ from ortconv.graph.builder import Builder, Ints
 _I64 = ir.DataType.INT64
 _CORNERS = 4
 _WHOLE_IMAGE = 224.0
-"""Side of the boxes that belong to the level `_WHOLE_LEVEL` of a pyramid."""
+"""Side length of boxes that belong to the pyramid level `_WHOLE_LEVEL`."""
 
 _WHOLE_LEVEL = 2
 
@@ -31,7 +31,7 @@ def roi_feature_extractor(
     pyramid_scales: Ints,
     aligned: bool = False,
 ) -> tuple[ir.Value, ...]:
-    """RoiAlign of the boxes of each level of a pyramid, put together in their order."""
+    """RoiAlign of the boxes of each pyramid level, in the order of the boxes."""
     require(rois, "rois", FLOATS)
     if output_size < 1:
         raise UnsupportedAttributeError("output_size", output_size, "a positive number")

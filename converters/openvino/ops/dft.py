@@ -17,10 +17,10 @@ from ortconv.errors import ConversionError, ShapeError
 from ortconv.graph.builder import Builder, Ints
 
 _CUT_WRONGLY = 3
-"""From how many axes on OpenVINO's CPU plugin goes wrong where an inverse real transform cuts its data."""
+"""The least number of axes for which OpenVINO's CPU plugin is wrong if an inverse real transform truncates data."""
 
 _Running = tuple[ir.Value, ir.Value | None]
-"""An axis, and the size of its transform if that is given, as vectors of one entry that are known at run time only."""
+"""An axis and its transform size, if given: runtime values of shape [1]."""
 
 
 @REGISTRY.lowering("DFT", since=7)
@@ -63,7 +63,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
 
 @REGISTRY.lowering("IRDFT", since=9)
 def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
-    """Inverse DFT of each axis, the last one completed by its conjugate; the real part."""
+    """Inverse DFT of each axis, the last one extended by its conjugate; the real part."""
     require(data, "data", FLOATS)
     rank = _complex_rank(data)
     known = known_ints(b, axes)
@@ -105,7 +105,7 @@ def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value |
 
 
 def _running(b: Builder, axes: ir.Value, signal_size: ir.Value | None, rank: int) -> list[_Running]:
-    """Returns each axis that is known at run time only, counted from the front of `rank` axes, and its size."""
+    """Returns each runtime axis, counted from the front of `rank` axes, and its size."""
     places = int64_vector(b, axes)
     places = b.op("Where", b.op("Less", places, b.constant([0])), b.op("Add", places, b.constant([rank])), places)
     goals = None if signal_size is None else int64_vector(b, signal_size)
@@ -164,7 +164,7 @@ def _complex_rank(data: ir.Value) -> int:
 
 
 def _sizes(b: Builder, data: ir.Value, along: Ints, signal_size: ir.Value | None, *, real: bool = False) -> list[Size]:
-    """Returns the length of each transform; -1 for that of the data, or if `real` for the even one that it makes."""
+    """Returns the length of each transform; -1 for that of the data, or if `real` for the even output length."""
     if signal_size is None:
         return [-1] * len(along)
     known = known_ints(b, signal_size)
@@ -180,12 +180,12 @@ def _sizes(b: Builder, data: ir.Value, along: Ints, signal_size: ir.Value | None
 
 
 def _or_own(b: Builder, size: ir.Value, own: Size) -> ir.Value:
-    """Returns a size that is known at run time only, or another one where it is -1."""
+    """Returns a runtime size, or a default where it is -1."""
     return b.op("Where", b.op("Equal", size, b.constant([-1])), joined(b, [own]), size)
 
 
 def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
-    """Warns where a real transform is asked for the data's own size by -1."""
+    """Warns of signal_size -1 in a real transform."""
     if signal_size is not None and -1 in sizes:
         b.warn(
             "signal_size -1 is the data's own size, as the page says; with it OpenVINO's CPU plugin fails or gives a "
@@ -194,7 +194,7 @@ def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence
 
 
 def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
-    """Warns where the data of a real transform is known to be filled up with zeros."""
+    """Warns if the data of a real transform is known to be padded with zeros."""
     for axis, size in zip(axes, sizes, strict=True):
         have = None if data.shape is None else data.shape[axis]
         if isinstance(size, int) and isinstance(have, int):
@@ -227,7 +227,7 @@ def _along(axes: Ints, rank: int) -> Ints:
 
 
 def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
-    """Warns where an inverse real transform of several axes may cut its data along another axis than the first one."""
+    """Warns if an inverse real transform of several axes may truncate data along an axis other than the first."""
     if len(axes) < _CUT_WRONGLY or data.shape is None:
         return
     for axis, size in zip(axes, sizes, strict=True):

@@ -26,7 +26,7 @@ def einsum(b: Builder, *inputs: ir.Value, equation: str) -> ir.Value:
 
 
 def _explicit(equation: str) -> str:
-    """Adds the right side where an equation leaves it out; ONNX infers a wrong shape for ``ii`` without one."""
+    """Appends the output term if the equation has none; ONNX infers a wrong shape for ``ii`` without it."""
     equation = equation.replace(" ", "")
     if "->" in equation:
         return equation

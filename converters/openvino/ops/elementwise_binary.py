@@ -1,6 +1,6 @@
 """Elementwise ops of two operands, and Select.
 
-The pages do not speak of overflow. As in OpenVINO's CPU plugin, sums, differences, products and powers of 8-bit
+The specifications do not define overflow. As in OpenVINO's CPU plugin, sums, differences, products and powers of 8-bit
 integers saturate, and quotients, rests and powers of integers are computed in float32 and truncated, so that a zero
 divisor gives a number. Wider integers wrap around in their own type, where the plugin has 32 bits.
 """
@@ -46,7 +46,7 @@ _COMPARISONS = {
 }
 _LOGICAL = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor", "Xor": "Xor"}
 _UNTIL = {"LogicalXor": 2}
-"""Last version, where OpenVINO writes another than the first."""
+"""Last version of ops that OpenVINO writes in more than one."""
 
 _F32 = ir.DataType.FLOAT
 _LARGEST_EXPONENT = 64
@@ -90,9 +90,9 @@ def _saturating(onnx_op: str) -> Emit:
 
 
 def _warn_of_lost_products(b: Builder, x: ir.Value, y: ir.Value) -> None:
-    """Warns of products and powers that OpenVINO's CPU plugin stores in u8 by way of signed 16 bits."""
+    """Warns of u8 products and powers, which OpenVINO's CPU plugin converts through signed 16 bits."""
     if x.dtype == ir.DataType.UINT8 and not (is_static(x) and is_static(y)):
-        b.warn("u8 beyond 2^15 is saturated, too: in dynamic sizes OpenVINO's CPU plugin makes 0 of it")
+        b.warn("u8 results beyond 2^15 saturate; in dynamic shapes OpenVINO's CPU plugin returns 0")
 
 
 def _extreme(onnx_op: str) -> Emit:
@@ -146,7 +146,7 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @_binary("Mod")
 def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Mod; of floats the rest of a quotient rounded toward zero, which is the same by powers of two."""
+    """Mod; of floats the remainder of the quotient rounded toward zero, which is exact for powers of two."""
     if x.dtype not in INTEGERS:
         divisor = b.array(y)
         if divisor is not None and (np.abs(np.frexp(divisor.astype(np.float64))[0]) == 0.5).all():
@@ -158,13 +158,13 @@ def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         return _in_single(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y)
     if x.dtype not in SIGNED:
         return apply(b, "Mod", x, exact)
-    # ONNX Runtime's fmod of integers goes by way of doubles.
+    # ONNX Runtime computes fmod of integers in double.
     return compute(b, lambda x, y: _rest(b, x, y, b.op("Div", x, y)), x, exact, kernels=("Div", "Mul", "Sub"))
 
 
 @_binary("FloorMod")
 def _floor_mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The rest of a Floor of the quotient, whose sign is the divisor's; of integers mostly in float32, or Mod."""
+    """The remainder of the Floor of the quotient, with the divisor's sign; of integers mostly in float32, or Mod."""
     divisor = _exact_divisor(b, x, y) if x.dtype in INTEGERS else None
     if divisor is not None:
         return apply(b, "Mod", x, divisor)
@@ -209,7 +209,7 @@ def divide(
     auto_broadcast: AutoBroadcast = "numpy",
     auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
-    """Div; of integers by what is not a constant in float32, and truncated whatever m_pythondiv is.
+    """Div; integers with a non-constant divisor in float32, truncated whatever m_pythondiv is.
 
     Quotients of two constants, and most of pdpd, are exact, and rounded down where m_pythondiv says so.
     """
@@ -262,7 +262,7 @@ def _folded(b: Builder, x: ir.Value, y: ir.Value) -> bool:
 
 
 def _divides(b: Builder, divisor: ir.Value, dividend: ir.Value | None = None) -> bool:
-    """Tells whether integers can be divided as such: by a constant without 0, or -1, by which the lowest overflows."""
+    """Tells whether integer Div is safe: the divisor is a constant without 0 and -1 (the minimum overflows)."""
     known = b.array(divisor)
     held = None if dividend is None else b.array(dividend)
     overflows = held is None or bool((held == np.iinfo(held.dtype).min).any())
@@ -270,7 +270,7 @@ def _divides(b: Builder, divisor: ir.Value, dividend: ir.Value | None = None) ->
 
 
 def _exact_divisor(b: Builder, dividend: ir.Value, divisor: ir.Value) -> ir.Value | None:
-    """Returns what integers are divided by for an exact rest, or None where OpenVINO's CPU plugin has it in float32.
+    """Returns the divisor for an exact integer remainder, or None if OpenVINO's CPU plugin computes in float32.
 
     The plugin leaves pdpd to OpenVINO's reference, which is exact and fails on 0. A rest by -1 is that by 1, which does
     not overflow; that by 0 becomes 0.
@@ -295,13 +295,13 @@ def _exact_divisor(b: Builder, dividend: ir.Value, divisor: ir.Value) -> ir.Valu
 def _in_bytes(a: ir.Value, c: ir.Value) -> bool:
     """Tells whether OpenVINO's CPU plugin divides integers that pdpd broadcasts in their own 8 bits.
 
-    Those of other shapes it lacks, and wider ones go to OpenVINO's reference, as the page has them.
+    The plugin does not support other shapes; wider types use OpenVINO's reference, as specified.
     """
     return dtype_of(a).bitwidth == 8 and is_static(a) and is_static(c) and rank_of(a, "a") == rank_of(c, "c")
 
 
 def _exact_quotient(b: Builder, x: ir.Value, y: ir.Value, *, floored: bool) -> ir.Value:
-    """Divides integers in float64, which has all of 32 bits; 64 bits by a constant as such.
+    """Divides integers of up to 32 bits in float64, which is exact; 64-bit integers by a constant with Div.
 
     OpenVINO fails on a zero divisor; here it gives a number.
     """

@@ -31,10 +31,10 @@ _FRACTIONAL = {
     1: ("Acos", "Asin", "Atan", "Cos", "Cosh", "Erf", "Exp", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh"),
     4: ("Acosh", "Asinh", "Atanh"),
 }
-"""Ops that ONNX calls the same and whose results have fractions, by the opset that introduced them."""
+"""Ops with the same name in ONNX and fractional results, by the opset that introduced them."""
 _PARTIAL = ("Acos", "Acosh", "Asin", "Atanh", "Log", "Sqrt")
 _NAN_AS = {ir.DataType.INT8: -128, ir.DataType.UINT8: 255}
-"""What OpenVINO's CPU plugin has outside of the domain; integers of more bits get the lowest of 32."""
+"""Results of OpenVINO's CPU plugin outside of the domain; wider integers get the minimum of int32."""
 
 
 def _register_numeric(op_type: str, onnx_op: str) -> None:
@@ -98,14 +98,14 @@ for _since, _op_types in _FRACTIONAL.items():
 
 @REGISTRY.lowering("Log", how="exact")
 def log(b: Builder, data: ir.Value, /) -> ir.Value:
-    """Log; on integers rounded to the nearest; of a Sigmoid less the Softplus of its negated data.
+    """Log; rounded to nearest on integers; Log(Sigmoid(x)) becomes -Softplus(-x).
 
-    ONNX Runtime's Sigmoid errs by 1e-7 whatever its result, and gives 0 below -18, of which Log makes -infinity.
+    ONNX Runtime's Sigmoid has an absolute error of 1e-7 and is 0 below -18, where Log gives -infinity.
     """
-    maker = data.producer()
-    if maker is None or (maker.domain, maker.op_type) != ("", "Sigmoid"):
+    producer = data.producer()
+    if producer is None or (producer.domain, producer.op_type) != ("", "Sigmoid"):
         return _fractional(b, "Log", data)
-    negated = b.typed(b.op("Neg", maker.inputs[0]), data.dtype, data.shape)
+    negated = b.typed(b.op("Neg", producer.inputs[0]), data.dtype, data.shape)
     return b.op("Neg", softplus_of(b, negated))
 
 
@@ -136,7 +136,7 @@ def is_inf(b: Builder, data: ir.Value, /, *, detect_negative: bool = True, detec
 
 @REGISTRY.lowering("IsFinite", since=10)
 def is_finite(b: Builder, data: ir.Value, /) -> ir.Value:
-    """Less of the magnitude and infinity, which no NaN is."""
+    """Abs(x) < infinity, which is false for NaN."""
     require(data, "data", FLOATS)
     return compute(
         b,

@@ -1,4 +1,4 @@
-"""Ops on rows of a table that are chosen by index and reduced: EmbeddingBag*, EmbeddingSegmentsSum, SegmentMax."""
+"""Reductions of table rows selected by index: EmbeddingBag*, EmbeddingSegmentsSum, SegmentMax."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNLIKE = {
         "the low bits of the lowest number of 32 bits",
     ),
 }
-"""What OpenVINO's CPU plugin takes for the lowest number, of the types where that is another one."""
+"""The fill value of OpenVINO's CPU plugin for types where it differs from the lowest value."""
 
 Reduction = Literal["sum", "mean"]
 
@@ -122,7 +122,7 @@ def segment_max(
     last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
     count = b.op("Add", last, b.constant([1]))
     wanted = None if num_segments is None else b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
-    if wanted is not None:  # segments behind those that are wanted are left out below
+    if wanted is not None:  # segments beyond num_segments are dropped below
         count = b.op("Max", count, wanted)
     x = b.cast(data, inner)
     shape = b.op("Concat", count, b.op("Shape", data, start=1), axis=0)
@@ -182,7 +182,7 @@ def _rows(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | No
 
 
 def _segments(b: Builder, indices: ir.Value, offsets: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Returns the bag of each index, and the number of bags."""
+    """Returns the bag index of each entry, and the number of bags."""
     count = b.op("Squeeze", b.op("Shape", indices), b.constant([0]))
     places = b.op("Unsqueeze", b.op("Range", b.constant(0), count, b.constant(1)), b.constant([1]))
     begun = b.op("LessOrEqual", b.cast(offsets, _I64), places)

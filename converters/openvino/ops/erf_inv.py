@@ -1,4 +1,4 @@
-"""Special functions that ONNX lacks: ErfInv."""
+"""ErfInv, which ONNX lacks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def fake_convert(
     offset = None if shift is None else b.cast(shift, ir.DataType.FLOAT)
     moved = b.op("Mul", x, factor)
     moved = moved if offset is None else b.op("Sub", moved, offset)
-    # OpenVINO goes by way of the data's own type and of f16, which decide what is nearest.
+    # OpenVINO rounds to the data's type and to f16 before it rounds to 8 bits.
     if data.dtype == ir.DataType.BFLOAT16:
         moved = b.op("Cast", b.op("Cast", moved, to=int(data.dtype)), to=int(ir.DataType.FLOAT))
     half = b.op("Cast", moved, to=int(ir.DataType.FLOAT16))

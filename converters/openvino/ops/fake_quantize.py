@@ -26,7 +26,7 @@ from ortconv.graph.fake_quantize import LEVELS, mark_quantizer
 
 _KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
 _STRIPPED = 65536
-"""As many levels as 16 bits have."""
+"""The number of levels of 16 bits."""
 
 
 @REGISTRY.lowering("FakeQuantize")
@@ -43,7 +43,7 @@ def fake_quantize(
     auto_broadcast: AutoBroadcast = "numpy",
     auto_broadcast_auto_broadcast_axis: int = 0,
 ) -> ir.Value:
-    """The page's formula in single ops, with Round to even; bounds may differ per element.
+    """The specification's formula in single ops, with Round half to even; bounds may differ per element.
 
     Of constant bounds it becomes two linear functions around the Round, with the numbers that OpenVINO's CPU plugin
     makes of the bounds, and rounded where it rounds: what lies between two levels then goes to the same one. Constants
@@ -117,7 +117,7 @@ def _is_fused(shape: ir.Shape | None, bounds: Sequence[np.ndarray | None]) -> bo
 
 
 _Line = tuple[np.ndarray, np.ndarray]
-"""A factor and what is added to the product."""
+"""Factor and offset of a linear function."""
 
 
 def _lines(
@@ -129,7 +129,7 @@ def _lines(
     *,
     fused: bool,
 ) -> tuple[_Line, _Line] | None:
-    """Returns what takes data to the number of its level, and that number to the result.
+    """Returns the linear functions from data to level numbers, and from these to results.
 
     Args:
         levels: How many levels there are.
@@ -154,7 +154,7 @@ def _lines(
 
 
 def _mark(levels: int, x: ir.Value, within: ir.Value, result: ir.Value, bounds: Sequence[np.ndarray | None]) -> None:
-    """Marks the formula as a quantizer where QuantizeLinear and DequantizeLinear say the same."""
+    """Marks the formula as QDQ if QuantizeLinear and DequantizeLinear compute the same."""
     low, high, first, last = bounds
     if low is None or high is None or first is None or last is None or levels != LEVELS:
         return
@@ -177,7 +177,7 @@ def _linear(b: Builder, x: ir.Value, factor: np.ndarray, shift: np.ndarray) -> i
 
 
 def _fused(b: Builder, x: ir.Value, factor: np.ndarray, shift: np.ndarray) -> ir.Value:
-    """Returns a float times a factor plus a shift, rounded once: a double holds the product exactly."""
+    """Returns x * factor + offset of floats with one rounding: float64 holds the product exactly."""
     if not shift.any():
         return _linear(b, x, factor, shift)
     wide = b.cast(x, ir.DataType.DOUBLE)
@@ -199,7 +199,7 @@ def _is_left_out(b: Builder, levels: int, bounds: Sequence[ir.Value]) -> bool:
 
 
 def _require_bounds(b: Builder, bounds: Sequence[ir.Value]) -> None:
-    """Refuses constant bounds whose shapes do not fit together, or ask for too much."""
+    """Rejects constant bounds whose shapes do not broadcast, or are too large."""
     shapes = [known.shape for bound in bounds if (known := b.array(bound)) is not None]
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -209,11 +209,11 @@ def _require_bounds(b: Builder, bounds: Sequence[ir.Value]) -> None:
 
 
 def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:
-    """Warns of input ranges that OpenVINO's CPU plugin does not quantize as the page has it."""
+    """Warns of input ranges that OpenVINO's CPU plugin does not quantize as specified."""
     low, high, first, last = (b.array(bound) for bound in bounds)
     if low is None or high is None or first is None or last is None:
         return
-    # Of vectors, the plugin computes the page's formula.
+    # For vectors, the plugin computes the specified formula.
     if (low > high).any() and (data.shape is None or len(data.shape) != 1):
         b.warn("the page is followed where input_low > input_high; OpenVINO's CPU plugin gives one number for any data")
     if first.size != last.size:

@@ -59,7 +59,8 @@ def whole_mean(
     rank, own = len(data.shape or ()), dtype_of(data)
     how = "truncated" if own.bitwidth == 8 else "rounded to the nearest"
     b.note(
-        f"integers of five axes: computed in f32 and {how}, as in OpenVINO's CPU plugin; the specification does not define it"
+        f"integers of five axes: computed in f32 and {how}, as in OpenVINO's CPU plugin; "
+        "the specification does not define it"
     )
     floats = b.cast(data, _F32)
     taps = []

@@ -52,7 +52,7 @@ def unsuppressed(
     else:
         chosen = b.op(
             "NonMaxSuppression",
-            # ONNX's op would turn corners in the wrong order around; a box without area overlaps nothing.
+            # ONNX's op would exchange corners in the wrong order; a box without area overlaps nothing.
             b.op("Concat", low, b.op("Max", low, high), axis=2),
             by_class,
             limit,

@@ -284,7 +284,7 @@ def test_padding_that_depends_on_run_time_sizes_is_stated_as_a_rule(source: Sour
 @pytest.mark.parametrize("dtype", ["FP64", "I8", "I32", "I64"])
 def test_type_that_the_plugin_computes_in_float_is_stated_once(source: Sources, dtype: str) -> None:
     (text,) = warned(source(dtype=dtype))
-    assert "by the spec page" in text
+    assert "by the specification" in text
     assert "float" in text
 
 

@@ -74,7 +74,7 @@ def test_padding_of_the_plugin_where_sizes_follow_from_the_data(auto_pad: str, p
     total = max(2 - offset, 0)
     assert not converted.warnings
     notes = [text for step in converted.steps for text in step.notes]
-    assert any(f"[{total // 2}, {total // 2}] by the spec page" in text for text in notes) == (total // 2 != pad)
+    assert any(f"[{total // 2}, {total // 2}] by the specification" in text for text in notes) == (total // 2 != pad)
 
 
 @pytest.mark.parametrize("element", ["i32", "i64"])
