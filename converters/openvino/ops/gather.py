@@ -23,7 +23,7 @@ _INDEX_TYPES = (ir.DataType.INT32, _I64)
 
 @REGISTRY.lowering("Gather", how="exact")
 def gather(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /) -> ir.Value:
-    """Gather; an index out of range gives zeros where it is known, and is an error when the model runs."""
+    """Gather; a constant index out of range gives zeros, any other is an error at run time."""
     return _gather(b, data, indices, axis, 0, counts_back=False)
 
 
@@ -45,7 +45,7 @@ def gather_8(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *
 
 
 def _turns_channels(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value) -> bool:
-    """Tells whether all channels are put in an order that does not undo itself."""
+    """Tells whether the indices permute all channels by a permutation that is not its own inverse."""
     order, along = b.array(indices), b.array(axis)
     if order is None or along is None or along.size != 1 or int(along.flat[0]) != 1 or order.ndim != 1:
         return False
@@ -79,8 +79,8 @@ def _gather(
     if outside is None:
         return _gathered(b, data, indices, axes[0], batch_dims)
     if data.shape is not None and data.shape[axes[0]] == 0:
-        raise ShapeError("data", data.shape, f"axis {axes[0]} has no elements, of which some are gathered.")
-    # OpenVINO fills in zeros there, which ONNX cannot.
+        raise ShapeError("data", data.shape, f"axis {axes[0]} is empty; allowed: at least one element.")
+    # OpenVINO returns zeros for indices out of range; ONNX has no such mode.
     known = b.array(indices)
     assert known is not None
     inside = b.constant(np.where(outside, 0, known), np.int64)
@@ -95,9 +95,9 @@ def _gather(
 
 
 def _is_made_positive(b: Builder, data: ir.Value, indices: ir.Value, axis: int) -> bool:
-    """Tells whether OpenVINO's CPU plugin counts an index from the end in the versions that do not.
+    """Tells whether OpenVINO's CPU plugin accepts a negative index in versions that do not specify it.
 
-    It does so with one constant along the first axis, if its size is known.
+    It does so for one constant index along the first axis, if the size of that axis is static.
     """
     known = b.array(indices)
     first = axis == 0 and data.shape is not None and isinstance(data.shape[0], int)
@@ -107,7 +107,7 @@ def _is_made_positive(b: Builder, data: ir.Value, indices: ir.Value, axis: int) 
 def _gather_along(
     b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
 ) -> ir.Value:
-    """Gathers along an axis that is known at run time only."""
+    """Gathers along an axis that is a runtime value."""
     view, count = view_along(b, data, axis), rank_of(indices, "indices")
     batch = batch_dims + count if batch_dims < 0 else batch_dims
     most = min(view.rank - 1, count)
@@ -123,7 +123,7 @@ def _gather_along(
 
 
 def _not_counted_back(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_dims: int) -> ir.Value:
-    """Gathers by indices of the run, of which negative ones give zeros in OpenVINO."""
+    """Gathers by runtime indices; negative ones give zeros, as in OpenVINO."""
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
     (along,) = normalized((axis,), rank, "axis")
     batch = batch_dims + index_rank if batch_dims < 0 else batch_dims
@@ -148,7 +148,7 @@ def _gathered(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_di
     batch = batch_dims + index_rank if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(along, index_rank):
         raise UnsupportedAttributeError("batch_dims", batch_dims, f"at most axis, {along}, and the rank of indices")
-    # GatherND gathers along the axis behind the batch; the axes between the two step behind it meanwhile.
+    # GatherND gathers along the axis behind the batch: Transposes move the axes between them out of the way.
     passed = list(range(batch, along))
     if passed:
         data = b.op("Transpose", data, perm=[*range(batch), along, *passed, *range(along + 1, rank)])

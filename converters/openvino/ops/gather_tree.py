@@ -14,7 +14,7 @@ _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 def gather_tree(
     b: Builder, step_ids: ir.Value, parent_idx: ir.Value, max_seq_len: ir.Value, end_token: ir.Value, /
 ) -> ir.Value:
-    """Loop from the last step to the first, following the parents."""
+    """Loop from the last step to the first along the parent indices."""
     ids, parents = step_ids, b.cast(parent_idx, _I64)
     end = b.op("Reshape", end_token, b.constant([]))
     steps = b.op("Squeeze", b.op("Shape", ids, start=0, end=1), b.constant([0]))

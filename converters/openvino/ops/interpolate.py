@@ -1,4 +1,4 @@
-"""Interpolate as ONNX Resize, wherever the two agree to the last index, and else one axis at a time."""
+"""Interpolate as ONNX Resize where both select the same elements, otherwise one axis at a time."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ShapeMode = Literal["sizes", "scales"]
 _PILLOW_COEFFICIENT = -0.5
 _FIRST_SPATIAL, _IMAGE_RANK = 2, 4
 _SMOOTHED_RANK = 5
-"""The one at which OpenVINO's CPU plugin smooths."""
+"""The rank for which OpenVINO's CPU plugin supports antialias."""
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 _KERNELS: dict[str, dict[int, tuple[Ints, ...]]] = {
     "linear": {2: ((0, 1),), 3: ((0, 1, 2),), 4: ((2, 3), (1, 2)), 5: ((2, 3, 4),)},
     "cubic": {2: ((0, 1),), 4: ((2, 3),)},
 }
-"""For each mode and rank, the axes that ONNX Runtime's Resize takes together."""
+"""For each mode and rank, the sets of axes that one Resize of ONNX Runtime supports."""
 
 
 @REGISTRY.lowering("Interpolate")
@@ -170,9 +170,9 @@ def _interpolate(
 
 
 def _resized_together(mode: str, rank: int, moving: Target) -> Ints | None:
-    """Returns axes that ONNX Runtime resizes at once, among them all that are known to move; None where there are none.
+    """Returns axes that one Resize of ONNX Runtime supports, with all that change for certain; None if there are none.
 
-    Of the axes that may move, as many as possible.
+    Axes that may change are included as far as possible.
     """
     known = {axis for axis, scale in zip(moving.axes, moving.scales, strict=True) if scale is not None}
     fitting = [axes for axes in _KERNELS[mode].get(rank, ()) if known <= set(axes)]
@@ -182,7 +182,7 @@ def _resized_together(mode: str, rank: int, moving: Target) -> Ints | None:
 def _unless_they_stay(
     b: Builder, data: ir.Value, target: Target, resampled: Callable[[ir.Value, list[Resampled]], ir.Value]
 ) -> ir.Value:
-    """Emits an If: what is to be done along some axes, or nothing where all of them turn out to keep their sizes."""
+    """Emits an If that skips the formula when all axes keep their sizes."""
     sizes = b.op("Gather", b.op("Shape", data), b.constant(list(target.axes)))
     moved = b.op("ReduceMax", b.op("Abs", b.op("Sub", target.sizes(b, data), sizes)), keepdims=0)
     with b.body() as same:
@@ -196,7 +196,7 @@ def _unless_they_stay(
 
 
 def _smoothed(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates) -> ir.Value:
-    """Emits linear interpolation with antialias: Resize where every axis shrinks or stays, else matrices."""
+    """Emits linear interpolation with antialias: Resize if no axis grows, otherwise MatMul."""
     moving = target.moving(b)
     if not {*moving.axes} <= {*_KERNELS["linear"][_SMOOTHED_RANK][0]}:
         raise UnsupportedAttributeError("antialias", True, "false, or spatial axes")
@@ -209,10 +209,10 @@ def _smoothed(b: Builder, data: ir.Value, target: Target, coordinates: Coordinat
 def _whole(
     b: Builder, data: ir.Value, target: Target, mode: Mode, coordinates: Coordinates, antialias: bool
 ) -> ir.Value:
-    """Emits interpolation of integers with five axes in the order of OpenVINO's CPU plugin, which may truncate them."""
+    """Emits 5-D interpolation of integers in the order of OpenVINO's CPU plugin, which may truncate."""
     moving = target.moving(b)
     if mode != "linear" or not {*moving.axes} <= {*_KERNELS["linear"][_SMOOTHED_RANK][0]}:
-        require(data, "data", FLOATS, hint="Integers of five axes are interpolated linearly along spatial axes only.")
+        require(data, "data", FLOATS, hint="5-D integers are interpolated linearly along spatial axes only.")
     if antialias and moving.where(lambda scale: scale > 1) != moving.axes:
         raise UnsupportedAttributeError("antialias", True, f"false for {name(data.dtype)}, or scales known to exceed 1")
     if not moving.axes:
@@ -226,13 +226,13 @@ def _nearest(b: Builder, data: ir.Value, target: Target, coordinates: Coordinate
     if coordinates == "tf_half_pixel_for_nn":
         if nearest != "floor":
             return resample_nearest(b, data, target.moving(b).entries(b), coordinates, nearest)
-        # Floor of a coordinate that lies half a pixel further is half_pixel rounded half up.
+        # Floor of the coordinate plus half a pixel equals half_pixel rounded half up.
         return _resize(b, data, target, "nearest", "half_pixel", nearest_mode="round_prefer_ceil")
     return _resize(b, data, target, "nearest", coordinates, nearest_mode=nearest)
 
 
 def _simple(b: Builder, data: ir.Value, target: Target, coordinates: Coordinates) -> ir.Value:
-    """Rounds up along axes that shrink and down along the others, whose coordinates are not below zero when clamped."""
+    """Rounds up along axes that shrink and down along the others, whose clamped coordinates are not negative."""
     if None in target.scales or coordinates == "tf_half_pixel_for_nn":
         return resample_nearest(b, data, target.moving(b).entries(b), coordinates, "simple")
     value = data
@@ -251,7 +251,7 @@ def _resize(b: Builder, data: ir.Value, target: Target, mode: str, coordinates: 
         return b.typed(b.op("Identity", data), data.dtype, data.shape)
     rank = rank_of(data, "data")
     if coordinates == "pytorch_half_pixel" and not moving.may_become_one(b):
-        coordinates = "half_pixel"  # of which ONNX Runtime has more kernels
+        coordinates = "half_pixel"  # ONNX Runtime has more kernels for it
     sizes = None if moving.by_scales else _of_all_axes(b, data, moving)
     scales = _of_all_axes(b, data, moving) if moving.by_scales else None
 
@@ -276,9 +276,9 @@ def _resize(b: Builder, data: ir.Value, target: Target, mode: str, coordinates: 
 
 
 def _of_all_axes(b: Builder, data: ir.Value, target: Target) -> ir.Value:
-    """Returns the sizes or scales of all axes, those that stay included.
+    """Returns the sizes or scales of all axes, including those that do not change.
 
-    Resize could be given the axes instead, but ONNX Runtime's optimizer then fails to move a Transpose past it.
+    Resize has an attribute axes, but with it ONNX Runtime's optimizer fails to move a Transpose past the node.
     """
     assert data.shape is not None
     known = b.array(target.value)
@@ -293,7 +293,7 @@ def _of_all_axes(b: Builder, data: ir.Value, target: Target) -> ir.Value:
 
 
 def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
-    """Pads with zeros; lists that are too short go on with zeros."""
+    """Pads with zeros; short lists are extended with zeros."""
     rank = rank_of(data, "data")
     front, back = ((*pads, *[0] * rank)[:rank] for pads in (begin, end))
     if any(pad < 0 for pad in front + back):
@@ -306,7 +306,7 @@ def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
 
 
 def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padded: bool) -> None:
-    """Says where OpenVINO's CPU plugin, which is made for spatial axes, gives wrong numbers, or crashes."""
+    """Warns where OpenVINO's CPU plugin is wrong or crashes because axes are not the spatial ones."""
     moved = {*target.axes} - {*target.where(lambda scale: scale == 1)}
     known = moved <= {*target.where(lambda scale: scale != 1)}
     if rank <= 2 or not (moved or is_padded):
@@ -327,7 +327,7 @@ def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padd
 
 
 def _require_regular(b: Builder, data: ir.Value, axes: ir.Value | None, mode: str, antialias: bool) -> None:
-    """Refuses, of axes that are computed at run time, what OpenVINO's CPU plugin has otherwise than of constant ones.
+    """Rejects runtime axes where OpenVINO's CPU plugin computes otherwise than for constant ones.
 
     Raises:
         UnsupportedAttributeError: The data would be smoothed.
@@ -336,7 +336,7 @@ def _require_regular(b: Builder, data: ir.Value, axes: ir.Value | None, mode: st
     if axes is None or known_ints(b, axes) is not None:
         return
     if mode != "nearest":
-        require(data, "data", FLOATS, hint="Along axes that are computed at run time, integers go with mode nearest.")
+        require(data, "data", FLOATS, hint="Integers along runtime axes require mode nearest.")
     if mode == "linear" and antialias:
         raise UnsupportedAttributeError("antialias", True, "false, or constant axes")
     if mode == "linear_onnx" or "pillow" in mode:
@@ -347,9 +347,9 @@ def _require_regular(b: Builder, data: ir.Value, axes: ir.Value | None, mode: st
 
 
 def _pillow(b: Builder, data: ir.Value, target: Target, mode: str, cube_coeff: float) -> ir.Value:
-    """Emits one Resize where ONNX Runtime has it; else, and on 8-bit integers, which Pillow rounds after each, several.
+    """Emits one Resize if ONNX Runtime supports it; else, and for 8-bit integers (rounded per axis), several.
 
-    Pillow scales by quotients of sizes, not by the scales it was given, and takes the last axis first.
+    Pillow scales by ratios of sizes, not by the given scales, and starts with the last axis.
     """
     moving = Target(target.axes, target.sizes(b, data), False, target.scales).moving(b)
     attributes = {"antialias": 1, "cubic_coeff_a": cube_coeff, "exclude_outside": 1}

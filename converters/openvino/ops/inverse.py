@@ -41,7 +41,7 @@ def _eliminated(b: Builder, x: ir.Value, adjoint: bool) -> ir.Value:
         column = body.input("column", _I64, ())
         body.input("condition", _BOOL, ())
         rows = body.input("rows", dtype, [None, None, None])
-        # The largest entry of the column in a row that has had no pivot yet.
+        # Pivot: the largest entry of the column among rows without a pivot.
         entries = b.op("Abs", b.op("Gather", rows, column, axis=2))
         open_rows = b.op("GreaterOrEqual", numbers, column)
         best = b.op("ArgMax", b.op("Where", open_rows, entries, scalar(b, -1, x)), axis=1, keepdims=1)

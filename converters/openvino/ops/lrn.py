@@ -12,7 +12,7 @@ from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
 
 _RANK = 4
-"""The one for which ONNX Runtime has a kernel."""
+"""The rank for which ONNX Runtime has a kernel."""
 
 
 @REGISTRY.lowering("LRN", how="exact")
@@ -63,7 +63,7 @@ def lrn(
 
 
 def _window_mean(b: Builder, data: ir.Value, squares: ir.Value, along: list[int], size: int) -> ir.Value:
-    """Emits the mean over a window around each element; what lies outside counts as zero."""
+    """Emits the mean over a window around each element, with zeros outside."""
     rank = rank_of(data, "data")
     perm = [*(axis for axis in range(rank) if axis not in along), *along]
     in_place = perm == list(range(rank))

@@ -28,9 +28,9 @@ from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
 
 _GROUPED = 3
-"""Rank of matrices in groups."""
+"""Rank of grouped matrices."""
 _MOST_GROUPS = 4096
-"""There is a node for each group."""
+"""The largest number of groups: each becomes a node."""
 
 
 @REGISTRY.lowering("MatMul", how="exact")
@@ -66,7 +66,7 @@ def lower_matmul(
 
 
 def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> None:
-    """Warns of a square constant that another MatMul has the other way: OpenVINO's CPU plugin keeps one for both."""
+    """Warns of a square constant that MatMuls use both transposed and not: OpenVINO's CPU plugin shares one copy."""
     sizes = () if weights.shape is None else tuple(weights.shape)
     if len(sizes) < 2 or sizes[-1] != sizes[-2] or any(size != 1 for size in sizes[:-2]):
         return
@@ -115,7 +115,7 @@ def grouped_matmul(b: Builder, mat_a: ir.Value, mat_b: ir.Value, offsets: ir.Val
 
 
 def _lengths(b: Builder, rows: ir.Value, offsets: ir.Value) -> ir.Value:
-    """Returns how many rows each group has. A group ends where its offset says, and no later than the rows."""
+    """Returns the number of rows of each group. Offsets are the ends of groups, clipped to the number of rows."""
     ends = b.op("Min", int64_vector(b, offsets), b.op("Shape", rows, start=0, end=1))
     starts = b.op("Concat", b.constant([0]), b.op("Slice", ends, b.constant([0]), b.constant([-1])), axis=0)
     return b.op("Sub", ends, starts)

@@ -43,13 +43,13 @@ def matrix_nms(
     post_threshold: float = 0.0,
     normalized: bool = True,
 ) -> tuple[ir.Value, ...]:
-    """TopK of each class, scores lowered by the overlaps, and sorts."""
+    """TopK of each class, scores decayed by overlaps, and sorts."""
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     count = box_limit(b, nms_top_k, each)
     values, order = b.op("TopK", each, count, outputs=2, axis=2)
     corners = chosen_boxes(b, places, order)
     overlaps = pairwise_overlaps(b, corners, normalized)
-    # Only better boxes count: those before a box.
+    # A box is compared with the better ones only, which come before it.
     rows = b.op("Unsqueeze", b.op("Range", b.constant(0), b.op("Squeeze", count), b.constant(1)), b.constant([1]))
     before = b.op("Less", b.op("Transpose", rows, perm=[1, 0]), rows)
     zero, one = b.constant(0, np.float32), b.constant(1, np.float32)

@@ -48,9 +48,9 @@ def multiclass_nms(
     normalized: bool = True,
     nms_eta: float = 1.0,
 ) -> tuple[ir.Value, ...]:
-    """NonMaxSuppression, and sorts; a Loop over the boxes where nms_eta lowers the threshold.
+    """NonMaxSuppression, and sorts; a Loop over the boxes if nms_eta lowers the threshold.
 
-    Boxes that belong to a class, and by roisnum to an image, are suppressed as if each pair of the two were a batch.
+    With roisnum, each pair of an image and a class is suppressed as a batch of its own.
     """
     if not 0 <= nms_eta <= 1:
         raise UnsupportedAttributeError("nms_eta", nms_eta, "0 to 1")
@@ -65,10 +65,10 @@ def multiclass_nms(
     if nms_eta < 1:
         found = _suppressed(b, places, each, b.constant([iou_threshold], np.float32), score_threshold, nms_eta)
     else:
-        # Any overlap reaches a threshold of 0, so that only the best box of each class is left.
+        # Any overlap reaches a threshold of 0: only the best box of each class is selected.
         most = _END if iou_threshold > 0 else 1
         reached = np.clip(np.nextafter(np.float32(iou_threshold), np.float32(-np.inf)), 0, 1)
-        # A score that is the threshold is enough for OpenVINO; ONNX asks for more.
+        # OpenVINO selects scores equal to the threshold; ONNX requires greater ones.
         beyond = b.constant([np.nextafter(np.float32(score_threshold), np.float32(-np.inf))], np.float32)
         chosen = b.op("NonMaxSuppression", places, each, b.constant([most]), b.constant([reached], np.float32), beyond)
         columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
@@ -84,7 +84,7 @@ def multiclass_nms(
 
 
 def _of_images(b: Builder, scores: ir.Value, roisnum: ir.Value) -> ir.Value:
-    """Returns scores [class, box] for each image, [image, class, box]: the lowest where a box is another image's."""
+    """Returns scores [class, box] per image, [image, class, box]: the lowest float32 for boxes of other images."""
     numbers = b.cast(roisnum, _I64)
     ends = b.op("Unsqueeze", b.op("CumSum", numbers, b.constant(0)), b.constant([1]))
     starts = b.op("Sub", ends, b.op("Unsqueeze", numbers, b.constant([1])))
@@ -107,9 +107,9 @@ def _of_pairs(b: Builder, boxes: ir.Value, scores: ir.Value) -> tuple[ir.Value, 
 def _suppressed(
     b: Builder, boxes: ir.Value, scores: ir.Value, threshold: ir.Value, least: float, eta: float
 ) -> Detections:
-    """Keeps a box whose overlap with none kept before reaches the threshold, which each one lowers until it is 0.5.
+    """Selects a box unless its overlap with a selected one reaches the threshold, which decays by eta down to 0.5.
 
-    A box whose score is the least that is wanted OpenVINO compares with the box kept last only.
+    As in OpenVINO, a box whose score equals score_threshold is compared with the last selected box only.
     """
     size = b.op("Shape", scores, start=2, end=3)
     values, order = b.op("TopK", scores, size, outputs=2, axis=2)
@@ -147,7 +147,7 @@ def _suppressed(
 
 
 def _candidates(b: Builder, scores: ir.Value, top: int, background_class: int) -> ir.Value:
-    """Lowers the scores of the background and of all but the best boxes of each class, so that none is chosen."""
+    """Sets the scores of the background and of all but the best boxes of each class to the lowest float32."""
     least = b.constant(_LEAST, np.float32)
     if top >= 0:
         values, order = b.op("TopK", scores, box_limit(b, top, scores), outputs=2, axis=2)

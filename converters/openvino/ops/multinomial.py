@@ -36,7 +36,7 @@ def multinomial(
     global_seed: int = 0,
     op_seed: int = 0,
 ) -> ir.Value:
-    """The generator in integer ops in a Loop, compared with running sums of the probabilities."""
+    """The random generator in integer ops in a Loop; samples are compared with cumulative probabilities."""
     require(probs, "probs", FLOATS)
     if probs.dtype == _F64:
         b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
@@ -52,7 +52,7 @@ def multinomial(
     samples = reshaped(b, b.typed(numbers, _F32, [None]), [batches, each])
     single = b.cast(probs, _F32)
     if log_probs:
-        # In float64: rounded, it is the plugin's.
+        # Computed in float64 and rounded, which equals the plugin's result.
         single = b.op("Cast", b.op("Exp", b.op("Cast", single, to=int(_F64))), to=int(_F32))
     sums = b.op("CumSum", single, b.constant(1))
     total = b.op("Slice", sums, b.constant([-1]), b.constant([np.iinfo(np.int64).max]), b.constant([1]))
@@ -63,13 +63,13 @@ def multinomial(
 
 
 def _with_replacement(b: Builder, samples: ir.Value, spread: ir.Value, each: ir.Value) -> ir.Value:
-    """Emits how many running sums lie below each sample."""
+    """Emits the number of cumulative probabilities below each sample."""
     below = b.op("Less", b.op("Unsqueeze", spread, b.constant([1])), b.op("Unsqueeze", samples, b.constant([2])))
     return b.op("ReduceSum", b.op("Cast", below, to=int(_I64)), b.constant([2]), keepdims=0)
 
 
 def _without_replacement(b: Builder, samples: ir.Value, spread: ir.Value, each: ir.Value) -> ir.Value:
-    """Emits a Loop that takes one class of each batch and lowers the running sums from it on."""
+    """Emits a Loop that draws one class per batch and subtracts its probability from the cumulative ones."""
     one, second = b.constant(1, np.float32), b.constant([1])
     classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", spread, start=1)), b.constant(1))
     with b.body() as body:

@@ -1,7 +1,7 @@
-"""NMSRotated: suppression of boxes turned by angles.
+"""NMSRotated: suppression of rotated boxes.
 
-Overlaps are computed in float64, and once more in the plugin's own arithmetic where that may decide otherwise: near the
-threshold, of small boxes, and of boxes with parallel edges, which the plugin takes for smaller where they coincide.
+Overlaps are computed in float64, and again in the plugin's own arithmetic where that may decide otherwise: near the
+threshold, for small boxes, and for boxes with parallel edges, whose overlap the plugin underestimates if they coincide.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ortconv.graph.builder import Builder
 
 _F32, _F64 = ir.DataType.FLOAT, ir.DataType.DOUBLE
 _COLUMNS = 8
-"""Numbers of a `_Boxes`."""
+"""Columns of a `_Boxes`."""
 _NEAR, _SMALL, _PARALLEL = 0.01, 0.01, 1e-3
-"""How near to the threshold an overlap is computed once more, of boxes of which area, and of edges of which angle."""
+"""When an overlap is computed again: distance to the threshold, area of a box, and angle between edges."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Boxes:
-    """Turned boxes in float64: values of one shape, but for the area, which is 0 for a box without one."""
+    """Rotated boxes in float64: values of one shape; the area of an invalid box is 0."""
 
     x: ir.Value
     y: ir.Value
@@ -57,7 +57,7 @@ def nms_rotated(
     output_type: IndexType = "i64",
     clockwise: bool = True,
 ) -> tuple[ir.Value, ...]:
-    """A Loop that takes the best box of each class and drops those that it overlaps, its rows sorted by score."""
+    """A Loop that selects the best box of each class and drops those that it overlaps; rows are sorted by score."""
     require(boxes, "boxes", FLOATS)
     require_sizes(boxes, "boxes", None, None, 5)
     require_sizes(scores, "scores", size_of(b, boxes, 0), None, size_of(b, boxes, 1))
@@ -104,7 +104,7 @@ def _number(b: Builder, number: float) -> ir.Value:
 def _computed_again(
     b: Builder, over: ir.Value, unsure: ir.Value, index: ir.Value, boxes: ir.Value, threshold: ir.Value
 ) -> ir.Value:
-    """Emits which boxes are suppressed, those that are unsure in the plugin's arithmetic."""
+    """Emits which boxes are suppressed; uncertain ones are computed in the plugin's arithmetic."""
     pairs = b.op("Transpose", b.op("NonZero", unsure), perm=[1, 0])
     batch, class_, box = b.op("Split", pairs, outputs=3, axis=1, num_outputs=3)
     taken = b.op("GatherND", index, b.op("Concat", batch, class_, axis=1))
@@ -113,14 +113,14 @@ def _computed_again(
 
 
 def _close(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
-    """Tells which boxes are so close that circles around them touch."""
+    """Tells which boxes have intersecting circumscribed circles."""
     offsets = (b.op("Sub", second.x, first.x), b.op("Sub", second.y, first.y))
     squares = [b.op("Mul", value, value) for value in (*offsets, b.op("Add", first.radius, second.radius))]
     return b.op("LessOrEqual", b.op("Add", *squares[:2]), squares[2])
 
 
 def _parallel(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
-    """Tells which boxes have edges along each other."""
+    """Tells which boxes have parallel edges."""
     turns = (
         _turned(b, "Add", (first.cosine, second.cosine), (first.sine, second.sine)),
         _turned(b, "Sub", (first.cosine, second.sine), (first.sine, second.cosine)),
@@ -134,7 +134,7 @@ def _prepared(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
     turned = angle if clockwise else b.op("Neg", angle)
     halves = [b.op("Mul", b.op("Abs", size), _number(b, 0.5)) for size in (width, height)]
     area = b.op("Max", b.op("Mul", width, height), _number(b, 0.0))
-    # A bit more than half of the diagonal, as corners are rounded.
+    # A little more than half of the diagonal, since corners are rounded.
     radius = b.op("Mul", b.op("Add", *halves), _number(b, 1.001))
     return b.op("Concat", x, y, *halves, b.op("Cos", turned), b.op("Sin", turned), area, radius, axis=2)
 
@@ -165,12 +165,12 @@ def _intersection(b: Builder, first: _Boxes, second: _Boxes) -> ir.Value:
     sine = _turned(b, "Sub", (first.cosine, second.sine), (first.sine, second.cosine))
     behind = b.constant([-1])
 
-    def corners(centre: ir.Value, along: ir.Value, across: ir.Value) -> ir.Value:
+    def corners(center: ir.Value, along: ir.Value, across: ir.Value) -> ir.Value:
         widths, heights = b.constant([1, -1, -1, 1], np.float64), b.constant([1, 1, -1, -1], np.float64)
         parts = [
             b.op("Mul", b.op("Unsqueeze", part, behind), signs) for part, signs in ((along, widths), (across, heights))
         ]
-        return b.op("Add", b.op("Unsqueeze", centre, behind), b.op("Add", *parts))
+        return b.op("Add", b.op("Unsqueeze", center, behind), b.op("Add", *parts))
 
     xs = corners(x, b.op("Mul", cosine, second.half_width), b.op("Neg", b.op("Mul", sine, second.half_height)))
     ys = corners(y, b.op("Mul", sine, second.half_width), b.op("Mul", cosine, second.half_height))
@@ -191,19 +191,19 @@ def _turned(b: Builder, op_type: str, one: tuple[ir.Value, ir.Value], other: tup
 
 
 def _held(b: Builder, value: ir.Value, limit: ir.Value) -> ir.Value:
-    """Moves numbers outside of -limit to limit to the nearest bound."""
+    """Clips values to [-limit, limit]."""
     return b.op("Max", b.op("Min", value, limit), b.op("Neg", limit))
 
 
 def _mean_held(b: Builder, start: ir.Value, end: ir.Value, limit: ir.Value) -> ir.Value:
-    """Emits the mean of a number that goes evenly from start to end, held inside of -limit to limit."""
+    """Emits the mean of a value that goes linearly from start to end, clipped to [-limit, limit]."""
     zero = _number(b, 0.0)
     low, high = b.op("Min", start, end), b.op("Max", start, end)
     low_held, high_held = _held(b, low, limit), _held(b, high, limit)
     whole = b.op("Sub", high, low)
     inside = b.op("Sub", high_held, low_held)
     middle = b.op("Mul", b.op("Add", low_held, high_held), _number(b, 0.5))
-    # What is left outside: below -limit it counts as -limit, above as limit.
+    # The parts outside count as -limit and limit.
     above = b.op("Max", b.op("Sub", high, b.op("Max", low, limit)), zero)
     below = b.op("Max", b.op("Sub", b.op("Min", high, b.op("Neg", limit)), low), zero)
     outside = b.op("Mul", limit, b.op("Sub", above, below))

@@ -16,10 +16,10 @@ from ortconv.graph.builder import Builder
 
 _BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
 _BELOW = np.float32(1 - 2**-24)
-"""Times a positive float this is the next smaller one."""
+"""The factor that gives the next smaller value of a positive float."""
 
 _COUNTS = 2
-"""The output that says how many boxes are selected."""
+"""The output with the number of selected boxes."""
 
 Encoding = Literal["corner", "center"]
 
@@ -115,7 +115,7 @@ def _hard(
     lowest: ir.Value,
     encoding: Encoding,
 ) -> ir.Value:
-    """Emits ONNX's own op. Any overlap reaches a threshold of 0, so that only the best box of each class is left."""
+    """Emits NonMaxSuppression. Any overlap reaches a threshold of 0: only the best box of each class is selected."""
     known = 0 if overlap is None else one_number(b, overlap, "iou_threshold")
     if known is not None:
         threshold = np.float32(known)
@@ -145,9 +145,9 @@ def _soft(
     sigma: ir.Value,
     encoding: Encoding,
 ) -> tuple[ir.Value, ir.Value]:
-    """Emits a Loop that takes the best box of each class and lowers the scores of those that it overlaps.
+    """Emits a Loop that selects the best box of each class and decays the scores of those that it overlaps.
 
-    There is no threshold for the overlap then, as in OpenVINO's CPU plugin.
+    iou_threshold does not count then, as in OpenVINO's CPU plugin.
 
     Returns:
         Batch, class and box of each row, ordered by these two and the score; and the scores.

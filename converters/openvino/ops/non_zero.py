@@ -15,7 +15,7 @@ _BOOL, _I32, _I64 = ir.DataType.BOOL, ir.DataType.INT32, ir.DataType.INT64
 def non_zero(b: Builder, data: ir.Value, /, *, output_type: IndexType = "i64") -> ir.Value:
     """NonZero."""
     x = data if data.dtype in (_BOOL, _I32, _I64, ir.DataType.FLOAT) else b.cast(data, _BOOL)
-    # Of a scalar, ONNX has no axis; OpenVINO declares none, and gives one.
+    # ONNX returns no axis for a scalar; OpenVINO declares none, and returns one.
     is_scalar = data.shape is not None and not len(data.shape)
     if is_scalar:
         x = b.op("Unsqueeze", x, b.constant([0]))

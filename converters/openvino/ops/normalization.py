@@ -21,10 +21,10 @@ from ortconv.errors import ShapeError, UnsupportedTypeError
 from ortconv.graph.builder import Builder, Ints
 
 _ONES_WITHOUT_AXES = (2, 3, 4)
-"""Ranks for which OpenVINO's CPU plugin has NormalizeL2 without axes give what its page says."""
+"""Ranks for which NormalizeL2 with empty axes follows its specification in OpenVINO's CPU plugin."""
 
 _MOST_WITHOUT_AXES = 5
-"""The largest for which it squares every element."""
+"""The largest rank for which the plugin squares every element."""
 
 _KERNELS = ("Add", "Div", "Mul", "ReduceMean", "Sqrt", "Sub")
 
@@ -109,27 +109,27 @@ def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, insid
 
 
 def _standardized(b: Builder, x: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
-    """Emits the distance from the mean, divided by the deviation unless `eps` is None."""
-    centred = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1, noop_with_empty_axes=1))
+    """Emits x - mean, divided by the standard deviation unless `eps` is None."""
+    centerd = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1, noop_with_empty_axes=1))
     if eps is None:
-        return centred
-    variance = b.op("ReduceMean", b.op("Mul", centred, centred), axes, keepdims=1, noop_with_empty_axes=1)
+        return centerd
+    variance = b.op("ReduceMean", b.op("Mul", centerd, centerd), axes, keepdims=1, noop_with_empty_axes=1)
     if inside:
         deviation = b.op("Sqrt", b.op("Add", variance, scalar(b, eps, x)))
     else:
         deviation = b.op("Add", b.op("Sqrt", variance), scalar(b, eps, x))
-    return b.op("Div", centred, deviation)
+    return b.op("Div", centerd, deviation)
 
 
 @REGISTRY.lowering("NormalizeL2")
 def normalize_l2(
     b: Builder, data: ir.Value, axes: ir.Value, /, *, eps: float, eps_mode: Literal["add", "max"] = "add"
 ) -> ir.Value:
-    """A formula of ReduceSum: the data over the root of its squares' sum and eps, or the larger of both."""
+    """A formula of ReduceSum: the data divided by sqrt(sum of squares + eps), or sqrt(max(sum, eps))."""
     require(data, "data", (*FLOATS, *INTEGERS))
     along = int64_vector(b, axes)
     warn_of_no_axes(b, axes)
-    if known_ints(b, axes) == () and not _keeps_eps(b, data):  # each element is divided by itself
+    if known_ints(b, axes) == () and not _keeps_eps(b, data):  # each element is divided by its own magnitude
         return apply(b, "Abs", apply(b, "Sign", data))
     combine = {"add": "Add", "max": "Max"}[eps_mode]
 
@@ -141,9 +141,9 @@ def normalize_l2(
 
 
 def _keeps_eps(b: Builder, data: ir.Value) -> bool:
-    """Tells whether data without axes to normalize along is divided by the root of its square and eps.
+    """Tells whether OpenVINO's CPU plugin adds eps if axes is empty.
 
-    Of more axes, OpenVINO's CPU plugin squares some elements and leaves others out.
+    At higher ranks the plugin squares only some elements.
     """
     if rank_of(data, "data") in _ONES_WITHOUT_AXES:
         return False
@@ -157,7 +157,7 @@ def _keeps_eps(b: Builder, data: ir.Value) -> bool:
 def group_normalization(
     b: Builder, data: ir.Value, scale: ir.Value, bias: ir.Value, /, *, num_groups: int, epsilon: float
 ) -> ir.Value:
-    """InstanceNormalization of the groups, between two Reshapes; its formula in doubles, for which it has no kernel."""
+    """InstanceNormalization of the groups, between two Reshapes; a formula on float64, which has no kernel."""
     require(data, "data", (*FLOATS, *INTEGERS))
     behind = b.constant(list(range(1, rank_of(data, "data") - 1)))
 
@@ -177,7 +177,7 @@ def group_normalization(
 
 @REGISTRY.lowering("GRN")
 def grn(b: Builder, data: ir.Value, /, *, bias: float = 1.0) -> ir.Value:
-    """The data over the root of bias and the squares' sum over axis 1."""
+    """The data divided by sqrt(bias + sum of squares over axis 1)."""
     require(data, "data", (*FLOATS, *INTEGERS))
 
     def formula(x: ir.Value) -> ir.Value:

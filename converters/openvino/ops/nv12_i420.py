@@ -1,4 +1,4 @@
-"""Pictures in NV12 and I420, a luma plane with chroma at half its size, turned into RGB and BGR."""
+"""Color conversion: NV12 and I420 (luma, and chroma at half the size) to RGB and BGR."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _register(op_type: str, *, interleaved: bool, reverse: bool) -> None:
 
 
 def _cut(b: Builder, data: ir.Value, interleaved: bool) -> list[ir.Value]:
-    """Cuts one plane [N, 3/2 H, W, 1] into luma [N, H, W, 1] and chroma [N, H/2, W/2, 2], or two times 1."""
+    """Splits one plane [N, 3/2 H, W, 1] into luma [N, H, W, 1] and chroma [N, H/2, W/2, 2], or two of 1 channel."""
     batch, rows, width, _ = b.op("Split", b.op("Shape", data), outputs=4, axis=0, num_outputs=4)
     two, three = b.constant([2]), b.constant([3])
     third = b.op("Div", rows, three)

@@ -21,7 +21,7 @@ _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 def one_hot(
     b: Builder, indices: ir.Value, depth: ir.Value, on_value: ir.Value, off_value: ir.Value, /, *, axis: int
 ) -> ir.Value:
-    """Where of an Equal; an index out of range is nowhere hot, a negative one too."""
+    """Where of an Equal; an index out of range gives off_value everywhere, as does a negative one."""
     return _one_hot(b, indices, depth, on_value, off_value, axis, counts_back=False)
 
 
@@ -37,7 +37,7 @@ def one_hot_16(
     axis: int,
     negative_indices_mode: Literal["ignore_negative", "normalize"] = "ignore_negative",
 ) -> ir.Value:
-    """Where of an Equal; an index out of range is nowhere hot; normalize counts negative ones from the end."""
+    """Where of an Equal; an index out of range gives off_value; normalize counts negative ones from the end."""
     counts_back = negative_indices_mode == "normalize"
     return _one_hot(b, indices, depth, on_value, off_value, axis, counts_back=counts_back)
 

@@ -26,7 +26,7 @@ def pad(
     *,
     pad_mode: PadMode = "constant",
 ) -> ir.Value:
-    """Pad; symmetric as Concat with reversed Slices; negative sizes as a Slice of what is padded."""
+    """Pad; symmetric as Concat with reversed Slices; negative sizes as a Slice of the padded data."""
     begin, end = known_ints(b, pads_begin), known_ints(b, pads_end)
     if begin is not None and end is not None:
         for label, sizes in (("pads_begin", begin), ("pads_end", end)):
@@ -46,7 +46,7 @@ def pad(
 
 
 def _grow(b: Builder, data: ir.Value, begin: Ints, end: Ints, fill: ir.Value | None, mode: PadMode) -> ir.Value:
-    """Pads by the positive sizes; a reflection shows what is cropped afterwards."""
+    """Pads by the positive sizes; the reflection includes elements that are cropped afterwards."""
     front, back = (tuple(max(size, 0) for size in sizes) for sizes in (begin, end))
     if not any(front + back):
         return data
@@ -56,7 +56,7 @@ def _grow(b: Builder, data: ir.Value, begin: Ints, end: Ints, fill: ir.Value | N
 
 
 def _crop(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
-    """Removes what the negative sizes say."""
+    """Crops by the negative sizes."""
     axes = [axis for axis, sizes in enumerate(zip(begin, end, strict=True)) if min(sizes) < 0]
     if not axes:
         return data
@@ -66,7 +66,7 @@ def _crop(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
 
 
 def _mirror(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
-    """Mirrors both edges of each axis, the elements at the edge included."""
+    """Mirrors both ends of each axis, including the elements at the edge."""
     value = data
     for axis, (front, back) in enumerate(zip(begin, end, strict=True)):
         parts = [value]
@@ -83,7 +83,7 @@ def _mirror(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
 
 
 def _mirrored(b: Builder, data: ir.Value, begin: ir.Value, end: ir.Value) -> ir.Value:
-    """Mirrors or crops both edges of each axis by sizes of the run: a Gather of positions that go to and fro."""
+    """Mirrors or crops both ends of each axis by runtime sizes, with a Gather of reflected positions."""
     value = data
     one = b.constant(1)
     for axis in range(rank_of(data, "data")):

@@ -84,7 +84,7 @@ def max_pool_8(
     if not has_indices:
         return (in_32_bits(b, lambda x: _maximum(b, x, plan), data),)
     own = dtype_of(data)
-    # ONNX Runtime finds no place for the smallest integer of 8 bits.
+    # ONNX Runtime returns no index for the smallest 8-bit integer.
     inner = ir.DataType.INT32 if own in (ir.DataType.INT64, ir.DataType.UINT64) else own
     narrow = b.cast(data, inner)
     held = b.cast(narrow, ir.DataType.FLOAT if own.bitwidth == 8 else type_for(inner, ("MaxPool", "Pad")))
@@ -94,7 +94,7 @@ def max_pool_8(
     if plan.obstacle is not None:
         indices = _without_padding(b, data, indices, plan)
     if plan.obstacle is not None or own.bitwidth == 8:
-        # Where there is nothing larger than the smallest number OpenVINO's CPU plugin says the first of the channel.
+        # If all elements are the smallest value, OpenVINO's CPU plugin returns the first index of the channel.
         channel = b.op("Mod", indices, b.op("ReduceProd", b.op("Shape", data, start=2), keepdims=0))
         indices = b.op("Sub", indices, b.op("Where", b.op("Equal", values, least), channel, b.constant(0)))
     (first,) = normalized((axis,), rank_of(data, "data"), "axis")
@@ -123,7 +123,7 @@ def avg_pool(
 ) -> ir.Value:
     """AveragePool with explicit pads; exclude-pad is count_include_pad."""
     require(data, "data", (*FLOATS, *INTEGERS))
-    # Without any padding OpenVINO never counts what rounding up adds behind the end; with some it does.
+    # Without any padding OpenVINO never counts the elements that rounding up adds at the end; with some it does.
     padded = auto_pad.startswith("same") or (auto_pad == "explicit" and any(pads_begin + pads_end))
     counted = padded and not exclude_pad
     plan = plan_pooling(b, data, kernel, strides, dilations, pads_begin, pads_end, rounding_type, auto_pad)
@@ -138,7 +138,7 @@ def avg_pool(
 
     counts: bool | ir.Value = counted
     if counted and auto_pad.startswith("same") and rounding_type == "ceil":
-        # Where no axis is padded, OpenVINO leaves out what rounding up adds.
+        # If no axis is padded, OpenVINO excludes the elements that rounding up adds.
         counts = plan.asks_for_padding(b)
 
     def formula(x: ir.Value) -> ir.Value:
@@ -172,14 +172,14 @@ def _maximum(b: Builder, data: ir.Value, plan: Plan) -> ir.Value:
 
 
 def _least(dtype: ir.DataType) -> float:
-    """Returns what a window that holds padding only gives: f32's lowest, as in OpenVINO's CPU plugin, or bf16's own."""
+    """Returns the result of windows of padding only: the lowest f32, as in OpenVINO's CPU plugin, or bf16."""
     if dtype == ir.DataType.BFLOAT16:
         return 2.0**120 - 2.0**128
     return float(np.finfo(np.float32).min) if dtype in FLOATS else np.iinfo(dtype.numpy()).min
 
 
 def _without_padding(b: Builder, data: ir.Value, indices: ir.Value, plan: Plan) -> ir.Value:
-    """Returns indices into padded data as indices into the data; those of padding lie anywhere in their channel."""
+    """Converts indices into padded data to indices into the data; those of padding are arbitrary within the channel."""
     begins, ends = plan.pads
     sizes = [size_of(b, data, axis) for axis in range(2, 2 + len(begins))]
     rest, step = indices, joined(b, [1])

@@ -1,4 +1,4 @@
-"""PriorBox and PriorBoxClustered: boxes around the centre of each element of a feature map, and their variances.
+"""PriorBox and PriorBoxClustered: boxes around the center of each element of a feature map, and their variances.
 
 Which boxes there are follows from the attributes alone; where they lie, from the sizes of the map and of the image.
 """
@@ -19,14 +19,14 @@ from ortconv.graph.builder import Builder
 
 Floats = tuple[float, ...]
 _Box = tuple[float, float, float, float, bool]
-"""Offset of the centre in x and y, half of width and height, whether it is clipped to the image."""
+"""A box: offset of the center in x and y, half of width and height, whether it is clipped to the image."""
 
 _SAME_RATIO = 1e-6
 _DEFAULT_VARIANCE = 0.1
 _CORNERS = 4
 
 _BOX_BYTES = 256
-"""What a box takes while the boxes are made."""
+"""Bytes per box while the boxes are generated."""
 
 
 @REGISTRY.lowering("PriorBox")
@@ -110,12 +110,12 @@ def prior_box_clustered(
         strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
     else:
         strides = [single(b, size) for size in steps]
-    centres = [
+    centers = [
         b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
         for count, stride in zip((rows, columns), strides, strict=True)
     ]
     halves = [b.constant(np.array(sizes, np.float32) / np.float32(2)) for sizes in (height, width)]
-    corners = _corners(b, centres, halves, [image_height, image_width], divide=True)
+    corners = _corners(b, centers, halves, [image_height, image_width], divide=True)
     return _with_variances(b, _clipped(b, corners) if clip else corners, variance)
 
 
@@ -133,7 +133,7 @@ def _ratios(given: Floats, flip: bool) -> list[float]:
 def _fixed_boxes(
     b: Builder, ratios: list[float], fixed_ratio: Floats, fixed_size: Floats, density: Floats
 ) -> Iterator[_Box]:
-    """Yields the boxes of fixed sizes; each is repeated on a grid of density x density centres."""
+    """Yields the boxes of fixed sizes; each is repeated on a grid of density x density centers."""
     if fixed_ratio and fixed_size and len(fixed_ratio) != len(ratios):
         allowed = f"{len(ratios)}, as many as there are aspect ratios: OpenVINO reserves room for these"
         raise UnsupportedAttributeError("fixed_ratio", fixed_ratio, allowed)
@@ -161,7 +161,7 @@ def _fixed_boxes(
 def _sized_boxes(
     ratios: list[float], min_size: Floats, max_size: Floats, every: bool, *, ratios_last: bool
 ) -> Iterator[tuple[float, float, bool]]:
-    """Yields half of width and height of the boxes by min_size, and whether they are a root of two sizes."""
+    """Yields half of width and height of the boxes by min_size, and whether they are the square root of two sizes."""
     for label, numbers in (("min_size", min_size), ("max_size", max_size)):
         if not all(0 <= number < math.inf for number in numbers):
             raise UnsupportedAttributeError(label, numbers, "numbers of at least 0")
@@ -213,7 +213,7 @@ def _prior_box(
         strides = [b.op("Div", image_height, _real(b, rows))] * 2
     else:
         strides = [b.op("Mul", image_height, single(b, step))] * 2
-    centres = [
+    centers = [
         b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
         for count, stride in zip((rows, columns), strides, strict=True)
     ]
@@ -224,7 +224,7 @@ def _prior_box(
         if scale_all_sizes or not sized:
             halves.append(b.constant(np.array(plain + sizes, np.float32)))
             continue
-        # Sizes are fractions of the image's height; of a root of two sizes, one is.
+        # Sizes are fractions of the image's height; under a square root of two sizes, one of them is.
         root = b.op("Sqrt", image_height)
         is_root = b.constant(np.array([box[2] for box in sized]))
         scaled = b.op("Mul", b.constant(np.array(sizes, np.float32)), b.op("Where", is_root, root, image_height))
@@ -232,8 +232,8 @@ def _prior_box(
     if fixed:
         none = [0.0] * len(sized)
         moves = [b.constant(np.array([box[axis] for box in fixed] + none, np.float32)) for axis in (1, 0)]
-        centres = [b.op("Add", centre, move) for centre, move in zip(centres, moves, strict=True)]
-    corners = _corners(b, centres, halves, [image_height, image_width], divide=False)
+        centers = [b.op("Add", center, move) for center, move in zip(centers, moves, strict=True)]
+    corners = _corners(b, centers, halves, [image_height, image_width], divide=False)
     if clip:
         corners = _clipped(b, corners)
     elif fixed:
@@ -266,22 +266,22 @@ def _sizes(b: Builder, output_size: ir.Value, image_size: ir.Value) -> tuple[ir.
 
 
 def _corners(
-    b: Builder, centres: Sequence[ir.Value], halves: Sequence[ir.Value], image: Sequence[ir.Value], *, divide: bool
+    b: Builder, centers: Sequence[ir.Value], halves: Sequence[ir.Value], image: Sequence[ir.Value], *, divide: bool
 ) -> ir.Value:
     """Returns the corners [H, W, P, 4] of boxes, x first, in parts of the image.
 
     Args:
         b: The builder.
-        centres: Rows [H, 1] or [H, P], and columns [W, 1] or [W, P].
+        centers: Rows [H, 1] or [H, P], and columns [W, 1] or [W, P].
         halves: Half of the heights, and of the widths, [P].
         image: Its height and width.
         divide: Divide by the image's size, instead of multiplying by its reciprocal.
     """
     edges = []
-    shape = b.op("Concat", *[b.op("Shape", centre, end=1) for centre in centres], b.op("Shape", halves[0]), axis=0)
-    for axis, (centre, half, size) in enumerate(zip(centres, halves, image, strict=True)):
+    shape = b.op("Concat", *[b.op("Shape", center, end=1) for center in centers], b.op("Shape", halves[0]), axis=0)
+    for axis, (center, half, size) in enumerate(zip(centers, halves, image, strict=True)):
         for op in ("Sub", "Add"):
-            edge = b.op(op, centre, half)
+            edge = b.op(op, center, half)
             part = b.op("Div", edge, size) if divide else b.op("Mul", edge, b.op("Reciprocal", size))
             spread = b.op("Expand", b.op("Unsqueeze", part, b.constant([1 - axis])), shape)
             edges.append(b.op("Unsqueeze", spread, b.constant([3])))

@@ -1,6 +1,6 @@
-"""Ops that propose regions: Proposal, GenerateProposals, ExperimentalDetectronGenerateProposalsSingleImage.
+"""Region proposals: Proposal, GenerateProposals, ExperimentalDetectronGenerateProposalsSingleImage.
 
-Each moves anchors by predicted offsets, takes the best boxes and suppresses those that overlap better ones. The numbers
+Each moves anchors by predicted offsets, selects the best boxes and suppresses those that overlap better ones. Results
 are those of OpenVINO's CPU plugin: each step is rounded as there, so that boxes at a threshold fall on the same side.
 """
 
@@ -25,7 +25,7 @@ _BOOL, _F32, _F64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _MOST_GROWTH = np.float32(math.log(1000 / 16))
 """The logarithm of the largest factor by which GenerateProposals enlarges an anchor."""
 _FEWEST = 8
-"""With fewer boxes than this OpenVINO's CPU plugin reads memory that is not its own in Proposal."""
+"""With fewer boxes, Proposal in OpenVINO's CPU plugin reads out of bounds."""
 
 Floats = tuple[float, ...]
 
@@ -54,7 +54,7 @@ def proposal(
     box_coordinate_scale: float = 1.0,
     framework: Literal["", "tensorflow"] = "",
 ) -> tuple[ir.Value, ...]:
-    """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop where sides have one more."""
+    """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop if sides are one longer."""
     require(class_probs, "class_probs", FLOATS)
     own = dtype_of(class_probs)
     turned = framework == "tensorflow"
@@ -84,8 +84,8 @@ def proposal(
     middle = b.op("Add", low, b.op("Mul", sides, single(b, 0.5)))
     # One rounding for the product and the sum.
     product = b.op("Mul", b.cast(moves, _F64), b.cast(b.typed(sides, _F32, None), _F64))
-    centre = b.op("Cast", b.op("Add", product, b.op("Cast", middle, to=int(_F64))), to=int(_F32))
-    low, high = _around(b, centre, b.op("Mul", exponential(b, growths), sides))
+    center = b.op("Cast", b.op("Add", product, b.op("Cast", middle, to=int(_F64))), to=int(_F32))
+    low, high = _around(b, center, b.op("Mul", exponential(b, growths), sides))
     if clip_before_nms:
         edge = b.op("Sub", image, extra)
         low, high = _clipped(b, low, edge), _clipped(b, high, edge)
@@ -127,7 +127,7 @@ def generate_proposals(
     nms_eta: float = 1.0,
     roi_num_type: IndexType = "i64",
 ) -> tuple[ir.Value, ...]:
-    """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop where sides have one more."""
+    """Anchors moved, TopK and suppression: NonMaxSuppression, or a Loop if sides are one longer."""
     require(scores, "scores", FLOATS)
     names = ("pre_nms_count", "post_nms_count", "nms_threshold")
     limits = Limits.of(names, pre_nms_count, post_nms_count, nms_threshold, int(not normalized))
@@ -184,7 +184,7 @@ def single_image_proposals(
     count, rows, columns = (size_of(b, given, axis) for axis in range(3))
     total = calculate(b, "Mul", calculate(b, "Mul", rows, columns), count)
     image = b.op("Gather", info, b.constant([1, 0]), axis=0)
-    # Sides have one more while the anchors are moved, though not when boxes are compared.
+    # Sides are one longer while the anchors are moved, but not when boxes are compared.
     extra = single(b, 1.0)
     spread = _reshaped(b, fixed, [1, rows, columns, count, 4])
     low, high = b.op("Split", spread, outputs=2, axis=4, num_outputs=2)
@@ -215,7 +215,7 @@ def _reshaped(b: Builder, value: ir.Value, sizes: Sequence[Size], dtype: ir.Data
 
 
 def _width(info: ir.Value) -> int | None:
-    """Returns how many numbers there are for each image; None where that is not known."""
+    """Returns the number of entries per image; None if dynamic."""
     width = info.shape[-1] if info.shape else None
     return width if isinstance(width, int) else None
 
@@ -232,7 +232,7 @@ def _anchors(base: int, ratios: Floats, scales: Floats, turned: bool) -> np.ndar
     """Returns the corners of Proposal's anchors, [ratios x scales, 4]."""
     f32 = np.float32
     extra, half, size = f32(0 if turned else 1), f32(0.5), f32(base)
-    centre = half * (size - extra)
+    center = half * (size - extra)
     boxes = []
     for ratio in np.array(ratios, f32):
         width = np.sqrt(f32(base * base) / ratio)
@@ -243,7 +243,7 @@ def _anchors(base: int, ratios: Floats, scales: Floats, turned: bool) -> np.ndar
             height = np.floor(height + half)
         for scale in np.array(scales, f32):
             reach = half * (np.array([width, height], f32) * scale - extra)
-            corners = np.concatenate([centre - reach, centre + reach])
+            corners = np.concatenate([center - reach, center + reach])
             boxes.append(corners - size * half if turned else corners)
     return np.array(boxes, f32).reshape(-1, 4)
 
@@ -264,7 +264,7 @@ def _spread(
 def _offsets(
     b: Builder, deltas: ir.Value, images: Size, count: Size, rows: Size, columns: Size
 ) -> tuple[ir.Value, ir.Value]:
-    """Returns by how much anchors move and grow, each [images, rows, columns, anchors, 2]."""
+    """Returns the offsets and scales of anchors, each [images, rows, columns, anchors, 2]."""
     split = _reshaped(b, deltas, [images, count, 4, rows, columns])
     moves, growths = b.op("Split", b.op("Transpose", split, perm=[0, 3, 4, 1, 2]), outputs=2, axis=4, num_outputs=2)
     return b.typed(moves, _F32, None), b.typed(growths, _F32, None)
@@ -276,16 +276,16 @@ def _moved(
     """Moves anchors that are given as corners, and clips them to the image."""
     sides = b.op("Add", b.op("Sub", high, low), extra)
     middle = b.op("Add", low, b.op("Mul", sides, single(b, 0.5)))
-    centre = b.op("Add", b.op("Mul", moves, sides), middle)
+    center = b.op("Add", b.op("Mul", moves, sides), middle)
     growth = exponential(b, b.op("Min", growths, b.constant(_MOST_GROWTH)))
-    low, high = _around(b, centre, b.op("Mul", growth, sides))
+    low, high = _around(b, center, b.op("Mul", growth, sides))
     edge = b.op("Sub", image, extra)
     return _clipped(b, low, edge), _clipped(b, b.op("Sub", high, extra), edge)
 
 
-def _around(b: Builder, centre: ir.Value, sides: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _around(b: Builder, center: ir.Value, sides: ir.Value) -> tuple[ir.Value, ir.Value]:
     half = b.op("Mul", sides, single(b, 0.5))
-    return b.op("Sub", centre, half), b.op("Add", centre, half)
+    return b.op("Sub", center, half), b.op("Add", center, half)
 
 
 def _clipped(b: Builder, corners: ir.Value, edge: ir.Value) -> ir.Value:
@@ -293,10 +293,10 @@ def _clipped(b: Builder, corners: ir.Value, edge: ir.Value) -> ir.Value:
 
 
 def _large_enough(b: Builder, low: ir.Value, high: ir.Value, smallest: ir.Value, extra: ir.Value) -> ir.Value:
-    """Tells for which boxes both sides have a least length."""
+    """Tells which boxes have sides of at least a minimum length."""
     sides = b.op("Add", b.op("Sub", high, low), extra)
     enough = b.op("LessOrEqual", smallest, sides)
-    # An axis counted from the front: from the end ONNX Runtime drops none where there are no boxes.
+    # The axis is counted from the front: with a negative one ONNX Runtime keeps the axis if there are no boxes.
     each = b.op("ReduceMin", b.op("Cast", enough, to=int(_F32)), b.constant([4]), keepdims=0)
     return b.op("Cast", each, to=int(_BOOL))
 

@@ -35,7 +35,7 @@ def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
 
 
 _LEAST = 0.1
-"""How wide a box is at least whose ends are exchanged."""
+"""The minimum width of a box with exchanged ends."""
 
 
 @REGISTRY.lowering("PSROIPooling")
@@ -52,7 +52,7 @@ def psroi_pooling(
     spatial_bins_y: int = 1,
     mode: Literal["average", "bilinear"] = "average",
 ) -> ir.Value:
-    """Means over windows, each of channels of its own: a masked sum, or a formula over gathered elements."""
+    """Means over bins, each in its own channels: a masked sum, or a formula over gathered elements."""
     require(data, "data", FLOATS)
     require(rois, "rois", FLOATS)
     own = dtype_of(data)

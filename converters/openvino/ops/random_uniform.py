@@ -23,7 +23,7 @@ from ortconv.graph.builder import Builder
 _F16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
 _I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
 _WIDEST = 2**31 - 1
-"""The largest range of integers that OpenVINO's CPU plugin computes rightly."""
+"""The largest integer range that OpenVINO's CPU plugin computes correctly."""
 
 Alignment = Literal["TENSORFLOW", "PYTORCH", "tensorflow", "pytorch"]
 
@@ -41,7 +41,7 @@ def random_uniform(
     op_seed: int = 0,
     alignment: Alignment = "TENSORFLOW",
 ) -> ir.Value:
-    """The generator in integer ops in a Loop, and its numbers scaled."""
+    """The random generator in integer ops in a Loop, and scaling of its numbers."""
     for label, seed in (("global_seed", global_seed), ("op_seed", op_seed)):
         if seed < 0:
             raise UnsupportedAttributeError(label, seed, "an integer of at least 0")
@@ -51,7 +51,7 @@ def random_uniform(
             "output_type",
             output_type,
             "f16, f32, f64, i32, i64",
-            hint="For bf16 the numbers of OpenVINO's CPU plugin depend on the processor.",
+            hint="For bf16 the results of OpenVINO's CPU plugin depend on the processor.",
         )
     twister = alignment.upper() == "PYTORCH"
     sizes = int64_vector(b, shape)
@@ -64,9 +64,7 @@ def random_uniform(
     elif twister:
         bits = mersenne_twister(b, seeded_state(global_seed), count)
     elif b.repeated:
-        raise ConversionError(
-            "it is in a body that is run several times, each time with other numbers; allowed: alignment PYTORCH there."
-        )
+        raise ConversionError("a loop body draws other numbers in each iteration; allowed there: alignment PYTORCH.")
     else:
         b.warn("seeds: each run gives the numbers of the first; OpenVINO's second inference goes on where it ended")
         bits = philox(b, global_seed, op_seed, count)
@@ -85,7 +83,7 @@ def _bound(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def _fractions(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value, twister: bool) -> ir.Value:
-    """Emits float32: 23 bits of each number or 24 as a fraction of 1, scaled."""
+    """Emits float32: 23 or 24 bits of each number as a fraction of 1, scaled."""
     low, high = (_bound(b, bound, _F32) for bound in (minval, maxval))
     width = b.typed(b.op("Sub", high, low), _F32, [1])
     digits = 24 if twister else 23
@@ -100,16 +98,16 @@ def _fractions(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value, t
 
 
 def _whole(b: Builder, bits: ir.Value, minval: ir.Value, maxval: ir.Value) -> ir.Value:
-    """Emits int64: the remainders of the numbers, from the lower bound on."""
+    """Emits int64: the lower bound plus the remainders of the numbers."""
     known = one_number(b, minval, "minval"), one_number(b, maxval, "maxval")
     if known[0] is not None and known[1] is not None:
         low, high = int(known[0]), int(known[1])
         if not -(2**31) <= low < high < 2**31 or high - low > _WIDEST:
             raise ConversionError(
                 f"minval is {low} and maxval {high}; allowed: 32-bit integers, maxval greater by 1 to {_WIDEST}.",
-                hint="OpenVINO's CPU plugin gives no usable numbers for others.",
+                hint="OpenVINO's CPU plugin does not give usable numbers for other bounds.",
             )
     bounds = [_bound(b, bound, _I64) for bound in (minval, maxval)]
-    # An empty range, which only run-time bounds can have, gives its lower bound.
+    # An empty range, possible only for runtime bounds, gives its lower bound.
     width = b.op("Max", b.op("Sub", bounds[1], bounds[0]), b.constant(1))
     return b.typed(b.op("Add", b.op("Mod", bits, width), bounds[0]), _I64, [None])

@@ -1,4 +1,4 @@
-"""Ops that make data out of a few numbers: Range."""
+"""Range."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ortconv.graph.builder import Builder
 
 _MOVES = ("Cast", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze")
 _GROWS = ("Add", "Concat", "Div", "Max", "Min", "Mul", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")
-"""Of numbers that are not negative these make others; of the first kind, the first input counts."""
+"""Ops whose results are not negative if their inputs are not; of the first kind, only the first input counts."""
 
 
 @REGISTRY.lowering("Range")
@@ -47,7 +47,7 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
         value if value.shape == () else b.typed(b.op("Reshape", value, b.constant([])), value.dtype, ())
         for value in (start, stop, step)
     ]
-    if all(b.array(value) is not None for value in bounds):  # OpenVINO casts them when it reads a model
+    if all(b.array(value) is not None for value in bounds):  # OpenVINO casts them when it reads the model
         return _in_own_type(b, [b.cast(value, to) for value in bounds])
     _warn_of_direction(b, *bounds)
     if not any(dtype in FLOATS for dtype in (to, *(dtype_of(value) for value in bounds))):
@@ -68,7 +68,7 @@ def _range(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value, to: ir.D
 
 
 def _warn_of_direction(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value) -> None:
-    """Warns of a Range that may step away from its end, unless it goes up by a number that is never negative."""
+    """Warns of a Range whose step may lead away from stop, unless it is known to go up by a non-negative step."""
     first, each, node = b.array(start), b.array(step), stop.producer()
     if each is not None and each.item() > 0:
         if first is not None and first.item() <= 0 and _is_size(b, stop):
@@ -81,7 +81,7 @@ def _warn_of_direction(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Val
 
 
 def _is_size(b: Builder, value: ir.Value | None) -> bool:
-    """Tells whether a value is made of sizes of tensors so that it is never negative."""
+    """Tells whether a value is computed from tensor sizes so that it is never negative."""
     left, seen = [value], set()
     while left:
         each = left.pop()
@@ -104,7 +104,7 @@ def _in_own_type(b: Builder, bounds: Sequence[ir.Value]) -> ir.Value:
 
 
 def _in_single(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """Emits Range of float32 with as many elements as float32 has it; ONNX Runtime counts them in double."""
+    """Emits Range of float32 whose length is computed in float32; ONNX Runtime computes it in double."""
     first, each = b.array(start), b.array(step)
     nothing_rounds = first is not None and first.item() == 0 and each is not None and _is_power_of_2(each.item())
     if not nothing_rounds:

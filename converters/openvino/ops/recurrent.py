@@ -32,7 +32,7 @@ _FICO = "fico"
 
 @dataclasses.dataclass(frozen=True)
 class _Attributes:
-    """What recurrent ops share; the field names are the source's."""
+    """Attributes of recurrent ops, named as in the source."""
 
     hidden_size: int
     activations: Words
@@ -48,7 +48,7 @@ class _Attributes:
         return tuple(word.strip().lower() for word in self.activations)
 
     def onnx(self, allowed: int) -> dict[str, Any]:
-        """Returns them as ONNX spells them.
+        """Returns the attributes in ONNX's spelling.
 
         Args:
             allowed: How many activation functions there are for each direction.
@@ -256,7 +256,7 @@ def rnn_cell(
 
 
 def _lstm_gates(b: Builder, value: ir.Value, axis: int, order: str) -> ir.Value:
-    """Puts the blocks of four gates into ONNX's order."""
+    """Reorders the blocks of four gates from OpenVINO's to ONNX's order."""
     gates = b.op("Split", value, outputs=4, axis=axis, num_outputs=4)
     moved = b.op("Concat", *(gates[order.index(gate)] for gate in "iofc"), axis=axis)
     return b.typed(moved, value.dtype, value.shape)
@@ -284,11 +284,11 @@ def _lengths(
 ) -> ir.Value | None:
     """Returns how many steps each sequence has, or None for all of them.
 
-    In dynamic sizes OpenVINO's CPU plugin ignores the lengths, unless it takes the sequence apart into cells, which
-    have no kernel of their own for the whole: where weights are known at run time only, numbers are clipped, or the
-    functions of an LSTM or GRU are others.
+    In dynamic shapes OpenVINO's CPU plugin ignores the lengths, unless it splits the sequence into cells, which
+    it does where it has no kernel for the whole sequence: if weights are runtime values, values are clipped, or the
+    activations of an LSTM or GRU are not the default ones.
 
-    The plugin's kernel has the given functions; None stands for any.
+    `functions` are those of the plugin's kernel; None stands for any.
     """
     taken_apart = (
         attributes.clip != 0
@@ -312,7 +312,7 @@ def _lengths(
 
 
 def _is_constant(value: ir.Value | None) -> bool:
-    """Tells whether a value is known at conversion, compressed or not."""
+    """Tells whether a value is a constant, compressed or not."""
     if value is None or value.const_value is not None:
         return True
     node = value.producer()

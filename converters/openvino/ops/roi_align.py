@@ -83,7 +83,7 @@ def roi_align_rotated(
     _require_points(sampling_ratio)
 
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
-        centre_x, centre_y, width, height, angle = split_columns(b, boxes, 5)
+        center_x, center_y, width, height, angle = split_columns(b, boxes, 5)
         scale, half = single(b, spatial_scale), single(b, 0.5)
         sizes = [b.op("Mul", size, scale) for size in (height, width)]
         goals = (pooled_h, pooled_w)
@@ -94,15 +94,15 @@ def roi_align_rotated(
         y, column = sampling_grid(b, rows, columns)
         turned = b.op("Neg", angle) if clockwise_mode else angle
         cosine, sine = (b.op("Unsqueeze", b.op(op, turned), b.constant([2, 3, 4])) for op in ("Cos", "Sin"))
-        centres = [
-            b.op("Unsqueeze", b.op("Sub", b.op("Mul", centre, scale), half), b.constant([2, 3, 4]))
-            for centre in (centre_y, centre_x)
+        centers = [
+            b.op("Unsqueeze", b.op("Sub", b.op("Mul", center, scale), half), b.constant([2, 3, 4]))
+            for center in (center_y, center_x)
         ]
         turned_y = b.op("Sub", b.op("Mul", y.positions, cosine), b.op("Mul", column.positions, sine))
         turned_x = b.op("Add", b.op("Mul", y.positions, sine), b.op("Mul", column.positions, cosine))
         points = (
-            dataclasses.replace(y, positions=b.op("Add", turned_y, centres[0])),
-            dataclasses.replace(column, positions=b.op("Add", turned_x, centres[1])),
+            dataclasses.replace(y, positions=b.op("Add", turned_y, centers[0])),
+            dataclasses.replace(column, positions=b.op("Add", turned_x, centers[1])),
         )
         return pool_points(b, x, batch_indices, points, "avg")
 

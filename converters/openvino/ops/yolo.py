@@ -14,7 +14,7 @@ from ortconv.graph.builder import Builder, Ints
 
 _RANK = 4
 _CENTRE = 2
-"""Coordinates that are squashed: the box's centre."""
+"""Coordinates that are squashed: the box's center."""
 
 
 @REGISTRY.lowering("RegionYolo")
@@ -32,7 +32,7 @@ def region_yolo(
     mask: Ints = (),
     anchors: tuple[float, ...] = (),
 ) -> ir.Value:
-    """Sigmoid of the centres and scores of each region, and Softmax of its classes (do_softmax) or Sigmoid."""
+    """Sigmoid of the centers and scores of each region, and Softmax of its classes (do_softmax) or Sigmoid."""
     require(data, "data", FLOATS)
     warn_of_default(b, "do_softmax", True, "takes false")
     if rank_of(data, "data") != _RANK:

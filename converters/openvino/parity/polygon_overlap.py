@@ -62,7 +62,7 @@ def corners(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
 
     Args:
         b: The builder.
-        boxes: float32 centre, width, height and angle, [batch, box, 5].
+        boxes: float32 center, width, height and angle, [batch, box, 5].
         clockwise: Which way they are turned.
 
     Returns:

@@ -127,7 +127,7 @@ def test_numbers_of_a_body_that_is_repeated() -> None:
         conversion(looped((150, 10), "tensorflow"))
     (error,) = group.value.exceptions
     assert isinstance(error, ConversionError)
-    assert "a body that is run several times" in error.problem
+    assert "a loop body draws other numbers" in error.problem
 
 
 def test_shape_of_a_scalar() -> None:
