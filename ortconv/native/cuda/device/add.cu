@@ -1,4 +1,4 @@
-// Adds a residual, which lies as dst does, to what dst holds, and activates the sums.
+// Adds a residual of the same layout to dst, then activates.
 
 #include "cuda/device/device.h"
 #include "cuda/params/convolution.h"

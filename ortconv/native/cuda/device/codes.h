@@ -1,5 +1,5 @@
-// Codes of compressed weights: integers of BITS bits (8 or 4), the first in the lowest bits. TABLE: 4 bits choose a
-// number from a table, which has been copied to shared memory.
+// Quantized weights ("codes"): integers of BITS bits (8 or 4), packed from the lowest bits. With TABLE a code is an
+// index into a codebook, which kernels copy to shared memory.
 #pragma once
 
 #include "cuda/device/device.h"
@@ -12,9 +12,9 @@ constexpr int kBits = BITS;
 constexpr int kPerWord = 32 / kBits;
 constexpr unsigned kCodeMask = (1u << kBits) - 1;
 constexpr bool kHasTable = TABLE;
-constexpr unsigned kMagic = 0x4b000000u;  // the bits of 2^23, as a float, where a unit has the value 1
+constexpr unsigned kMagic = 0x4b000000u;  // the bits of the float 2^23, whose lowest mantissa bit is worth 1
 
-// Code i of an array, unsigned.
+// Quantized value i, unsigned.
 __device__ inline unsigned code_at(const void* codes, long long i, unsigned flip) {
   const unsigned byte = static_cast<const unsigned char*>(codes)[kBits == 4 ? i >> 1 : i] ^ flip;
   return byte >> (kBits == 4 ? static_cast<int>(i & 1) * 4 : 0) & kCodeMask;
@@ -25,17 +25,17 @@ __device__ inline unsigned zero_at(const CompressedWeights& w, long long i) {
   return w.zeros != nullptr ? code_at(w.zeros, i, w.flip) : w.flip & kCodeMask;
 }
 
-// Exact.
+// code - zero, exactly.
 __device__ inline float difference(unsigned code, unsigned zero) {
   return __uint_as_float(kMagic | code) - __uint_as_float(kMagic | zero);
 }
 
-// What a code stands for, less a zero point where there is no table.
+// The weight before scaling.
 __device__ inline float number_of(unsigned code, unsigned zero, const float* table) {
   return kHasTable ? table[code] : difference(code, zero);
 }
 
-// All threads of a block copy the table, and then wait for each other.
+// Copies the codebook to shared memory; the block must synchronize before using it.
 __device__ inline void copy_table(const CompressedWeights& w, float* table, int thread) {
   if (kHasTable && thread < kTableNumbers) table[thread] = w.table[thread];
 }
@@ -44,9 +44,9 @@ __device__ inline float scale_at(const CompressedWeights& w, long long i) {
   return to_float(static_cast<const Element*>(w.scales)[i]);
 }
 
-// Scale and zero point along a row: those of the block of one element after the other.
+// Scale and zero point of consecutive elements of a row.
 struct BlockCounter {
-  long long at, left;  // the block, of the whole matrix, and how many elements of it are to come
+  long long at, left;  // the block, counted over the whole matrix, and its remaining elements
   float scale;
   unsigned zero;
 
@@ -57,7 +57,7 @@ struct BlockCounter {
     zero = zero_at(w, at);
   }
   __device__ float value(unsigned code, const float* table) const { return number_of(code, zero, table) * scale; }
-  // To the next element, which is one of the row.
+  // Moves to the next element, which must be in the row.
   __device__ void next(const CompressedWeights& w) {
     if (--left > 0) return;
     ++at;
@@ -67,9 +67,9 @@ struct BlockCounter {
   }
 };
 
-// Where a lane is in its columns.
+// The position of a lane in its columns.
 struct Place {
-  long long k, block, rest;  // the element, the block that it is of, and where in that
+  long long k, block, rest;  // the element, its block, and its offset in the block
 
   __device__ Place(const CompressedWeights& w, int first) {
     k = first;

@@ -1,9 +1,9 @@
-// Few rows by a matrix of compressed weights, which is read as it is stored, once. A lane takes WORDS words of codes at
-// a time, of COLUMNS columns, for ROWS rows of src; a warp takes the next 32 of them together. DEPTH_WARPS warps share
-// the sum of a column. The difference of code and zero point is exact; the sum over a block is scaled.
+// MatMulNBits for few rows: reads quantized weights once and multiplies in float. A lane loads WORDS words of quantized
+// values of COLUMNS columns at a time, for ROWS rows of src; a warp loads 32 consecutive such units. DEPTH_WARPS warps
+// share the sum of a column. The difference of weight and zero point is exact; the sum over a block is scaled.
 //
-// WHOLE: what a lane takes lies in one block, and where words do in memory. Otherwise codes are read one by one.
-// GATHER: there is an index, and ROWS is 1.
+// WHOLE: a unit lies in one block and is aligned to words. Otherwise values are read one by one.
+// GATHER: there is an expert index, and ROWS is 1.
 
 #include "cuda/device/codes.h"
 
@@ -11,7 +11,7 @@ namespace ortconv {
 namespace cuda {
 
 constexpr int kWords = WORDS, kRows = ROWS, kColumns = COLUMNS, kDepthWarps = DEPTH_WARPS;
-constexpr int kUnit = kWords * kPerWord;  // what a lane takes of a column
+constexpr int kUnit = kWords * kPerWord;  // elements of a column that a lane loads at once
 constexpr int kFours = kUnit / 4;
 constexpr int kStep = kDepthWarps * 32 * kUnit;  // of the block
 constexpr int kWarps = kDotThreads / 32, kColumnWarps = kWarps / kDepthWarps;
@@ -20,7 +20,7 @@ constexpr int kSums = kColumns * kRows;
 constexpr int kRowFloats = kDepthWarps * kFours * kFourPitch;  // of a step of src
 static_assert(kSums <= 32 && kUnit % 4 == 0 && (!GATHER || kRows == 1));
 
-// Four at once; `from` is aligned to them.
+// Loads four elements at once; `from` is aligned to them.
 __device__ inline void load_elements(float (&to)[4], const Element* from) {
 #if ELEMENT == 0
   load_four(to, from);
@@ -31,7 +31,7 @@ __device__ inline void load_elements(float (&to)[4], const Element* from) {
 #endif
 }
 
-// Four at once to shared memory; `to` is aligned to them.
+// Stores four floats to shared memory at once; `to` is aligned to them.
 __device__ inline void store_floats(float* to, const float (&from)[4]) {
   const unsigned words[4] = {__float_as_uint(from[0]), __float_as_uint(from[1]), __float_as_uint(from[2]),
                              __float_as_uint(from[3])};
@@ -67,15 +67,15 @@ __device__ inline void copy_src(const CompressedDots& p, long long row, long lon
 
 #if WHOLE
 
-// What a lane takes of one column. Where there is nothing, with a table, the scale counts for nothing, since what the
-// table has first may not be finite.
+// The unit that a lane loads from one column. Beyond the depth a codebook unit is skipped, since the first entry of the
+// codebook may not be finite.
 struct Unit {
   unsigned words[kWords];
   float scale, zero;
   bool is_there;
 };
 
-// Columns from first_column on, of the matrix whose first one is `matrix`.
+// Loads units from column first_column on, of the matrix whose first column is `matrix`.
 __device__ inline void load(const CompressedDots& p, long long matrix, long long first_column, const Place& place,
                             Unit (&units)[kColumns]) {
   const CompressedWeights& w = p.weights;
@@ -95,11 +95,11 @@ __device__ inline void load(const CompressedDots& p, long long matrix, long long
   }
 }
 
-// src: what the lane needs of it, in shared memory.
+// `src`: the lane's elements of src in shared memory.
 __device__ inline void multiply(const Unit (&units)[kColumns], const float* src, const float* table,
                                 float (&sums)[kColumns][kRows]) {
-  // With j codes in the bits below, a code in the place of a float's lowest bits is 2^(BITS * j) times as much; that
-  // and what is to be taken from it are exact.
+  // A code ORed into the mantissa of 2^23 above j other codes counts 2^(BITS * j) times; scaling it back and
+  // subtracting 2^23 and the zero point are exact.
   constexpr int kOfHalf = 16 / kBits;
   float less[kColumns][kOfHalf];
 #pragma unroll
@@ -171,7 +171,7 @@ __device__ inline void multiply_any(const CompressedDots& p, long long matrix, l
 
 #endif
 
-// Adds up the values of all lanes, in an order of its own: values[0] becomes the total of value `index` of them.
+// Reduces the values over the warp in a fixed order: values[0] becomes the total of value number `index`.
 __device__ inline void total(float (&values)[kSums], int lane, int* index) {
   *index = 0;
   int count = kSums;

@@ -1,10 +1,8 @@
-// Some rows by a matrix of compressed weights, which is read as it is stored, on tensor cores: of 16-bit floats. A warp
-// computes 16 columns of up to 8 * TILES rows of src; a lane takes 16 bytes of codes of two columns at a time, which
-// lie in one block each. DEPTH_WARPS warps share a sum. The difference of code and zero point is exact; the weight, its
-// product with the scale, is rounded.
+// MatMulNBits for some rows, on tensor cores, for 16-bit floats. A warp computes 16 columns of up to 8 * TILES rows of
+// src; a lane loads 16 bytes of quantized values of two columns at a time, each in one block. DEPTH_WARPS warps share a
+// sum. The difference of weight and zero point is exact; its product with the scale is rounded.
 //
-// A sum may be formed in any order, so a product takes the elements in the order in which codes come out of a word, and
-// src is brought to the same.
+// The elements of a sum are multiplied in the order in which they come out of a word, and src is permuted to match.
 
 #include "cuda/device/codes.h"
 
@@ -58,8 +56,8 @@ __device__ inline void copy_src(const CompressedDots& p, long long row, long lon
   }
 }
 
-// What a lane takes of one column; scale and zero point are in both halves of a word. With a table weights are zeros
-// where there is nothing, whatever the table has first.
+// The unit that a lane loads from one column; scale and zero point are in both halves of a word. Beyond the depth,
+// codebook weights are zeros whatever the first entry of the codebook is.
 struct Unit {
   unsigned words[4];
   unsigned scale;
@@ -86,8 +84,8 @@ __device__ inline void load(const CompressedDots& p, long long first_column, con
   }
 }
 
-// Chunk `i` of a unit as weights, in pairs. Without a table codes become floats as the lowest bits of one whose unit is
-// 1.
+// Dequantizes chunk `i` of a unit, in pairs. Integers become floats by ORing them into the mantissa of a float whose
+// lowest bit is worth 1.
 __device__ inline void weights_of(const Unit& unit, int i, const float* table, unsigned (&pairs)[4]) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
@@ -105,7 +103,7 @@ __device__ inline void weights_of(const Unit& unit, int i, const float* table, u
 #elif BITS == 4
     pairs[j] = multiply_bfloats(subtract_bfloats(codes | 0x43004300u, unit.zero | 0x43004300u), unit.scale);
 #else
-    // Of 8 bits, which are too many for the lowest ones, by way of float.
+    // 8 bits do not fit in the mantissa of a bfloat16, so these are converted by way of float.
     const unsigned zero = unit.zero & 0xffu;
     const unsigned low = __float_as_uint(difference(codes & 0xffu, zero));
     const unsigned high = __float_as_uint(difference(codes >> 16, zero));
@@ -114,7 +112,7 @@ __device__ inline void weights_of(const Unit& unit, int i, const float* table, u
   }
 }
 
-// src: what the lane needs of it, in shared memory.
+// `src`: the lane's elements of src in shared memory.
 __device__ inline void multiply(const Unit (&units)[2], const unsigned char* src, const float* table,
                                 float (&sums)[kTiles][4]) {
 #pragma unroll

@@ -1,11 +1,10 @@
-// Convolution in groups of few channels, where there is little to share between outputs but what is read of src.
+// Depthwise convolution and groups of few channels.
 //
-// A thread computes the PHASES outputs of a position of the last axis (in turns, where that axis has more phases). A
-// warp takes a row of outputs or, where these are short, several; its lanes are positions or, with DST_CHANNELS,
-// channels. AXES spatial axes.
+// A thread computes PHASES outputs of a position of the last axis at a time. A warp computes one row of outputs or
+// several short ones; its lanes are positions or, with DST_CHANNELS, channels. AXES spatial axes.
 //
-// KER: taps of the last axis, if these are few and so are its phases; a thread then takes several positions, for which
-// it holds the weights of a row in registers. 0 otherwise. UNIT: neighbouring taps are neighbours in src.
+// KER: the taps of the last axis where taps and phases are few; a thread then computes several positions with the
+// weights of a row in registers. Otherwise 0. UNIT: neighbouring taps are adjacent in src.
 
 #include "cuda/device/divide.h"
 #include "cuda/device/values.h"
@@ -20,7 +19,7 @@ constexpr int kThreads = 128;
 constexpr int kTileChannels = DST_CHANNELS ? 32 : 1;
 constexpr bool kTransposed = TRANSPOSED;
 constexpr int kTogether = KER == 0 ? 1 : kPhases <= 4 ? 4 : 2;  // positions of a thread
-constexpr int kOutside = -(1 << 30);                            // of any src
+constexpr int kOutside = -(1 << 30);                            // outside of any src
 
 // The taps of an axis that reach an output place: k = phase + i * step for i in [begin, end), src = first + i * move.
 struct Reach {
@@ -69,7 +68,7 @@ typedef Sum Sums[kTogether][kPhases];
 #if KER
 constexpr int kRowTaps = (KER + kPhases - 1) / kPhases;  // of the first phase; others may have one less
 
-// Adds what the taps of one row of src give to all phases of the positions.
+// Adds the products of one row of src to all phases of the positions.
 __device__ inline void add_row(const Problem& p, const Values& values, const SrcElement* row, const Factor* weights,
                                const int (&first)[kTogether], int, Sums& sums) {
   const Axis& axis = p.axis[kLast];
@@ -96,7 +95,7 @@ __device__ inline void add_row(const Problem& p, const Values& values, const Src
   }
 }
 #else
-// Adds what the taps of one row of src give to the phases [phase, phase + kPhases) of a position.
+// Adds the products of one row of src to the phases [phase, phase + kPhases) of a position.
 __device__ inline void add_row(const Problem& p, const Values& values, const SrcElement* row, const Factor* weights,
                                const int (&first)[kTogether], int phase, Sums& sums) {
   const Axis& axis = p.axis[kLast];

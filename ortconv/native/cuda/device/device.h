@@ -1,8 +1,7 @@
-// What the kernels use of the device: element types, conversions and the instructions that CUDA C++ has no name for.
+// Element types, their conversions, and the activation.
 //
-// ELEMENT says what X, W, B and Y hold: 0 float, 1 float16, 2 bfloat16; 3: B and Y float, X and W integers of 8 bits,
-// signed or not as X_SIGNED and W_SIGNED say. The bits are converted here, since the headers that know 16-bit floats
-// are not part of NVRTC.
+// ELEMENT is the type of X, W, B and Y: 0 float, 1 float16, 2 bfloat16; 3: float B and Y, 8-bit integer X and W, signed
+// according to X_SIGNED and W_SIGNED. 16-bit floats are converted here because NVRTC does not include cuda_fp16.h.
 #pragma once
 
 #include "cuda/device/intrinsics.h"
@@ -10,7 +9,6 @@
 namespace ortconv {
 namespace cuda {
 
-// What B and Y hold, and X and W.
 #if ELEMENT == 0 || ELEMENT == 3
 typedef float Element;
 #else
@@ -51,7 +49,7 @@ __device__ inline Element to_element(float value) {
   return bfloat_of_float(value);
 #else
   const unsigned bits = __float_as_uint(value);
-  if (value != value) return static_cast<Element>(bits >> 16 | 0x40u);  // NaN stays NaN
+  if (value != value) return static_cast<Element>(bits >> 16 | 0x40u);  // quiets NaN
   return static_cast<Element>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 #endif
 }
@@ -61,7 +59,7 @@ __device__ inline bool is_finite(Element value) {
   return wide - wide == 0;
 }
 
-// The elements of dst that sums become: rounded, then activated unless ACTIVATE is 0. NaN stays what it is.
+// The epilogue of a sum: rounds to the type of dst, then activates if ACTIVATE. NaN passes through.
 __device__ inline Element finish(float sum, float slope, float minimum, float maximum) {
   const Element rounded = to_element(sum);
 #if ACTIVATE

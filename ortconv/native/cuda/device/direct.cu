@@ -1,4 +1,4 @@
-// Any problem, one thread per output.
+// Direct convolution of any problem, one thread per output.
 
 #include "cuda/device/direct.h"
 

@@ -1,4 +1,4 @@
-// Convolution from its definition, one output at a time: any sizes and strides, exact also with infinities and NaN.
+// Direct convolution, one output at a time: any sizes and strides, and exact with infinities and NaN.
 #pragma once
 
 #include "cuda/device/values.h"
@@ -7,12 +7,12 @@
 namespace ortconv {
 namespace cuda {
 
-// The taps of one axis that reach output y: k in [first, last] by steps of tap_period, and the src position of `first`,
-// which moves by `x_step` per step of k.
+// The taps of one axis that reach output y: k from first to last in steps of tap_period.
 struct Taps {
   long long first, last;
 };
 
+// NVRTC compiles without the headers of base/, so the device has its own ceil_div; b > 0.
 __device__ inline long long ceil_div(long long a, long long b) { return a / b + (a % b > 0); }
 
 __device__ inline Taps taps_of(const Axis& axis, int transposed, long long y) {
@@ -38,7 +38,7 @@ __device__ inline long long src_position(const Axis& axis, int transposed, long 
   return y * axis.stride - axis.pad + k * axis.dilation;
 }
 
-// Computes the outputs first, first + step, ... of all of dst.
+// Computes the outputs first, first + step, ... of dst.
 __device__ inline void convolve(const Problem& p, long long first, long long step) {
   const SrcElement* const src = static_cast<const SrcElement*>(p.src);
   const WeiElement* const wei = static_cast<const WeiElement*>(p.wei);

@@ -1,4 +1,4 @@
-// Division by numbers that are known before the launch.
+// Division by divisors that the host prepares.
 #pragma once
 
 #include "cuda/device/device.h"
@@ -7,7 +7,7 @@
 namespace ortconv {
 namespace cuda {
 
-// Divides n, and leaves the remainder in it.
+// Returns n / divisor and sets n to the remainder.
 __device__ inline int divide(int* n, const Divisor& by) {
   const unsigned quotient = (multiply_high(*n, by.factor) + *n) >> by.shift;
   *n -= static_cast<int>(quotient * by.divisor);

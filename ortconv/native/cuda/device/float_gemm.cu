@@ -1,10 +1,9 @@
-// Convolution as products in float by fused multiply-adds; params.h says how it becomes products. Rows come from packed
-// weights; columns are read from src element by element, whatever its strides.
+// Implicit GEMM in float with fused multiply-adds; see params/convolution.h. Rows come from packed weights; columns are
+// read from src element by element, with any strides.
 //
-// ROWS_OF_THREADS by COLUMNS_OF_THREADS threads share a tile of GRANULES granules by COLUMNS columns; STAGES steps are
-// in shared memory at a time. RAGGED: rows differ in the shifts at which they have taps. SRC_CHANNELS: neighbouring
-// threads read neighbouring channels, otherwise neighbouring positions. TOTAL: not the products but the kernel that
-// adds up what the splits of the sum have left.
+// ROWS_OF_THREADS by COLUMNS_OF_THREADS threads share a tile of PANELS panels by COLUMNS columns; STAGES steps are
+// in shared memory at a time. RAGGED: not uniform. SRC_CHANNELS: neighbouring threads read neighbouring channels,
+// otherwise neighbouring positions. TOTAL: the kernel that adds up split-K sums.
 
 #include "cuda/device/tile.h"
 
@@ -18,7 +17,7 @@ constexpr int kStepDepth = kChunks * 4;                                         
 constexpr int kRowParts = kRows / kThreadRows / 4, kColumnParts = kColumns / kThreadColumns / 4;  // fours of a thread
 constexpr int kColumnPitch = kColumns + 4;
 constexpr int kStageFloats = float_stage_bytes(kRows, kColumns) / 4;
-constexpr int kLoadsM = (GRANULES * kBlockBytes / kChunkBytes + kThreads - 1) / kThreads;
+constexpr int kLoadsM = (PANELS * kBlockBytes / kChunkBytes + kThreads - 1) / kThreads;
 constexpr int kSums = kRowParts * kColumnParts * 16;  // of a thread
 constexpr int kPipelineBytes = kStages * kStageFloats * 4 > kStagingBytes ? kStages * kStageFloats * 4 : kStagingBytes;
 
@@ -56,13 +55,13 @@ struct Loader {
 #endif
 #pragma unroll
     for (int i = 0; i < kOwnChunks; ++i) at[i].start(p, step * kChunks + chunk + kThreads / kColumns * i);
-    const long long granules = static_cast<long long>(tile.group * p.lists + tile.list) * p.granules;
+    const long long panels = static_cast<long long>(tile.group * p.lists + tile.list) * p.panels;
 #pragma unroll
     for (int i = 0; i < kLoadsM; ++i) {
-      const int part = thread + kThreads * i, granule = tile.m * GRANULES + part / (kBlockBytes / kChunkBytes);
-      const bool present = part < GRANULES * kBlockBytes / kChunkBytes && granule < p.granules;
-      row_phase[i] = present ? granule % p.axis[kAxes - 1].phases : -1;
-      rows[i] = p.packed + p.weights + ((granules + granule) * p.steps + step) * kBlockBytes +
+      const int part = thread + kThreads * i, panel = tile.m * PANELS + part / (kBlockBytes / kChunkBytes);
+      const bool present = part < PANELS * kBlockBytes / kChunkBytes && panel < p.panels;
+      row_phase[i] = present ? panel % p.axis[kAxes - 1].phases : -1;
+      rows[i] = p.packed + p.weights + ((panels + panel) * p.steps + step) * kBlockBytes +
                 part % (kBlockBytes / kChunkBytes) * kChunkBytes;
     }
 #pragma unroll
@@ -122,15 +121,15 @@ struct Loader {
 #pragma unroll
     for (int i = 0; i < kLoadsM; ++i) {
       const int part = thread + kThreads * i;
-      if (part >= GRANULES * kBlockBytes / kChunkBytes) continue;
+      if (part >= PANELS * kBlockBytes / kChunkBytes) continue;
 #if RAGGED
       const bool needed = row_phase[i] >= 0 && (needed_phases >> row_phase[i] & 1) != 0;
 #else
       const bool needed = row_phase[i] >= 0;
 #endif
-      // From [granule][depth][row] to [depth][granule][row].
-      const int in_block = part % (kBlockBytes / kChunkBytes), granule = part / (kBlockBytes / kChunkBytes);
-      float* const to = rows_of_stage + in_block / 4 * kRows + granule * kGranule + in_block % 4 * 4;
+      // From [panel][depth][row] to [depth][panel][row].
+      const int in_block = part % (kBlockBytes / kChunkBytes), panel = part / (kBlockBytes / kChunkBytes);
+      float* const to = rows_of_stage + in_block / 4 * kRows + panel * kPanelRows + in_block % 4 * 4;
       copy_async<16>(shared_address(reinterpret_cast<unsigned char*>(to)), rows[i], needed);
       rows[i] += kBlockBytes;
     }
@@ -145,18 +144,18 @@ struct Loader {
   }
 };
 
-// Where the rows of part `part` of a thread begin. Warps have rows of different phases in their parts, so that steps
-// which some phases skip keep all of them busy.
+// The first row of part `part` of a thread. A warp has rows of different phases in its parts, so that all warps stay
+// busy in steps that some phases skip.
 __device__ inline int first_row(int part, int thread_row) {
-  const int granule = thread_row / 4, swapped = RAGGED && kThreadRows >= 8 && part % 2 == 1 ? granule ^ 1 : granule;
-  return part * (kThreadRows * 4) + swapped * kGranule + thread_row % 4 * 4;
+  const int panel = thread_row / 4, swapped = RAGGED && kThreadRows >= 8 && part % 2 == 1 ? panel ^ 1 : panel;
+  return part * (kThreadRows * 4) + swapped * kPanelRows + thread_row % 4 * 4;
 }
 
 __device__ inline int first_column(int part, int thread_column) {
   return part * (kThreadColumns * 4) + thread_column * 4;
 }
 
-// Adds the products of one step.
+// Multiplies one step.
 __device__ inline void multiply_step(Sums& sums, const float* rows, const float* columns, int thread_row,
                                      int thread_column, const bool (&active)[kRowParts]) {
 #pragma unroll 4
@@ -205,8 +204,8 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
     const unsigned phases = at.shift < p.shifts ? shifts_of(p, tile.list)[at.shift].phases : 0;
 #pragma unroll
     for (int part = 0; part < kRowParts; ++part) {
-      const int granule = tile.m * GRANULES + first_row(part, thread_row) / kGranule;
-      active[part] = (phases >> granule % p.axis[kAxes - 1].phases & 1) != 0;
+      const int panel = tile.m * PANELS + first_row(part, thread_row) / kPanelRows;
+      active[part] = (phases >> panel % p.axis[kAxes - 1].phases & 1) != 0;
     }
     at.next_step(p);
 #endif

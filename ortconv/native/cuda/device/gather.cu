@@ -1,5 +1,5 @@
-// Copies src so that the channels of a position are together, filled up to whole chunks. A block copies 64 positions of
-// up to 4 chunks through shared memory. Integers get the padding around them, see params.h.
+// Copies src to a channels-last layout with channels padded to whole chunks. A block copies 64 positions of up to 4
+// chunks through shared memory. The copy of integers includes the padding, see params/convolution.h.
 
 #include "cuda/device/device.h"
 #include "cuda/device/words.h"
@@ -13,10 +13,10 @@ constexpr int kPerWord = 4 / sizeof(SrcElement);
 constexpr int kTilePositions = 64;
 constexpr int kTileChunks = 4;
 constexpr int kTileWords = kTileChunks * kChunkBytes / 4;
-// A row of the tile is a position. An odd number of words, so that neither way of walking meets a bank twice.
+// The pitch of a position in the tile, in words; odd, so that neither reads nor writes have bank conflicts.
 constexpr int kTileRow = kTileWords + 1;
 
-// What stands where src has nothing: in chunks beyond the channels, whose products are none, and in the padding.
+// The value of padding, and of the elements beyond the channels, which meet zero weights.
 __device__ inline SrcElement filling(const Gather& p) {
 #if ELEMENT == 3
   if (p.x_zero != nullptr) return *static_cast<const SrcElement*>(p.x_zero);
@@ -36,7 +36,7 @@ KERNEL(gather, ortconv::cuda::Gather, 256, 4) {
   const int thread = threadIdx.x;
   const long long first = static_cast<long long>(blockIdx.x) * kTilePositions;
 
-  // One position and every fourth word of channels for a thread, so that a warp reads neighbours.
+  // A thread copies one position and every fourth word of channels, so that the loads of a warp are coalesced.
   const int column = thread % kTilePositions;
   const long long position = first + column;
   long long rest = position, from = 0;

@@ -1,11 +1,10 @@
-// The instructions that the kernels need by name, as inline PTX. The emulator of the tests has the same functions for
-// the CPU.
+// Intrinsics, as inline PTX. testing/emulator/device.h implements the same functions for the CPU.
 #pragma once
 
 #ifdef __CUDACC__
 
-// A kernel: its only argument is `params`, a struct by value; `blocks` blocks of `threads` threads shall fit on a
-// multiprocessor.
+// A kernel whose only argument is the struct `params`. Registers are limited so that `blocks` blocks of `threads`
+// threads fit on a multiprocessor.
 #define KERNEL(name, Params, threads, blocks) \
   extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Params params)
 
@@ -56,7 +55,7 @@ __device__ inline void load_four(float (&to)[4], const float* from) {
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
 
-// Words at once; `from` is aligned to them.
+// All words at once; `from` is aligned to their total size.
 __device__ inline void load_words(unsigned (&to)[1], const void* from) { to[0] = *static_cast<const unsigned*>(from); }
 __device__ inline void load_words(unsigned (&to)[2], const void* from) {
   const uint2 two = *static_cast<const uint2*>(from);
@@ -67,7 +66,7 @@ __device__ inline void load_words(unsigned (&to)[4], const void* from) {
   to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
 
-// The value of the lane whose number differs by `mask`; all lanes of the warp call it.
+// The value of lane `own ^ mask`; all lanes of the warp call it.
 __device__ inline float shuffle_xor(float value, int mask) {
   float other;
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(other) : "f"(value), "r"(mask));
@@ -116,7 +115,7 @@ __device__ inline void commit_copies() {
 #endif
 }
 
-// Until at most kPending of the groups committed last are under way.
+// Waits until at most kPending of the latest groups are pending.
 template <int kPending>
 __device__ inline void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800

@@ -1,4 +1,4 @@
-// Packs weights for the products; see params.h and packed.h.
+// Packs weights for the implicit GEMM; see params/convolution.h and packed.h.
 
 #include "cuda/device/packed.h"
 #include "cuda/device/values.h"
@@ -20,7 +20,7 @@ __device__ inline bool any_tap_at(const Pack& p, int axis, int q, int first, int
   return false;
 }
 
-// The shifts of an axis at which phases [first, end) have a tap: their number, and shift `index` of them.
+// Counts the shifts of an axis at which phases [first, end) have a tap, and finds number `index` of them.
 __device__ inline int find_shift(const Pack& p, int axis, int first, int end, int index, int* shift) {
   const int most = (p.ker[axis] - 1) * p.dilation[axis] / p.stride[axis];
   int count = 0;
@@ -51,13 +51,13 @@ __device__ inline bool shift_of(const Pack& p, int list, int index, int* q) {
 
 __device__ inline Shift* shifts_of(const Pack& p) { return reinterpret_cast<Shift*>(p.packed + sizeof(PackedHeader)); }
 
-// Of the output channels, where W is of integers.
+// The sums of the weights of each output channel, for integers.
 __device__ inline unsigned* row_sums_of(const Pack& p) { return reinterpret_cast<unsigned*>(p.packed + p.row_sums); }
 
 }  // namespace cuda
 }  // namespace ortconv
 
-// The header, the shifts, and sums of nothing yet.
+// Writes the header and the shifts, and clears the row sums.
 KERNEL(pack_shifts, ortconv::cuda::Pack, 256, 1) {
   using namespace ortconv::cuda;
   const Pack& p = params;
@@ -82,7 +82,7 @@ KERNEL(pack_shifts, ortconv::cuda::Pack, 256, 1) {
 #endif
 }
 
-// The weights, a chunk of a row at a time.
+// Packs the weights, a chunk of a row at a time.
 KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
   using namespace ortconv::cuda;
   const Pack& p = params;
@@ -91,13 +91,13 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
   bool unsuitable = false;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.chunks_total;
        i += step_of_grid) {
-    const int chunk = static_cast<int>(i % kChunks), row_of_granule = static_cast<int>(i / kChunks % kGranule);
-    long long rest = i / (kChunks * kGranule);
+    const int chunk = static_cast<int>(i % kChunks), row_of_panel = static_cast<int>(i / kChunks % kPanelRows);
+    long long rest = i / (kChunks * kPanelRows);
     const long long block = rest;
     const int step = static_cast<int>(rest % p.steps);
     rest /= p.steps;
-    const int granule = static_cast<int>(rest % p.granules);
-    rest /= p.granules;
+    const int panel = static_cast<int>(rest % p.panels);
+    rest /= p.panels;
     const int list = static_cast<int>(rest % p.lists);
     const long long group = rest / p.lists;
 
@@ -106,14 +106,14 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
     int oc, r[kMaxAxes] = {};
     int outer = list;
     if (p.uniform != 0) {
-      long long row = static_cast<long long>(granule) * kGranule + row_of_granule;
+      long long row = static_cast<long long>(panel) * kPanelRows + row_of_panel;
       r[last] = static_cast<int>(row % p.stride[last]);
       row /= p.stride[last];
       oc = static_cast<int>(row % p.ocg);
       outer = static_cast<int>(row / p.ocg);
     } else {
-      r[last] = granule % p.stride[last];
-      oc = granule / p.stride[last] * kGranule + row_of_granule;
+      r[last] = panel % p.stride[last];
+      oc = panel / p.stride[last] * kPanelRows + row_of_panel;
     }
     for (int a = last - 1; a >= 0; --a) {
       r[a] = outer % p.stride[a];
@@ -138,7 +138,7 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
       unsuitable = unsuitable || !is_suitable(value, w_zero);
       values[c] = packed_of(value, w_zero);
     }
-    put_chunk(p.packed + p.weights + block * kBlockBytes, row_of_granule, chunk, values);
+    put_chunk(p.packed + p.weights + block * kBlockBytes, row_of_panel, chunk, values);
 #if ELEMENT == 3
     int sum = 0;
     for (int c = 0; c < kPerChunk; ++c) sum += values[c];

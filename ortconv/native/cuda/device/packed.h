@@ -1,6 +1,6 @@
-// Blocks of packed weights. FLOATS: a block is [sum index][row] of floats. Otherwise it is [row][chunk] of elements,
-// the chunks of a row swapped so that reading eight rows meets every bank once; with TF32 they are rounded to that.
-// Integers are without their zero point, of 8 bits with a sign.
+// Blocks of packed weights. With FLOATS a block is floats [depth][row]. Otherwise it is elements [row][chunk], the
+// chunks of a row swizzled so that reading eight rows has no bank conflicts; with TF32 the elements are rounded to
+// TF32. Integers are int8, with the zero point subtracted.
 #pragma once
 
 #include "cuda/device/values.h"
@@ -20,7 +20,7 @@ typedef Element Packed;
 
 constexpr int kPerChunk = kChunkBytes / sizeof(Packed);
 
-// What is packed of an element of W, without its zero point, where it has one.
+// Converts an element of W for packing; w_zero is its zero point.
 __device__ inline Packed packed_of(WeiElement value, int w_zero = 0) {
 #if FLOATS
   return to_float(value);
@@ -31,7 +31,7 @@ __device__ inline Packed packed_of(WeiElement value, int w_zero = 0) {
 #endif
 }
 
-// Whether products of that are what the convolution multiplies; see PackedHeader.
+// Whether the packed element is exact and may meet padding zeros; see PackedHeader.
 __device__ inline bool is_suitable(WeiElement value, int w_zero) {
 #if ELEMENT == 3
   return value - w_zero == packed_of(value, w_zero);
@@ -40,21 +40,21 @@ __device__ inline bool is_suitable(WeiElement value, int w_zero) {
 #endif
 }
 
-// Where element `c` of a chunk of a row is.
+// The index of element `c` of a chunk of a row in a block.
 __device__ inline int place_in_block(int row, int chunk, int c) {
 #if FLOATS
-  return (chunk * kPerChunk + c) * kGranule + row;
+  return (chunk * kPerChunk + c) * kPanelRows + row;
 #else
   return (row * kChunks + (chunk ^ (row >> 1 & 3))) * kPerChunk + c;
 #endif
 }
 
-// Puts a chunk of a row into a block, which is aligned to chunks.
+// Writes a chunk of a row to a block.
 __device__ inline void put_chunk(unsigned char* block, int row, int chunk, const Packed (&values)[kPerChunk]) {
   Packed* const to = reinterpret_cast<Packed*>(block) + place_in_block(row, chunk, 0);
 #if FLOATS
 #pragma unroll
-  for (int c = 0; c < kPerChunk; ++c) to[c * kGranule] = values[c];
+  for (int c = 0; c < kPerChunk; ++c) to[c * kPanelRows] = values[c];
 #else
   constexpr int kPerWord = kPerChunk / 4;
   store_chunk(reinterpret_cast<unsigned char*>(to), word_of(values, 0), word_of(values, kPerWord),

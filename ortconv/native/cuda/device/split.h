@@ -1,5 +1,5 @@
-// The kernels of a program that forms products: gemm, or with TOTAL the one that ends what splits have begun. Included
-// last by the program, whose sums of a thread are the kSums numbers at SUMS.
+// The kernels of a GEMM program: gemm or, with TOTAL, gemm_total, which adds up split-K sums. Included last by the
+// program, which defines SUMS, the kSums sums of a thread.
 
 namespace ortconv {
 namespace cuda {
@@ -35,7 +35,7 @@ KERNEL(gemm, ortconv::cuda::Gemm, ortconv::cuda::kThreads, BLOCKS) {
   const Tile tile = tile_of(params, blockIdx.x);
   Sums sums = {};
   if (!is_misaligned(params)) sum_products(params, tile, sums, threadIdx.x);
-  // Looked at only now, since the answer takes a while to come from memory.
+  // Tested after the products to hide the latency of the load.
   if (is_misaligned(params) || is_unsuitable(params)) {
     convolve(params.problem, static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x,
              static_cast<long long>(gridDim.x) * kThreads);

@@ -1,10 +1,10 @@
-// Convolution by the tensor cores; params.h says how it becomes products. Rows come from packed weights. Columns are
-// copied by chunks where src keeps the channels of a position together (SRC_CHUNKS), else element by element, through
-// registers but for floats. WHOLE_STEPS: then no chunk is short, and the chunks of a step have the same shift.
+// Implicit GEMM on tensor cores; see params/convolution.h. Rows come from packed weights. Columns are copied in chunks
+// from a channels-last src (SRC_CHUNKS), otherwise element by element, through registers unless they are floats.
+// WHOLE_STEPS: element by element, no chunk is short, and the chunks of a step have the same shift.
 //
-// WARPS_M * WARPS_N warps share a tile of GRANULES granules by COLUMNS columns; STAGES steps are in shared memory at a
-// time. RAGGED: rows differ in the shifts at which they have taps. TF32: elements are floats. TOTAL: not the products
-// but the kernel that adds up what the splits of the sum have left.
+// WARPS_M * WARPS_N warps share a tile of PANELS panels by COLUMNS columns; STAGES steps are in shared memory at a
+// time. RAGGED: not uniform. TF32: elements are floats, multiplied in TF32. TOTAL: the kernel that adds up split-K
+// sums.
 
 #include "cuda/device/tile.h"
 #include "cuda/device/words.h"
@@ -13,17 +13,17 @@ namespace ortconv {
 namespace cuda {
 
 constexpr int kWarpsM = WARPS_M, kWarpsN = WARPS_N, kThreads = 32 * WARPS_M * WARPS_N;
-constexpr int kWarpGranules = GRANULES / kWarpsM, kWarpColumns = kColumns / kWarpsN;
+constexpr int kWarpPanels = PANELS / kWarpsM, kWarpColumns = kColumns / kWarpsN;
 constexpr int kStages = STAGES;
 constexpr int kStepBytes = kChunks * kChunkBytes;
-constexpr int kRowBytes = GRANULES * kBlockBytes;  // of a step
+constexpr int kRowBytes = PANELS * kBlockBytes;  // of a step
 constexpr int kStageBytes = tensor_stage_bytes(kRows, kColumns);
-constexpr int kLoadsM = (GRANULES * kGranule * kChunks + kThreads - 1) / kThreads;
+constexpr int kLoadsM = (PANELS * kPanelRows * kChunks + kThreads - 1) / kThreads;
 constexpr int kLoadsN = kColumns * kChunks / kThreads;
-constexpr int kSums = kWarpGranules * kWarpColumns / 8 * 4;  // of a thread
+constexpr int kSums = kWarpPanels * kWarpColumns / 8 * 4;  // of a thread
 constexpr int kPipelineBytes = kStages * kStageBytes > kStagingBytes ? kStages * kStageBytes : kStagingBytes;
 
-typedef Sum Sums[kWarpGranules][kWarpColumns / 8][4];
+typedef Sum Sums[kWarpPanels][kWarpColumns / 8][4];
 
 __device__ inline void multiply(Sum (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if ELEMENT == 3
@@ -37,7 +37,7 @@ __device__ inline void multiply(Sum (&sums)[4], const unsigned (&a)[4], const un
 #endif
 }
 
-// Chunk `chunk` of row or column `index` of a step.
+// The offset in a step of chunk `chunk` of row or column `index`, swizzled against bank conflicts.
 __device__ inline int place(int index, int chunk) {
   return index * kStepBytes + (chunk ^ (index >> 1 & 3)) * kChunkBytes;
 }
@@ -52,19 +52,19 @@ struct RowLoader {
   SharedAddress to;
 
   __device__ RowLoader(const Gemm& params, const Tile& tile, SharedAddress memory, int step, int thread) : p(params) {
-    const long long granules = static_cast<long long>(tile.group * p.lists + tile.list) * p.granules;
+    const long long panels = static_cast<long long>(tile.group * p.lists + tile.list) * p.panels;
 #pragma unroll
     for (int i = 0; i < kLoadsM; ++i) {
-      const int chunk = thread + kThreads * i, granule = tile.m * GRANULES + chunk / (kGranule * kChunks);
-      const bool present = chunk < GRANULES * kGranule * kChunks && granule < p.granules;
-      phase[i] = present ? (RAGGED ? granule % p.axis[kAxes - 1].phases : 0) : -1;
-      rows[i] = p.packed + p.weights + ((granules + granule) * p.steps + step) * kBlockBytes +
-                chunk % (kGranule * kChunks) * kChunkBytes;
+      const int chunk = thread + kThreads * i, panel = tile.m * PANELS + chunk / (kPanelRows * kChunks);
+      const bool present = chunk < PANELS * kPanelRows * kChunks && panel < p.panels;
+      phase[i] = present ? (RAGGED ? panel % p.axis[kAxes - 1].phases : 0) : -1;
+      rows[i] = p.packed + p.weights + ((panels + panel) * p.steps + step) * kBlockBytes +
+                chunk % (kPanelRows * kChunks) * kChunkBytes;
     }
     to = memory + thread * kChunkBytes;
   }
 
-  // Rows that are not there, or have no tap at this step, are left as they are: nothing comes of them.
+  // Missing rows, and rows without a tap at this step, are not loaded; their products are not used.
   __device__ void load(int stage, unsigned phases) {
 #pragma unroll
     for (int i = 0; i < kLoadsM; ++i) {
@@ -76,14 +76,14 @@ struct RowLoader {
   }
 };
 
-// Copies the columns. What `fetch` begins is in shared memory after `put` and the wait for asynchronous copies.
+// Copies the columns: `fetch` starts the loads; `put` and the wait for asynchronous copies complete them.
 struct ColumnLoader {
 #if SRC_CHUNKS
-  // A chunk of every few columns for a thread, so that a warp reads whole lines.
+  // A thread copies one chunk of several columns, so that a warp reads whole cache lines.
   static constexpr int kOwnColumns = kColumns * kChunks / kThreads, kOwnChunks = 1;
   static constexpr int kColumnStep = kThreads / kChunks;
 #else
-  // A column for a thread, so that a warp reads neighbours.
+  // A thread copies one column, so that the loads of a warp are coalesced.
   static constexpr int kOwnColumns = 1, kOwnChunks = kColumns * kChunks / kThreads;
   static constexpr int kColumnStep = kThreads;
 #endif
@@ -194,10 +194,10 @@ struct ColumnLoader {
   }
 };
 
-// Adds the products of one step.
+// Multiplies one step.
 __device__ inline void multiply_step(Sums& sums, SharedAddress rows, SharedAddress columns, int lane,
-                                     const bool (&active)[kWarpGranules]) {
-  // Which row of the four matrices that make a fragment the lane points at.
+                                     const bool (&active)[kWarpPanels]) {
+  // The row that the lane addresses of the four matrices of a fragment.
   const int matrix = lane / 8, line = lane % 8;
   const int row = matrix % 2 * 8 + line, row_chunk = matrix / 2;
   const int column = matrix / 2 * 8 + line, column_chunk = matrix % 2;
@@ -216,7 +216,7 @@ __device__ inline void multiply_step(Sums& sums, SharedAddress rows, SharedAddre
       b[j * 2 + 1][0] = four[2], b[j * 2 + 1][1] = four[3];
     }
 #pragma unroll
-    for (int i = 0; i < kWarpGranules; ++i) {
+    for (int i = 0; i < kWarpPanels; ++i) {
       if (RAGGED && !active[i]) continue;
       unsigned a[4];
       load_matrix(a, rows + i * kBlockBytes + place(row, half * 2 + row_chunk));
@@ -242,16 +242,16 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
     }
     commit_copies();
   }
-  const int first_granule = warp / kWarpsN * kWarpGranules;
-  const SharedAddress rows = memory + first_granule * kBlockBytes;
+  const int first_panel = warp / kWarpsN * kWarpPanels;
+  const SharedAddress rows = memory + first_panel * kBlockBytes;
   const SharedAddress columns = memory + kRowBytes + warp % kWarpsN * (kWarpColumns * kStepBytes);
   ChunkCounter at;
   at.start(p, steps.begin * kChunks);
-  unsigned own_phase[kWarpGranules] = {};  // of each granule, as a bit
+  unsigned own_phase[kWarpPanels] = {};  // of each panel, as a bit
 #if RAGGED
 #pragma unroll
-  for (int g = 0; g < kWarpGranules; ++g) {
-    int phase = tile.m * GRANULES + first_granule + g;
+  for (int g = 0; g < kWarpPanels; ++g) {
+    int phase = tile.m * PANELS + first_panel + g;
     divide(&phase, p.axis[kAxes - 1].by_phases);
     own_phase[g] = 1u << phase;
   }
@@ -267,11 +267,11 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
       column_loader.fetch(next);
     }
     commit_copies();
-    bool active[kWarpGranules];
+    bool active[kWarpPanels];
 #if RAGGED
     const unsigned phases = at.shift < p.shifts ? shifts_of(p, tile.list)[at.shift].phases : 0;
 #pragma unroll
-    for (int g = 0; g < kWarpGranules; ++g) {
+    for (int g = 0; g < kWarpPanels; ++g) {
       active[g] = (phases & own_phase[g]) != 0;
     }
     at.next_step(p);
@@ -292,10 +292,10 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
     __syncthreads();  // the steps, or the pass before, have been read
     const int skew = skew_of(p, tables);
 #pragma unroll
-    for (int i = 0; i < kWarpGranules; ++i) {
+    for (int i = 0; i < kWarpPanels; ++i) {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        const int row = (warp / kWarpsN * kWarpGranules + i) * kGranule + part * 8 + lane / 4;
+        const int row = (warp / kWarpsN * kWarpPanels + i) * kPanelRows + part * 8 + lane / 4;
 #pragma unroll
         for (int j = 0; j < kWarpColumns / 8; ++j) {
 #pragma unroll

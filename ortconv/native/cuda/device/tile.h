@@ -1,7 +1,7 @@
-// What the products of all element types share: which tile a block computes, and how a tile of sums becomes dst.
+// Shared by the GEMM programs: the tile of a block, and the epilogue.
 //
-// AXES spatial axes; BLOCKS blocks shall fit on a multiprocessor; a tile has GRANULES granules of rows and COLUMNS
-// columns. DST_CHANNELS: neighbouring threads write neighbouring channels of dst, otherwise neighbouring positions.
+// AXES spatial axes; BLOCKS blocks fit on a multiprocessor; a tile has PANELS panels of rows and COLUMNS columns.
+// DST_CHANNELS: neighbouring threads write neighbouring channels of dst, otherwise neighbouring positions.
 #pragma once
 
 #include "cuda/device/direct.h"
@@ -13,10 +13,10 @@ namespace ortconv {
 namespace cuda {
 
 constexpr int kAxes = AXES;
-constexpr int kRows = GRANULES * kGranule;
+constexpr int kRows = PANELS * kPanelRows;
 constexpr int kColumns = COLUMNS;
 
-// Tiles of the same positions follow each other, so that what they read of src is still in the cache.
+// Tiles of the same positions are consecutive, so that they find src in the cache.
 struct Tile {
   int m, n, list, group, split;
   int number;  // without the split
@@ -33,7 +33,7 @@ __device__ inline Tile tile_of(const Gemm& p, unsigned block) {
   return tile;
 }
 
-// The steps of a split.
+// The steps of a split along the depth.
 struct Steps {
   int begin, end;
 };
@@ -43,7 +43,7 @@ __device__ inline Steps steps_of(const Gemm& p, int split) {
           static_cast<int>(static_cast<long long>(p.steps) * (split + 1) / p.splits)};
 }
 
-// The image and, per axis, the position that a column is.
+// The image and, per axis, the position of a column.
 struct Position {
   int image;
   int at[kAxes];
@@ -60,12 +60,12 @@ __device__ inline Position position_of(const Gemm& p, int column) {
   return position;
 }
 
-// Whether products are not the convolution.
+// Whether the packed weights are unsuitable, see PackedHeader.
 __device__ inline bool is_unsuitable(const Gemm& p) {
   return reinterpret_cast<const PackedHeader*>(p.packed)->is_unsuitable != 0;
 }
 
-// A tensor cannot be copied by chunks that begins between two of them.
+// Chunks are copied from src only where it is aligned to them.
 __device__ inline bool is_misaligned(const Gemm& p) {
   return SRC_CHUNKS && reinterpret_cast<unsigned long long>(p.src) % kChunkBytes != 0;
 }
@@ -74,7 +74,7 @@ __device__ inline const Shift* shifts_of(const Gemm& p, int list) {
   return reinterpret_cast<const Shift*>(p.packed + sizeof(PackedHeader)) + static_cast<long long>(list) * p.shifts;
 }
 
-// Where a chunk of the sum is: counts chunks by fours, as steps go.
+// The shift and the chunk in it of a chunk of the depth, advancing by steps.
 struct ChunkCounter {
   int shift, chunk;
 
@@ -82,7 +82,7 @@ struct ChunkCounter {
     shift = number / p.chunks;
     chunk = number % p.chunks;
   }
-  // Goes on by p.shifts_of_step shifts and p.chunks_of_step chunks, together kChunks chunks.
+  // Advances by p.shifts_of_step shifts and p.chunks_of_step chunks, together kChunks chunks.
   __device__ void next_step(const Gemm& p) {
     shift += p.shifts_of_step;
     chunk += p.chunks_of_step;
@@ -93,7 +93,7 @@ struct ChunkCounter {
   }
 };
 
-// dst from a tile of sums, by way of shared memory; see params.h for the lines.
+// The epilogue stages results in shared memory, as the lines that params/convolution.h describes.
 constexpr int kTogether = TOGETHER;
 constexpr int kPasses = passes_of(sizeof(Element), kRows, kColumns);
 constexpr int kPassColumns = kColumns / kPasses;
@@ -105,12 +105,12 @@ constexpr int kLineElements = DST_CHANNELS ? kRows : kPassColumns * kTogether;
 
 // The row of phase r of the tile's channel `index`, and back.
 __device__ inline int row_of(int index, int r) {
-  return RAGGED ? (index / kGranule * kTogether + r) * kGranule + index % kGranule : index * kTogether + r;
+  return RAGGED ? (index / kPanelRows * kTogether + r) * kPanelRows + index % kPanelRows : index * kTogether + r;
 }
 __device__ inline int channel_of(int row) {
-  return RAGGED ? row / (kGranule * kTogether) * kGranule + row % kGranule : row / kTogether;
+  return RAGGED ? row / (kPanelRows * kTogether) * kPanelRows + row % kPanelRows : row / kTogether;
 }
-__device__ inline int phase_of(int row) { return (RAGGED ? row / kGranule : row) % kTogether; }
+__device__ inline int phase_of(int row) { return (RAGGED ? row / kPanelRows : row) % kTogether; }
 
 // The row, and the column in the pass, of element `i` of a line.
 __device__ inline int row_of_element(int line, int i) {
@@ -123,11 +123,11 @@ struct Tables {
   long long row_offset[kRows];  // -1: no row
   int column_at[kAxes][kColumns];
   int row_phase[kAxes][kRows];
-  int column_inside[kColumns];  // no phase of the position is beyond dst
+  int column_inside[kColumns];  // all phases of the position are in dst
   float row_bias[kRows];
 #if ELEMENT == 3
   float row_scale[kRows];
-  unsigned row_excess[kRows];  // what the zero point of X adds to the sum
+  unsigned row_excess[kRows];  // the contribution of the zero point of X to the sum
 #endif
 };
 static_assert(sizeof(Tables) == tables_bytes(kAxes, kRows, kColumns, ELEMENT == 3), "the host must know");
@@ -154,8 +154,8 @@ __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tabl
   for (int r = thread; r < kRows; r += threads) {
     int row = tile.m * kRows + r, oc, outer = tile.list, phase[kAxes];
     if (RAGGED) {
-      phase[last] = row / kGranule;
-      oc = divide(&phase[last], p.axis[last].by_phases) * kGranule + row % kGranule;
+      phase[last] = row / kPanelRows;
+      oc = divide(&phase[last], p.axis[last].by_phases) * kPanelRows + row % kPanelRows;
     } else {
       phase[last] = row;
       oc = divide(&phase[last], p.axis[last].by_phases);
@@ -184,7 +184,7 @@ __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tabl
   }
 }
 
-// What a sum of products of a row becomes.
+// The element of dst for a sum of a row.
 __device__ inline Element result_of(const Gemm& p, const Tables& tables, int row, Sum sum) {
 #if ELEMENT == 3
   const int exact = static_cast<int>(sum - tables.row_excess[row]);
@@ -205,7 +205,7 @@ __device__ inline bool reaches(const Gemm& p, const Tables& tables, int row, int
   return inside;
 }
 
-// Two neighbours at once.
+// Copies two adjacent elements at once.
 __device__ inline void copy_pair(Element* to, const Element* from) {
 #if ELEMENT == 0 || ELEMENT == 3
   typedef unsigned long long Pair;
@@ -215,7 +215,7 @@ __device__ inline void copy_pair(Element* to, const Element* from) {
   *reinterpret_cast<Pair*>(to) = *reinterpret_cast<const Pair*>(from);
 }
 
-// 1 where the pairs that can be written at once begin with the second element of a line.
+// 1 where aligned pairs start at the second element of a line.
 __device__ inline int skew_of(const Gemm& p, const Tables& tables) {
   const unsigned long long dst = reinterpret_cast<unsigned long long>(p.problem.dst) / sizeof(Element);
   return DST_CHANNELS ? 0 : static_cast<int>(dst + tables.column_offset[0]) & 1;
@@ -229,14 +229,14 @@ __device__ inline void stage(Element* staging, int skew, int row, int column, El
   }
 }
 
-// Writes one element where it is one of dst.
+// Writes one element if it lies in dst.
 __device__ inline void write_element(const Gemm& p, const Tables& tables, const Element* from, int row, int column) {
   const long long base = tables.row_offset[row];
   if (base < 0 || (tables.column_inside[column] == 0 && !reaches(p, tables, row, column))) return;
   static_cast<Element*>(p.problem.dst)[base + tables.column_offset[column]] = *from;
 }
 
-// Writes the columns of a pass. A warp takes a line, its lanes pairs of elements.
+// Writes the columns of a pass. A warp writes a line, a lane pairs of elements.
 template <int kThreads>
 __device__ inline void write_dst(const Gemm& p, const Tables& tables, const Element* staging, int skew, int pass,
                                  int thread) {
@@ -245,7 +245,7 @@ __device__ inline void write_dst(const Gemm& p, const Tables& tables, const Elem
   const int warp = thread / 32, lane = thread % 32, first = pass * kPassColumns;
   const long long last_step = p.problem.axis[kAxes - 1].dst_step;
 
-  // What a lane's pairs have in common in all lines: whether they are neighbours in dst, and where.
+  // The same for all lines: whether the elements of a pair are adjacent in dst, and their offset.
   long long offset[kPairs] = {};
   bool neighbours[kPairs];
 #pragma unroll
@@ -273,7 +273,7 @@ __device__ inline void write_dst(const Gemm& p, const Tables& tables, const Elem
     const int row = row_of_element(line, 0), column = first + column_of_element(line, 0);
     const long long base = DST_CHANNELS ? tables.column_offset[column] : tables.row_offset[row];
     const bool whole = DST_CHANNELS ? tables.column_inside[column] != 0 : base >= 0;
-    unsigned left = 0;  // pairs to be written one by one
+    unsigned left = 0;  // pairs whose elements are written one by one
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       Element* const to = dst + base + offset[i];

@@ -1,5 +1,5 @@
-// Compressed weights as packed weights, for the products of many rows. FLOATS and TF32 are as in pack.cu. A block takes
-// a granule and four steps at a time, each thread a chunk.
+// MatMulNBits for many rows: dequantizes the weights into packed weights for the GEMM. FLOATS and TF32 are as in
+// packed.h. A block writes a panel and four steps at a time, each thread a chunk.
 
 #include "cuda/device/codes.h"
 #include "cuda/device/packed.h"
@@ -8,11 +8,11 @@
 namespace ortconv {
 namespace cuda {
 
-constexpr int kSteps = 4;  // that a block takes at a time
+constexpr int kSteps = 4;  // that a block writes at a time
 constexpr int kCodeBytes = kPerChunk * kBits / 8;
 constexpr int kCodeWords = (kCodeBytes + 3) / 4;
 
-// The codes of a chunk, zeros beyond the row.
+// Loads the quantized values of a chunk, zeros beyond the row.
 __device__ inline void load_codes(const Unpack& p, long long column, int k, unsigned (&words)[kCodeWords]) {
   const CompressedWeights& w = p.weights;
   const long long first = column * w.depth + k;
@@ -35,7 +35,7 @@ __device__ inline void load_codes(const Unpack& p, long long column, int k, unsi
   for (int i = 0; i < kCodeWords; ++i) words[i] ^= w.flip;
 }
 
-// A weight as the products take it: of 16 bits where they are formed by tensor cores, else a float.
+// Converts a weight for packing: to the element type for tensor cores, otherwise float.
 __device__ inline Packed packed_of_weight(float value) {
 #if FLOATS
   return value;
@@ -51,27 +51,27 @@ KERNEL(unpack, ortconv::cuda::Unpack, 256, 4) {
   using namespace ortconv::cuda;
   const Unpack& p = params;
   const CompressedWeights& w = p.weights;
-  const int thread = threadIdx.x, granule = blockIdx.x;
+  const int thread = threadIdx.x, panel = blockIdx.x;
   float* const table = reinterpret_cast<float*>(shared_memory());
   if (kHasTable) {
     copy_table(w, table, thread);
     __syncthreads();
   }
-  if (granule == 0 && blockIdx.y == 0 && thread == 0) {
+  if (panel == 0 && blockIdx.y == 0 && thread == 0) {
     PackedHeader* const header = reinterpret_cast<PackedHeader*>(p.packed);
-    header->is_unsuitable = 0;  // there are no zeros around src that could meet them
+    header->is_unsuitable = 0;  // there is no padding
     Shift* const shift = reinterpret_cast<Shift*>(header + 1);
     for (int a = 0; a < kMaxAxes; ++a) shift->delta[a] = 0;
     shift->phases = ~0u;
   }
-  // So that neighbouring threads write neighbours.
+  // Neighbouring threads write adjacent chunks.
 #if FLOATS
-  const int row = thread % kGranule, chunk = thread / kGranule % kChunks;
+  const int row = thread % kPanelRows, chunk = thread / kPanelRows % kChunks;
 #else
-  const int row = thread / kChunks % kGranule, chunk = thread % kChunks ^ (row >> 1 & 3);
+  const int row = thread / kChunks % kPanelRows, chunk = thread % kChunks ^ (row >> 1 & 3);
 #endif
-  const long long column = static_cast<long long>(granule) * kGranule + row;
-  for (int step = blockIdx.y * kSteps + thread / (kGranule * kChunks); step < p.steps; step += gridDim.y * kSteps) {
+  const long long column = static_cast<long long>(panel) * kPanelRows + row;
+  for (int step = blockIdx.y * kSteps + thread / (kPanelRows * kChunks); step < p.steps; step += gridDim.y * kSteps) {
     Packed values[kPerChunk];
 #pragma unroll
     for (int i = 0; i < kPerChunk; ++i) values[i] = Packed();
@@ -88,7 +88,7 @@ KERNEL(unpack, ortconv::cuda::Unpack, 256, 4) {
       }
     }
     unsigned char* const block_of_row =
-        p.packed + p.offset + (static_cast<long long>(granule) * p.steps + step) * kBlockBytes;
+        p.packed + p.offset + (static_cast<long long>(panel) * p.steps + step) * kBlockBytes;
     put_chunk(block_of_row, row, chunk, values);
   }
 }

@@ -1,4 +1,4 @@
-// What the elements of X and W are in products, and what sums of products become.
+// Factors, sums and dequantization of direct and depthwise convolution.
 #pragma once
 
 #include "cuda/device/device.h"
@@ -10,13 +10,13 @@ namespace cuda {
 #if ELEMENT == 3
 
 typedef int Factor;
-typedef unsigned Sum;  // of 32 bits, which wrap
+typedef unsigned Sum;  // wraps at 32 bits
 
 __device__ inline int w_zero_of(const Quantization& q, long long channel) {
   return q.w_zero != nullptr ? static_cast<const WeiElement*>(q.w_zero)[channel * q.w_step] : 0;
 }
 
-// Of an output channel.
+// Zero points and scale of an output channel.
 struct Values {
   int x_zero, w_zero;
   float scale;
@@ -29,7 +29,7 @@ struct Values {
   }
   __device__ Factor of_src(SrcElement code) const { return code - x_zero; }
   __device__ Factor of_wei(WeiElement code) const { return code - w_zero; }
-  // What a sum begins with, and what it is with the bias.
+  // The initial value of a sum, and its final value with the bias.
   __device__ Sum start(float) const { return 0; }
   __device__ float end(Sum sum, float bias) const {
     return fmaf(static_cast<float>(static_cast<int>(sum)), scale, bias);

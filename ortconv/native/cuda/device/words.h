@@ -1,4 +1,4 @@
-// Elements that lie together in a word, the first in its low bits.
+// Packs elements into 32-bit words, the first in the lowest bits.
 #pragma once
 
 #include "cuda/device/intrinsics.h"

@@ -1,5 +1,5 @@
-// The arguments of the kernels for products by compressed weights, see compressed_plan.h. Part of the text of their
-// programs, so it includes nothing.
+// Arguments of the MatMulNBits kernels (weight-only quantization, see compressed_plan.h), shared by host and device.
+// NVRTC compiles this header without any other, so it includes nothing.
 #pragma once
 
 namespace ortconv {
@@ -7,47 +7,48 @@ namespace cuda {
 
 constexpr int kTableNumbers = 16;
 
-// A matrix of (codes[column][k] - zeros[column][k / block]) * scales[column][k / block] or, where a program has a
-// TABLE, of table[codes[column][k]] * scales[column][k / block].
+// Quantized weights: (codes[column][k] - zeros[column][k / block]) * scales[column][k / block], or with a codebook
+// (TABLE) table[codes[column][k]] * scales[column][k / block].
 struct CompressedWeights {
   const void* codes;
   const void* scales;
-  const void* zeros;   // codes as well; null: all are 0
+  const void* zeros;   // of the same type as codes; null: all are 0
   const float* table;  // kTableNumbers
   long long columns, depth, block, blocks;
-  unsigned flip;  // the bits that are flipped in every byte, so that codes are unsigned; the difference is the same
+  unsigned flip;  // XORed into every word, which makes signed codes unsigned; code - zero does not change
 };
 
 // dst[row][column] = sum over k of src[row][k] * weights[column][k].
 //
-// With an index, that of rows of src [row / sharing] and weights [index[row] * columns + column], which are as many
-// matrices one after the other; zeros where the index is negative, or that many or more.
+// With an expert index, row `row` of dst multiplies row `row / sharing` of src by matrix index[row] of `matrices`,
+// which lie one after the other. A row whose index is out of range is zeros.
 struct CompressedDots {
   CompressedWeights weights;
   const void* src;
   void* dst;
   long long rows;
-  // How far it is, in blocks and elements, from what a lane has of a step to what it has of the next one.
+  // Distance from a lane's elements of one step to those of the next, in blocks and remaining elements.
   long long step_blocks, step_rest;
   const long long* index;
   long long matrices, sharing;
 };
 
-// Writes the matrix as packed weights, see params.h, of one shift.
+// Dequantizes the matrix into packed weights of one shift, see params/convolution.h.
 struct Unpack {
   CompressedWeights weights;
   unsigned char* packed;
   long long offset;  // of the blocks in `packed`
-  int granules, steps;
-  int whole;  // every chunk begins where the codes of a chunk can be read at once, and ends within the row
+  int panels, steps;
+  int whole;  // each chunk of codes is aligned and ends within its row
 };
 
-// Shared memory of a block that computes dots: a step of src for each of the warps that share a sum, by lanes, then a
-// sum of every warp, and the table. Fours of elements are a few banks apart.
+// Shared memory of compressed_dots: a step of src for each warp along the depth, by lanes; the sums of every warp; the
+// codebook. The pitch of each four elements avoids bank conflicts.
 constexpr int kDotThreads = 256;
 constexpr int kFourPitch = 32 * 4 + 4;
 
-// The same on tensor cores: what is between the rows of a step of src, in bytes, and then the sums of a row, in floats.
+// Shared memory of compressed_mma: padding between the rows of a step of src, in bytes, and the pitch of sums, in
+// floats.
 constexpr int kMmaColumns = 16;
 constexpr int kMmaRowPadding = 64;
 constexpr int kMmaSumPitch = kMmaColumns + 4;

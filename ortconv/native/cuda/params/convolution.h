@@ -1,4 +1,4 @@
-// The kernels' arguments, as the host fills them in and the device reads them. Part of every program's text, so it
+// Arguments of the convolution kernels, shared by host and device. NVRTC compiles this header without any other, so it
 // includes nothing.
 #pragma once
 
@@ -13,15 +13,15 @@ namespace cuda {
 
 constexpr int kMaxAxes = 6;
 
-// One spatial axis. All in elements.
+// One spatial axis. Sizes and strides are in elements.
 struct Axis {
   long long src_size, dst_size, ker, stride, dilation, pad;
   long long src_step, wei_step, dst_step;  // memory strides
   long long tap_period;                    // transposed: taps that reach the same output are this far apart
 };
 
-// What integers of 8 bits mean: those of X (code - x_zero) * x_scale, and those of W in output channel c
-// (code - w_zero[c]) * w_scale[c], where c counts by `w_step`. No zero points are zeros.
+// How 8-bit integers are dequantized: X as (x - x_zero) * x_scale, W in output channel c as
+// (w - w_zero[c * w_step]) * w_scale[c * w_step]. A null zero point is 0.
 struct Quantization {
   const float* x_scale;
   const float* w_scale;
@@ -30,7 +30,7 @@ struct Quantization {
   long long w_step;
 };
 
-// A complete problem over tensors of any strides.
+// A complete convolution over tensors with any strides.
 struct Problem {
   const void* src;
   const void* wei;
@@ -43,12 +43,12 @@ struct Problem {
   Axis axis[kMaxAxes];
   int ndims;
   int transposed;
-  int channels_last;  // of dst: in which order its elements are visited
+  int channels_last;  // dst has its channels innermost: decides the order in which its elements are visited
   float slope, minimum, maximum;
   Quantization quantization;  // where src and wei are integers
 };
 
-// dst[i] += residual[i], activated.
+// dst[i] = activation(dst[i] + residual[i]).
 struct Add {
   const void* residual;
   void* dst;
@@ -56,25 +56,25 @@ struct Add {
   float slope, minimum, maximum;
 };
 
-// What follows describes a convolution as matrix products.
+// The rest describes a convolution as an implicit GEMM.
 //
-// On each axis output y = j * y_step + y_first + r comes of position j and phase r. A transposed convolution has a
-// phase for every residue of the stride: with k * dilation = q * stride + r, tap k adds to phase r what src has at the
-// position's own place minus q. So a tap is a phase and a shift q, and no product has a zero that was put between the
-// elements of src. A (forward) convolution has one phase, and its shifts are its taps.
+// Output phases: on each axis, output y = j * y_step + y_first + r belongs to position j and phase r. A transposed
+// convolution has one phase for every residue of the stride. With k * dilation = q * stride + r, tap k adds
+// src[position - q] to phase r. A tap is therefore a phase r and a shift q, and no product multiplies a zero that was
+// inserted between elements of src. A (forward) convolution has one phase, and its shifts are its taps.
 //
-// The rows of the product are output channels in every phase, its columns are positions (of all images), and it sums
-// over shifts and input channels. Rows go by granules of 16. Where every phase has a tap at every shift (`uniform`),
-// the rows are [phases of the axes but the last][channel][phase of the last axis] without gaps. Otherwise each phase of
-// the axes but the last has a list of rows and shifts of its own, a granule is 16 channels of one phase, its list is
+// The rows of the GEMM are output channels in every phase, its columns are the positions of all images, and it sums
+// over shifts and input channels. Rows form panels of 16. Where every phase has a tap at every shift (`uniform`), rows
+// are numbered [phases of the axes but the last][channel][phase of the last axis] without gaps. Otherwise each phase of
+// the axes but the last has its own list of rows and shifts, a panel is 16 channels of one phase, rows are numbered
 // [16 channels][phase of the last axis], and a shift says which phases of the last axis have a tap there.
 //
-// The sum goes by steps of 64 bytes, which are four chunks of 16 bytes: input channels of one shift.
+// The sum advances by steps of 64 bytes. A step is four chunks of 16 bytes; a chunk is input channels of one shift.
 
-constexpr int kGranule = 16;
+constexpr int kPanelRows = 16;
 constexpr int kChunkBytes = 16;
 constexpr int kChunks = 4;  // of a step
-constexpr int kBlockBytes = kGranule * kChunks * kChunkBytes;
+constexpr int kBlockBytes = kPanelRows * kChunks * kChunkBytes;
 
 struct Shift {
   int delta[kMaxAxes];  // of the src position
@@ -82,11 +82,12 @@ struct Shift {
   int unused;
 };
 
-// What stands at the beginning of packed weights. Shifts follow, [list][shifts], where they are integers the sum of
-// each output channel's, then at `weights` the blocks of a step of a granule, [group][list][granule][step].
+// The header of packed weights. After it lie the shifts, [list][shifts]; for integer weights the sum of each output
+// channel's weights; and, at offset Pack::weights, one block for each step of a panel, [group][list][panel][step].
 struct PackedHeader {
-  unsigned is_unsuitable;  // has infinities or NaN, whose products with the zeros around src are not zero; or integers
-                           // that have more than 8 bits without their zero point
+  // Set where the weights hold infinities or NaN, whose products with padding zeros are not zero, or integers that need
+  // more than 8 bits once their zero point is subtracted. The kernels then fall back to direct convolution.
+  unsigned is_unsuitable;
   unsigned unused[63];
 };
 
@@ -98,13 +99,13 @@ struct Pack {
   long long wei_g, wei_ic, wei_oc, wei_step[kMaxAxes];
   Quantization quantization;
   int groups, icg, ocg, ndims;
-  // Of phases and shifts; a convolution has stride 1 and dilation 1 here.
+  // Of phases and shifts; for a (forward) convolution, stride and dilation are 1 here.
   int ker[kMaxAxes], stride[kMaxAxes], dilation[kMaxAxes];
   int delta[kMaxAxes];  // src positions per shift
-  int uniform, lists, granules, shifts, chunks, steps;
+  int uniform, lists, panels, shifts, chunks, steps;
 };
 
-// Divides numbers below 2^31 by multiplication: the high half of n * factor, plus n, shifted.
+// Divides n < 2^31 without a division: (high half of n * factor + n) >> shift.
 struct Divisor {
   unsigned divisor, factor, shift;
 };
@@ -120,28 +121,28 @@ struct PositionAxis {
 };
 
 struct Gemm {
-  Problem problem;  // as it is, for what the products do not take
+  Problem problem;  // for direct convolution, where packed weights are unsuitable
   const unsigned char* src;
   const unsigned char* packed;
-  void* partial;  // sums of a part of the steps, [split][tile][sum of a thread][thread]
+  void* partial;  // split-K sums, [split][tile][sum of a thread][thread]
   long long weights, row_sums;
   long long src_n, src_g, src_c;  // in the units of src_step
   PositionAxis axis[kMaxAxes];
   int positions;   // of all images
-  int src_chunks;  // of one shift: those that src has
-  int chunks;      // and those that are packed
+  int src_chunks;  // of one shift, in src
+  int chunks;      // of one shift, in the packed weights
   int shifts_of_step, chunks_of_step;
-  int shifts, steps, granules, lists, groups, uniform;
+  int shifts, steps, panels, lists, groups, uniform;
   int tiles_m, tiles_n, splits;
   Divisor by_tiles, by_tiles_m, by_tiles_n, by_lists, by_channels;  // tiles: all of them; channels: of dst, of a group
 };
 
-// The shared memory of a block that computes a tile: the steps under way, in whose place the results are put in order
-// afterwards, and tables of where rows and columns go.
+// Shared memory of a block that computes a tile: the pipeline's stages, reused by the epilogue to reorder results, and
+// tables of the offsets of rows and columns in dst.
 //
-// Results are put into lines, which are written one after the other by pairs of neighbours. With dst_channels a line
-// has the rows of a column, the channels of a phase together. Otherwise it has the columns of `together` rows, which
-// are the phases of a channel, so that it runs along the last axis of dst. Lines are a few banks apart.
+// The epilogue stages results as lines and writes each line in pairs of elements. With dst_channels a line is the rows
+// of one column, the channels of a phase adjacent. Otherwise it is the columns of `together` rows, the phases of one
+// channel, so that it runs along the last axis of dst. The pitch of lines avoids bank conflicts.
 
 ORTCONV_BOTH constexpr int passes_of(int element_bytes, int rows, int columns) {
   return element_bytes == 4 && rows * columns > 8192 ? 2 : 1;
@@ -164,22 +165,22 @@ ORTCONV_BOTH constexpr int float_stage_bytes(int rows, int columns) {
   return (rows + columns + 4) * kChunks * kChunkBytes;
 }
 
-// A copy of src with the channels of a position together, [mb][position][group][chunks]. Integers are copied with the
-// padding around them, of which they are the zero point, so that products need not leave it out.
+// Copies src to a channels-last layout, [mb][position][group][chunks]. The copy of integers includes the padding,
+// filled with the zero point of X, so that the GEMM need not treat it apart.
 struct Gather {
   const void* src;
   unsigned char* dst;
   const void* x_zero;  // of integers, or null
   long long src_n, src_c, src_step[kMaxAxes];
-  long long size[kMaxAxes];                     // with the padding
-  long long src_size[kMaxAxes], pad[kMaxAxes];  // without, and in front
+  long long size[kMaxAxes];                     // with padding
+  long long src_size[kMaxAxes], pad[kMaxAxes];  // without padding, and begin padding
   long long positions;                          // of all images
   int icg, groups, chunks, ndims;
 };
 
-// Groups of few channels. A unit is a segment of a row, or of as many rows as a warp takes at once: of the positions of
-// the last axis, for one output place on the axes before it. On each axis tap k = phase + i * tap_step reads src at
-// `first - i * dilation` or, in a convolution, `first + i * dilation`.
+// Depthwise convolution and groups of few channels. A row is the positions of the last axis for one output index on the
+// other axes; a unit of work is a segment of one row, or of as many rows as a warp computes at once. On each axis tap
+// k = phase + i * tap_step reads src at `first - i * dilation` (transposed) or `first + i * dilation`.
 struct Depthwise {
   Problem problem;
   int position_first, positions;  // of the last axis

@@ -13,9 +13,8 @@
 namespace ortconv::cuda {
 namespace {
 
-// Up to how many rows it pays to read the weights anew for every few of them. To unpack them costs as much memory
-// traffic as reading them ten times or more, for which tensor cores make up the sooner the less they are used
-// otherwise.
+// The most rows for which each kernel is faster than dequantizing first. Dequantizing costs as much memory traffic as
+// reading the quantized weights ten times or more.
 constexpr int64_t kMostRowsOfDots = 16, kMostRowsOfFloatDots = 64, kMostRowsOfMma = 128;
 
 constexpr int64_t kMostRowsAtOnce = 8, kMostColumnsAtOnce = 4;
@@ -43,16 +42,16 @@ void add_pointers(size_t at, const CompressedProblem& p, Launch* launch) {
   if (has_table(p)) launch->pointers.push_back({at + offsetof(CompressedWeights, table), Buffer::kTable});
 }
 
-// How dots are computed; the options of the program.
+// Options of the program compressed_dots.
 struct DotsShape {
   int words, rows, columns, depth_warps;
   bool whole;
 };
 
-// Elements of a column that a lane takes on tensor cores: 16 bytes of codes.
+// Elements of a column that a lane loads at once for tensor cores: 16 bytes.
 int64_t unit_of_mma(const CompressedProblem& p) { return 128 / kernels::bits_of(p.code); }
 
-// What of the shape the weights decide: how many words a lane can take at a time.
+// The part of the shape that depends on the weights: how many words a lane can load at once.
 DotsShape shape_of_weights(const CompressedProblem& p) {
   const int64_t per_word = 32 / kernels::bits_of(p.code);
   for (const int words : {4, 2, 1}) {
@@ -69,7 +68,7 @@ DotsShape shape_of(const CompressedProblem& p, const Device& device) {
   const int64_t steps = ceil_div(p.k, int64_t{32} * shape.words * (32 / kernels::bits_of(p.code)));
   const int64_t wanted = kWantedWarps * device.multiprocessors;
   const auto warps = [&] { return ceil_div(p.n, shape.columns) * shape.depth_warps * ceil_div(p.m, shape.rows); };
-  // So few rows that a step of src for all warps takes little of the shared memory.
+  // With more rows, a step of src for all warps would need too much shared memory.
   while (warps() < wanted && shape.depth_warps < steps && shape.depth_warps * shape.rows < kWarps) {
     shape.depth_warps *= 2;
   }
@@ -77,26 +76,26 @@ DotsShape shape_of(const CompressedProblem& p, const Device& device) {
   return shape;
 }
 
-// How many blocks shall fit on a multiprocessor: what their sums leave room for in the registers.
+// Blocks per multiprocessor, limited by the registers that hold sums.
 int blocks_of(const DotsShape& shape) {
   const int sums = shape.columns * shape.rows;
   return sums <= 2 ? 3 : sums <= 8 ? 2 : 1;
 }
 
-// What the dots of a shape take of shared memory.
+// Shared memory of compressed_dots.
 size_t shared_bytes(const DotsShape& shape, int bits) {
   const int fours = shape.words * (32 / bits) / 4;
   return sizeof(float) *
          static_cast<size_t>(shape.rows * shape.depth_warps * fours * kFourPitch + kWarps * shape.columns * shape.rows);
 }
 
-// The same on tensor cores. Fields are options of the program.
+// Options of the program compressed_mma.
 struct MmaShape {
   int tiles, depth_warps;
 };
 
 MmaShape mma_shape_of(const CompressedProblem& p, const Device& device) {
-  constexpr int kMostTiles = 8, kMostTilesOfSteps = 16;  // so that a step of src takes little of the shared memory
+  constexpr int kMostTiles = 8, kMostTilesOfSteps = 16;  // limits the shared memory of a step of src
   MmaShape shape{1, 1};
   while (shape.tiles < kMostTiles && shape.tiles * 8 < p.m) shape.tiles *= 2;
   const int64_t steps = ceil_div(p.k, 4 * unit_of_mma(p));
@@ -109,7 +108,7 @@ MmaShape mma_shape_of(const CompressedProblem& p, const Device& device) {
   return shape;
 }
 
-// A launch whose blocks take so many rows and columns, and of all columns `step` elements at a time.
+// A launch whose blocks compute `rows` by `columns` and advance along the depth by `step` elements.
 Launch dots(const CompressedProblem& p, int64_t step, int rows, int columns) {
   CompressedDots params{};
   params.weights = describe(p);
@@ -170,9 +169,9 @@ Plan plan_dots(DataType dtype, const CompressedProblem& p, const Device& device)
 
 bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& device, const Options& options,
                    Plan* plan) {
-  // The kernel would compute one by one what it cannot copy by chunks, from weights that there are none of.
+  // For a misaligned X the GEMM falls back to direct convolution, which would need dequantized weights in a tensor.
   if (!p.x_aligned) return false;
-  // A convolution of one tap over rows of X, whose channels are together.
+  // A convolution with one tap over the rows of X, channels last.
   ConvProblem conv;
   conv.ndims = 1;
   conv.mb = conv.ker[0] = conv.stride[0] = conv.dilation[0] = 1;
@@ -194,7 +193,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
   for (Launch& launch : result.launches) {
     std::vector<Pointer> pointers;
     for (Pointer pointer : launch.pointers) {
-      if (pointer.buffer == Buffer::kW) continue;  // which are read only in one of the cases excluded above
+      if (pointer.buffer == Buffer::kW) continue;  // read only by direct convolution, excluded above
       if (pointer.buffer == Buffer::kPacked) pointer = {pointer.at, Buffer::kScratch, packed};
       pointers.push_back(pointer);
     }
@@ -205,7 +204,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
   Unpack params{};
   params.weights = describe(p);
   params.offset = products->weights_offset();
-  params.granules = static_cast<int>(products->granules);
+  params.panels = static_cast<int>(products->panels);
   params.steps = static_cast<int>(products->steps);
   params.whole = p.codes_aligned && p.k % products->chunk_elements == 0;
   Launch unpack;
@@ -214,7 +213,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
       {option("ACTIVATE", 0), option("BITS", bits), option("ELEMENT", element_of(dtype)),
        option("FLOATS", unit == Unit::kFloat), option("TABLE", has_table(p)), option("TF32", unit == Unit::kTf32)}};
   unpack.function = "unpack";
-  unpack.grid[0] = static_cast<uint32_t>(products->granules);
+  unpack.grid[0] = static_cast<uint32_t>(products->panels);
   unpack.grid[1] = static_cast<uint32_t>(std::min<int64_t>(ceil_div(products->steps, kUnpackedSteps), 0xffff));
   unpack.block[0] = kDotThreads;
   unpack.shared_bytes = table_bytes(p);

@@ -1,11 +1,11 @@
-// Plans of products by compressed weights: small integers, or codes of a table, with a scale and perhaps a zero point
-// for every block of a row.
+// Plans of MatMulNBits, weight-only quantization: int4 or int8 weights, or 4-bit codebook indices, with a scale and
+// optionally a zero point for every block of a row.
 //
-// Few rows of X take the time to read the weights, so kernels read them as they are stored: one forms dot products in
-// float, another, of 16-bit floats, products on tensor cores. For many rows the weights are unpacked into scratch for
-// the products that convolutions are made of, which then take most of the time. The difference of a code and its zero
-// point is exact, and sums are formed in float; weights are rounded to the type of X, or with TF32 to that, but in
-// dots.
+// With few rows of X, reading the weights dominates, so the kernels read them in quantized form: compressed_dots
+// computes dot products in float, compressed_mma uses tensor cores for 16-bit floats. With many rows, the weights are
+// dequantized into scratch and multiplied by the GEMM of convolutions. The difference of weight and zero point is
+// exact, and sums are float. Dequantized weights are rounded to the type of X, or to TF32 where that is used;
+// compressed_dots does not round them.
 #pragma once
 
 #include "cuda/plan/plan.h"
@@ -17,20 +17,21 @@ struct CompressedProblem {
   kernels::Code code;
   int64_t m, n, k;                // X [m, k], weights [n, k], Y [m, n]; k is at least 1
   int64_t block;                  // divides k
-  bool has_zeros;                 // never of codes of a table
-  bool x_aligned, codes_aligned;  // whether the tensor lies at a multiple of 16 bytes
+  bool has_zeros;                 // never with a codebook
+  bool x_aligned, codes_aligned;  // whether the tensor is aligned to 16 bytes
 
-  // Whether row i of Y is a product of row i / sharing of X and matrix index[i] of so many, or zeros where there is no
-  // such matrix. These lie one after the other, and each of the m rows takes the time to read the one that it names.
+  // With an expert index, row i of Y multiplies row i / sharing of X by matrix index[i] of `matrices`, which lie one
+  // after the other; a row whose index is out of range is zeros. Each row reads its own matrix.
   bool has_index = false;
   int64_t matrices = 1, sharing = 1;
 };
 
-// One run. Launches use X, Codes, Scales, Zeros, Table, Index, Y and Scratch. All tensors are aligned to the size of
-// their elements.
+// Plans one run. Launches use X, Codes, Scales, Zeros, Table, Index, Y and Scratch. Tensors are aligned to their
+// elements.
 Plan plan_compressed(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options);
 
-// Each way, whatever the number of rows; false where type or sizes do not suit. Only dots know of an index.
+// One kernel each, whatever the number of rows; false where type or sizes are not supported. Only plan_dots supports an
+// index.
 Plan plan_dots(DataType dtype, const CompressedProblem& problem, const Device& device);
 bool plan_mma(DataType dtype, const CompressedProblem& problem, const Device& device, Plan* plan);
 bool plan_unpacked(DataType dtype, const CompressedProblem& problem, const Device& device, const Options& options,

@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kMostChannels = 2;  // of a group, on either side
 constexpr int64_t kMostWeightBytes = 48 << 10;
 constexpr int64_t kMostCoordinate = int64_t{1} << 28;
-constexpr int64_t kMostPhases = 8;     // that a thread computes at once
-constexpr int64_t kMostHeldTaps = 16;  // of a row, whose weights a thread holds
+constexpr int64_t kMostPhases = 8;     // computed by a thread at once
+constexpr int64_t kMostHeldTaps = 16;  // of a row, for which a thread holds the weights in registers
 constexpr int64_t kLanes = 32, kThreads = 128, kWarps = kThreads / kLanes;
 constexpr int64_t kBlocksPerMultiprocessor = 16;
 constexpr int64_t kSegmentPositions = 4 * kLanes;  // where lanes are positions
@@ -27,7 +27,7 @@ int64_t count_taps(const ConvProblem& p) {
   return taps;
 }
 
-// How many lanes share a row: as few of them as possible are idle, unless warps were.
+// Lanes per row: leaves as few lanes idle as possible while there are enough warps.
 int lanes_of_row(int64_t positions, int64_t together, int64_t rows, const Device& device) {
   const auto busy_lanes = [&](int64_t lanes) { return ceil_div(positions, lanes * together) * lanes; };
   int64_t best = kLanes;

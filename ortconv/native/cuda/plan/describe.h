@@ -1,4 +1,4 @@
-// From a ConvProblem to the structs that kernels take.
+// Converts a ConvProblem to kernel arguments and compilation options.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace ortconv::cuda {
 
-// What ELEMENT is for the type of floats.
+// The value of the option ELEMENT for a floating-point type.
 int element_of(DataType dtype);
 
-// A program with options that say what the tensors hold, besides these.
+// A program with these options and those for the element types.
 ProgramKey program_for(const char* source, const Elements& elements, std::vector<std::string> options);
 
 int64_t count_outputs(const ConvProblem& problem);
 
 Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& problem);
 
-// The places in a Problem that stands at `at` in the parameters.
+// Adds the pointers of a Problem that lies at offset `at` in the parameters.
 void add_problem_pointers(size_t at, const Elements& elements, bool bias, Launch* launch);
 
 std::string option(const char* name, int64_t value);
 
-// By a number from 1 to 2^31.
+// For a divisor from 1 to 2^31.
 Divisor divisor(int64_t by);
 
 template <class Params>

@@ -11,13 +11,13 @@
 namespace ortconv::cuda {
 namespace {
 
-constexpr uint32_t kThreads = 256;  // of the kernels that copy
+constexpr uint32_t kThreads = 256;  // of the packing and copying kernels
 constexpr int64_t kMostInt = (int64_t{1} << 30) - 1;
 constexpr int64_t kMostCoordinate = int64_t{1} << 28;
 constexpr int64_t kGatherPositions = 64, kGatherChunks = 4;
 constexpr int64_t kGatherRowWords = 17;
 
-// Where every position has its channels together in whole chunks.
+// Whether the channels of every position are contiguous and fill whole chunks.
 bool in_chunks(const ConvProblem& p, int64_t chunk_elements) {
   const auto whole = [&](int64_t stride) { return stride % chunk_elements == 0; };
   bool all = p.src_c == 1 && whole(p.ic / p.g) && (p.mb == 1 || whole(p.src_n));
@@ -25,7 +25,7 @@ bool in_chunks(const ConvProblem& p, int64_t chunk_elements) {
   return all;
 }
 
-// With the padding that its outputs reach as a part of src.
+// The same problem with its padding made part of src.
 ConvProblem with_padding(const ConvProblem& p) {
   ConvProblem result = p;
   for (int a = 0; a < p.ndims; ++a) {
@@ -35,7 +35,7 @@ ConvProblem with_padding(const ConvProblem& p) {
   return result;
 }
 
-// Whether src with its padding is so much larger than src and dst that it had better not be copied.
+// Whether padded src is so much larger than src and dst that copying it does not pay.
 bool is_mostly_padding(const ConvProblem& p, const ConvProblem& padded) {
   constexpr double kTimes = 4, kPositions = 1 << 12;
   double src = 1, dst = 1, all = 1;
@@ -55,7 +55,7 @@ std::vector<Launch> pack(const Elements& elements, Unit unit, kernels::Op op, co
   params.weights = products.weights_offset();
   params.row_sums = products.row_sums_offset();
   params.quantization = problem.quantization;
-  params.chunks_total = p.g * products.lists * products.granules * products.steps * kGranule * kChunks;
+  params.chunks_total = p.g * products.lists * products.panels * products.steps * kPanelRows * kChunks;
   params.wei_g = problem.wei_g;
   params.wei_ic = problem.wei_ic;
   params.wei_oc = problem.wei_oc;
@@ -73,7 +73,7 @@ std::vector<Launch> pack(const Elements& elements, Unit unit, kernels::Op op, co
   }
   params.uniform = products.uniform;
   params.lists = static_cast<int>(products.lists);
-  params.granules = static_cast<int>(products.granules);
+  params.panels = static_cast<int>(products.panels);
   params.shifts = static_cast<int>(products.shifts);
   params.chunks = static_cast<int>(products.chunks);
   params.steps = static_cast<int>(products.steps);
@@ -98,7 +98,7 @@ std::vector<Launch> pack(const Elements& elements, Unit unit, kernels::Op op, co
   return launches;
 }
 
-// The launch that puts the channels of src together, in scratch; `copy` has the sizes of what is written.
+// The launch that copies src to a channels-last layout in scratch; `copy` has the sizes of the copy.
 Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem& copy, int64_t src_chunks,
               size_t offset) {
   Gather params{};
@@ -117,7 +117,7 @@ Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem&
   params.chunks = static_cast<int>(src_chunks);
   params.ndims = p.ndims;
   Launch launch;
-  // Bytes are copied as they are.
+  // The copy does not depend on the sign of integers.
   launch.program =
       program_for("gather", elements.are_integers() ? Elements(DataType::kUint8, DataType::kUint8) : elements,
                   {option("ACTIVATE", 0)});
@@ -132,7 +132,7 @@ Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem&
   return launch;
 }
 
-// Everything of Gemm but the problem, the tiles and src; none where numbers are too large.
+// Gemm without the problem, the tiles and the strides of src; none where sizes are too large.
 std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Products& products) {
   Gemm gemm{};
   gemm.weights = products.weights_offset();
@@ -165,7 +165,7 @@ std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Pr
   gemm.chunks_of_step = kChunks % gemm.chunks;
   gemm.shifts = static_cast<int>(products.shifts);
   gemm.steps = static_cast<int>(products.steps);
-  gemm.granules = static_cast<int>(products.granules);
+  gemm.panels = static_cast<int>(products.panels);
   gemm.lists = static_cast<int>(products.lists);
   gemm.groups = static_cast<int>(p.g);
   gemm.uniform = products.uniform;
@@ -173,7 +173,7 @@ std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Pr
   return gemm;
 }
 
-// src as the tensor has it, in units of `unit` elements.
+// The tensor's own strides of src, in units of `unit` elements.
 void set_src_strides(const ConvProblem& p, int64_t unit, Gemm* gemm) {
   gemm->src_n = p.mb == 1 ? 0 : p.src_n / unit;
   gemm->src_g = p.src_c * (p.ic / p.g) / unit;
@@ -181,7 +181,7 @@ void set_src_strides(const ConvProblem& p, int64_t unit, Gemm* gemm) {
   for (int a = 0; a < p.ndims; ++a) gemm->axis[a].src_step = p.src_size[a] == 1 ? 0 : p.src_x[a] / unit;
 }
 
-// src as `gather` leaves it, in chunks.
+// The strides of the channels-last copy that `gather` writes, in chunks.
 void set_gathered_strides(const ConvProblem& p, Gemm* gemm) {
   gemm->src_g = gemm->src_chunks;
   gemm->src_c = 0;
@@ -193,7 +193,7 @@ void set_gathered_strides(const ConvProblem& p, Gemm* gemm) {
   gemm->src_n = step;
 }
 
-// Whether every offset that the kernel forms, also beyond src, fits in an int.
+// Whether every offset that the kernel computes, including those outside src, fits in an int.
 bool offsets_fit(const ConvProblem& p, const Gemm& gemm) {
   double reach = static_cast<double>(p.mb) * static_cast<double>(gemm.src_n) +
                  static_cast<double>(p.g) * static_cast<double>(gemm.src_g) +
@@ -207,7 +207,7 @@ bool offsets_fit(const ConvProblem& p, const Gemm& gemm) {
   return reach < static_cast<double>(kMostInt);
 }
 
-// Sets the strides of src for reading it so; false where it cannot be.
+// Sets the strides of src for this source; false where offsets do not fit.
 bool set_source(const ConvProblem& p, const Products& products, Source source, Gemm* gemm) {
   switch (source) {
     case Source::kChunks:
@@ -285,7 +285,7 @@ bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& prob
     result.launches.push_back(gather(elements, problem, multiplied, gemm->src_chunks, src_pointer.offset));
   }
 
-  gemm->tiles_m = static_cast<int>(ceil_div(products->granules, tiling.shape->granules));
+  gemm->tiles_m = static_cast<int>(ceil_div(products->panels, tiling.shape->panels));
   gemm->tiles_n = static_cast<int>(ceil_div(gemm->positions, tiling.shape->columns));
   const int64_t tiles = int64_t{gemm->tiles_m} * gemm->tiles_n * gemm->lists * gemm->groups;
   gemm->splits = static_cast<int>(tiling.splits);
@@ -304,7 +304,7 @@ bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& prob
   launch.shared_bytes = tiling.shared_bytes;
   launch.pointers = {src_pointer, packed_pointer};
   if (tiling.splits > 1) {
-    const int64_t bytes = tiles * tiling.splits * tiling.shape->granules * kGranule * tiling.shape->columns * 4;
+    const int64_t bytes = tiles * tiling.splits * tiling.shape->panels * kPanelRows * tiling.shape->columns * 4;
     launch.pointers.push_back({offsetof(Gemm, partial), Buffer::kScratch, scratch(bytes)});
   }
   set_params(*gemm, &launch);

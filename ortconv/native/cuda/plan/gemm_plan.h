@@ -1,4 +1,4 @@
-// Plans of convolutions as matrix products.
+// Plans of convolutions as an implicit GEMM.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace ortconv::cuda {
 
-// As plan_weights; packs nothing where the weights do not suit.
+// As plan_weights; empty where the problem is not supported.
 WeightPlan plan_gemm_weights(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                              const Options& options);
 
-// The one of the tilings that is taken; there is at least one.
+// Chooses one of the tilings, of which there is at least one.
 using ChooseTiling = std::function<const Tiling&(const std::vector<Tiling>& tilings)>;
 const Tiling& quickest(const std::vector<Tiling>& tilings);
 
-// As plan_run, for a result that is not empty; false where the problem does not suit.
+// As plan_run, for a non-empty result; false where the problem is not supported.
 bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                const Options& options, bool packed, bool bias, Plan* plan, const ChooseTiling& choose = quickest);
 

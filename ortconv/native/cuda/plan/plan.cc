@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kThreads = 256;
 constexpr int64_t kBlocksPerMultiprocessor = 8;
 
-// Blocks whose threads share so many outputs.
+// The grid for this many outputs.
 uint32_t blocks_of(int64_t outputs, const Device& device) {
   return static_cast<uint32_t>(
       std::min(ceil_div(outputs, kThreads), kBlocksPerMultiprocessor * device.multiprocessors));
@@ -31,7 +31,7 @@ Launch direct(const Elements& elements, kernels::Op op, const ConvProblem& probl
   return launch;
 }
 
-// A pass of its own, over a Y that is not activated yet.
+// Adds the residual to a Y that is not activated yet, then activates.
 Launch add(const Elements& elements, const ConvProblem& problem, const Device& device) {
   Launch launch;
   launch.program = program_for("add", elements, {option("ACTIVATE", !problem.activation.is_identity())});

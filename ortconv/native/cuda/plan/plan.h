@@ -1,9 +1,8 @@
-// What the CUDA execution provider launches for a convolution: programs, grids and arguments as plain values. Products
-// by compressed weights have plans of their own, see compressed_plan.h.
+// Plans of convolutions on CUDA: which kernels to launch, with which grids and arguments, as plain values. MatMulNBits
+// has plans of its own, see compressed_plan.h.
 //
-// Nothing here knows a driver or ONNX Runtime: these are pure functions, which the CUDA kernels of ort/ carry out on a
-// stream and the tests carry out on the CPU. Kernels exist for kFloat, kFloat16 and kBfloat16, and for ordinary
-// convolutions of integers of 8 bits.
+// Planning is pure: it uses neither a driver nor ONNX Runtime. ort/ launches a plan on a stream; the tests run it on
+// the CPU. Supported are float, float16 and bfloat16, and (forward) convolutions of 8-bit integers.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +17,16 @@
 
 namespace ortconv::cuda {
 
-// The least compute capability that the kernels are written for: 7.5.
+// The lowest supported compute capability, 7.5.
 constexpr int kLeastSm = 75;
 
 struct Device {
   int sm = kLeastSm;        // compute capability, 10 * major + minor
   int multiprocessors = 1;  // at least 1
-  size_t shared_bytes = 0;  // most dynamic shared memory of a block, after opting in
+  size_t shared_bytes = 0;  // the most dynamic shared memory a block may opt in to
 };
 
-// What the tensors of a run hold: floats of one type, or X and W integers of 8 bits, B and Y floats.
+// Element types of the tensors: one floating-point type, or 8-bit integers for X and W and float for B and Y.
 struct Elements {
   Elements(DataType all) : x(all), w(all), y(all) {}  // NOLINT(google-explicit-constructor): most runs have one type
   Elements(DataType integers_of_x, DataType integers_of_w) : x(integers_of_x), w(integers_of_w), y(DataType::kFloat) {}
@@ -35,16 +34,16 @@ struct Elements {
   bool are_integers() const { return x != y; }
 
   DataType x, w, y;
-  bool channels_have_scales = false;  // each output channel one, and a zero point; otherwise all have the same
+  bool channels_have_scales = false;  // scale and zero point of W are per output channel
 };
 
 struct Options {
-  bool tf32 = false;  // float products may be formed in TF32
+  bool tf32 = false;  // float may be multiplied in TF32
 };
 
-// The memory that a pointer among a kernel's arguments means. X, W, B, Residual and Y are the tensors of the run; W is
-// there whether or not there are packed weights. A product by compressed weights has Codes, Scales and Zeros or a Table
-// for W, and perhaps an Index. X and W of integers have XScale and Scales, and may have an XZero and Zeros.
+// The memory that a pointer in a kernel's arguments refers to. X, W, B, Residual and Y are the node's tensors; W is
+// given even where there are packed weights. In place of W, MatMulNBits has Codes, Scales, and Zeros or Table, and with
+// experts Index. Integer convolutions have XScale and Scales, and optionally XZero and Zeros.
 enum class Buffer {
   kX,
   kW,
@@ -104,15 +103,14 @@ struct Plan {
   std::vector<Launch> launches;  // none: the result is empty
 };
 
-// Packs the weights. What the buffer then holds depends on nothing but the arguments, and of `problem` only on what
-// weight_problem() sets, so it serves every run of a node whose weights are constant. Launches use W and Packed, and
-// Zeros.
+// Plans the packing of weights. The packed buffer depends on the arguments alone, and of `problem` only on what
+// weight_problem() sets, so it serves every run of a node with constant weights. Launches use W, Zeros and Packed.
 WeightPlan plan_weights(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
                         const Options& options);
 
-// One run of a complete problem. Where the weights are not `packed` beforehand and need be, the run packs them into its
-// scratch. Packed and Scratch are aligned to kBufferAlignment, the tensors to the size of their elements. B is read
-// where there is a `bias`; where there is a `residual`, it is added to Y before the activation.
+// Plans one run of a complete problem. Unless the weights are already `packed`, the run packs them into its scratch.
+// Packed and Scratch are aligned to kBufferAlignment, the tensors to the size of their elements. B is read where there
+// is a `bias`; where there is a `residual`, it is added to Y before the activation.
 Plan plan_run(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
               const Options& options, bool packed, bool bias, bool residual = false);
 

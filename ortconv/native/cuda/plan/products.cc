@@ -15,7 +15,7 @@ constexpr int64_t kMostShifts = 1 << 14;
 constexpr int64_t kMostChannels = 1 << 24;
 constexpr int64_t kMostBlocks = int64_t{1} << 40;
 
-// The shifts of one axis: all together, and the most of any one phase.
+// The shifts of one axis: of all phases together, and the most of any phase.
 struct AxisShifts {
   int64_t phases = 1, all = 0, most_of_phase = 0;
   bool uniform = true;
@@ -78,16 +78,16 @@ std::optional<Products> Products::make(const Elements& elements, Unit unit, kern
   const int64_t last_phases = axes[last].phases;
   result.density = taps / static_cast<double>(phases * result.shifts);
   result.lists = result.uniform ? 1 : phases / last_phases;
-  result.granules = result.uniform ? ceil_div(phases * ocg, kGranule) : ceil_div(ocg, kGranule) * last_phases;
+  result.panels = result.uniform ? ceil_div(phases * ocg, kPanelRows) : ceil_div(ocg, kPanelRows) * last_phases;
   result.chunk_elements = kChunkBytes / packed_element_bytes(elements, unit);
   result.row_sums = elements.are_integers() ? p.oc : 0;
   result.chunks = ceil_div(icg, result.chunk_elements);
   if (!result.uniform) result.chunks = align_up(result.chunks, kChunks);
   result.steps = ceil_div(result.shifts * result.chunks, kChunks);
-  constexpr int64_t kMostSummands = 1 << 30, kMostGranules = 1 << 26;
+  constexpr int64_t kMostSummands = 1 << 30, kMostPanels = 1 << 26;
   if (result.shifts * result.chunks > kMostSummands) return std::nullopt;
-  if (result.granules > kMostGranules || result.lists * p.g > kMostGranules / result.granules) return std::nullopt;
-  if (static_cast<double>(p.g * result.lists * result.granules) * static_cast<double>(result.steps) > kMostBlocks) {
+  if (result.panels > kMostPanels || result.lists * p.g > kMostPanels / result.panels) return std::nullopt;
+  if (static_cast<double>(p.g * result.lists * result.panels) * static_cast<double>(result.steps) > kMostBlocks) {
     return std::nullopt;
   }
   return result;
@@ -100,7 +100,7 @@ int64_t Products::row_sums_offset() const {
 int64_t Products::weights_offset() const { return align_up(row_sums_offset() + row_sums * 4, kBufferAlignment); }
 
 int64_t Products::packed_bytes(const ConvProblem& problem) const {
-  return weights_offset() + problem.g * lists * granules * steps * kBlockBytes;
+  return weights_offset() + problem.g * lists * panels * steps * kBlockBytes;
 }
 
 }  // namespace ortconv::cuda

@@ -16,23 +16,23 @@ constexpr int64_t kMostSplits = 16;
 constexpr int64_t kMostSumsBesideElements = 64 * 128;
 constexpr int64_t kStepsOfSplit = 4;  // at least
 
-// How many phases of the last axis a tile has of each of its channels, that are written together.
+// The number of phases of the last axis that the epilogue writes together for each channel.
 int together_of(const TileShape& s, const ConvProblem& p, const Products& products) {
   const int64_t phases = products.phases[p.ndims - 1];
-  const int64_t unit = products.uniform ? 1 : kGranule;
-  const bool possible = phases <= 8 && (phases & (phases - 1)) == 0 && s.granules * kGranule % (unit * phases) == 0;
+  const int64_t unit = products.uniform ? 1 : kPanelRows;
+  const bool possible = phases <= 8 && (phases & (phases - 1)) == 0 && s.panels * kPanelRows % (unit * phases) == 0;
   return possible ? static_cast<int>(phases) : 1;
 }
 
 int64_t pipeline_bytes(bool tensor, const TileShape& s, int stages, int64_t element_bytes, int together,
                        bool dst_channels) {
-  const int rows = s.granules * kGranule;
+  const int rows = s.panels * kPanelRows;
   const int stage = tensor ? tensor_stage_bytes(rows, s.columns) : float_stage_bytes(rows, s.columns);
   return std::max(stages * stage,
                   staging_bytes(static_cast<int>(element_bytes), rows, s.columns, together, dst_channels));
 }
 
-// What a multiprocessor does in a clock: products, and bytes that it loads from the second cache.
+// Per multiprocessor and clock: multiply-adds, and bytes loaded from the L2 cache.
 struct Rates {
   double products, bytes;
 };
@@ -54,9 +54,9 @@ Rates rates_of(Unit unit, int64_t packed_bytes, const Device& device) {
 double clocks_of(Unit unit, int64_t packed_bytes, const TileShape& s, const Products& products, Source source,
                  int64_t tiles, int64_t splits, const Device& device) {
   constexpr double kStepLatency = 200, kTileLatency = 2000, kTotalLatency = 4000, kWrittenBytes = 16;
-  constexpr double kElementClocks = 0.02;  // to bring one from src to shared memory by registers
+  constexpr double kElementClocks = 0.02;  // to copy an element from src to shared memory through registers
   const Rates rates = rates_of(unit, packed_bytes, device);
-  const double rows = s.granules * kGranule, outputs = rows * s.columns;
+  const double rows = s.panels * kPanelRows, outputs = rows * s.columns;
   const auto summands = static_cast<double>(kChunks * kChunkBytes / packed_bytes);
   const int64_t slots = int64_t{device.multiprocessors} * s.blocks;
   const int64_t waves = ceil_div(tiles * splits, slots);
@@ -94,8 +94,8 @@ std::vector<Tiling> possible_tilings(const Elements& elements, Unit unit, const 
   const int64_t packed_bytes = packed_element_bytes(elements, unit);
   std::vector<Tiling> tilings;
   const auto add = [&](const TileShape& s, Source source) {
-    const int rows = s.granules * kGranule;
-    // Elements on their way through registers leave too few for the sums.
+    const int rows = s.panels * kPanelRows;
+    // Elements in flight through registers leave too few registers for the sums.
     if (tensor && source == Source::kElements && rows * s.columns > kMostSumsBesideElements) return;
     Tiling tiling{source, &s, tensor ? 4 : 3, 1, static_cast<uint32_t>(s.across * s.along * (tensor ? 32 : 1)), 0, 0};
     for (;; --tiling.stages) {
@@ -106,8 +106,7 @@ std::vector<Tiling> possible_tilings(const Elements& elements, Unit unit, const 
       tiling.shared_bytes = static_cast<size_t>(bytes);
       if (tiling.shared_bytes <= device.shared_bytes) break;
     }
-    const int64_t tiles =
-        ceil_div(products.granules, s.granules) * ceil_div(positions, s.columns) * products.lists * p.g;
+    const int64_t tiles = ceil_div(products.panels, s.panels) * ceil_div(positions, s.columns) * products.lists * p.g;
     for (; tiling.splits <= kMostSplits; tiling.splits *= 2) {
       if (tiling.splits > 1 && products.steps / tiling.splits < kStepsOfSplit) break;
       tiling.clocks =
@@ -134,7 +133,7 @@ ProgramKey program_of(const Elements& elements, Unit unit, const ConvProblem& p,
                                       option("BLOCKS", s.blocks),
                                       option("COLUMNS", s.columns),
                                       option("DST_CHANNELS", writes_channels(p)),
-                                      option("GRANULES", s.granules),
+                                      option("PANELS", s.panels),
                                       option("RAGGED", !products.uniform),
                                       option("STAGES", tiling.stages),
                                       option("TOGETHER", together_of(s, p, products)),

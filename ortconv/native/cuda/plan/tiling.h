@@ -1,4 +1,4 @@
-// Into which tiles the products of a run can be cut, and by which programs they are formed.
+// Tilings of the implicit GEMM, and the programs that compute them.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace ortconv::cuda {
 
-// How src is read: by chunks where the tensor has them, element by element, or by chunks of a copy made before.
+// How src is read: in chunks directly from the tensor, element by element, or in chunks from a channels-last copy.
 enum class Source { kChunks, kElements, kGathered };
 
-// How a block forms the products of a tile: `across` rows and `along` columns count its warps where these are for the
-// tensor cores, else its threads; `blocks` shall fit on a multiprocessor.
+// A block's tile: `panels` by `columns`, computed by `across` * `along` warps on tensor cores or threads otherwise.
+// Registers and shared memory are limited so that `blocks` blocks fit on a multiprocessor.
 struct TileShape {
-  int granules, columns, across, along, blocks;
+  int panels, columns, across, along, blocks;
 };
 
 struct Tiling {
@@ -24,14 +24,14 @@ struct Tiling {
   int64_t splits;
   uint32_t threads;
   size_t shared_bytes;
-  double clocks;  // that it takes, roughly: enough to tell a good one from a bad one
+  double clocks;  // a rough estimate of the run time, for comparing tilings
 };
 
 std::vector<Tiling> possible_tilings(const Elements& elements, Unit unit, const ConvProblem& problem,
                                      const Products& products, int64_t positions, const std::vector<Source>& sources,
                                      const Device& device);
 
-// The program that forms the products, or the one that adds up what the splits of a sum have left.
+// The GEMM program, or with `total` the one that adds up its split-K sums.
 ProgramKey program_of(const Elements& elements, Unit unit, const ConvProblem& problem, const Products& products,
                       const Tiling& tiling, bool total);
 

@@ -224,8 +224,8 @@ TEST(every_way_was_tried) {
   if (wanted_cases() < 60) return;
   for (const char* fact :
        {"gather", "pack", "direct", "tensor_gemm -DTOTAL=1", "tensor_gemm -DSTAGES=4", "tensor_gemm -DX_SIGNED=0",
-        "tensor_gemm -DX_SIGNED=1", "tensor_gemm -DGRANULES=1", "tensor_gemm -DGRANULES=2", "tensor_gemm -DGRANULES=4",
-        "tensor_gemm -DGRANULES=8", "tensor_gemm -DCOLUMNS=64", "tensor_gemm -DDST_CHANNELS=1", "depthwise -DUNIT=0",
+        "tensor_gemm -DX_SIGNED=1", "tensor_gemm -DPANELS=1", "tensor_gemm -DPANELS=2", "tensor_gemm -DPANELS=4",
+        "tensor_gemm -DPANELS=8", "tensor_gemm -DCOLUMNS=64", "tensor_gemm -DDST_CHANNELS=1", "depthwise -DUNIT=0",
         "depthwise -DUNIT=1", "depthwise -DX_SIGNED=1"}) {
     tried().expect(fact);
   }

@@ -51,7 +51,7 @@ bool note(const std::vector<Launch>& launches, const Setting& s, bool has_bias, 
   for (const Launch& launch : launches) {
     std::string shape = launch.program.source;
     for (const std::string& option : launch.program.options) {
-      for (const char* name : {"-DCOLUMNS=", "-DGRANULES=", "-DSRC_CH"}) {
+      for (const char* name : {"-DCOLUMNS=", "-DPANELS=", "-DSRC_CH"}) {
         if (option.rfind(name, 0) == 0) shape += ' ' + option;
       }
     }
@@ -332,14 +332,13 @@ TEST(every_tiling_was_tried) {
                                     "direct",
                                     "add -DACTIVATE=0",
                                     "add -DACTIVATE=1"};
-  for (const char* shape : {"128 -DGRANULES=1", "128 -DGRANULES=2", "128 -DGRANULES=4", "64 -DGRANULES=4"}) {
+  for (const char* shape : {"128 -DPANELS=1", "128 -DPANELS=2", "128 -DPANELS=4", "64 -DPANELS=4"}) {
     for (const char* chunks : {"0", "1"}) {
       facts.push_back(test::describe("tensor_gemm -DCOLUMNS=", shape, " -DSRC_CHUNKS=", chunks));
     }
   }
-  facts.push_back("tensor_gemm -DCOLUMNS=128 -DGRANULES=8 -DSRC_CHUNKS=1");
-  for (const char* shape :
-       {"256 -DGRANULES=1", "128 -DGRANULES=2", "128 -DGRANULES=4", "64 -DGRANULES=4", "128 -DGRANULES=8"}) {
+  facts.push_back("tensor_gemm -DCOLUMNS=128 -DPANELS=8 -DSRC_CHUNKS=1");
+  for (const char* shape : {"256 -DPANELS=1", "128 -DPANELS=2", "128 -DPANELS=4", "64 -DPANELS=4", "128 -DPANELS=8"}) {
     for (const char* channels : {"0", "1"}) {
       facts.push_back(test::describe("float_gemm -DCOLUMNS=", shape, " -DSRC_CHANNELS=", channels, " -DSRC_CHUNKS=0"));
     }
