@@ -149,10 +149,6 @@ class Operator:
         """The versions of ai.onnx that have a function body."""
         return range(self.oldest_opset, NEWEST_OPSET + 1)
 
-    def index(self, name: str) -> int:
-        """Returns the position of a formal input."""
-        return next(index for index, each in enumerate(self.inputs) if each.name == name)
-
     def schema(self) -> onnx.defs.OpSchema:
         """Returns the schema with shape inference, for ``onnx.defs``."""
         schema = _Schema(

@@ -10,6 +10,7 @@ from onnx import TensorProto
 
 from ortconv.opset.inferred_node import Dim, InferredNode, differ
 from ortconv.opset.operator import Attribute, Formal, Operator, Type
+from ortconv.opset.ops.convolution import direct_sizes
 from ortconv.opset.reference.conv_integer_to_float import conv_integer_to_float
 
 __all__ = ["CONV_INTEGER_TO_FLOAT"]
@@ -57,7 +58,10 @@ def _infer(node: InferredNode) -> list[Dim] | None:
     if isinstance(per_group, int) and differ(data[1], per_group * group):
         raise node.fail(f"X has {data[1]} channels; allowed: {per_group * group}, as W and group = {group} say")
     _check_numbers(node, channels)
-    sizes = _sizes(node, data[2:], weights[2:])
+    for axis, taps in enumerate(weights[2:]):
+        if isinstance(taps, int) and taps < 1:
+            raise node.fail(f"spatial axis {axis}: the kernel has size {taps}; allowed: at least 1")
+    sizes = direct_sizes(node, data[2:], weights[2:])
     return None if x is None and w is None else [data[0], channels, *sizes]
 
 
@@ -78,24 +82,6 @@ def _check_numbers(node: InferredNode, channels: Dim) -> None:
     bias = node.dims(6) if node.has(6) else None
     if bias is not None and (len(bias) != 1 or differ(bias[0], channels)):
         raise node.fail(f"B has shape {bias}; allowed: [{'M' if channels is None else channels}]")
-
-
-def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
-    count = len(x)
-    strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
-    pads = node.ints("pads", 2 * count, 0)
-    result: list[Dim] = []
-    for axis, (size, taps) in enumerate(zip(x, kernel, strict=True)):
-        if isinstance(taps, int) and taps < 1:
-            raise node.fail(f"spatial axis {axis}: the kernel has size {taps}; allowed: at least 1")
-        if not isinstance(size, int) or not isinstance(taps, int):
-            result.append(None)
-            continue
-        extent, padded = (taps - 1) * dilations[axis] + 1, size + pads[axis] + pads[axis + count]
-        if extent > padded:
-            raise node.fail(f"spatial axis {axis}: the kernel covers {extent}, the padded input {padded}")
-        result.append((padded - extent) // strides[axis] + 1)
-    return result
 
 
 CONV_INTEGER_TO_FLOAT = Operator(

@@ -11,16 +11,16 @@ from ortconv.opset.operator import Attribute
 from ortconv.opset.ops.convolution_family import BIAS, DATA, GRID, WEIGHTS, convolution_operator, is_same_padded
 from ortconv.opset.reference.convolutions import conv
 
-__all__ = ["CONVOLUTION"]
+__all__ = ["CONVOLUTION", "direct_sizes"]
 
 _Kind = onnx.defs.OpSchema.AttrType
 
 
-def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
+def direct_sizes(node: InferredNode, x: list[Dim], kernel: list[Dim], *, same: bool = False) -> list[Dim]:
+    """Infers spatial sizes from the paddings, or from the strides alone under a SAME rule."""
     count = len(x)
     strides, dilations = node.ints("strides", count, 1), node.ints("dilations", count, 1)
     pads = node.ints("pads", 2 * count, 0)
-    same = is_same_padded(node, pads)
     result: list[Dim] = []
     for axis, (size, taps) in enumerate(zip(x, kernel, strict=True)):
         if isinstance(size, int) and same:
@@ -34,6 +34,10 @@ def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
         else:
             result.append(None)
     return result
+
+
+def _sizes(node: InferredNode, x: list[Dim], kernel: list[Dim]) -> list[Dim]:
+    return direct_sizes(node, x, kernel, same=is_same_padded(node, node.ints("pads", 2 * len(x), 0)))
 
 
 CONVOLUTION = convolution_operator(
