@@ -216,7 +216,7 @@ ELEMENTWISE_SAMPLES: dict[str, tuple[dict[str, Any], Callable[[float], float]]] 
 
 
 @pytest.mark.parametrize("kind", ELEMENTWISE_SAMPLES)
-def test_elementwise_op_is_as_its_page_says(kind: str) -> None:
+def test_elementwise_op_is_follows_its_specification(kind: str) -> None:
     attributes, expected = ELEMENTWISE_SAMPLES[kind]
     x = np.array([-4.0, -2.5, -0.75, 0.0, 0.5, 1.5, 3.25], np.float32)
     result = evaluate(graph(kind, {"x": [7]}, **attributes), {"x": x})

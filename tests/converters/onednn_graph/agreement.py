@@ -58,7 +58,7 @@ def check(
         kind: Op kind.
         inputs: Data.
         outputs: Types of the results.
-        attributes: As on the op's page.
+        attributes: As in the op's specification.
         slack: How many roundings of the result's type it may be off, relative to its largest element.
         opset: Version to convert to.
         constants: Inputs that are known when converting.

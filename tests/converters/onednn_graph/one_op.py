@@ -61,8 +61,8 @@ def check(
         kind: Op kind.
         inputs: Data, which also says the inputs' types.
         outputs: Types and declared shapes of the results.
-        attributes: As on the op's page.
-        semantics: Which reading is wanted where page and library differ.
+        attributes: As in the op's specification.
+        semantics: Which reading is wanted where specification and library differ.
         opset: Version to emit.
         dynamic: Whether the inputs' sizes are left open.
         constants: Inputs whose data the converter sees, by name; they need not be repeated in `inputs`.

@@ -91,7 +91,7 @@ def conv_transpose_same(auto_pad: str, k: int, s: int, d: int) -> tuple[int, int
 def backward_data_begin(
     semantics: str, auto_pad: str, x: int, k: int, y: int, s: int, d: int, output_padding: int
 ) -> int:
-    """Begin padding of ConvolutionBackwardData under same_*: as its page has it, or as the library does."""
+    """Begin padding of ConvolutionBackwardData under same_*: by its specification or by the library."""
     if semantics == "runtime":
         return conv_same(auto_pad, y, k, s, d)[0]
     total = full(x, k, s, d) - y + output_padding

@@ -66,7 +66,7 @@ def test_output_padding_out_of_range(kind: str, value: list[int]) -> None:
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_types_that_no_page_lists(kind: str) -> None:
+def test_types_outside_of_the_specification(kind: str) -> None:
     family = FAMILIES[kind]
     error = refused(kind, family.shapes, family.attributes, dtypes=["s8", "s8"])
     assert isinstance(error, UnsupportedTypeError)

@@ -36,7 +36,7 @@ def test_a_dst_shape_of_which_no_convolution_exists(mode: str, changes: dict[str
     assert error.hint == "data_format NCX reads it as [N, C, spatial...]."
 
 
-def test_the_library_refuses_more_under_same_than_the_page_does() -> None:
+def test_the_library_refuses_more_under_same_than_the_specification_does() -> None:
     family = FAMILIES["ConvolutionBackwardData"]
     attributes = family.attributes | {"dst_shape": [1, 2, 4], "auto_pad": "same_lower"}
     error = refused("ConvolutionBackwardData", family.shapes, attributes, semantics="runtime")

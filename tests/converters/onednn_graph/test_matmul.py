@@ -124,7 +124,7 @@ def test_shapes_that_do_not_fit(shapes: list[tuple[int, ...]], argument: str) ->
         (["f32", "f32"], "bf16", "dst"),
     ],
 )
-def test_types_that_the_page_does_not_list(dtypes: list[str], output: str, argument: str) -> None:
+def test_types_outside_of_the_specification(dtypes: list[str], output: str, argument: str) -> None:
     shapes = [(3, 4), (4, 5), (5,)]
     error = refusal([numbers(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=False)], output)
     assert isinstance(error, UnsupportedTypeError)

@@ -105,7 +105,7 @@ def test_neighbours_refuse_types(
     assert (error.input, error.dtype, error.allowed) == fields
 
 
-def test_batch_norm_statistics_of_a_type_the_page_does_not_pair() -> None:
+def test_batch_norm_statistics_of_a_type_outside_of_the_specification() -> None:
     shapes: list[Any] = [(2, 3), (3,), (3,), (3,), (3,)]
     error = refused("BatchNormInference", shapes, {"epsilon": 1.0}, dtypes=["f16", *["bf16"] * 4])
     assert isinstance(error, UnsupportedTypeError)

@@ -1,4 +1,4 @@
-"""Elementwise, normalising and moving ops against NumPy, in every type that their pages list."""
+"""Elementwise, normalising and moving ops against NumPy, in every type that their specification lists."""
 
 from __future__ import annotations
 

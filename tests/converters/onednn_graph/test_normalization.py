@@ -15,7 +15,7 @@ from tests.converters.onednn_graph.one_op import build, check
 from tests.converters.onednn_graph.references.call import DTYPES
 
 TYPES = [("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32")]
-"""Of data and of statistics, as the pages pair them."""
+"""Of data and of statistics, as the specification pairs them."""
 
 SHAPES = {1: (5,), 2: (4, 3), 3: (2, 3, 4)}
 

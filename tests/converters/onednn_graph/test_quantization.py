@@ -403,7 +403,7 @@ def test_shapes_that_do_not_fit(
         ("DynamicDequantize", [X.astype(ml_dtypes.float8_e5m2), X[0, :1], Q[0, :1]], "f32", "src", "f8_e5m2"),
     ],
 )
-def test_types_that_a_page_does_not_list(
+def test_types_outside_of_the_specification(
     kind: str, inputs: list[np.ndarray], output: str, argument: str, dtype: str
 ) -> None:
     error = refusal(kind, inputs, output, {} if kind.startswith("Dynamic") else {"scales": [1]})

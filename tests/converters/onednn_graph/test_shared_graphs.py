@@ -1,4 +1,4 @@
-"""oneDNN's own sample graphs: each converts, runs, and agrees with an interpreter that knows the op pages only."""
+"""oneDNN's sample graphs: each converts, runs, and agrees with an interpreter written from the specification."""
 
 from __future__ import annotations
 

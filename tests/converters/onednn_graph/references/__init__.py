@@ -1,4 +1,4 @@
-"""oneDNN's ops from their pages, in NumPy and float64. Nothing here imports ortconv.
+"""oneDNN's ops written from their specification, in NumPy and float64. Nothing here imports ortconv.
 
 One module per family; each has a table ``OPS`` from op kind to a function that takes a `Call` and returns one array or
 a tuple of them, in float64 (or exact integers). Rounding to the declared type is `evaluate`'s work.

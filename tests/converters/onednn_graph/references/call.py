@@ -45,7 +45,7 @@ class Call:
         inputs: Data of the inputs, in their own types.
         attributes: Plain values; those that nobody set are absent.
         outputs: The results that are wanted.
-        semantics: "spec" or "runtime", where the page and the library differ.
+        semantics: "spec" or "runtime", where specification and library differ.
     """
 
     kind: str

@@ -126,7 +126,7 @@ def _convolution_backward_data(call: Call) -> np.ndarray:
     auto_pad = call.get("auto_pad", "None").casefold()
     if call.semantics == "spec" and auto_pad.startswith("same"):
         axes = [
-            Axis(k, s, d, *_page_same(auto_pad, s * (x - 1) + (k - 1) * d + 1 - size + extra))
+            Axis(k, s, d, *_specification_same(auto_pad, s * (x - 1) + (k - 1) * d + 1 - size + extra))
             for k, s, d, x, size, extra in zip(
                 weights.shape[2:],
                 call.attributes["strides"],
@@ -140,8 +140,8 @@ def _convolution_backward_data(call: Call) -> np.ndarray:
     return call.own(_big(call, diff_dst, weights, axes, sizes))
 
 
-def _page_same(auto_pad: str, total: int) -> tuple[int, int]:
-    """The page of ConvolutionBackwardData halves the other way round."""
+def _specification_same(auto_pad: str, total: int) -> tuple[int, int]:
+    """The specification of ConvolutionBackwardData swaps same_upper and same_lower."""
     total = max(total, 0)
     begin = total // 2 if auto_pad == "same_lower" else math.ceil(total / 2)
     return begin, total - begin

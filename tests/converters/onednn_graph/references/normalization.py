@@ -9,7 +9,7 @@ import numpy as np
 from tests.converters.onednn_graph.references.call import Call
 
 _MOMENTUM = 0.5
-"""What the library takes where nobody set it; the page names no default."""
+"""Default in the library; the specification names none."""
 
 
 def _per_channel(call: Call, vector: np.ndarray, rank: int) -> np.ndarray:
