@@ -1,4 +1,4 @@
-"""How fast a model runs in ONNX Runtime alone and with our plugin: in turns, after the answers are compared."""
+"""Times a model in ONNX Runtime without and with the plugin, in turns, after comparing the outputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """What was found.
+    """The result of a benchmark.
 
     Attributes:
         outputs: The plugin's outputs compared with ONNX Runtime's own.

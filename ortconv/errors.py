@@ -146,7 +146,7 @@ class UnsupportedOpError(ConversionError):
 
 
 class UnsupportedTypeError(ConversionError):
-    """A tensor's element type is outside what the op's page lists.
+    """A tensor's element type is not among those that the op's specification lists.
 
     Attributes:
         input: Name of the input or output.
@@ -222,7 +222,7 @@ class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):  # noqa: 
 
 
 class CheckError(OrtconvError):
-    """A model fails ``onnx.checker`` or does not say what it must.
+    """A model fails ``onnx.checker`` or other checks of ortconv.
 
     Attributes:
         path: The model's file, or a description of it.
@@ -290,10 +290,10 @@ class ExecutionError(OrtconvError):
         self.hint = hint
 
     def __str__(self) -> str:
-        # A runtime's own words end as they like.
+        # Messages of runtimes may or may not end with a period.
         problem = f"{self.problem.rstrip('. ')}." if self.hint else self.problem
         return f"{self.path}: {self.runtime}: {problem} {self.hint}".rstrip()
 
 
 class SemanticsWarning(UserWarning):
-    """The spec page and the source's own library give different results for a node."""
+    """The specification and the source's own library give different results for a node."""

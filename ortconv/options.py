@@ -20,7 +20,7 @@ class Options:
     """What the user asked for.
 
     Attributes:
-        semantics: Follow the spec pages, or reproduce the source's own library where the two differ; see
+        semantics: Follow the specification, or reproduce the source's own library where the two differ; see
             `ortconv.convert`.
         target: Which nodes may be emitted; see `ortconv.convert`.
         opset: Version of the ai.onnx opset to emit.

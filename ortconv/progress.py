@@ -1,4 +1,4 @@
-"""How far something is that takes a while."""
+"""Progress of long operations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 __all__ = ["Progress", "silent"]
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is: 0 where that is not known."""
+"""Called with the stage, how much of it is done, and how much there is: 0 if unknown."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Reports nothing."""

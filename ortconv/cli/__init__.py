@@ -18,13 +18,13 @@ __all__ = ["cli", "main"]
 
 _COMMANDS = {
     "convert": "Convert sources to ONNX files.",
-    "check": "Check ONNX files, our operators included.",
+    "check": "Check ONNX files, operators of org.ortconv included.",
     "run": "Run an ONNX file in ONNX Runtime.",
     "explain": "Show what becomes of each node of a source, and why.",
     "verify": "Compare a converted model with its source's own runtime.",
-    "optimize": "Rewrite the ConvTranspose nodes of an ONNX file into ours.",
+    "optimize": "Replace the ConvTranspose nodes of an ONNX file by faster ones.",
     "bench": "Compare the speed of an ONNX file with and without our plugin.",
-    "ops": "List the operators that are converted.",
+    "ops": "List the operations that are converted.",
 }
 """Command -> its line in the overview; the module of that name is imported when the command is used."""
 
@@ -76,8 +76,8 @@ class _Commands(click.Group):
 def cli() -> None:
     """Convert OpenVINO IR and oneDNN Graph JSON to ONNX, run the result in ONNX Runtime, and prove that it is right.
 
-    Results go to stdout, warnings and errors to stderr. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 128 and
-    its number where a signal ends it.
+    Results go to stdout, warnings and errors to stderr. Exit codes: 0 done, 1 refused or failed, 2 wrong usage,
+    128 plus the signal number if a signal ends the program.
     """
 
 

@@ -30,15 +30,13 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
 @options.providers
 @options.tf32
 @click.option("--threads", type=click.IntRange(1), help="Threads of each session. Default: ONNX Runtime's own choice.")
-@click.option(
-    "--rounds", type=click.IntRange(1), default=15, show_default=True, help="How often each side has its turn."
-)
+@click.option("--rounds", type=click.IntRange(1), default=15, show_default=True, help="How often each side is timed.")
 @click.option(
     "--seconds",
     type=options.Number(0, 60, min_open=True),
     default=0.1,
     show_default=True,
-    help="How long a turn lasts, about; a single run may take longer.",
+    help="Approximate length of a turn; a single run may take longer.",
 )
 @click.option(
     "--tolerance",
@@ -51,7 +49,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
     "json_file",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.json",
-    help="Write everything that was found as JSON.",
+    help="Write all results as JSON.",
 )
 def command(
     model: pathlib.Path,
@@ -68,11 +66,11 @@ def command(
 ) -> None:
     """Compare the speed of an ONNX file in ONNX Runtime alone and with our plugin.
 
-    Alone, our operators run by the function bodies in the file. Both sides get the same data and have their turns one
-    after the other; times are medians over the turns. The outputs are compared first: if one differs, nothing is timed
-    and the exit code is 1. So it is if the plugin is slower: if, of at least 7 rounds, it takes 1.1 times as long in
+    Without the plugin, operators of org.ortconv run by their function bodies. Both sides get the same data and are
+    timed in turns; times are medians. The outputs are compared first: if one differs, nothing is timed and the exit
+    code is 1. The exit code is also 1 if the plugin is slower: if, of at least 7 rounds, it takes 1.1 times as long in
     three quarters, and its fastest round takes 1.1 times as long as the fastest without it. On a GPU, inputs and
-    outputs stay there while it is timed.
+    outputs stay in GPU memory while runs are timed.
     """
     options.writable("--json", json_file)
     if not model.is_file():

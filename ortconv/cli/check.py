@@ -23,8 +23,8 @@ _STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 def command(models: tuple[pathlib.Path, ...]) -> None:
     """Check ONNX files: onnx.checker with full check, which knows the operators of org.ortconv.
 
-    Each good file gives one line on stdout: its versions, which of our operators it holds, and whether it runs without
-    the plugin. Each bad one gives an error line, and the exit code is 1.
+    Each valid file gives one line on stdout: its versions, its operators of org.ortconv, and whether it runs without
+    the plugin. Each invalid one gives an error line, and the exit code is 1.
     """
     code = 0
     for path in models:

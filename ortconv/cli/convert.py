@@ -34,32 +34,31 @@ __all__ = ["command"]
     "target_file",
     type=click.Path(path_type=pathlib.Path),
     metavar="OUT.onnx",
-    help="The file to write, for a single source, or the folder, for a folder. Default: STEM.onnx in the current "
-    "directory.",
+    help="The file to write, or the folder if SOURCE is a folder. Default: STEM.onnx in the current directory.",
 )
 @click.option(
     "--output-dir",
     "target_dir",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
     metavar="DIR",
-    help="Write DIR/STEM.onnx for each source; DIR is made if need be.",
+    help="Write DIR/STEM.onnx for each source; DIR is created if it does not exist.",
 )
 @options.semantics(
     "spec",
-    "Of convolutions, where the two differ. spec: the source's pages (default). runtime: the numbers of its own "
-    "library. All other OpenVINO ops follow the library.",
+    "For convolutions, where the two differ. spec: follow the source's specification (default). runtime: reproduce its "
+    "own library. All other OpenVINO operations follow the library.",
 )
 @click.option(
     "--target",
     type=click.Choice(["auto", "onnx", "plugin"]),
     default="auto",
-    help="auto: standard ONNX where it is exact, else, and for products by weights of 8 and 4 bits, operators of "
+    help="auto: standard ONNX where it is exact; otherwise, and for int8 and int4 weights, operators of "
     "org.ortconv with function bodies (default). onnx: standard operators only. plugin: ours wherever they apply.",
 )
 @click.option(
     "--opset",
     type=click.IntRange(api.OPSETS.start, api.OPSETS.stop - 1),
-    help="Version of the ai.onnx opset to emit. Default: the oldest that has the model's nodes, "
+    help="Version of the ai.onnx opset. Default: the oldest that has all of the model's nodes, "
     f"{api.OPSETS.start} to {api.DEFAULT_OPSET}, or 18 where AveragePool is one of them.",
 )
 @options.types
@@ -68,7 +67,7 @@ __all__ = ["command"]
     "shape_texts",
     multiple=True,
     metavar="NAME=1x3x?x?",
-    help="Fix sizes of an input that the source leaves open; those with a question mark stay open.",
+    help="Set dynamic dimensions of an input; those with a question mark stay dynamic.",
 )
 @click.option("--input", "input_texts", multiple=True, metavar="NAME=NEWNAME", help="Rename an input.")
 @options.tensors
@@ -78,7 +77,7 @@ __all__ = ["command"]
     "report_file",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.json",
-    help="Write what became of every node, with warnings and errors, as JSON.",
+    help="Write a JSON report of every node, with warnings and errors.",
 )
 def command(
     sources: tuple[pathlib.Path, ...],
@@ -98,10 +97,10 @@ def command(
 ) -> None:
     """Convert OpenVINO IR (.xml, its .bin beside it) and oneDNN Graph JSON files to ONNX.
 
-    SOURCE may be a folder: every source in it and below is converted, into a folder of the same form, and a table says
-    how each fared. Otherwise each source gives one line on stdout. A source that is refused gives an error line for
-    each node and does not stop the others; nothing is written for it, and the exit code is 1. A warning that several
-    nodes share is printed once; the report has them all.
+    SOURCE may be a folder: all sources in it and its subfolders are converted, into the same folder structure, and a
+    table lists the results. Otherwise each source gives one line on stdout. A source that cannot be converted gives one
+    error line per node, and nothing is written for it; the others are still converted, and the exit code is 1. A
+    warning that several nodes share is printed once; the report has all of them.
     """
     jobs = plan(sources, target_file, target_dir)
     options.keep_apart([*(job.target for job in jobs), report_file], [*_read(jobs), tensors_file])

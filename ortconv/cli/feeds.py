@@ -51,8 +51,8 @@ def feed_options(function: _F) -> _F:
             "shape_texts",
             multiple=True,
             metavar="NAME=1x3x8x8",
-            help="Shape of the random data, where the model leaves sizes open. Default: 1 for batches, the least that "
-            "the model accepts elsewhere.",
+            help="Shape of the random data, for dynamic dimensions. Default: 1 for batches, elsewhere the least that "
+            "the model accepts.",
         ),
         click.option(
             "--input",

@@ -24,10 +24,10 @@ _HOW = {"exact": "one ONNX node", "composed": "several ONNX nodes", "plugin": "a
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with inputs and attributes.")
 @click.option("--markdown", is_flag=True, help="Print a short table in Markdown, as in docs/operators.md.")
 def command(source: str | None, as_json: bool, markdown: bool) -> None:
-    """List the operators that are converted: which versions of each, how, and what they become.
+    """List the operations that are converted: their versions, how they are converted, and what they become.
 
-    How is "exact" for one ONNX node that means the same, "composed" for several, "plugin" for a node of the domain
-    org.ortconv, and "refused" with the reason.
+    The column "how" is "exact" for one equivalent ONNX node, "composed" for several, "plugin" for a node of the domain
+    org.ortconv, and "refused", with the reason, for what is not supported.
     """
     if as_json and markdown:
         raise click.UsageError("--json and --markdown exclude each other.")

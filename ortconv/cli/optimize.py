@@ -29,20 +29,20 @@ _COLUMNS = ("node", "becomes", "folded in", "left alone")
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="OUT.onnx",
     required=True,
-    help="The file to write. Weights that lie in a file of their own go to OUT.onnx.data.",
+    help="The file to write. External weights go to OUT.onnx.data.",
 )
 @click.option(
     "--report",
     "report_file",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.json",
-    help="Write what became of every ConvTranspose node as JSON.",
+    help="Write a JSON report of every ConvTranspose node.",
 )
 def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path | None) -> None:
-    """Rewrite the ConvTranspose nodes of an ONNX file into ours, whose kernels are faster and which compute the same.
+    """Replace the ConvTranspose nodes of an ONNX file by nodes of org.ortconv, which give the same results faster.
 
-    Transposes, paddings, crops and biases around them are taken in where that is exact. The file still runs without
-    the plugin, by function bodies. Each ConvTranspose gives one line on stdout, also where it is left alone, with the
+    Transposes, paddings, crops, biases and activations around them are fused where that is exact. The file still runs
+    without the plugin, by function bodies. Each ConvTranspose gives one line on stdout; if it is not replaced, with the
     reason.
     """
     options.writable("-o", target)

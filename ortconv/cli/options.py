@@ -54,7 +54,7 @@ def tensors(function: _F) -> _F:
         "tensors_file",
         type=SOURCE,
         metavar="FILE.npz",
-        help="Data of tensors that the source names but does not hold (oneDNN constants), by tensor id or name.",
+        help="Data of tensors that the source only declares (oneDNN constants), by tensor id or name.",
     )(function)
 
 
@@ -65,7 +65,7 @@ def random_constants(function: _F) -> _F:
         "constants_seed",
         type=click.IntRange(min=0),
         metavar="SEED",
-        help="Give the constants that the source does not hold random data, for benchmarks. Default: they are inputs.",
+        help="Seed of random data for constants that the source only declares. Default: they become inputs.",
     )(function)
 
 
@@ -80,20 +80,20 @@ def types(function: _F) -> _F:
         (
             "--weights",
             ["source", "f32"],
-            "source: float16 weights that are computed with in float32 stay float16 in the file, behind a Cast that "
-            "ONNX Runtime folds when it loads the model (default). f32: widened in the file.",
+            "source: float16 weights of a model that is computed in float32 are stored as float16, with a Cast that "
+            "ONNX Runtime folds when it loads the model (default). f32: stored as float32.",
         ),
         (
             "--compute",
             ["f32", "f16"],
-            "What an OpenVINO model computes in where it states float16. f32: as OpenVINO's CPU plugin does (default). "
-            "f16: for GPUs.",
+            "Type in which an OpenVINO model's float16 operations are computed. f32: as in OpenVINO's CPU plugin "
+            "(default). f16: for GPUs.",
         ),
         (
             "--io",
             ["runtime", "source"],
             "Types of an OpenVINO model's inputs and outputs. runtime: as OpenVINO takes and returns them, float32 "
-            "where a file of version 10 states float16 (default). source: as the file states.",
+            "where a version 10 file declares float16 (default). source: as the file declares.",
         ),
     ):
         function = click.option(name, type=click.Choice(words), default=words[0], help=explanation)(function)
@@ -107,14 +107,14 @@ def providers(function: _F) -> _F:
         "providers",
         multiple=True,
         metavar="NAME",
-        help="Execution provider, best first: cpu (default), cuda, or any name that ONNX Runtime knows.",
+        help="Execution provider, in order of preference: cpu (default), cuda, or any name known to ONNX Runtime.",
     )(function)
 
 
 def tf32(function: _F) -> _F:
     """Adds ``--tf32``."""
     return click.option(
-        "--tf32", is_flag=True, help="Let a GPU form products of float32 in TF32, which has 11 bits of precision."
+        "--tf32", is_flag=True, help="Allow a GPU to multiply float32 in TF32, which has 11 bits of precision."
     )(function)
 
 
@@ -175,7 +175,7 @@ def refuse_source(model: pathlib.Path) -> None:
         kind = api.detect(model).title.partition(" (")[0]
     except ModelFormatError:
         return
-    raise ModelFormatError(str(model), "", f"is {kind} and no ONNX file: `ortconv convert` makes one of it.")
+    raise ModelFormatError(str(model), "", f"is {kind}, not an ONNX file: `ortconv convert` converts it.")
 
 
 def keep_apart(writes: Iterable[str | os.PathLike[str] | None], reads: Iterable[str | os.PathLike[str] | None]) -> None:

@@ -37,16 +37,17 @@ _STATISTICS = ("min", "mean", "max", "NaN", "inf")
     "json_file",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.json",
-    help="Write what is shown of inputs and outputs as JSON.",
+    help="Write what is printed about inputs and outputs as JSON.",
 )
 @options.providers
 @options.tf32
-@click.option("--no-plugin", is_flag=True, help="Run our operators by the function bodies in the file.")
+@click.option("--no-plugin", is_flag=True, help="Run operators of org.ortconv by their function bodies.")
 @click.option(
     "--backend",
     type=click.Choice(["native", "python"]),
     default=None,
-    help="What runs our operators: the native library (default where installed), or Python (onnxruntime-extensions).",
+    help="What runs operators of org.ortconv: the native library (default if installed), or "
+    "Python (onnxruntime-extensions).",
 )
 def command(
     model: pathlib.Path,
@@ -62,8 +63,7 @@ def command(
 ) -> None:
     """Run an ONNX file in ONNX Runtime, with our plugin, and show its outputs.
 
-    Inputs that are not given get random data. The statistics of an output leave out NaN and infinities, which are
-    counted.
+    Inputs that are not given get random data. Statistics exclude NaN and infinities, which are counted.
     """
     if no_plugin and backend:
         raise click.UsageError("--no-plugin and --backend exclude each other.")

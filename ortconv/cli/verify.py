@@ -43,7 +43,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
 @click.option(
     "--tolerance",
     type=options.Number(0.0),
-    help="Relative error up to which elements agree; a tenth of it is what rounding may do to a number. Default: "
+    help="Relative error up to which elements agree; a tenth of it is taken for rounding. Default: "
     "integers must be equal; floats by the narrowest type computed in, 2e-5 for float32.",
 )
 @click.option(
@@ -52,21 +52,22 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
     type=click.Choice(list(_BACKENDS)),
     multiple=True,
     default=("native", "none"),
-    help="What runs our operators; repeat for several. native: the plugin. none: function bodies. python: the Python "
+    help="What runs operators of org.ortconv; repeatable. native: the plugin. none: function bodies. python: Python "
     "operators. Default: native and none.",
 )
 @options.providers
 @click.option(
     "--layers",
     is_flag=True,
-    help="Compare intermediate results, too, each computed from the source's own, and name the first that differs.",
+    help="Also compare intermediate results, each computed from the source's own results, and name "
+    "the first that differs.",
 )
 @click.option(
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.json",
-    help="Write everything that was found as JSON.",
+    help="Write all results as JSON.",
 )
 def command(
     source: pathlib.Path,
@@ -87,15 +88,14 @@ def command(
 
     The expected results come from OpenVINO's CPU runtime (in float32) for an OpenVINO source, and from a float64
     reference for a oneDNN graph. Without MODEL.onnx, SOURCE is converted first. The relative error of an element is its
-    error divided by the expected value or, if that is larger, by the root mean square of all expected values; NaN and
-    infinities must stand in the same places. States of open sizes, such as a key-value cache, hold what they hold in
-    the source's first call, if neither data nor a shape is given.
+    error divided by the expected value or, if that is larger, by the root mean square of all expected values. NaN and
+    infinities must be in the same places. States with dynamic dimensions, such as a KV cache, start with the source's
+    initial values unless data or a shape is given.
 
-    Rounding is magnified by sums that cancel out, by sorting and by quantization. If outputs differ, the model is
-    compared layer by layer, each on the inputs that it has in the source (of a quantized model, without int8 kernels).
-    Where a layer differs, the source's own operations are evaluated again and again, every number off by what rounding
-    may do to it: a result between theirs is as good as the source's. The model passes if no layer differs beyond that.
-    The exit code is 1 if one does.
+    Cancellation, sorting and quantization magnify rounding errors. If outputs differ, the model is compared layer by
+    layer, each on the inputs that it has in the source (without int8 kernels for a quantized model). If a layer
+    differs, the source's operations are evaluated repeatedly with all numbers perturbed within rounding error, and
+    results within the range found are accepted. The exit code is 1 if a layer differs by more.
     """
     if model and click.get_current_context().get_parameter_source("target") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--target chooses how SOURCE is converted, and MODEL.onnx is converted already.")
@@ -234,8 +234,8 @@ def _conclude(found: Verification, layers: bool) -> None:
 
 def _spread(comparison: Comparison) -> str:
     if comparison.spread is None:
-        return "how far rounding could move it is not known"
-    return f"rounding moves it by {comparison.spread:.2g} at most"
+        return "the effect of rounding is not known"
+    return f"rounding changes it by at most {comparison.spread:.2g}"
 
 
 def _agree(found: Verification) -> None:

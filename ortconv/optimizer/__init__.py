@@ -1,4 +1,4 @@
-"""Rewriting the ConvTranspose nodes of any ONNX model into ours, which have faster kernels and compute the same."""
+"""Replaces ConvTranspose nodes of any ONNX model by nodes of ``org.ortconv``, which give the same results faster."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _OP_TYPES = ("Relu", "LeakyRelu", "Clip")
 
 
 def fold(site: Site) -> str | None:
-    """Takes in the Relu, LeakyRelu or Clip that reads the output.
+    """Fuses the Relu, LeakyRelu or Clip that consumes the output.
 
     Ours applies its slope before it clips, so a LeakyRelu comes first; several ranges become the one they share.
     """

@@ -26,7 +26,7 @@ _DEFAULT_EPSILON = float(np.float32(1e-5))
 
 
 def fold(site: Site) -> str | None:
-    """Takes in the node of such arithmetic that reads the output."""
+    """Fuses the node of such arithmetic that consumes the output."""
     for op_type in ("BatchNormalization", *_ARITHMETIC):
         node = reader(site, op_type)
         if node is not None:

@@ -14,7 +14,7 @@ _ENDLESS = (1 << 31) - 1
 
 
 def fold(site: Site) -> str | None:
-    """Takes in the Slice that reads the output; an end counted from the front needs a known size."""
+    """Fuses the Slice that consumes the output; an end counted from the front needs a known size."""
     node = reader(site, "Slice")
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""The whole of it: find the ConvTranspose nodes, let the rules work on each, put ours in, check, save."""
+"""The driver: finds the ConvTranspose nodes, applies the rules to each, replaces, checks, saves."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _rewrite(model: ir.Model, name: str, found: Sequence[ir.Node], misleading: s
 
 
 def _fold(site: Site) -> tuple[list[str], list[str]]:
-    """Applies the rules until none applies; returns what they took in and what the last round kept, with reasons."""
+    """Applies the rules until none applies; returns what they fused and what the last round did not, with reasons."""
     folded: list[str] = []
     while True:
         kept: list[str] = []

@@ -1,4 +1,4 @@
-"""Putting a node of ours in the place of a ConvTranspose and of what it took in."""
+"""Replaces a ConvTranspose and the nodes that are fused with it by one node of ours."""
 
 from __future__ import annotations
 

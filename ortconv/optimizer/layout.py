@@ -12,7 +12,7 @@ __all__ = ["fold_data", "fold_result", "fold_weights"]
 
 
 def fold_data(site: Site) -> str | None:
-    """Takes in the Transpose that computes the data."""
+    """Fuses the Transpose that produces the data."""
     node = _transpose(site, site.x)
     if node is None or node.inputs[0] is None:
         return None
@@ -22,7 +22,7 @@ def fold_data(site: Site) -> str | None:
 
 
 def fold_weights(site: Site) -> str | None:
-    """Takes in the Transpose that computes the weights."""
+    """Fuses the Transpose that produces the weights."""
     node = _transpose(site, site.w)
     if node is None or node.inputs[0] is None:
         return None
@@ -32,7 +32,7 @@ def fold_weights(site: Site) -> str | None:
 
 
 def fold_result(site: Site) -> str | None:
-    """Takes in the Transpose that reads the result."""
+    """Fuses the Transpose that consumes the result."""
     node = reader(site, "Transpose")
     if node is None:
         return None
@@ -44,7 +44,7 @@ def fold_result(site: Site) -> str | None:
 
 
 def _transpose(site: Site, value: ir.Value) -> ir.Node | None:
-    """Returns the Transpose that computes a value for the node alone.
+    """Returns the Transpose that produces a value of which the node is the single consumer.
 
     Raises:
         Kept: There is one, and others read its result.

@@ -1,4 +1,4 @@
-"""Looking for nodes around a ConvTranspose that can be taken in, and reading what they do to each axis."""
+"""Looking for nodes around a ConvTranspose that can be fused, and reading what they do to each axis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WRONGLY = "ONNX Runtime moves Transposes past it wrongly"
 
 
 def reader(site: Site, op_type: str) -> ir.Node | None:
-    """Returns a node of a standard type that reads the output, or None."""
+    """Returns a node of a standard type that consumes the output, or None."""
     for node in site.output.consumers():
         if not node.domain and node.op_type == op_type and node.inputs and site.output in node.inputs:
             return node
@@ -30,7 +30,7 @@ def reader(site: Site, op_type: str) -> ir.Node | None:
 
 
 def require_alone(value: ir.Value, node: ir.Node, site: Site) -> None:
-    """Checks that a value between two nodes is of no interest to anything else.
+    """Checks that a value between two nodes has no other use.
 
     Raises:
         Kept: It is.

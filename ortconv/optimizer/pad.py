@@ -12,7 +12,7 @@ __all__ = ["fold"]
 
 
 def fold(site: Site) -> str | None:
-    """Takes in the Pad that reads the output.
+    """Fuses the Pad that consumes the output.
 
     Positions may be appended where they are zero in ours, too: beyond the full result, so no more may have been cropped
     at that end than output_padding adds, and without a bias, which our node adds to them.

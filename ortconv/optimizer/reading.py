@@ -45,7 +45,7 @@ class _Window:
 
 
 def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
-    """Returns what a ConvTranspose becomes when nothing around it is taken in.
+    """Returns what a ConvTranspose becomes when nothing around it is fused.
 
     Raises:
         Left: It cannot be replaced, or ONNX Runtime does not run it.

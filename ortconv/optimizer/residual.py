@@ -33,7 +33,7 @@ def infer(model: ir.Model) -> Shapes:
 
 
 def fold(site: Site) -> str | None:
-    """Takes in the Add that reads the output; what would lay the sum out in another way stays behind it."""
+    """Fuses the Add that consumes the output; what would lay the sum out in another way stays behind it."""
     node = reader(site, "Add")
     if node is None:
         return None

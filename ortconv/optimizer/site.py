@@ -1,4 +1,4 @@
-"""One ConvTranspose node on its way: what it will be, what it has taken in, and what it could not."""
+"""The state of one ConvTranspose node: what it becomes, which nodes are fused into it, and which are not."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Outcome:
     Attributes:
         name: The node's name, or the name of its output if it has none.
         becomes: The op type of ours that took its place, or "" where the node was left alone.
-        folded: What the new node took in besides, in order.
-        kept: Neighbours that look as if they could be taken in, and why they stay.
+        folded: The nodes that were fused with it, in order.
+        kept: Neighbours that look as if they could be fused, and why they are not.
         reason: Why the node was left alone, or "".
     """
 
@@ -68,11 +68,11 @@ class Site:
         exact: Whether `least` are the sizes, per axis.
         channels: M, or None when unknown.
         output: The value that the new node computes.
-        before: Transposes that were taken in ahead of the node.
+        before: Transposes that were fused before the node.
         residual: What is added to the result, or None; comes before the activation.
         activation: Slope below zero, minimum and maximum.
         shapes: Those of values of the model as it was, where they are certain.
-        after: Nodes that were taken in behind it, in order.
+        after: Nodes that were fused after it, in order.
     """
 
     node: ir.Node
@@ -131,6 +131,6 @@ class Site:
         self.least = tuple(a + b for a, b in zip(self.least, count, strict=True))
 
     def take(self, node: ir.Node) -> None:
-        """Takes in the node that reads the output."""
+        """Fuses the node that consumes the output."""
         self.after.append(node)
         self.output = node.outputs[0]

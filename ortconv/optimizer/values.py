@@ -1,4 +1,4 @@
-"""What is certain about a value before the model runs: its data, its sizes, and who reads it."""
+"""What is certain about a value before the model runs: its data, its sizes, and its consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proving that a converted model computes what its source does."""
+"""Verifies that a converted model computes what its source computes."""
 
 from __future__ import annotations
 

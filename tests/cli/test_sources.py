@@ -206,7 +206,7 @@ class TestOtherFiles:
         for path, kind in ((UNET, "OpenVINO IR"), (graph, "oneDNN Graph JSON")):
             result = run_cli(*command, path)
             assert result.exit_code == 1
-            assert result.stderr == f"error: {path}: is {kind} and no ONNX file: `ortconv convert` makes one of it.\n"
+            assert result.stderr == f"error: {path}: is {kind}, not an ONNX file: `ortconv convert` converts it.\n"
         assert os.listdir() == ["act.json"]
 
     @pytest.mark.parametrize(
