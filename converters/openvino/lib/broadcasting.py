@@ -7,6 +7,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.plugin_bugs.elementwise import PDPD_ALIGNED_AT_END
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
 
@@ -49,7 +50,7 @@ def aligned(
     if longer or not _fits(list(right.shape), left.shape[start:]):
         raise ShapeError("the second input", right.shape, f"it does not fit onto {left.shape} from axis {start} on.")
     if behind and left_rank - right_rank >= 0 and _fits(list(right.shape), left.shape[left_rank - right_rank :]):
-        b.warn("the page is followed: OpenVINO's CPU plugin lets both shapes of some operations end together")
+        PDPD_ALIGNED_AT_END.warn(b)
     if behind > 0:
         shaped = b.op("Unsqueeze", right, b.constant(list(range(right_rank, right_rank + behind))))
     elif behind < 0:

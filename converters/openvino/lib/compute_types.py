@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.plugin_bugs.elementwise import INTEGERS_IN_FLOAT32, OVERFLOW_IN_FLOAT32
 from ortconv.errors import ConversionError, UnsupportedTypeError
 from ortconv.graph.builder import Builder
 
@@ -300,8 +301,7 @@ def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
         return
     if b.sizes(data) is not None or (made_of is not None and made_of.dtype == _BOOL):
         return
-    overflow = ", and does not wrap what overflows" if grows else ""
-    b.warn(f"the page is followed: OpenVINO's CPU plugin has integers beyond 2^24 rounded to f32{overflow}")
+    (OVERFLOW_IN_FLOAT32 if grows else INTEGERS_IN_FLOAT32).warn(b)
 
 
 def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import EMPTY_RUNTIME_AXES
 from ortconv.errors import ConversionError, ShapeError, shown
 from ortconv.graph.builder import Builder, Ints
 
@@ -93,11 +94,9 @@ def length_of(value: ir.Value, input: str, *, most: int = MAX_RANK) -> int:
 
 
 def warn_of_no_axes(b: Builder, axes: ir.Value) -> None:
-    """Warns where axes of the run are none: the page is followed, and not OpenVINO's CPU plugin."""
+    """Warns of empty axes that are known only at run time."""
     if b.array(axes) is None and axes.shape is not None and 0 in axes.shape:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin returns nothing, or crashes, if the axes of the run are none"
-        )
+        EMPTY_RUNTIME_AXES.warn(b)
 
 
 def with_axes(b: Builder, result: ir.Value, data: ir.Value, axes: ir.Value, change: int) -> ir.Value:

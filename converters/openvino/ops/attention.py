@@ -11,6 +11,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.lib.kv_cache import is_cache
 from ortconv.converters.openvino.patterns.grouped_query_attention import SharedHeads
+from ortconv.converters.openvino.plugin_bugs.states import CACHE_IN_8_BITS
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
@@ -42,10 +43,7 @@ def scaled_dot_product_attention(
             raise ShapeError(label, operand.shape, "its rank must be at least 3.")
     cached = is_cache(key)
     if cached:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin keeps a cache of keys and values in 8 bits, unless its "
-            "property KV_CACHE_PRECISION is f32"
-        )
+        CACHE_IN_8_BITS.warn(b)
     mask = None if causal else attention_mask
     shown = mask if mask is not None and mask.dtype == ir.DataType.BOOL else None
     shared = SharedHeads.of(b, query, key, value) if cached else None

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import AutoBroadcast, aligned
 from ortconv.converters.openvino.lib.compute_types import INTEGERS, UNSIGNED, dtype_of, require, scalar
+from ortconv.converters.openvino.plugin_bugs.elementwise import PDPD_SHIFT
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -84,7 +85,7 @@ def bitwise_right_shift(
 
 def _warn_of_pdpd(b: Builder, left: ir.Value, right: ir.Value, auto_broadcast: AutoBroadcast) -> None:
     if auto_broadcast == "pdpd" and left.shape != right.shape:
-        b.warn("the page is followed: where pdpd broadcasts, OpenVINO's CPU plugin shifts by other numbers")
+        PDPD_SHIFT.warn(b)
 
 
 def _shift(b: Builder, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:

@@ -10,6 +10,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import compute
 from ortconv.converters.openvino.lib.constants import constant_ints, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import EMPTY_REPEATS
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
 from ortconv.graph.builder import Builder
@@ -59,7 +60,7 @@ def tile(b: Builder, data: ir.Value, repeats: ir.Value, /) -> ir.Value:
     count = length_of(repeats, "repeats") if known is None else len(known)
     times = int64_vector(b, repeats)
     if not count:
-        b.warn("the page is followed: OpenVINO's CPU plugin returns other memory, or nothing, where repeats is empty")
+        EMPTY_REPEATS.warn(b)
     if count < rank:
         times = b.op("Concat", b.constant([1] * (rank - count)), times, axis=0)
     if count > rank:

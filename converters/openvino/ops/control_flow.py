@@ -13,6 +13,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import name as type_name
 from ortconv.converters.openvino.lib.constants import known_ints, normalized
+from ortconv.converters.openvino.plugin_bugs.slicing import NEGATIVE_SLICE_AXIS
 from ortconv.converters.openvino.reader.bodies import Branch, BranchNode, IterationNode, Port, Slice
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
@@ -21,9 +22,6 @@ from ortconv.graph.builder import Builder
 
 _INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
 _FOREVER = np.iinfo(np.int64).max
-_NEGATIVE_AXIS = (
-    "an axis below zero is counted from the end; OpenVINO's CPU plugin reads and writes wrong memory instead"
-)
 
 
 @REGISTRY.lowering("If", since=8, how="exact")
@@ -220,7 +218,7 @@ def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[i
     assert rule is not None
     (axis,) = normalized((rule.axis,), rank_of(value, input), "axis")
     if rule.axis < 0:
-        b.warn(_NEGATIVE_AXIS)
+        NEGATIVE_SLICE_AXIS.warn(b)
     assert value.shape is not None
     size = value.shape[axis]
     first, last = (rule.start, rule.end) if rule.stride > 0 else (rule.end, rule.start)
@@ -297,7 +295,7 @@ def _concatenated(b: Builder, stacked: ir.Value, part: ir.Value, rule: Slice) ->
     rank = rank_of(part, "output")
     (axis,) = normalized((rule.axis,), rank, "axis")
     if rule.axis < 0:
-        b.warn(_NEGATIVE_AXIS)
+        NEGATIVE_SLICE_AXIS.warn(b)
     first, last = (rule.start, rule.end) if rule.stride > 0 else (rule.end, rule.start)
     if abs(rule.stride) != rule.part_size or (first, last) != (0, -1):
         raise ConversionError(

@@ -18,6 +18,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     scalar,
 )
 from ortconv.converters.openvino.lib.element_types import CODES, DTYPES
+from ortconv.converters.openvino.plugin_bugs.elementwise import BFLOAT16_TRUNCATED, CONVERT_TO_SAME_TYPE
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import to_float32
 from ortconv.errors import ConversionError, UnsupportedAttributeError
@@ -93,7 +94,7 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
     if own == to:
         given = data.producer() is None and data.const_value is None
         if given and own in _KEPT and not is_static(data) and b.node.outputs[0] in b.returned:
-            b.warn("the page is followed: OpenVINO's CPU plugin may return an earlier run's data where sizes change")
+            CONVERT_TO_SAME_TYPE.warn(b)
         return b.op("Cast", data, to=int(to))
     if own in _INT4 and b.options.opset < _INT4_OPSET:
         array = b.array(data)
@@ -119,10 +120,7 @@ def _warn_of_cut_digits(b: Builder, data: ir.Value) -> None:
     else:
         is_cut = data.dtype not in (_F32, _F16) or not is_static(data)
     if is_cut:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin rounds half of what becomes bf16 to the nearest, and cuts the "
-            "digits of the rest"
-        )
+        BFLOAT16_TRUNCATED.warn(b)
 
 
 def _is_narrowed(data: ir.Value) -> bool:

@@ -16,8 +16,8 @@ from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
 from ortconv.converters.openvino.lib.convolution_window import AutoPadName, explicit_pads, per_axis, window_of
-from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
-from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filters
+from ortconv.converters.openvino.plugin_bugs.fake_quantize import ZERO_POINT_ROUNDED, rounds_zero_point
+from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_filter
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.grouped_filters import grouped
 from ortconv.convolution_arithmetic import LARGEST, AutoPad
@@ -42,8 +42,9 @@ def convolution_backprop_data(
     output_padding: Ints = (),
 ) -> ir.Value:
     """ConvTranspose with explicit pads; TransposedConvolutionToShape for sizes that are runtime values."""
-    warn_of_shared_filters(b, filter, backward=True)
-    warn_of_moved_levels(b, data, filter, shifts=True)
+    warn_of_shared_filter(b, filter, backward=True)
+    if rounds_zero_point(data, filter, asymmetric=True):
+        ZERO_POINT_ROUNDED.warn(b)
     return _backprop(
         b, data, filter, output_shape, 1, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
     )

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.lib.defaults import warn_of_default
 from ortconv.converters.openvino.lib.row_packing import packed
+from ortconv.converters.openvino.plugin_bugs.selection import EMPTY_LABELS_COLLAPSED
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -36,10 +37,7 @@ def ctc_loss(
     else:
         blank = b.op("Reshape", b.cast(blank_index, _I64), b.constant([1]))
     if preprocess_collapse_repeated and not unique:
-        b.warn(
-            "the page is followed: with preprocess_collapse_repeated OpenVINO's CPU plugin takes the first label of a "
-            "sequence of none"
-        )
+        EMPTY_LABELS_COLLAPSED.warn(b)
     symbols, count = _symbols(b, labels, label_length, unique, preprocess_collapse_repeated)
     states = _states(b, symbols, blank)
 

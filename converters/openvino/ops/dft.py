@@ -12,6 +12,12 @@ from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, 
 from ortconv.converters.openvino.lib.dynamic_axes import on_lines
 from ortconv.converters.openvino.lib.fourier import KERNELS, dft_along_axis, even_length, fitted, real_inverse
 from ortconv.converters.openvino.lib.sizes import Size, joined, size_of
+from ortconv.converters.openvino.plugin_bugs.spectral import (
+    AXIS_CUT,
+    OWN_SIGNAL_SIZE,
+    RUNTIME_SIGNAL_SIZE,
+    ZEROS_APPENDED,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
 from ortconv.graph.builder import Builder, Ints
@@ -43,7 +49,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
     known = known_ints(b, axes)
     if known is None:
         if signal_size is not None:
-            _warn_of_open_sizes(b)
+            RUNTIME_SIGNAL_SIZE.warn(b)
         return _rdft_along(b, data, _running(b, axes, signal_size, rank))
     along = _along(known, rank)
     sizes = _sizes(b, data, along, signal_size)
@@ -69,7 +75,7 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
     known = known_ints(b, axes)
     if known is None:
         if signal_size is not None:
-            _warn_of_open_sizes(b)
+            RUNTIME_SIGNAL_SIZE.warn(b)
         return _irdft_along(b, data, _running(b, axes, signal_size, rank))
     along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size, real=True)
@@ -187,10 +193,7 @@ def _or_own(b: Builder, size: ir.Value, own: Size) -> ir.Value:
 def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
     """Warns of signal_size -1 in a real transform."""
     if signal_size is not None and -1 in sizes:
-        b.warn(
-            "signal_size -1 is the data's own size, as the page says; with it OpenVINO's CPU plugin fails or gives a "
-            "result of another shape"
-        )
+        OWN_SIGNAL_SIZE.warn(b)
 
 
 def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
@@ -199,20 +202,10 @@ def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Seque
         have = None if data.shape is None else data.shape[axis]
         if isinstance(size, int) and isinstance(have, int):
             if size > have:
-                b.warn(
-                    f"axis {axis} is filled up with zeros to {size}; OpenVINO's CPU plugin reads beyond the data "
-                    "instead"
-                )
+                ZEROS_APPENDED.warn(b, f"axis {axis} from {have} to {size}")
         elif size != -1:
-            _warn_of_open_sizes(b)
+            RUNTIME_SIGNAL_SIZE.warn(b)
             return
-
-
-def _warn_of_open_sizes(b: Builder) -> None:
-    b.warn(
-        "the page is followed: where sizes that are known at run time fill an axis up with zeros, OpenVINO's CPU "
-        "plugin reads beyond the data instead"
-    )
 
 
 def _along(axes: Ints, rank: int) -> Ints:
@@ -233,4 +226,4 @@ def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequen
     for axis, size in zip(axes, sizes, strict=True):
         have = data.shape[axis]
         if axis and size != -1 and not (isinstance(size, int) and isinstance(have, int) and size >= have):
-            b.warn(f"the page is followed: where axis {axis} is cut, OpenVINO's CPU plugin reads other memory")
+            AXIS_CUT.warn(b, f"axis {axis}")

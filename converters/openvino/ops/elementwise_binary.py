@@ -29,6 +29,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     warn_of_singles,
 )
 from ortconv.converters.openvino.lib.int64_extrema import extreme
+from ortconv.converters.openvino.plugin_bugs.elementwise import UINT8_PRODUCT, UINT8_SQUARED_DIFFERENCE
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import dequantized
 from ortconv.graph.builder import Builder
@@ -92,7 +93,7 @@ def _saturating(onnx_op: str) -> Emit:
 def _warn_of_lost_products(b: Builder, x: ir.Value, y: ir.Value) -> None:
     """Warns of u8 products and powers, which OpenVINO's CPU plugin converts through signed 16 bits."""
     if x.dtype == ir.DataType.UINT8 and not (is_static(x) and is_static(y)):
-        b.warn("u8 results beyond 2^15 saturate; in dynamic shapes OpenVINO's CPU plugin returns 0")
+        UINT8_PRODUCT.warn(b)
 
 
 def _extreme(onnx_op: str) -> Emit:
@@ -138,7 +139,7 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 
     if dtype_of(x).bitwidth == 8:
         if is_static(x) and is_static(y):
-            b.warn("the page is followed: in static sizes OpenVINO's CPU plugin makes 0 of most squares of 8 bits")
+            UINT8_SQUARED_DIFFERENCE.warn(b)
         b.note(f"{name(x.dtype)} overflow saturates; the specification does not define it")
         return saturated(b, square(b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32)), dtype_of(x))
     return compute(b, square, x, y, kernels=("Mul", "Sub"), modular=True)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import LAST_BAG_EMPTY, LOWEST_OF_16_BITS, NO_DEFAULT_ROW
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
 from ortconv.graph.builder import Builder
@@ -97,7 +98,7 @@ def embedding_segments_sum(
     """ScatterND of a Gather, adding."""
     default = b.array(default_index)
     if default is not None and default.item() < 0:
-        b.warn("the page is followed: where default_index is -1 OpenVINO's CPU plugin returns other memory, or nothing")
+        NO_DEFAULT_ROW.warn(b)
     count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
     return _segmented(b, table, indices, segment_ids, count, default_index, per_sample_weights, "sum")
 
@@ -116,7 +117,7 @@ def segment_max(
     own = dtype_of(data)
     require(data, "data", (*FLOATS, *INTEGERS))
     if fill_mode == "lowest" and own in _UNLIKE:
-        b.warn(f"the page is followed: OpenVINO's CPU plugin fills with {_UNLIKE[own]}")
+        LOWEST_OF_16_BITS.warn(b, _UNLIKE[own])
     inner = _F32 if own.bitwidth == 16 and own in FLOATS else own
     places = b.op("Unsqueeze", b.cast(segment_ids, _I64), b.constant([-1]))
     last = b.op("Slice", b.cast(segment_ids, _I64), b.constant([-1]), b.constant([2**63 - 1]))
@@ -145,9 +146,7 @@ def segment_max(
 
 def _warn_of_empty_bags(b: Builder, default_index: ir.Value | None, weights: ir.Value | None) -> None:
     if default_index is not None and weights is not None:
-        b.warn(
-            "the page is followed: where the last bag is empty OpenVINO's CPU plugin reads weights from other memory"
-        )
+        LAST_BAG_EMPTY.warn(b)
 
 
 def _packed(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, reduction: Reduction) -> ir.Value:

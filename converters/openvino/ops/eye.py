@@ -7,6 +7,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, name
 from ortconv.converters.openvino.lib.constants import int64_vector
 from ortconv.converters.openvino.lib.element_types import DTYPES
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import EMPTY_BATCH_SHAPE
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder
@@ -37,7 +38,7 @@ def eye(
     if batch_shape is None:
         return matrix
     if batch_shape.shape is not None and tuple(batch_shape.shape) == (0,):
-        b.warn("the page is followed: OpenVINO's CPU plugin fills nothing in where batch_shape is empty")
+        EMPTY_BATCH_SHAPE.warn(b)
     shape = b.op("Concat", int64_vector(b, batch_shape), b.op("Shape", matrix), axis=0)
     b.typed(matrix, to, [None, None])
     return compute(b, lambda x: b.op("Expand", x, shape), matrix, kernels=("Expand",), modular=True)

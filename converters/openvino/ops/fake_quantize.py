@@ -17,7 +17,13 @@ from ortconv.converters.openvino.lib.compute_types import (
     require,
     scalar,
 )
-from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import keep_levels
+from ortconv.converters.openvino.plugin_bugs.fake_quantize import (
+    EQUAL_INPUT_BOUNDS,
+    EXCHANGED_INPUT_BOUNDS,
+    OUTPUT_BOUNDS_OF_DIFFERENT_SIZES,
+    PER_CHANNEL_BEHIND_REDUCTION,
+    set_levels,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.fake_quantized import is_folded, quantized_constant
 from ortconv.errors import ConversionError, UnsupportedAttributeError
@@ -72,7 +78,7 @@ def fake_quantize(
 
     constant = quantized_constant(b, data, levels, [b.array(bound) for bound in bounds])
     if constant is not None and own == ir.DataType.FLOAT:
-        keep_levels(b, constant, levels, output_low, output_high)
+        set_levels(b, constant, levels, output_low, output_high)
         return constant
 
     def formula(x: ir.Value, low: ir.Value, high: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
@@ -94,7 +100,7 @@ def fake_quantize(
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
     result = compute(b, formula, data, *bounds, kernels=_KERNELS)
-    keep_levels(b, result, levels, output_low, output_high)
+    set_levels(b, result, levels, output_low, output_high)
     return narrowed(b, result, data, own)
 
 
@@ -215,11 +221,11 @@ def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> N
         return
     # For vectors, the plugin computes the specified formula.
     if (low > high).any() and (data.shape is None or len(data.shape) != 1):
-        b.warn("the page is followed where input_low > input_high; OpenVINO's CPU plugin gives one number for any data")
+        EXCHANGED_INPUT_BOUNDS.warn(b)
     if first.size != last.size:
-        b.warn("the page is followed: OpenVINO's CPU plugin mixes up output_low and output_high of different sizes")
+        OUTPUT_BOUNDS_OF_DIFFERENT_SIZES.warn(b)
     if (np.equal(low, high) & np.not_equal(first, last)).any():
-        b.warn("the page is followed where input_low = input_high; OpenVINO's CPU plugin may give NaN")
+        EQUAL_INPUT_BOUNDS.warn(b)
 
 
 def _warn_of_reduction(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:
@@ -237,7 +243,7 @@ def _warn_of_reduction(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -
     if rank is None or rank < 3 or axes is None:
         return
     if rank == 3 or any(axis % rank < 2 for axis in axes.ravel()):
-        b.warn("the page is followed: OpenVINO's CPU plugin may mix up numbers per channel behind a reduction")
+        PER_CHANNEL_BEHIND_REDUCTION.warn(b)
 
 
 def _is_vector(b: Builder, value: ir.Value | None) -> bool:

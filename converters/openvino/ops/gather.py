@@ -11,7 +11,8 @@ from ortconv.converters.openvino.lib.compute_types import SIGNED, compute, scala
 from ortconv.converters.openvino.lib.constants import constant_ints, normalized
 from ortconv.converters.openvino.lib.dynamic_axes import view_along
 from ortconv.converters.openvino.lib.sizes import Size, calculate, reshaped, size_of
-from ortconv.converters.openvino.plugin_bugs.misread_weights import is_misread
+from ortconv.converters.openvino.plugin_bugs.compressed_weights import GATHERED_BLOCKS, misreads_gathered_blocks
+from ortconv.converters.openvino.plugin_bugs.convolution import CHANNELS_REORDERED
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.compressed_gather import compressed_gather
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -37,10 +38,7 @@ def gather_7(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *
 def gather_8(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, /, *, batch_dims: int = 0) -> ir.Value:
     """Gather; GatherND between Transposes with batch_dims. Out of range as in version 1."""
     if batch_dims == 0 and _turns_channels(b, data, indices, axis):
-        b.warn(
-            "the page is followed: in front of a convolution OpenVINO's CPU plugin exchanges channels the other way "
-            "round, which here is another order"
-        )
+        CHANNELS_REORDERED.warn(b)
     return _gather(b, data, indices, axis, batch_dims, counts_back=True)
 
 
@@ -60,11 +58,8 @@ def _turns_channels(b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Valu
 def _gather(
     b: Builder, data: ir.Value, indices: ir.Value, axis: ir.Value, batch_dims: int, *, counts_back: bool
 ) -> ir.Value:
-    if is_misread(data):
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin gathers wrongly from compressed weights whose groups do not "
-            "lie along the last axis within the rows"
-        )
+    if misreads_gathered_blocks(data):
+        GATHERED_BLOCKS.warn(b)
     if b.array(axis) is None:
         return _gather_along(b, data, indices, axis, batch_dims, counts_back=counts_back)
     axes = constant_ints(b, axis, "axis")

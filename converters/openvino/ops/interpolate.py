@@ -16,6 +16,7 @@ from ortconv.converters.openvino.lib.interpolation_target import Target, target_
 from ortconv.converters.openvino.lib.padding import pad_zeros
 from ortconv.converters.openvino.lib.resampling import Coordinates, Nearest, Resampled, resample, resample_nearest
 from ortconv.converters.openvino.parity.linear_interpolation_5d import smooth, whole_mean
+from ortconv.converters.openvino.plugin_bugs.interpolation import BATCH_OR_CHANNELS, PADDING_OF_OTHER_AXES, RUNTIME_AXES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
@@ -308,7 +309,6 @@ def _padded(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
 def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padded: bool) -> None:
     """Warns where OpenVINO's CPU plugin is wrong or crashes because axes are not the spatial ones."""
     moved = {*target.axes} - {*target.where(lambda scale: scale == 1)}
-    known = moved <= {*target.where(lambda scale: scale != 1)}
     if rank <= 2 or not (moved or is_padded):
         return
     if "pillow" in mode:
@@ -318,12 +318,9 @@ def _warn_of_errors(b: Builder, mode: str, target: Target, rank: int, *, is_padd
     else:
         wrong = rank >= _IMAGE_RANK and 0 in moved
     if wrong and moved:
-        b.warn(
-            f"the page is followed: over axes {sorted(moved)} of {rank}, OpenVINO's CPU plugin "
-            f"{'goes' if known else 'may go'} wrong with {mode}"
-        )
+        BATCH_OR_CHANNELS.warn(b, f"axes {sorted(moved)} of {rank}, mode {mode}")
     if is_padded and min(target.axes) < _FIRST_SPATIAL:
-        b.warn("the page is followed: where batch or channels are interpolated, OpenVINO's CPU plugin pads other axes")
+        PADDING_OF_OTHER_AXES.warn(b)
 
 
 def _require_regular(b: Builder, data: ir.Value, axes: ir.Value | None, mode: str, antialias: bool) -> None:
@@ -340,10 +337,7 @@ def _require_regular(b: Builder, data: ir.Value, axes: ir.Value | None, mode: st
     if mode == "linear" and antialias:
         raise UnsupportedAttributeError("antialias", True, "false, or constant axes")
     if mode == "linear_onnx" or "pillow" in mode:
-        b.warn(
-            f"the page is followed: with {mode}, OpenVINO's CPU plugin may go wrong, return nothing or crash along "
-            "axes of the run, unless those are all spatial ones in their order"
-        )
+        RUNTIME_AXES.warn(b, f"mode {mode}")
 
 
 def _pillow(b: Builder, data: ir.Value, target: Target, mode: str, cube_coeff: float) -> ir.Value:

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require, scalar
+from ortconv.converters.openvino.plugin_bugs.computed_weights import INVERSE_OF_CONSTANT
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -19,10 +20,7 @@ def inverse(b: Builder, data: ir.Value, /, *, adjoint: bool = False) -> ir.Value
     if data.shape is not None and 0 in data.shape:
         return b.op("Identity", data)
     if b.array(data) is not None:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin computes the inverse of a constant after a MatMul has taken "
-            "it as weights"
-        )
+        INVERSE_OF_CONSTANT.warn(b)
     return compute(b, lambda x: _eliminated(b, x, adjoint), data, kernels=("Div", "Mul", "Sub"))
 
 

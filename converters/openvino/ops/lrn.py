@@ -7,6 +7,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, require, rounded, scalar
 from ortconv.converters.openvino.lib.constants import constant_ints, normalized
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import LRN_WITHOUT_BOUND
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
@@ -42,7 +43,7 @@ def lrn(
         b.follow("follows OpenVINO's CPU plugin: an even window has one channel less, but its size is the divisor")
         alpha, size = alpha * (size - 1) / size, size - 1
     if data.shape is not None and not isinstance(data.shape[1], int):
-        b.warn("the page is followed: where channels have no bound, OpenVINO's CPU plugin returns nothing")
+        LRN_WITHOUT_BOUND.warn(b)
     if bias != int(bias):
         b.follow(f"follows OpenVINO's CPU plugin: truncates bias = {bias} to {int(bias)}")
         bias = float(int(bias))

@@ -15,13 +15,16 @@ from ortconv.converters.openvino.lib.compute_types import (
     warn_of_singles,
 )
 from ortconv.converters.openvino.lib.constants import int64_vector
-from ortconv.converters.openvino.plugin_bugs.fake_quantize_levels import warn_of_moved_levels
-from ortconv.converters.openvino.plugin_bugs.misread_weights import (
+from ortconv.converters.openvino.plugin_bugs.compressed_weights import (
+    ODD_ROWS,
+    SCALE_PER_INPUT_COLUMN,
+    UNEVEN_BLOCKS,
     has_odd_rows,
-    has_scales_of_columns,
-    has_uneven_groups,
+    has_scale_per_input_column,
+    has_uneven_blocks,
 )
-from ortconv.converters.openvino.plugin_bugs.shared_constants import is_used_otherwise
+from ortconv.converters.openvino.plugin_bugs.fake_quantize import ZERO_POINT_ROUNDED, rounds_zero_point
+from ortconv.converters.openvino.plugin_bugs.shared_constants import warn_of_shared_square
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.matmul import matmul, record_operands, transposed_operand
 from ortconv.errors import ShapeError
@@ -42,39 +45,19 @@ def lower_matmul(
     MatMulCompressed or MatMulCodebook of ``org.ortconv`` by compressed weights.
     """
     warn_of_singles(b, a, grows=True)
-    _warn_of_shared_squares(b, c, transpose_b)
-    warn_of_moved_levels(b, a, c, shifts=True)
-    if has_uneven_groups(c):
-        b.warn(
-            "the page is followed: weights are in groups of a size whose products with few rows OpenVINO's CPU plugin "
-            "computes wrongly"
-        )
-    if has_scales_of_columns(c, transpose=transpose_b):
-        b.warn(
-            "the page is followed: each column of the data has a scale of its own in the weights, whose products "
-            "OpenVINO's CPU plugin computes wrongly"
-        )
+    warn_of_shared_square(b, c, transposed=transpose_b)
+    if rounds_zero_point(a, c, asymmetric=True):
+        ZERO_POINT_ROUNDED.warn(b)
+    if has_uneven_blocks(c):
+        UNEVEN_BLOCKS.warn(b)
+    if has_scale_per_input_column(c, transpose=transpose_b):
+        SCALE_PER_INPUT_COLUMN.warn(b)
     if has_odd_rows(c, transpose=transpose_b) and not _has_few_rows(a, 4):
-        b.warn(
-            "the page is followed: weights of 4 bits have rows of an odd length, whose products with more than 4 rows "
-            "of data OpenVINO's CPU plugin computes wrongly"
-        )
+        ODD_ROWS.warn(b)
     result = matmul(b, a, c, transpose_a=transpose_a, transpose_b=transpose_b)
     if not transpose_a:
         record_operands(result, a, c, transpose_b=transpose_b)
     return result
-
-
-def _warn_of_shared_squares(b: Builder, weights: ir.Value, transposed: bool) -> None:
-    """Warns of a square constant that MatMuls use both transposed and not: OpenVINO's CPU plugin shares one copy."""
-    sizes = () if weights.shape is None else tuple(weights.shape)
-    if len(sizes) < 2 or sizes[-1] != sizes[-2] or any(size != 1 for size in sizes[:-2]):
-        return
-    if is_used_otherwise(weights, "transposed by a MatMul", transposed):
-        b.warn(
-            "the page is followed: where MatMuls share a square constant that only some of them transpose, "
-            "OpenVINO's CPU plugin computes others wrongly"
-        )
 
 
 def _has_few_rows(value: ir.Value, most: int) -> bool:

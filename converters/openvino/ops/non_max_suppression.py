@@ -11,6 +11,7 @@ from ortconv.converters.openvino.lib.constants import int64_vector, one_number
 from ortconv.converters.openvino.lib.greedy_suppression import taken_rows
 from ortconv.converters.openvino.lib.index_type import IndexType
 from ortconv.converters.openvino.lib.selected_boxes import one_float, selected
+from ortconv.converters.openvino.plugin_bugs.selection import NO_BOX_SELECTED
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -95,7 +96,7 @@ def _suppress(
     places, each = b.cast(boxes, _F32), b.cast(scores, _F32)
     count = b.constant([0]) if most is None else int64_vector(b, most)
     if one_number(b, count, "max_output_boxes_per_class") == 0 and len(b.node.outputs) > _COUNTS:
-        b.warn("the page is followed: where no box may be selected OpenVINO's CPU plugin leaves valid_outputs unset")
+        NO_BOX_SELECTED.warn(b)
     lowest = b.constant([0], np.float32) if least is None else one_float(b, least)
     softness = None if sigma is None else b.array(sigma)
     if sigma is None or (softness is not None and not softness.any()):

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints
 from ortconv.converters.openvino.lib.padding import PadMode, emit_pad
+from ortconv.converters.openvino.plugin_bugs.padding import PAD_VALUE_AT_RUN_TIME
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
@@ -34,7 +35,7 @@ def pad(
                 raise ShapeError(label, [len(sizes)], f"data has {len(data.shape)} axes.")
         static = data.shape is not None and data.shape.is_static()
         if pad_mode == "constant" and pad_value is not None and b.array(pad_value) is None and static:
-            b.warn("the page's pad_value of the run is followed; OpenVINO's CPU plugin pads data of a known shape by 0")
+            PAD_VALUE_AT_RUN_TIME.warn(b)
         return _crop(b, _grow(b, data, begin, end, pad_value, pad_mode), begin, end)
     if pad_mode == "symmetric":
         return _mirrored(b, data, int64_vector(b, pads_begin), int64_vector(b, pads_end))

@@ -18,6 +18,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     to_nearest,
 )
 from ortconv.converters.openvino.lib.element_types import DTYPES
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import RANGE_AWAY_FROM_STOP
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder
@@ -77,7 +78,7 @@ def _warn_of_direction(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Val
         if start in added and all(value is start or _is_size(b, value) for value in added):
             return
     if first is None or each is None or b.array(stop) is None:
-        b.warn("the page is followed: OpenVINO's CPU plugin does not give nothing where step leads away from stop")
+        RANGE_AWAY_FROM_STOP.warn(b)
 
 
 def _is_size(b: Builder, value: ir.Value | None) -> bool:

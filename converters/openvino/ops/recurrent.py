@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, require, scalar
 from ortconv.converters.openvino.lib.constants import known_ints
+from ortconv.converters.openvino.plugin_bugs.states import LAST_STATE_SCALED
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder
@@ -297,10 +298,7 @@ def _lengths(
     )
     states = [value for index, value in enumerate(b.node.outputs) if index and index not in b.node.unused]
     if taken_apart and attributes.directions == 1 and not b.returned.issuperset(states):
-        b.warn(
-            "the page is followed: where a number is added to a last state or multiplies it, OpenVINO's CPU plugin "
-            "gives that another shape"
-        )
+        LAST_STATE_SCALED.warn(b)
     known = known_ints(b, lengths)
     longest = None if x.shape is None or len(x.shape) < 2 else x.shape[1]
     if known is not None and isinstance(longest, int) and set(known) == {longest}:

@@ -14,6 +14,7 @@ from ortconv.converters.openvino.lib.constants import (
     normalized,
     with_axes,
 )
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import EMPTY_AXES_OF_SQUEEZE
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import reshaped
 from ortconv.errors import ConversionError, ShapeError
@@ -81,7 +82,7 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
         return with_axes(b, b.op("Squeeze", data, int64_vector(b, axes)), data, axes, -1)
     if not known:
         if not is_static(data):
-            b.warn("the page is followed: without axes, OpenVINO's CPU plugin fails or gives nothing in dynamic sizes")
+            EMPTY_AXES_OF_SQUEEZE.warn(b)
         return b.op("Squeeze", data)
     sizes = data.shape
     rank = rank_of(data, "data")

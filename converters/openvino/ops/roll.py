@@ -18,6 +18,7 @@ from ortconv.converters.openvino.lib.sizes import (
     joined,
     size_of,
 )
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import SINGLE_SHIFT_OF_SEVERAL_AXES
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
@@ -30,7 +31,7 @@ def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.V
     """Concat of Slices by known shifts, else Gather, per axis."""
     rank = rank_of(data, "data")
     if shift.shape is not None and not len(shift.shape) and axes.shape is not None and axes.shape[:1] != (1,):
-        b.warn("the page is followed: OpenVINO's CPU plugin takes no single shift of several axes, or gives nothing")
+        SINGLE_SHIFT_OF_SEVERAL_AXES.warn(b)
     if b.array(axes) is None:
         return _rolled_along(b, data, int64_vector(b, shift), axes)
     along = normalized(constant_ints(b, axes, "axes"), rank, "axes")

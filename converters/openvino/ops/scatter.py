@@ -20,6 +20,7 @@ from ortconv.converters.openvino.lib.compute_types import (
 )
 from ortconv.converters.openvino.lib.constants import axis_of, int64_vector, length_of
 from ortconv.converters.openvino.lib.dynamic_axes import coordinates, view_along
+from ortconv.converters.openvino.plugin_bugs.slicing import SLICE_SCATTER_OF_STATIC_SHAPE
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -209,10 +210,7 @@ def slice_scatter(
 ) -> ir.Value:
     """ScatterElements into the flat data, at the numbers that a Slice leaves of those of all elements."""
     if is_static(data) and is_static(updates) and any(b.array(bound) is None for bound in (start, stop, step)):
-        b.warn(
-            "the page is followed: in static sizes, with bounds that are known at run time, OpenVINO's CPU plugin "
-            "writes to other memory, or crashes"
-        )
+        SLICE_SCATTER_OF_STATIC_SHAPE.warn(b)
     whole = b.constant([-1])
     shape = b.op("Shape", data)
     along = b.constant(list(range(length_of(start, "start")))) if axes is None else int64_vector(b, axes)

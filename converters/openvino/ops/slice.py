@@ -11,6 +11,11 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import is_static
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of
 from ortconv.converters.openvino.lib.sizes import counted, size_of
+from ortconv.converters.openvino.plugin_bugs.slicing import (
+    NEW_AND_SHRUNK_AXES,
+    NEW_AXIS_BEHIND_ELLIPSIS,
+    RUNTIME_BOUNDS_OF_STATIC_SLICE,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
@@ -110,15 +115,13 @@ def strided_slice(
     if steps.created:
         value = b.op("Unsqueeze", value, b.constant(steps.created))
     if steps.created and steps.shrunk:
-        b.warn("the page is followed; OpenVINO's CPU plugin may give other numbers where axes come and go")
+        NEW_AND_SHRUNK_AXES.warn(b)
     running = known_ints(b, begin) is None or known_ints(b, end) is None
     whole = all(shrink[place] or (from_start[place] and to_end[place]) for place in steps.sliced)
     if (running or known is None) and is_static(data) and whole:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin reads other memory where bounds of the run leave no size open"
-        )
+        RUNTIME_BOUNDS_OF_STATIC_SLICE.warn(b)
     if running and any(new[ellipsis.index(True) :] if any(ellipsis) else ()):
-        b.warn("a new axis behind the ellipsis is where the page has it; OpenVINO's CPU plugin misplaces it")
+        NEW_AXIS_BEHIND_ELLIPSIS.warn(b)
         # So are the sizes that OpenVINO declares: names keep them away.
         rank = rank_of(data, "data") - len(steps.shrunk) + len(steps.created)
         value = b.typed(value, data.dtype, [b.unique("strided_slice") for _ in range(rank)])

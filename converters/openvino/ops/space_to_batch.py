@@ -19,6 +19,7 @@ from ortconv.converters.openvino.lib.sizes import (
     sizes_of,
 )
 from ortconv.converters.openvino.patterns.atrous_convolution import dilated_conv, remember_blocks
+from ortconv.converters.openvino.plugin_bugs.empty_inputs import SMALLER_THAN_BLOCK
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
@@ -35,13 +36,13 @@ def space_to_batch(
         if isinstance(first, int) and isinstance(block, int) and first >= block - 1:
             misplaced = None
         elif not (isinstance(size, int) and isinstance(first, int) and isinstance(block, int)):
-            misplaced = None if block == 1 else "where entries and those in front are less than a block"
+            misplaced = None if block == 1 else "sizes known only at run time"
         elif size + first < block:
-            misplaced = f"{size} entries and {first} in front are less than a block of {block}"
+            misplaced = f"size {size}, begin padding {first}, block {block}"
         else:
             misplaced = None
         if misplaced is not None:
-            b.warn(f"the page is followed: {misplaced}, of which OpenVINO's CPU plugin may misplace some")
+            SMALLER_THAN_BLOCK.warn(b, misplaced)
             break
     pads = b.op("Concat", joined(b, begin), joined(b, end), axis=0)
     padded = data

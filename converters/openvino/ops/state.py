@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.plugin_bugs.states import STATE_OF_64_BITS
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.annotations import IS_STATE, SINK_INTO_BRANCHES
 from ortconv.graph.builder import Builder
@@ -43,9 +44,7 @@ def assign(b: Builder, value: ir.Value, /, *, variable_id: str) -> ir.Value:
 
 def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str) -> ir.Value:
     if state.dtype in _WIDE:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin keeps a state of 64-bit numbers in memory that is not its own"
-        )
+        STATE_OF_64_BITS.warn(b)
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
     IS_STATE.set(state, True)
     if first is None:

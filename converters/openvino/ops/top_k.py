@@ -14,6 +14,7 @@ from ortconv.converters.openvino.lib.compute_types import (
 )
 from ortconv.converters.openvino.lib.constants import int64_vector
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
+from ortconv.converters.openvino.plugin_bugs.selection import STABLE_TOP_K_BY_INDEX
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -55,9 +56,7 @@ def top_k_11(
     if not stable:
         _warn_of_ties(b, data, sort)
     elif sort == "index":
-        b.warn(
-            "the page is followed: of equal numbers OpenVINO's CPU plugin may take later ones, where it sorts by index"
-        )
+        STABLE_TOP_K_BY_INDEX.warn(b)
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
 

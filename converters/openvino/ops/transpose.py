@@ -10,6 +10,7 @@ from ortconv.converters.openvino.lib.constants import (
     warn_of_no_axes,
 )
 from ortconv.converters.openvino.lib.dynamic_axes import permuted
+from ortconv.converters.openvino.plugin_bugs.transposes import HEADS_SWAPPED
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.dequantization import transposed
 from ortconv.errors import UnsupportedAttributeError
@@ -32,10 +33,7 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
     if sorted(perm) != list(range(rank)):
         raise UnsupportedAttributeError("input_order", list(perm), f"each number from 0 to {rank - 1} once")
     if tuple(perm) == _SWAPPED_HEADS and _is_square_attention(data):
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin may mix up the axes of attention of static sizes with as many "
-            "heads as queries, where a Transpose exchanges these"
-        )
+        HEADS_SWAPPED.warn(b)
     weights = transposed(b, data, perm) if perm else None
     return b.op("Transpose", data, perm=perm or None) if weights is None else weights
 

@@ -11,6 +11,11 @@ from ortconv.converters.openvino.lib.compute_types import (
 )
 from ortconv.converters.openvino.lib.constants import axis_of
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
+from ortconv.converters.openvino.plugin_bugs.selection import (
+    UNIQUE_SLICES_BEHIND_AXES,
+    UNIQUE_SLICES_OF_8_BITS,
+    UNIQUE_WITHOUT_INVERSE,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -36,7 +41,7 @@ def unique(
     if along is not None:
         _warn_of_slices(b, data, along, sorted)
     elif not sorted and (len(b.node.outputs) <= _INVERSE or _INVERSE in b.node.unused):
-        b.warn("the page is followed: where no output tells the places, OpenVINO's CPU plugin does not fill the others")
+        UNIQUE_WITHOUT_INVERSE.warn(b)
     x = b.cast(data, type_for(own, ("Unique",)))
     values, first, inverse, counts = b.op("Unique", x, outputs=4, axis=along, sorted=int(sorted))
     b.typed(values, x.dtype, None)
@@ -50,6 +55,6 @@ def _warn_of_slices(b: Builder, data: ir.Value, axis: int, sorted: bool) -> None
     """Warns of slices that OpenVINO's CPU plugin takes from where they are not."""
     assert data.shape is not None
     if any(size != 1 for size in data.shape[:axis]):
-        b.warn("the page is followed: along an axis behind others OpenVINO's CPU plugin may keep slices that are equal")
+        UNIQUE_SLICES_BEHIND_AXES.warn(b)
     if dtype_of(data).bitwidth == 8 and not (sorted and rank_of(data, "data") == 1):
-        b.warn("the page is followed: of slices of 8 bits OpenVINO's CPU plugin gives indices of other memory")
+        UNIQUE_SLICES_OF_8_BITS.warn(b)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.plugin_bugs.convolution import ATROUS_CONVOLUTION
 from ortconv.graph.annotations import SPACE_TO_BATCH, SpaceToBatch
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import producer
@@ -100,19 +101,16 @@ def _warn_of_what_is_left_out(
 ) -> None:
     """Warns where OpenVINO's CPU plugin makes another dilated convolution of the three."""
     dropped = [
-        f"the {name} of the convolution"
+        f"{name} of the convolution"
         for name, plain in (("strides", 1), ("dilations", 1), ("pads", 0))
         if set(conv.attributes.get_ints(name, [])) - {plain}
     ]
     if list(blocks.block) != block:
-        dropped.append("the blocks of BatchToSpace")
+        dropped.append("block_shape of BatchToSpace")
     if set(crops) - {0}:
-        dropped.append("what is cropped of batch and channels")
+        dropped.append("crops of batch and channels")
     if dropped:
-        b.warn(
-            "the page is followed: OpenVINO's CPU plugin makes one convolution of SpaceToBatch, a convolution and "
-            f"BatchToSpace where it can, and leaves out {', '.join(dropped)}"
-        )
+        ATROUS_CONVOLUTION.warn(b, f"dropped: {', '.join(dropped)}")
 
 
 def _shape(data: ir.Value, filter: ir.Value | None) -> list[int | str | None] | None:

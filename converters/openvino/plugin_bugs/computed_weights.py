@@ -1,24 +1,21 @@
-"""Warnings of weights that OpenVINO's CPU plugin computes when it compiles a model, and whose axes it mixes up.
+"""Bugs of weights that are computed from constants by ops which OpenVINO does not fold.
 
-Most ops of constants become constants before the plugin sees them. Where one does not, what follows is a matrix of
-weights to the plugin still, and it leaves out a Transpose in front of a product, as if it exchanged the last two axes.
+The plugin folds them when it compiles the model, after it has removed a Transpose between the weights and a product as
+if it exchanged the last two axes.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
+from ortconv.converters.openvino.plugin_bugs.network import Network
 from ortconv.frontend.source_graph import SourceNode, SourceValue
 
-__all__ = ["with_computed_weights"]
-
-_TURNED = (
-    "the page is followed: OpenVINO's CPU plugin computes these weights from constants, and takes what transposes them "
-    "for an exchange of the last two axes"
-)
+__all__ = ["INVERSE_OF_CONSTANT"]
 
 _NOT_FOLDED = frozenset(
     {
@@ -26,38 +23,27 @@ _NOT_FOLDED = frozenset(
         *("HardSigmoid", "Inverse", "Mod", "ReverseSequence", "Roll", "SearchSorted", "Selu", "SoftSign", "Unique"),
     }
 )
-"""Ops of constants that the plugin computes itself."""
+"""Ops that OpenVINO does not fold."""
 
 _RANK = 3
-"""Of weights that a Transpose can mix up: two axes can only be exchanged, and four are no weights."""
+"""The rank of weights that are mixed up: two axes can only be exchanged, and the plugin takes no four for weights."""
 
 
-def with_computed_weights(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
-    """Returns the nodes of a model, with warnings on products by weights that are mixed up.
-
-    Args:
-        nodes: In topological order.
-    """
-    if not any(node.ref.op_type in _NOT_FOLDED for node in nodes):
-        return tuple(nodes)
-    makers = {value: node for node in nodes for value in node.outputs}
+def _products(network: Network) -> Iterator[SourceNode]:
+    if not _NOT_FOLDED & network.op_types:
+        return
     computed: dict[SourceValue, bool] = {}
-    made = []
-    for node in nodes:
-        kind = _kind(node, makers, computed)
+    for node in network.nodes:
+        kind = _kind(network, node, computed)
         computed.update(dict.fromkeys(node.outputs if kind is not None else (), bool(kind)))
-        weights, order = _weights(node, makers)
+        weights, order = _weights(network, node)
         if weights is not None and computed.get(weights) and _is_mixed_up(weights, order):
-            node = dataclasses.replace(node, warnings=(*node.warnings, _TURNED))
-        made.append(node)
-    return tuple(made)
+            yield node
 
 
-def _kind(
-    node: SourceNode, makers: Mapping[SourceValue, SourceNode], computed: Mapping[SourceValue, bool]
-) -> bool | None:
-    """Tells whether the plugin has to compute what a node gives, or finds a constant; None for what a run gives."""
-    if _gives_known_sizes(node, makers):
+def _kind(network: Network, node: SourceNode, computed: Mapping[SourceValue, bool]) -> bool | None:
+    """Tells whether the plugin folds a node, instead of OpenVINO before it; None for runtime values."""
+    if _is_static_shape(network, node):
         return False
     values = [value for value in node.inputs if value is not None]
     if not all(value.constant is not None or value in computed for value in values):
@@ -65,28 +51,25 @@ def _kind(
     return node.ref.op_type in _NOT_FOLDED or any(computed.get(value, False) for value in values)
 
 
-def _gives_known_sizes(node: SourceNode, makers: Mapping[SourceValue, SourceNode]) -> bool:
-    """Tells whether a node gives the shape of a value, or sizes out of it, and they are known.
-
-    OpenVINO folds sizes of a shape with open ones where other shapes depend on them, as those of positions do.
-    """
+def _is_static_shape(network: Network, node: SourceNode) -> bool:
+    """Tells whether a node computes a static shape, or static dimensions of a shape, also of a dynamic one."""
     if node.ref.op_type == "ShapeOf" and node.inputs[0] is not None:
         return all(isinstance(size, int) for size in node.inputs[0].shape or (None,))
     source = node.inputs[0] if node.ref.op_type == "Gather" else None
-    front = None if source is None else makers.get(source)
+    front = None if source is None else network.producers.get(source)
     if front is None or front.ref.op_type != "ShapeOf" or front.inputs[0] is None:
         return False
     shape, which = front.inputs[0].shape or (), _integers(node.inputs[1])
     return bool(which) and all(-len(shape) <= at < len(shape) and isinstance(shape[at], int) for at in which)
 
 
-def _weights(node: SourceNode, makers: Mapping[SourceValue, SourceNode]) -> tuple[SourceValue | None, list[int]]:
-    """Returns the weights of a product as they lie, and the order of axes in which it takes them."""
+def _weights(network: Network, node: SourceNode) -> tuple[SourceValue | None, list[int]]:
+    """Returns the weights of a product before they are transposed, and the order of axes that it takes."""
     if len(node.inputs) != 2 or node.inputs[1] is None:
         return None, []
     if node.ref.op_type == "Einsum":
         return node.inputs[1], _order_in(str(node.attributes.get("equation", "")))
-    front, data = makers.get(node.inputs[1]), node.inputs[0]
+    front, data = network.producers.get(node.inputs[1]), node.inputs[0]
     if node.ref.op_type != "MatMul" or str(node.attributes.get("transpose_b")).lower() not in ("true", "1"):
         return None, []
     if front is None or front.ref.op_type != "Transpose" or data is None or len(data.shape or ()) > _RANK:
@@ -95,7 +78,7 @@ def _weights(node: SourceNode, makers: Mapping[SourceValue, SourceNode]) -> tupl
 
 
 def _order_in(equation: str) -> list[int]:
-    """Returns where the second operand of an Einsum has the axes of the batch, of the result and of the sum."""
+    """Returns the batch, free and summed axes of the second operand of an Einsum."""
     operands, _, result = equation.replace(" ", "").partition("->")
     first, _, second = operands.partition(",")
     batch = [at for at, label in enumerate(second) if label in first and label in result]
@@ -105,7 +88,7 @@ def _order_in(equation: str) -> list[int]:
 
 
 def _is_mixed_up(weights: SourceValue, order: Sequence[int]) -> bool:
-    """Tells whether an order of axes does more than to exchange the last two."""
+    """Tells whether an order of axes does more than exchange the last two."""
     shape = weights.shape or ()
     if len(shape) != _RANK or sorted(order) != [*range(_RANK)] or order[0] == 0:
         return False
@@ -114,9 +97,47 @@ def _is_mixed_up(weights: SourceValue, order: Sequence[int]) -> bool:
 
 
 def _integers(value: SourceValue | None) -> list[int]:
-    """Returns what a short constant of integers holds."""
+    """Returns the integers of a short constant; none of other values."""
     tensor = None if value is None else value.constant
     if tensor is None or tensor.size > 16:
         return []
     array = np.asarray(tensor.numpy())
     return [int(entry) for entry in array.ravel()] if array.dtype.kind in "iu" else []
+
+
+def _table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    table, index = random(4, 6, 8), np.arange(192).reshape(4, 6, 8) % 4
+    return table, index.astype(np.int32), np.take_along_axis(table, index, 0)
+
+
+def _gathered(ov: Any) -> Any:
+    table, index, _ = _table()
+    return ov.opset6.gather_elements(ov.opset6.constant(table), index, 0)
+
+
+TRANSPOSE_OF_COMPUTED_WEIGHTS = Bug(
+    op="MatMul, Einsum",
+    case="batches of weights computed from constants by ops like GatherElements or Roll, and transposed",
+    fault="transposes only the last two axes",
+    live=lambda ov: Live(
+        lambda x: ov.opset1.matmul(x, ov.opset1.transpose(_gathered(ov), np.array([1, 0, 2])), False, True),
+        [random(6, 5, 8)],
+        random(6, 5, 8) @ _table()[2].transpose(1, 2, 0),
+    ),
+    matches=_products,
+)
+
+INVERSE_OF_CONSTANT = Bug(
+    op="Inverse",
+    case="the inverse of a constant, which a MatMul may consume as weights",
+    fault="computes the inverse after MatMul has read its weights",
+    live=lambda ov: Live(
+        lambda x: ov.opset1.matmul(x, ov.opset14.inverse(ov.opset1.constant(_square()), adjoint=False), False, False),
+        [random(2, 4)],
+        random(2, 4) @ np.linalg.inv(_square()),
+    ),
+)
+
+
+def _square() -> np.ndarray:
+    return random(4, 4) + 8 * np.eye(4, dtype=np.float32)

@@ -15,9 +15,7 @@ from collections.abc import Hashable, Mapping, Set
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.element_types import CODES, DTYPES, NARROW, UNSUPPORTED, bytes_of
-from ortconv.converters.openvino.plugin_bugs.computed_weights import with_computed_weights
-from ortconv.converters.openvino.plugin_bugs.low_precision import warned
-from ortconv.converters.openvino.plugin_bugs.merged_layers import with_merges
+from ortconv.converters.openvino.plugin_bugs.table import with_warnings
 from ortconv.converters.openvino.reader import xml
 from ortconv.converters.openvino.reader.bodies import read_branch, read_iteration
 from ortconv.converters.openvino.reader.float16 import with_types
@@ -151,7 +149,7 @@ class _Reader:
             name=self._net.name,
             inputs=(*(self._values[layer.id, 0] for layer in self.parameters), *states),
             outputs=tuple(outputs),
-            nodes=tuple(nodes) if self._outer else with_merges(with_computed_weights(warned(nodes)), outputs),
+            nodes=tuple(nodes) if self._outer else with_warnings(nodes, outputs),
             metadata=metadata(kept),
             states=tuple(kept),
         )

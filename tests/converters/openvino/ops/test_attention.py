@@ -124,4 +124,4 @@ def test_as_many_heads_as_queries_exchanged(queries: int) -> None:
     converted = conversion(model)
     ((found,),) = run_onnx(converted, [feed])
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    assert ["mix up the axes" in warning for warning in converted.warnings] == [True] * (queries == 3)
+    assert ["mix up these axes" in warning for warning in converted.warnings] == [True] * (queries == 3)

@@ -34,7 +34,7 @@ def test_scales_of_columns(element: str, transpose: bool, along: str) -> None:
 
     source = model_of(build, feeds)
     converted = conversion(source)
-    assert any("a scale of its own" in text for text in converted.warnings) == (along == "data")
+    assert any("one scale for each column" in text for text in converted.warnings) == (along == "data")
     expected = (feeds[0][0].astype(np.float64) @ (integers * scale.astype(np.float64))).astype(np.float32)
     assert_close(run_onnx(converted, feeds)[0][0], expected, 64)
     if along == "results":
@@ -91,7 +91,7 @@ def test_groups_of_uneven_sizes(element: str, size: int, warned: bool, how: str)
 
     source = model_of(build, feeds)
     converted = conversion(source) if opset is None else conversion(source, opset=opset)
-    assert any("in groups of a size" in text for text in converted.warnings) == warned
+    assert any("with a block size that" in text for text in converted.warnings) == warned
     product = (integers * scale.astype(np.float64)).reshape(matrix)
     expected = feeds[0][0].astype(np.float64) @ (product.T if by_rows else product)
     assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
@@ -110,7 +110,7 @@ def test_coded_groups_of_uneven_sizes(element: str, size: int, warned: bool, by_
     feeds = [[numbers(2, 2 * size)]]
     source = model_of(lambda x: opset1.matmul(x, opset1.reshape(value, np.array(matrix), False), False, by_rows), feeds)
     converted = conversion(source)
-    assert any("in groups of a size" in text for text in converted.warnings) == (warned and element != "codebook")
+    assert any("with a block size that" in text for text in converted.warnings) == (warned and element != "codebook")
     product = stands_for.reshape(matrix)
     expected = feeds[0][0].astype(np.float64) @ (product.T if by_rows else product)
     assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
@@ -126,7 +126,7 @@ def test_coded_scales_of_columns(element: str, transpose: bool) -> None:
     feeds = [[numbers(3, 16)]]
     source = model_of(lambda x: opset1.matmul(x, value, False, transpose), feeds)
     converted = conversion(source)
-    assert any("a scale of its own" in text for text in converted.warnings) == (element != "codebook")
+    assert any("one scale for each column" in text for text in converted.warnings) == (element != "codebook")
     expected = feeds[0][0].astype(np.float64) @ (stands_for.T if transpose else stands_for)
     assert_close(run_onnx(converted, feeds)[0][0], expected.astype(np.float32), 64)
 
@@ -160,7 +160,7 @@ def test_rows_of_an_odd_length(
     source = model_of(lambda x: opset1.matmul(x, value, False, transpose), feeds)
     static = conversion(source)
     expected = (feeds[0][0].astype(np.float64) @ (stands_for.T if transpose else stands_for)).astype(np.float32)
-    assert any("of an odd length" in text for text in static.warnings) != is_right
+    assert any("with an odd number of columns" in text for text in static.warnings) != is_right
     assert_close(run_onnx(static, feeds)[0][0], expected, 64)
     if is_right:
         assert_close(run_openvino(source, feeds)[0][0], expected, 64)
@@ -180,12 +180,12 @@ def test_a_square_that_two_products_share_is_warned_about(element: str, first: b
 
     feed = [numbers(3, 6).round()]
     converted = conversion(model_of(lambda x: build(x, (first, not first)), [feed]))
-    assert len([text for text in converted.warnings if "square constant" in text]) == 1
+    assert len([text for text in converted.warnings if "share a square constant" in text]) == 1
     matrix = square * scales if element == "i8" else square
     for way, result in zip((first, not first), run_onnx(converted, [feed])[0], strict=True):
         np.testing.assert_array_equal(result, feed[0] @ (matrix.T if way else matrix))
     alone = conversion(model_of(lambda x: build(x, (first, first)), [feed]))
-    assert not any("square constant" in text for text in alone.warnings)
+    assert not any("share a square constant" in text for text in alone.warnings)
 
 
 def test_equal_squares_of_a_file_are_one(tmp_path: pathlib.Path) -> None:
@@ -196,7 +196,7 @@ def test_equal_squares_of_a_file_are_one(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "squares.xml"
     openvino.save_model(openvino.Model([each.output(0) for each in products], [data]), path, compress_to_fp16=False)
     converted = conversion(path)
-    assert any("square constant" in text for text in converted.warnings)
+    assert any("share a square constant" in text for text in converted.warnings)
     feed = [numbers(3, 6).round()]
     for matrix, result in zip((square, square.T), run_onnx(converted, [feed])[0], strict=True):
         np.testing.assert_array_equal(result, feed[0] @ matrix)
@@ -234,4 +234,4 @@ def test_rows_gathered_from_weights_in_groups(
     np.testing.assert_allclose(actual, expected, rtol=1e-3 if dtype == "f16" else 1e-6)
     (theirs,) = run_openvino(built, [[indices]])[0]
     assert (theirs.shape == expected.shape and np.allclose(theirs, expected, rtol=1e-3)) == is_right
-    assert any("gathers wrongly" in warning for warning in converted.warnings) != is_right
+    assert any("gathers other rows" in warning for warning in converted.warnings) != is_right

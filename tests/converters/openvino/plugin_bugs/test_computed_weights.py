@@ -16,7 +16,7 @@ from tests.converters.openvino.live import assert_close, model_of, numbers, run_
 Build = Callable[[Any], Any]
 TABLE = numbers(4, 6, 8, low=0.1, high=0.9)
 F32 = np.float32
-WARNING = "exchange of the last two axes"
+WARNING = "transposes only the last two axes"
 
 
 def gathered(shape: Sequence[int] = (4, 6, 8)) -> Any:

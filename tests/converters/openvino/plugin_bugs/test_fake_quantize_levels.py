@@ -78,7 +78,7 @@ def test_levels_that_openvino_moves(kind: str, data: Range, weights: Range | Non
     off, warnings = error(kind, data, weights)
     assert off > 1e-4
     (warning,) = warnings
-    assert "moves them to multiply in 8 bits" in warning
+    assert "moves the levels to multiply in int8" in warning
 
 
 @pytest.mark.parametrize(

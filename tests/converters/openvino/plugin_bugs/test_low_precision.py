@@ -97,7 +97,7 @@ def test_the_page_is_followed(op: str, front: str) -> None:
     converted = conversion(quantizing)
     (ours, _) = run_onnx(converted, [[X, X]])[0]
     assert_close(ours, right, 64)
-    assert any("models with FakeQuantize" in text for text in converted.warnings) == moved
+    assert any("in a model with FakeQuantize" in text for text in converted.warnings) == moved
 
 
 @pytest.mark.parametrize("op", NORMALIZATIONS | PADDED)
@@ -127,7 +127,7 @@ def test_pools_that_count_no_padding(op: Build) -> None:
 def test_a_constant_that_is_compressed_scales_too() -> None:
     half = CHANNELS.astype(np.float16)
     scaled = model(lambda x: opset1.multiply(x, opset1.convert(opset1.constant(half), "f32")), NORMALIZATIONS["MVN"])
-    assert any("models with FakeQuantize" in text for text in conversion(scaled).warnings)
+    assert any("in a model with FakeQuantize" in text for text in conversion(scaled).warnings)
 
 
 def test_weights_that_are_quantized_scale() -> None:
@@ -141,7 +141,7 @@ def test_weights_that_are_quantized_scale() -> None:
                 NORMALIZATIONS["MVN"],
             )
         )
-        assert any("models with FakeQuantize" in text for text in converted.warnings) == moved
+        assert any("in a model with FakeQuantize" in text for text in converted.warnings) == moved
 
 
 def test_an_eps_of_usual_size_does_not_show() -> None:
