@@ -29,7 +29,7 @@ from ortconv.frontend.source_format import Frontend, Tensors
 from ortconv.frontend.source_graph import SourceGraph
 from ortconv.graph.builder import Step
 from ortconv.graph.opset_version import lowest_opset
-from ortconv.graph.symbolic_dimensions import name_open_sizes
+from ortconv.graph.symbolic_dimensions import name_unknown_dimensions
 from ortconv.lowering import Lowered, lower
 from ortconv.model_io import atomic_write, checker, writer
 from ortconv.model_io.checker_errors import contradictions
@@ -199,7 +199,7 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
     progress("checking", 0, 0)
     functions.attach(model)
     _complete_outputs(model, graph.path)
-    name_open_sizes(model)
+    name_unknown_dimensions(model)
     try:
         checker.check(model, graph.path)
     except CheckError as error:

@@ -12,7 +12,7 @@ from ortconv.errors import ConversionError, ConversionErrors, DeclaredShapeError
 from ortconv.frontend.registry import Registry
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
 from ortconv.graph.builder import Builder, Step
-from ortconv.graph.reachability import gather_constants, reachable
+from ortconv.graph.reachability import collect_constants, reachable
 from ortconv.graph.shape_inference import complete
 from ortconv.options import Options
 from ortconv.progress import Progress, silent
@@ -82,7 +82,7 @@ def lower(
         values.inputs,
         outputs,
         nodes=[node for node in builder.nodes if node in nodes],
-        initializers=gather_constants(nodes, builder.constant_name),
+        initializers=collect_constants(nodes, builder.constant_name),
         opset_imports={"": options.opset},
         name=source.name or "graph",
     )

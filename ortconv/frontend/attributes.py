@@ -1,4 +1,4 @@
-"""Attributes of source nodes: from what the source holds to what a lowering's signature asks for."""
+"""Converts attributes of source nodes to the types in the signatures of lowerings."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _number(text: str, annotation: object, allowed: ValueError) -> object:
 
 
 def describe_type(annotation: object) -> str:
-    """Returns an annotation in words: what an attribute of this type may be."""
+    """Returns the allowed values of an annotated type, for messages."""
     annotation = _without_none(annotation)
     if typing.get_origin(annotation) is Literal:
         return ", ".join(str(choice) for choice in typing.get_args(annotation))

@@ -1,4 +1,4 @@
-"""Shapes that a source declares and its own inputs and attributes contradict: OpenVINO computes them instead."""
+"""Drops declared shapes that inputs and attributes contradict: OpenVINO infers shapes and ignores declared ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COMPUTED = (
 
 
 def without_shapes(graph: SourceGraph, refused: ConversionErrors) -> SourceGraph | None:
-    """Returns a graph that declares no shapes of results, with warnings on the nodes whose shapes are contradicted.
+    """Returns a graph without declared output shapes, with warnings on the nodes whose declared shapes are wrong.
 
     Args:
         graph: The graph.
-        refused: Why it is not converted as it stands.
+        refused: The errors of its conversion.
 
     Returns:
-        None where that has other reasons.
+        None if there are other errors, too.
     """
     nodes = {error.node for error in refused.exceptions if isinstance(error, DeclaredShapeError)}
     if len(nodes) < len(refused.exceptions) or not nodes <= {node.ref for node in graph.nodes}:

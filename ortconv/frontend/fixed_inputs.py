@@ -1,4 +1,4 @@
-"""Fixing the sizes of a source's inputs, and renaming them, before it is converted."""
+"""Fixes dynamic dimensions of a source's inputs, and renames inputs, before the conversion."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ RENAMED_KEY = "ortconv.source.name"
 def with_inputs(
     graph: SourceGraph, shapes: Mapping[str, Sequence[int | None]], names: Mapping[str, str]
 ) -> SourceGraph:
-    """Returns a source whose inputs have other sizes, where it leaves them open, and other names.
+    """Returns a source with fixed dynamic dimensions of inputs, and renamed inputs.
 
     Args:
         graph: The source.
-        shapes: A shape for each input that gets one, by the source's name; None stands for a size that stays as it is.
-        names: New names by the source's.
+        shapes: Shapes of inputs by their names in the source; None for a dimension that is not changed.
+        names: New names of inputs by their names in the source.
 
     Raises:
-        InputError: There is no such input, a shape does not fit, or a name is taken or that of a state.
+        InputError: There is no such input, a shape does not fit, or a name is used already or belongs to a state.
     """
     inputs = {value.name: value for value in graph.inputs}
     for name in (*shapes, *names):
@@ -70,9 +70,11 @@ def _check_names(graph: SourceGraph, names: Mapping[str, str]) -> None:
     taken |= {output.name for output in graph.outputs}
     for name, wanted in names.items():
         if name in states:
-            raise InputError(name, "is a state, whose name says which output belongs to it; allowed: other inputs.")
+            raise InputError(
+                name, "is a state: its name pairs it with an output and cannot change; allowed: other inputs."
+            )
         if not wanted or wanted in taken:
-            raise InputError(name, f"cannot be renamed to {shown(wanted)}; allowed: a name that nothing else has.")
+            raise InputError(name, f"cannot be renamed to {shown(wanted)}; allowed: names that are not used.")
         taken.add(wanted)
 
 
@@ -91,6 +93,6 @@ def _fixed(value: SourceValue, sizes: Sequence[int | None]) -> tuple[Dim, ...]:
         raise InputError(
             value.name,
             f"shape {shown(['?' if size is None else size for size in sizes])} does not fit; the source declares "
-            f"[{stated}], of which open sizes may be fixed.",
+            f"[{stated}], whose dynamic dimensions can be fixed.",
         )
     return tuple(dim if size is None else size for dim, size in zip(declared, sizes, strict=True))

@@ -23,20 +23,20 @@ from ortconv.frontend.attributes import describe_type
 __all__ = ["How", "Lowering", "Refusal", "Registry"]
 
 How = Literal["exact", "composed", "plugin"]
-"""What an op becomes: one ONNX node that means the same, several of them, or a node of our own where ONNX has none."""
+"""The form of the ONNX nodes: one equivalent node, several nodes, or a node of org.ortconv."""
 
 LoweringFunction = Callable[..., "ir.Value | tuple[ir.Value, ...]"]
 _F = TypeVar("_F", bound=LoweringFunction)
 
 _ONE_OP = re.compile(r"(\w+)(?:[.;:]| with )")
-"""How the docstring of a lowering begins that emits one node, in the variant that models use most."""
+"""The start of the docstring of a lowering that emits one equivalent node, in the most common variant."""
 
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
-"""What attribute names have and Python's do not: ``exclude-pad`` binds to the parameter ``exclude_pad``."""
+"""Characters of attribute names that Python names lack: ``exclude-pad`` binds to the parameter ``exclude_pad``."""
 
 
 class Coerce(Protocol):
-    """Turns an attribute as the source holds it into the annotated type; raises ValueError saying what is allowed."""
+    """Converts an attribute of the source to the annotated type; raises ValueError with what is allowed."""
 
     def __call__(self, raw: object, annotation: object) -> object: ...
 
@@ -67,7 +67,7 @@ class Lowering:
 
     @property
     def versions(self) -> str:
-        """The versions it covers, as people write them."""
+        """The versions it covers, as text."""
         return str(self.since) if self.since == self.until else f"{self.since}-{self.until}"
 
     @property
@@ -158,9 +158,8 @@ class Registry:
         Args:
             *op_types: Source op types.
             since: First op version it covers.
-            until: Last op version it covers; by default `since` alone. A version that nobody has looked at is refused,
-                not taken for an older one.
-            how: What the op becomes, in the variant that models use most. By default what the docstring says: "exact"
+            until: Last op version it covers; by default `since` alone. Versions that no lowering covers are refused.
+            how: The form of the nodes, in the most common variant. By default it follows from the docstring: "exact"
                 if it begins with the name of an ONNX op alone or followed by a semicolon, a colon or "with", else
                 "composed".
         """
@@ -187,11 +186,11 @@ class Registry:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """What is refused with a reason, by op type."""
+        """The refusals by op type."""
         return tuple(refusal for _, refusal in sorted(self._refusals.items()))
 
     def spelled(self, op_type: str) -> str:
-        """Returns an op type in the case of letters that it is registered in, for formats that leave that open."""
+        """Returns an op type as registered, for formats that ignore case."""
         return self._spellings.get(op_type.lower(), op_type)
 
     def newest(self, op_type: str, version: int) -> int:

@@ -1,4 +1,4 @@
-"""What a source format consists of: a reader and its lowerings."""
+"""A source format: its reader and its lowerings."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class SourceValue:
         dtype: Element type.
         shape: Dimensions in the source's logical order, or None when not even the rank is known.
         constant: The data, when the source holds it. No node produces such a value.
-        metadata: Facts that ONNX has no place for, kept in the value's metadata.
+        metadata: Written into the value's metadata.
     """
 
     name: str
@@ -43,15 +43,15 @@ class SourceNode:
     """One operation of the source.
 
     Attributes:
-        ref: Where it stands, for messages and for the origin recorded in the ONNX file.
+        ref: Its place in the source, for messages and for the origin recorded in the ONNX file.
         inputs: In order; None where an optional input in the middle is absent.
         outputs: In order.
         attributes: As the source holds them: text for a textual format, typed values for a typed one.
         version: Number of the opset that introduced this form of the op, 1 where the source has no versions.
-        notes: What the reader has to say about it, in words.
-        warnings: What a user of the result has to know, in words.
+        notes: Notes of the reader.
+        warnings: Warnings of the reader.
         unused: Numbers of the outputs that nothing uses.
-        rounds_to: The type that its results are rounded to in the source, where they are declared as a wider one.
+        rounds_to: The type to which the source rounds its results, if they are declared with a wider type.
     """
 
     ref: NodeRef
@@ -67,7 +67,7 @@ class SourceNode:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SourceOutput:
-    """An output of the graph: the name users know it by, and the tensor."""
+    """An output of the graph: its public name, and the tensor."""
 
     name: str
     value: SourceValue
@@ -75,7 +75,7 @@ class SourceOutput:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SourceState:
-    """What the source keeps from one call to the next, and the graph takes and returns.
+    """A state, which the source keeps from one call to the next: an input and an output of the graph.
 
     Attributes:
         variable: Its id in the source.
@@ -96,13 +96,13 @@ class SourceGraph:
         path: The file, for messages.
         format: The frontend's name ("openvino", "onednn").
         name: The graph's own name.
-        inputs: In the source's order, states behind the others.
-        outputs: In the source's order, states behind the others.
+        inputs: In the source's order, states last.
+        outputs: In the source's order, states last.
         nodes: In topological order.
-        metadata: Facts about the whole that ONNX has no place for, kept in the model's metadata.
-        notes: What the reader has to say about it, in words.
+        metadata: Written into the model's metadata.
+        notes: Notes of the reader.
         states: Which of the inputs and outputs are states.
-        size: Bytes of the source, weights included; 0 for what is no file.
+        size: Bytes of the source with its weights; 0 if it is no file.
     """
 
     path: str

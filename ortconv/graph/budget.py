@@ -1,8 +1,8 @@
-"""How much one conversion may build, in proportion to its source.
+"""Limits constants and nodes of one conversion, in proportion to the size of its source.
 
-A few bytes of a source can ask for a table of any size, or for any number of nodes. What is built in proportion to a
-number that the source states is asked for here first; where it is too much, a lowering emits nodes that compute the
-same at run time, or refuses the node.
+A few bytes of a source can declare a table of any size, or any number of nodes. Lowerings ask here before they make
+constants or nodes in proportion to a number in the source. Beyond the limit they emit nodes that compute the same at
+run time, or refuse the node.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ortconv.errors import ConversionError, shown
 __all__ = ["ALLOWED_BYTES", "ALLOWED_NODES", "BYTES_PER_BYTE", "NODES_PER_NODE", "Budget"]
 
 ALLOWED_BYTES = 64 << 20
-"""Constants that every conversion may build, in bytes."""
+"""The bytes of constants that every conversion may make."""
 
 BYTES_PER_BYTE = 8
-"""How many more for each byte of the source."""
+"""Additional bytes for each byte of the source."""
 
 ALLOWED_NODES = 50_000
-"""Nodes that every conversion may emit."""
+"""The nodes that every conversion may emit."""
 
 NODES_PER_NODE = 500
-"""How many more for each node of the source."""
+"""Additional nodes for each node of the source."""
 
 
 class Budget:
-    """What is left of what a conversion may build.
+    """The bytes and nodes that a conversion may still make.
 
     Args:
         source_bytes: Size of the source, with its weights.
@@ -42,16 +42,16 @@ class Budget:
         self._nodes = self._allowed_nodes = ALLOWED_NODES
 
     def add_node(self) -> None:
-        """Makes room for the nodes that a node of the source becomes."""
+        """Adds the nodes allowed for one node of the source."""
         self._nodes += NODES_PER_NODE
         self._allowed_nodes += NODES_PER_NODE
 
     def fits(self, *sizes: int) -> bool:
-        """Tells whether there is room for as many bytes as the product of the sizes."""
+        """Tells whether as many bytes as the product of the sizes are left."""
         return math.prod(sizes) <= self._bytes
 
     def require(self, what: str, value: object, *sizes: int) -> None:
-        """Refuses a node whose constants would take too much room.
+        """Refuses a node whose constants exceed the budget.
 
         Args:
             what: The attribute or input that asks for them.
@@ -59,7 +59,7 @@ class Budget:
             *sizes: Their product is how many bytes it asks for.
 
         Raises:
-            ConversionError: There is no room.
+            ConversionError: The budget is exceeded.
         """
         if not self.fits(*sizes):
             raise ConversionError(
@@ -68,10 +68,10 @@ class Budget:
             )
 
     def spend(self, nbytes: int) -> None:
-        """Takes room for a constant.
+        """Subtracts a constant from the budget.
 
         Raises:
-            ConversionError: There is none.
+            ConversionError: The budget is exceeded.
         """
         if nbytes > self._bytes:
             raise ConversionError(
@@ -81,10 +81,10 @@ class Budget:
         self._bytes -= nbytes
 
     def spend_nodes(self, count: int) -> None:
-        """Takes room for nodes, or for outputs of one.
+        """Subtracts nodes, or outputs of a node, from the budget.
 
         Raises:
-            ConversionError: There is none.
+            ConversionError: The budget is exceeded.
         """
         self._nodes -= count
         if self._nodes < 0:
@@ -94,19 +94,19 @@ class Budget:
             )
 
     def arange(self, what: str, count: int, dtype: npt.DTypeLike = np.int64) -> np.ndarray:
-        """Returns the numbers from 0 to a count that an attribute or input states.
+        """Returns the integers from 0 to a count that an attribute or input gives, without the count.
 
         Raises:
-            ConversionError: There is no room.
+            ConversionError: The budget is exceeded.
         """
         self.require(what, count, count, np.dtype(dtype).itemsize)
         return np.arange(count, dtype=dtype)
 
     def full(self, what: str, shape: Sequence[int], number: float, dtype: npt.DTypeLike) -> np.ndarray:
-        """Returns an array of a shape that an attribute or input states, filled with a number.
+        """Returns an array of a shape that an attribute or input gives, filled with a number.
 
         Raises:
-            ConversionError: There is no room.
+            ConversionError: The budget is exceeded.
         """
         self.require(what, tuple(shape), *shape, np.dtype(dtype).itemsize)
         return np.full(shape, number, dtype)

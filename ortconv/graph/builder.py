@@ -1,4 +1,4 @@
-"""What a lowering emits through: nodes, constants, warnings and notes for one source node at a time."""
+"""The builder: lowerings emit nodes, constants, warnings and notes through it, one source node at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ortconv.graph.budget import Budget
 from ortconv.graph.constant_folding import fold
 from ortconv.graph.int4 import FOUR_BITS, require_kernels
 from ortconv.graph.peephole import simplified
-from ortconv.graph.symbolic_shapes import Sizes, of_constant, of_shape, opened, propagate
+from ortconv.graph.symbolic_shapes import Sizes, of_constant, of_shape, propagate, with_runtime_values
 from ortconv.options import Options
 
 __all__ = ["Body", "Builder", "Ints", "Step"]
@@ -32,12 +32,12 @@ class Step:
     Attributes:
         ref: The source node.
         nodes: The nodes emitted for it, in order.
-        notes: Why, and with which resolved numbers, in words.
-        warnings: Where the source's page and its library differ.
+        notes: Why it was lowered so, and with which numbers.
+        warnings: Where the source's specification and its library differ.
         followed: The warnings that say that the library is followed, whose results the model then gives.
         error: Why it is refused, if it is.
         results: The values that the source declares as its outputs.
-        defaults: The attributes that the source does not state, and what they are taken for.
+        defaults: The attributes that the source node lacks, with their default values.
     """
 
     ref: NodeRef
@@ -51,7 +51,7 @@ class Step:
 
 
 class Body:
-    """A graph inside a node: what is emitted while it is open belongs to it.
+    """A body: a graph inside a node. What is emitted while it is open belongs to it.
 
     It sees the values of the graphs around it. Made by `Builder.body`.
     """
@@ -70,7 +70,7 @@ class Body:
         return value
 
     def graph(self, outputs: Sequence[ir.Value]) -> ir.Graph:
-        """Closes the body over its outputs; what is not computed in it, or is an output already, is copied."""
+        """Returns the graph with these outputs; what it does not compute, or has as an output already, is copied."""
         own = {output for node in self.nodes for output in node.outputs}
         made: list[ir.Value] = []
         for value in outputs:
@@ -84,16 +84,16 @@ class Builder:
     """Collects the ONNX nodes of one graph, and of the graphs inside its nodes.
 
     A lowering calls `op` and `constant`, reads `options` and `node`, and returns values. Names, origins and
-    declared types of results are the driver's work. What can be computed at conversion time is, and what changes
-    nothing is not emitted: `op` may return a constant or a value that exists already.
+    declared types of results are the driver's work. Constants are folded and nodes that change nothing are not
+    emitted: `op` may return a constant or an existing value.
 
     Attributes:
-        options: What the user asked for.
-        budget: What it may still build.
+        options: The options of the conversion.
+        budget: Limits constants and nodes.
         steps: What became of each source node.
         nodes: The nodes of the outermost graph.
-        returned: What the source returns.
-        repeated: What is emitted is in a body that the source runs any number of times.
+        returned: The outputs of the source.
+        repeated: Whether nodes are emitted into the body of a loop.
         inline: Lowers a body of the source in the current graph; takes the values of its inputs and returns those of
             its outputs. Set by the driver.
     """
@@ -122,7 +122,7 @@ class Builder:
 
     @property
     def step(self) -> Step:
-        """What has become of the source node being lowered so far."""
+        """The step of the source node being lowered."""
         assert self._step is not None, "no source node is being lowered"
         return self._step
 
@@ -134,7 +134,7 @@ class Builder:
         return self._step
 
     def resume(self, node: SourceNode, step: Step) -> None:
-        """Goes on with a source node after the nodes of its bodies."""
+        """Continues with a source node after the nodes of its bodies."""
         self._node, self._step = node, step
 
     @contextlib.contextmanager
@@ -142,7 +142,7 @@ class Builder:
         """Opens a graph inside the node that will be emitted next.
 
         Args:
-            repeated: It is a body of the source, which runs it any number of times.
+            repeated: Whether it is the body of a loop.
         """
         body = Body(self)
         self._open.append(body.nodes)
@@ -171,7 +171,7 @@ class Builder:
         domain: str = "",
         **attributes: Any,
     ) -> ir.Value | tuple[ir.Value, ...]:
-        """Emits a node, unless what it gives is known or exists already.
+        """Emits a node, unless its output can be folded or exists already.
 
         Args:
             op_type: ONNX op type.
@@ -184,7 +184,7 @@ class Builder:
             The output, or a tuple of them when `outputs` is given.
 
         Raises:
-            UnsupportedTypeError: It takes integers of 4 bits that are no constants, and ONNX Runtime has no kernel.
+            UnsupportedTypeError: An input is int4 and no constant, and ONNX Runtime has no kernel.
             ConversionError: The conversion has emitted too many nodes.
         """
         self.budget.spend_nodes(outputs or 1)
@@ -208,12 +208,12 @@ class Builder:
             require_kernels(op_type, present)
             results = self._emit(op_type, present, attributes, outputs or 1, domain)
             self._sizes.update(
-                (value, opened(known, value)) for value, known in zip(results, sizes or (), strict=False)
+                (value, with_runtime_values(known, value)) for value, known in zip(results, sizes or (), strict=False)
             )
         return results[0] if outputs is None else tuple(results)
 
     def copy(self, value: ir.Value) -> ir.Value:
-        """Emits an ``Identity``, where a value is needed under a second name; of 4 bits a ``Cast`` to its own type."""
+        """Emits an ``Identity``, for a value that needs a second name; for int4 a ``Cast`` to its own type."""
         if value.dtype is not None and value.dtype in FOUR_BITS:
             (copied,) = self._emit("Cast", [value], {"to": int(value.dtype)}, 1, "")
         else:
@@ -259,7 +259,7 @@ class Builder:
     def _sizes_of(
         self, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any], outputs: int
     ) -> list[Sizes] | None:
-        """Returns what is known of the sizes that a node computes."""
+        """Returns the symbolic shape that a node computes, or None."""
         if op_type == "Shape":
             found = None if inputs[0] is None else of_shape(inputs[0], attributes)
             return None if found is None else [found]
@@ -271,7 +271,7 @@ class Builder:
         return propagate(op_type, given, attributes, outputs)
 
     def entries(self, value: ir.Value) -> Sizes | None:
-        """Returns what is known at conversion time of integers that may be sizes."""
+        """Returns the symbolic shape that a value holds, or None."""
         return of_constant(value.const_value) if value.const_value is not None else self._sizes.get(value)
 
     def _known(self, sizes: Sequence[Sizes] | None) -> list[ir.Value] | None:
@@ -283,10 +283,10 @@ class Builder:
     def constant(self, data: npt.ArrayLike | ir.TensorProtocol, dtype: npt.DTypeLike | None = None) -> ir.Value:
         """Makes a constant; Python ints become int64 unless `dtype` says otherwise.
 
-        An array in proportion to a number of the source's comes from `counted` or from the budget.
+        Arrays whose size depends on a number in the source are made by `counted` or by the budget.
 
         Raises:
-            ConversionError: An integer has more than 64 bits, or the conversion has built too many.
+            ConversionError: An integer has more than 64 bits, or the budget is exceeded.
         """
         if isinstance(data, ir.TensorProtocol):
             tensor = data
@@ -341,7 +341,7 @@ class Builder:
         return value.const_value.numpy()
 
     def sizes(self, value: ir.Value) -> tuple[int | None, ...] | None:
-        """Returns the integers of a vector or scalar as far as they are known at conversion time: None for open ones.
+        """Returns the integers of a vector or scalar that are known at conversion time: None for runtime values.
 
         Returns:
             None where nothing is known, not even how many there are.
@@ -360,13 +360,13 @@ class Builder:
     ) -> ir.Value:
         """States the type and shape of an intermediate value, for lowerings that look at them later.
 
-        What is known of a value already stays: `op` may have returned one that exists.
+        Known types and dimensions are not replaced, since `op` may have returned an existing value.
         """
         if dtype is not None and value.dtype is None:
             value.type = ir.TensorType(dtype)
         if shape is not None:
             stated = shape if isinstance(shape, ir.Shape) else ir.Shape(shape)
-            if any(isinstance(dim, int) and dim < 0 for dim in stated):  # of a source that contradicts itself
+            if any(isinstance(dim, int) and dim < 0 for dim in stated):  # the source contradicts itself
                 stated = ir.Shape([None if isinstance(dim, int) and dim < 0 else dim for dim in stated])
             if value.shape is None:
                 value.shape = stated
@@ -377,12 +377,12 @@ class Builder:
         return value
 
     def note(self, text: str) -> None:
-        """Records why the node became what it became, once; shown by ``ortconv explain``."""
+        """Records how the node was lowered; once per text. ``ortconv explain`` shows it."""
         if text not in self.step.notes:
             self.step.notes.append(text)
 
     def warn(self, text: str) -> None:
-        """Records that the source's page and its library differ for this node; at most once per node and text."""
+        """Records that the source's specification and library differ for this node; at most once per node and text."""
         if text not in self.step.warnings:
             self.step.warnings.append(text)
 
@@ -396,7 +396,7 @@ class Builder:
         (self.note if self.options.semantics == "runtime" else self.warn)(text)
 
     def unique(self, name: str) -> str:
-        """Returns the name, or the name with a number when it is taken, and takes it."""
+        """Returns the name, or the name with a number if it is used, and reserves it."""
         candidate, count = name, self._counts.get(name, 1)
         while candidate in self._names:
             count += 1
@@ -406,7 +406,7 @@ class Builder:
         return candidate
 
     def take(self, name: str) -> None:
-        """Marks a name as used."""
+        """Reserves a name."""
         self._names.add(name)
 
 

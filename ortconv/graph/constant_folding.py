@@ -1,8 +1,8 @@
 """Evaluating ONNX nodes whose inputs are constants, where the result is the same on every machine.
 
 Only ops that move data, count, compare, or round correctly are evaluated: sums of floats, exponentials and the like
-depend on how a runtime computes them, and stay nodes. So does whatever would make the model bigger: a compressed weight
-stays compressed, a broadcast scalar stays a scalar.
+depend on how a runtime computes them, and are not folded. Nothing is folded that would make the model bigger, as
+decompressing weights or broadcasting a scalar would.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _Arrays = Sequence[_Array]
 _Attributes = Mapping[str, Any]
 
 _SMALL = 1 << 16
-"""Results up to this many bytes may be bigger than what they are made of."""
+"""Results up to this many bytes may be bigger than their operands."""
 
 _LARGE = 1 << 24
-"""Tensors beyond this many bytes are moved and cast, and not computed with."""
+"""Tensors of more bytes are only moved and cast, not computed with."""
 
 _BLOCK = 128
 
@@ -38,7 +38,7 @@ _TYPES = _FLOATS | _INTEGERS | {ir.DataType.BOOL}
 _COMPRESSED = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
 _HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 _WHOLE_HALVES = 2048
-"""Integers up to this are halves, too; beyond, the result depends on the types on the way."""
+"""float16 has all integers up to this one; beyond it, a cast depends on the intermediate types."""
 
 
 def fold(
@@ -53,7 +53,7 @@ def fold(
         outputs: How many outputs the node has.
 
     Returns:
-        The outputs, or None where the node is to stay. Large ones are computed when they are asked for, each time.
+        The outputs, or None if the node is not folded. Data of large outputs are computed at every access.
     """
     folded = _folded(op_type, inputs, attributes, outputs)
     stored = _stored(op_type, inputs, attributes)
@@ -64,7 +64,7 @@ def fold(
 
 
 def _stored(op_type: str, inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes) -> ir.DataType | None:
-    """Returns the narrower type that holds the results of a node, too."""
+    """Returns the narrower type in which the results of a node are exact."""
     data = inputs[0] if inputs else None
     if data is None or op_type not in _MOVES:
         return None
@@ -88,7 +88,7 @@ def _folded(
     size = sum(tensor.nbytes for tensor in inputs if tensor is not None)
     if op_type in _MOVES and size > _SMALL:
         return _lazy(op_type, function, inputs, attributes)
-    if size > _LARGE:  # of a tensor that several inputs are, each time
+    if size > _LARGE:  # counted once per input
         return None
     grown = 2 * size if op_type == "Cast" and types <= _HALVES else size  # Halves become floats, whatever their size.
     return _evaluated(op_type, inputs, attributes, outputs, max(grown, _SMALL))
@@ -116,13 +116,13 @@ def evaluate(
         arrays: Its inputs.
         attributes: Its attributes.
         outputs: How many outputs it has.
-        most: How many bytes they may take.
+        most: The most bytes that the outputs may have.
     """
     try:
         with np.errstate(all="ignore"):
             results = _FUNCTIONS[op_type](arrays, {**attributes, "most": most, "outputs": outputs})
     except (IndexError, OverflowError, TypeError, ValueError):
-        return None  # What is wrong with the node, the checker and the runtime say.
+        return None  # The checker or the runtime reports what is wrong with the node.
     if results is None:
         return None
     made = [np.asarray(each) for each in (results if isinstance(results, list) else [results])]
@@ -132,7 +132,7 @@ def evaluate(
 def _lazy(
     op_type: str, function: Callable[..., Any], inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes
 ) -> list[ir.TensorProtocol] | None:
-    """Moves a large tensor when it is asked for; its shape is that of a tensor that takes no memory."""
+    """Returns a tensor whose data are moved at access; its shape is computed on a tensor without memory."""
     data, *others = inputs
     assert data is not None
     if attributes.get("to") not in (None, ir.DataType.FLOAT) or ("to" in attributes and data.dtype not in _HALVES):
@@ -155,7 +155,7 @@ def _lazy(
 
 
 def _contiguous(array: _Array) -> _Array:
-    """Returns an array in row order; that of a transposed matrix in blocks, which caches like better."""
+    """Returns a C-contiguous array; a transposed matrix is copied in blocks, which is faster."""
     if array.ndim != 2 or not array.flags.f_contiguous:
         return np.ascontiguousarray(array)
     made = np.empty(array.shape, array.dtype)
@@ -200,7 +200,7 @@ def _cast(arrays: _Arrays, attributes: _Attributes) -> Any:
     if not {source, to} <= _TYPES or (source in _COMPRESSED and to in _FLOATS):
         return None
     if source in _FLOATS and to in _INTEGERS:
-        info, wide = np.iinfo(to.numpy()), x.astype(np.float64)  # which has the bounds as they are, unlike halves
+        info, wide = np.iinfo(to.numpy()), x.astype(np.float64)  # float64 holds the bounds exactly, float16 does not
         if not np.all((wide >= info.min) & (wide <= min(info.max, 2**53))):
             return None
     if (
@@ -218,7 +218,7 @@ def _gather(arrays: _Arrays, attributes: _Attributes) -> Any:
     if not _bounded([indices.size, *np.delete(data.shape, axis).tolist()], data, attributes):
         return None
     taken = np.take(data, indices, axis=axis)
-    return np.asarray(taken, data.dtype)  # of objects, a single one comes without an array around it
+    return np.asarray(taken, data.dtype)  # of an object array, a single element comes without an array
 
 
 def _slice(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
@@ -392,4 +392,4 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 _MOVES = _RESHAPES | {"Cast", "Transpose"}
-"""What large tensors go through: each element of the input, once."""
+"""Ops that large tensors are folded through: each input element appears once in the output."""

@@ -11,18 +11,18 @@ __all__ = ["Inserter", "remove_unused", "replace_node"]
 
 
 class Inserter:
-    """Makes nodes beside others, after which they are named and whose origins they have.
+    """Inserts nodes before and after others; they are named after these and get their metadata.
 
     Attributes:
-        unique: Returns a name that nothing has.
+        unique: Returns a name that is not used.
     """
 
     def __init__(self, unique: Callable[[str], str], tell: Callable[[ir.Node, ir.Node], None]) -> None:
         """Makes an inserter.
 
         Args:
-            unique: Returns a name that nothing has.
-            tell: Told of each node that is made beside another: of that one, and of the new one.
+            unique: Returns a name that is not used.
+            tell: Called with the node beside which a node is inserted, and with the new node.
         """
         self.unique = unique
         self._tell = tell
@@ -39,14 +39,14 @@ class Inserter:
         domain: str = "",
         **attributes: Any,
     ) -> ir.Value:
-        """Inserts a node in front of another.
+        """Inserts a node before another.
 
         Args:
             place: That node.
             op_type: ONNX op type.
             inputs: Its inputs.
             like: A value of the type and shape of its output.
-            dtype: The output's element type, where that is another.
+            dtype: The output's element type, if it differs from that of `like`.
             domain: Operator domain.
             **attributes: ONNX attributes; one that is None is left out.
 
@@ -67,7 +67,7 @@ class Inserter:
         *,
         dtype: ir.DataType | None = None,
     ) -> ir.Value:
-        """Inserts a node behind another, and behind those that were inserted there before; see `before`."""
+        """Inserts a node after another, and after those that were inserted there earlier; see `before`."""
         node = self._node(place, op_type, inputs, like, dtype, "", {})
         last = self._last.get(place, place)
         assert last.graph is not None
@@ -102,7 +102,7 @@ class Inserter:
 
 
 def replace_node(node: ir.Node, by: ir.Node) -> None:
-    """Removes a node; the output of another takes the place and the name of its own."""
+    """Replaces the output of a node, and its name, by the output of another; removes the node."""
     old, new = node.outputs[0], by.outputs[0]
     graph = node.graph
     assert graph is not None

@@ -1,7 +1,7 @@
 """Quantizers: nodes that round floats to one of 256 levels, as QuantizeLinear and DequantizeLinear do.
 
-A lowering writes the formula of its source and marks it. Whether the formula stays, or becomes those two nodes, only
-the whole graph tells: see `integer_layers`.
+A lowering emits the formula of FakeQuantize and marks it. The pass `qdq_patterns` decides whether QuantizeLinear and
+DequantizeLinear replace it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ortconv.graph.annotations import QUANTIZER
 __all__ = ["LEVELS", "Quantizer", "mark_quantizer", "quantizers"]
 
 LEVELS = 256
-"""How many levels 8 bits have."""
+"""The number of levels of 8 bits."""
 
 _EXACT = 2e-5
-"""How far zero may be from a level, in levels, to be that one: what float32 makes of bounds is."""
+"""The largest distance of zero from a level, in levels, that is taken for a rounding error of float32 bounds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Quantizer:
-    """Nodes that round floats to the numbers (code - point) * scale of the codes from 0 to 255.
+    """Nodes that round floats to (q - point) * scale, with q from 0 to 255.
 
     Attributes:
         head: The first of its nodes; its first input is the data.
         tail: The last one.
-        scale: Distance of two levels, float32: a scalar, or one for each channel, which are axis 1.
-        point: The code of zero.
+        scale: The scale, float32: a scalar, or one per channel along axis 1.
+        point: The zero point.
     """
 
     head: ir.Node
@@ -41,26 +41,26 @@ class Quantizer:
 
     @property
     def data(self) -> ir.Value:
-        """What is rounded."""
+        """The input."""
         data = self.head.inputs[0]
         assert data is not None
         return data
 
     @property
     def result(self) -> ir.Value:
-        """The rounded data."""
+        """The output."""
         return self.tail.outputs[0]
 
 
 def mark_quantizer(data: ir.Value, head: ir.Value, tail: ir.Value, low: np.ndarray, high: np.ndarray) -> None:
-    """Marks nodes as a quantizer, if zero is one of its levels, and the same one in each channel.
+    """Marks nodes as a quantizer, if it has one zero point for all channels.
 
     Args:
-        data: What is rounded.
-        head: What the first of the nodes makes, of the data and constants; each of the others takes what one makes.
-        tail: What the last one makes.
-        low: The lowest of 256 levels, which broadcasts to the data.
-        high: The highest.
+        data: The input.
+        head: The output of the first node, which has the data and constants as inputs.
+        tail: The output of the last node.
+        low: The lowest of 256 levels; broadcasts to the data.
+        high: The highest level; broadcasts to the data.
     """
     first, last = head.producer(), tail.producer()
     if first is None or last is None or data.dtype != ir.DataType.FLOAT or data.const_value is not None:

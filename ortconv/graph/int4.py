@@ -1,4 +1,4 @@
-"""Integers of 4 bits that are computed at run time, for which ONNX Runtime has few kernels."""
+"""Refuses int4 values that are computed at run time where ONNX Runtime has no kernel."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NO_KERNEL = "ONNX Runtime only casts, dequantizes and transposes 4 bits that ar
 
 
 def require_kernels(op_type: str, inputs: Sequence[ir.Value | None]) -> None:
-    """Refuses a node of such integers that ONNX Runtime does not run.
+    """Refuses a node with int4 or uint4 inputs for which ONNX Runtime has no kernel.
 
     Raises:
-        UnsupportedTypeError: It does not.
+        UnsupportedTypeError: There is no kernel.
     """
     for value in inputs:
         if value is not None and value.dtype in FOUR_BITS and value.const_value is None and op_type not in _ON_4_BITS:

@@ -1,4 +1,4 @@
-"""The oldest opset in which a graph means the same, so that a model runs wherever it can."""
+"""Finds the lowest opset in which a graph means the same, so that older runtimes load the model."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MORE_TYPES = {
         | {"Scan", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
     ),
 }
-"""Ops that an opset gave more element types; what else it gave them are attributes, and values of `_NEW_VALUES`."""
+"""Ops to which an opset added element types; it also added attributes, and the values of `_NEW_VALUES`."""
 
 _NEW_VALUES = {("Pad", "mode", 19): "wrap", ("AveragePool", "ceil_mode", 19): 1}
-"""Values of an attribute that came with an opset, or have another meaning since."""
+"""Attribute values that an opset added or redefined."""
 
 _OLD_TYPES = frozenset(
     {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}
     | {ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64)}
 )
-"""The types that those ops have had before; bool is new to ReduceMax and ReduceMin."""
+"""The types of those ops before; bool is new to ReduceMax and ReduceMin."""
 
 
 def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
@@ -59,7 +59,7 @@ def _introduced(node: ir.Node, first: int, last: int) -> int:
 
 
 def _is_older(node: ir.Node, since: int) -> bool:
-    """Whether a node means the same before the opset that changed its op."""
+    """Tells whether a node means the same before the opset that changed its op."""
     more_types = node.op_type in _MORE_TYPES.get(since, ()) and _has_old_types(node)
     if not more_types and (node.op_type, since) != ("AveragePool", 19):
         return False

@@ -1,4 +1,4 @@
-"""Nodes that need not be: what changes nothing, and what undoes or continues the node before it.
+"""Peephole simplification: drops nodes that change nothing, and merges nodes with the node before them.
 
 Every rule is exact for every input, NaN and infinities included.
 """
@@ -27,11 +27,11 @@ _WIDER: Mapping[ir.DataType, frozenset[ir.DataType]] = {
     ir.DataType.INT32: frozenset({ir.DataType.INT64, ir.DataType.DOUBLE}),
     ir.DataType.BOOL: frozenset({ir.DataType.UINT8, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT}),
 }
-"""Types from which a cast back gives what there was."""
+"""Types to which a cast is exact, so that a cast back restores the value."""
 
 
 def simplified(op_type: str, inputs: list[ir.Value | None], attributes: dict[str, Any]) -> ir.Value | _Call:
-    """Returns what a node of the ai.onnx domain may be replaced by.
+    """Returns what replaces a node of the ai.onnx domain: a value, or a simpler node.
 
     Args:
         op_type: The op.

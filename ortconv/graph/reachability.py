@@ -1,4 +1,4 @@
-"""What a finished graph consists of: the nodes that its outputs need, and the constants that these use."""
+"""Dead-code elimination on emitted nodes, and the constants that the remaining nodes use."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import onnx_ir as ir
 
 from ortconv.graph.annotations import COMPUTED_FROM
 
-__all__ = ["gather_constants", "reachable"]
+__all__ = ["collect_constants", "reachable"]
 
 _COMPARED = 1 << 12
-"""Constants up to this many bytes are shared if they are equal, larger ones if they are the same memory."""
+"""Equal constants up to this many bytes are shared; larger ones only if they are the same memory."""
 
 
 def reachable(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> dict[ir.Node, None]:
@@ -29,14 +29,14 @@ def reachable(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> dict[ir.
         inner: list[ir.Node] = []
         for graph in _graphs(node):
             alive = reachable(list(graph), graph.outputs)
-            graph.remove([each for each in graph if each not in alive])  # they have been cut off already
+            graph.remove([each for each in graph if each not in alive])  # their inputs are detached already
             inner += alive
         needed.update(value for each in (node, *inner) for value in each.inputs if value is not None)
         kept += [*reversed(inner), node]
     return dict.fromkeys(reversed(kept))
 
 
-def gather_constants(nodes: Collection[ir.Node], name: Callable[[ir.Value], str]) -> list[ir.Value]:
+def collect_constants(nodes: Collection[ir.Node], name: Callable[[ir.Value], str]) -> list[ir.Value]:
     """Returns the constants that nodes use, each once; the nodes are made to use these.
 
     Args:
@@ -59,7 +59,7 @@ def gather_constants(nodes: Collection[ir.Node], name: Callable[[ir.Value], str]
 
 
 def _key(tensor: ir.TensorProtocol) -> object:
-    """Returns what equal tensors have in common."""
+    """Returns a key that is equal for equal tensors."""
     facts = (tensor.dtype, *tensor.shape)
     computed = COMPUTED_FROM.get(tensor)
     if computed is not None:

@@ -1,6 +1,7 @@
 """Shapes of results by ONNX's shape inference, node by node as they are emitted.
 
-A source with open sizes declares none for what follows from them. Once its inputs are fixed, these do.
+A source with dynamic shapes does not declare the shapes that depend on them. Once its inputs are fixed, they are
+inferred.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ortconv.opset.schemas import register_schemas
 __all__ = ["complete"]
 
 _MOST = 1 << 10
-"""Constants with more elements are no sizes or axes."""
+"""Constants with more elements are not passed to shape inference: they hold no sizes or axes."""
 
 
 def complete(nodes: Iterable[ir.Node], opset: int) -> None:
-    """States the sizes of results that are open and follow from those of what nodes read.
+    """Infers dimensions of results that are not known, from the shapes of the inputs.
 
     Args:
         nodes: In order of computation.
@@ -48,7 +49,7 @@ def complete(nodes: Iterable[ir.Node], opset: int) -> None:
 
 
 def _inferred(node: ir.Node, opset: int) -> list[onnx.TypeProto | None]:
-    """Returns the type of each output, None for those that are not known."""
+    """Returns the inferred type of each output, None where there is none."""
     unknown: list[onnx.TypeProto | None] = [None] * len(node.outputs)
     if any(value is not None and value.dtype is None for value in node.inputs):
         return unknown
@@ -66,7 +67,7 @@ def _inferred(node: ir.Node, opset: int) -> list[onnx.TypeProto | None]:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
         found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data)
     except (onnx.checker.ValidationError, onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
-        return unknown  # What is wrong is found by the checker, which names the node.
+        return unknown  # The checker reports the error and names the node.
     return [found.get(name) for name in proto.output]
 
 

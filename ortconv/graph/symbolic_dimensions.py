@@ -1,4 +1,4 @@
-"""Names for the sizes that a model leaves open, so that no two of them pass for the same."""
+"""Names unknown dimensions, so that no two of them pass for the same."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import itertools
 
 import onnx_ir as ir
 
-__all__ = ["name_open_sizes"]
+__all__ = ["name_unknown_dimensions"]
 
 
-def name_open_sizes(model: ir.Model) -> None:
-    """Gives every open size of an intermediate result a name of its own; inputs and outputs stay as they are.
+def name_unknown_dimensions(model: ir.Model) -> None:
+    """Makes every unknown dimension of an intermediate result a symbolic dimension; inputs and outputs are not changed.
 
-    A size without a name is equal to none. But OnnxSlim takes two shapes for the same where both have open sizes
-    without names in the same places, and leaves out a Reshape between them.
+    Unnamed dimensions equal no others. But OnnxSlim takes two shapes for equal where both have unnamed dimensions in
+    the same places, and removes a Reshape between them.
     """
     values = [value for node in model.graph.all_nodes() for value in node.outputs if not value.is_graph_output()]
     shapes = [value.shape for value in (*model.graph.inputs, *model.graph.outputs, *values) if value.shape is not None]

@@ -1,8 +1,8 @@
-"""What is known of sizes while a graph is built: the entries of a shape, some of which may be open.
+"""Symbolic shapes: what is known of the entries of a shape while a graph is emitted.
 
-``Shape`` of a tensor whose dims are static in part, and what moves or computes such entries, is followed, so that a
-size that is known becomes a constant although its neighbour is not. Of a size that is open, it is known which one it
-is, also after numbers are added to it or it is multiplied by one.
+``Shape`` of a tensor with some static dimensions, and the ops that move its entries or compute with them, are evaluated
+symbolically: known entries become constants although others are runtime values. A runtime value is tracked through
+additions of and multiplications by constants.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import onnx_ir as ir
 
 from ortconv.graph.constant_folding import evaluate
 
-__all__ = ["Entry", "Linear", "Sizes", "of_axis", "of_constant", "of_shape", "opened", "propagate"]
+__all__ = ["Entry", "Linear", "Sizes", "of_axis", "of_constant", "of_shape", "propagate", "with_runtime_values"]
 
 _MOST = 1 << 10
-"""Longer vectors are no shapes."""
+"""The most entries of a vector that is treated as a shape."""
 
 _INTEGERS = frozenset({ir.DataType.INT32, ir.DataType.INT64})
 
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A number that follows from one known at run time only: ``scale * X + offset``.
+    """A linear function of a runtime value X: ``scale * X + offset``.
 
     Attributes:
         value: The tensor of whose size X is; what is transposed or gets axes, not what comes of it.
@@ -44,7 +44,7 @@ class Linear:
     content: bool = False
 
     def follows(self, other: Linear) -> bool:
-        """Tells whether both follow from the same number."""
+        """Tells whether both are functions of the same runtime value."""
         return self.value is other.value and (self.axis, self.content) == (other.axis, other.content)
 
 
@@ -73,7 +73,7 @@ class Sizes:
 
 
 def of_shape(value: ir.Value, attributes: Mapping[str, Any]) -> Sizes | None:
-    """Returns what ``Shape`` gives for a value."""
+    """Returns the output of ``Shape`` for a value."""
     if value.shape is None:
         return None
     dims = [of_axis(value, axis) for axis in range(len(value.shape))]
@@ -97,7 +97,7 @@ def of_axis(value: ir.Value, axis: int) -> int | Linear:
 
 
 def _moved_axis(node: ir.Node, axis: int) -> int | None:
-    """Returns which axis of its input a node gives as an axis of its output, None where that is not certain."""
+    """Returns the input axis that becomes an output axis of a node, None where that is not certain."""
     if node.op_type == "Transpose":
         perm = node.attributes.get_ints("perm", ())
         return perm[axis] if perm else None
@@ -124,8 +124,8 @@ def of_constant(tensor: ir.TensorProtocol) -> Sizes | None:
     return Sizes(tensor.numpy().astype(np.object_), tensor.dtype)
 
 
-def opened(known: Sizes, value: ir.Value) -> Sizes:
-    """Returns what is known of a vector, with its own entries for those of which nothing is known."""
+def with_runtime_values(known: Sizes, value: ir.Value) -> Sizes:
+    """Returns the entries of a vector, where unknown ones become runtime values of that vector."""
     if known.entries.ndim != 1:
         return known
     entries = [Linear(value, i, content=True) if entry is None else entry for i, entry in enumerate(known.entries)]
@@ -173,7 +173,7 @@ def propagate(
 
 
 def _sizes(entries: Any, dtype: ir.DataType) -> Sizes:
-    """Makes sizes; an integer that does not fit into the type would wrap, and is not known."""
+    """Makes sizes; an integer that would wrap in the type becomes an unknown entry."""
     least, most = dtype.min, dtype.max
     array = np.asarray(entries, np.object_)
     kept: list[Entry] = [

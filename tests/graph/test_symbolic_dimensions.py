@@ -11,12 +11,12 @@ import onnx_ir as ir
 import pytest
 
 import ortconv
-from ortconv.graph.symbolic_dimensions import name_open_sizes
+from ortconv.graph.symbolic_dimensions import name_unknown_dimensions
 
 
 def named(text: str) -> onnx.ModelProto:
     model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]>\n{text}'))
-    name_open_sizes(model)
+    name_unknown_dimensions(model)
     return ir.to_proto(model)
 
 

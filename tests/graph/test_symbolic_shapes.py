@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from ortconv.graph.symbolic_shapes import Linear, Sizes, of_axis, of_constant, of_shape, opened, propagate
+from ortconv.graph.symbolic_shapes import Linear, Sizes, of_axis, of_constant, of_shape, propagate, with_runtime_values
 
 INT64 = ir.DataType.INT64
 X = ir.val("x", ir.DataType.FLOAT, [None, 3, None, 1])
@@ -113,9 +113,13 @@ def test_arithmetic(op_type: str, left: Any, right: Any, result: Any) -> None:
 
 def test_entries_of_a_vector_of_which_nothing_is_known_are_its_own() -> None:
     vector = ir.val("v", INT64, [3])
-    assert opened(sizes(4, None, SIZE), vector).entries.tolist() == [4, Linear(vector, 1, content=True), SIZE]
+    assert with_runtime_values(sizes(4, None, SIZE), vector).entries.tolist() == [
+        4,
+        Linear(vector, 1, content=True),
+        SIZE,
+    ]
     scalar = Sizes(np.array(None, np.object_), INT64)
-    assert opened(scalar, ir.val("s", INT64, [])) is scalar
+    assert with_runtime_values(scalar, ir.val("s", INT64, [])) is scalar
 
 
 def test_a_number_that_would_wrap_is_not_known() -> None:
