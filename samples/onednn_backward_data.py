@@ -2,8 +2,9 @@
 
     python samples/onednn_backward_data.py
 
-Channels last, XIO weights, and an odd padding: by the page same_lower puts the smaller half in front, the library does
-the opposite. The conversion follows the page, says that the two differ, and ``semantics="runtime"`` gives the other.
+Channels last, XIO weights, and an odd padding: by the specification same_lower puts the smaller half at the beginning,
+the library does the opposite. The conversion follows the specification and warns; ``semantics="runtime"`` follows the
+library.
 """
 
 from __future__ import annotations
