@@ -1,1 +1,1 @@
-"""What several lowerings of OpenVINO ops share."""
+"""Code shared by several lowerings of OpenVINO ops."""

@@ -1,4 +1,4 @@
-"""Activations as one ONNX op, or as formulas in float64, which ONNX Runtime has no kernels for."""
+"""Activations as one ONNX op, or as formulas in float64, for which ONNX Runtime has no kernels."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def softplus_of(b: Builder, data: ir.Value) -> ir.Value:
 
 
 def softplus_formula(b: Builder, x: ir.Value) -> ir.Value:
-    """Emits log(1 + exp(x)) so that nothing overflows."""
+    """Emits log(1 + exp(x)) without overflow."""
     small = b.op("Log", b.op("Add", b.op("Exp", b.op("Neg", b.op("Abs", x))), scalar(b, 1, x)))
     return b.op("Add", b.op("Max", x, scalar(b, 0, x)), small)

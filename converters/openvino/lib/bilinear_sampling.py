@@ -1,4 +1,4 @@
-"""Elements of images picked at computed positions, and interpolated between them."""
+"""Gathers and bilinear samples of images at computed positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Image", "half_away", "interpolated", "picked"]
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """Images [N, C, H, W] laid out for picking.
+    """Images transposed to channels last for gathering.
 
     Attributes:
         elements: The elements as [N, H, W, C].
@@ -28,7 +28,7 @@ class Image:
 
     @classmethod
     def of(cls, b: Builder, data: ir.Value) -> Image:
-        """Lays images out for picking."""
+        """Transposes images [N, C, H, W] for gathering."""
         height, width = (b.op("Shape", data, start=axis, end=axis + 1) for axis in (2, 3))
         return cls(b.op("Transpose", data, perm=[0, 2, 3, 1]), height, width)
 
@@ -50,7 +50,7 @@ def picked(b: Builder, image: Image, *indices: ir.Value) -> ir.Value:
 
 
 def interpolated(b: Builder, image: Image, batch: ir.Value, y: ir.Value, x: ir.Value) -> ir.Value:
-    """Emits bilinear mixtures of the four elements around points; points outside move to the nearest edge.
+    """Emits bilinear samples; points outside are moved to the nearest edge.
 
     Args:
         b: The builder.
@@ -88,6 +88,6 @@ def interpolated(b: Builder, image: Image, batch: ir.Value, y: ir.Value, x: ir.V
 
 
 def half_away(b: Builder, x: ir.Value) -> ir.Value:
-    """Rounds float32 to the nearest whole number, ties away from zero."""
+    """Rounds float32 to the nearest integer, half away from zero."""
     size = b.op("Floor", b.op("Add", b.op("Abs", x), b.constant(0.5, np.float32)))
     return b.op("Mul", b.op("Sign", x), size)

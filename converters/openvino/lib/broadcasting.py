@@ -1,4 +1,4 @@
-"""The attribute auto_broadcast of elementwise ops: none, numpy, and PaddlePaddle's."""
+"""The attribute auto_broadcast of elementwise ops: none, numpy, and pdpd (PaddlePaddle)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""In which type an op is computed where ONNX Runtime's CPU provider has no kernel for the source's own type.
+"""The element types in which ops are computed where ONNX Runtime's CPU provider has no kernel for the source's type.
 
-Operands are cast to a type that holds every value of theirs, and the result is cast back, so that the numbers are those
-of the source's type. Where no such type has a kernel the op is refused, but for float64: OpenVINO's CPU plugin computes
-it in float32, and so do we where ONNX Runtime has nothing better, with a warning.
+Operands are cast to a type that represents all their values, and the result is cast back, so that results are those
+of the source's type. If no such type has a kernel the op is not supported; float64 is computed in float32 then, as in
+OpenVINO's CPU plugin, with a warning.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
     _U32: (_I64, _F64),
     _BOOL: (_U8, _I32, _I64),
 }
-"""The types that hold every value of a type, narrowest first."""
+"""The types that represent every value of a type, narrowest first."""
 
 _BYTES: Mapping[ir.DataType, ir.DataType] = {ir.DataType.INT4: _I8, ir.DataType.UINT4: _U8}
 _SAME_BITS: Mapping[ir.DataType, ir.DataType] = {_U64: _I64, _I64: _U64}
@@ -148,8 +148,8 @@ def apply(
         b: The builder.
         op_type: A key of `KERNELS`.
         *operands: The op's inputs of that type.
-        modular: The op is right modulo 2^bits, or only moves values, so that reinterpreted bits serve as well.
-        result: Type of the result, where it is not that of the operands.
+        modular: The op is correct modulo 2^bits, or only moves values, so that bits may be reinterpreted.
+        result: Type of the result; by default that of the operands.
         **attributes: Attributes of the op.
 
     Raises:
@@ -200,10 +200,10 @@ def compute(
 def rounded(
     b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None, kernels: Sequence[str]
 ) -> ir.Value:
-    """Emits a formula whose results have fractions; on integers in float32, rounded to the nearest, ties to even.
+    """Emits a formula with fractional results; integers are computed in float32 and rounded half to even.
 
-    The pages allow integers and do not say how a fraction becomes one; this is what OpenVINO's CPU plugin does. Results
-    beyond 8 bits, or 32 for all other types, become the nearest bound, where the plugin's depend on the processor.
+    The specifications allow integers and do not define rounding; this is what OpenVINO's CPU plugin does. Results
+    saturate to 8 bits, or to 32 for other types, where the plugin's depend on the processor.
     """
     dtype = _element_type(operands)
     if dtype not in INTEGERS:
@@ -236,7 +236,7 @@ def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value 
 
 
 def in_one_type(b: Builder, *operands: ir.Value) -> tuple[ir.Value, ...]:
-    """Returns floats of different types, which some ops take, in one that holds all of them; others as they are."""
+    """Casts floats of different types to a common type that represents all values; other types are not changed."""
     types = {dtype_of(operand) for operand in operands}
     if len(types) == 1 or not types <= set(FLOATS):
         return operands
@@ -245,12 +245,12 @@ def in_one_type(b: Builder, *operands: ir.Value) -> tuple[ir.Value, ...]:
 
 
 def narrowed(b: Builder, value: ir.Value, data: ir.Value, own: ir.DataType) -> ir.Value:
-    """Casts what was computed from `in_one_type` data to the type that the data had."""
+    """Casts a result computed from `in_one_type` data to the original type of the data."""
     return value if dtype_of(data) == own else b.cast(b.typed(value, data.dtype, None), own)
 
 
 def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
-    """Emits a formula over one operand; of integers of 64 bits in 32, which is what OpenVINO's CPU plugin has."""
+    """Emits a formula over one operand; 64-bit integers are computed in 32 bits, as in OpenVINO's CPU plugin."""
     own = dtype_of(data)
     if own not in (_I64, _U64):
         return formula(data)
@@ -258,7 +258,7 @@ def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Val
 
 
 def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
-    """Emits a formula that moves data; of integers of 4 bits, where they are no constants, in 8."""
+    """Emits a formula that moves data; non-constant 4-bit integers are moved in 8 bits."""
     own = dtype_of(data)
     if own not in _BYTES or data.const_value is not None:
         return formula(data)
@@ -267,7 +267,7 @@ def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Casts int32 to a narrower integer; what lies outside of its range becomes the nearest bound.
+    """Casts int32 to a narrower integer with saturation.
 
     Raises:
         UnsupportedTypeError: It is no integer.
@@ -280,7 +280,7 @@ def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
-    """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and says so."""
+    """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and notes it."""
     if dtype not in (_I8, _U8):
         return False
     b.note(f"follows OpenVINO's CPU plugin: {name(dtype)} overflow saturates; the specification does not define it")
@@ -288,7 +288,7 @@ def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
 
 
 def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
-    """Warns of integers that OpenVINO's CPU plugin has in f32, unless they are sizes of tensors or made of booleans.
+    """Warns of integers that OpenVINO's CPU plugin stores in f32, unless they are tensor sizes or cast from booleans.
 
     Args:
         b: The builder.
@@ -307,20 +307,20 @@ def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
 def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
     """Casts float32 to an integer as OpenVINO's CPU plugin does: 8 bits saturate, all others are the low bits of 32.
 
-    What 32 bits do not hold, NaN included, becomes the lowest number.
+    Values that int32 cannot represent, including NaN, become its minimum.
     """
     whole = b.typed(b.op("Cast", value, to=int(_I32)), _I32, None)
     return saturated(b, whole, dtype) if dtype.bitwidth == 8 else b.cast(whole, dtype)
 
 
 def exponential(b: Builder, x: ir.Value) -> ir.Value:
-    """Emits the exponential of float32 in float64: rounded, it is the C library's, which OpenVINO calls."""
+    """Emits Exp of float32 in float64: rounded, it equals expf of the C library, which OpenVINO calls."""
     wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
     return b.typed(b.op("Cast", wide, to=int(_F32)), _F32, x.shape)
 
 
 def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:
-    """Refuses a value whose element type is not among the allowed ones.
+    """Rejects a value whose element type is not allowed.
 
     Raises:
         UnsupportedTypeError: It is not.
@@ -330,7 +330,7 @@ def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint
 
 
 def is_static(value: ir.Value) -> bool:
-    """Tells whether all sizes of a value are known: OpenVINO's CPU plugin computes some ops otherwise where not."""
+    """Tells whether a value has a static shape: OpenVINO's CPU plugin computes some ops otherwise in dynamic shapes."""
     return value.shape is not None and value.shape.is_static()
 
 

@@ -1,4 +1,4 @@
-"""Inputs that ONNX wants as attributes or as int64 vectors."""
+"""Inputs that ONNX expects as attributes or as int64 vectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_RANK = 32
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:
-    """Returns the integers of an input where they are known at conversion time; a scalar counts as one entry.
+    """Returns the integers of a constant input, else None; a scalar counts as one entry.
 
     Raises:
         ConversionError: They are floats that are no integers of 64 bits.
@@ -45,7 +45,7 @@ def _floats(array: np.ndarray) -> list[float]:
 
 
 def constant_ints(b: Builder, value: ir.Value, input: str) -> Ints:
-    """Returns the integers of an input that ONNX wants as an attribute.
+    """Returns the integers of an input that ONNX expects as an attribute.
 
     Raises:
         ConversionError: It is computed at run time.
@@ -57,7 +57,7 @@ def constant_ints(b: Builder, value: ir.Value, input: str) -> Ints:
 
 
 def one_number(b: Builder, value: ir.Value, input: str) -> float | None:
-    """Returns a number that is known at conversion time, else None.
+    """Returns the value of a constant input of one element, else None.
 
     Raises:
         ShapeError: It is no number, but none or several.
@@ -80,7 +80,7 @@ def int64_vector(b: Builder, value: ir.Value) -> ir.Value:
 
 
 def length_of(value: ir.Value, input: str, *, most: int = MAX_RANK) -> int:
-    """Returns how many entries a vector has.
+    """Returns the length of a vector.
 
     Raises:
         ShapeError: That is not known, or more than `most`, by default one for each axis that a tensor can have.
@@ -100,13 +100,13 @@ def warn_of_no_axes(b: Builder, axes: ir.Value) -> None:
 
 
 def with_axes(b: Builder, result: ir.Value, data: ir.Value, axes: ir.Value, change: int) -> ir.Value:
-    """States the rank of a result that has one axis more or less for each entry of `axes`, where that is known.
+    """Sets the rank of a result that has one axis more or less for each entry of `axes`, if that number is static.
 
     Args:
         b: The builder.
         result: The result.
         data: What it was made of.
-        axes: Axes that are known at run time only.
+        axes: Axes that are runtime values.
         change: 1 or -1.
     """
     if data.shape is None or axes.shape is None:
@@ -130,7 +130,7 @@ def normalized(axes: Ints, rank: int, input: str) -> Ints:
 
 
 def axis_of(b: Builder, axis: ir.Value, rank: int) -> int:
-    """Returns the axis that a constant input names, counted from the front.
+    """Returns a constant axis, counted from the front.
 
     Raises:
         ConversionError: It is computed at run time, is more than one number, or is out of range.

@@ -1,6 +1,6 @@
 """The element types in which convolutions are computed.
 
-The spec pages allow any numeric type; OpenVINO's CPU plugin computes in float, and ``--semantics`` chooses.
+The specifications allow any numeric type; OpenVINO's CPU plugin computes in float, and ``--semantics`` chooses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT32_IN_FLOAT = (-(2**31), 2**31 - 128)
 def in_source_types(
     b: Builder, data: ir.Value, filter: ir.Value, emit: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> ir.Value:
-    """Emits in the tensors' own type, or under runtime semantics as the CPU plugin computes that type.
+    """Computes in the tensors' own type, or under runtime semantics as the CPU plugin does.
 
     Args:
         b: The builder.

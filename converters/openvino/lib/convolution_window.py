@@ -1,4 +1,4 @@
-"""What the attributes and shapes of convolutions say of the window that moves over the data."""
+"""The sliding window of convolutions, from attributes and shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUTO_PAD: Mapping[AutoPadName, AutoPad] = {
 
 
 def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:
-    """Returns how the kernel moves.
+    """Returns the sliding window.
 
     Raises:
         ShapeError: A rank or size is out of range.

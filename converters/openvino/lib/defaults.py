@@ -1,4 +1,4 @@
-"""Attributes that a file does not state, and that OpenVINO takes for something else than the page says."""
+"""Missing attributes for which OpenVINO's default differs from that of the specification."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["warn_of_default"]
 
 
 def warn_of_default(b: Builder, name: str, page: object, library: str) -> None:
-    """Warns where an attribute is not stated.
+    """Warns of a missing attribute.
 
     Args:
         b: Builder.
         name: The attribute.
-        page: What the page takes, which is followed.
-        library: What OpenVINO does.
+        page: The default of the specification, which is used.
+        library: The behavior of OpenVINO.
     """
     if name not in b.node.attributes:
         stated = str(page).lower()
-        b.warn(f"the page is followed: {name}, which is not stated, is {stated}; OpenVINO {library}")
+        b.warn(f"{name} is missing and defaults to {stated}, as the specification says; OpenVINO {library}")

@@ -29,7 +29,7 @@ SortBy = Literal["classid", "score", "none"]
 
 @dataclasses.dataclass(frozen=True)
 class Detections:
-    """Boxes that are left: vectors of the same length, ordered by batch, class and score."""
+    """Selected boxes: vectors of the same length, ordered by batch, class and score."""
 
     batch: ir.Value
     class_: ir.Value

@@ -1,6 +1,6 @@
-"""Axes that are known at run time only, where ONNX wants attributes.
+"""Axes that are runtime values, where ONNX expects attributes.
 
-Along one such axis an op works on a view of three axes: what lies before it, the axis, and what lies behind it.
+Along one such axis an op works on a view of three axes: the axes before it, the axis, and the axes after it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def on_lines(
 
 
 def permuted(b: Builder, data: ir.Value, order: ir.Value) -> ir.Value:
-    """Transposes: each element's place in the flat data follows from its place in the result."""
+    """Transposes by a runtime permutation: computes the flat index of each element of the result."""
     rank = rank_of(data, "data")
     perm = int64_vector(b, order)
     shape = b.op("Shape", data)
@@ -112,7 +112,7 @@ def permuted(b: Builder, data: ir.Value, order: ir.Value) -> ir.Value:
 
 
 def coordinates(b: Builder, indices: ir.Value, axis: ir.Value) -> ir.Value:
-    """Returns where each element of an index tensor points: its own place, but for the axis, where the index stands."""
+    """Returns the coordinates that an index tensor refers to: each element's own, with the index along the axis."""
     rank = rank_of(indices, "indices")
     place = _one(b, axis)
     own = []
@@ -133,5 +133,5 @@ def _one(b: Builder, axis: ir.Value) -> ir.Value:
 
 
 def _product(b: Builder, sizes: ir.Value) -> ir.Value:
-    """Multiplies sizes, none of which may be there."""
+    """Multiplies the entries of a vector that may be empty."""
     return b.op("ReduceProd", b.op("Concat", b.constant([1]), sizes, axis=0), keepdims=1)

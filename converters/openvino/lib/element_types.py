@@ -48,11 +48,11 @@ BITS: dict[str, int] = {
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """How constants of a type that ONNX lacks are kept.
+    """How constants of a type that ONNX lacks are stored.
 
     Attributes:
         storage: A key of `DTYPES`, whose bits are the same.
-        numbers: What each of its integers stands for.
+        numbers: The value of each integer.
     """
 
     storage: str
@@ -78,6 +78,6 @@ NARROW = {"u2": 2, "u3": 3}
 
 
 def bytes_of(precision: str, count: int) -> int:
-    """Returns how many bytes of the weights file some elements take; of three bits, eight share three bytes."""
+    """Returns the size of elements in the weights file in bytes; eight 3-bit elements share three bytes."""
     bits = NARROW.get(precision) or BITS[precision]
     return (count + 7) // 8 * bits if bits == NARROW["u3"] else (count * bits + 7) // 8

@@ -20,7 +20,7 @@ KERNELS = ("DFT",)
 
 
 def even_length(b: Builder, size: Size) -> Size:
-    """Returns the even length of the real data of which a one-sided transform has so many entries."""
+    """Returns the even length of the real data whose one-sided transform has `size` entries."""
     return calculate(b, "Mul", calculate(b, "Sub", size, 1), 2)
 
 
@@ -35,7 +35,7 @@ def dft_along_axis(b: Builder, x: ir.Value, axis: int, *, inverse: bool = False,
 
 
 def fitted(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
-    """Cuts an axis to a size, or fills it up with zeros; -1 leaves it."""
+    """Truncates an axis to a size, or pads it with zeros; -1 keeps it."""
     if size == -1:
         return x
     dtype = x.dtype
@@ -54,7 +54,7 @@ def fitted(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
 
 
 def real_inverse(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
-    """Inverts a one-sided transform, whose other side is the conjugate; -1 stands for an even length."""
+    """Inverts a one-sided transform, extended by its conjugate; -1 stands for an even length."""
     if size == -1:
         size = even_length(b, size_of(b, x, axis))
     half = calculate(b, "Add", calculate(b, "Div", size, 2), 1)

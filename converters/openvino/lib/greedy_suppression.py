@@ -1,4 +1,4 @@
-"""Greedy suppression with any rule: the best box of each class is taken, what it suppresses dropped, and so on."""
+"""Greedy non-maximum suppression with any overlap rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
 def greedy(
     b: Builder, scores: ir.Value, most: ir.Value, suppressed: Callable[[ir.Value], ir.Value]
 ) -> tuple[ir.Value, ir.Value]:
-    """Emits a Loop that takes the best box of each class until none is left; of equal ones the first.
+    """Emits a Loop that selects the best box of each class (ties: the first) and drops those that it suppresses.
 
     Args:
         b: The builder.
@@ -50,7 +50,7 @@ def greedy(
 
 
 def taken_rows(b: Builder, taken: ir.Value, found: ir.Value, least: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Emits the boxes that a Loop took, without those whose score is not more than `least`.
+    """Emits the boxes that a Loop selected whose scores exceed `least`.
 
     Args:
         b: The builder.

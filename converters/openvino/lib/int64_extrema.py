@@ -1,4 +1,4 @@
-"""Minima and maxima of 64-bit integers, which ONNX Runtime orders wrongly.
+"""Min and Max of 64-bit integers, which ONNX Runtime compares wrongly.
 
 Its Min, Max, Clip, Sign, ReduceMin and ReduceMax of int64 take the lower halves for signed numbers: 2^31 is below 0 to
 them. Sizes of tensors are less than that, and keep these ops.
@@ -15,7 +15,7 @@ __all__ = ["extreme", "holds_sizes"]
 
 
 def holds_sizes(b: Builder, value: ir.Value) -> bool:
-    """Tells whether a value holds sizes of tensors, or numbers like them, which are taken to be less than 2^31."""
+    """Tells whether a value holds tensor sizes or similar values, which are assumed to be less than 2^31."""
     known = b.entries(value)
     if known is None:
         return False
@@ -26,7 +26,7 @@ def holds_sizes(b: Builder, value: ir.Value) -> bool:
 
 
 def extreme(b: Builder, onnx_op: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Emits Min or Max; of int64 that are no sizes of tensors a Where of Less."""
+    """Emits Min or Max; of int64 that are no tensor sizes a Where of Less."""
     if x.dtype != ir.DataType.INT64 or (holds_sizes(b, x) and holds_sizes(b, y)):
         return apply(b, onnx_op, x, y)
     less, more = (x, y) if onnx_op == "Min" else (y, x)

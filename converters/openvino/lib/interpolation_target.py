@@ -1,4 +1,4 @@
-"""What the sizes of an interpolation's result are: sizes or scales, known or not."""
+"""Target sizes of an interpolation: sizes or scales, constant or runtime values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Target", "target_along", "target_of"]
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 _GROWS = 2
-"""The least scale by which every size grows."""
+"""The smallest scale that enlarges every size."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What the result's sizes are.
+    """The target of an interpolation.
 
     Attributes:
         axes: The axes that are interpolated.
@@ -39,7 +39,7 @@ class Target:
     scales: tuple[float | None, ...]
 
     def sizes(self, b: Builder, data: ir.Value) -> ir.Value:
-        """Returns the sizes that the axes get."""
+        """Returns the target sizes of the axes."""
         if not self.by_scales:
             return self.value
         sizes = b.op("Cast", b.op("Gather", b.op("Shape", data), b.constant(list(self.axes))), to=int(_F32))
@@ -51,7 +51,7 @@ class Target:
         return [(axis, entry, self.by_scales) for axis, entry in zip(self.axes, entries, strict=True)]
 
     def may_become_one(self, b: Builder) -> bool:
-        """Tells whether the size of an axis is 1, or not known."""
+        """Tells whether the target size of an axis is 1 or dynamic."""
         known = None if self.by_scales else b.array(self.value)
         return known is None or 1 in known
 
@@ -70,12 +70,12 @@ class Target:
         )
 
     def where(self, condition: Callable[[float], bool]) -> Ints:
-        """Returns the axes whose scale is known and meets a condition."""
+        """Returns the axes whose scale is a constant that meets a condition."""
         pairs = zip(self.axes, self.scales, strict=True)
         return tuple(axis for axis, scale in pairs if scale is not None and condition(scale))
 
     def moving(self, b: Builder) -> Target:
-        """Returns the target along the axes that are not known to stay."""
+        """Returns the target without the axes that are known to keep their sizes."""
         staying = self.where(lambda scale: scale == 1)
         return self.along(b, [axis for axis in self.axes if axis not in staying])
 
@@ -83,7 +83,7 @@ class Target:
 def target_along(b: Builder, data: ir.Value, value: ir.Value, axes: ir.Value | None, *, by_scales: bool) -> Target:
     """Returns the target that an input states for the axes of another, which may be computed at run time.
 
-    Those are then all axes: the ones that are not named keep their sizes.
+    The target has all axes then: axes that are not named keep their sizes.
 
     Args:
         b: The builder.
@@ -154,7 +154,7 @@ def _by_scales(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, sizes: S
         for size, goal, scale in zip(sizes, goals, scales, strict=True)
     ]
     if all(exact):
-        # Sizes say the same and leave nothing to how a product is rounded.
+        # Sizes are equivalent and do not depend on how a product is rounded.
         return Target(axes, b.constant(np.array(goals, np.int64)), False, tuple(scales))
     for size, goal, scale in zip(sizes, goals, scales, strict=True):
         if size is not None and math.floor(size * scale) != goal:
@@ -174,7 +174,7 @@ def _require_elements(axes: Ints, sizes: Sequence[int | None], goals: Sequence[i
 
 
 def _one_where_it_stays(b: Builder, data: ir.Value, axes: Ints, scales: ir.Value) -> ir.Value:
-    """Returns scales in float32 that are 1 along axes whose size they leave as it is: OpenVINO copies them."""
+    """Returns float32 scales, set to 1 along axes that keep their sizes: OpenVINO copies these."""
     scales = b.cast(scales, _F32)
     sizes = b.op("Cast", b.op("Gather", b.op("Shape", data), b.constant(list(axes))), to=int(_F32))
     stays = b.op("Equal", b.op("Floor", b.op("Mul", sizes, scales)), sizes)
@@ -182,5 +182,5 @@ def _one_where_it_stays(b: Builder, data: ir.Value, axes: Ints, scales: ir.Value
 
 
 def _scaled(size: int, scale: float) -> int:
-    """Returns the size that OpenVINO and ONNX Runtime make of another: their product in float32, rounded down."""
+    """Returns the scaled size as OpenVINO and ONNX Runtime compute it: the float32 product, rounded down."""
     return int(np.float32(size) * np.float32(scale))

@@ -9,11 +9,11 @@ from ortconv.graph.annotations import IS_STATE
 __all__ = ["is_cache"]
 
 _REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
-"""What stands behind a cache whose heads several queries share."""
+"""Ops after a KV cache whose heads several queries share."""
 
 
 def is_cache(value: ir.Value) -> bool:
-    """Tells whether keys or values are appended to a state whose batches an index reorders: the cache of a decoder."""
+    """Tells whether a value is a KV cache: keys or values appended to a state with beam reordering."""
     node = value.producer()
     while node is not None and node.op_type in _REPEATING and node.inputs[0] is not None:
         node = node.inputs[0].producer()

@@ -15,7 +15,7 @@ PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
 def pad_zeros(b: Builder, data: ir.Value, begin: Ints, end: Ints) -> ir.Value:
-    """Pads with zeros, by sizes that are not negative."""
+    """Pads with zeros by non-negative sizes."""
     return emit_pad(b, data, b.constant([*begin, *end]), None, "constant")
 
 

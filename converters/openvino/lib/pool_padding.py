@@ -1,4 +1,4 @@
-"""How pooling is padded.
+"""Padding of pooling.
 
 Paddings are made explicit, so that what a window holds does not depend on how a runtime reads ceil_mode: rounding up is
 rounding down with a larger end padding. Only same_* with dynamic sizes stays an auto_pad. What ONNX's attributes cannot
@@ -87,7 +87,7 @@ class Plan:
     asked: tuple[Size, ...] = ()
 
     def asks_for_padding(self, b: Builder) -> bool | ir.Value:
-        """Tells whether the source asks for any padding: at once, or a bool scalar where that depends on sizes."""
+        """Tells whether any axis is padded: a bool, or a bool scalar value if that depends on runtime sizes."""
         if any(isinstance(size, int) and size > 0 for size in self.asked):
             return True
         unknown = [size for size in self.asked if not isinstance(size, int)]
@@ -128,14 +128,14 @@ class Plan:
 
 
 def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:
-    """Emits a Pad that names its axes: of others ONNX Runtime makes paddings of the pooling again."""
+    """Emits a Pad with axes: ONNX Runtime fuses a Pad without axes into the pooling."""
     axes = b.constant(list(range(len(front) + 2)))
     padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
     return b.typed(padded, x.dtype, None)
 
 
 def apart(b: Builder, data: ir.Value) -> ir.Value:
-    """Returns data that ONNX Runtime pads before it pools.
+    """Returns data whose Pad ONNX Runtime does not fuse into the pooling.
 
     It takes a Pad of zeros for padding of the pooling behind it: that of a MaxPool is not zeros, and that of an
     AveragePool must be smaller than the kernel. One that names its axes it leaves alone.
@@ -169,7 +169,7 @@ def plan_pooling(
     *,
     in_front: bool = True,
 ) -> Plan:
-    """Resolves paddings.
+    """Plans the padding.
 
     Args:
         b: The builder.
@@ -230,7 +230,7 @@ def plan_pooling(
 def _by_runtime(
     pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_pad: AutoPadName, data: ir.Value
 ) -> _Pool:
-    """Leaves same_* to ONNX Runtime, whose paddings look at no dilation, and are negative between windows with gaps."""
+    """Emits auto_pad for same_*, where ONNX Runtime ignores dilations and may pad negatively."""
     if any(window.dilation > 1 for window in windows):
         raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with dilations: its sizes must be known.")
     if any(window.kernel < window.stride for window in windows):
@@ -258,7 +258,7 @@ def _pads(window: _Windows, rounding: Rounding, auto_pad: AutoPadName, data: ir.
 def _asked(
     b: Builder, data: ir.Value, axis: int, window: _Windows, auto_pad: AutoPadName, in_front: bool
 ) -> tuple[Size, Size]:
-    """Returns the paddings along an axis of any size, without what rounding up adds."""
+    """Returns the paddings along a dynamic axis, without the elements that rounding up adds."""
     if not auto_pad.startswith("same"):
         return window.begin, window.end
     size = size_of(b, data, axis)
@@ -269,13 +269,13 @@ def _asked(
 
 
 def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Size, rounding: Rounding) -> Size:
-    """Returns the padding behind an axis of any size: enough for as many windows as there are."""
+    """Returns the end padding of a dynamic axis that gives all windows."""
     if rounding == "floor":
         return end
     covered = calculate(b, "Add", size, begin)
     free = calculate(b, "Sub", calculate(b, "Add", covered, end), window.extent)
     last = calculate(b, "Div", calculate(b, "Add", free, window.stride - 1), window.stride)
-    if rounding == "ceil_torch":  # one window is left out where it would begin behind what there is
+    if rounding == "ceil_torch":  # a window that would begin outside is dropped
         inside = calculate(b, "Div", calculate(b, "Sub", covered, 1), window.stride)
         before = calculate(b, "Sub", last, 1)
         if isinstance(last, int) and isinstance(inside, int) and isinstance(before, int):
@@ -288,7 +288,7 @@ def _rounded_end(b: Builder, size: Size, window: _Windows, begin: Size, end: Siz
 
 
 def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[int, int]:
-    """Returns paddings for which rounding down gives as many windows as rounding up."""
+    """Returns paddings for which rounding down gives the same number of windows as rounding up."""
     if window.size is None:
         # ceil(x / stride) is floor((x + stride - 1) / stride).
         end = window.end + window.stride - 1
@@ -300,7 +300,7 @@ def _rounded_up(window: _Windows, rounding: Rounding, data: ir.Value) -> tuple[i
     if (count - 1) * window.stride >= covered:
         if rounding == "ceil":
             raise UnsupportedAttributeError(
-                "rounding_type", rounding, "floor or ceil_torch, since the last window would hold padding only"
+                "rounding_type", rounding, "floor or ceil_torch, since the last window holds padding only"
             )
         count -= 1
     return window.begin, max((count - 1) * window.stride + window.extent - covered, 0)

@@ -1,4 +1,4 @@
-"""Interpolation one axis at a time: what ONNX Resize, or ONNX Runtime's kernel of it, lacks."""
+"""Interpolation one axis at a time, for cases that Resize or its kernel in ONNX Runtime does not support."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def resample(
     coordinates: Coordinates,
     cube_coeff: float,
 ) -> ir.Value:
-    """Adds up weighted elements along each axis."""
+    """Interpolates along each axis: sums weighted elements."""
     taps: Callable[..., list[tuple[ir.Value, ir.Value]]] = _linear if mode == "linear" else _cubic
     rank = len(data.shape or ())
 
@@ -73,7 +73,7 @@ def resample(
 
 
 def _linear(b: Builder, places: ir.Value, last: ir.Value, _: float) -> list[tuple[ir.Value, ir.Value]]:
-    """Returns indices and weights of the two elements around each place."""
+    """Returns indices and weights of the two elements around each position."""
     inside = b.op("Max", b.op("Min", places, last), single(b, 0))
     floor = b.op("Floor", inside)
     share = b.typed(b.op("Sub", inside, floor), _F32, None)
@@ -82,7 +82,7 @@ def _linear(b: Builder, places: ir.Value, last: ir.Value, _: float) -> list[tupl
 
 
 def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple[ir.Value, ir.Value]]:
-    """Returns indices and weights of the four elements around each place."""
+    """Returns indices and weights of the four elements around each position."""
     floor = b.op("Floor", places)
     share = b.op("Sub", places, floor)
     polynomials = [
@@ -105,7 +105,7 @@ def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple
 def places_of(
     b: Builder, data: ir.Value, axis: int, target: ir.Value, by_scale: bool, coordinates: Coordinates
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Returns where in the data each element of the result lies, the scale, and the last index, all float32."""
+    """Returns the source position of each element of the result, the scale, and the last index, all float32."""
     size = b.op("Cast", joined(b, [size_of(b, data, axis)]), to=int(_F32))
     if by_scale:
         scale = target
@@ -132,5 +132,5 @@ def places_of(
 
 
 def index_of(b: Builder, places: ir.Value, last: ir.Value) -> ir.Value:
-    """Returns whole places as int64, those outside as the nearest inside."""
+    """Casts integral positions to int64, clipped to the axis."""
     return b.op("Cast", b.op("Max", b.op("Min", places, last), single(b, 0)), to=int(_I64))

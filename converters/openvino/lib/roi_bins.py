@@ -22,9 +22,9 @@ _F32, _I32, _I64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
 def pool_until_end(
     b: Builder, pool: Callable[..., ir.Value], data: ir.Value, rois: ir.Value, *more: ir.Value | None
 ) -> ir.Value:
-    """Emits what is pooled from the boxes in front of the first of batch -1, and zeros from there on.
+    """Pools the boxes before the first one with batch index -1, and returns zeros from there on.
 
-    That is how Proposal fills up its boxes.
+    Proposal pads its boxes that way.
     """
     known = b.array(rois)
     if known is not None and not (known[:, 0] == -1).any():
@@ -46,12 +46,12 @@ def batch_indices_of(b: Builder, owner: ir.Value, rank: int) -> ir.Value:
 
 
 def last_position(b: Builder, size: ir.Value) -> ir.Value:
-    """Returns the last position along an axis as a number with fractions."""
+    """Returns the last index of an axis as float32."""
     return b.op("Cast", b.op("Sub", size, b.constant([1])), to=int(_F32))
 
 
 def sampled_inside(b: Builder, image: Image, owner: ir.Value, rows: ir.Value, columns: ir.Value) -> ir.Value:
-    """Emits the elements at rows [R, PH] and columns [R, PW], zero outside of the image, as [R, PH, PW, C]."""
+    """Samples at rows [R, PH] and columns [R, PW], zero outside of the image, as [R, PH, PW, C]."""
     y, x = b.op("Unsqueeze", rows, b.constant([2])), b.op("Unsqueeze", columns, b.constant([1]))
     conditions = []
     for position, size in ((y, image.height), (x, image.width)):

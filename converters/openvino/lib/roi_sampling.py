@@ -17,7 +17,7 @@ __all__ = ["LAST_OPSET", "Mode", "average_boxes", "pool_points", "sampling_grid"
 
 Mode = Literal["avg", "max"]
 LAST_OPSET = 21
-"""The last with a RoiAlign that ONNX Runtime has a kernel for."""
+"""The last opset whose RoiAlign has a kernel in ONNX Runtime."""
 
 
 def average_boxes(
@@ -35,7 +35,7 @@ def average_boxes(
         shifted: Whether elements lie at half numbers.
     """
     indices = b.op("Expand", b.constant(0), b.op("Shape", rois, end=1))
-    # Of one bin the number of points would depend on how a size of 1 is rounded.
+    # With one bin per axis the number of points depends on how a size of 1 is rounded.
     if b.options.opset <= LAST_OPSET and not (shifted and not ratio and 1 in goals):
         if shifted:
             # ONNX lets such boxes be smaller than one element.

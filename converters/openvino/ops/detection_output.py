@@ -367,7 +367,7 @@ def _kept(b: Builder, chosen: ir.Value, scores: ir.Value, most: int, counts: _Co
 
 
 def _filled(b: Builder, rows: ir.Value, total: Size) -> ir.Value:
-    """Appends a row that begins with -1 and rows of zeros, up to a number of rows."""
+    """Pads with a row that begins with -1 and rows of zeros, up to a number of rows."""
     end = b.constant(np.array([[-1] + [0] * (_ROW - 1)], np.float32))
     closed = b.op("Concat", rows, end, axis=0)
     missing = b.op("Sub", joined(b, [total]), b.op("Shape", rows, end=1))

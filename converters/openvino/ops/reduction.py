@@ -31,12 +31,12 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
 _HALVES = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 2.0**128 - 2.0**120}
-"""The floats of 16 bits, and the largest finite one of each."""
+"""The 16-bit floats with their largest finite values."""
 _I32, _I64 = ir.DataType.INT32, ir.DataType.INT64
 _INT64_MAX = 2**63 - 1
 _BEGINNINGS = {"ReduceMax": np.finfo(np.float32).min, "ReduceMin": np.finfo(np.float32).max}
-"""Where OpenVINO's CPU plugin begins: infinities of the other end, and nothing at all, become these. A minimum along
-axes that are known at run time only begins with infinity."""
+"""Initial values of OpenVINO's CPU plugin, returned for no data and infinities of the other sign. A minimum along
+runtime axes starts with infinity."""
 _NORMS = ("ReduceL1", "ReduceL2")
 _GROWING = ("ReduceL1", "ReduceProd", "ReduceSum")
 _LARGEST_PRODUCT = 64
@@ -53,7 +53,7 @@ def _register(
             return _over_nothing(b, onnx_op, data)
         is_scalar = data.shape is not None and not len(data.shape)
         if is_scalar and not keep_dims and known is not None and set(known) <= {-1, 0}:
-            # To OpenVINO a scalar has an axis, unless that is to stay.
+            # OpenVINO treats a scalar as a vector of one element, unless keep_dims is set.
             data = b.typed(b.op("Unsqueeze", data, b.constant([0])), data.dtype, [1])
             axes = b.constant([0])
         if onnx_op == "ReduceSum" and not keep_dims and known == (0,):
@@ -86,15 +86,15 @@ def _reduce(b: Builder, onnx_op: str, x: ir.Value, axes: ir.Value, keep_dims: bo
         places = normalized(known, len(x.shape), "axes")
         if is_extreme_64:
             return _extreme_64(b, onnx_op, x, places, keep_dims)
-        # Axes counted from the end drop nothing in ONNX Runtime where there are no elements.
+        # With negative axes and empty data, ONNX Runtime keeps the axes.
         along = b.constant(list(places))
     elif is_extreme_64:
-        b.warn("64-bit integers along axes of the run: ONNX Runtime orders numbers beyond 2^31 wrongly")
+        b.warn("64-bit integers along runtime axes: ONNX Runtime compares values beyond 2^31 wrongly")
     return b.typed(b.op(onnx_op, x, along, keepdims=int(keep_dims), noop_with_empty_axes=1), x.dtype, None)
 
 
 def _extreme_64(b: Builder, onnx_op: str, x: ir.Value, along: Sequence[int], keep_dims: bool) -> ir.Value:
-    """Takes the first of TopK along each axis: ONNX Runtime's ReduceMax and ReduceMin take lower halves for signed."""
+    """Emits TopK along each axis: ONNX Runtime's ReduceMax and ReduceMin compare the lower halves as signed."""
     largest = int(onnx_op == "ReduceMax")
     value = _never_empty(b, x, x.shape, along, -(2**63) if largest else _INT64_MAX)
     for axis in along:
@@ -103,23 +103,23 @@ def _extreme_64(b: Builder, onnx_op: str, x: ir.Value, along: Sequence[int], kee
 
 
 def _never_empty(b: Builder, value: ir.Value, sizes: ir.Shape | None, along: Sequence[int], neutral: int) -> ir.Value:
-    """Adds an element that changes no result to each axis that may be empty.
+    """Appends a neutral element to each axis that may be empty.
 
     Args:
         b: The builder.
         value: Of int64.
         sizes: Its shape.
         along: The axes that are reduced.
-        neutral: What is added.
+        neutral: The neutral element.
     """
     extra = [int(axis in along and not (isinstance(size, int) and size)) for axis, size in enumerate(sizes or ())]
     return b.op("Pad", value, b.constant([0] * len(extra) + extra), b.constant(neutral)) if any(extra) else value
 
 
 def _from_beginning(b: Builder, onnx_op: str, result: ir.Value) -> ir.Value:
-    """Emits a comparison with where OpenVINO's CPU plugin begins.
+    """Emits Max or Min with the initial value of OpenVINO's CPU plugin.
 
-    It has f32 inside a model, whatever the type; of 16 bits, which do not hold that number, it returns infinities.
+    The plugin computes in f32; 16-bit types, which cannot represent that value, return infinities.
     """
     own = dtype_of(result)
     if own in _HALVES and b.node.outputs[0] in b.returned:
@@ -131,7 +131,7 @@ def _from_beginning(b: Builder, onnx_op: str, result: ir.Value) -> ir.Value:
 
 
 def _extreme_u64(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
-    """Reduces as int64, moved by half of the range so that the order stays."""
+    """Reduces as int64, shifted by half of the range, which preserves the order."""
     half = b.constant(np.array(-(2**63)))
     moved = b.typed(b.op("Add", b.cast(data, _I64), half), _I64, data.shape)
     best = b.typed(b.op("Add", _reduce(b, onnx_op, moved, axes, keep_dims), half), _I64, None)
@@ -165,7 +165,7 @@ def _integer(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims
 
 
 def _integer_8(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
-    """Reduces integers of 8 bits: what a mean or a root is made of saturates, too."""
+    """Reduces 8-bit integers; the intermediate sum of a mean or a root saturates, too."""
     dtype = dtype_of(data)
     wide = b.cast(data, _I32)
     if onnx_op in ("ReduceL1", "ReduceProd"):
@@ -180,12 +180,12 @@ def _integer_8(b: Builder, onnx_op: str, data: ir.Value, axes: ir.Value, keep_di
 
 
 def _mean(b: Builder, total: ir.Value, data: ir.Value, axes: ir.Value) -> ir.Value:
-    """Divides a sum by the number of its terms; truncated, as in OpenVINO's CPU plugin, which the page leaves open."""
+    """Divides a sum by the count; truncates, as OpenVINO's CPU plugin does (the specification does not define it)."""
     dtype = dtype_of(data)
     sizes = b.op("Gather", b.op("Shape", data), int64_vector(b, axes))
     count = b.typed(b.op("ReduceProd", sizes, keepdims=0), _I64, None)
     known = b.array(count)
-    if known is None or not known:  # a mean of nothing is zero, and must not divide by it
+    if known is None or not known:  # the mean of no elements is zero, without a division
         count = b.typed(b.op("Max", count, b.constant(1)), _I64, None)
     divided = dtype if dtype == ir.DataType.UINT64 else _I64
     mean = b.op("Div", b.cast(total, divided), b.cast(count, divided))
@@ -193,7 +193,7 @@ def _mean(b: Builder, total: ir.Value, data: ir.Value, axes: ir.Value) -> ir.Val
 
 
 def _reduce_64(b: Builder, onnx_op: str, data: ir.Value, wide: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
-    """Reduces 64-bit integers axis by axis, where these are known: the end of a CumSum, or a Mul of slices."""
+    """Reduces 64-bit integers along constant axes, one by one: the last element of a CumSum, or a Mul of slices."""
     known = known_ints(b, axes)
     along = () if known is None else normalized(known, rank_of(data, "data"), "axes")
     sizes = [None if data.shape is None else data.shape[axis] for axis in along]

@@ -26,19 +26,19 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     """Reshape; without special_zero a zero is a size (allowzero)."""
     declared = b.node.outputs[0].shape or ()
     whole = [size for size in declared if isinstance(size, int)]
-    if 0 in whole and len(whole) == len(declared):  # beside a zero, Reshape finds no size that is open
+    if 0 in whole and len(whole) == len(declared):  # with a zero, Reshape cannot infer -1
         return in_bytes(b, lambda x: b.op("Reshape", x, b.constant(whole), allowzero=1), data)
     moved = _weights(b, data, known_ints(b, shape), special_zero)
     if moved is not None:
         return moved
     sizes = b.sizes(shape) or ()
     if sizes.count(None) == 1 and all(size is None or size > 0 for size in sizes):
-        # Reshape finds the one size that is open itself.
+        # Reshape infers the only dynamic dimension.
         wanted = b.constant([-1 if size is None else size for size in sizes])
         return in_bytes(b, lambda x: b.op("Reshape", x, wanted), data)
     target = known_ints(b, shape)
     if special_zero and target is not None and 0 in target and -1 in target and len(declared) == len(target):
-        # ONNX Runtime does not find the open size beside a copied one that turns out to be zero.
+        # ONNX Runtime cannot infer -1 next to a copied dimension of size zero.
         size = declared[target.index(-1)]
         if isinstance(size, int) and size > 0:
             wanted = b.constant([size if entry == -1 else entry for entry in target])
@@ -87,18 +87,18 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
     sizes = data.shape
     rank = rank_of(data, "data")
     assert sizes is not None
-    if not rank and set(known) <= {-1, 0}:  # to OpenVINO a scalar has an axis
+    if not rank and set(known) <= {-1, 0}:  # OpenVINO treats a scalar as a vector of one element
         return b.op("Identity", data)
     chosen = sorted(set(normalized(known, rank, "axes")))
     if skips and not all(isinstance(sizes[axis], int) for axis in chosen):
-        raise ShapeError("data", sizes, f"allow_axis_skip: the sizes of axes {chosen} must be known.")
-    # An axis whose size is known not to be 1 stays, as the page has it since 2024.3.
+        raise ShapeError("data", sizes, f"with allow_axis_skip the sizes of axes {chosen} must be static.")
+    # An axis whose size is known not to be 1 is kept, as the specification says since 2024.3.
     ones = [axis for axis in chosen if not isinstance(sizes[axis], int) or sizes[axis] == 1]
     declared = b.node.outputs[0].shape
-    if declared is not None and len(declared) != rank - len(ones):  # so does one whose interval excludes 1
+    if declared is not None and len(declared) != rank - len(ones):  # as is one whose interval excludes 1
         ones = [axis for axis in ones if sizes[axis] == 1]
         if len(declared) != rank - len(ones):
-            raise ShapeError("data", sizes, f"which of the axes {chosen} have one entry must be known.")
+            raise ShapeError("data", sizes, f"it must be static which of the axes {chosen} have size 1.")
     moved = reshaped(b, data, [size for axis, size in enumerate(sizes) if axis not in ones])
     if moved is not None:
         return moved
@@ -107,14 +107,14 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
 
 @REGISTRY.lowering("Unsqueeze")
 def unsqueeze(b: Builder, data: ir.Value, axes: ir.Value, /) -> ir.Value:
-    """Unsqueeze; an axis that is named twice is inserted once."""
+    """Unsqueeze; duplicate axes are inserted once."""
     known = known_ints(b, axes)
     if known is None or data.shape is None:
         return with_axes(b, b.op("Unsqueeze", data, int64_vector(b, axes)), data, axes, 1)
     distinct = tuple(dict.fromkeys(known))
     rank = len(data.shape) + len(distinct)
     if len(set(normalized(distinct, rank, "axes"))) < len(distinct):
-        raise ConversionError(f"input axes = {list(known)} has two names of one axis; allowed: one name each.")
+        raise ConversionError(f"input axes = {list(known)} names an axis twice; allowed: different axes.")
     inserted = normalized(distinct, rank, "axes")
     kept = iter(data.shape)
     moved = reshaped(b, data, [1 if axis in inserted else next(kept) for axis in range(rank)])

@@ -30,7 +30,7 @@ def reverse_sequence(
     (batch,) = normalized((batch_axis,), rank, "batch_axis")
     (time,) = normalized((seq_axis,), rank, "seq_axis")
     if batch == time:
-        raise UnsupportedAttributeError("seq_axis", seq_axis, "another axis than batch_axis")
+        raise UnsupportedAttributeError("seq_axis", seq_axis, "an axis other than batch_axis")
     warn_of_singles(b, data)
     lengths = b.cast(seq_lengths, _I64)
     if data.dtype == ir.DataType.BFLOAT16:  # ONNX has no ReverseSequence of it

@@ -1,4 +1,4 @@
-"""ROIAlign and ROIAlignRotated: boxes of an image averaged to a fixed size, at points between its elements."""
+"""ROIAlign and ROIAlignRotated: boxes of an image pooled to a fixed size by bilinear sampling."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def roi_align_rotated(
     sampling_ratio: int = 0,
     clockwise_mode: bool = False,
 ) -> ir.Value:
-    """The mean of elements gathered around the points of turned boxes."""
+    """The mean of samples gathered at the points of rotated boxes."""
     require(data, "data", FLOATS)
     _require_points(sampling_ratio)
 
@@ -156,5 +156,5 @@ def _roi_align(
 
 def _require_points(ratio: int) -> None:
     if ratio < 0:
-        hint = "OpenVINO's CPU plugin takes it for no points at all; 0 is the number that fits the box."
+        hint = "OpenVINO's CPU plugin samples no points then; 0 adapts the number of points to the box."
         raise UnsupportedAttributeError("sampling_ratio", ratio, "0 or a positive number", hint=hint)

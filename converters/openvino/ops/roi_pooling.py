@@ -26,7 +26,7 @@ from ortconv.errors import UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
 _LAST_OPSET = 21
-"""The last with a MaxRoiPool that ONNX Runtime has a kernel for."""
+"""The last opset whose MaxRoiPool has a kernel in ONNX Runtime."""
 
 _F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
@@ -45,7 +45,7 @@ def roi_pooling(
     output_size: Ints = (),
     method: Literal["max", "bilinear"] = "max",
 ) -> ir.Value:
-    """MaxRoiPool, with boxes behind the last hidden; for bilinear a formula over gathered elements."""
+    """MaxRoiPool, with unused boxes masked; for bilinear a formula over gathered elements."""
     require(data, "data", FLOATS)
     goals = tuple(output_roi) or tuple(output_size) or (pooled_h, pooled_w)
     if len(goals) != 2 or min(goals) < 1:
@@ -71,7 +71,7 @@ def roi_pooling(
 
 
 def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float) -> ir.Value:
-    """Emits the largest element of each bin, and 0 for a bin that has none, one axis after the other."""
+    """Emits the maximum of each bin, 0 for an empty bin, one axis after the other."""
     owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
     batches = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1]))
     own = b.op("Gather", x, batches, axis=0)
@@ -80,7 +80,7 @@ def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float
     inside: list[ir.Value] = []
     for start, end, axis, goal in sides:
         member = _touched(b, start, end, b.op("Shape", x, start=axis, end=axis + 1), goal, scale)
-        # Rows come last for the second pass, which puts them back in front of the columns.
+        # The first pass moves rows last; the second one moves them back in front of the columns.
         spread = b.op("Unsqueeze", member, b.constant([1, 2]))
         lined = b.op("Unsqueeze", value, b.constant([3]))
         chosen = b.op("Where", spread, lined, single(b, -np.inf))
@@ -99,7 +99,7 @@ def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float
 
 
 def _touched(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int, scale: float) -> ir.Value:
-    """Tells which elements belong to each bin of a box of whole elements, [R, goal, size]."""
+    """Tells which elements belong to each bin of a box with integer corners, [R, goal, size]."""
     factor, one = single(b, scale), single(b, 1.0)
     first, last = (half_away(b, b.op("Mul", edge, factor)) for edge in (start, end))
     length = b.op("Max", b.op("Add", b.op("Sub", last, first), one), one)
@@ -111,14 +111,14 @@ def _touched(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: i
 
 
 def _spread(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: int) -> ir.Value:
-    """Returns positions [R, goal] from the start to the end of boxes, given in parts of the image; the middle for 1."""
+    """Returns sample positions [R, goal] from start to end of boxes, given relative to the image; the center for 1."""
     last = last_position(b, size)
     if goal == 1:
         return b.op("Mul", b.op("Mul", b.op("Add", start, end), single(b, 0.5)), last)
     step = b.op("Div", b.op("Mul", b.op("Sub", end, start), last), single(b, goal - 1))
     places = counted_row(b, goal)
     points = b.op("Add", b.op("Mul", places, step), b.op("Mul", start, last))
-    # The last point is computed from the end itself, so that rounding does not move it out of the image.
+    # The last position is the end itself, so that rounding cannot move it out of the image.
     is_last = b.op("Equal", b.counted(goal), b.constant([goal - 1]))
     return b.op("Where", is_last, b.op("Mul", last, end), points)
 

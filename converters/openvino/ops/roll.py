@@ -28,7 +28,7 @@ _I64 = ir.DataType.INT64
 
 @REGISTRY.lowering("Roll", since=7)
 def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.Value:
-    """Concat of Slices by known shifts, else Gather, per axis."""
+    """Concat of Slices for constant shifts, else Gather, per axis."""
     rank = rank_of(data, "data")
     if shift.shape is not None and not len(shift.shape) and axes.shape is not None and axes.shape[:1] != (1,):
         SINGLE_SHIFT_OF_SEVERAL_AXES.warn(b)
@@ -61,7 +61,7 @@ def roll(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value, /) -> ir.V
 
 
 def _rolled_along(b: Builder, data: ir.Value, shift: ir.Value, axes: ir.Value) -> ir.Value:
-    """Rolls along axes that are known at run time only."""
+    """Rolls along runtime axes."""
     count = 1 if axes.shape is not None and not len(axes.shape) else length_of(axes, "axes")
     shifts, along = b.op("Expand", shift, b.constant([count])), int64_vector(b, axes)
     for place in range(count):

@@ -29,7 +29,7 @@ _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _WIDE = {
     dtype: ir.DataType.FLOAT if dtype in _HALVES else _I64 for dtype in (*_HALVES, *INTEGERS) if dtype.bitwidth < 64
 }
-"""The types in which sums cannot overflow, where they are others than the data's."""
+"""Wider types for sums, by data type."""
 
 _REDUCTIONS = {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max": "max"}
 Scatter = Callable[[ir.Value, ir.Value, str], ir.Value]
@@ -129,7 +129,7 @@ def scatter_nd_update_15(
     *,
     reduction: Literal["none", "sum", "sub", "prod", "min", "max"] = "none",
 ) -> ir.Value:
-    """ScatterND; sub adds what is negated."""
+    """ScatterND; sub adds the negated updates."""
     places = b.cast(indices, _I64)
 
     def scatter(data: ir.Value, updates: ir.Value, how: str) -> ir.Value:
@@ -137,7 +137,7 @@ def scatter_nd_update_15(
 
     if reduction != "sub":
         return _reduced(b, scatter, data, updates, reduction, True)
-    if data.dtype == _BOOL:  # true where data and updates do not cancel out, as in OpenVINO's CPU plugin
+    if data.dtype == _BOOL:  # exclusive or, as in OpenVINO's CPU plugin
         difference = scatter(b.cast(data, _I32), b.op("Neg", b.cast(updates, _I32)), "add")
         return b.cast(b.typed(difference, _I32, None), _BOOL)
 
@@ -150,7 +150,7 @@ def scatter_nd_update_15(
 def _reduced(
     b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Value, reduction: str, use_init_val: bool
 ) -> ir.Value:
-    if data.dtype == _BOOL and reduction != "none":  # sums are disjunctions, products conjunctions
+    if data.dtype == _BOOL and reduction != "none":  # sums are Or, products And
         reduction = {"sum": "max", "prod": "min"}.get(reduction, reduction)
         whole = _reduced(b, scatter, b.cast(data, _I32), b.cast(updates, _I32), reduction, use_init_val)
         return b.cast(b.typed(whole, _I32, None), _BOOL)
@@ -170,7 +170,7 @@ def _in_kernel_type(b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Va
 
 
 def _neutral(b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Value, reduction: str) -> ir.Value:
-    """Overwrites the elements that are updated by what does not change the result."""
+    """Overwrites the updated elements with neutral elements."""
     dtype = dtype_of(data)
     lowest, highest = (-np.inf, np.inf)
     if dtype not in FLOATS:
@@ -190,7 +190,7 @@ def _mean(b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Value, use_i
     ones = b.op("Expand", scalar(b, 1, changes), b.op("Shape", updates))
     start = b.op("Expand", scalar(b, int(use_init_val), changes), b.op("Shape", data))
     counts = scatter(start, ones, "add")
-    if not use_init_val:  # what nothing is added to is divided by one
+    if not use_init_val:  # elements without updates are divided by one
         counts = b.op("Max", counts, scalar(b, 1, changes))
         values = _neutral(b, scatter, values, changes, "mean")
     quotient = b.op("Div", scatter(values, changes, "add"), counts)
@@ -208,7 +208,7 @@ def slice_scatter(
     axes: ir.Value | None = None,
     /,
 ) -> ir.Value:
-    """ScatterElements into the flat data, at the numbers that a Slice leaves of those of all elements."""
+    """ScatterElements into the flat data, at indices that a Slice selects from all element indices."""
     if is_static(data) and is_static(updates) and any(b.array(bound) is None for bound in (start, stop, step)):
         SLICE_SCATTER_OF_STATIC_SHAPE.warn(b)
     whole = b.constant([-1])

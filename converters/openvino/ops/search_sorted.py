@@ -45,7 +45,7 @@ def bucketize(
     with_right_bound: bool = True,
 ) -> ir.Value:
     """ReduceSum of Less, or of LessOrEqual."""
-    if buckets.shape is not None and 0 in buckets.shape:  # ONNX Runtime keeps the axis when it sums nothing
+    if buckets.shape is not None and 0 in buckets.shape:  # ONNX Runtime keeps the axis of an empty sum
         return b.op("Expand", b.constant(0, INDEX_TYPES[output_type].numpy()), b.op("Shape", data))
     columns = b.typed(b.op("Unsqueeze", data, b.constant([-1])), data.dtype, None)
     return _count_below(b, buckets, columns, rank_of(data, "data"), with_right_bound, output_type)
@@ -54,11 +54,11 @@ def bucketize(
 def _count_below(
     b: Builder, bounds: ir.Value, values: ir.Value, axis: int, strictly: bool, output_type: IndexType
 ) -> ir.Value:
-    """Counts, along the last axis, the bounds below each value."""
+    """Counts the bounds below each value along the last axis."""
     if bounds.dtype != values.dtype:
         common = _I64 if {bounds.dtype, values.dtype} <= set(INTEGERS) else ir.DataType.DOUBLE
         bounds, values = b.cast(bounds, common), b.cast(values, common)
     below = apply(b, "Less" if strictly else "LessOrEqual", bounds, values, result=_BOOL)
     to = INDEX_TYPES[output_type]
-    # Counted from the end, ONNX Runtime keeps the axis where there are no elements.
+    # With a negative axis ONNX Runtime keeps the axis of an empty sum.
     return b.op("ReduceSum", b.cast(below, to), b.constant([axis]), keepdims=0)

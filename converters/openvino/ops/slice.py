@@ -35,7 +35,7 @@ def slice_(
     axes: ir.Value | None = None,
     /,
 ) -> ir.Value:
-    """Slice; without axes those from the first on, as many as start has entries."""
+    """Slice; axes default to the first ones, one per entry of start."""
     if axes is not None:
         along = int64_vector(b, axes)
     elif start.shape is not None and len(start.shape) == 1 and not isinstance(start.shape[0], int):
@@ -46,9 +46,9 @@ def slice_(
 
 
 def _literal(b: Builder, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """Returns ends that mean what they say.
+    """Returns ends without ONNX Runtime's special values.
 
-    ONNX Runtime takes the largest number of 32 or 64 bits for an open end, which it is not where steps lead backwards.
+    ONNX Runtime treats the largest 32-bit and 64-bit integers as open ends, which is wrong for negative steps.
     """
     ints = known_ints(b, stop)
     if ints is not None:
@@ -64,12 +64,12 @@ def _literal(b: Builder, stop: ir.Value, step: ir.Value) -> ir.Value:
 
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """Which slicing step does what.
+    """The roles of the slicing steps.
 
     Attributes:
-        sliced: Places in begin, end and stride of the steps that slice an axis.
+        sliced: Indices into begin, end and stride of the steps that slice an axis.
         axes: The data's axis of each of those.
-        shrunk: Axes of the data that disappear.
+        shrunk: Axes of the sliced data that shrink_axis_mask removes.
         created: Axes of the result that are new.
     """
 
@@ -122,14 +122,14 @@ def strided_slice(
         RUNTIME_BOUNDS_OF_STATIC_SLICE.warn(b)
     if running and any(new[ellipsis.index(True) :] if any(ellipsis) else ()):
         NEW_AXIS_BEHIND_ELLIPSIS.warn(b)
-        # So are the sizes that OpenVINO declares: names keep them away.
+        # The shape that OpenVINO declares is wrong, too: symbolic dimensions replace it.
         rank = rank_of(data, "data") - len(steps.shrunk) + len(steps.created)
         value = b.typed(value, data.dtype, [b.unique("strided_slice") for _ in range(rank)])
     return value
 
 
 def _flags(mask: Ints, count: int) -> list[bool]:
-    """Fills a mask up with zeros, or cuts it, to one entry per step."""
+    """Pads a mask with zeros, or truncates it, to one entry per step."""
     return [bool(bit) for bit in (*mask, *[0] * count)[:count]]
 
 
@@ -163,7 +163,7 @@ def _steps(data: ir.Value, new: list[bool], shrink: list[bool], ellipsis: list[b
 def _strides(
     b: Builder, stride: ir.Value | None, known: Ints | None, chosen: list[int], shrink: list[bool]
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Returns the strides of the chosen steps, and the bounds of steps that a mask opens."""
+    """Returns the strides of the slicing steps, and the open bounds that masks ask for."""
     if known is not None:
         step = [1 if shrink[i] else known[i] for i in chosen]
         if 0 in step:
@@ -181,7 +181,7 @@ def _strides(
 
 
 def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], opened: ir.Value) -> ir.Value:
-    """Returns the bounds of the chosen steps, those that a mask opens replaced."""
+    """Returns the bounds of the slicing steps; those that a mask opens are replaced."""
     known, open_bound = known_ints(b, bound), known_ints(b, opened)
     if known is not None and open_bound is not None:
         bounds = [open_bound[k] if masked[k] else _LITERAL_ENDS.get(known[i], known[i]) for k, i in enumerate(chosen)]
@@ -193,7 +193,7 @@ def _bounds(b: Builder, bound: ir.Value, chosen: list[int], masked: list[bool], 
 
 
 def _single_elements(b: Builder, starts: ir.Value, ends: ir.Value, shrunk: list[bool]) -> ir.Value:
-    """Ends each slice of an axis that disappears one element after its start."""
+    """Ends the slice of each removed axis one element after its start."""
     if not any(shrunk):
         return ends
     known_starts, known_ends = known_ints(b, starts), known_ints(b, ends)

@@ -67,7 +67,7 @@ def space_to_batch(
 def batch_to_space(
     b: Builder, data: ir.Value, block_shape: ir.Value, crops_begin: ir.Value, crops_end: ir.Value, /
 ) -> ir.Value:
-    """Reshape, Transpose, Reshape, Slice; a dilated Conv for blocks on which a Conv worked one by one."""
+    """Reshape, Transpose, Reshape, Slice; a dilated Conv for the atrous convolution pattern."""
     rank = rank_of(data, "data")
     blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, crops_begin, crops_end))
     dilated = dilated_conv(b, data, (block_shape, crops_begin, crops_end))
@@ -89,7 +89,7 @@ def batch_to_space(
 
 
 def _per_axis(b: Builder, value: ir.Value, rank: int) -> list[Size]:
-    """Returns the entries of a vector that has one for each axis."""
+    """Returns the entries of a vector with one entry per axis."""
     if length_of(value, "block_shape, begin or end") != rank:
         raise ShapeError("block_shape, begin or end", value.shape, f"data has {rank} axes.")
     known = known_ints(b, value)

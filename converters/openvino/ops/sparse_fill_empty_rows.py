@@ -1,4 +1,4 @@
-"""Ops on sparse tensors: SparseFillEmptyRows."""
+"""SparseFillEmptyRows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 def sparse_fill_empty_rows(
     b: Builder, values: ir.Value, dense_shape: ir.Value, indices: ir.Value, default_value: ir.Value, /
 ) -> tuple[ir.Value, ...]:
-    """Concat of the entries with one for each empty row, sorted by row with a TopK, which is stable."""
+    """Concat of the entries and one entry per empty row, sorted by row with TopK, which is stable."""
     index_type = indices.dtype
     places = b.cast(indices, _I64)
     rows = b.op("Gather", places, b.constant(0), axis=1)

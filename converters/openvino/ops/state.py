@@ -1,4 +1,4 @@
-"""State: ReadValue and Assign. The reader has made inputs and outputs of the model of what they read and write."""
+"""Variables: ReadValue and Assign. The reader has turned variables into inputs and outputs of the model."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ortconv.graph.annotations import IS_STATE, SINK_INTO_BRANCHES
 from ortconv.graph.builder import Builder
 
 _WIDE = frozenset({ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.UINT64})
-"""Types that the CPU plugin computes in 32 bits, and that take 64 in its states."""
+"""64-bit types, which the CPU plugin computes in 32 bits but stores in 64 in its states."""
 
 
 @REGISTRY.lowering("ReadValue", since=3, how="exact")
 def read_value_3(b: Builder, state: ir.Value, first: ir.Value | None = None, /, *, variable_id: str) -> ir.Value:
-    """An input of the model, named as the variable; where that is empty, the first value, if it is computed."""
+    """An input of the model, named as the variable; if that input is empty, the initial value."""
     return _read(b, state, first, variable_id)
 
 
@@ -30,7 +30,7 @@ def read_value(
     variable_type: str = "",
     variable_shape: str = "",
 ) -> ir.Value:
-    """An input of the model, named as the variable; where that is empty, the first value, if it is computed."""
+    """An input of the model, named as the variable; if that input is empty, the initial value."""
     return _read(b, state, first, variable_id)
 
 

@@ -56,7 +56,7 @@ def istft(
     center: bool = False,
     normalized: bool = False,
 ) -> ir.Value:
-    """Inverse DFT of each frame, weighted by the window and added up; divided by the added squares of the window."""
+    """Inverse DFT of each frame, weighted by the window and overlap-added; divided by the sum of squared windows."""
     require(data, "data", FLOATS)
     rank = rank_of(data, "data")
     if rank not in (3, 4):
@@ -112,13 +112,13 @@ def _number(b: Builder, value: ir.Value) -> Size:
 
 
 def _frames(b: Builder, count: Size, size: Size, step: Size) -> ir.Value:
-    """Returns where the elements of each frame stand, [frame, element]."""
+    """Returns the indices of the elements of each frame, [frame, element]."""
     starts = b.op("Mul", counted(b, count), joined(b, [step]))
     return b.op("Add", b.op("Unsqueeze", starts, b.constant([1])), counted(b, size))
 
 
 def _centered(b: Builder, window: ir.Value, size: Size) -> ir.Value:
-    """Fills a window up with zeros on both sides."""
+    """Pads a window with zeros on both sides."""
     length = size_of(b, window, 0)
     if length == size and isinstance(size, int):
         return window

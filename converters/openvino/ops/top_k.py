@@ -34,7 +34,7 @@ def top_k(
     sort: Literal["none", "index", "value"] = "none",
     index_element_type: IndexType = "i32",
 ) -> tuple[ir.Value, ...]:
-    """TopK; sorted by index by a second one."""
+    """TopK; a second one sorts by index."""
     _warn_of_ties(b, data, sort)
     return _top_k(b, data, k, axis, mode, sort, index_element_type)
 
@@ -52,7 +52,7 @@ def top_k_11(
     index_element_type: IndexType = "i32",
     stable: bool = False,
 ) -> tuple[ir.Value, ...]:
-    """TopK, which is stable; sorted by index by a second one."""
+    """TopK, which is stable; a second one sorts by index."""
     if not stable:
         _warn_of_ties(b, data, sort)
     elif sort == "index":
@@ -62,11 +62,9 @@ def top_k_11(
 
 def _warn_of_ties(b: Builder, data: ir.Value, sort: str) -> None:
     if sort == "value" and len(b.node.outputs) == 1:
-        return  # whichever of equal ones are taken, the values are the same
+        return  # only the indices depend on ties
     if data.dtype in (*INTEGERS, _BOOL):
-        b.warn(
-            "of equal integers the first ones are taken; the page leaves that open, OpenVINO's CPU plugin may differ"
-        )
+        b.warn("equal integers: the first ones are selected; OpenVINO's CPU plugin may select others")
 
 
 def _top_k(
@@ -74,7 +72,7 @@ def _top_k(
 ) -> tuple[ir.Value, ...]:
     own = dtype_of(data)
     count = int64_vector(b, k)
-    if own == ir.DataType.UINT64:  # another highest bit makes signed integers of the same order
+    if own == ir.DataType.UINT64:  # flipping the highest bit gives signed integers of the same order
         highest = b.constant(np.iinfo(np.int64).min)
         signed = b.typed(b.op("BitwiseXor", b.cast(data, _I64), highest), _I64, data.shape)
         values, indices = _top_k(b, signed, k, axis, mode, sort, index_type)

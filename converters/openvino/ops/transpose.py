@@ -22,7 +22,7 @@ _SWAPPED_HEADS = (0, 2, 1, 3)
 
 @REGISTRY.lowering("Transpose")
 def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
-    """Transpose; an empty order reverses the axes. Gather from the flat data where the order is known at run time."""
+    """Transpose; an empty order reverses the axes. A Gather from the flat data if the order is a runtime value."""
     if b.array(order) is None:
         warn_of_no_axes(b, order)
         return b.op("Transpose", data) if order.shape == ir.Shape([0]) else permuted(b, data, order)
@@ -31,7 +31,7 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
     if not perm:
         perm = tuple(reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
-        raise UnsupportedAttributeError("input_order", list(perm), f"each number from 0 to {rank - 1} once")
+        raise UnsupportedAttributeError("input_order", list(perm), f"a permutation of 0 to {rank - 1}")
     if tuple(perm) == _SWAPPED_HEADS and _is_square_attention(data):
         HEADS_SWAPPED.warn(b)
     weights = transposed(b, data, perm) if perm else None
@@ -39,7 +39,7 @@ def transpose(b: Builder, data: ir.Value, order: ir.Value, /) -> ir.Value:
 
 
 def _is_square_attention(data: ir.Value) -> bool:
-    """Tells whether a product by the results of a SoftMax has static sizes, and as many heads as queries."""
+    """Tells whether the data is the static result of an attention with as many heads as queries."""
     weights = operand_of(data, "MatMul") or operand_of(data, "Einsum")
     if producer(weights, "Softmax") is None or not is_static(data):
         return False

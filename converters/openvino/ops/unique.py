@@ -21,7 +21,7 @@ from ortconv.graph.builder import Builder
 
 _I64 = ir.DataType.INT64
 _INVERSE = 2
-"""The output of Unique that says which one each element is."""
+"""The output of Unique with the index of the unique value of each element."""
 
 
 @REGISTRY.lowering("Unique", since=10, how="composed")
@@ -52,7 +52,7 @@ def unique(
 
 
 def _warn_of_slices(b: Builder, data: ir.Value, axis: int, sorted: bool) -> None:
-    """Warns of slices that OpenVINO's CPU plugin takes from where they are not."""
+    """Warns of slices that OpenVINO's CPU plugin reads from wrong memory."""
     assert data.shape is not None
     if any(size != 1 for size in data.shape[:axis]):
         UNIQUE_SLICES_BEHIND_AXES.warn(b)

@@ -1,12 +1,10 @@
-"""Ops that are refused, and why."""
+"""Ops that are not supported, with the reason."""
 
 from __future__ import annotations
 
 from ortconv.converters.openvino.registry import REGISTRY
 
-REGISTRY.refuse(
-    "BGRtoNV12", "RGBtoNV12", reason="OpenVINO's CPU plugin does not run it, so that there is nothing to follow"
-)
+REGISTRY.refuse("BGRtoNV12", "RGBtoNV12", reason="OpenVINO's CPU plugin does not run it, so there is no reference")
 REGISTRY.refuse(
     "PagedAttention",
     "PagedAttentionExtension",

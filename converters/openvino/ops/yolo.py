@@ -14,7 +14,7 @@ from ortconv.graph.builder import Builder, Ints
 
 _RANK = 4
 _CENTRE = 2
-"""Coordinates that are squashed: the box's center."""
+"""Coordinates that get a Sigmoid: the box's center."""
 
 
 @REGISTRY.lowering("RegionYolo")
@@ -32,7 +32,7 @@ def region_yolo(
     mask: Ints = (),
     anchors: tuple[float, ...] = (),
 ) -> ir.Value:
-    """Sigmoid of the centers and scores of each region, and Softmax of its classes (do_softmax) or Sigmoid."""
+    """Sigmoid of the center and score of each region, and Softmax (do_softmax) or Sigmoid of its classes."""
     require(data, "data", FLOATS)
     warn_of_default(b, "do_softmax", True, "takes false")
     if rank_of(data, "data") != _RANK:
@@ -70,7 +70,7 @@ def region_yolo(
 
 @REGISTRY.lowering("ReorgYolo", since=2)
 def reorg_yolo(b: Builder, data: ir.Value, /, *, stride: Ints) -> ir.Value:
-    """SpaceToDepth of the data read as an image that is larger and has fewer channels, as Darknet does."""
+    """SpaceToDepth of the data reinterpreted as a larger image with fewer channels, as in Darknet."""
     if rank_of(data, "data") != _RANK:
         raise ShapeError("data", data.shape, f"its rank must be {_RANK}.")
     if not stride or min(stride) < 1 or len(set(stride)) > 1:
@@ -80,7 +80,7 @@ def reorg_yolo(b: Builder, data: ir.Value, /, *, stride: Ints) -> ir.Value:
     block = b.constant([step])
     batch, depth, height, width = b.op("Split", b.op("Shape", data), outputs=_RANK, axis=0, num_outputs=_RANK)
     area = b.constant([step * step])
-    # A channel of the result is (row in block, column in block, thin channel), as SpaceToDepth has it.
+    # An output channel is (row in block, column in block, input channel), as in SpaceToDepth.
     thin = b.op("Div", depth, area)
     split = b.op("Concat", batch, thin, height, block, width, block, axis=0)
     moved = b.op("Transpose", b.op("Reshape", data, split), perm=[0, 3, 5, 1, 2, 4])

@@ -1,1 +1,1 @@
-"""Copies, bit for bit, of what OpenVINO's CPU plugin computes where no specification says how."""
+"""Bit-for-bit copies of unspecified behavior of OpenVINO's CPU plugin: ties, orders, random numbers."""

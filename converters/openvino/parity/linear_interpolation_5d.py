@@ -1,8 +1,8 @@
-"""Linear interpolation of data with five axes, as OpenVINO's CPU plugin has it there.
+"""Linear interpolation of 5-D data as OpenVINO's CPU plugin computes it.
 
-Each element of the result is a weighted mean: the weights fall off as triangles around its place, along each axis.
+Each element of the result is a weighted mean with triangular weights around its position along each axis.
 Where the data is smoothed, these are as wide as an element of the result: wider than one of the data where an axis
-shrinks, narrower where it grows. A place that no triangle reaches gets a zero.
+shrinks, narrower where it grows. A position that no triangle reaches gets a zero.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def smooth(b: Builder, data: ir.Value, axes: Sequence[Resampled], coordinates: C
 def whole_mean(
     b: Builder, data: ir.Value, axes: Sequence[Resampled], coordinates: Coordinates, *, narrow: bool
 ) -> ir.Value:
-    """Adds up the elements around each place in the plugin's order, in float32; of 8 bits the fraction is cut off.
+    """Sums the elements around each position in the plugin's order, in float32; 8-bit results are truncated.
 
     Args:
         b: The builder.
@@ -91,13 +91,13 @@ def whole_mean(
 
 
 def _triangle(b: Builder, distance: ir.Value, scale: ir.Value | None) -> ir.Value:
-    """Returns how much an element counts at a distance."""
+    """Returns the weight of an element at a distance."""
     near = distance if scale is None else b.op("Mul", scale, distance)
     height = b.op("Max", b.op("Sub", single(b, 1), b.op("Abs", near)), single(b, 0))
     return height if scale is None else b.op("Mul", scale, height)
 
 
 def _quotient(b: Builder, parts: ir.Value, total: ir.Value) -> ir.Value:
-    """Divides by what may be zero, as the parts are then."""
+    """Divides; 0 / 0 gives 0."""
     none = b.op("Equal", total, single(b, 0))
     return b.op("Div", parts, b.op("Where", none, single(b, 1), total))

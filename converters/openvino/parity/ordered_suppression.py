@@ -1,4 +1,4 @@
-"""Suppression of boxes that come in order, best first, as OpenVINO's CPU plugin computes it for regions."""
+"""Suppression of sorted boxes, best first, as OpenVINO's CPU plugin computes it for region proposals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
 def unsuppressed(
     b: Builder, boxes: ir.Value, candidates: ir.Value | None, most: int, threshold: float, extra: int
 ) -> ir.Value:
-    """Emits which boxes are left: a NonMaxSuppression, or a Loop for an extra length, which ONNX's op does not know.
+    """Emits which boxes remain: NonMaxSuppression, or a Loop if sides are one longer, which ONNX's op does not support.
 
     The overlap must exceed the threshold. It is computed in float32, in the plugin's order. Boxes whose corners are in
     the wrong order overlap nothing.
@@ -30,7 +30,7 @@ def unsuppressed(
         candidates: Boxes that count at all, bool [N, K]; None for all.
         most: How many may be left in each row.
         threshold: Overlap beyond which a box is suppressed, 0 or more.
-        extra: What is added to the distance of two corners for the length of a side, 0 or 1.
+        extra: Added to the distance of two corners for the length of a side, 0 or 1.
 
     Returns:
         bool [N, K].
@@ -38,7 +38,7 @@ def unsuppressed(
     count = size_of(b, boxes, 1)
     shape = joined(b, [size_of(b, boxes, 0), count])
     never = b.constant(-np.inf, np.float32)
-    # What takes the place of scores: -1 for the first box, and less from box to box.
+    # Scores that keep the order: -1 for the first box, decreasing from box to box.
     ranks = b.op("Cast", b.op("Sub", b.constant(-1), counted(b, count)), to=int(_F32))
     scores = b.op("Expand", ranks, shape) if candidates is None else b.op("Where", candidates, ranks, never)
     by_class = b.op("Unsqueeze", scores, b.constant([1]))

@@ -1,8 +1,8 @@
-"""The best of many by score, in the order of the C++ standard library's partial_sort.
+"""The highest scores in the order of std::partial_sort.
 
-OpenVINO sorts with it, and it is not stable: which of several equal scores comes first follows from how a heap is built
-and taken apart. Where no scores are equal a TopK gives the same. What is here takes the heap's every step, as GNU's
-library does, and is needed for equal scores only.
+OpenVINO sorts with it, and it is not stable: the order of equal scores follows from how a heap is built
+and taken apart. Without equal scores TopK gives the same. This module repeats every step of the heap in GNU's
+library, and is needed for equal scores only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _scalar(b: Builder, vector: ir.Value) -> ir.Value:
 
 
 def _sorted_row(b: Builder, scores: ir.Value, size: ir.Value, count: ir.Value) -> ir.Value:
-    """Sorts one row: a heap of the first entries, the lowest on top; better ones replace it; the heap taken apart."""
+    """Sorts one row: builds a min-heap of the first entries, replaces its top by better ones, and takes it apart."""
     one, two, top = b.constant(1), b.constant(2), b.constant(0)
     half = b.op("Div", count, two)
     heap = b.op("Range", top, count, one)
@@ -82,7 +82,7 @@ def _sorted_row(b: Builder, scores: ir.Value, size: ir.Value, count: ir.Value) -
 
 
 def _sift(b: Builder, scores: ir.Value, heap: ir.Value, hole: ir.Value, length: ir.Value, entry: ir.Value) -> ir.Value:
-    """Puts an entry into the heap below a hole.
+    """Inserts an entry into the heap at a hole.
 
     The hole first sinks to a leaf, each time in favour of the child with the lower score, the right one of two equals.
     Then the entry rises from there past the higher scores.
@@ -100,7 +100,7 @@ def _sift(b: Builder, scores: ir.Value, heap: ir.Value, hole: ir.Value, length: 
     last = b.op("Sub", length, b.constant(1))
 
     def children(place: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Returns the places of both children, and whether there is one at least; an only one is both."""
+        """Returns the positions of both children (a single one twice), and whether there is any."""
         doubled = b.op("Mul", place, b.constant(2))
         return b.op("Min", b.op("Add", doubled, nearest), last), b.op("Less", doubled, last)
 

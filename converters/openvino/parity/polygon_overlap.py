@@ -1,8 +1,8 @@
-"""The overlap of turned boxes in the arithmetic of OpenVINO's CPU plugin, step by step in float32.
+"""The overlap of rotated boxes in the arithmetic of OpenVINO's CPU plugin, step by step in float32.
 
-The plugin collects the points where edges meet and the corners inside of the other box, takes the convex hull of them
-and adds up triangles. Its tolerances and the order of its sort decide where points are nearly equal; all of that is
-followed here. Only of more than 17 points, which takes edges on each other, the plugin's sort begins in another way.
+The plugin collects the intersections of edges and the corners inside of the other box, computes their convex hull
+and sums triangles. Its tolerances and the order of its sort decide where points are nearly equal; all of that is
+repeated here, except for more than 17 points (coinciding edges), where the plugin's sort starts differently.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["ENTRIES", "corners", "overlap"]
 
 _BOOL, _F32, _F64, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64
 _POINTS = 24
-"""4 by 4 crossings of edges, and 4 corners of each box."""
+"""4 by 4 intersections of edges, and 4 corners of each box."""
 _PARALLEL, _IN_LINE, _SAME = 1e-14, 1e-6, 1e-8
 """The plugin's tolerances: for edges without a crossing, for points in one direction, and for a squared distance."""
 
 ENTRIES = 9
-"""Numbers that describe a box: x and y of its corners, and its area."""
+"""Entries that describe a box: x and y of its corners, and its area."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +58,12 @@ def _slots(b: Builder) -> ir.Value:
 
 
 def corners(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
-    """Emits what describes boxes.
+    """Emits corners and area of boxes.
 
     Args:
         b: The builder.
         boxes: float32 center, width, height and angle, [batch, box, 5].
-        clockwise: Which way they are turned.
+        clockwise: The direction of rotation.
 
     Returns:
         [batch, box, `ENTRIES`].
@@ -71,7 +71,7 @@ def corners(b: Builder, boxes: ir.Value, clockwise: bool) -> ir.Value:
     x, y, width, height, angle = b.op("Split", boxes, outputs=5, axis=2, num_outputs=5)
     turned = b.op("Cast", angle if clockwise else b.op("Neg", angle), to=int(_F64))
     half, two = single(b, 0.5), single(b, 2.0)
-    # Rounded once, as the C library's functions of floats nearly always are.
+    # Rounded once, as the C library's float functions nearly always do.
     cosine, sine = (b.op("Mul", b.op("Cast", b.op(op, turned), to=int(_F32)), half) for op in ("Cos", "Sin"))
     up, across = (
         (b.op("Mul", sine, height), b.op("Mul", cosine, width)),
@@ -102,7 +102,7 @@ def overlap(b: Builder, first: ir.Value, second: ir.Value) -> ir.Value:
 
 
 def _common(b: Builder, first: _Vectors, second: _Vectors) -> ir.Value:
-    """Emits the area that pairs of boxes have in common, [pair]."""
+    """Emits the intersection area of pairs of boxes, [pair]."""
     points, count = _collected(b, first, second)
     points = _around(b, points, count)
     points = _sorted(b, points, count)
@@ -114,7 +114,7 @@ def _common(b: Builder, first: _Vectors, second: _Vectors) -> ir.Value:
         "And", b.op("Greater", places, b.constant(0)), b.op("Less", places, b.op("Sub", length, b.constant(1)))
     )
     zero = single(b, 0.0)
-    # One after the other, as the plugin adds them.
+    # Summed one after the other, as in the plugin.
     sums = b.op("CumSum", b.op("Where", inside, parts, zero), b.constant(1))
     total = b.op("Slice", sums, b.constant([-1]), b.constant([_POINTS]), b.constant([1]))
     area = b.op("Mul", total, single(b, 0.5))
@@ -128,7 +128,7 @@ def _column_range(b: Builder, points: _Vectors, bounds: tuple[int, int]) -> _Vec
 
 
 def _collected(b: Builder, first: _Vectors, second: _Vectors) -> tuple[_Vectors, ir.Value]:
-    """Emits the points [pair, 24] that may be corners of the intersection, and how many there are, [pair, 1]."""
+    """Emits the candidate corners of the intersection, [pair, 24], and their number, [pair, 1]."""
     turn = b.constant([1, 2, 3, 0])
     edges = []
     for box in (first, second):
@@ -159,7 +159,7 @@ def _collected(b: Builder, first: _Vectors, second: _Vectors) -> tuple[_Vectors,
         for parts in ((xs, first.x, second.x), (ys, first.y, second.y))
     ]
     whole = b.op("Cast", found, to=int(_I64))
-    # Those that count in front, in their order.
+    # Valid points first, in order.
     keys = b.op("Sub", b.op("Mul", whole, b.constant(_POINTS)), _slots(b))
     _, order = b.op("TopK", keys, b.constant([_POINTS]), outputs=2, axis=1)
     return _Vectors(*points).picked(b, order), b.op("ReduceSum", whole, b.constant([1]), keepdims=1)
@@ -177,7 +177,7 @@ def _within(b: Builder, points: _Vectors, box: _Vectors, edges: _Vectors) -> ir.
 
 
 def _around(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
-    """Emits the points as seen from the one with the lowest y, and of these the lowest x, which trades places."""
+    """Emits the points relative to the one with the lowest y, then x, which is swapped to the front."""
     slots, far, last = _slots(b), single(b, np.inf), b.constant([1])
     able = b.op("Less", slots, count)
     for part in (points.y, points.x):
@@ -191,10 +191,10 @@ def _around(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
 
 
 def _sorted(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
-    """Emits the points but for the first by direction, and by distance where that is nearly the same.
+    """Sorts the points after the first by direction, and by distance if directions are nearly equal.
 
-    The plugin's comparison is no order where several directions are nearly the same, so that the steps of the sort
-    matter: each point goes in front of all, or back past those that it comes before.
+    The plugin's comparison is not a strict order for nearly equal directions, so that the steps of the sort
+    matter: it is an insertion sort.
     """
     slots, one = _slots(b), b.constant(1)
     most = b.op("ReduceMax", count, keepdims=0)
@@ -224,9 +224,9 @@ def _sorted(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
 
 
 def _hull(b: Builder, points: _Vectors, count: ir.Value) -> tuple[_Vectors, ir.Value]:
-    """Emits the corners of the convex hull in front, and how many there are, [pair, 1].
+    """Emits the corners of the convex hull first, and their number, [pair, 1].
 
-    Points are taken one after the other; the last corner goes as long as the next point is not to its left.
+    For each point, corners are popped while the point is not to the left of the last edge.
     """
     slots, one, two = _slots(b), b.constant(1), b.constant(2)
     able = b.op("And", b.op("Greater", slots, b.constant(0)), b.op("Less", slots, count))
@@ -236,7 +236,7 @@ def _hull(b: Builder, points: _Vectors, count: ir.Value) -> tuple[_Vectors, ir.V
     some = b.op("ReduceMax", found, b.constant([1]), keepdims=1)
     points = points.picked(b, b.op("Where", b.op("Equal", slots, one), second, slots))
     start, length = b.op("Add", second, one), b.op("Add", some, one)
-    # Of points on one place there is nothing more to take.
+    # Coinciding points end the hull.
     limit = b.op("Mul", count, some)
     flags = b.op("Less", start, limit)
     with b.body() as body:

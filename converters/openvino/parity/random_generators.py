@@ -1,6 +1,6 @@
-"""Generators of random numbers, in integer ops: Philox 4x32-10 and the Mersenne Twister MT19937.
+"""Random number generators in integer ops: Philox 4x32-10 and Mersenne Twister MT19937.
 
-Both give integers of 32 bits, here as int64. For the same seeds they give the same integers on every run.
+Both generate 32-bit integers, here as int64, which are the same on every run for the same seeds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def philox(b: Builder, key: int | ir.Value, counter: int, count: ir.Value) -> ir
     steps = b.op("Range", b.constant(0), b.op("Squeeze", groups, b.constant([0])), b.constant(1))
     rows = b.op("Unsqueeze", b.op("Cast", steps, to=int(_U64)), b.constant([0]))
     zeros = b.op("Mul", rows, b.constant(0, np.uint64))
-    # The halves of both counters: that of the groups, and that of the op's seed.
+    # The 32-bit halves of both counters: the group number and the op's seed.
     low = b.op("Concat", rows, b.op("Add", zeros, b.constant(counter & _WORD, np.uint64)), axis=0)
     high = b.op("Concat", zeros, b.op("Add", zeros, b.constant(counter >> 32, np.uint64)), axis=0)
     keys = _keys(b, key)
@@ -85,7 +85,7 @@ def _keys(b: Builder, key: int | ir.Value) -> ir.Value:
 
 
 def drawn_seed(b: Builder) -> ir.Value:
-    """Emits a seed of 31 bits that is another one on each run, an int64 scalar."""
+    """Emits a 31-bit seed that differs on each run, an int64 scalar."""
     number = b.op("RandomUniform", dtype=int(_F64), low=0.0, high=float(2**31), shape=[1])
     return b.op("Squeeze", b.op("Cast", b.op("Floor", b.typed(number, _F64, [1])), to=int(_I64)), b.constant([0]))
 
@@ -119,7 +119,7 @@ def mersenne_twister(b: Builder, state: State, count: ir.Value) -> ir.Value:
 
 
 def _next_state(b: Builder, state: ir.Value) -> ir.Value:
-    """Emits the next state. Its words depend on new ones that are 227 places back, hence the parts."""
+    """Emits the next state, in parts, as a word depends on the new word 227 positions before."""
     twisted = _twisted(b, _part(b, state, 0, _STATE - 1), _part(b, state, 1, _STATE))
     first = b.op("BitwiseXor", _part(b, state, _AHEAD, _STATE), _part(b, twisted, 0, _BEHIND))
     second = b.op("BitwiseXor", first, _part(b, twisted, _BEHIND, 2 * _BEHIND))
@@ -149,7 +149,7 @@ def _masked(b: Builder, words: ir.Value, mask: int) -> ir.Value:
 
 
 def seeded_state(seed: int) -> State:
-    """Returns the state of a Mersenne Twister that is seeded with one number, of which 32 bits count."""
+    """Returns the state of a Mersenne Twister seeded with the low 32 bits of a number."""
     words = [seed & _WORD]
     for index in range(1, _STATE):
         words.append((1812433253 * (words[-1] ^ words[-1] >> 30) + index) & _WORD)
@@ -157,7 +157,7 @@ def seeded_state(seed: int) -> State:
 
 
 def seed_sequence(seeds: Sequence[int]) -> State:
-    """Returns the state of a Mersenne Twister that is seeded with the C++ standard library's seed_seq of numbers."""
+    """Returns the state of a Mersenne Twister seeded with std::seed_seq."""
     given = [seed & _WORD for seed in seeds]
     size, count = _STATE, len(given)
     words = [0x8B8B8B8B] * size

@@ -1,4 +1,4 @@
-"""The best boxes of each image that no better one suppresses, and the rows that are made of them."""
+"""Selection of region proposals: the best boxes of each image after suppression, and rows made of them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Chosen", "Limits", "choose", "closed", "filled", "places"]
 
 _BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
 _ALL = 2**31
-"""More boxes than there are."""
+"""A limit that no number of boxes reaches."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How many boxes are looked at and left, and by which overlap one suppresses another.
+    """Limits of the selection.
 
     Attributes:
-        before: How many of each image are looked at, the best ones.
-        after: How many of them may be left.
-        overlap: Beyond which a box is suppressed.
-        extra: What is added to the distance of two corners for the length of a side, 0 or 1.
+        before: The number of best boxes of each image that are considered.
+        after: The largest number of boxes selected per image.
+        overlap: IoU above which a box is suppressed.
+        extra: Added to the distance of two corners for the length of a side, 0 or 1.
     """
 
     before: int
@@ -62,14 +62,14 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """The boxes that are left, ordered by image and score.
+    """The selected boxes, ordered by image and score.
 
     Attributes:
         image: int64 [R].
-        place: int64 [R]: how many boxes of the same image come before.
+        place: int64 [R], the index of the box within its image.
         boxes: [R, 4].
         scores: [R].
-        numbers: How many each image has, int64 [N].
+        numbers: The number of boxes of each image, int64 [N].
     """
 
     image: ir.Value
@@ -80,14 +80,14 @@ class Chosen:
 
 
 def choose(b: Builder, boxes: ir.Value, scores: ir.Value, candidates: ir.Value | None, limits: Limits) -> Chosen:
-    """Emits the best boxes of each image that no better one suppresses.
+    """Emits the best boxes of each image after suppression.
 
     Args:
         b: The builder.
         boxes: Corners, [N, P, 4].
         scores: [N, P].
-        candidates: Boxes that may suppress and be left, bool [N, P]; None for all.
-        limits: How many, and by which overlap.
+        candidates: Boxes that take part, bool [N, P]; None for all.
+        limits: Limits of the selection.
     """
     size = size_of(b, boxes, 1)
     if isinstance(size, int):
@@ -112,7 +112,7 @@ def choose(b: Builder, boxes: ir.Value, scores: ir.Value, candidates: ir.Value |
 
 
 def _kept(b: Builder, boxes: ir.Value, candidates: ir.Value | None, order: ir.Value, limits: Limits) -> ir.Value:
-    """Emits which of the boxes in an order are left."""
+    """Emits which boxes of an order remain."""
     index = b.op("Unsqueeze", order, b.constant([2]))
     sorted_ = b.typed(b.op("GatherND", boxes, index, batch_dims=1), _F32, [None, None, 4])
     able = None if candidates is None else b.op("GatherElements", candidates, order, axis=1)
@@ -122,13 +122,13 @@ def _kept(b: Builder, boxes: ir.Value, candidates: ir.Value | None, order: ir.Va
 def _open(b: Builder, best: ir.Value, kept: ir.Value, most: int) -> ir.Value:
     """Tells whether the result may depend on the order of equal scores.
 
-    It does not where none are equal up to the last box that is left, if there are as many as may be.
+    It does not if no scores are equal up to the last selected box, provided that the limit is reached.
     """
     first, last = b.constant([0]), b.constant([-1])
     one, end = b.constant([1]), b.constant([np.iinfo(np.int64).max])
     equal = b.op("Equal", b.op("Slice", best, first, last, one), b.op("Slice", best, one, end, one))
     numbers = b.op("CumSum", b.op("Cast", kept, to=int(_I64)), b.constant(1))
-    # Up to the last box fewer than that have been left before it.
+    # Up to the last selected box, fewer than the limit come before.
     width = b.op("Shape", equal, start=1, end=2)
     before = b.op("Sub", numbers, b.op("Cast", kept, to=int(_I64)))
     reached = b.op("Slice", b.op("Less", before, b.constant(most)), first, width, one)
@@ -153,20 +153,20 @@ def _gathered(b: Builder, boxes: ir.Value, scores: ir.Value, order: ir.Value, ke
 
 
 def places(b: Builder, chosen: Chosen, each: int) -> ir.Value:
-    """Returns the rows of the boxes where each image has as many rows, [R, 1]."""
+    """Returns the row of each box if every image has `each` rows, [R, 1]."""
     numbers = b.op("Add", b.op("Mul", chosen.image, b.constant(each)), chosen.place)
     return b.op("Unsqueeze", numbers, b.constant([1]))
 
 
 def filled(b: Builder, rows: ir.Value, at: ir.Value, sizes: Sequence[Size]) -> ir.Value:
-    """Puts rows at their places and zeros elsewhere."""
+    """Scatters rows to their positions, with zeros elsewhere."""
     nothing = b.op("Expand", b.constant(0, np.float32), joined(b, sizes))
     known = [size if isinstance(size, int) else None for size in sizes]
     return b.typed(b.op("ScatterND", nothing, at, rows), _F32, known)
 
 
 def closed(b: Builder, rows: ir.Value, chosen: Chosen, images: Size, each: int) -> ir.Value:
-    """Puts the rows of each image at their places, a row that begins with -1 behind them, and zeros behind that."""
+    """Scatters the rows of each image, followed by a row that begins with -1, and zeros."""
     boxes = filled(b, rows, places(b, chosen, each), [calculate(b, "Mul", images, each), 5])
     short = b.op("Less", chosen.numbers, b.constant(each))
     ends = b.op("Add", b.op("Mul", counted(b, images), b.constant(each)), chosen.numbers)

@@ -1,8 +1,8 @@
-"""All of many by score, in the order of the C++ standard library's sort.
+"""All scores in the order of std::sort.
 
-OpenVINO sorts with it, and of more than 16 entries equal scores do not keep their order: which comes first follows from
-how the entries are parted on the way. What is here takes the same steps as GNU's library, but for its way out of
-sequences made to be slow, and is needed for equal scores only.
+OpenVINO sorts with it; among more than 16 entries equal scores do not keep their order, which follows from
+how the entries are partitioned. This module repeats the steps of GNU's library, except its heapsort fallback for
+adversarial sequences, and is needed for equal scores only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["IN_ORDER", "fully_sorted"]
 _BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
 
 IN_ORDER = 16
-"""So many entries are sorted by insertion, in which equal ones keep their order."""
+"""Up to this number, entries are sorted by insertion, which is stable."""
 
 
 def fully_sorted(b: Builder, scores: ir.Value) -> ir.Value:
@@ -35,7 +35,7 @@ def fully_sorted(b: Builder, scores: ir.Value) -> ir.Value:
     total = b.op("Squeeze", count, first)
     places = b.op("Range", b.constant(0), total, b.constant(1))
     bounds = b.op("Concat", first, count, axis=0)
-    # As long as a part has more entries than that, it is parted at a pivot: what is higher goes in front.
+    # Parts with more entries are partitioned at a pivot: higher scores go first.
     with b.body() as body:
         body.input("step", _I64, ())
         body.input("condition", _BOOL, ())
@@ -50,7 +50,7 @@ def fully_sorted(b: Builder, scores: ir.Value) -> ir.Value:
         split = b.typed(b.op("Concat", *pieces, axis=0), _I64, [None])
         graph = body.graph([_some(b, _large(b, split)), parted, split])
     order, _ = b.op("Loop", None, b.op("Greater", total, b.constant(IN_ORDER)), places, bounds, outputs=2, body=graph)
-    # The insertions behind that keep the order of equal entries, as TopK does.
+    # The final insertion sort is stable, as is TopK.
     _, sorted_ = b.op("TopK", b.op("Gather", scores, order, axis=0), count, outputs=2, axis=0)
     return b.typed(b.op("Gather", order, sorted_, axis=0), _I64, [None])
 
@@ -69,10 +69,10 @@ def _some(b: Builder, conditions: ir.Value) -> ir.Value:
 def _parted(
     b: Builder, scores: ir.Value, order: ir.Value, places: ir.Value, start: ir.Value, stop: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Parts the entries from start to stop: a pivot goes first; of the others, lower and higher ones trade places.
+    """Partitions the entries from start to stop: the pivot moves first; lower and higher entries are swapped.
 
-    Two hands come from both ends. Each stops at entries that may go to the other side, the pivot's equals among them;
-    the two where they stop trade places, until the hands meet.
+    Two cursors move inwards. Each stops at entries that belong to the other side, or equal the pivot; the two entries
+    are swapped, until the cursors meet.
 
     Returns:
         The order, and where the second part begins.
@@ -103,7 +103,7 @@ def _parted(
 
 
 def _median(b: Builder, values: ir.Value, places: tuple[ir.Value, ir.Value, ir.Value]) -> ir.Value:
-    """Returns the place of the middle one of three values; of equal ones that which the library takes."""
+    """Returns the position of the median of three values; ties as in the library."""
     low, middle, high = places
     first, second, third = (b.op("Gather", values, place, axis=0) for place in places)
     above = b.op("Greater", first, second), b.op("Greater", second, third), b.op("Greater", first, third)
@@ -113,6 +113,6 @@ def _median(b: Builder, values: ir.Value, places: tuple[ir.Value, ir.Value, ir.V
 
 
 def _traded(b: Builder, order: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
-    """Exchanges the entries at places with those at other places."""
+    """Swaps entries at positions with those at other positions."""
     places, sources = b.op("Concat", one, other, axis=0), b.op("Concat", other, one, axis=0)
     return b.op("ScatterElements", order, places, b.op("Gather", order, sources, axis=0), axis=0)
