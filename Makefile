@@ -25,7 +25,7 @@ help:
 	@echo "make test-lowest  run all tests but the heavy sweeps with the lowest version of everything that pyproject.toml asks for"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
-	@echo "make docs      write the tables of operations into docs/operators.md"
+	@echo "make docs      write the generated tables into docs/operators.md and docs/openvino.md"
 	@echo "make fuzz      fuzz readers, optimize and operators for SECONDS (60) each; findings lie in build/fuzz"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"

@@ -13,6 +13,7 @@ from ortconv.api import conversion
 from ortconv.converters.openvino.plugin_bugs.bug import Live
 from ortconv.converters.openvino.plugin_bugs.table import bugs
 from tests.converters.openvino.live import assert_close, model_of, run_onnx, run_openvino
+from tests.operations import BUGS_PAGE, with_plugin_bugs
 
 BUGS = bugs()
 
@@ -65,3 +66,8 @@ def test_entry(name: str) -> None:
 def test_names_say_which_entry() -> None:
     assert len(BUGS) > 50
     assert len({bug.case for bug in BUGS.values()}) == len(BUGS)
+
+
+def test_the_page_lists_the_entries() -> None:
+    text = BUGS_PAGE.read_text(encoding="utf-8")
+    assert with_plugin_bugs(text) == text, "run `make docs`"
