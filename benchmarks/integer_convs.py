@@ -2,7 +2,7 @@
 
 Run ``python -m benchmarks.integer_convs``. The layers are those of convolutional networks, with constant int8 weights
 that have a scale for each output channel, and uint8 data. ONNX Runtime's Conv has the same numbers as floats; its
-QLinearConv quantises its result, which is less to write. All engines run in one process on one thread, in turns; each
+QLinearConv quantizes its result, which is less to write. All engines run in one process on one thread, in turns; each
 answer is first compared with the exact sums. A turn during which somebody else slowed the core, as `benchmarks.turn`
 tells, is repeated.
 """
@@ -162,10 +162,10 @@ def _engines(layer: Layer, data: dict[str, Array]) -> dict[str, Callable[[], Arr
     eight = {**common, "b": data["bias"], "ys": np.float32(step), "yz": np.uint8(128)}
     float32, uint8 = TensorProto.FLOAT, TensorProto.UINT8
     wide = ((x.astype(np.float32) - X_ZERO) * X_SCALE).astype(np.float32)
-    names, quantised = ["x", "w", "s", "ws", "z", "wz", "b"], ["x", "s", "z", "w", "ws", "wz", "ys", "yz", "b"]
+    names, quantized = ["x", "w", "s", "ws", "z", "wz", "b"], ["x", "s", "z", "w", "ws", "wz", "ys", "yz", "b"]
     return {
         "Conv of floats": _runner("Conv", "", layer, ["x", "w", "b"], floats, wide, float32),
-        "QLinearConv": _runner("QLinearConv", "", layer, quantised, eight, x, uint8),
+        "QLinearConv": _runner("QLinearConv", "", layer, quantized, eight, x, uint8),
         "ortconv": _runner(CONV_INTEGER_TO_FLOAT.name, DOMAIN, layer, names, {**common, "b": floats["b"]}, x, float32),
     }
 
@@ -207,9 +207,9 @@ def main(rounds: int, seconds: float) -> None:
     click.echo("| layer | Conv of floats, us | QLinearConv, us | ortconv, us | Conv / ours | QLinearConv / ours |")
     click.echo("|---|--:|--:|--:|--:|--:|")
     for layer in LAYERS:
-        floats, quantised, ours = compare(layer, rounds, seconds).values()
-        times = " | ".join(f"{each:.0f}" for each in (floats, quantised, ours))
-        click.echo(f"| {layer.name} | {times} | {floats / ours:.2f} | {quantised / ours:.2f} |")
+        floats, quantized, ours = compare(layer, rounds, seconds).values()
+        times = " | ".join(f"{each:.0f}" for each in (floats, quantized, ours))
+        click.echo(f"| {layer.name} | {times} | {floats / ours:.2f} | {quantized / ours:.2f} |")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How fast quantised networks run, beside OpenVINO and beside the same networks in float32.
+"""How fast quantized networks run, beside OpenVINO and beside the same networks in float32.
 
 Run ``python -m benchmarks.quantized``; it needs torch, torchvision and nncf beside the packages of the tests. Each
-network of `benchmarks.networks` goes through OpenVINO's converter and NNCF's post-training quantisation to 8 bits. What
+network of `benchmarks.networks` goes through OpenVINO's converter and NNCF's post-training quantization to 8 bits. What
 OpenVINO computes without its int8 kernels is what the file says: first, ours must be as close to it as OpenVINO with
 them. All run in one process on one thread, in turns.
 """
@@ -39,7 +39,7 @@ _LEAST = 0.005
 
 
 def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
-    """Times a quantised network in OpenVINO and in ONNX Runtime, and there the one that is not quantised.
+    """Times a quantized network in OpenVINO and in ONNX Runtime, and there the one that is not quantized.
 
     Args:
         name: A key of `benchmarks.networks.NETWORKS`.
@@ -78,7 +78,7 @@ def check(name: str, ours: Array, openvino: Array, said: Array) -> None:
 
 
 def _engines(name: str, module: Any, image: Any, folder: pathlib.Path) -> tuple[Mapping[str, Run], Array]:
-    """Returns what runs the network once, and what its quantised file says."""
+    """Returns what runs the network once, and what its quantized file says."""
     import openvino
 
     import ortconv
@@ -124,7 +124,7 @@ def _quantized(name: str, model: Any, image: Any) -> Any:
 @click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
 @click.option("--seconds", default=0.3, show_default=True, type=click.FloatRange(0.01), help="Length of a turn.")
 def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
-    """Compare the speed of quantised networks, and print a table in Markdown."""
+    """Compare the speed of quantized networks, and print a table in Markdown."""
     logging.disable(logging.WARNING)
     ratios: list[tuple[float, float]] = []
     click.echo("| network | OpenVINO, ms | ortconv, ms | ortconv, float32, ms | OpenVINO / ours | float32 / ours |")
