@@ -20,10 +20,10 @@ from ortconv.progress import Progress, silent
 __all__ = ["Lowered", "lower"]
 
 _MISFITS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
-"""What a lowering runs into where a node contradicts its op in a way that it does not look for."""
+"""Exceptions of a lowering that are reported as a contradiction between the node and its op."""
 
 _REPORTED = 100
-"""After how many nodes progress is reported."""
+"""Progress is reported after each so many nodes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Lowered:
     Attributes:
         graph: The ONNX graph.
         steps: What became of each source node, in order.
-        saturating: How many nodes multiply bytes in sums that saturate on some CPUs, unless ONNX Runtime is told.
+        saturating: How many nodes have int8 sums that saturate on x86-64 CPUs without VNNI, without a session entry.
     """
 
     graph: ir.Graph
@@ -54,9 +54,9 @@ def lower(
     Args:
         source: The graph; its nodes are in topological order.
         registry: The source format's lowerings.
-        options: What the user asked for.
-        progress: Told how many nodes are lowered.
-        infer_shapes: Whether shapes follow from those of inputs that the source does not declare as they are.
+        options: The options of the conversion.
+        progress: Called with the number of lowered nodes.
+        infer_shapes: Whether output shapes are inferred, since shapes of inputs differ from the declared ones.
 
     Returns:
         The graph with the source's inputs and outputs, their names, order, types and dims.
@@ -176,7 +176,7 @@ class _Values:
     Args:
         source: A graph.
         builder: The builder.
-        inputs: For a body, what its inputs are; its names give way to those of the graph around it.
+        inputs: The inputs of a body; its values are renamed where the graph around it has the name.
     """
 
     def __init__(self, source: SourceGraph, builder: Builder, inputs: Sequence[ir.Value] | None = None) -> None:
@@ -237,7 +237,7 @@ class _Values:
                 name = self._builder.unique(value.name) if self._nested else value.name
                 result = self._builder.initializer(name, result.const_value, owned=True)
             elif result.producer() is not None:
-                # A value that exists already: an Identity, or what a node undoes.
+                # An existing value: the node is an Identity, or the inverse of an earlier node.
                 if value.shape is not None:
                     result.shape = _merged(result.shape, value)
                 result.metadata_props.update(value.metadata)
@@ -258,9 +258,9 @@ class _Values:
 
 
 def _merged(computed: ir.Shape | None, value: SourceValue) -> ir.Shape:
-    """Joins what the lowering computed with what the source declares.
+    """Merges the shape that the lowering computed with the declared one.
 
-    A dim that the lowering names is known at run time only: some ops of OpenVINO's declare how large a result may be.
+    A symbolic dimension of the lowering wins over a declared size: some OpenVINO ops declare an upper bound.
     """
     declared = value.shape
     assert declared is not None

@@ -1,4 +1,4 @@
-"""Rewrites of a whole lowered graph.
+"""Passes: rewrites of a whole lowered graph.
 
 A pass is a module with a function ``run(graph, context)``, which returns how many places it rewrote. It rewrites what
 one lowering cannot see: what stands before and behind a node. Most write the form that ONNX Runtime looks for when it

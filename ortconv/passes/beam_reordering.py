@@ -1,7 +1,7 @@
 """Skips the reordering of a KV cache at run time when the beam order is unchanged.
 
-A decoder gathers its keys and values by beams before it appends to them. With one beam, or several that go on in their
-order, as nearly always, that copies the whole cache for nothing.
+A decoder gathers its keys and values by beam index before it appends to them. With one beam, or an unchanged order,
+that copies the whole cache for nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(graph: ir.Graph, context: Context) -> int:
         append = _append(gather, context.states)
         if append is None:
             continue
-        sizes = _leave_sizes(gather, unique)
+        sizes = _replace_shapes(gather, unique)
         kept, moved = _branch(append, gather, False, unique), _branch(append, gather, True, unique)
         before = conditions.nodes(gather)
         choice = ir.node(
@@ -52,9 +52,7 @@ def run(graph: ir.Graph, context: Context) -> int:
         choice.outputs[0].name = unique(f"{choice.name}_out")
         graph.insert_before(gather, before)
         graph.insert_before(append, choice)
-        context.note(
-            gather, f"is in a branch of If {choice.name!r}: nothing is gathered where all batches keep their places"
-        )
+        context.note(gather, f"is in a branch of If {choice.name!r}: an unchanged beam order skips it")
         replace_node(append, choice)
         graph.remove(gather, safe=True)
         context.record(append, [*sizes, *before, choice])
@@ -63,7 +61,7 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _append(gather: ir.Node, states: Collection[ir.Value]) -> ir.Node | None:
-    """Returns the Concat behind a Gather along the batches of a state, if that is all that needs what is gathered."""
+    """Returns the Concat after a Gather along the batches of a state, if no other node needs the gathered data."""
     if (gather.domain, gather.op_type) != ("", "Gather") or gather.attributes.get_int("axis", 0) != 0:
         return None
     data, indices = gather.inputs
@@ -82,13 +80,13 @@ def _append(gather: ir.Node, states: Collection[ir.Value]) -> ir.Node | None:
 
 
 def _is_shape(node: ir.Node) -> bool:
-    """Tells whether a node takes all sizes of what is gathered."""
+    """Tells whether a node is a Shape with all dimensions."""
     whole = not node.attributes.get_int("start", 0) and "end" not in node.attributes
     return (node.domain, node.op_type) == ("", "Shape") and whole
 
 
 def _is_of_sizes(node: ir.Node) -> bool:
-    """Tells whether a node takes sizes of what is gathered, but not the number of batches."""
+    """Tells whether a node is a Shape of which only dimensions after the first are used."""
     if (node.domain, node.op_type) != ("", "Shape"):
         return False
     sizes = node.outputs[0]
@@ -99,14 +97,14 @@ def _is_of_sizes(node: ir.Node) -> bool:
 
 
 def _chosen(node: ir.Node) -> list[int]:
-    """Returns which entries of a shape a Gather takes, [0] where that is not certain."""
+    """Returns the entries of a shape that a Gather selects, [0] where that is not certain."""
     constant = None if (node.domain, node.op_type) != ("", "Gather") else node.inputs[1]
     known = None if constant is None or constant.const_value is None else constant.const_value.numpy()
     return [int(entry) for entry in known.ravel()] if known is not None and known.size else [0]
 
 
-def _leave_sizes(gather: ir.Node, unique: Callable[[str], str]) -> list[ir.Node]:
-    """Lets what asks for sizes of what is gathered ask the state, for batches the indices, and returns new nodes."""
+def _replace_shapes(gather: ir.Node, unique: Callable[[str], str]) -> list[ir.Node]:
+    """Takes dimensions of the gathered data from the state and the indices instead; returns the new nodes."""
     state, indices = gather.inputs
     made = []
     for user, index in list(gather.outputs[0].uses()):
@@ -123,7 +121,7 @@ def _leave_sizes(gather: ir.Node, unique: Callable[[str], str]) -> list[ir.Node]
 
 
 def _branch(append: ir.Node, gather: ir.Node, moves: bool, unique: Callable[[str], str]) -> ir.Graph:
-    """Returns a branch that appends to the state as it is, or to what is gathered from it."""
+    """Returns a branch that appends to the state, or to the gathered state."""
     state, gathered = gather.inputs[0], gather.outputs[0]
     nodes = []
     if moves:
@@ -148,14 +146,14 @@ def _copy(node: ir.Node, inputs: Collection[ir.Value | None], unique: Callable[[
 
 @dataclasses.dataclass(frozen=True)
 class _Order:
-    """Whether indices count up from zero: as many as there are, and that as a boolean."""
+    """The number of indices, and whether they count up from 0."""
 
     count: ir.Value
     in_order: ir.Value
 
 
 class _Conditions:
-    """Whether a Gather leaves all batches where they are: its indices are all of them in order."""
+    """Makes the conditions under which a Gather changes nothing: its indices are all batches in order."""
 
     def __init__(self, constants: Constants, unique: Callable[[str], str]) -> None:
         self._constants, self._unique = constants, unique
@@ -163,7 +161,7 @@ class _Conditions:
         self._nodes: list[ir.Node] = []
 
     def nodes(self, gather: ir.Node) -> list[ir.Node]:
-        """Returns new nodes, the last of which tells that of a Gather."""
+        """Returns new nodes, the last of which computes the condition of a Gather."""
         data, indices = gather.inputs
         assert indices is not None
         self._nodes = []

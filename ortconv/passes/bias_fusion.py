@@ -43,7 +43,7 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _fuse(constants: Constants, data: ir.Value, bias: ir.Value) -> ir.Node | None:
-    """Returns the node that computes `data`, with the bias in it, or None where that cannot be."""
+    """Returns the producer of `data` with the bias added to it, or None if the bias does not fit."""
     node, tensor = data.producer(), bias.const_value
     if node is None or node.domain or tensor is None or len(node.inputs) != 2 or node.inputs[1] is None:
         return None
@@ -68,7 +68,7 @@ def _fuse(constants: Constants, data: ir.Value, bias: ir.Value) -> ir.Node | Non
 
 
 def _is_gemm(node: ir.Node) -> bool:
-    """Whether Gemm computes a MatMul: it takes matrices of floats, and ONNX Runtime needs something to sum over."""
+    """Tells whether Gemm can replace a MatMul: of float matrices, with a summed dimension that is known and not 0."""
     shapes = [None if value is None else value.shape for value in node.inputs]
     if any(shape is None or len(shape) != 2 for shape in shapes):
         return False

@@ -13,18 +13,18 @@ __all__ = ["run"]
 
 _RANKS = (3, 4, 5)
 _RANK_OF_LAYOUT = 4
-"""Of the data that ONNX Runtime has in a layout of its own."""
+"""The rank of data that ONNX Runtime computes in its blocked layout."""
 _MOST_PIXELS = 1 << 11
-"""ONNX Runtime adds the pixels of a GlobalAveragePool one by one, which loses digits of thousands."""
+"""ONNX Runtime sums the pixels of a GlobalAveragePool one by one; rounding errors grow with their number."""
 
 
 def run(graph: ir.Graph, context: Context) -> int:
     """Replaces groups of nodes by the one node that exporters write; results may differ in the last digit.
 
     A Mul and an Add of a constant per channel become BatchNormalization, a mean of pixels GlobalAveragePool, and a
-    Transpose between two Reshapes that puts channels among the pixels DepthToSpace. ONNX Runtime's CPU provider has
-    convolutions in a layout of its own and reorders what it takes to other nodes; one BatchNormalization is one pass
-    over its data, not two.
+    Transpose between two Reshapes that moves channels into pixels DepthToSpace. ONNX Runtime's CPU provider computes
+    convolutions in a blocked layout and reorders data for other nodes; one BatchNormalization reads its data once,
+    not twice.
 
     Args:
         graph: The graph; bodies of its nodes are included.
@@ -64,7 +64,7 @@ def _is_mean_of_pixels(node: ir.Node) -> bool:
 
 def _normalize(product: ir.Node, context: Context) -> bool:
     """Fuses a Mul and the Add that is its single consumer into BatchNormalization; tells whether it did."""
-    constants, total = context.constants, _only_user(product, "Add")
+    constants, total = context.constants, _single_consumer(product, "Add")
     if total is None:
         return False
     for data, scale in (product.inputs, reversed(product.inputs)):
@@ -91,8 +91,8 @@ def _normalize(product: ir.Node, context: Context) -> bool:
 
 def _shuffle(split: ir.Node, context: Context) -> bool:
     """Fuses a Reshape, a Transpose and a Reshape into DepthToSpace; tells whether it did."""
-    moved = _only_user(split, "Transpose")
-    merged = None if moved is None else _only_user(moved, "Reshape")
+    moved = _single_consumer(split, "Transpose")
+    merged = None if moved is None else _single_consumer(moved, "Reshape")
     data = split.inputs[0]
     if moved is None or merged is None or merged.inputs[0] is not moved.outputs[0] or data is None:
         return False
@@ -123,8 +123,8 @@ def _shuffle(split: ir.Node, context: Context) -> bool:
     return False
 
 
-def _only_user(node: ir.Node, op_type: str) -> ir.Node | None:
-    """Returns the only node that takes a node's output, if it is of a type of the ai.onnx domain."""
+def _single_consumer(node: ir.Node, op_type: str) -> ir.Node | None:
+    """Returns the single consumer of a node's output if it is an ai.onnx node of this type, else None."""
     (value,) = node.outputs
     if len(value.uses()) != 1 or value.is_graph_output():
         return None
@@ -133,7 +133,7 @@ def _only_user(node: ir.Node, op_type: str) -> ir.Node | None:
 
 
 def _tail(value: ir.Value) -> list[int]:
-    """Returns the sizes behind the first axis if they are known and none is zero, else nothing."""
+    """Returns the dimensions after the first if they are static and not 0, else an empty list."""
     sizes = [] if value.shape is None else [size for size in value.shape[1:] if isinstance(size, int) and size]
     return sizes if value.shape is not None and len(sizes) == len(value.shape) - 1 else []
 
@@ -143,7 +143,7 @@ def _is_image(data: ir.Value) -> bool:
 
 
 def _is_of_channels(constant: ir.Value, shape: ir.Shape) -> bool:
-    """Tells whether a value is a constant of one entry for each channel, behind the first axis."""
+    """Tells whether a value is a constant with one entry per channel."""
     if constant.const_value is None or not isinstance(shape[1], int):
         return False
     of_one = [1] * (len(shape) - 2)

@@ -1,7 +1,7 @@
 """Drops leading axes of size 1 of constant operands: numbers become scalars, rows become vectors.
 
-A source says [1, 1, 64] where broadcasting [64] gives the same. ONNX Runtime finds products with a bias, normalizations
-and activations by the shapes of their constants, and expects the shapes that exporters write.
+A source has [1, 1, 64] where [64] broadcasts to the same. ONNX Runtime matches biases, normalizations and activations
+by the shapes of their constants, and expects the shapes that exporters write.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ortconv.passes.context import Context
 __all__ = ["run"]
 
 _BROADCASTING = frozenset({"Add", "Div", "Mul", "Pow", "Sub"})
-_LEFT = frozenset({ir.DataType.DOUBLE})
-"""Types whose normalizations older versions of ONNX Runtime fuse with an epsilon of their own."""
+_UNCHANGED = frozenset({ir.DataType.DOUBLE})
+"""Types in which older versions of ONNX Runtime fuse normalizations with a wrong epsilon."""
 
 
 def run(graph: ir.Graph, context: Context) -> int:
@@ -37,7 +37,7 @@ def run(graph: ir.Graph, context: Context) -> int:
             constant = node.inputs[index]
             if constant is None or constant.const_value is None or data is None or data.shape is None:
                 continue
-            if constant.dtype in _LEFT:
+            if constant.dtype in _UNCHANGED:
                 continue
             shape = [int(size) for size in constant.const_value.shape.numpy()]
             trimmed = list(itertools.dropwhile(lambda size: size == 1, shape))

@@ -21,7 +21,7 @@ class Constants:
     Args:
         graph: The graph; its initializers get the constants.
         unique: Returns a name that nothing else has.
-        budget: What the conversion may still build.
+        budget: Limits what the conversion may make.
     """
 
     def __init__(self, graph: ir.Graph, unique: Callable[[str], str], budget: Budget) -> None:
@@ -31,7 +31,7 @@ class Constants:
         self._numbers: dict[tuple[float, ir.DataType], ir.Value] = {}
 
     def get(self, constant: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """Returns a constant in another shape: under its own name where nothing else uses it."""
+        """Returns a constant in another shape; it has the old name if nothing else uses the constant."""
         assert constant.const_value is not None
         if tuple(constant.const_value.shape.numpy()) == tuple(shape):
             return constant
@@ -41,11 +41,11 @@ class Constants:
         return self._made[key]
 
     def has_room(self, count: int) -> bool:
-        """Tells whether `full` may make a vector of so many entries."""
+        """Tells whether the budget allows `full` a vector of so many entries."""
         return self._budget.fits(count, np.dtype(np.float32).itemsize)
 
     def full(self, count: int, number: float) -> ir.Value:
-        """Returns a vector of that many times the same number, in float32, for which there is room."""
+        """Returns a float32 vector filled with a number, within the budget."""
         key = count, number
         if key not in self._full:
             self._budget.spend(count * np.dtype(np.float32).itemsize)
@@ -54,7 +54,7 @@ class Constants:
         return self._full[key]
 
     def number(self, number: float, dtype: ir.DataType) -> ir.Value:
-        """Returns a number of a type, as a scalar."""
+        """Returns a number as a scalar constant."""
         key = number, dtype
         if key not in self._numbers:
             made = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=self._unique(f"number_{number:g}"))
@@ -66,7 +66,7 @@ class Constants:
 
         Args:
             array: The array.
-            name: Its name, if nothing has it yet.
+            name: Its name, which is made unique.
         """
         return self._add(ir.Tensor(array, name=self._unique(name)))
 

@@ -13,14 +13,14 @@ from ortconv.passes.context import Context
 __all__ = ["run"]
 
 _LEAST = 1 << 11
-"""How many bytes of float32 are worth a node."""
+"""The least bytes of float32 for which a Cast is added."""
 
 
 def run(graph: ir.Graph, context: Context) -> int:
     """Stores constants in the types that they come from, unless the option `weights` is "f32".
 
     Args:
-        graph: The graph; its constants serve the bodies of its nodes, too.
+        graph: The graph; bodies of its nodes use its constants, too.
         context: Holds the options; records each Cast in the step of a consumer.
 
     Returns:
@@ -56,7 +56,7 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _narrow(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """Returns a constant in the type that it comes from: what was cast, or a tensor that is cast when it is written."""
+    """Returns a constant in its original type: the operand of its cast, or a tensor that is cast when it is read."""
     dtype, computed = STORED_TYPE.get(tensor), COMPUTED_FROM.get(tensor)
     assert dtype is not None
     if computed is not None and computed.op_type == "Cast":

@@ -1,7 +1,7 @@
 """Replaces a Sigmoid whose logarithm is taken by the formula 1 / (1 + exp(-x)), which is exact for small results.
 
-ONNX Runtime's Sigmoid has an absolute error of 1e-7, and is 0 below -18. A Log, perhaps behind an Add of a small number
-or a lower bound, turns that into errors of whole numbers.
+ONNX Runtime's Sigmoid has an absolute error of 1e-7, and is 0 below -18. The Log of such a result, with or without an
+Add of a small number or a Clip between, has errors of 1 and more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TYPES = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
 
 def run(graph: ir.Graph, context: Context) -> int:
-    """Replaces each Sigmoid whose result reaches a Log through sums, bounds, quotients and moves.
+    """Replaces each Sigmoid whose output reaches a Log through sums, bounds, quotients and moves.
 
     Args:
         graph: The graph; bodies of its nodes are included.
@@ -33,7 +33,7 @@ def run(graph: ir.Graph, context: Context) -> int:
         if (node.domain, node.op_type) == ("", "Log"):
             for sigmoid in _sigmoids(node.inputs[0]):
                 _replace(sigmoid, context)
-                context.note(sigmoid, "is a formula: a logarithm magnifies what ONNX Runtime's Sigmoid errs by")
+                context.note(sigmoid, "is a formula: a logarithm magnifies the error of ONNX Runtime's Sigmoid")
                 count += 1
     return count
 

@@ -132,7 +132,7 @@ def _standardized(node: ir.Node) -> _Standardized | None:
 
 
 def _inputs(node: ir.Node | None, op_type: str, count: int = 2) -> list[ir.Value] | None:
-    """Returns the inputs of a node if it is of a type of the ai.onnx domain and has that many."""
+    """Returns the inputs of a node if it is an ai.onnx node of this type with that many, else None."""
     if node is None or (node.domain, node.op_type) != ("", op_type) or len(node.inputs) != count:
         return None
     if op_type == "ReduceMean" and not node.attributes.get_int("keepdims", 1):
@@ -153,7 +153,7 @@ def _by_constant(value: ir.Value, op_type: str) -> tuple[ir.Node, ir.Value] | No
 
 
 def _sizes_of_layer(found: _Standardized) -> list[int]:
-    """Returns the sizes of the axes, if they are the last ones and their sizes are known, else nothing."""
+    """Returns the sizes of the axes if they are the last ones and static, else an empty list."""
     assert found.data.shape is not None
     rank = len(found.data.shape)
     sizes = [size for axis in found.axes if isinstance(size := found.data.shape[axis], int)]
@@ -161,7 +161,7 @@ def _sizes_of_layer(found: _Standardized) -> list[int]:
 
 
 def _sizes_of_channels(found: _Standardized) -> list[int]:
-    """Returns the shape of one number per channel, if the axes are all behind those of batch and channels."""
+    """Returns the shape of one number per channel if the axes are all after batch and channels, else an empty list."""
     assert found.data.shape is not None
     rank = len(found.data.shape)
     channels = found.data.shape[1] if rank > 2 else None
@@ -171,7 +171,7 @@ def _sizes_of_channels(found: _Standardized) -> list[int]:
 
 
 def _fits(constant: ir.Value, sizes: list[int], found: _Standardized) -> bool:
-    """Whether a constant has just that shape, but for axes of size 1 in front."""
+    """Tells whether a constant has that shape, leading axes of size 1 aside."""
     assert constant.const_value is not None
     assert found.data.shape is not None
     shape = [int(size) for size in constant.const_value.shape.numpy()]
@@ -180,7 +180,7 @@ def _fits(constant: ir.Value, sizes: list[int], found: _Standardized) -> bool:
 
 
 def _become(node: ir.Node, op_type: str, attributes: dict[str, int | float], inputs: list[ir.Value]) -> None:
-    """Makes a node another op of other inputs."""
+    """Changes the op and the inputs of a node, and adds attributes."""
     node.op_type = op_type
     node.resize_inputs(len(inputs))
     for index, value in enumerate(inputs):

@@ -107,4 +107,4 @@ def test_a_table_that_is_no_state() -> None:
 
 def test_why_is_told() -> None:
     notes = [note for step in conversion(cache()).steps for note in step.notes]
-    assert sum("nothing is gathered where all batches keep their places" in note for note in notes) == 1
+    assert sum("an unchanged beam order skips it" in note for note in notes) == 1
