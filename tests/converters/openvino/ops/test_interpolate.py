@@ -353,7 +353,7 @@ def test_coefficient_counts_for_constants_which_openvino_folds(target: tuple[int
     ("build", "text"),
     [
         (scales("linear", (1.3, 2)), "copied"),
-        (sizes("bicubic_pillow", (3, 9)), "-0.5 for cube_coeff = -0.75"),
+        (sizes("bicubic_pillow", (3, 9)), "cube_coeff = -0.5 instead of -0.75"),
         (sizes("linear", (3, 2), antialias=True), "antialias"),
         (sizes("nearest", (3,), (1,), pads_begin=[0, 1, 0, 0]), "pads other axes"),
         (sizes("nearest", (3,), (0,)), "the batch, or in some modes channels"),

@@ -256,7 +256,7 @@ LRN_REFUSALS = [
 
 @pytest.mark.parametrize(
     ("size", "channels", "text"),
-    [(4, 6, "has one channel less"), (3, -1, "returns nothing"), (3, 6, None)],
+    [(4, 6, "has one channel less"), (3, -1, "return nothing"), (3, 6, None)],
 )
 def test_what_the_plugin_makes_of_lrn_is_warned_about(size: int, channels: int, text: str | None) -> None:
     feed = [numbers(1, 6, 4, 4)]
