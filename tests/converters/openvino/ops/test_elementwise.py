@@ -351,7 +351,7 @@ def test_products_that_the_plugin_loses_are_warned_about(op: Callable[..., Any])
 
 def test_what_the_plugin_makes_of_squared_differences_is_warned_about() -> None:
     (wrong,) = conversion(model_of(opset1.squared_difference, [_wide("uint8")])).warnings
-    assert "static sizes" in wrong
+    assert "static shape" in wrong
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])

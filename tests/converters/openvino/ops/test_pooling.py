@@ -303,7 +303,7 @@ def test_padding_that_the_plugin_forgets_is_there_and_told(auto_pad: str) -> Non
     dynamic = conversion(model([1, 2, -1, -1]))
     assert not conversion(static).warnings
     (warning,) = dynamic.warnings
-    assert f"no padding of {auto_pad} in front" in warning
+    assert f"no padding of {auto_pad} at the beginning" in warning
     expected = run_openvino(static, [[data]])[0]
     for actual, wanted in zip(run_onnx(dynamic, [[data]])[0], expected, strict=True):
         np.testing.assert_array_equal(actual, wanted)
