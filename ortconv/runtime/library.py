@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import importlib.resources
 import os
@@ -56,9 +55,8 @@ def library_path() -> str:
         return override
     name = _FILE_NAMES.get(sys.platform, "libortconv_ops.so")
     path = importlib.resources.files("ortconv") / "lib" / name
-    if not path.is_file():  # the source tree hides an installed wheel from Python in its own folder
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            path = pathlib.Path(str(importlib.metadata.distribution("ortconv").locate_file(f"ortconv/lib/{name}")))
+    if not path.is_file() and (installed := _installed_path(name)) is not None:
+        return installed
     if not path.is_file():
         raise PluginError(
             f"the native library is not installed: {path} does not exist.",
@@ -66,6 +64,15 @@ def library_path() -> str:
             "InferenceSession(..., backend='python') works without it.",
         )
     return str(path)
+
+
+def _installed_path(name: str) -> str | None:
+    """Returns the path of an installed library; in the root of the repository its sources hide an installed wheel."""
+    try:
+        path = importlib.metadata.distribution("ortconv").locate_file(f"ortconv/lib/{name}")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return str(path) if os.path.isfile(str(path)) else None
 
 
 def import_onnxruntime() -> ModuleType:

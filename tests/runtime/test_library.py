@@ -51,6 +51,7 @@ def test_library_is_not_installed(
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(importlib.resources, "files", lambda package: tmp_path / package)
+    monkeypatch.setattr(library, "_installed_path", lambda name: None)
     expected = tmp_path / "ortconv" / "lib" / name
     with pytest.raises(PluginError) as caught:
         ortconv.library_path()
@@ -59,6 +60,15 @@ def test_library_is_not_installed(
     expected.parent.mkdir(parents=True)
     expected.touch()
     assert ortconv.library_path() == str(expected)
+
+
+def test_library_of_an_installation_that_the_sources_hide(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
+    installed = ortconv.library_path()
+    monkeypatch.setattr(importlib.resources, "files", lambda package: tmp_path / package)
+    assert pathlib.Path(ortconv.library_path()).samefile(installed)
 
 
 def test_onnxruntime_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
