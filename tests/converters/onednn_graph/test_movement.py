@@ -93,7 +93,7 @@ def test_a_wildcard_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
         ortconv.convert(write(tmp_path, document))
     (error,) = caught.value.exceptions
     assert isinstance(error, UnsupportedOpError)
-    assert "it stands for an operation of which the file tells nothing" in error.problem
+    assert "it stands for an operation that the file describes by its name only" in error.problem
 
 
 @pytest.mark.parametrize(
