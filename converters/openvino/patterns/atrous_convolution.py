@@ -1,8 +1,7 @@
-"""A convolution between SpaceToBatch and BatchToSpace, which is how TensorFlow writes a dilated one.
+"""Atrous convolution: SpaceToBatch, a convolution and BatchToSpace become one dilated convolution.
 
-Every block of the image holds one element of each of the smaller images that SpaceToBatch makes. A convolution of those
-meets the elements that one dilated by the block meets in the image itself; what is padded before and cropped afterwards
-becomes its padding.
+TensorFlow writes dilated convolutions so: DeepLab along two axes, WaveNet along one, with a Reshape to an image
+of one row and back. The dilation is the block; what is padded before and cropped afterwards becomes the padding.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 def remember_blocks(b: Builder, spread: ir.Value, data: ir.Value, inputs: Sequence[ir.Value]) -> None:
-    """Keeps what SpaceToBatch did to get a value, for `dilated_conv`.
+    """Annotates the output of a SpaceToBatch with its inputs, for `dilated_conv`.
 
     Args:
         b: The builder.
-        spread: What it gives.
-        data: What it takes.
-        inputs: Sizes of blocks, and paddings in front and behind.
+        spread: The output.
+        data: The data.
+        inputs: The block shape, begin and end paddings.
     """
     vectors = _vectors(b, inputs)
     if vectors is not None:
@@ -39,15 +38,15 @@ def remember_blocks(b: Builder, spread: ir.Value, data: ir.Value, inputs: Sequen
 
 
 def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.Value | None:
-    """Emits the Conv that gives what BatchToSpace does.
+    """Emits the dilated Conv that computes the output of a BatchToSpace.
 
     Args:
         b: The builder.
-        data: What BatchToSpace takes.
-        inputs: Sizes of blocks, and how much it crops in front and behind.
+        data: The data of BatchToSpace.
+        inputs: The block shape, begin and end crops.
 
     Returns:
-        None where there is no such Conv, or sizes are not known well enough.
+        None if there is no such Conv, or sizes are known only at run time.
     """
     vectors = _vectors(b, inputs)
     result = _behind(data, _is_of_conv)
@@ -56,7 +55,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
         return None
     x: ir.Value | None = conv.inputs[0]
     pad = producer(x, "Pad")
-    pads_itself = pad is not None and pad.metadata_props == conv.metadata_props  # auto_pad of sizes of the run
+    pads_itself = pad is not None and pad.metadata_props == conv.metadata_props  # auto_pad with dynamic shapes
     if pads_itself and pad is not None:
         x = pad.inputs[0]
     if x is None:
@@ -71,7 +70,7 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
     blocks = SPACE_TO_BATCH.get(spread)
     assert blocks is not None
     if added is None:
-        _warn_of_what_is_left_out(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
+        _warn_of_dropped_parts(b, conv, blocks, block, [*crops_begin[:2], *crops_end[:2]])
     if conv.domain or pads_itself or list(blocks.block) != block or block[:2] != [1, 1]:
         return None
     window = _window(conv, blocks, block, crops_begin, crops_end, added)
@@ -86,20 +85,20 @@ def dilated_conv(b: Builder, data: ir.Value, inputs: Sequence[ir.Value]) -> ir.V
         whole = b.typed(b.op("Unsqueeze", whole, b.constant([added])), whole.dtype, dims)
     attributes = {name: attribute.value for name, attribute in conv.attributes.items()} | window
     y = b.typed(b.op("Conv", whole, *conv.inputs[1:], **attributes), data.dtype, _shape(whole, conv.inputs[1]))
-    b.note("SpaceToBatch, Conv and BatchToSpace are one dilated Conv")
+    b.note("SpaceToBatch, Conv and BatchToSpace become one dilated Conv")
     return y if added is None else b.typed(b.op("Squeeze", y, b.constant([added])), data.dtype, None)
 
 
 def _vectors(b: Builder, inputs: Sequence[ir.Value]) -> list[list[Entry]] | None:
-    """Returns what is known of entries, None where that is not even how many there are."""
+    """Returns the known entries of vectors; None if a length is unknown."""
     known = [each.entries.ravel().tolist() for each in map(b.entries, inputs) if each is not None]
     return known if len(known) == len(inputs) else None
 
 
-def _warn_of_what_is_left_out(
+def _warn_of_dropped_parts(
     b: Builder, conv: ir.Node, blocks: SpaceToBatch, block: Sequence[Entry], crops: Sequence[Entry]
 ) -> None:
-    """Warns where OpenVINO's CPU plugin makes another dilated convolution of the three."""
+    """Warns if OpenVINO's CPU plugin emits another dilated convolution."""
     dropped = [
         f"{name} of the convolution"
         for name, plain in (("strides", 1), ("dilations", 1), ("pads", 0))
@@ -114,7 +113,7 @@ def _warn_of_what_is_left_out(
 
 
 def _shape(data: ir.Value, filter: ir.Value | None) -> list[int | str | None] | None:
-    """Returns what is certain of the result's shape."""
+    """Returns the shape of the result, None for spatial dimensions and others that are dynamic."""
     if data.shape is None or filter is None or filter.shape is None:
         return None
     batch, channels = (dim if isinstance(dim, int) else None for dim in (data.shape[0], filter.shape[0]))
@@ -127,7 +126,7 @@ def _is_of_conv(value: ir.Value) -> bool:
 
 
 def _behind(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> ir.Value | None:
-    """Returns the value that is wanted, or from which one is made by adding and taking away axes."""
+    """Returns the first value that `wanted` is true of, looking through Reshape, Squeeze and Unsqueeze; or None."""
     found: ir.Value | None = value
     while found is not None and not wanted(found):
         node = found.producer()
@@ -136,7 +135,7 @@ def _behind(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> ir.Value | N
 
 
 def _axis_between(narrow: ir.Value, wide: ir.Value) -> int | None:
-    """Returns a spatial axis, of size 1, that a value has more than another of the same elements."""
+    """Returns the spatial axis of size 1 that `wide` has and `narrow`, with the same elements, has not; or None."""
     dims, more = (
         [] if value.shape is None else [of_axis(value, axis) for axis in range(len(value.shape))]
         for value in (narrow, wide)
@@ -146,7 +145,7 @@ def _axis_between(narrow: ir.Value, wide: ir.Value) -> int | None:
 
 
 def _alike(dims: Sequence[int | Linear], others: Sequence[int | Linear]) -> bool:
-    """Tells whether two shapes of as many elements are the same: all sizes but one are enough."""
+    """Tells whether two shapes with the same number of elements are equal, for which all sizes but one suffice."""
     return len(dims) == len(others) and sum(a != b for a, b in zip(dims, others, strict=True)) <= 1
 
 
@@ -158,7 +157,7 @@ def _window(
     crops_end: Sequence[Entry],
     added: int | None,
 ) -> dict[str, list[int]] | None:
-    """Returns the dilations and pads of a Conv of the whole image."""
+    """Returns dilations and pads of the dilated Conv, or None if there is none."""
     begin, end = (
         [_difference(pad, crop) for pad, crop in zip(pads, crops, strict=True)]
         for pads, crops in ((blocks.begin, crops_begin), (blocks.end, crops_end))
@@ -185,7 +184,7 @@ def _window(
 
 
 def _difference(pad: Entry, crop: Entry) -> int | None:
-    """Returns what remains of a padding; both may be known at run time only."""
+    """Returns a padding less a crop, both of which may be symbolic; None if the difference is not known."""
     if isinstance(pad, int) and isinstance(crop, int):
         return pad - crop
     if isinstance(pad, Linear) and isinstance(crop, Linear) and pad.follows(crop) and pad.scale == crop.scale:

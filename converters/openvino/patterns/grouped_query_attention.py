@@ -1,7 +1,7 @@
-"""Heads of keys and values that several heads of queries share: these are rows of one product, and nothing is copied.
+"""Grouped-query attention: query heads that share a key and value head become rows of one product.
 
-Exporters repeat each head of the cache as often as it is asked, which on each run copies the cache several times over.
-OpenVINO's CPU plugin leaves that out, too.
+optimum-intel exports models such as Qwen2 and Llama 3 with a Broadcast that repeats each head of the KV cache for its
+queries, which copies the cache on every run. Like OpenVINO's CPU plugin, this skips the copy.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ __all__ = ["SharedHeads"]
 
 @dataclasses.dataclass(frozen=True)
 class SharedHeads:
-    """Keys and values before their heads were repeated.
+    """Keys and values of a KV cache before their heads are repeated.
 
     Attributes:
         key: Keys [batch, heads, positions, width].
         value: Values, likewise.
-        heads: How many heads they have.
-        asked: How many heads the queries have.
-        widths: The last sizes of keys and values.
-        stated: The sizes to which both are spread, where only a run tells whether these are their own; None where that
-            is certain.
+        heads: The number of key and value heads.
+        asked: The number of query heads.
+        widths: The last dimensions of keys and values.
+        stated: The shape to which both are broadcast, if only a run tells whether it is their own; else None.
     """
 
     key: ir.Value
@@ -40,7 +39,7 @@ class SharedHeads:
 
     @classmethod
     def of(cls, b: Builder, query: ir.Value, key: ir.Value, value: ir.Value) -> SharedHeads | None:
-        """Returns what keys and values of a cache were before they were repeated; None where they were not."""
+        """Returns keys and values before their heads are repeated; None if they are not."""
         keys, values = _before_repetition(b, key), _before_repetition(b, value)
         if keys is None or values is None or query.shape is None or len(query.shape) != 4:
             return None
@@ -64,7 +63,7 @@ class SharedHeads:
             b: The builder.
             q: Queries [batch, asked, length, width].
             swapped: Keys [batch, heads, width, positions].
-            k: The same before their axes were exchanged.
+            k: Keys [batch, heads, positions, width].
 
         Returns:
             The products [batch, asked, length, positions], and the shape of the weights that `attended` takes. Of
@@ -88,13 +87,13 @@ class SharedHeads:
 
 @dataclasses.dataclass(frozen=True)
 class _Repetition:
-    """A value each of whose heads is repeated, one after the other.
+    """A value whose heads are repeated, each several times in a row.
 
     Attributes:
         before: The value [batch, heads, positions, width].
-        stated: The sizes to which it is spread: [batch, heads, times, positions, width].
-        sizes: What is known of batch and positions among them.
-        unsure: Whether these may be other than its own.
+        stated: The shape to which it is broadcast: [batch, heads, times, positions, width].
+        sizes: Batch and positions of that shape, as far as they are known.
+        unsure: Whether they may differ from those of the value.
     """
 
     before: ir.Value
@@ -104,7 +103,7 @@ class _Repetition:
 
 
 def _before_repetition(b: Builder, value: ir.Value) -> _Repetition | None:
-    """Returns what a value was before its heads were repeated; None where they were not, or more was."""
+    """Returns the repetition that a value is the result of; None if there is none."""
     spread = operand_of(value, "Reshape")
     parted = operand_of(spread, "Expand")
     whole = operand_of(parted, "Unsqueeze")
@@ -127,8 +126,8 @@ def _before_repetition(b: Builder, value: ir.Value) -> _Repetition | None:
 def _checked(b: Builder, whole: ir.Value, merged: ir.Value, wide: ir.Value, narrow: ir.Value) -> _Repetition | None:
     """Returns the repetition by an Expand and a Reshape, unless these change batch or positions.
 
-    Sizes that are known at run time only may be those of another cache, as in models whose layers share what they
-    compute of the first one. A run in which they differ fails.
+    Dimensions known only at run time may be those of another layer's cache: exported models compute them once for all
+    layers. A run in which they differ fails.
     """
     (spread, stated), (goal, _) = _target(b, wide), _target(b, merged)
     if stated is None or len(spread) != 5 or len(goal) != 4:
@@ -138,7 +137,7 @@ def _checked(b: Builder, whole: ir.Value, merged: ir.Value, wide: ir.Value, narr
     sure = [size in (1, its) for size, its in zip(sizes, own, strict=True)]
     if any(isinstance(size, int) and not certain for size, certain in zip(sizes, sure, strict=True)):
         return None
-    # As there are as many elements, one of the two sizes tells the other; a 0 stands for that of the input.
+    # The number of elements is the same, so one of the two sizes determines the other; 0 copies that of the input.
     keeps_batch = goal[0] == 0 or (sure[0] and goal[0] == own[0])
     if not keeps_batch and goal[2] != own[1]:
         return None
@@ -146,7 +145,7 @@ def _checked(b: Builder, whole: ir.Value, merged: ir.Value, wide: ir.Value, narr
 
 
 def _target(b: Builder, value: ir.Value) -> tuple[list[Entry], ir.Value | None]:
-    """Returns the sizes to which an Expand or a Reshape makes a value, and what is known of them."""
+    """Returns the known entries of the shape input of an Expand or Reshape, and that input."""
     node = value.producer()
     given = None if node is None else node.inputs[1]
     known = None if given is None else b.entries(given)

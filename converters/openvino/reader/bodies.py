@@ -1,4 +1,4 @@
-"""Layers with bodies: what a TensorIterator, a Loop or an If states beside its attributes."""
+"""Layers with bodies: the port maps, back edges and bodies of TensorIterator, Loop and If."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Branch", "BranchNode", "IterationNode", "Port", "Slice", "read_branc
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """Parts of a tensor, one per iteration.
+    """Slices of a tensor, one per iteration.
 
     Attributes:
-        axis: Along which it is cut.
-        start: Where the first part begins; from the end if negative, -1 being the end itself.
-        end: Where the last part ends, likewise.
-        stride: From part to part; negative from the end to the front.
-        part_size: Size of a part.
+        axis: The axis that is sliced.
+        start: Where the first slice begins; from the end if negative, -1 being the end itself.
+        end: Where the last slice ends, likewise.
+        stride: The distance between slices; negative from the end to the front.
+        part_size: The size of a slice.
     """
 
     axis: int
@@ -40,7 +40,7 @@ class Port:
     Attributes:
         outer: Index among the node's inputs or outputs.
         inner: Index among the body's inputs or outputs.
-        slice: How the outer tensor is cut, or None where it goes in or comes out whole.
+        slice: How the outer tensor is sliced, or None if it is passed whole.
     """
 
     outer: int
@@ -98,7 +98,7 @@ class _Body:
 
 
 def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationNode:
-    """Reads what a TensorIterator or Loop states.
+    """Reads the bodies and ports of a TensorIterator or Loop.
 
     Raises:
         ModelFormatError: It contradicts itself.
@@ -144,7 +144,7 @@ def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationN
 
 
 def read_branch(layer: Layer, node: SourceNode, read: ReadBody) -> BranchNode:
-    """Reads what an If states.
+    """Reads the branches of an If.
 
     Raises:
         ModelFormatError: It contradicts itself.
@@ -230,7 +230,7 @@ def _integer(element: Element, name: str, default: int) -> int:
 
 
 def _require_all(layer: Layer, node: SourceNode, into: Sequence[Port], fed: Sequence[int], body: _Body) -> None:
-    """Refuses inputs of a body that nothing or that two things feed."""
+    """Rejects body inputs with no source or more than one."""
     for port in into:
         if port.outer >= len(node.inputs) or node.inputs[port.outer] is None:
             raise layer.error(f"input port {layer.inputs[port.outer].id} leads into the body and is not connected.")

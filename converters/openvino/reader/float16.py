@@ -1,8 +1,8 @@
-"""float16 in a file becomes what OpenVINO's CPU plugin computes in, which is float32.
+"""float16 of a file becomes float32, in which OpenVINO's CPU plugin computes.
 
-A Convert to float16 rounds nothing there; outputs and states are rounded. What depends on constants and known sizes
-alone is computed before, in float16, but for compressed weights and for what a Convert makes float32 of. OpenVINO reads
-files of version 10 with inputs and outputs of float32.
+There a Convert to float16 does not round; outputs and states are rounded. Values that depend on constants and static
+shapes alone are folded before, in float16, except for quantized weights and for inputs of a Convert to float32.
+OpenVINO reads files of version 10 with inputs and outputs of float32.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["with_types"]
 _F16, _F32 = ir.DataType.FLOAT16, ir.DataType.FLOAT
 _SPELLED = {_F16: "f16", _F32: "f32"}
 _MOST_BITS = 8
-"""Of what compressed weights are stored as."""
+"""The widest type of quantized weights."""
 _CONVERTS = frozenset({"Convert", "ConvertLike"})
 _NOT_ROUNDED = frozenset(
     {
@@ -34,12 +34,12 @@ _NOT_ROUNDED = frozenset(
         *("Select", "Slice", "Split", "Squeeze", "StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"),
     }
 )
-"""Ops that move numbers, and one that OpenVINO computes later."""
+"""Ops that move elements, and FakeQuantize, which OpenVINO folds later."""
 _WHY = "the file states float16, and OpenVINO computes in float32"
 
 
 def with_types(graph: SourceGraph, options: Options, version: int) -> SourceGraph:
-    """Returns the graph of a file in the types that are asked for.
+    """Returns the graph of a file in the requested types.
 
     Args:
         graph: The graph, with the types that the file states.
@@ -52,11 +52,11 @@ def with_types(graph: SourceGraph, options: Options, version: int) -> SourceGrap
 
 
 class _Typing:
-    """Gives the values of a graph other types.
+    """Changes the types of a graph's values.
 
     Args:
         graph: The graph.
-        inside: What is computed in where the graph states float16.
+        inside: The type to compute in where the graph states float16.
     """
 
     def __init__(self, graph: SourceGraph, inside: ir.DataType) -> None:
@@ -71,7 +71,7 @@ class _Typing:
         """Returns the graph of a whole model.
 
         Args:
-            outside: The type of inputs and outputs that are stated as float16; states have that.
+            outside: The type of inputs and outputs that are float16 in the file; states stay float16.
         """
         states = {state.input for state in self._graph.states}
         before = []
@@ -113,7 +113,7 @@ class _Typing:
         )
 
     def body(self) -> SourceGraph:
-        """Returns the graph of a body, which is given what is computed in."""
+        """Returns the graph of a body, whose inputs have the type to compute in."""
         nodes = [*self._nodes()]
         outputs = [SourceOutput(each.name, self._single(each.value, nodes)) for each in self._graph.outputs]
         inputs = [self._of(value) for value in self._graph.inputs]
@@ -149,7 +149,7 @@ class _Typing:
         return node
 
     def _of(self, value: SourceValue) -> SourceValue:
-        """Returns a value in the type that is computed in."""
+        """Returns a value in the type to compute in."""
         if value.dtype != _F16 or (self._inside == _F16 and value not in self._made):
             return value
         if value not in self._made:
@@ -157,7 +157,7 @@ class _Typing:
         return self._made[value]
 
     def _single(self, value: SourceValue, nodes: list[SourceNode]) -> SourceValue:
-        """Returns a value in the type that is computed in; that of compressed weights is computed by one more node."""
+        """Returns a value in the type to compute in; quantized weights get a Convert."""
         if value not in self._compressed or self._inside == _F16:
             return self._of(value)
         if value not in self._singles:
@@ -166,7 +166,7 @@ class _Typing:
         return self._singles[value]
 
     def _rounded(self) -> set[SourceValue]:
-        """Returns the values that OpenVINO rounds to float16: what it computes from constants, and first states."""
+        """Returns the values that OpenVINO rounds to float16: folded constants, and first values of states."""
         wide: set[SourceValue | None] = set()
         for node in reversed(self._graph.nodes):
             if not wide.isdisjoint(node.outputs) or (node.ref.op_type == "Convert" and node.outputs[0].dtype != _F16):
@@ -181,7 +181,7 @@ class _Typing:
         }
 
     def _renamed(self, value: SourceValue) -> SourceValue:
-        """Returns a value in the type that is computed in, under a name that leaves the own one to another."""
+        """Returns a value in the type to compute in, under a new name."""
         wanted = f"{value.name}/{_SPELLED[self._inside]}"
         names = itertools.chain([wanted], (f"{wanted}_{number}" for number in itertools.count(2)))
         name = next(name for name in names if name not in self._names)
@@ -220,7 +220,7 @@ def _wide(tensor: ir.TensorProtocol | None) -> ir.TensorProtocol | None:
 
 
 def _constants(nodes: Sequence[SourceNode]) -> tuple[set[SourceValue], set[SourceValue]]:
-    """Returns what depends on constants and known sizes alone: what is made of no integers of few bits, and what is."""
+    """Returns the values that depend on constants and static shapes alone: those without and with quantized weights."""
     known: set[SourceValue] = set()
     compressed: set[SourceValue] = set()
     for node in nodes:
@@ -239,7 +239,7 @@ def _constants(nodes: Sequence[SourceNode]) -> tuple[set[SourceValue], set[Sourc
 
 
 def _begins(node: SourceNode) -> bool:
-    """Tells whether a node gives the first value of a state."""
+    """Tells whether a node computes the first value of a state."""
     return node.ref.op_type == "ReadValue" and len(node.inputs) > 1
 
 

@@ -1,6 +1,6 @@
 """Attributes that Model Optimizer, or a person, wrote into files of version 10, and that OpenVINO's ops do not have.
 
-OpenVINO's reader asks for the attributes that an op has and never sees any other, so these change no result.
+OpenVINO's reader looks up only the attributes that an op has, so these change no result.
 """
 
 from __future__ import annotations

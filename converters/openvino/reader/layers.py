@@ -18,10 +18,10 @@ from ortconv.frontend.source_graph import Dim
 __all__ = ["VERSIONS", "Layer", "Net", "Port", "Wire", "read_layers", "read_net"]
 
 VERSIONS = (10, 11)
-"""The IR versions that exist outside museums."""
+"""The supported IR versions."""
 
 Wire = tuple[int, int]
-"""Where a value comes from: the id of a layer, and the place among its outputs."""
+"""The source of a value: the id of a layer, and the index of its output."""
 
 _HINTS = frozenset({"PrimitivesPriority", "alt_width"})
 """Attributes of ``data`` that choose an implementation and change no result."""
@@ -54,7 +54,7 @@ class Port:
     Attributes:
         id: Unique among the inputs, or among the outputs, of its layer.
         precision: The element type as text, or None where the file does not say.
-        dims: Empty for a scalar and, alas, for a dynamic rank too.
+        dims: Empty for a scalar, and for a dynamic rank too.
         names: Tensor names, sorted.
     """
 
@@ -90,14 +90,14 @@ class Layer:
 
     @property
     def opset(self) -> int:
-        """The opset that introduced this form of the op, as a number; 0 for what is in no opset of OpenVINO's own.
+        """The number of the opset that introduced this version of the op; 0 for ops in no opset.
 
         A file may name any later opset that has it.
         """
         return _opset(self.type, self.version)
 
     def ref(self, file: str) -> NodeRef:
-        """Returns where the layer stands, for messages about its conversion."""
+        """Returns the reference to the layer that messages about its conversion contain."""
         return NodeRef(file, self.type, self.name, str(self.id), self.version)
 
     def error(self, problem: str) -> ModelFormatError:
@@ -216,7 +216,7 @@ def _read_dim(element: Element) -> Dim:
 
 
 def _read_edges(table: Element | None, layers: Mapping[int, Layer]) -> dict[int, tuple[Wire | None, ...]]:
-    """Connects the ports; an input is told by its place in the layer, not by the number of its port."""
+    """Connects the ports; an input is identified by its index in the layer, not by its port number."""
     inputs = {(layer.id, port.id): index for layer in layers.values() for index, port in enumerate(layer.inputs)}
     outputs = {(layer.id, port.id): index for layer in layers.values() for index, port in enumerate(layer.outputs)}
     wires: dict[int, list[Wire | None]] = {layer.id: [None] * len(layer.inputs) for layer in layers.values()}

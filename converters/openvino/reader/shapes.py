@@ -12,7 +12,7 @@ from ortconv.frontend.source_graph import Dim
 __all__ = ["parse_dim", "parse_shape", "require_countable"]
 
 _MAX_ELEMENTS = 2**59
-"""No tensor has as many: its size in bits would be no 64-bit integer."""
+"""The size in bits of larger tensors is no 64-bit integer."""
 
 _DIM = re.compile(r"(?:[0-9]{1,19}|-1|\?)|[0-9]{0,19}\.\.[0-9]{0,19}", re.ASCII)
 
@@ -48,7 +48,7 @@ def parse_shape(text: str) -> tuple[Dim, ...] | None:
 
 
 def require_countable(dims: Iterable[Dim]) -> None:
-    """Refuses dimensions whose product is out of range, where a zero counts as one: no library has such tensors.
+    """Rejects dimensions whose product, without zeros, is out of range: no library supports such tensors.
 
     Raises:
         ValueError: It is.

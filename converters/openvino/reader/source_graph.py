@@ -39,16 +39,16 @@ NAMES_KEY = "ortconv.names"
 """Metadata of a value: its other tensor names, separated by commas; a comma in a name is escaped with a backslash."""
 
 SHAPE_KEY = "ortconv.shape"
-"""Metadata of an input: its shape as the source states it, where that says more than ONNX can (``1..16``)."""
+"""Metadata of an input: its shape as the source states it, if ONNX cannot express it (``1..16``)."""
 
 _SINKS = frozenset({"Result", "Assign"})
-"""What keeps a layer alive; a state that is written matters although no output shows it."""
+"""Roots of dead-code elimination: a state that is written is needed although no output depends on it."""
 
 _STATES = frozenset({"Assign", "ReadValue"})
-"""What takes a state as a further input."""
+"""Layers that get a state as a further input."""
 
 _RANK_FROM_DATA = frozenset({"If", "Loop", "ReadValue", "TensorIterator"})
-"""Ops whose ports without dims say nothing: bodies and states have their own shapes."""
+"""Ops for which a port without dims may have a dynamic rank: bodies and states have their own shapes."""
 
 
 def read_ir(
@@ -85,7 +85,7 @@ def read_ir(
 
 
 class _Reader:
-    """Turns layers into nodes, values and constants.
+    """Converts layers to nodes, values and constants.
 
     Args:
         label: What messages call the source.
@@ -93,7 +93,7 @@ class _Reader:
         weights: The file's constants.
         outer: For a body, its place: the id of the layer around it, and its tag if the layer has several.
         around: For a body, the layer around it.
-        bounded: Whether what comes into a body has sizes that are upper bounds only.
+        bounded: Whether the stated shapes of a body's inputs are upper bounds.
     """
 
     def __init__(
@@ -168,12 +168,12 @@ class _Reader:
                 raise layer.error(f"input {name} (number {index}) is not connected; it is required.")
 
     def _state(self, state: State, names: Mapping[Hashable, str]) -> SourceValue:
-        """Makes the input that takes a state; it has the type and shape of what is read."""
+        """Returns the input of a state; it has the type and shape of its ReadValue."""
         value = self._value(state.reads[0], 0, names)
         return dataclasses.replace(value, name=names["state", state.variable], metadata={})
 
     def _first_value(self, state: State) -> tuple[str, ...]:
-        """Returns what a caller has to know of a variable's first value: nothing, if it is zero."""
+        """Returns the warning about a variable's first value, which the caller has to feed; none if it is zero."""
         layer = state.first
         if layer is None:
             return ()
@@ -337,7 +337,7 @@ class _Reader:
         return tensor
 
     def _node(self, layer: Layer, used: Set[Wire], state: SourceValue | None, warnings: tuple[str, ...]) -> SourceNode:
-        """Makes a node; outputs at the end that nothing uses are left out, so that a lowering need not make them."""
+        """Returns the node of a layer, without trailing outputs that have no consumer."""
         inputs = [None if wire is None else self._values[wire] for wire in self._net.wires[layer.id]]
         while inputs and inputs[-1] is None:
             inputs.pop()

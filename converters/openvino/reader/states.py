@@ -1,10 +1,10 @@
-"""States: what a model keeps from one call to the next becomes inputs and outputs.
+"""States of a model, which become inputs and outputs.
 
 ``ReadValue`` reads a variable and ``Assign`` writes it. The ONNX model takes the variable's value as an input of the
-variable's name and returns the new value as an output of that name with ``.next`` appended. What computed the first
-value is left out: the caller feeds it, zeros where the source states nothing else; where it does, the conversion warns.
-Where the sizes of a state are open, one layer reads it, and its first value is computed from the inputs, as the keys
-and values that a decoder has of its encoder are, a state of no elements stands for it. The model's metadata lists the
+variable's name and returns the new value as an output of that name with ``.next`` appended. The first
+value is removed from the graph: the caller feeds it, zeros unless the source states another, of which the conversion
+warns. If a state of dynamic shape is read once, and its first value is computed from the inputs, as the cross-attention
+cache of a decoder is, an empty state stands for the first value. The model's metadata lists the
 states under the key `STATES_KEY`.
 """
 
@@ -23,7 +23,7 @@ STATES_KEY = "ortconv.states"
 """Metadata of a model: a JSON list of its states, with the names of variable, input and output."""
 
 _MOVES = frozenset({"Broadcast", "Convert", "ConvertLike", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze"})
-"""Of zeros these make zeros."""
+"""Ops that return zeros for zeros."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +34,8 @@ class State:
         variable: Its id.
         reads: The ReadValue layers.
         writes: The Assign layers.
-        first: What gives the first value, or what that is made from by moving its elements; None where nothing does,
-            which means zeros.
-        begins: Whether a state of no elements stands for the first value.
+        first: The layer that computes the first value, looking through ops that keep zeros; None for zeros.
+        begins: Whether an empty state stands for the first value.
     """
 
     variable: str
@@ -79,7 +78,7 @@ def cut_states(net: Net) -> tuple[Net, tuple[State, ...]]:
 
 
 def _begins(reads: Sequence[Layer], first: Layer | None) -> bool:
-    """Tells whether one layer reads a state whose first value is computed, and which may have no elements otherwise."""
+    """Tells whether a state of dynamic shape is read once, and its first value is computed."""
     is_open = any(not isinstance(dim, int) for dim in reads[0].outputs[0].dims)
     return len(reads) == 1 and is_open and first is not None and first.type != "Const"
 
@@ -98,7 +97,7 @@ def _first(net: Net, read: Layer) -> Layer | None:
 
 
 def metadata(states: Sequence[SourceState]) -> dict[str, str]:
-    """Returns what a model says of its states."""
+    """Returns the metadata that lists the states of a model."""
     if not states:
         return {}
     facts = [

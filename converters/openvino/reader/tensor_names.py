@@ -24,7 +24,7 @@ def known_name(names: Sequence[str], friendly: str) -> str:
     """Returns the one of a tensor's names that users know.
 
     OpenVINO takes data by any of them, and not by the friendly name of a layer, which frontends make the name that the
-    framework's model had: so it is chosen where it is among them. Bare numbers are what a tracer counted.
+    framework's model had: so it is chosen where it is among them. Bare numbers are made up by tracers.
 
     Args:
         names: The names in the order of `split_names`; one at least.

@@ -1,4 +1,4 @@
-"""Which layers matter, and in which order they can be computed."""
+"""Dead-code elimination and topological order of layers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SHOWN_IN_CYCLE = 8
 
 
 def live_layers(net: Net, roots: Iterable[Layer]) -> list[Layer]:
-    """Returns the layers that the roots need, roots included, each after what it needs.
+    """Returns the layers that the roots depend on, roots included, in topological order.
 
-    Among several orders it is the one closest to the file's.
+    Among several orders it is the one closest to that of the file.
 
     Raises:
-        ModelFormatError: Layers need each other in a circle.
+        ModelFormatError: The layers have a cycle.
     """
     rank = {layer: index for index, layer in enumerate(net.layers)}
     pending: dict[int, int] = {}
@@ -53,7 +53,7 @@ def live_layers(net: Net, roots: Iterable[Layer]) -> list[Layer]:
 
 
 def _cycle_error(net: Net, start: int, pending: dict[int, int]) -> ModelFormatError:
-    """Names one cycle: from a layer that still waits, there is always a producer that still waits."""
+    """Returns an error that names one cycle: a waiting layer always has a waiting producer."""
     path: dict[int, None] = {}
     layer = start
     while layer not in path:

@@ -1,8 +1,8 @@
-"""Sizes that a file of version 10 states and that are upper bounds only, or plain wrong.
+"""Dimensions that a file of version 10 states although they are dynamic, so that they are upper bounds or wrong.
 
-Model Optimizer could not state a size that is known at run time only. It wrote the outputs of NonZero and
-NonMaxSuppression as if they found everything, what a Loop stacks as if it ran once where its end is open, and all that
-follows accordingly. The parts that a Loop stacks it gave the size of the stack. OpenVINO infers every size itself.
+Model Optimizer could not state dynamic dimensions. It wrote the outputs of NonZero and NonMaxSuppression as if they
+found everything, the stacked outputs of a Loop of unknown trip count as if it ran once, and all that depends on them
+accordingly. It gave the slices that a Loop stacks the size of the stack. OpenVINO infers all shapes itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["bounded_layers", "certain_dims", "stacked_parts"]
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*", re.ASCII)
 
 _FINDERS = {"NonMaxSuppression": 5, "NonZero": 3}
-"""Ops whose first output has the size of what they find: the first opset whose form does so."""
+"""Ops whose first output has the number of entries found, and the first opset with that output."""
 
 _SAME_DIMS = frozenset({"Abs", "Convert", "Exp", "LogicalNot", "Negative", "ReLU", "Sigmoid", "Sqrt", "Tanh"})
 
@@ -31,10 +31,10 @@ _SIZES_FROM_SIZES = frozenset(
         "Subtract",
     }
 )
-"""Ops whose sizes depend on no value but those of constants."""
+"""Ops whose output shape depends on input shapes and constants alone."""
 
 _SIZES_FROM_THE_FIRST = frozenset({"Eye", "If", "RandomUniform", "Range", "Unique"})
-"""Ops whose sizes depend on the values of their first input."""
+"""Ops whose output shape depends on the values of their first input."""
 
 
 def bounded_layers(net: Net, order: Sequence[Layer], *, parameters_too: bool = False) -> Set[int]:
@@ -43,7 +43,7 @@ def bounded_layers(net: Net, order: Sequence[Layer], *, parameters_too: bool = F
     Args:
         net: The model, or a body.
         order: Its layers, each behind what it needs.
-        parameters_too: Whether what comes into a body is bounded.
+        parameters_too: Whether the inputs of a body are bounded.
     """
     found: set[int] = set()
     for layer in order if net.version == 10 else ():
@@ -109,7 +109,7 @@ def stacked_parts(layer: Layer, body: Net) -> dict[Wire, int]:
 
 
 def _finds(layer: Layer, producers: Sequence[Layer]) -> bool:
-    """Tells whether a layer finds some of many, and the file says how many."""
+    """Tells whether the file states how many entries a layer finds."""
     return (
         layer.opset >= _FINDERS[layer.type]
         and any(producer.type != "Const" for producer in producers)
@@ -118,7 +118,7 @@ def _finds(layer: Layer, producers: Sequence[Layer]) -> bool:
 
 
 def _runs_on(layer: Layer, producers: Sequence[Layer]) -> bool:
-    """Tells whether a Loop stacks parts as often as it is known at run time only, and the file says how often."""
+    """Tells whether the file states the size of a Loop's stacked output although the trip count is dynamic."""
     axes = _stacked_axes(layer)
     sizes = [
         output.dims[axes[output.id] % len(output.dims)] for output in layer.outputs if output.id in axes and output.dims
@@ -129,7 +129,7 @@ def _runs_on(layer: Layer, producers: Sequence[Layer]) -> bool:
 
 
 def _goes_on(layer: Layer) -> bool:
-    """Tells whether the condition of a Loop's body is a constant, or what it was before."""
+    """Tells whether the condition that a Loop's body returns is a constant, or its input."""
     ports, body = layer.element.child("port_map"), layer.element.child("body")
     layers, edges = (None, None) if body is None else (body.child("layers"), body.child("edges"))
     if ports is None or layers is None or edges is None:
@@ -147,7 +147,7 @@ def _goes_on(layer: Layer) -> bool:
 
 
 def _stacks(layer: Layer) -> list[Element]:
-    """Returns the rows of the port map that stack parts, as far as they are well-formed."""
+    """Returns the well-formed entries of the port map that stack slices."""
     ports = layer.element.child("port_map")
     numbers = ("axis", "external_port_id")
     return [

@@ -1,4 +1,4 @@
-"""Constants out of the weights file: memory-mapped, and copied only where ONNX stores the type in another way."""
+"""Constants of the weights file: memory-mapped, and copied only if ONNX stores the type differently."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Weights:
 
     Args:
         path: The file.
-        in_memory: Read it whole instead of mapping it, because it will not live as long as its constants.
+        in_memory: Read it whole instead of mapping it, because it is deleted before its constants.
     """
 
     def __init__(self, path: pathlib.Path, *, in_memory: bool = False) -> None:
@@ -49,7 +49,7 @@ class Weights:
             shape: Its dimensions.
             offset: Where its bytes begin.
             size: How many shape and type take.
-            stated: How many the model says there are, at least as many, which OpenVINO asks the file for.
+            stated: How many bytes the model states, at least `size`; OpenVINO requires the file to have them.
 
         Raises:
             ModelFormatError: The file is missing or unreadable.

@@ -16,7 +16,7 @@ MAX_INTEGER = 2**63 - 1
 """Ids, dims, offsets and sizes fit into a signed 64-bit integer."""
 
 _MAX_DEPTH = 256
-"""Deeper than any nesting of loop bodies that a person or a converter writes."""
+"""Deeper than bodies of loops are nested in practice."""
 
 _CHUNK = 1 << 20
 _MAX_TOKEN = 8 << 20
@@ -24,7 +24,7 @@ _MAX_TOKEN = 8 << 20
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _TEXT_TAGS = frozenset({"dim"})
-"""The elements whose text means something; of all others the attributes alone do."""
+"""The elements whose text is used; of all others only the attributes are."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -1,1 +1,1 @@
-"""Mixtures of experts as optimum-intel exports them: Qwen3-MoE, Phi-3.5-MoE and, with biases and clamps, gpt-oss."""
+"""Mixtures of experts as optimum-intel exports them: Qwen3-MoE and, with biases and clamps, gpt-oss."""

@@ -89,8 +89,7 @@ class _Choices:
     Attributes:
         index: Expert indices [rows, choices].
         weights: Routing weights [rows, choices].
-        distinct: Whether the choices of a row are certainly different. They are with one TopK; Phi-3.5-MoE chooses with
-            two, each of which may choose the same expert.
+        distinct: Whether the choices of a row are certainly different: with one TopK they are, with several not.
     """
 
     index: ir.Value
