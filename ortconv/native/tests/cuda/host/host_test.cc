@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/recently_used.h"
 #include "cuda/host/disk_cache.h"
 #include "cuda/host/error.h"
 #include "cuda/host/gpu.h"
-#include "base/recently_used.h"
 #include "testing/fake_cuda/fake_cuda.h"
 #include "testing/test.h"
 
