@@ -114,7 +114,7 @@ def command(
         if len(jobs) > 1:
             raise click.UsageError(f"--shape and --input are for one source, and there are {len(jobs)}.")
         how |= _inputs(jobs[0].source, tensors, shape_texts, input_texts)
-    takers = {job for job in jobs if _takes_tensors(job)} or set(jobs)
+    taking = {job for job in jobs if _takes_tensors(job)} or set(jobs)
     if target_dir:
         target_dir.mkdir(parents=True, exist_ok=True)
     options.writable("--report", report_file)
@@ -123,7 +123,7 @@ def command(
     in_folder = any(source.is_dir() for source in sources)
     for number, job in enumerate(jobs, 1):
         count = f" ({number} of {len(jobs)})" if len(jobs) > 1 else ""
-        given = {"tensors": tensors, "random_constants": constants_seed} if job in takers else {}
+        given = {"tensors": tensors, "random_constants": constants_seed} if job in taking else {}
         with stopping.tidy():
             entry, result = _convert(job, f"Converting {job.source}{count}", {**how, **given})
         entries.append(entry)

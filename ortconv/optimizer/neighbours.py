@@ -65,8 +65,8 @@ def require_no_pad_with_axes(site: Site) -> None:
     for pad in filter(_names_axes, _passed(site.output, _readers)):
         if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], _readers)):
             raise Left(f"{named(pad)}, which follows, names its axes: {_WRONGLY}")
-    for pad in filter(_names_axes, _passed(site.x, _makers)):
-        if any(map(_turns, _passed(pad.inputs[0], _makers))):
+    for pad in filter(_names_axes, _passed(site.x, _producers)):
+        if any(map(_turns, _passed(pad.inputs[0], _producers))):
             raise Left(f"{named(pad)}, which stands in front, names its axes: {_WRONGLY}")
 
 
@@ -87,7 +87,7 @@ def _readers(value: ir.Value) -> Iterable[ir.Node]:
     return value.consumers()
 
 
-def _makers(value: ir.Value) -> Iterable[ir.Node]:
+def _producers(value: ir.Value) -> Iterable[ir.Node]:
     node = value.producer()
     return () if node is None else (node,)
 

@@ -1,4 +1,4 @@
-"""Comparing what a model computes with what is expected."""
+"""Compares the outputs of a model with the expected ones."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Tolerance:
     Attributes:
         floats: For floats.
         integers: For integers and bools.
-        unit: What rounding may do to a number, relative to it; 0 where it is no excuse.
+        unit: Relative rounding error of a number; 0 if rounding explains no difference.
     """
 
     floats: float

@@ -1,4 +1,4 @@
-"""The data that a source and its model are run on: what is given, sizes that were left open, first values of states."""
+"""Input data of a comparison: given data, chosen sizes of dynamic dimensions, and first values of states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Data:
     Attributes:
         feeds: Data by input name.
         first: Names of the states that hold what they hold in the source's first call.
-        chosen: Shapes that were chosen for inputs with open sizes.
+        chosen: Shapes that were chosen for inputs with dynamic dimensions.
     """
 
     feeds: Mapping[str, Array]
@@ -57,7 +57,7 @@ def prepare(
     Args:
         graph: The source.
         wanted: Its inputs; see `declared`.
-        oracle: What runs the source, with which open sizes have to work, too.
+        oracle: What runs the source, with which the chosen sizes have to work, too.
         data: What is given by input name.
         shapes: Shapes of random data by input name.
         seed: Of the random data.

@@ -1,4 +1,4 @@
-"""Comparing what a model computes for each node of its source, on the inputs that the node has there."""
+"""Compares a model with its source node by node, each node on the inputs that it has in the source."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Layer:
 class Layers:
     """How a model compares with its source, one node at a time.
 
-    What is compared was computed from the source's own intermediate results, not from the model's: a layer that differs
-    does so by itself, and not because one before it does.
+    Each layer is computed from the source's intermediate results, not from the model's: differences do not propagate
+    from one layer to the next.
 
     Attributes:
         layers: The intermediate results in order of computation.
@@ -64,7 +64,7 @@ def compare_layers(
 
     Args:
         graph: The source.
-        model: What was made of it; left as it is.
+        model: Its conversion, which is not changed.
         feeds: Data by input name.
         oracle: What computes the source.
         tolerance: See `compare`.

@@ -45,7 +45,7 @@ class OpenVinoRuntime:
     Args:
         source: Path of an IR, or an ``openvino.Model``.
         graph: The same, as it was read.
-        int8_kernels: Whether what the model quantises may be computed in int8, as OpenVINO does by default.
+        int8_kernels: Whether quantized layers may be computed in int8, as OpenVINO does by default.
 
     Raises:
         ExecutionError: OpenVINO is not installed, or does not read or compile the model.
@@ -243,7 +243,7 @@ def _paired(ports: Sequence[Any], names: Sequence[str]) -> list[int]:
 def _add_outputs(model: Any, graph: SourceGraph) -> dict[SourceValue, int]:
     """Makes every intermediate result an output of an OpenVINO model; returns the index of each one's output.
 
-    Their names are new: in old files, an operation is called like another one's result, which OpenVINO refuses of
+    They get new names: in old files, an operation can have the name of another one's result, which OpenVINO rejects for
     outputs.
     """
     ports = _ports(model, graph)

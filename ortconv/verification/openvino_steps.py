@@ -38,7 +38,7 @@ def single(port: Any) -> Any:
 def widen(model: Any) -> None:
     """Lets a model of version 10 compute in float32 what it does in float16, with the same weights.
 
-    Bodies of loops and branches stay, and with them a model that has some.
+    A model with bodies of loops or branches is not changed.
     """
     from openvino import Type, opset13
 
@@ -69,7 +69,7 @@ def steps_of(model: Any, load: Callable[[Any], Compiled], tensor: Callable[[Arra
     """Returns the operations of a model.
 
     Args:
-        model: An ``openvino.Model`` that nobody else needs: its operations are taken apart.
+        model: An ``openvino.Model``, which is taken apart.
         load: Makes a model run.
         tensor: Makes OpenVINO's tensor of an array.
     """

@@ -1,4 +1,4 @@
-"""What is right: a runtime or a reference that evaluates a source."""
+"""Oracles: a runtime or a reference that evaluates a source and gives the expected results."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Oracle(Protocol):
     def alternatives(
         self, value: SourceValue, known: Mapping[str, Array], unit: float, actual: Array
     ) -> Iterator[Array]:
-        """Evaluates what computes a value several times, each number off by what rounding may do to it.
+        """Evaluates the operations behind a value several times, with all numbers perturbed within rounding error.
 
         Args:
             value: A value of the source.
             known: Data of the inputs and of other values, by name.
-            unit: What rounding may do to a number, relative to it.
+            unit: Relative rounding error of a number.
             actual: What the model computes, which settles the order of what is equal.
 
         Yields:

@@ -1,4 +1,4 @@
-"""Sorted and selected results, in which what is equal may stand in another order."""
+"""Sorted and selected results, in which equal elements may be in another order."""
 
 from __future__ import annotations
 

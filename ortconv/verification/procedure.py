@@ -44,8 +44,8 @@ _OF_BYTES = {"MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}
 class Analysis:
     """Why outputs differ: by rounding alone, or by a layer that computes something else; or what is behind empty ones.
 
-    Rounding is magnified by sums that cancel out, by sorting and by quantization, so that outputs of a right model may
-    differ. Its layers, each on the inputs that it has in the source, do not.
+    Cancellation, sorting and quantization magnify rounding errors, so that outputs of a correct model may differ. Its
+    layers, each on the inputs that it has in the source, do not.
 
     Attributes:
         oracle: What computed the expected results: of a quantized OpenVINO model OpenVINO without its int8 kernels.
@@ -66,11 +66,11 @@ class Analysis:
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What a verification found.
+    """The result of a verification.
 
     Attributes:
         source: The source as messages name it.
-        model: The model's file, or "" for a conversion made for the occasion.
+        model: The model's file, or "" if `verify` converted the source.
         oracle: What computed the expected results.
         semantics: The semantics that the model follows.
         seed: Of the random data.
@@ -79,8 +79,8 @@ class Verification:
         outputs: For each backend that ran, a comparison for each output.
         skipped: Backends that did not run, and why.
         first: Names of the states that hold what they hold in the source's first call.
-        chosen: Shapes that were chosen for inputs with open sizes: 1 for batches, empty for caches without a first
-            value, elsewhere the least that source and model accept.
+        chosen: Shapes that were chosen for inputs with dynamic dimensions: 1 for batches, empty for caches without a
+            first value, elsewhere the least that source and model accept.
         layers: The intermediate results in order of computation, if they were asked for. Each is computed from the
             source's own intermediate results; those of a quantised OpenVINO model without int8 kernels.
         analysis: Why outputs differ, if they do. A quantized OpenVINO model is compared without OpenVINO's int8 kernels
@@ -151,7 +151,7 @@ def verify(
         source: As in `ortconv.convert`.
         model: The ONNX file; by default the source is converted.
         semantics: Of the conversion, or what the model was converted with. By default what the model says of itself;
-            without a model "runtime" for OpenVINO, whose runtime knows nothing else, and "spec" for oneDNN.
+            without a model "runtime" for OpenVINO, the only semantics of its runtime, and "spec" for oneDNN.
         target: Of the conversion.
         tensors: As in `ortconv.convert`.
         data: Data by input name; other inputs get random data.

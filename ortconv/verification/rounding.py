@@ -1,4 +1,4 @@
-"""What a source rounds to 8 bits, and a model has as codes: both compared, and codes given in the place of floats."""
+"""Data that the source quantizes in float, and the model holds as int8: comparing and converting between the two."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rounding:
 
     Attributes:
         node: The FakeQuantize.
-        codes: The name of what the QuantizeLinear makes.
+        codes: The name of the output of the QuantizeLinear.
         low: The lowest level.
         step: Distance of two levels.
     """
@@ -35,24 +35,24 @@ class Rounding:
 
     @property
     def value(self) -> SourceValue:
-        """The rounded data in the source."""
+        """The dequantized data in the source."""
         return self.node.outputs[0]
 
     def encoded(self, levels: Array) -> npt.NDArray[np.uint8]:
-        """Returns the codes of rounded data."""
+        """Quantizes data."""
         return np.clip(np.round((levels - self.low) / self.step), 0, _LEVELS - 1).astype(np.uint8)
 
     def decoded(self, codes: Array) -> npt.NDArray[np.float32]:
-        """Returns the levels of codes."""
+        """Dequantizes data."""
         return np.asarray(self.low + codes.astype(np.float64) * self.step, np.float32)
 
 
 def roundings(graph: SourceGraph, model: onnx.ModelProto, values: Mapping[str, Array]) -> list[Rounding]:
-    """Returns what a model rounds to codes.
+    """Returns the FakeQuantize nodes of the source that the model quantizes.
 
     Args:
         graph: The source.
-        model: What was made of it; its nodes tell which of the source's they are made of.
+        model: Its conversion; metadata of its nodes names those of the source.
         values: The source's intermediate results, by name.
     """
     made = {}

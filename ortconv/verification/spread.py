@@ -1,7 +1,7 @@
 """How far equally good evaluations in floating point are apart.
 
-The operations between known values and one that is wanted are evaluated again and again, each value off by what
-rounding may do to it. The results are as good as the first: where they differ from it, so may a right model.
+The operations between known values and a wanted one are evaluated repeatedly, with all values perturbed within rounding
+error. The results are as accurate as the first: a correct model may differ as much as they do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def alternatives(
         steps: What computes it, in order.
         wanted: The value.
         known: Exact values.
-        unit: What rounding may do to a value, relative to it.
+        unit: Relative rounding error of a value.
         actual: What is to be judged; equal elements are ordered as it orders them.
 
     Yields:
@@ -103,7 +103,7 @@ def _inexact(
 
 
 def rounded(values: Mapping[str, Array], unit: float) -> dict[str, Array]:
-    """Returns values off by what rounding may do to them, drawn at random."""
+    """Returns values perturbed at random within rounding error."""
     noise = _Noise(unit, _RUNS)
     return {name: noise.on(array, 0.0) for name, array in values.items()}
 
@@ -112,7 +112,7 @@ class _Noise:
     """Errors of one evaluation.
 
     Args:
-        unit: What rounding may do to a value, relative to it.
+        unit: Relative rounding error of a value.
         run: Number of the evaluation.
     """
 
@@ -122,7 +122,7 @@ class _Noise:
         self._random = np.random.default_rng(run)
 
     def on(self, array: Array, scale: Array | float) -> Array:
-        """Returns floats off by what rounding does to numbers larger by `scale`; other types as they are."""
+        """Returns floats perturbed by the rounding error of numbers larger by `scale`; other types unchanged."""
         if not ir.DataType.from_numpy(array.dtype).is_floating_point():
             return array
         width = np.float64 if array.dtype == np.float64 else np.float32

@@ -21,7 +21,7 @@ class Step:
         run: Computes the outputs from the inputs, of which those for None are ignored; if the second argument is true,
             from the absolute values of inputs and constants.
         data: Returns the constant at an input, or None where there is none.
-        attributes: What it is told beside its inputs, as the source names it.
+        attributes: Its attributes, as the source names them.
     """
 
     op_type: str
