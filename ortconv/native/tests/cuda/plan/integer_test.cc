@@ -83,15 +83,17 @@ std::optional<std::vector<float>> run(const IntegerTensors& t, const ConvProblem
 // `about`: what is special about the problem, so that it is not left out.
 void check(const IntegerTensors& t, const Case& c, const ConvProblem& p, const Setting& s,
            const std::string& about = "") {
-  const test::Expected expected = test::expected_of(t, p);
   const std::string what =
       test::describe(c.describe(), t.x_signed ? " s8" : " u8", t.w_signed ? " s8" : " u8",
                      t.x_zero.empty() ? "" : " x zero", " w zeros ", t.w_zero.size(), " on sm ", s.device.sm,
                      " multiprocessors ", s.device.multiprocessors, s.packed ? " packed before" : "", " order ",
                      s.choices.order, s.choices.late_copies ? " late copies" : "", " tiling ", s.tiling);
   try {
-    const auto y = run(t, p, expected.fused.size(), s, what, about);
-    for (size_t i = 0; y && i < y->size(); ++i) {
+    const auto y = run(t, p, static_cast<size_t>(test::count_of_dst(p)), s, what, about);
+    if (!y) return;
+    const test::Expected expected = test::expected_of(t, p);
+    EXPECT(y->size() == expected.fused.size(), what, ": ", y->size(), " elements");
+    for (size_t i = 0; i < y->size(); ++i) {
       if (expected.has(i, (*y)[i])) continue;
       EXPECT(false, what, ": element ", i, " of ", y->size(), " is ", (*y)[i], " not ", expected.fused[i]);
       break;

@@ -102,13 +102,15 @@ void check(CaseMaker& maker, const Case& c, DataType dtype, const ConvProblem& p
   in.wei = maker.values<T>(test::count_of(c.w));
   in.bias = maker.values<T>(c.bias ? p.oc : 0);
   in.residual = maker.values<T>(c.residual ? count_outputs(p) : 0);
-  const std::vector<T> expected =
-      test::oracle(p, c.op(), in.src.data(), in.wei.data(), c.bias ? in.bias.data() : nullptr,
-                   c.residual ? in.residual.data() : nullptr);
   const std::string what = test::describe("type ", static_cast<int>(dtype), ' ', c.describe(), " on ", describe(s));
   try {
-    const auto dst = run(dtype, c.op(), p, in, expected.size(), s, what);
-    for (size_t i = 0; dst && i < dst->size(); ++i) {
+    const auto dst = run(dtype, c.op(), p, in, static_cast<size_t>(test::count_of_dst(p)), s, what);
+    if (!dst) return;
+    const std::vector<T> expected =
+        test::oracle(p, c.op(), in.src.data(), in.wei.data(), c.bias ? in.bias.data() : nullptr,
+                     c.residual ? in.residual.data() : nullptr);
+    EXPECT(dst->size() == expected.size(), what, ": ", dst->size(), " elements");
+    for (size_t i = 0; i < dst->size(); ++i) {
       if (std::memcmp(&(*dst)[i], &expected[i], sizeof(T)) == 0) continue;
       EXPECT(false, what, ": element ", i, " of ", dst->size(), " is ", test::widen((*dst)[i]), " not ",
              test::widen(expected[i]));
