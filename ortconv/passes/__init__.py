@@ -4,10 +4,11 @@ A pass is a module with a function ``run(graph, context)``, which returns how ma
 one lowering cannot see: what stands before and behind a node. Most write the form that ONNX Runtime looks for when it
 fuses nodes.
 
-`unused` runs onnx_ir's RemoveUnusedNodesPass. Two more of its passes are not used: DeduplicateInitializersPass would
-share the int8 weights and zero points again that `unshared_weights` gives to each node, and what
-CommonSubexpressionEliminationPass finds, ONNX Runtime finds when it loads a model. Constants are folded while nodes are
-emitted (`ortconv.graph.constant_folding`), since lowerings look at them; passes that fold whole models come too late.
+`unused` runs onnx_ir's RemoveUnusedNodesPass. Three more of its passes are not used, as measured on converted files:
+DeduplicateInitializersPass shares the zero points and int8 weights again that `unshared_weights` gives to each node (24
+of 284 files change); CommonSubexpressionEliminationPass finds only what ONNX Runtime finds when it loads a model (28 of
+284); IdentityEliminationPass finds nothing. Constants are folded while nodes are emitted
+(`ortconv.graph.constant_folding`), since lowerings look at them; passes that fold whole models come too late.
 """
 
 from __future__ import annotations
