@@ -78,7 +78,7 @@ class Conversion:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line per node for which the spec page and the source's library differ."""
+        """One line per node for which the specification and the source's library differ."""
         return tuple(f"{step.ref}: {text}" for step in self.steps for text in step.warnings)
 
     def to_proto(self) -> onnx.ModelProto:
@@ -241,8 +241,9 @@ def convert(
     Args:
         source: Path of an OpenVINO IR (``.xml``, its ``.bin`` beside it) or of a oneDNN Graph JSON file; or an
             ``openvino.Model``; or an `ortconv.onednn.Graph`.
-        semantics: "spec" follows the source's spec pages, "runtime" reproduces the numbers of the source's own library
-            where the two differ on the convolution family. All other OpenVINO ops follow the library under both.
+        semantics: "spec" follows the source's specification, "runtime" reproduces the numbers of the source's own
+            library where the two differ on the convolution family. All other OpenVINO ops follow the library under
+            both.
         target: "auto" emits standard ONNX nodes where they are exact and ONNX Runtime's CPU provider runs them, and
             nodes of the domain ``org.ortconv`` with function bodies otherwise, and for products by weights of 8 and 4
             bits, which ONNX Runtime would dequantize in every run; "onnx" emits standard nodes only; "plugin" emits
@@ -271,7 +272,7 @@ def convert(
         ValueError: `opset` is not supported, a word is unknown, or `random_constants` is no seed.
 
     Warns:
-        SemanticsWarning: For a node, spec page and library give different results.
+        SemanticsWarning: For a node, specification and library give different results.
     """
     result = conversion(
         source,

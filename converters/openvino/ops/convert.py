@@ -103,7 +103,9 @@ def _cast(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
         SOURCE_HAS_4_BITS.set(tensor, True)
         data, own = b.constant(tensor), _I8
     if own == _F16 and to in (_F32, _F64) and _is_narrowed(data):
-        b.warn("the page is followed: OpenVINO's CPU plugin does not round to f16 what becomes f32 again")
+        b.warn(
+            "follows the specification of Convert-1; OpenVINO's CPU plugin does not round to f16 what becomes f32 again"
+        )
     if to == ir.DataType.BFLOAT16 and own not in (_BOOL, _I8, _U8, *_INT4, *_FLOAT8):
         _warn_of_cut_digits(b, data)
     if own == _F64:

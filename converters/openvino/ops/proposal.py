@@ -70,7 +70,7 @@ def proposal(
     images, rows, columns = (size_of(b, scores, axis) for axis in (0, 2, 3))
     total = calculate(b, "Mul", calculate(b, "Mul", rows, columns), count)
     if isinstance(total, int) and min(total, limits.before) < _FEWEST:
-        b.warn(f"fewer than {_FEWEST} boxes: OpenVINO's CPU plugin may fail; these are the numbers of the page")
+        b.warn(f"fewer than {_FEWEST} boxes: OpenVINO's CPU plugin may fail; the result follows the specification")
     image = b.op("Gather", info, b.constant([0, 1] if turned else [1, 0]), axis=0)
     factors = _factors(b, info, _width(image_shape))
     low, high = _spread(b, anchors, rows, columns, feat_stride, turned)

@@ -100,8 +100,8 @@ inline LongSum long_sum(int64_t products, int64_t call, double usual) {
   return best;
 }
 
-// Steps that are summed one after the other where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
-// products at a time, for each of six pairs of parts, and adds the six to what there is.
+// Steps that are summed one after the other where floats are multiplied in parts (see kernels/bf16_split): a step sums
+// 32 products at a time, for each of six pairs of parts, and adds the six to what there is.
 inline int64_t parts_piece_length(int64_t channels, int64_t taps) {
   constexpr double kWithin = 18, kPerStep = 6;
   return std::max<int64_t>(1, static_cast<int64_t>((0.8 * usual_sum_error(channels, taps) - kWithin) / kPerStep));
