@@ -173,7 +173,7 @@ def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None
             "session.x64quantprecision is 1 among a session's config entries, as it was here"
         )
     output.line()
-    _conclude(found, layers)
+    _conclude(found)
 
 
 def _origin(found: Verification, name: str) -> str:
@@ -194,7 +194,7 @@ def _print_outputs(outputs: Mapping[Backend, Sequence[Comparison]], *, explained
     )
 
 
-def _conclude(found: Verification, layers: bool) -> None:
+def _conclude(found: Verification) -> None:
     if found.agrees:
         _agree(found)
         return

@@ -44,7 +44,6 @@ def declared(graph: SourceGraph, model: onnx.ModelProto | None = None) -> tuple[
 
 
 def prepare(
-    graph: SourceGraph,
     wanted: Sequence[Input],
     oracle: Oracle,
     data: Mapping[str, Array],
@@ -55,8 +54,7 @@ def prepare(
     """Makes data for all inputs.
 
     Args:
-        graph: The source.
-        wanted: Its inputs; see `declared`.
+        wanted: The inputs of the source; see `declared`.
         oracle: What runs the source, with which the chosen sizes have to work, too.
         data: What is given by input name.
         shapes: Shapes of random data by input name.

@@ -193,7 +193,7 @@ def verify(
     load = functools.partial(Model, name=name, providers=providers)
     run_once = _first_able(proto, name, backends, load)
     wanted = feeding.declared(graph, proto)
-    prepared = feeding.prepare(graph, wanted, oracle, data or {}, shapes or {}, seed, run_once)
+    prepared = feeding.prepare(wanted, oracle, data or {}, shapes or {}, seed, run_once)
     feeds = prepared.feeds
     allowed = (
         default_tolerance(graph, oracle.precision)

@@ -47,8 +47,8 @@ def convolution_backward_data(
 ) -> ir.Value:
     """Lowers to ai.onnx ConvTranspose with explicit pads; TransposedConvolutionToShape for sizes known at run time.
 
-    Under spec semantics the total padding is F - Y + output_padding, of which same_lower puts the smaller half at
-    the beginning; under runtime semantics same_upper does, and output_padding has no effect.
+    Under spec semantics the total padding is F - Y + output_padding, and same_lower puts its smaller half at the
+    beginning. Under runtime semantics same_upper does so, and output_padding has no effect.
     """
     one_type(b, diff_dst=diff_dst, weights=weights)
     attrs = check_attributes(

@@ -210,7 +210,7 @@ def plan_pooling(
         if auto_pad.startswith("same") and None in sizes:
             if not in_front:
                 raise ShapeError("data", data.shape, f"auto_pad {auto_pad} behind the data: its sizes must be known.")
-            return Plan(_by_runtime(pool, windows, rounding, auto_pad, data))
+            return Plan(_by_runtime(pool, windows, auto_pad, data))
         for window in windows:
             pads.append(_pads(window, rounding, auto_pad, data))
     except ConversionError as obstacle:
@@ -227,10 +227,12 @@ def plan_pooling(
     return Plan(dataclasses.replace(pool, pads=tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)))
 
 
-def _by_runtime(
-    pool: _Pool, windows: list[_Windows], rounding: Rounding, auto_pad: AutoPadName, data: ir.Value
-) -> _Pool:
-    """Emits auto_pad for same_*, where ONNX Runtime ignores dilations and may pad negatively."""
+def _by_runtime(pool: _Pool, windows: list[_Windows], auto_pad: AutoPadName, data: ir.Value) -> _Pool:
+    """Emits auto_pad for same_*, whose padding leaves nothing to round.
+
+    Raises:
+        ShapeError: A window is dilated, or smaller than the stride: ONNX Runtime pads these otherwise.
+    """
     if any(window.dilation > 1 for window in windows):
         raise ShapeError("data", data.shape, f"auto_pad {auto_pad} with dilations: its sizes must be known.")
     if any(window.kernel < window.stride for window in windows):

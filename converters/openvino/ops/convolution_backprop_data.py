@@ -103,8 +103,8 @@ def _backprop(
     spec, library = (_begins(rule, pads, size, extra) for rule, pads in rules)
     if spec != library:
         b.follow_semantics(
-            f"the begin padding is {_begin_text(*rules[0], spec)} by the specification and "
-            f"{_begin_text(*rules[1], library)} in OpenVINO's CPU plugin; "
+            f"the begin padding is {_begin_text(rules[0][0], spec)} by the specification and "
+            f"{_begin_text(rules[1][0], library)} in OpenVINO's CPU plugin; "
             f"--semantics {b.options.semantics} is in force."
         )
     rule, pads = rules[1 if runtime else 0]
@@ -143,7 +143,7 @@ def _begins(rule: AutoPad, pads: Ints, size: OutputSize | None, extra: Ints) -> 
     return None if size is None else size.begin(rule, pads, extra)
 
 
-def _begin_text(rule: AutoPad, pads: Ints, resolved: Ints | None) -> str:
+def _begin_text(rule: AutoPad, resolved: Ints | None) -> str:
     if resolved is not None:
         return str(list(resolved))
     return f"half of the total, rounded {'down' if rule == AutoPad.SAME_UPPER else 'up'},"

@@ -184,7 +184,7 @@ def _window(
 
 
 def _difference(pad: Entry, crop: Entry) -> int | None:
-    """Returns a padding less a crop, both of which may be symbolic; None if the difference is not known."""
+    """Returns padding minus crop, where either may be symbolic; None if the difference is not known."""
     if isinstance(pad, int) and isinstance(crop, int):
         return pad - crop
     if isinstance(pad, Linear) and isinstance(crop, Linear) and pad.follows(crop) and pad.scale == crop.scale:

@@ -122,7 +122,7 @@ NO_DEFAULT_ROW = Bug(
 
 
 def _bags() -> tuple[np.ndarray, ...]:
-    """Returns indices, offsets, the default index and weights of two bags, of which the last is empty."""
+    """Returns indices, offsets, the default index and weights of two bags; the second bag is empty."""
     return np.array([1, 3, 0]), np.array([0, 3]), np.array(2), np.array([10, 20, 30], np.float32)
 
 

@@ -52,7 +52,7 @@ RUNTIME_SIGNAL_SIZE = Bug(
 
 AXIS_CUT = Bug(
     op="IRDFT",
-    case="three or more axes, one of which, but the first, is cut to signal_size",
+    case="three or more axes, and signal_size shortens an axis other than the first",
     fault="reads other memory",
     live=lambda ov: Live(
         lambda x: ov.opset9.irdft(x, np.array([0, 1, 2]), np.array([5, 5, 4])),

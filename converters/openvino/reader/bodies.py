@@ -110,7 +110,7 @@ def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationN
     out_of: list[Port] = []
     for element in () if table is None else table.children:
         inwards = element.tag == "input"
-        inner = _inner(layer, element, body.parameters if inwards else body.results)
+        inner = _inner(element, body.parameters if inwards else body.results)
         if element.required("external_port_id").strip() != "-1":
             (into if inwards else out_of).append(Port(_outer(layer, element, inwards), inner, _slice(element)))
         elif element.attributes.get("purpose") == "current_iteration" and inwards:
@@ -161,7 +161,7 @@ def _read_side(layer: Layer, node: SourceNode, side: str, read: ReadBody) -> Bra
     out_of: list[Port] = []
     for element in () if table is None else table.children:
         inwards = element.tag == "input"
-        inner = _inner(layer, element, body.parameters if inwards else body.results)
+        inner = _inner(element, body.parameters if inwards else body.results)
         (into if inwards else out_of).append(Port(_outer(layer, element, inwards), inner, None))
     _require_all(layer, node, into, [port.inner for port in into], body)
     return Branch(body.graph, tuple(into), tuple(out_of))
@@ -182,7 +182,7 @@ def _body(layer: Layer, tag: str, read: ReadBody) -> _Body:
     return _Body(*read(element, tag))
 
 
-def _inner(layer: Layer, element: Element, known: dict[int, int]) -> int:
+def _inner(element: Element, known: dict[int, int]) -> int:
     if element.tag not in ("input", "output"):
         raise element.error("only <input> and <output> are known here.")
     return _index(element, "internal_layer_id", known, "a Parameter" if element.tag == "input" else "a Result")

@@ -1,11 +1,11 @@
 """States of a model, which become inputs and outputs.
 
 ``ReadValue`` reads a variable and ``Assign`` writes it. The ONNX model takes the variable's value as an input of the
-variable's name and returns the new value as an output of that name with ``.next`` appended. The first
-value is removed from the graph: the caller feeds it, zeros unless the source states another, of which the conversion
-warns. If a state of dynamic shape is read once, and its first value is computed from the inputs, as the cross-attention
-cache of a decoder is, an empty state stands for the first value. The model's metadata lists the
-states under the key `STATES_KEY`.
+variable's name and returns the new value as an output of that name with ``.next`` appended. The first value is removed
+from the graph: the caller feeds it. It is zeros unless the source states another; then the conversion warns. If a state
+of dynamic shape is read once, and its first value is computed from the inputs, as the cross-attention cache of a
+decoder is, an empty state stands for the first value. The model's metadata lists the states under the key
+`STATES_KEY`.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def size_of(value: ir.Value, axis: int) -> int | None:
 
 
 def _table(weights: ir.Value) -> ir.Value | None:
-    """Returns the table [rows, experts] of which routing weights [experts, rows, 1, ...] are the transpose, or None."""
+    """Returns the table [rows, experts] that is transposed to routing weights [experts, rows, 1, ...], or None."""
     if weights.shape is None or not 3 <= len(weights.shape) <= 4 or any(size != 1 for size in weights.shape[2:]):
         return None
     value: ir.Value | None = weights
