@@ -45,6 +45,9 @@ __all__ = [
 
 PYTHON_DOMAIN = f"{DOMAIN}.py"
 
+_ARRAYS_OF_RESULT = 2
+"""Arrays of 8 bytes per element that onnxruntime-extensions allocates for the result of a Python op."""
+
 _CALLS: weakref.WeakValueDictionary[int, Calls] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 _DECLARING = threading.Lock()
@@ -205,7 +208,7 @@ class _Output(np.ndarray[Any, Any]):
     """A flat array with a list of its elements that exists before it is asked for.
 
     onnxruntime-extensions calls ``flatten().tolist()`` in a place where an exception, such as an interrupt that arrives
-    during the conversion, ends the process.
+    during the conversion, ends the process. So does memory that runs out there, in the array that it makes of the list.
     """
 
     _list: list[Any]
@@ -237,7 +240,9 @@ class _Compute:
             calls = _CALLS.get(wanted["calls"])
             if calls is None or not calls.failed:
                 data = self._execute(wanted, inputs)
-                return _output(data), _output(np.array(data.shape, np.int64))
+                result = _output(data)
+                np.empty(_ARRAYS_OF_RESULT * data.size, np.float64)  # raises here what would end the process later
+                return result, _output(np.array(data.shape, np.int64))
         except Exception as error:
             if calls is not None:
                 failure = PluginError(f"{wanted['subject']}: {error}")

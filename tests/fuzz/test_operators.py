@@ -22,6 +22,7 @@ def test_first_cases() -> None:
     ("op", "seeds"),
     [
         ("ConvIntegerToFloat", [33, 105, 109]),  # gigabytes of padding; no output channels
+        ("TransposedConvolution", [245]),  # strides whose product exceeds int64
         ("TransposedConvolutionAdd", [569, 691]),  # an attribute of another kind, a size beyond int64
         ("GatherMatMulCodebook", [580, 614]),
         ("Convolution", [5015, 777451]),  # the same for a Python op; many groups of nothing

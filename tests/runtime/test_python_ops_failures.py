@@ -18,6 +18,7 @@ from ortconv.errors import PluginError
 from ortconv.opset.convolution_terms import ACCUMULATION
 from ortconv.opset.ops import BY_NAME
 from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.runtime import python_ops
 from ortconv.runtime.python_ops import Calls
 from ortconv.runtime.session import InferenceSession
 from tests.operators.python_ops import FLOAT32, bad_weights, expected, run
@@ -58,6 +59,15 @@ def test_first_failure_is_raised_when_a_later_node_fails_too(name: str, cases: d
     with pytest.raises(PluginError) as caught:
         run(model, bad_weights(case))
     assert caught.value.problem == PROBLEM
+
+
+def test_memory_that_runs_out_is_an_error_before_it_ends_the_process(
+    cases: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = cases["conv_plain"]
+    monkeypatch.setattr(python_ops, "_ARRAYS_OF_RESULT", 1 << 50)
+    with pytest.raises(PluginError, match="Unable to allocate"):
+        run(case.model(FLOAT32), case.feeds(case.inputs(FLOAT32)))
 
 
 def test_failure_of_every_way_to_run(cases: dict[str, Any]) -> None:

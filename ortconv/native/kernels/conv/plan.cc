@@ -186,9 +186,11 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
                   Packing packing) {
   int64_t taps = 1, classes = 1;
   for (int a = 0; a < p.ndims; ++a) {
+    const int64_t stride = op == Op::kConvTranspose ? p.stride[a] : 1;
+    if (stride > kMaxTaps / classes) return nullptr;
+    classes *= stride;
     taps *= p.ker[a];
-    if (op == Op::kConvTranspose) classes *= p.stride[a];
-    if (taps > kMaxTaps || classes > kMaxTaps) return nullptr;
+    if (taps > kMaxTaps) return nullptr;
   }
   // A tap that falls outside src meets a zero of the padded copy, which an infinite weight would turn into NaN.
   if (wei_const != nullptr && !all_finite(op, p, dtype, wei_const)) return nullptr;
