@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.lib.constants import one_number
 from ortconv.converters.openvino.plugin_bugs.empty_inputs import LAST_BAG_EMPTY, LOWEST_OF_16_BITS, NO_DEFAULT_ROW
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
@@ -97,7 +98,7 @@ def embedding_segments_sum(
 ) -> ir.Value:
     """ScatterND of a Gather, adding."""
     default = b.array(default_index)
-    if default is not None and default.item() < 0:
+    if default is not None and (default < 0).any():
         NO_DEFAULT_ROW.warn(b)
     count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
     return _segmented(b, table, indices, segment_ids, count, default_index, per_sample_weights, "sum")
@@ -202,6 +203,8 @@ def _segmented(
 ) -> ir.Value:
     if weights is not None and reduction == "mean":
         raise ConversionError("input per_sample_weights is given; reduction mean allows none.")
+    if default_index is not None:
+        one_number(b, default_index, "default_index")
     rows = _rows(b, table, indices, weights, 1)
     inner = dtype_of(rows)
     behind = rank_of(table, "emb_table") - 1
