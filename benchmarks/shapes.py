@@ -114,12 +114,13 @@ class Shape:
 
     def _pairs(self, axis: int) -> int:
         """Returns how many pairs of an input position and a tap of one axis land inside the output."""
-        end = self._output_size(axis)
-        return sum(
-            0 <= at * self.strides[axis] - self.pads[axis] + tap * self.dilations[axis] < end
-            for at in range(self.size[axis])
-            for tap in range(self.kernels[axis])
-        )
+        end, dilation = self._output_size(axis), self.dilations[axis]
+        pairs = 0
+        for at in range(self.size[axis]):
+            first = at * self.strides[axis] - self.pads[axis]  # where tap 0 lands
+            inside = min(self.kernels[axis], -((first - end) // dilation)) - max(0, -(first // dilation))
+            pairs += max(0, inside)
+        return pairs
 
 
 SHAPES: tuple[Shape, ...] = (

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ortconv import passes
 from ortconv.errors import ConversionError, ConversionErrors, DeclaredShapeError, MisfitError
 from ortconv.frontend.registry import Registry
-from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
+from ortconv.frontend.source_graph import MAX_RANK, SourceGraph, SourceNode, SourceValue
 from ortconv.graph.builder import Builder, Step
 from ortconv.graph.reachability import collect_constants, reachable
 from ortconv.graph.shape_inference import complete
@@ -214,11 +214,13 @@ class _Values:
 
         Raises:
             ShapeError: The lowering computed another size than the source declares.
-            ConversionError: It computed constants of another type.
+            ConversionError: It computed constants of another type, or a result of more than `MAX_RANK` axes.
         """
         own = {output for emitted in step.nodes for output in emitted.outputs}
         step.results = frozenset(results)
         for value, result in zip(node.outputs, results, strict=True):
+            if result.shape is not None and len(result.shape) > MAX_RANK:
+                raise ConversionError(f"output {value.name} has {len(result.shape)} axes; allowed: at most {MAX_RANK}.")
             if result in own and result not in self._defined:
                 self._defined.add(result)
                 result.name = self._builder.unique(value.name) if self._nested else value.name

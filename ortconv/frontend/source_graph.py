@@ -13,7 +13,10 @@ import onnx_ir as ir
 
 from ortconv.errors import NodeRef
 
-__all__ = ["Dim", "SourceGraph", "SourceNode", "SourceOutput", "SourceState", "SourceValue"]
+__all__ = ["MAX_RANK", "Dim", "SourceGraph", "SourceNode", "SourceOutput", "SourceState", "SourceValue"]
+
+MAX_RANK = 32
+"""Axes that a tensor may have: as many as every supported version of NumPy can hold and broadcast."""
 
 Dim = int | str | None
 """A dimension: its size, its symbolic name, or None when nothing is known."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 import onnx
 import onnx.numpy_helper
 
+from ortconv.frontend.source_graph import MAX_RANK
+
 __all__ = [
     "EQUATION",
     "clear_negative_dims",
@@ -74,12 +76,10 @@ def node_with_negative_shape(model: onnx.ModelProto) -> onnx.NodeProto | None:
 _SHAPE_INPUTS = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
 """Op type -> position of the input with the dimensions of the result."""
 
-_MAX_RANK = 32
-
 
 def _has_negative(tensor: onnx.TensorProto) -> bool:
     """Returns whether a tensor may be a shape with a negative dimension."""
-    if tensor.data_type != onnx.TensorProto.INT64 or len(tensor.dims) != 1 or not 0 < tensor.dims[0] <= _MAX_RANK:
+    if tensor.data_type != onnx.TensorProto.INT64 or len(tensor.dims) != 1 or not 0 < tensor.dims[0] <= MAX_RANK:
         return False
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return False

@@ -10,12 +10,10 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from ortconv.errors import CheckError, shown
+from ortconv.frontend.source_graph import MAX_RANK
 from ortconv.model_io.regular_files import open_inside
 
 __all__ = ["check_tensor", "check_total", "is_external", "read_external"]
-
-_MAX_RANK = 32
-"""The largest rank in every release of NumPy."""
 
 _MAX_BYTES = 1 << 62
 
@@ -139,8 +137,8 @@ def _extent(tensor: TensorProto, name: str, subject: str) -> tuple[int, int]:
     if dtype == ir.DataType.UNDEFINED:
         raise CheckError(name, f"{subject} has the element type {tensor.data_type}; allowed: those of ONNX.")
     dims = list(tensor.dims)
-    if len(dims) > _MAX_RANK:
-        raise CheckError(name, f"{subject} has {len(dims)} axes; allowed: up to {_MAX_RANK}.")
+    if len(dims) > MAX_RANK:
+        raise CheckError(name, f"{subject} has {len(dims)} axes; allowed: up to {MAX_RANK}.")
     if any(dim < 0 for dim in dims):
         raise CheckError(name, f"{subject} has shape {shown(dims)}; allowed: sizes of 0 and more.")
     bits = _bits(tensor)

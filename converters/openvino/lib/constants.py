@@ -7,10 +7,10 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.plugin_bugs.empty_inputs import EMPTY_RUNTIME_AXES
 from ortconv.errors import ConversionError, ShapeError, shown
+from ortconv.frontend.source_graph import MAX_RANK
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = [
-    "MAX_RANK",
     "axis_of",
     "constant_ints",
     "int64_vector",
@@ -21,9 +21,6 @@ __all__ = [
     "warn_of_no_axes",
     "with_axes",
 ]
-
-MAX_RANK = 32
-"""Axes that every supported version of NumPy can hold."""
 
 
 def known_ints(b: Builder, value: ir.Value) -> Ints | None:

@@ -49,6 +49,8 @@ def broadcast(
 
 def _expanded(b: Builder, data: ir.Value, target_shape: ir.Value) -> ir.Value:
     shape = int64_vector(b, target_shape)
+    if b.array(shape) is not None:
+        length_of(shape, "target_shape")
     return compute(b, lambda x: b.op("Expand", x, shape), data, kernels=("Expand",), modular=True)
 
 

@@ -6,14 +6,13 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from ortconv.converters.openvino.lib.constants import MAX_RANK
 from ortconv.converters.openvino.reader.ignored_attributes import kept_attributes
 from ortconv.converters.openvino.reader.shapes import parse_dim, require_countable
 from ortconv.converters.openvino.reader.tensor_names import split_names
 from ortconv.converters.openvino.reader.xml import Element
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ModelFormatError, NodeRef, shown
-from ortconv.frontend.source_graph import Dim
+from ortconv.frontend.source_graph import MAX_RANK, Dim
 
 __all__ = ["VERSIONS", "Layer", "Net", "Port", "Wire", "read_layers", "read_net"]
 

@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from ortconv.converters.openvino.lib.constants import MAX_RANK
-from ortconv.frontend.source_graph import Dim
+from ortconv.frontend.source_graph import MAX_RANK, Dim
 
 __all__ = ["parse_dim", "parse_shape", "require_countable"]
 

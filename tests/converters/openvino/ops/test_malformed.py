@@ -37,7 +37,14 @@ def floats(*values: float) -> SourceValue:
     return SourceValue(f"constant {values}", ir.DataType.FLOAT, (len(values),), tensor)
 
 
+SCALE = floats(1)
+
 NODES: Sequence[tuple[str, int, Sequence[SourceValue | None], Mapping[str, str], str]] = [
+    ("Broadcast", 1, [SCALE, ints(*[1] * 33)], {}, "target_shape has shape [33]"),
+    ("Broadcast", 3, [DATA, ints(*[1] * 33)], {"mode": "bidirectional"}, "target_shape has shape [33]"),
+    ("Tile", 1, [SCALE, ints(*[1] * 33)], {}, "output result has 33 axes; allowed: at most 32"),
+    ("Reshape", 1, [SCALE, ints(*[1] * 33)], {}, "output result has 33 axes; allowed: at most 32"),
+    ("Unsqueeze", 1, [DATA, ints(*range(29))], {}, "output result has 33 axes; allowed: at most 32"),
     ("Pad", 1, [DATA, ints(1), ints(1)], {"pad_mode": "edge"}, "pads_begin has shape [1]"),
     ("Pad", 1, [DATA, ints(1, 1, 1, 1), ints(1)], {"pad_mode": "edge"}, "pads_end has shape [1]"),
     ("Pad", 1, [DATA, ints(1, 1, 1, 1), ints(1, 1, 1, 1)], {"pad_mode": "wrap"}, "pad_mode = 'wrap'"),
