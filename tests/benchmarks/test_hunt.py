@@ -59,7 +59,7 @@ def test_short_run(tmp_path: pathlib.Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 0, done.stderr
