@@ -38,6 +38,12 @@ class Ranges {
     return take(begin, end, [this](int64_t item) { return item / granule_ * granule_; });
   }
 
+  // Calls fn(item) for the items of every range that it takes, until there is none.
+  template <class Fn>
+  void for_each_item(Fn fn) {
+    for (int64_t item = 0, end = 0; item < end || take(&item, &end); ++item) fn(item);
+  }
+
  private:
   const int64_t count_, granule_, least_, threads_;
   std::atomic<int64_t> next_{0};

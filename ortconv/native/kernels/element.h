@@ -47,19 +47,27 @@ constexpr int64_t depth_of(int64_t channels) {
   return (channels + kChannels<Operand> - 1) / kChannels<Operand>;
 }
 
-// Calls fn(T()) with the type that holds an element; only for the floating-point types.
+// Calls fn(T()) with the type that holds an element; only for the floating-point types that are summed in float.
 template <class Fn>
-auto with_float_type(DataType dtype, Fn&& fn) {
+auto with_float_sum_type(DataType dtype, Fn&& fn) {
   switch (dtype) {
     case DataType::kFloat16:
       return fn(Float16());
     case DataType::kBfloat16:
       return fn(Bfloat16());
-    case DataType::kDouble:
-      return fn(double());
     default:
       return fn(float());
   }
 }
 
+// The same for these and double.
+template <class Fn>
+auto with_float_type(DataType dtype, Fn&& fn) {
+  return dtype == DataType::kDouble ? fn(double()) : with_float_sum_type(dtype, fn);
+}
+
 }  // namespace ortconv::kernels
+
+// Expand macro(T) for the types of with_float_sum_type() and of with_float_type(), to instantiate templates.
+#define ORTCONV_FLOAT_SUM_TYPES(macro) macro(float) macro(Float16) macro(Bfloat16)
+#define ORTCONV_FLOAT_TYPES(macro) macro(float) macro(double) macro(Float16) macro(Bfloat16)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/activation.h"
+#include "base/math.h"
 #include "base/parallel.h"
 #include "ops/epilogue.h"
 #include "ops/reference.h"
@@ -14,11 +15,7 @@ namespace {
 
 bool is_empty(const int64_t* sizes, int count) { return std::find(sizes, sizes + count, 0) != sizes + count; }
 
-int64_t dst_count(const ConvProblem& p) {
-  int64_t count = p.mb * p.oc;
-  for (int i = 0; i < p.ndims; ++i) count *= p.dst_size[i];
-  return count;
-}
+int64_t dst_count(const ConvProblem& p) { return p.mb * p.oc * product_of(p.dst_size, p.ndims); }
 
 bool output_is_empty(const ConvProblem& p) { return p.mb == 0 || p.oc == 0 || is_empty(p.dst_size, p.ndims); }
 

@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kPiece = 1 << 14;
 
 template <class T>
-void activate_all(Activation activation, void* data, int64_t count, const Parallel& parallel) {
-  T* values = static_cast<T*>(data);
+void activate_all(Activation activation, T* values, int64_t count, const Parallel& parallel) {
   for_each(parallel, ceil_div(count, kPiece), [&](int64_t piece) {
     const int64_t end = std::min(count, (piece + 1) * kPiece);
     for (int64_t i = piece * kPiece; i < end; ++i) kernels::round_to(&values[i], activation(kernels::widen(values[i])));
@@ -36,14 +35,8 @@ void add(const kernels::EpilogueKernel& kernel, const Activation* activation, in
 
 void activate(DataType dtype, const Activation& activation, void* data, int64_t count, const Parallel& parallel) {
   if (activation.is_identity()) return;
-  switch (dtype) {
-    case DataType::kFloat16:
-      return activate_all<Float16>(activation, data, count, parallel);
-    case DataType::kBfloat16:
-      return activate_all<Bfloat16>(activation, data, count, parallel);
-    default:
-      return activate_all<float>(activation, data, count, parallel);
-  }
+  kernels::with_float_sum_type(
+      dtype, [&](auto zero) { activate_all(activation, static_cast<decltype(zero)*>(data), count, parallel); });
 }
 
 void add_residual(const kernels::EpilogueKernel& kernel, DataType dtype, const Activation& activation,

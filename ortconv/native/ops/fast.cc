@@ -79,7 +79,7 @@ const kernels::depth_to_space::Plan* FastConvolution::depth_to_space(const ConvP
 const kernels::winograd::Plan* FastConvolution::filtered(const ConvProblem& problem, const void* wei) const {
   kernels::winograd::Windows windows;
   if (ways_ == nullptr || !kernels::winograd::choose(*ways_, problem, &windows)) return nullptr;
-  Filtered& filtered = filtered_[static_cast<int>(windows)];
+  auto& filtered = filtered_[static_cast<int>(windows)];
   std::call_once(filtered.packed,
                  [&] { filtered.plan = kernels::winograd::make_plan(op_, problem, windows, dtype_, wei, arch_); });
   return filtered.plan.get();

@@ -36,18 +36,12 @@ class FastConvolution {
  private:
   // Where the sizes of a run decide between ways that pack the weights differently, each way packs them when the first
   // run takes it, so that usually one copy is kept.
-  struct Direct {
+  template <class PlanPtr>
+  struct Lazy {
     std::once_flag packed;
-    kernels::PlanPtr plan;
+    PlanPtr plan;
   };
-  struct Filtered {
-    std::once_flag packed;
-    kernels::winograd::PlanPtr plan;
-  };
-  struct DepthToSpace {
-    std::once_flag packed;
-    kernels::depth_to_space::PlanPtr plan;
-  };
+  using Direct = Lazy<kernels::PlanPtr>;
 
   FastConvolution(DataType dtype, kernels::Op op, Weights lifetime, const ArchFlags& arch);
 
@@ -65,12 +59,12 @@ class FastConvolution {
   const kernels::Op op_;
   const Weights lifetime_;
   const ArchFlags arch_;
-  kernels::winograd::WaysPtr ways_;     // null where no run is computed by minimal filtering
-  bool may_be_depth_to_space_ = false;  // whether some runs may be sub-pixel convolutions
-  bool may_pack_taps_ = false;          // whether some runs may be computed tap by tap
-  mutable Direct direct_[2];            // one of each kernels::Packing
-  mutable Filtered filtered_[2];        // one of each kernels::winograd::Windows
-  mutable DepthToSpace depth_to_space_;
+  kernels::winograd::WaysPtr ways_;                       // null where no run is computed by minimal filtering
+  bool may_be_depth_to_space_ = false;                    // whether some runs may be sub-pixel convolutions
+  bool may_pack_taps_ = false;                            // whether some runs may be computed tap by tap
+  mutable Direct direct_[2];                              // one of each kernels::Packing
+  mutable Lazy<kernels::winograd::PlanPtr> filtered_[2];  // one of each kernels::winograd::Windows
+  mutable Lazy<kernels::depth_to_space::PlanPtr> depth_to_space_;
 };
 
 }  // namespace ortconv

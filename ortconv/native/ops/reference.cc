@@ -39,8 +39,6 @@ T store(Accumulator<T> sum) {
   }
 }
 
-// Divides rounding up; b > 0.
-
 // How the work and the packed weights are split.
 struct Split {
   int64_t icg, ocg;       // channels of a group
@@ -51,8 +49,7 @@ struct Split {
     block = ocg >= 12 ? 16 : ocg >= 3 ? 4 : 1;
     blocks = ceil_div(ocg, block);
     if (icg == 0) return;  // the weights are empty, so the product of their sizes might not fit
-    taps = 1;
-    for (int i = 0; i < p.ndims; ++i) taps *= p.ker[i];
+    taps = product_of(p.ker, p.ndims);
   }
 };
 
@@ -109,7 +106,7 @@ struct Job {
   T* dst;
   const int last;       // the innermost spatial axis, whose rows are computed in tiles
   const int64_t tiles;  // of a row
-  int64_t rows = 1;     // of one channel
+  const int64_t rows;   // of one channel
   int64_t outer_taps;   // of the axes but the last
 
   Job(const ConvProblem& problem, kernels::Op which, const T* src_data, const Acc* packed_data, const T* bias_data,
@@ -122,8 +119,8 @@ struct Job {
         bias(bias_data),
         dst(dst_data),
         last(problem.ndims - 1),
-        tiles(ceil_div(problem.dst_size[last], kTile)) {
-    for (int i = 0; i < last; ++i) rows *= p.dst_size[i];
+        tiles(ceil_div(problem.dst_size[last], kTile)),
+        rows(product_of(problem.dst_size, last)) {
     if (packed == nullptr) split.taps = 0;
     outer_taps = split.taps / p.ker[last];
   }
@@ -218,13 +215,9 @@ void pack(kernels::Op op, const ConvProblem& p, const T* wei, Accumulator<T>* pa
 
   for_each(parallel, p.g * split.blocks * split.taps, [&](int64_t item) {
     Accumulator<T>* out = packed + item * split.icg * split.block;
-    int64_t tap = item % split.taps;
     const int64_t block = item / split.taps % split.blocks, group = item / split.taps / split.blocks;
-    const T* in = wei + group * group_stride + block * split.block * oc_stride;
-    for (int i = p.ndims - 1; i >= 0; --i) {
-      in += tap % p.ker[i] * p.wei_x[i];
-      tap /= p.ker[i];
-    }
+    const T* in = wei + group * group_stride + block * split.block * oc_stride +
+                  offset_of(item % split.taps, p.ker, p.wei_x, p.ndims);
     const int64_t channels = std::min(split.block, split.ocg - block * split.block);
     for (int64_t c = 0; c < split.icg; ++c, out += split.block) {
       for (int64_t o = 0; o < channels; ++o) out[o] = load(in[c * ic_stride + o * oc_stride]);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/math.h"
+
 namespace ortconv {
 namespace {
 
@@ -23,11 +25,7 @@ bool crop_axis(const ConvProblem& p, int a, Crop* crop) {
   return crop->begin[a] < p.ker[a] && crop->size[a] <= p.ker[a] - crop->begin[a];
 }
 
-int64_t taps_of(const ConvProblem& p, const Crop& crop) {
-  int64_t taps = 1;
-  for (int a = 0; a < p.ndims; ++a) taps *= crop.size[a];
-  return taps;
-}
+int64_t taps_of(const ConvProblem& p, const Crop& crop) { return product_of(crop.size, p.ndims); }
 
 // Whether all numbers of the merged axis stay far from overflowing.
 bool fits(const ConvProblem& p, int a, int64_t dst) {
@@ -97,16 +95,13 @@ void crop_weights(DataType dtype, const ConvProblem& full, const Crop& crop, con
   with_type(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* out = static_cast<T*>(copy);
+    const T* in = static_cast<const T*>(wei);
+    for (int a = 0; a < full.ndims; ++a) in += crop.begin[a] * full.wei_x[a];
     const int64_t taps = taps_of(full, crop);
     for (int64_t i = 0; i < full.ic; ++i) {
       for (int64_t o = 0; o < full.oc / full.g; ++o) {
         for (int64_t tap = 0; tap < taps; ++tap) {
-          int64_t at = i * full.wei_0 + o * full.wei_1;
-          for (int64_t a = full.ndims - 1, rest = tap; a >= 0; --a) {
-            at += (crop.begin[a] + rest % crop.size[a]) * full.wei_x[a];
-            rest /= crop.size[a];
-          }
-          *out++ = static_cast<const T*>(wei)[at];
+          *out++ = in[i * full.wei_0 + o * full.wei_1 + offset_of(tap, crop.size, full.wei_x, full.ndims)];
         }
       }
     }

@@ -19,7 +19,6 @@ constexpr int kStepBytes = kChunks * kChunkBytes;
 constexpr int kRowBytes = PANELS * kBlockBytes;  // of a step
 constexpr int kStageBytes = tensor_stage_bytes(kRows, kColumns);
 constexpr int kLoadsM = (PANELS * kPanelRows * kChunks + kThreads - 1) / kThreads;
-constexpr int kLoadsN = kColumns * kChunks / kThreads;
 constexpr int kSums = kWarpPanels * kWarpColumns / 8 * 4;  // of a thread
 constexpr int kPipelineBytes = kStages * kStageBytes > kStagingBytes ? kStages * kStageBytes : kStagingBytes;
 

@@ -6,40 +6,6 @@
 
 namespace ortconv::cuda {
 
-void* Addresses::of(Buffer buffer) const {
-  switch (buffer) {
-    case Buffer::kX:
-      return x;
-    case Buffer::kW:
-      return w;
-    case Buffer::kCodes:
-      return codes;
-    case Buffer::kXScale:
-      return x_scale;
-    case Buffer::kXZero:
-      return x_zero;
-    case Buffer::kScales:
-      return scales;
-    case Buffer::kZeros:
-      return zeros;
-    case Buffer::kTable:
-      return table;
-    case Buffer::kIndex:
-      return index;
-    case Buffer::kPacked:
-      return packed;
-    case Buffer::kB:
-      return b;
-    case Buffer::kResidual:
-      return residual;
-    case Buffer::kY:
-      return y;
-    case Buffer::kScratch:
-      break;
-  }
-  return scratch;
-}
-
 Prepared::Prepared(Gpu& gpu, const std::vector<Launch>& launches) : driver_(&gpu.driver()) {
   for (const Launch& launch : launches) {
     if (launch.params.size() > kMaxParamBytes) {
@@ -56,7 +22,7 @@ void Prepared::run(const Addresses& addresses, Stream stream) const {
     alignas(16) unsigned char params[kMaxParamBytes];
     std::memcpy(params, launch.params.data(), launch.params.size());
     for (const Pointer& pointer : launch.pointers) {
-      const void* const address = static_cast<const char*>(addresses.of(pointer.buffer)) + pointer.offset;
+      const void* const address = static_cast<const char*>(addresses[pointer.buffer]) + pointer.offset;
       std::memcpy(params + pointer.at, &address, sizeof address);
     }
     void* arguments[] = {params};

@@ -12,24 +12,14 @@ namespace ortconv::cuda {
 // Largest argument of a kernel, which any device takes.
 constexpr size_t kMaxParamBytes = 4096;
 
-// Addresses on the GPU by Buffer; null where there is none.
-struct Addresses {
-  void* x = nullptr;
-  void* w = nullptr;
-  void* codes = nullptr;
-  void* x_scale = nullptr;
-  void* x_zero = nullptr;
-  void* scales = nullptr;
-  void* zeros = nullptr;
-  void* table = nullptr;
-  void* index = nullptr;
-  void* packed = nullptr;
-  void* b = nullptr;
-  void* residual = nullptr;
-  void* y = nullptr;
-  void* scratch = nullptr;
+// The address of each Buffer on the GPU; null where there is none.
+class Addresses {
+ public:
+  void*& operator[](Buffer buffer) { return all_[static_cast<size_t>(buffer)]; }
+  const void* operator[](Buffer buffer) const { return all_[static_cast<size_t>(buffer)]; }
 
-  void* of(Buffer buffer) const;
+ private:
+  void* all_[static_cast<size_t>(Buffer::kScratch) + 1] = {};
 };
 
 // Immutable after creation: concurrent runs may share it.

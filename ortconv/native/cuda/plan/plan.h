@@ -58,7 +58,7 @@ enum class Buffer {
   kB,
   kResidual,
   kY,
-  kScratch
+  kScratch  // the last one, see Addresses
 };
 
 // One compilation: a source and the macros it is compiled with.

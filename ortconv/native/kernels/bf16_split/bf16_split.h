@@ -29,7 +29,6 @@ template <>
 inline constexpr int64_t kNumParts<Float16> = 2;
 template <>
 inline constexpr int64_t kNumParts<Bfloat16> = 1;
-constexpr int64_t kMaxParts = 3;
 
 constexpr int64_t kPartChannels = 32;  // channels of one cell, padded with zeros
 constexpr int64_t kPartRows = 16;      // rows of C that one tile of weights holds
@@ -51,7 +50,7 @@ constexpr int64_t part_channel(int64_t i) { return i / 2 + i % 2 * 16; }
 // accumulate: add to what c holds; otherwise c is overwritten. c needs no alignment.
 // Every element is summed in the same order whatever rows and cols are.
 struct SplitGemmArgs {
-  int64_t parts;  // 1..kMaxParts, of a and of b
+  int64_t parts;  // 1..3, of a and of b
   int64_t rows, cols;
   int64_t taps, k;
   const uint16_t* a;

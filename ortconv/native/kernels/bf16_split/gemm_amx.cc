@@ -1,5 +1,3 @@
-#if defined(__AMX_BF16__) && defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -206,5 +204,3 @@ void bf16_split_gemm_amx(const SplitGemmArgs* calls, int64_t count) {
 }
 
 }  // namespace ortconv::kernels
-
-#endif

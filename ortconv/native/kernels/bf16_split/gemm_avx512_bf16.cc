@@ -1,5 +1,3 @@
-#if defined(__AVX512BF16__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -93,5 +91,3 @@ void bf16_split_gemm_avx512_bf16(const SplitGemmArgs* calls, int64_t count) {
 }
 
 }  // namespace ortconv::kernels
-
-#endif

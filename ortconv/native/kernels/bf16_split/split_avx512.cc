@@ -1,5 +1,3 @@
-#if defined(__AVX512F__) && defined(__AVX512BW__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include "kernels/bf16_split/bf16_split.h"
 #include "kernels/transpose16_avx512.h"
 #include "kernels/unroll.h"
+#include "kernels/vector_avx512.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -15,18 +14,12 @@ constexpr int64_t kLanes = 16;
 
 __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << std::clamp<int64_t>(n, 0, kLanes)) - 1); }
 
-__m512 load(__mmask16 lanes, const float* in) { return _mm512_maskz_loadu_ps(lanes, in); }
-__m512 load(__mmask16 lanes, const Float16* in) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, in)); }
-__m512 load(__mmask16 lanes, const Bfloat16* in) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, in)), 16));
-}
-
 // Up to 16 numbers that are not next to each other.
 template <class T>
 __m512 load_strided(int64_t count, const T* in, int64_t stride) {
   T numbers[kLanes] = {};
   for (int64_t i = 0; i < count; ++i) numbers[i] = in[i * stride];
-  return load(0xffff, numbers);
+  return avx512::load_widened(0xffff, numbers);
 }
 
 // Writes the parts of one cell: `low` are its channels 0 to 15, `high` the others.
@@ -64,7 +57,7 @@ void load_cells(const SplitArgs<T>& s, int64_t begin, int64_t x, __mmask16 cells
   ORTCONV_UNROLL
   for (int i = 0; i < kLanes; ++i, in += s.channel_stride) {
     if (begin + i < s.channels) {
-      v[i] = load(cells, in);
+      v[i] = avx512::load_widened(cells, in);
       seen.see(v[i]);
     } else {
       v[i] = _mm512_setzero_ps();
@@ -147,7 +140,8 @@ uint32_t split(const SplitArgs<T>& s) {
     const T* in = s.src + x * s.cell_stride;
     __m512 low, high;
     if (s.channel_stride == 1) {
-      low = load(first(num_low), in), high = load(first(num_high), in + kLanes);
+      low = avx512::load_widened(first(num_low), in);
+      high = avx512::load_widened(first(num_high), in + kLanes);
     } else {
       low = load_strided(num_low, in, s.channel_stride);
       high = load_strided(num_high, in + kLanes * s.channel_stride, s.channel_stride);
@@ -168,5 +162,3 @@ uint32_t bf16_split_avx512_bf16(const SplitArgs<Bfloat16>& s) {
 }
 
 }  // namespace ortconv::kernels
-
-#endif

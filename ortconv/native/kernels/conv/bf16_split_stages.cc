@@ -8,7 +8,7 @@ namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kOutside = -1;
-// Numbers of packed weights that one call should go through at most: they then stay in L2 from one tile to the next.
+// Most packed weights that one call should read: they then stay in L2 from one tile to the next.
 constexpr int64_t kCallWeights = 96 << 10;
 
 bool parts_are_faster(const Plan& plan, const Bf16SplitKernel& kernel) {
@@ -30,7 +30,7 @@ bool parts_are_faster(const Plan& plan, const Bf16SplitKernel& kernel) {
   return in_parts < in_floats;
 }
 
-// Calls of the GEMM, which are made several at a time.
+// Collects calls of the GEMM, to make several at a time.
 class Calls {
  public:
   explicit Calls(const Bf16SplitKernel& kernel) : kernel_(kernel) {}
@@ -216,9 +216,7 @@ void multiply_parts(const Plan& plan, const Geometry& geo, const int64_t* tap_of
   template void pack_parts(const Plan&, const T*, int64_t, int64_t, uint16_t*);                            \
   template uint32_t gather_parts(const Plan&, const Geometry&, const ConvProblem&, const Block&, const T*, \
                                  const int64_t*, uint16_t*);
-INSTANTIATE(float)
-INSTANTIATE(Float16)
-INSTANTIATE(Bfloat16)
+ORTCONV_FLOAT_SUM_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

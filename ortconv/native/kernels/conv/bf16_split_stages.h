@@ -1,4 +1,5 @@
-// The stages of a plan whose GEMM multiplies numbers in parts: like their counterparts, in another layout.
+// The stages of a plan whose GEMM multiplies numbers in parts (see kernels/bf16_split): as those of stages.h, in
+// another layout.
 //
 // The copy of src is [block of kPartChannels channels][part][plane][image][grid axes], and its elements are cells.
 #pragma once
@@ -7,8 +8,8 @@
 
 namespace ortconv::kernels {
 
-// Whether the CPU multiplies numbers in parts, that is the faster way for a plan whose groups are known, and it is good
-// enough for these weights. Sets plan.num_parts.
+// Whether to multiply in parts: the CPU can, it is faster for a plan whose groups are known, and exact enough for these
+// weights. Sets plan.num_parts.
 bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei);
 
 // Numbers of the packed weights of a plan with parts; where those of one block of dst channels and one GEMM group

@@ -4,9 +4,9 @@
 #include <type_traits>
 
 #include "base/math.h"
-#include "base/ranges.h"
 #include "kernels/conv/cells.h"
 #include "kernels/conv/channel_lanes_layout.h"
+#include "kernels/conv/typed_run.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -15,18 +15,9 @@ using channel_lanes::AxisTap;
 using channel_lanes::Layout;
 
 template <class T>
-struct Run {
-  const Plan& plan;
-  const ConvProblem& problem;
-  const Layout layout;
-  const T* src;
-  const T* wei;
-  const T* bias;
-  T* dst;
-  char* scratch;
-};
+using Run = TypedRun<T, Layout>;
 
-// What a thread works on.
+// The state of a thread.
 template <class T>
 class Worker {
  public:
@@ -66,7 +57,7 @@ class Worker {
 
   const DepthwiseAxis& x_axis() const { return layout_.axis[layout_.last]; }
 
-  // The taps of the last axis, those of a class next to each other.
+  // Lists the taps of the last axis, class by class.
   void list_steps() {
     const DepthwiseAxis& x = x_axis();
     int64_t step = 0;
@@ -89,7 +80,7 @@ class Worker {
     }
   }
 
-  // Lays rows of `count` elements, one of each channel, side by side.
+  // Transposes rows of `count` elements, one row per channel, to [element][lane].
   void interlace(const T* in, int64_t stride, int64_t count, Cell* out) {
     const auto transpose = plan_.transpose->to<Cell>();
     if constexpr (std::is_same_v<T, Cell>) {
@@ -100,12 +91,12 @@ class Worker {
     }
   }
 
-  // Weights and bias of the channels from `first` on, as [tap][lane].
+  // Lays out weights and bias of the channels from `first` on: [tap][lane].
   void prepare_channels(int64_t first) {
     first_channel_ = first;
     channels_ = std::min(lanes_, p_.g - first);
     if (channels_ < lanes_) std::fill_n(weights_, layout_.taps * lanes_, Cell());
-    std::fill_n(bias_, lanes_, -Cell());  // what changes nothing, zeros included
+    std::fill_n(bias_, lanes_, -Cell());  // adding -0 changes nothing, not even the sign of a zero
     for (int64_t c = 0; c < channels_ && run_.bias != nullptr; ++c) bias_[c] = widen(run_.bias[first + c]);
     const T* wei = run_.wei + first * p_.wei_0;
     int64_t dense = 1;
@@ -117,16 +108,12 @@ class Worker {
     if (is_dense) return interlace(wei, p_.wei_0, layout_.taps, weights_);
     Cell* out = weights_;
     for (int64_t tap = 0; tap < layout_.taps; ++tap, out += lanes_) {
-      const T* in = wei;
-      for (int64_t a = layout_.last, rest = tap; a >= 0; --a) {
-        in += rest % p_.ker[a] * p_.wei_x[a];
-        rest /= p_.ker[a];
-      }
+      const T* in = wei + offset_of(tap, p_.ker, p_.wei_x, p_.ndims);
       for (int64_t c = 0; c < channels_; ++c) out[c] = widen(in[c * p_.wei_0]);
     }
   }
 
-  // What a block computes: positions, dst elements, and the src elements that it needs, without those outside.
+  // What a block computes: its dst elements, and the src elements that it reads, clipped to src.
   struct Box {
     int64_t dst_begin[kMaxSpatial], dst_end[kMaxSpatial];
     int64_t low[kMaxSpatial], high[kMaxSpatial];
@@ -162,30 +149,18 @@ class Worker {
     const int last = layout_.last;
     const int64_t begin = std::min(box.low[last] - box.x_origin, layout_.pitch);
     const int64_t end = std::max(begin, std::min(box.high[last] - box.x_origin, layout_.pitch));
-    int64_t rows = 1, at[kMaxSpatial];
-    for (int a = 0; a < last; ++a) {
-      rows *= box.high[a] - box.low[a];
-      at[a] = box.low[a];
-      in += at[a] * p_.src_x[a];
-    }
-    in += box.low[last];
-    // Zeros stay from one copy to the next.
+    // The zeros around the rows are still there if the last copy was of the same block.
     const bool has_zeros = block == zeros_of_ && (channels_ == lanes_ || channels_ == zeroed_);
     zeros_of_ = block, zeroed_ = channels_;
-    if (!has_zeros && channels_ < lanes_) std::fill_n(copy_, rows * layout_.pitch * lanes_, Cell());
-    for (Cell* out = copy_; rows > 0; --rows, out += layout_.pitch * lanes_) {
+    Cell* out = copy_;
+    for_each_row(p_, in + box.low[last], box.low, box.high, [&](const T* row) {
       if (!has_zeros) {
-        std::fill_n(out, begin * lanes_, Cell());
+        std::fill_n(out, (channels_ < lanes_ ? layout_.pitch : begin) * lanes_, Cell());
         std::fill(out + end * lanes_, out + layout_.pitch * lanes_, Cell());
       }
-      if (begin < end) interlace(in, p_.src_c, end - begin, out + begin * lanes_);
-      for (int a = last - 1; a >= 0; --a) {
-        in += p_.src_x[a];
-        if (++at[a] < box.high[a]) break;
-        in -= (box.high[a] - box.low[a]) * p_.src_x[a];
-        at[a] = box.low[a];
-      }
-    }
+      if (begin < end) interlace(row, p_.src_c, end - begin, out + begin * lanes_);
+      out += layout_.pitch * lanes_;
+    });
   }
 
   void run_block(int64_t n, int64_t block) {
@@ -215,7 +190,7 @@ class Worker {
     flush();
   }
 
-  // The rows of src that rows of dst need, the first of which is y, and their weights; returns how many.
+  // Lists the rows of src, and their weights, that `dst_rows` rows of dst from y on need. Returns how many.
   int64_t list_rows(const Box& box, const int64_t* y, int64_t dst_rows) {
     const int outer = layout_.last - 1;
     const int64_t row_weights = x_axis().ker * lanes_;
@@ -225,10 +200,10 @@ class Worker {
       return 1;
     }
     const DepthwiseAxis& axis = layout_.axis[outer];
-    // What the first row reads for a tap, the second one reads for the next one, or the one before.
+    // The second row reads for the next tap, or the one before, what the first row reads for a tap.
     const int64_t next = plan_.op == Op::kConv ? -1 : 1;
     const int64_t begin = dst_rows == 2 && next > 0 ? -1 : 0, end = axis.ker + (dst_rows == 2 && next < 0 ? 1 : 0);
-    int64_t cls[kMaxSpatial], x[kMaxSpatial];  // of the row, and what it would read without a shift
+    int64_t cls[kMaxSpatial], x[kMaxSpatial];  // class of the row, and the src position that it reads at shift 0
     const AxisTap* taps[kMaxSpatial];
     const AxisTap* at = axis_taps_ + 1;
     for (int a = 0; a <= outer; ++a) {
@@ -263,11 +238,11 @@ class Worker {
     return count;
   }
 
-  // Rows of dst, from the rows that were listed, into the tile.
+  // Sums rows of dst from the listed rows of src, into the tile.
   void sum_rows(int64_t num_rows, int64_t dst_rows, const Box& box) {
     const DepthwiseAxis& x = x_axis();
     const int64_t begin = box.dst_begin[layout_.last], end = box.dst_end[layout_.last];
-    int64_t moved = 0;  // how far the rows are from their beginning
+    int64_t moved = 0;  // offset of the pointers in rows_ from the beginnings of the rows
     for (int64_t cls = 0; cls < x.classes; ++cls) {
       const int64_t first = ceil_div(begin + x.base - cls, x.classes), past = ceil_div(end + x.base - cls, x.classes);
       if (first >= past) continue;
@@ -290,7 +265,7 @@ class Worker {
     }
   }
 
-  // Notes where the next positions of the tile belong: after the last ones, if there are two places already.
+  // Notes where the next positions of the tile belong in dst. Contiguous ones extend the last place.
   void add_to_tile(T* to, int64_t count) {
     if (filled_ == 0 || to != end_) {
       place_[num_places_] = to;
@@ -300,7 +275,7 @@ class Worker {
     end_ = to + count;
   }
 
-  // Writes the sums of the tile.
+  // Writes the sums of the tile to dst.
   void flush() {
     if constexpr (!std::is_same_v<T, double>) {  // which have no activation
       if (!p_.activation.is_identity()) {
@@ -332,9 +307,9 @@ class Worker {
   Cell* copy_;
   Cell* tile_;
   int64_t first_channel_ = 0, channels_ = 0;
-  int64_t zeros_of_ = -1, zeroed_ = 0;  // the block that the copy has zeros for, and of how many channels
-  // The tile: its positions, and where in dst they belong, from the first channel on: one place, or one of each of the
-  // rows that were summed last.
+  int64_t zeros_of_ = -1, zeroed_ = 0;  // the block whose zeros the copy has, and for how many channels
+  // The tile: its positions, and their places in dst for the first channel: one, or one for each of the rows that were
+  // summed last.
   int64_t filled_ = 0;
   int num_places_ = 0;
   T* place_[kMaxLaneRows];
@@ -351,30 +326,8 @@ size_t channel_lanes_scratch_bytes(const Plan& plan, const ConvProblem& problem,
 
 void run_channel_lanes(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
                        void* dst, void* scratch, const Parallel& parallel) {
-  with_float_type(plan.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Run<T> run{plan,
-               problem,
-               Layout(plan, problem, parallel.threads),
-               static_cast<const T*>(src),
-               static_cast<const T*>(wei),
-               static_cast<const T*>(bias),
-               static_cast<T*>(dst),
-               static_cast<char*>(scratch)};
-    const Layout& layout = run.layout;
-    struct Task {
-      const Run<T>& run;
-      Ranges ranges;
-    } task{run, {layout.num_items, problem.mb * layout.num_blocks, 1, layout.num_slices}};
-    parallel.run(
-        parallel.context, layout.num_slices,
-        [](void* arg, int64_t i) {
-          Task& t = *static_cast<Task*>(arg);
-          Worker<T> worker(t.run, t.run.scratch + i * static_cast<int64_t>(t.run.layout.slice_size));
-          for (int64_t begin, end; t.ranges.take(&begin, &end);) worker.run_items(begin, end);
-        },
-        &task);
-  });
+  with_typed_run(plan, problem, Layout(plan, problem, parallel.threads), src, wei, bias, dst, scratch,
+                 [&](const auto& run) { run_workers<Worker>(run, parallel); });
 }
 
 }  // namespace ortconv::kernels

@@ -1,8 +1,9 @@
-// Depthwise convolutions whose rows are so short that vectors of them would be mostly empty: the lanes are channels.
+// Depthwise convolutions with short rows: the lanes of a vector are channels, since vectors of a row would be mostly
+// empty.
 //
-// As many channels as a vector has lanes are laid side by side, with zeros before and after each row, so that every
-// vector is full and no row outside src is computed; their sums are transposed back as they are written. Nothing is
-// packed ahead, as with the rows of depthwise.h.
+// One vector of channels is interleaved at a time, with zeros before and after each row. So every vector is full, and
+// no row outside src is computed. The sums are transposed back as they are written. Like depthwise.h, this packs
+// nothing ahead of the run.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Whether a run is computed with channels as lanes.
+// Decides whether a run is computed with channels as lanes.
 #include "base/math.h"
 #include "kernels/conv/channel_lanes.h"
 #include "kernels/conv/channel_lanes_layout.h"
@@ -10,8 +10,8 @@ constexpr int64_t kMostCopyBytes = 512 << 10;  // of kernels that reach far
 constexpr int64_t kMostWeights = 1 << 15;      // of the channels of a block
 constexpr int64_t kMostClassSteps = 1 << 12;
 
-// It gains by the rows whose vectors would be mostly empty, and loses by lanes that have no channel. Rows of complete
-// boxes of taps are the fastest; fewer lanes take longer to transpose.
+// Gains where vectors of a row would be mostly empty, loses where lanes have no channel. The alternative is fastest for
+// complete boxes of taps (depthwise_box.h). Few lanes take longer to transpose.
 bool is_faster(const Plan& plan, const ConvProblem& p, int64_t lanes) {
   if (!plan.depthwise->picks_fast) return false;
   constexpr double kLongRow = 0.85, kLongRowOfBoxes = 0.3, kShortRow = 2, kFewLanes = 0.7, kLeastGain = 1.05;

@@ -10,8 +10,6 @@ namespace {
 constexpr int64_t kCopyBytes = 128 << 10;  // copy of src, meant to stay in L2
 constexpr int64_t kTilePositions = 256;    // sums that are written together
 
-size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
-
 }  // namespace
 
 Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) : last(plan.ndims - 1) {

@@ -4,22 +4,14 @@
 #include <type_traits>
 
 #include "base/math.h"
-#include "base/ranges.h"
+#include "kernels/conv/typed_run.h"
 #include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels {
 namespace {
 
 constexpr int64_t kItemColumns = 1024;     // columns of one work item, so that its buffer stays in L1 or L2
-constexpr int64_t kItemWeights = 1 << 17;  // weights of one that are widened, so that they stay in L2
-
-size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
-
-int64_t product(const int64_t* sizes, int count) {
-  int64_t result = 1;
-  for (int i = 0; i < count; ++i) result *= sizes[i];
-  return result;
-}
+constexpr int64_t kItemWeights = 1 << 17;  // most widened weights of a work item, so that they stay in L2
 
 bool is_contiguous(const Plan& plan, const ConvProblem& p) {
   int64_t stride = 1;
@@ -44,12 +36,13 @@ struct Layout {
   int64_t item_oc, items_per_group;
   // Byte offsets into the scratch: src as the A operand, then one slice per thread.
   size_t slices, slice_size;
-  // Inside a slice, which begins with the columns: weights that cannot be read where they are; the sums of elements of
-  // 16 bits, which dst cannot hold.
+  // Inside a slice, which begins with the columns: weights that have to be copied; sums, where dst has 16-bit elements.
   size_t slice_wei, slice_sums, slice_tap_rows;
 
   Layout(const Plan& plan, const ConvProblem& p, int threads)
-      : rows(p.mb * product(p.src_size, p.ndims)), panels(rows, plan.mr), dst_points(product(p.dst_size, p.ndims)) {
+      : rows(p.mb * product_of(p.src_size, p.ndims)),
+        panels(rows, plan.mr),
+        dst_points(product_of(p.dst_size, p.ndims)) {
     const bool widens = plan.element_bytes != plan.cell_bytes;
     const auto cells = [&](int64_t count) { return align64(static_cast<size_t>(count) * plan.cell_bytes); };
     const int64_t wanted = threads > 1 ? ceil_div(4 * threads, plan.g) : 1;
@@ -67,18 +60,9 @@ struct Layout {
 };
 
 template <class T>
-struct Run {
-  const Plan& plan;
-  const ConvProblem& problem;
-  const Layout layout;
-  const T* src;
-  const T* wei;
-  const T* bias;
-  T* dst;
-  char* scratch;
-};
+using Run = TypedRun<T, Layout>;
 
-// Where some dst channels of all images are summed, with the strides of their axes: dst, or a copy.
+// Where some dst channels of all images are summed, and its strides: dst itself, or scratch.
 template <class Cell>
 struct Sums {
   Cell* data;
@@ -152,16 +136,9 @@ int64_t list_tap_rows(const Plan& plan, const ConvProblem& p, const Position& x,
 template <class Fn>
 void for_each_line(const ConvProblem& p, const int64_t* strides, Fn fn) {
   const int last = p.ndims - 1;
-  const int64_t lines = product(p.dst_size, last);
+  const int64_t lines = product_of(p.dst_size, last);
   for (int64_t n = 0; n < p.mb; ++n) {
-    for (int64_t line = 0; line < lines; ++line) {
-      int64_t offset = 0;
-      for (int64_t a = last - 1, rest = line; a >= 0; --a) {
-        offset += rest % p.dst_size[a] * strides[a];
-        rest /= p.dst_size[a];
-      }
-      fn(n, line, offset);
-    }
+    for (int64_t line = 0; line < lines; ++line) fn(n, line, offset_of(line, p.dst_size, strides, last));
   }
 }
 
@@ -230,8 +207,8 @@ void activate_sums(const Plan& plan, const ConvProblem& p, const Sums<float>& su
   });
 }
 
-// The B operand of one item: `whole` columns that are read from the weights themselves, if they can be, and `padded`
-// ones that are copied with zeros after them.
+// The B operand of one item: `whole` columns that are read from the weights in place, if possible, and `padded` columns
+// that are copied and padded with zeros.
 template <class T>
 struct Weights {
   const Sum<T>* whole_data = nullptr;
@@ -239,7 +216,7 @@ struct Weights {
   int64_t whole = 0, padded;
 
   Weights(const Plan& plan, const ConvProblem& p, const T* wei, int64_t columns, Sum<T>* buffer) : padded_data(buffer) {
-    // A vector over the end of the weights would read what is not theirs.
+    // A vector over the end of the weights would read out of bounds.
     if constexpr (std::is_same_v<T, Sum<T>>) {
       whole_data = wei;
       whole = columns / kGemmColumns * kGemmColumns;
@@ -259,7 +236,7 @@ struct Weights {
   }
 };
 
-// The columns of a panel of rows.
+// Computes the columns of a panel of rows.
 template <class Cell>
 void multiply(const Plan& plan, int64_t rows, int64_t columns, const Cell* a, const Cell* b, int64_t ldb,
               Cell* const* c) {
@@ -294,7 +271,7 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
     std::copy_n(p.dst_x, p.ndims, sums.x);
   } else {
     sums = {reinterpret_cast<Cell*>(slice + layout.slice_sums), oc_count * layout.dst_points, layout.dst_points, {}};
-    for (int a = 0; a < p.ndims; ++a) sums.x[a] = product(p.dst_size + a + 1, p.ndims - a - 1);
+    for (int a = 0; a < p.ndims; ++a) sums.x[a] = product_of(p.dst_size + a + 1, p.ndims - a - 1);
   }
   fill_bias(p, sums, run.bias == nullptr ? nullptr : run.bias + oc_begin, oc_count);
   const Cell* a = packed_src(run, group);
@@ -320,32 +297,22 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
 }
 
 template <class T>
-void run_typed(Run<T> run, const Parallel& parallel) {
+void run_typed(const Run<T>& run, const Parallel& parallel) {
   const int64_t items = run.plan.g * run.layout.items_per_group;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
-  parallel.run(
-      parallel.context, run.plan.g, [](void* arg, int64_t group) { pack_src(*static_cast<const Run<T>*>(arg), group); },
-      &run);
-  struct Task {
-    const Run<T>& run;
-    Ranges ranges;
-  } task{run, {items, 1, 1, slices}};
-  parallel.run(
-      parallel.context, slices,
-      [](void* arg, int64_t i) {
-        Task& t = *static_cast<Task*>(arg);
-        char* slice = t.run.scratch + t.run.layout.slices + i * t.run.layout.slice_size;
-        int64_t item = 0, end = 0;
-        for (; item < end || t.ranges.take(&item, &end); ++item) run_item(t.run, slice, item);
-      },
-      &task);
+  for_each(parallel, run.plan.g, [&](int64_t group) { pack_src(run, group); });
+  Ranges ranges(items, 1, 1, slices);
+  for_each(parallel, slices, [&](int64_t i) {
+    char* slice = run.scratch + run.layout.slices + i * run.layout.slice_size;
+    ranges.for_each_item([&](int64_t item) { run_item(run, slice, item); });
+  });
 }
 
 }  // namespace
 
 bool prefers_col2im(const Plan& plan, const ConvProblem& p) {
   constexpr double kAddCost = 70;  // of adding one column element, in products
-  // Parts make the products of a phase that much cheaper; columns are summed in floats.
+  // Indexed by the number of parts: they make the products of output phases cheaper, but not those of columns.
   constexpr double kLeastGain = 1.4, kLeastGains[] = {8, 2, kLeastGain};
   if (!plan.may_use_col2im || plan.op != Op::kConvTranspose || !is_contiguous(plan, p)) return false;
   double phased = static_cast<double>(p.mb), rows = phased;
@@ -366,13 +333,8 @@ size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int t
 
 void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
                  void* dst, void* scratch, const Parallel& parallel) {
-  with_float_type(plan.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    run_typed(Run<T>{plan, problem, Layout(plan, problem, std::max(parallel.threads, 1)), static_cast<const T*>(src),
-                     static_cast<const T*>(wei), static_cast<const T*>(bias), static_cast<T*>(dst),
-                     static_cast<char*>(scratch)},
-              parallel);
-  });
+  with_typed_run(plan, problem, Layout(plan, problem, std::max(parallel.threads, 1)), src, wei, bias, dst, scratch,
+                 [&](const auto& run) { run_typed(run, parallel); });
 }
 
 }  // namespace ortconv::kernels

@@ -18,13 +18,10 @@ enum class Op { kConvTranspose, kConv };
 
 // Immutable after creation and shared by concurrent runs. Owns packed weights when they were given.
 struct Plan;
-struct PlanDeleter {
-  void operator()(Plan* plan) const;
-};
-using PlanPtr = std::unique_ptr<Plan, PlanDeleter>;
+using PlanPtr = std::shared_ptr<Plan>;
 
-// How weights are packed: for the phases of dst, or tap by tap for small images, whose phases would spend many products
-// on the zeros around them (see tapwise.h).
+// How weights are packed: for output phases, or tap by tap, for small images whose phases would spend many products on
+// the zeros around them (see tapwise.h).
 enum class Packing { kPhases, kTaps };
 
 // Whether constant weights of a problem that make_plan() takes are ever better packed tap by tap, and whether they are
@@ -44,8 +41,9 @@ constexpr int64_t kMaxTaps = 4096;
 // Whether there is neither an infinity nor a NaN among the weights.
 bool all_finite(Op op, const ConvProblem& static_part, DataType dtype, const void* wei);
 
-// Whether this family suits a run, or its copy of src, with zeros around it as far as the kernel reaches, is out of
-// proportion, or its sums are too long to be exact enough; then the tiled kernels do. Neither src nor dst is empty.
+// Whether this family suits a run. It does not where the copy of src, padded as far as the kernel reaches, would be out
+// of proportion, or where sums are too long to be exact enough; the tiled kernels then compute the run. Neither src nor
+// dst is empty.
 bool suits(const Plan& plan, const ConvProblem& full);
 
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "base/ranges.h"
+#include "base/math.h"
 #include "kernels/conv/cells.h"
 #include "kernels/conv/depthwise_layout.h"
+#include "kernels/conv/typed_run.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -15,18 +16,9 @@ constexpr int64_t kMostRowTaps = 1 << 12;  // rows of src by rows of dst of one 
 constexpr int64_t kMostChannels = 4;       // of dst per group: with more, a GEMM shares what it loads among them
 
 template <class T>
-struct Run {
-  const Plan& plan;
-  const ConvProblem& problem;
-  const DepthwiseLayout layout;
-  const T* src;
-  const T* wei;
-  const T* bias;
-  T* dst;
-  char* scratch;
-};
+using Run = TypedRun<T, DepthwiseLayout>;
 
-// What a thread works on.
+// The state of a thread.
 template <class T>
 class Worker {
  public:
@@ -61,6 +53,7 @@ class Worker {
       expanded = oc;
       run_block(oc, n, item % layout_.num_blocks);
     }
+    if (layout_.store == Store::kStream) plan_.interleave->fence();
   }
 
  private:
@@ -68,7 +61,7 @@ class Worker {
 
   const DepthwiseAxis& x_axis() const { return layout_.axis[layout_.last]; }
 
-  // The steps of a row kernel: the shifts of the last axis, and which lanes have a tap there.
+  // Lists the steps of a row kernel: the shifts of the last axis, and the lanes that have a tap there.
   void list_steps() {
     const DepthwiseAxis& x = x_axis();
     const int64_t lanes = layout_.lanes, patterns = layout_.patterns;
@@ -97,7 +90,7 @@ class Worker {
   // The position of the first lane of vector v.
   int64_t first_position(int64_t v) const { return (v * layout_.lanes + x_axis().base) / x_axis().classes; }
 
-  // Every row of src that a position may need, [axis] its shifts, and the weights of every row of dst for it.
+  // Lists every row of src that a position may need: its shift on each axis, and its weights for every row of dst.
   void list_row_taps() {
     const int last = layout_.last;
     num_rows_ = 0;
@@ -133,7 +126,7 @@ class Worker {
     return std::find(const_cast<const Cell* const*>(taps_), end, nullptr) == end;
   }
 
-  // Of one tap of the axes before the last.
+  // The number of weights of one tap of the axes before the last.
   int64_t weights_of_tap() const { return num_steps_ * (layout_.plain ? 1 : layout_.patterns * layout_.lanes); }
 
   void expand_weights(int64_t oc) {
@@ -144,11 +137,7 @@ class Worker {
     const int64_t wei_x = p_.wei_x[layout_.last];
     Cell* out = weights_;
     for (int64_t tap = 0; tap < layout_.outer_taps; ++tap, out += count) {
-      const T* row = wei;
-      for (int64_t a = layout_.last - 1, rest = tap; a >= 0; --a) {
-        row += rest % p_.ker[a] * p_.wei_x[a];
-        rest /= p_.ker[a];
-      }
+      const T* row = wei + offset_of(tap, p_.ker, p_.wei_x, layout_.last);
       if (layout_.plain) {
         for (int64_t k = 0; k < num_steps_; ++k) out[k] = widen(row[k * wei_x]);
         continue;
@@ -162,29 +151,18 @@ class Worker {
     }
   }
 
-  // Copies rows [low, high) of a channel of src, from position x_begin on, with zeros outside src as far as `needed`.
+  // Copies rows [low, high) of a channel of src: `needed` positions from x_begin on, with zeros outside src.
   void copy_rows(const T* in, const int64_t* low, const int64_t* high, int64_t x_begin, int64_t needed) {
     const int last = layout_.last;
     const int64_t begin = std::clamp<int64_t>(-x_begin, 0, needed);
     const int64_t end = std::clamp<int64_t>(p_.src_size[last] - x_begin, begin, needed);
-    int64_t rows = 1, at[kMaxSpatial];
-    for (int a = 0; a < last; ++a) {
-      rows *= high[a] - low[a];
-      at[a] = low[a];
-      in += low[a] * p_.src_x[a];
-    }
-    in += (x_begin + begin) * p_.src_x[last];
-    for (Cell* out = copy_; rows > 0; --rows, out += layout_.pitch) {
+    Cell* out = copy_;
+    for_each_row(p_, in + (x_begin + begin) * p_.src_x[last], low, high, [&](const T* row) {
       zero_cells(out, begin);
-      copy_elements(in, p_.src_x[last], end - begin, out + begin);
+      copy_elements(row, p_.src_x[last], end - begin, out + begin);
       zero_cells(out + end, needed - end);
-      for (int a = last - 1; a >= 0; --a) {
-        in += p_.src_x[a];
-        if (++at[a] < high[a]) break;
-        in -= (high[a] - low[a]) * p_.src_x[a];
-        at[a] = low[a];
-      }
-    }
+      out += layout_.pitch;
+    });
   }
 
   void copy_elements(const T* in, int64_t stride, int64_t count, Cell* out) {
@@ -245,10 +223,10 @@ class Worker {
     }
   }
 
-  // Whether the kernel writes dst, and not sums that are still to be activated.
+  // Whether the kernel writes dst directly; otherwise it writes sums, which are then activated.
   bool is_sum_in_place() const { return p_.activation.is_identity(); }
 
-  // Consecutive positions of the axis before the last, which differ in nothing but where they are.
+  // Consecutive positions of the axis before the last that read the same taps, at shifted places.
   struct Span {
     int64_t positions, src_step, dst_step;
     int64_t src_rows;
@@ -266,7 +244,7 @@ class Worker {
             axis.classes * p_.dst_x[outer], src_rows};
   }
 
-  // All rows of dst of some positions.
+  // Computes all rows of dst of some positions.
   void run_rows(int64_t oc, const int64_t* at, const Span& span, T* dst, int64_t count) {
     const int last = layout_.last;
     for (int64_t first = 0, rows; first < dst_rows_; first += rows) {
@@ -291,7 +269,7 @@ class Worker {
     }
   }
 
-  // The kernel, and the activation, for some of the rows.
+  // Runs the kernel, and the activation, for some of the rows.
   void run_kernels(int64_t oc, T* const* to, const Span& span, int64_t rows, int64_t count) {
     const Cell none = -Cell(), bias = run_.bias == nullptr ? none : Cell(widen(run_.bias[oc]));
     if (is_sum_in_place()) {
@@ -309,7 +287,7 @@ class Worker {
     }
   }
 
-  // Rows outside dst are computed with the others, into memory of no use.
+  // Rows outside dst are computed with the others, into unused memory.
   template <class Out>
   void run_kernel(const Span& span, Out* const* dst, int64_t rows, int64_t count, Cell bias) {
     Out* to[kMaxDepthwiseRows];
@@ -366,32 +344,8 @@ size_t depthwise_scratch_bytes(const Plan& plan, const ConvProblem& problem, int
 
 void run_depthwise(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
                    void* dst, void* scratch, const Parallel& parallel) {
-  with_float_type(plan.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Run<T> run{plan,
-               problem,
-               DepthwiseLayout(plan, problem, parallel.threads),
-               static_cast<const T*>(src),
-               static_cast<const T*>(wei),
-               static_cast<const T*>(bias),
-               static_cast<T*>(dst),
-               static_cast<char*>(scratch)};
-    const DepthwiseLayout& layout = run.layout;
-    struct Task {
-      const Run<T>& run;
-      Ranges ranges;
-    } task{run, {layout.num_items, problem.mb * layout.num_blocks, 1, layout.num_slices}};
-    parallel.run(
-        parallel.context, layout.num_slices,
-        [](void* arg, int64_t i) {
-          Task& t = *static_cast<Task*>(arg);
-          const Run<T>& r = t.run;
-          Worker<T> worker(r, r.scratch + i * static_cast<int64_t>(r.layout.slice_size));
-          for (int64_t begin, end; t.ranges.take(&begin, &end);) worker.run_items(begin, end);
-          if (r.layout.store == Store::kStream) r.plan.interleave->fence();
-        },
-        &task);
-  });
+  with_typed_run(plan, problem, DepthwiseLayout(plan, problem, parallel.threads), src, wei, bias, dst, scratch,
+                 [&](const auto& run) { run_workers<Worker>(run, parallel); });
 }
 
 }  // namespace ortconv::kernels

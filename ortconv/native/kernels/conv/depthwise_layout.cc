@@ -1,6 +1,7 @@
 #include "kernels/conv/depthwise_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/math.h"
 
@@ -11,9 +12,6 @@ constexpr int64_t kCopyBytes = 24 << 10;  // copy of rows of src, meant to stay 
 // Whole rows that follow each other are written into the last cache faster than past it, up to a dst of this size.
 constexpr int64_t kStreamBytes = 8 << 20;
 constexpr int64_t kMostVectors = 256;  // of a row of dst in one block
-
-size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
-int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
 
 }  // namespace
 
@@ -63,7 +61,7 @@ DepthwiseLayout::DepthwiseLayout(const Plan& plan, const ConvProblem& p, int thr
   for (int a = 0; a <= last; ++a) axis[a] = DepthwiseAxis(plan.op, p, a);
   const DepthwiseAxis& x = axis[last];
   plain = x.classes == 1;
-  patterns = x.classes / gcd(lanes, x.classes);
+  patterns = x.classes / std::gcd(lanes, x.classes);
   period = lanes * patterns / x.classes;
   vectors = ceil_div(p.dst_size[last], lanes);
   most_steps = x.num_shifts(plan.op);

@@ -57,4 +57,25 @@ struct DepthwiseLayout {
 // Rows of dst of one position, all axes before the last.
 int64_t rows_of(const DepthwiseLayout& layout);
 
+// Calls fn(row) for each row of src at positions [low, high) of the axes before the last; `in` is the row at 0.
+template <class T, class Fn>
+void for_each_row(const ConvProblem& p, const T* in, const int64_t* low, const int64_t* high, Fn fn) {
+  const int outer_axes = p.ndims - 1;
+  int64_t rows = 1, at[kMaxSpatial];
+  for (int a = 0; a < outer_axes; ++a) {
+    rows *= high[a] - low[a];
+    at[a] = low[a];
+    in += low[a] * p.src_x[a];
+  }
+  for (; rows > 0; --rows) {
+    fn(in);
+    for (int a = outer_axes - 1; a >= 0; --a) {
+      in += p.src_x[a];
+      if (++at[a] < high[a]) break;
+      in -= (high[a] - low[a]) * p.src_x[a];
+      at[a] = low[a];
+    }
+  }
+}
+
 }  // namespace ortconv::kernels

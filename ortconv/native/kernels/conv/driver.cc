@@ -20,7 +20,6 @@ struct Run {
   const ConvProblem& problem;
   const Geometry geometry;
   const void* src;
-  const void* wei;
   const void* bias;  // of sums: widened, if it has to be
   void* dst;
   char* scratch;
@@ -81,16 +80,16 @@ int64_t flat_end(const Run& run, const Block& block) {
   return last_cell + 1;
 }
 
-// Whether a copy of src would be used too little to pay: by one tap only, or once, as the rows of dst of all classes
-// are summed in one call.
+// Whether a copy of src would not pay, since it would be read only once: by a single tap, or because one call sums the
+// rows of all classes.
 bool may_skip_copy(const Plan& plan) {
   if (plan.parts != nullptr) return false;
   return plan.num_taps == 1 || (plan.merged && plan.oc * plan.num_classes <= plan.mr);
 }
 
-// The src of a block, if it can be read where it is in place of a copy: no zeros are needed around it, and its rows
-// follow each other as those of the copy would. The GEMM may read some cells more than there are positions.
-// With 16 bits, there has to be a microkernel that widens what it reads.
+// The src of a block, if it can be read in place: it needs no zeros around it, and its rows are contiguous as those of
+// the copy would be. The GEMM may read some cells beyond the positions. For 16-bit elements, there has to be a
+// microkernel that widens what it reads. Null otherwise.
 template <class T>
 const T* src_in_place(const Run& run, const Block& block) {
   const Plan& plan = run.plan;
@@ -113,12 +112,12 @@ const T* src_in_place(const Run& run, const Block& block) {
   return static_cast<const T*>(run.src) + begin;
 }
 
-// Bytes of packed weights that a run finds in no cache of a core's own: prefetching them makes 2048>256 at
-// 8x8 1.25 times as fast, and smaller ones slower.
+// Packed weights of more bytes are prefetched, since no cache of the core holds them: 2048 to 256 channels at 8x8 are
+// then 1.25 times as fast. Prefetching fewer is slower.
 constexpr int64_t kFarWeights = 2 << 20;
 
-// Sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions; the channels of
-// `grid`, which is read `once` and then no more, are grid_stride apart.
+// Computes the sums of the blocks [first, end) of dst channels for all groups of a unit over one tile of positions. The
+// channels of `grid` are grid_stride apart; `once`: it is not read again.
 template <class Cell, class Operand>
 void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t first, int64_t end, const Operand* grid,
               int64_t grid_stride, bool once, int64_t columns, Cell* tile) {
@@ -157,7 +156,7 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   }
 }
 
-// Work items, whose order is group, block of positions, range of dst channels, for as long as there are any.
+// Computes work items, in the order group, block of positions, range of dst channels, until none is left.
 template <class T>
 void run_items(const Run& run, char* slice, Ranges& ranges) {
   const Plan& plan = run.plan;
@@ -231,17 +230,10 @@ void run_items(const Run& run, char* slice, Ranges& ranges) {
 template <class T>
 void run_slices(Run& run, const Parallel& parallel) {
   run.bias = widened_bias(static_cast<const T*>(run.bias), run.problem.oc, run.shared<Sum<T>>(run.geometry.bias));
-  struct Task {
-    const Run& run;
-    Ranges ranges;
-  } task{run, {run.geometry.num_items, run.geometry.items_per_block, 1, run.num_slices}};
-  parallel.run(
-      parallel.context, run.num_slices,
-      [](void* arg, int64_t i) {
-        Task& t = *static_cast<Task*>(arg);
-        run_items<T>(t.run, t.run.scratch + t.run.geometry.slices + i * t.run.geometry.slice_size, t.ranges);
-      },
-      &task);
+  const Geometry& geo = run.geometry;
+  Ranges ranges(geo.num_items, geo.items_per_block, 1, run.num_slices);
+  for_each(parallel, run.num_slices,
+           [&](int64_t i) { run_items<T>(run, run.scratch + geo.slices + i * geo.slice_size, ranges); });
 }
 
 }  // namespace
@@ -282,19 +274,15 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     return;
   }
   const int threads = std::max(parallel.threads, 1);
-  Run run{plan, full, Geometry(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), 0};
+  Run run{plan, full, Geometry(plan, full, threads), src, bias, dst, static_cast<char*>(scratch), 0};
   if (run.geometry.num_items == 0) return;
   fill_tap_offsets(run);
   fill_phases(plan, run.geometry, full, run.shared<int64_t>(run.geometry.phases));
   auto* largest = new (run.shared<void>(run.geometry.largest)) Magnitude;
   if (plan.packed.empty() && plan.parts == nullptr) {
-    parallel.run(
-        parallel.context, plan.g * plan.num_blocks,
-        [](void* arg, int64_t i) {
-          const Run& r = *static_cast<const Run*>(arg);
-          pack_weights(r.plan, r.wei, i / r.plan.num_blocks, i % r.plan.num_blocks, r.shared<void>(r.geometry.packed));
-        },
-        &run);
+    for_each(parallel, plan.g * plan.num_blocks, [&](int64_t i) {
+      pack_weights(plan, wei, i / plan.num_blocks, i % plan.num_blocks, run.shared<void>(run.geometry.packed));
+    });
   }
   run.num_slices = std::min<int64_t>(threads, run.geometry.num_items);
   with_float_type(plan.dtype, [&](auto zero) { run_slices<decltype(zero)>(run, parallel); });

@@ -38,7 +38,7 @@ void fill_line(const ToFloatKernel& kernel, const Line& line, const T* src, int6
   zero_cells(out + line.end, line.length - line.end);
 }
 
-// Asks for the part of a line that is inside src.
+// Prefetches the part of a line that is inside src.
 template <class T>
 void prefetch_line([[maybe_unused]] const Line& line, [[maybe_unused]] const T* src) {
 #if defined(__GNUC__)
@@ -47,7 +47,7 @@ void prefetch_line([[maybe_unused]] const Line& line, [[maybe_unused]] const T* 
 #endif
 }
 
-// Whether the lines of these rows are simply the rows of src, one after the other in memory.
+// Whether the lines of these rows are rows of src that are contiguous in memory.
 bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t* sources, int64_t rows) {
   if (line.origin != 0 || line.length != src_size || src_x != 1 || sources[0] == kOutside) return false;
   for (int64_t i = 1; i < rows; ++i) {
@@ -56,8 +56,7 @@ bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t
   return true;
 }
 
-// Writes `count` positions of all channels, which lie next to each other and the positions src_step apart, into rows of
-// cells, a channel each.
+// Transposes `count` positions, src_step apart, of all channels, which are contiguous, to one row of cells per channel.
 template <class T>
 void transpose_positions(const Plan& plan, const T* src, int64_t src_step, int64_t count, Sum<T>* buffer, Sum<T>* out,
                          int64_t channel_stride) {
@@ -164,9 +163,8 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
       fill_line(*plan.widen, line, channel + source, p.src_x[last], out);
     }
   };
-  // Short rows and strided ones: every row is first laid out once in a buffer that all planes are then cut from,
-  // kLines at a time so that no copy reads what is still on its way to the cache.
-  // So is what has to be widened: once for all planes.
+  // Rows that are short, strided or to be widened are first laid out in a buffer, from which all planes are then cut:
+  // kLines at a time, so that no copy reads what is still on its way to the cache.
   const bool staged = step > 1 || (f.num_planes > 1 && (f.grid < kShortRow || !std::is_same_v<T, Cell>));
   int64_t low = origin_of(0), high = low;
   for (int64_t plane = 1; plane < f.num_planes; ++plane) {
@@ -175,7 +173,7 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   }
   const Line whole(low, (f.grid - 1) * step + 1 + high - low, p.src_size[last]);
   const int64_t pitch = line_capacity(plan.axis[last], f);
-  // Short runs of src are over before the CPU's own prefetcher has found them.
+  // The CPU's own prefetcher is too slow for short runs of src.
   constexpr int64_t kChannelsAhead = 3, kShortRun = 4096;
   const bool short_runs = p.src_x[last] == 1 && plane_rows * f.grid * static_cast<int64_t>(sizeof(T)) <= kShortRun;
 
@@ -224,11 +222,8 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
 
 #define INSTANTIATE(T)                                                                           \
   template void gather(const Plan&, const Geometry&, const ConvProblem&, const Block&, const T*, \
-                       const GatherBuffers<Sum<T>>&, Sum<T>*)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+                       const GatherBuffers<Sum<T>>&, Sum<T>*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

@@ -1,6 +1,7 @@
 #include "kernels/conv/geometry.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/math.h"
 #include "kernels/conv/stages.h"
@@ -12,22 +13,19 @@ constexpr int64_t kGridBytes = 640 << 10;       // copy of src, meant to stay in
 constexpr int64_t kPartsGridBytes = 960 << 10;  // likewise, of numbers in parts
 constexpr int64_t kWeightBytes = 512 << 10;     // packed weights of one work item, likewise
 constexpr int64_t kTileBytes = 24 << 10;        // sums of one tile, meant to stay in L1
-// Tiles of so few rows are so soon done that more columns pay.
+// Tiles of few rows are computed so fast that more columns pay.
 constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
-// A dst beyond this would only evict what is still needed. One whose rows are whole lines goes past the caches at less
-// cost, while its channels, often a power of two apart, evict each other.
+// A larger dst is written past the caches: it would evict what is still needed. The limit is lower where rows of dst
+// are whole cache lines: streaming them costs less, and channels, often a power of two apart, would evict each other.
 constexpr int64_t kStreamBytes = 2 << 20, kStreamLineBytes = 1 << 20;
-// Positions of a block below which streaming the weights would cost more than the copy of src gains from L2.
+// Fewest positions of a block: with fewer, reading the weights again costs more than a copy of src in L2 gains.
 constexpr int64_t kMinPositions = 256;
-constexpr int64_t kMaxOverrun = 4;  // how far beyond kGridBytes they may take the copy
+constexpr int64_t kMaxOverrun = 4;  // how many times kGridBytes the copy may take to have them
 // Cost of copying a row of src into a plane, in units of one product and sum: per row and per element.
 constexpr int64_t kRowCost = 160, kCopyCost = 20;
 
-size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
-int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
-
 // Taps k and k + period of a forward convolution have the same residue.
-int64_t residue_period(const AxisPlan& axis) { return axis.stride / gcd(axis.stride, axis.dilation); }
+int64_t residue_period(const AxisPlan& axis) { return axis.stride / std::gcd(axis.stride, axis.dilation); }
 
 AxisFrame place_axis(Op op, const AxisPlan& axis, bool merged, int64_t dst_size, int64_t pad) {
   AxisFrame frame{};
@@ -82,15 +80,15 @@ void make_planar(Op op, const AxisPlan& axis, AxisFrame& frame, int64_t pad) {
 
 int64_t halo_of(const AxisFrame& frame) { return frame.planar ? 0 : frame.shift_max - frame.shift_min; }
 
-// Cells of the grid that an axis takes whose positions are all in one block. Rows are laid end to end, so what lies
-// beyond the end of src in one of them may be what lies before its beginning in the next, as zeros do not differ.
+// Cells of the grid along an axis whose positions are all in one block. Rows are laid end to end, so the zeros after
+// the end of one row also serve as the zeros before the next one.
 int64_t whole_grid(Op op, const AxisFrame& f, int64_t src_size) {
   const int64_t most = f.positions + halo_of(f);
   if (op == Op::kConv || f.planar) return most;
   return std::clamp(std::max(f.positions + f.shift_max, src_size - f.shift_min), f.positions, most);
 }
 
-// Blocks take single positions of the axes before `axis`, `block` positions of it, and the axes after it whole.
+// A block takes single positions of the axes before `axis`, `block` positions of `axis`, and all of the axes after it.
 struct Cut {
   int axis;
   int64_t block;  // 0: none found

@@ -14,7 +14,7 @@
 namespace ortconv::kernels {
 namespace {
 
-// With fewer dst channels than this a panel of one class would leave most of the register tile idle.
+// With fewer dst channels than this, a panel of one class would leave most of the register tile unused.
 constexpr int64_t kMergeBelow = 8;
 // Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
 constexpr int64_t kCallDepth = 256;
@@ -180,8 +180,6 @@ void pack_plain(const Plan& plan, const T* wei, int64_t group_index, int64_t blo
 
 }  // namespace
 
-void PlanDeleter::operator()(Plan* plan) const { delete plan; }
-
 PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch,
                   Packing packing) {
   int64_t taps = 1, classes = 1;
@@ -275,8 +273,8 @@ void pack_weights(const Plan& plan, const void* wei, int64_t group_index, int64_
 
 // The weights may be laid out in any order but are dense.
 bool all_finite(Op op, const ConvProblem& p, DataType dtype, const void* wei) {
-  int64_t count = op == Op::kConvTranspose ? p.ic * (p.oc / p.g) : p.oc * (p.ic / p.g);
-  for (int a = 0; a < p.ndims; ++a) count *= p.ker[a];
+  const int64_t channels = op == Op::kConvTranspose ? p.ic * (p.oc / p.g) : p.oc * (p.ic / p.g);
+  const int64_t count = channels * product_of(p.ker, p.ndims);
   return with_float_type(dtype, [&](auto zero) {
     constexpr auto kExponent = exponent_of(decltype(zero)());
     using Bits = std::remove_const_t<decltype(kExponent)>;

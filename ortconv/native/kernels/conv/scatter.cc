@@ -2,46 +2,12 @@
 
 #include "base/math.h"
 #include "kernels/conv/stages.h"
+#include "kernels/interleave/row_range.h"
 
 namespace ortconv::kernels {
 namespace {
 
-// How a row of dst divides into groups of one element per phase, of which the first and the last may be cut.
-struct Cut {
-  int64_t head_begin, head_end;  // elements of the first group, if it is cut
-  int64_t first, whole;          // the whole groups
-  int64_t tail;                  // elements of the group after them
-
-  Cut(int64_t phases, int64_t begin, int64_t end) {
-    const int64_t groups = end / phases;
-    first = begin > 0 ? 1 : 0;
-    head_begin = begin;
-    head_end = begin > 0 ? std::min(end, phases) : 0;
-    whole = std::max<int64_t>(groups - first, 0);
-    tail = groups >= first ? end - groups * phases : 0;
-  }
-};
-
-// One row of dst in each of some channels: element phases * i + p is src[p][i] + bias. dst points at element 0.
-// src is `rows`, which is left changed.
-template <class T>
-void write_rows(InterleaveFn<T> interleave, InterleaveArgs<T> args, const Cut& cut, const Sum<T>** rows) {
-  for (int64_t c = 0; c < args.channels && (cut.head_end > 0 || cut.tail > 0); ++c) {
-    const Sum<T> bias = args.bias_of(c);
-    const int64_t last = cut.first + cut.whole;
-    T* out = args.dst + c * args.dst_stride;
-    for (int64_t p = cut.head_begin; p < cut.head_end; ++p) round_to(out + p, args.src[p][c * args.src_stride] + bias);
-    out += last * args.phases;
-    for (int64_t p = 0; p < cut.tail; ++p) round_to(out + p, args.src[p][c * args.src_stride + last] + bias);
-  }
-  if (cut.whole <= 0) return;
-  for (int64_t p = 0; p < args.phases; ++p) rows[p] += cut.first;
-  args.dst += cut.first * args.phases;
-  args.n = cut.whole;
-  interleave(args);
-}
-
-// The same where the elements of a row lie dst_step apart; those of the range [begin, end).
+// As write_row_range() where the elements of a row lie dst_step apart.
 template <class T>
 void write_rows_strided(const InterleaveArgs<T>& args, int64_t begin, int64_t end, int64_t dst_step) {
   const int64_t phases = args.phases;
@@ -91,7 +57,6 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
     const int64_t begin = std::max<int64_t>(0, -x0);
     const int64_t end = std::min(seg->length * phases, p.dst_size[last] - x0);
     if (begin >= end) continue;
-    const Cut cut(phases, begin, end);
     for (int64_t outer = 0; outer < outer_classes; ++outer) {
       int64_t at = seg->batch * p.dst_n + oc_begin * p.dst_c + x0 * dst_x;
       bool inside = true;
@@ -116,7 +81,7 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
                                       p.dst_c,
                                       s.geometry.store};
       if (dst_x == 1) {
-        write_rows(plan.interleave->to<T>(), args, cut, rows);
+        write_row_range(plan.interleave->to<T>(), args, begin, end, rows);
       } else if (p.dst_c == 1 && oc_count > 1) {
         write_channels_last(plan.transpose->to<T>(), args, begin, end, dst_x);
       } else {
@@ -128,11 +93,8 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
 
 #define INSTANTIATE(T)                                                                                            \
   template void scatter(const Scatter<T>&, const Unit&, const Segment*, int64_t, const Sum<T>*, int64_t, int64_t, \
-                        const Sum<T>*, T*)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+                        const Sum<T>*, T*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

@@ -53,15 +53,15 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
 // Phase of each class of each axis, one axis after the other.
 void fill_phases(const Plan& plan, const Geometry& geometry, const ConvProblem& problem, int64_t* phases);
 
-// The runs of wanted positions among the cells [begin, end) of the grid of a block.
+// Lists the runs of positions of dst among the cells [begin, end) of the grid of a block.
 int64_t list_segments(const Plan& plan, const Geometry& geometry, const Block& block, int64_t begin, int64_t end,
                       Segment* segments);
 
-// The bias as sums; a copy in `room` where it is stored in 16 bits.
+// The bias in the type of sums; 16-bit elements are widened into `room`.
 template <class T>
 const Sum<T>* widened_bias(const T* bias, int64_t count, Sum<T>* room);
 
-// As scatter(), activated, for a tile of so many columns, which is left changed.
+// Activates a tile of so many columns in place, then scatter().
 template <class T>
 void write_tile(const Scatter<T>& s, const Unit& unit, const Segment* segments, int64_t num_segments, int64_t columns,
                 Sum<T>* tile, int64_t oc_begin, int64_t oc_count, const Sum<T>* bias, T* dst);

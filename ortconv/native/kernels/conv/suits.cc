@@ -1,4 +1,4 @@
-// Whether a run is better computed here than in tiles.
+// Decides whether this family computes a run, or the tiled kernels of kernels/im2col.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 namespace ortconv::kernels {
 namespace {
 
-// Kernels that reach no farther, in src positions of a channel and along an axis, are what this family is made for.
+// This family always suits kernels that reach no farther than this, in src positions of a channel and along an axis.
 constexpr double kNear = 1024, kNearAlongAxis = 4096, kNearCells = 1 << 24;
 constexpr double kMostCells = 1e12;  // Geometry counts in int64
 constexpr double kFreeBytes = 8 << 20, kMostDepthwiseBytes = 1 << 20;
@@ -21,7 +21,7 @@ double size_of(const int64_t* sizes, int count) {
   return size;
 }
 
-// Estimates in products: of copying a cell of src here, of copying one into patches, of adding one column.
+// Estimated costs, in products: copying a cell of src here, copying one into patches, adding one column.
 constexpr double kCopyCost = 20, kPatchCost = 10, kAddCost = 30, kLeastGain = 2;
 
 bool is_faster(const Plan& plan, const ConvProblem& p) {

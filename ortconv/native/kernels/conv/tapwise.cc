@@ -34,8 +34,8 @@ struct Line {
   int64_t src;                     // likewise, the offset into src, without the channel
 };
 
-// How products are summed. Where src is so small that no position meets all taps of a class, sums are shorter than the
-// plan assumes.
+// How products are summed. Sums are shorter than the plan assumes where src is so small that no position meets all taps
+// of a class.
 Pieces pieces_of(const Plan& plan, const ConvProblem& p) {
   int64_t products = plan.ic;
   bool meets_all = true;
@@ -60,7 +60,6 @@ struct Run {
   const Sum<T>* bias;
   T* dst;
   char* scratch;
-  int64_t num_slices;
 
   Images images(int64_t block) const {
     const int64_t begin = block * layout.images;
@@ -142,8 +141,8 @@ void pack_src(const Run<T, Operand>& run, int64_t group, const Images& some, int
   if constexpr (std::is_same_v<Operand, BfloatPair>) run.largest()->see(static_cast<uint32_t>(largest) << 16);
 }
 
-// Adds what the tap of all lines gives for `depth` operands of src channels. `a` is their A operand, `b` their weights
-// for the block of columns, and what follows these in memory is needed next.
+// Adds the products of a tap, for all lines and `depth` operands of src channels, to `sums`. `a` is their A operand,
+// `b` their weights for the block of columns; the weights that follow in memory are needed next.
 template <class T, class Operand>
 void multiply_tap(const Run<T, Operand>& run, const Piece& piece, int64_t tap, int64_t depth, const Operand* a,
                   const Operand* b, Sum<T>* sums) {
@@ -275,35 +274,24 @@ void run_vectors(const Run<T, Operand>& run, char* slice, int64_t begin, int64_t
 }
 
 template <class T, class Operand>
-void run_typed(Run<T, Operand> run, const Parallel& parallel) {
+void run_typed(const Run<T, Operand>& run, const Parallel& parallel) {
   const int64_t outer = run.plan.g * run.layout.num_blocks, vectors = outer * run.blocks.vectors;
-  run.num_slices = std::min<int64_t>(std::max(parallel.threads, 1), vectors);
-  parallel.run(
-      parallel.context, outer * run.lines(run.images(0)),
-      [](void* arg, int64_t i) {
-        const auto& r = *static_cast<const Run<T, Operand>*>(arg);
-        const int64_t lines = r.lines(r.images(0)), index = i / lines;
-        const Images some = r.images(index / r.plan.g);  // the last have fewer lines
-        if (i % lines < r.lines(some)) pack_src(r, index % r.plan.g, some, i % lines);
-      },
-      &run);
-  struct Task {
-    const Run<T, Operand>& run;
-    Ranges ranges;
-  } task{run, {vectors, 1, kBlockColumns / kGemmColumns / 2 + 1, run.num_slices}};
-  parallel.run(
-      parallel.context, run.num_slices,
-      [](void* arg, int64_t i) {
-        Task& t = *static_cast<Task*>(arg);
-        const auto& r = t.run;
-        const auto start_of = [&r](int64_t vector) {
-          const int64_t rest = vector % r.blocks.vectors;
-          return vector - rest + r.blocks.start_of(rest);
-        };
-        char* slice = r.scratch + r.layout.slices + i * r.layout.slice_size;
-        for (int64_t begin, end; t.ranges.take(&begin, &end, start_of);) run_vectors(r, slice, begin, end);
-      },
-      &task);
+  const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), vectors);
+  const int64_t lines = run.lines(run.images(0));
+  for_each(parallel, outer * lines, [&](int64_t i) {
+    const int64_t index = i / lines;
+    const Images some = run.images(index / run.plan.g);  // the last have fewer lines
+    if (i % lines < run.lines(some)) pack_src(run, index % run.plan.g, some, i % lines);
+  });
+  Ranges ranges(vectors, 1, kBlockColumns / kGemmColumns / 2 + 1, slices);
+  const auto start_of = [&](int64_t vector) {
+    const int64_t rest = vector % run.blocks.vectors;
+    return vector - rest + run.blocks.start_of(rest);
+  };
+  for_each(parallel, slices, [&](int64_t i) {
+    char* slice = run.scratch + run.layout.slices + i * run.layout.slice_size;
+    for (int64_t begin, end; ranges.take(&begin, &end, start_of);) run_vectors(run, slice, begin, end);
+  });
 }
 
 }  // namespace
@@ -332,8 +320,7 @@ bool run_tapwise(const Plan& plan, const ConvProblem& problem, const void* src, 
                               static_cast<const T*>(src),
                               sum_bias,
                               static_cast<T*>(dst),
-                              bytes,
-                              0};
+                              bytes};
     run_typed(run, parallel);
   });
   return !plan.in_pairs() || largest->suits_parts();

@@ -1,9 +1,8 @@
-// Transposed convolution of small images, tap by tap: every src position is multiplied with every tap that takes it
-// into dst, and with no other.
+// Transposed convolution of small images, tap by tap: a src position is multiplied only by the taps that land in dst.
 //
-// The phases of a small image spend a tenth to a third of their products on the zeros around it. Here the rows of a
-// GEMM are neighbouring src positions, its columns dst channels, and a tap is one GEMM for each row of the image, which
-// leaves out the positions that it would take outside dst. The sums of a block of dst channels,
+// Output phases of a small image spend a tenth to a third of their products on the zeros around it. Here the rows of a
+// GEMM are neighbouring src positions, its columns dst channels. A tap is one GEMM for each row of the image, without
+// the positions that would land outside dst. The sums of a block of dst channels,
 //     [class][image][position][dst channel],
 // are then transposed, a tile at a time, and written as those of the phases are. The weights are packed for it,
 //     [group][block of dst channels][chunk of src channels][tap][src channel][dst channel].

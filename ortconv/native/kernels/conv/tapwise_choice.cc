@@ -1,4 +1,4 @@
-// Whether a problem, and a run of it, is computed tap by tap.
+// Decides whether a problem, and a run of it, is computed tap by tap.
 #include "base/math.h"
 #include "kernels/conv/bf16_split_stages.h"
 #include "kernels/conv/tapwise.h"

@@ -12,8 +12,6 @@ constexpr int64_t kSrcBytes = 512 << 10;  // copy of these images, likewise
 constexpr int64_t kTileBytes = 24 << 10;  // of transposed sums, meant to stay in L1
 constexpr int64_t kMostTileColumns = 128;
 
-size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
-
 }  // namespace
 
 Layout::Layout(const Plan& plan, const ConvProblem& p, int threads)

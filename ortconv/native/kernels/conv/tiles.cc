@@ -1,4 +1,4 @@
-// What becomes of a tile of sums: which runs of positions it holds, the activation, dst.
+// What happens to a tile of sums: its runs of positions, the activation, writing dst.
 #include <algorithm>
 #include <type_traits>
 
@@ -85,11 +85,8 @@ void write_tile(const Scatter<T>& s, const Unit& unit, const Segment* segments, 
 #define INSTANTIATE(T)                                                                                         \
   template const Sum<T>* widened_bias(const T*, int64_t, Sum<T>*);                                             \
   template void write_tile(const Scatter<T>&, const Unit&, const Segment*, int64_t, int64_t, Sum<T>*, int64_t, \
-                           int64_t, const Sum<T>*, T*)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+                           int64_t, const Sum<T>*, T*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

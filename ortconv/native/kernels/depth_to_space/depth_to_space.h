@@ -23,10 +23,7 @@ bool suits(const ConvProblem& full);
 
 // Immutable after creation and shared by concurrent runs. Owns packed weights when they were given.
 struct Plan;
-struct PlanDeleter {
-  void operator()(const Plan* plan) const;
-};
-using PlanPtr = std::unique_ptr<const Plan, PlanDeleter>;
+using PlanPtr = std::shared_ptr<const Plan>;
 
 // Of a node that is taken. wei_const is null when the weights change from run to run.
 PlanPtr make_plan(const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/math.h"
 #include "base/ranges.h"
 #include "kernels/bf16_split/magnitude.h"
 #include "kernels/depth_to_space/layout.h"
@@ -15,7 +16,6 @@ struct Job {
   const ConvProblem& problem;
   const Layout layout;
   const void* src;
-  const void* wei;
   const void* bias;
   void* dst;
   char* scratch;
@@ -35,12 +35,7 @@ void fill_groups(const Job& job) {
   Sum<T>* widened = reinterpret_cast<Sum<T>*>(job.scratch + job.layout.bias);
   for (int64_t oc = 0; oc < p.oc; ++oc) {
     for (int64_t outer = 0; outer < job.plan.outer; ++outer) {
-      int64_t at = oc * p.dst_c;
-      for (int64_t a = p.ndims - 2, rest = outer; a >= 0; --a) {
-        at += rest % p.ker[a] * p.dst_x[a];
-        rest /= p.ker[a];
-      }
-      *offset++ = at;
+      *offset++ = oc * p.dst_c + offset_of(outer, p.ker, p.dst_x, p.ndims - 1);
       *widened++ = bias == nullptr ? -Sum<T>() : widen(bias[oc]);  // what changes nothing, zeros included
     }
   }
@@ -166,22 +161,15 @@ void Worker<T, Operand>::run(int64_t begin, int64_t end) const {
 }
 
 template <class T, class Operand>
-void run_slices(Job& job, const Parallel& parallel) {
+void run_slices(const Job& job, const Parallel& parallel) {
   fill_groups<T>(job);
   // Items of one block of columns share what is packed: a quarter of them is worth that.
   const int64_t block_items = job.plan.panels.count;
-  struct Task {
-    const Job& job;
-    Ranges ranges;
-  } task{job, {job.num_items(), block_items, (block_items + 3) / 4, job.num_slices}};
-  parallel.run(
-      parallel.context, job.num_slices,
-      [](void* arg, int64_t i) {
-        Task& t = *static_cast<Task*>(arg);
-        const Worker<T, Operand> worker(t.job, t.job.scratch + t.job.layout.slices + i * t.job.layout.slice_size);
-        for (int64_t begin, end; t.ranges.take(&begin, &end);) worker.run(begin, end);
-      },
-      &task);
+  Ranges ranges(job.num_items(), block_items, (block_items + 3) / 4, job.num_slices);
+  for_each(parallel, job.num_slices, [&](int64_t i) {
+    const Worker<T, Operand> worker(job, job.scratch + job.layout.slices + i * job.layout.slice_size);
+    for (int64_t begin, end; ranges.take(&begin, &end);) worker.run(begin, end);
+  });
 }
 
 }  // namespace
@@ -194,17 +182,12 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
   const int threads = std::max(parallel.threads, 1);
-  Job job{plan, full, Layout(plan, full, threads), src, wei, bias, dst, static_cast<char*>(scratch), 0};
+  Job job{plan, full, Layout(plan, full, threads), src, bias, dst, static_cast<char*>(scratch), 0};
   job.num_slices = std::min<int64_t>(threads, job.num_items());
   if (plan.packed.empty()) {
-    parallel.run(
-        parallel.context, plan.g * plan.panels.count,
-        [](void* arg, int64_t i) {
-          const Job& j = *static_cast<const Job*>(arg);
-          pack_weights(j.plan, j.problem, j.wei, i / j.plan.panels.count, i % j.plan.panels.count,
-                       j.scratch + j.layout.packed);
-        },
-        &job);
+    for_each(parallel, plan.g * plan.panels.count, [&](int64_t i) {
+      pack_weights(plan, full, wei, i / plan.panels.count, i % plan.panels.count, job.scratch + job.layout.packed);
+    });
   }
   auto* largest = new (job.scratch + job.layout.largest) Magnitude;
   plan.with_types([&](auto element, auto operand) { run_slices<decltype(element), decltype(operand)>(job, parallel); });

@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include "kernels/depth_to_space/kernel_loops_avx512.h"
 
 namespace ortconv::kernels::depth_to_space {
@@ -38,13 +36,8 @@ uint32_t pack_avx512(const PackArgs<T, Sum<T>>& args) {
 
 #define INSTANTIATE(T)                                   \
   template void gemm_avx512(const GemmArgs<T, Sum<T>>&); \
-  template uint32_t pack_avx512(const PackArgs<T, Sum<T>>&)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+  template uint32_t pack_avx512(const PackArgs<T, Sum<T>>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels::depth_to_space
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512BF16__)
-
 #include "kernels/depth_to_space/kernel_loops_avx512.h"
 
 namespace ortconv::kernels::depth_to_space {
@@ -53,5 +51,3 @@ uint32_t pack_avx512_bf16(const PackArgs<Bfloat16, BfloatPair>& args) {
 }
 
 }  // namespace ortconv::kernels::depth_to_space
-
-#endif

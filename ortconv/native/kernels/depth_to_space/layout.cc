@@ -12,8 +12,6 @@ namespace {
 constexpr int64_t kBlockBytes = 192 << 10;  // packed columns of a block; the next one is packed beside it
 constexpr int64_t kStreamBytes = 2 << 20;   // a dst beyond this would only evict what is still needed
 
-size_t align64(int64_t bytes) { return (static_cast<size_t>(bytes) + 63) & ~size_t{63}; }
-
 // The columns [begin, end), whose packed cells begin at `cells`. Returns the end of their runs.
 Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, int64_t begin, int64_t end, int64_t cells,
                 Run* const first, Piece* pieces, Panel* panel) {
@@ -70,8 +68,7 @@ Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) {
   lanes = plan.kernel->bytes / cell_bytes;
   line = plan.kernel->bytes / static_cast<int64_t>(plan.element_bytes);
   panel_columns = kVectors * lanes;
-  positions = p.mb;
-  for (int a = 0; a < p.ndims; ++a) positions *= p.src_size[a];
+  positions = p.mb * product_of(p.src_size, p.ndims);
   const int64_t num_panels = ceil_div(positions, panel_columns), panel_bytes = plan.depth * panel_columns * cell_bytes;
   num_blocks = ceil_div(num_panels, std::clamp<int64_t>(kBlockBytes / panel_bytes, 1, num_panels));
   block_panels = ceil_div(num_panels, num_blocks);

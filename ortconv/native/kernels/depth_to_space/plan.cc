@@ -16,12 +16,6 @@ constexpr int64_t kMostDepthOfDoubles = 256;
 // Src positions of a run that fill the register tile.
 constexpr int64_t kLeastPositions = 16;
 
-int64_t count_weights(const ConvProblem& p) {
-  int64_t count = p.ic * (p.oc / p.g);
-  for (int a = 0; a < p.ndims; ++a) count *= p.ker[a];
-  return count;
-}
-
 int64_t choose_piece(int64_t channels, DataType dtype) {
   // A sum of floats is far more exact than an element of 16 bits, unless it is very long.
   constexpr int64_t kLongest = 256;
@@ -46,11 +40,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t group, i
   Operand* out = packed + (group * plan.groups() + begin) * plan.phases * plan.depth;
   wei += group * plan.ic * p.wei_0;
   for (int64_t i = 0; i < count; ++i) {
-    const T* in = wei + (begin + i) / plan.outer * p.wei_1;
-    for (int64_t a = last - 1, rest = (begin + i) % plan.outer; a >= 0; --a) {
-      in += rest % p.ker[a] * p.wei_x[a];
-      rest /= p.ker[a];
-    }
+    const T* in = wei + (begin + i) / plan.outer * p.wei_1 + offset_of((begin + i) % plan.outer, p.ker, p.wei_x, last);
     for (int64_t k = 0; k < plan.depth; ++k) {
       Operand* row = out + (k * count + i) * plan.phases;
       for (int64_t r = 0; r < plan.phases; ++r) {
@@ -95,23 +85,18 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const Kernel* kernel, const Pai
       oc(p.oc / p.g),
       pairs(pairs),
       depth(pairs == nullptr ? ic : depth_of<BfloatPair>(ic)),
-      outer([&] {
-        int64_t classes = 1;
-        for (int a = 0; a < p.ndims - 1; ++a) classes *= p.ker[a];
-        return classes;
-      }()),
+      outer(product_of(p.ker, p.ndims - 1)),
       phases(p.ker[p.ndims - 1]),
       piece(choose_piece(ic, dtype)),
       panels(oc * outer, kernel->groups(phases)),
       kernel(kernel) {}
 
-void PlanDeleter::operator()(const Plan* plan) const { delete plan; }
-
 PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
   const PairFunctions* pairs =
       wei_const == nullptr || dtype != DataType::kBfloat16 ? nullptr : get_pair_functions(arch);
-  if (pairs != nullptr && !parts_suit(dtype, wei_const, count_weights(p))) pairs = nullptr;
-  auto plan = std::make_unique<Plan>(p, dtype, get_kernel(arch), pairs);
+  const int64_t weights = p.ic * (p.oc / p.g) * product_of(p.ker, p.ndims);
+  if (pairs != nullptr && !parts_suit(dtype, wei_const, weights)) pairs = nullptr;
+  auto plan = std::make_shared<Plan>(p, dtype, get_kernel(arch), pairs);
   if (pairs != nullptr) plan->in_floats = make_plan(p, dtype, nullptr, arch);
   if (wei_const != nullptr) {
     plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * plan->cell_bytes);
@@ -119,7 +104,7 @@ PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, c
       for (int64_t i = 0; i < plan->panels.count; ++i) pack_weights(*plan, p, wei_const, g, i, plan->packed.as<void>());
     }
   }
-  return PlanPtr(plan.release());
+  return plan;
 }
 
 void pack_weights(const Plan& plan, const ConvProblem& p, const void* wei, int64_t group, int64_t panel, void* packed) {

@@ -12,7 +12,7 @@
 namespace ortconv::kernels {
 namespace {
 
-// N positions of C rows, from `first` on.
+// Computes N positions of C rows, from `first` on.
 template <class V, int C, int N>
 void channel_lanes_tile(const ChannelLanesArgs<typename V::Cell>& args, int64_t first) {
   using Cell = typename V::Cell;
@@ -73,7 +73,7 @@ void channel_lanes_rows(const ChannelLanesArgs<typename V::Cell>& args, std::ind
   }
 }
 
-// Sums for all registers but those of an element and the weights; and the widths of most rows are multiples of 7.
+// The sums fill all registers but those of an element and the weights. The widths of most rows are multiples of 7.
 template <class V>
 void channel_lanes(const ChannelLanesArgs<typename V::Cell>& args) {
   constexpr size_t kPositions = 14, kPositionsOfTwo = V::kRegisters >= 32 ? 14 : 6;

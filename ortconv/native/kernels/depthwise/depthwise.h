@@ -1,10 +1,10 @@
 // Rows of dst of a convolution whose groups have one src channel each.
 //
-// A vector of a row of dst is computed where it lies, so no phase is interleaved: of the elements of src that its lanes
-// need, a permutation picks one for every lane, and the weights of a tap differ from lane to lane as the phases do.
-// Both repeat after a few vectors, the *patterns*. Several rows of dst that need the same elements share the picks.
+// A vector holds neighbouring elements of a row of dst, so no phases have to be interleaved: a permutation picks the
+// element of src for every lane, and the weights of a tap differ between lanes, as their phases do. Both repeat after a
+// few vectors, the *patterns*. Several rows of dst that need the same elements share the picks.
 //
-// Where rows are short, the lanes of a vector are channels instead, which have been laid out side by side.
+// Where rows are short, the lanes of a vector are channels instead, which have been interleaved.
 //
 // A new kernel supplies the functions of DepthwiseKernel in a file named after its ISA, from depthwise_loops.h or not,
 // and one row in kernels.inc.

@@ -1,6 +1,3 @@
-#if defined(__AVX2__)
-
-#include "kernels/depthwise/channel_lanes.h"
 #include "kernels/depthwise/depthwise_loops.h"
 #include "kernels/vector_avx2.h"
 
@@ -89,14 +86,6 @@ struct Doubles {
 }  // namespace
 
 extern const DepthwiseKernel kDepthwise_avx2;
-const DepthwiseKernel kDepthwise_avx2 = {
-    "depthwise_avx2",
-    Floats::kLanes,
-    Doubles::kLanes,
-    true,
-    {depthwise<Floats, float>, depthwise<Doubles, double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>},
-    {channel_lanes<Floats>, channel_lanes<Doubles>}};
+const DepthwiseKernel kDepthwise_avx2 = depthwise_kernel<Floats, Doubles>("depthwise_avx2");
 
 }  // namespace ortconv::kernels
-
-#endif

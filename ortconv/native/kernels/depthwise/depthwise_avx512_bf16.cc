@@ -1,19 +1,9 @@
-#if defined(__AVX512BF16__)
-
 #include "kernels/depthwise/depthwise_vectors_avx512.h"
 
 namespace ortconv::kernels {
 
 extern const DepthwiseKernel kDepthwise_avx512_bf16;
-const DepthwiseKernel kDepthwise_avx512_bf16 = {
-    "depthwise_avx512_bf16",
-    Vectors<float>::kLanes,
-    Vectors<double>::kLanes,
-    true,
-    {depthwise<Vectors<float>, float>, depthwise<Vectors<double>, double>, depthwise<Vectors<float>, Float16>,
-     depthwise<Vectors<float>, Bfloat16>},
-    {channel_lanes<Vectors<float>>, channel_lanes<Vectors<double>>}};
+const DepthwiseKernel kDepthwise_avx512_bf16 =
+    depthwise_kernel<Vectors<float>, Vectors<double>>("depthwise_avx512_bf16");
 
 }  // namespace ortconv::kernels
-
-#endif

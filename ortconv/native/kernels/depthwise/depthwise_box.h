@@ -1,5 +1,5 @@
-// The kernel for taps that form a small box which no row and no lane lacks a part of, as where a transposed convolution
-// has a kernel of twice its stride: the weights stay in registers, and positions share what they read.
+// The kernel for taps that form a small box that is complete for every row and lane, as in a transposed convolution
+// whose kernel is twice its stride: the weights stay in registers, and positions share what they load.
 //
 // V is the ISA, as in depthwise_loops.h, and has a type Index of the elements that lanes pick; load_index(index) and
 // pick(from, index); and a type Normal, which stores bf16 numbers faster if are_normal(sums, bias), or is void.
@@ -13,7 +13,7 @@
 namespace ortconv::kernels {
 namespace {
 
-// Calls write(V()) or, where it does the same for these sums and is faster, write(V::Normal()).
+// Calls write(V()), or write(V::Normal()) where that is faster and gives the same result for these sums.
 template <class V, class T, class Sums, class Write>
 ORTCONV_ALWAYS_INLINE inline void write_sums([[maybe_unused]] const Sums& sums,
                                              [[maybe_unused]] typename V::Vector bias, const Write& write) {
@@ -23,8 +23,8 @@ ORTCONV_ALWAYS_INLINE inline void write_sums([[maybe_unused]] const Sums& sums,
   write(V());
 }
 
-// The C rows of dst from `first` on, whose taps are R rows by S steps, P positions at a time. Weights and sums fit into
-// the registers.
+// Computes C rows of dst from `first` on, whose taps are R rows by S steps, P positions at a time. Weights and sums fit
+// into the registers.
 template <class V, bool kPicks, int R, int S, int C, int P, class T>
 void depthwise_box_rows(const DepthwiseArgs<T>& args, int64_t first) {
   using Cell = typename V::Cell;
@@ -110,7 +110,7 @@ void depthwise_box_rows(const DepthwiseArgs<T>& args, int64_t first) {
   for (; position < args.positions; ++position) positions(std::integral_constant<int, 1>(), position);
 }
 
-// Whether the rows of src that positions need are the same ones, shifted by one.
+// Whether each position needs the rows of src of the position before, shifted by one.
 template <class T>
 bool shares_rows(const DepthwiseArgs<T>& args) {
   for (int64_t r = 1; r < args.src_rows; ++r) {
@@ -119,7 +119,7 @@ bool shares_rows(const DepthwiseArgs<T>& args) {
   return true;
 }
 
-// Whether the args were of that kind, so that this has computed them.
+// Computes args of that kind; false: they are not, and nothing is done.
 template <class V, class T>
 bool depthwise_box(const DepthwiseArgs<T>& args) {
   constexpr bool kManyRegisters = V::kRegisters >= 32;

@@ -49,10 +49,9 @@ void depthwise_generic(const DepthwiseArgs<T>& args) {
   }
 }
 
-template void depthwise_generic(const DepthwiseArgs<float>&);
-template void depthwise_generic(const DepthwiseArgs<double>&);
-template void depthwise_generic(const DepthwiseArgs<Float16>&);
-template void depthwise_generic(const DepthwiseArgs<Bfloat16>&);
+#define INSTANTIATE(T) template void depthwise_generic(const DepthwiseArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 template <class Cell>
 void channel_lanes_generic(const ChannelLanesArgs<Cell>& args) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "kernels/depthwise/channel_lanes.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise/depthwise_box.h"
 #include "kernels/unroll.h"
@@ -26,7 +27,7 @@ int64_t patterns_of(const DepthwiseArgs<T>& args) {
   return kPicks == Picks::kPatterns ? args.patterns : 1;
 }
 
-// Writes N vectors of a row, `step` elements apart, with their bias; `ends` if the last one is cut to `last` lanes.
+// Adds the bias to N vectors of a row and writes them `step` elements apart. `ends`: only `last` lanes of the last one.
 template <class V, class Isa, size_t N, class T>
 ORTCONV_ALWAYS_INLINE inline void store_sums(const typename V::Vector (&sums)[N], typename V::Vector bias, bool stream,
                                              T* to, int64_t step, bool ends, int64_t last) {
@@ -43,7 +44,7 @@ ORTCONV_ALWAYS_INLINE inline void store_sums(const typename V::Vector (&sums)[N]
   }
 }
 
-// N vectors of the same pattern, from v on, of C rows of P positions; `ends` if the last vector is cut to `last` lanes.
+// Computes N vectors of one pattern, from v on, of C rows of P positions. `ends`: only `last` lanes of the last vector.
 template <class V, int P, int C, int N, Picks kPicks, class T>
 inline void depthwise_tile(const DepthwiseArgs<T>& args, int64_t position, int64_t v, int64_t pattern, bool ends,
                            int64_t last) {
@@ -111,8 +112,8 @@ ORTCONV_ALWAYS_INLINE inline void from_high_to_low(std::index_sequence<kIndex...
   (fn(std::integral_constant<int, kLast - static_cast<int>(kIndex)>()), ...);
 }
 
-// N vectors, from v on, of P positions, which have at least as many rows of taps, if lanes pick nothing and positions
-// share the rows of src: each element is loaded once for all of them.
+// Computes N vectors, from v on, of P positions, where lanes pick nothing and positions share the rows of src: each
+// element is loaded once for all of them. There are at least P rows of taps.
 template <class V, int P, int N, class T>
 inline void depthwise_shared_tile(const DepthwiseArgs<T>& args, int64_t row, int64_t position, int64_t v, bool ends,
                                   int64_t last) {
@@ -125,7 +126,7 @@ inline void depthwise_shared_tile(const DepthwiseArgs<T>& args, int64_t row, int
   }
   const int64_t src_rows = args.src_rows, steps = args.steps, stride = args.stride, src_step = args.src_step;
   const Cell* const origin = args.src[0] + position * src_step + v * stride;
-  // The row of src q steps behind the first one of the first position, which positions [begin, end) have: as tap p - q.
+  // Adds the row of src q rows after the first one of the first position: for positions [begin, end) it is tap p - q.
   const auto add_row = [&](int64_t q, auto begin, auto end) ORTCONV_ALWAYS_INLINE {
     constexpr int kBegin = decltype(begin)::value, kEnd = decltype(end)::value;
     const Cell* const src = origin + q * src_step;
@@ -166,7 +167,7 @@ inline void depthwise_shared_tile(const DepthwiseArgs<T>& args, int64_t row, int
   });
 }
 
-// The first positions, as many as make whole tiles, where they share rows enough; returns how many.
+// Computes as many positions as make whole tiles, if they share enough rows. Returns how many.
 template <class V, class T>
 int64_t depthwise_shared(const DepthwiseArgs<T>& args) {
   constexpr int kPositions = 4, kVectors = V::kRegisters >= 32 ? 4 : 2;
@@ -191,10 +192,10 @@ int64_t depthwise_shared(const DepthwiseArgs<T>& args) {
   return positions;
 }
 
-// P positions from `position` on.
+// Computes P positions from `position` on.
 template <class V, int P, int C, Picks kPicks, class T>
 void depthwise_positions(const DepthwiseArgs<T>& args, int64_t position) {
-  // Sums enough to hide the latency of one, and few enough for the registers.
+  // Enough sums to hide the latency of an FMA, few enough for the registers.
   constexpr int kSums = V::kRegisters >= 32 ? 16 : 8;
   constexpr int kMost = std::clamp(kSums / (P * C), 1, P * C <= 2 ? 4 : 8), kFewer = C <= 2 ? (kMost + 1) / 2 : 1;
   const int64_t vectors = ceil_div(args.n, V::kLanes), patterns = patterns_of<kPicks>(args);
@@ -214,7 +215,7 @@ void depthwise_positions(const DepthwiseArgs<T>& args, int64_t position) {
   }
 }
 
-// From `position` on.
+// Computes the positions from `position` on.
 template <class V, int C, Picks kPicks, class T>
 void depthwise_rows(const DepthwiseArgs<T>& args, int64_t position) {
   constexpr int kPositions = C == 1 && kPicks != Picks::kPatterns ? 4 : 1;
@@ -250,6 +251,18 @@ void depthwise(const DepthwiseArgs<T>& args) {
   } else {
     depthwise_any_rows<V, Picks::kPatterns>(args);
   }
+}
+
+// The kernel of an ISA with these vectors of floats and of doubles.
+template <class Floats, class Doubles>
+constexpr DepthwiseKernel depthwise_kernel(const char* name) {
+  return {
+      name,
+      Floats::kLanes,
+      Doubles::kLanes,
+      true,
+      {depthwise<Floats, float>, depthwise<Doubles, double>, depthwise<Floats, Float16>, depthwise<Floats, Bfloat16>},
+      {channel_lanes<Floats>, channel_lanes<Doubles>}};
 }
 
 }  // namespace

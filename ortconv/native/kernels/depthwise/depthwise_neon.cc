@@ -2,7 +2,6 @@
 
 #include <arm_neon.h>
 
-#include "kernels/depthwise/channel_lanes.h"
 #include "kernels/depthwise/depthwise_loops.h"
 #include "kernels/vector_neon.h"
 

@@ -1,7 +1,6 @@
 // The vectors of depthwise_loops.h in AVX-512. Only for files named after it.
 #pragma once
 
-#include "kernels/depthwise/channel_lanes.h"
 #include "kernels/depthwise/depthwise_loops.h"
 #include "kernels/vector_avx512.h"
 

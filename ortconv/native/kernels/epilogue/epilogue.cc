@@ -10,29 +10,15 @@ namespace ortconv::kernels {
 #include "kernels/epilogue/kernels.inc"
 #undef EPILOGUE_KERNEL
 
-namespace {
-
-struct Entry {
-  bool (*fits)(const ArchFlags&);
-  EpilogueKernel kernel;
-};
-
-#define EPILOGUE_KERNEL(flag, isa)                                              \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; },         \
-   {"epilogue_" #isa,                                                           \
-    {activate_##isa<float>, activate_##isa<Float16>, activate_##isa<Bfloat16>}, \
-    {residual_##isa<float>, residual_##isa<double>, residual_##isa<Float16>, residual_##isa<Bfloat16>}}},
-const Entry kEntries[] = {
+const EpilogueKernel& get_epilogue_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define EPILOGUE_KERNEL(flag, isa)                                                                         \
+  static constexpr EpilogueKernel k_##isa = {                                                              \
+      "epilogue_" #isa,                                                                                    \
+      {activate_##isa<float>, activate_##isa<Float16>, activate_##isa<Bfloat16>},                          \
+      {residual_##isa<float>, residual_##isa<double>, residual_##isa<Float16>, residual_##isa<Bfloat16>}}; \
+  if (flag) return k_##isa;
 #include "kernels/epilogue/kernels.inc"
-};
 #undef EPILOGUE_KERNEL
-
-}  // namespace
-
-const EpilogueKernel& get_epilogue_kernel(const ArchFlags& arch) {
-  const Entry* entry = kEntries;
-  while (!entry->fits(arch)) ++entry;  // ends at the portable kernel, which fits everything
-  return entry->kernel;
 }
 
 }  // namespace ortconv::kernels

@@ -1,5 +1,3 @@
-#if defined(__AVX2__)
-
 #include <immintrin.h>
 
 #include <type_traits>
@@ -64,13 +62,8 @@ void residual_avx2(const Activation* activation, int64_t n, const T* residual, T
   residual_generic(activation, n - i, residual + i, dst + i);
 }
 
-#define INSTANTIATE(T) template void residual_avx2(const Activation*, int64_t, const T*, T*)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+#define INSTANTIATE(T) template void residual_avx2(const Activation*, int64_t, const T*, T*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include <type_traits>
@@ -46,13 +44,8 @@ void residual_avx512(const Activation* activation, int64_t n, const T* residual,
   avx512::store(rest, dst + i, added(avx512::load_widened(rest, dst + i), avx512::load_widened(rest, residual + i)));
 }
 
-#define INSTANTIATE(T) template void residual_avx512(const Activation*, int64_t, const T*, T*)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+#define INSTANTIATE(T) template void residual_avx512(const Activation*, int64_t, const T*, T*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -28,11 +28,8 @@ void residual_generic(const Activation* activation, int64_t n, const T* residual
   }
 }
 
-#define INSTANTIATE(T) template void residual_generic(const Activation*, int64_t, const T*, T*)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+#define INSTANTIATE(T) template void residual_generic(const Activation*, int64_t, const T*, T*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

@@ -2,62 +2,50 @@
 
 namespace ortconv::kernels {
 
-#define GEMM_KERNEL(flag, name, mr, nr) \
-  void name(const GemmArgs&);           \
-  static_assert(mr <= kMaxRows, "raise kMaxRows");
-#define GEMM_KERNEL_WIDENS(flag, name, mr, nr)     \
-  GEMM_KERNEL(flag, name, mr, nr)                  \
+// Each list of kernels ends with the portable one, which fits everything, except the list for pairs.
+
+#define GEMM_KERNEL(flag, name, mr) void name(const GemmArgs&);
+#define GEMM_KERNEL_WIDENS(flag, name, mr)         \
+  void name(const GemmArgs&);                      \
   void name(const BasicGemmArgs<float, Float16>&); \
   void name(const BasicGemmArgs<float, Bfloat16>&);
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 #undef GEMM_KERNEL_WIDENS
-#define GEMM_KERNEL(flag, name, mr, nr)    \
-  void name(const BasicGemmArgs<double>&); \
-  static_assert(mr <= kMaxRows, "raise kMaxRows");
+#define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<double>&);
 #include "kernels/gemm/kernels_f64.inc"
 #undef GEMM_KERNEL
-#define GEMM_KERNEL(flag, name, mr, nr)        \
-  void name(const BasicGemmArgs<BfloatPair>&); \
-  static_assert(mr <= kMaxRows, "raise kMaxRows");
+#define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<BfloatPair>&);
 #include "kernels/gemm/kernels_pairs.inc"
 #undef GEMM_KERNEL
 
-namespace {
+#define DEFINE_KERNEL(T, name, mr, ...)                                    \
+  static constexpr BasicGemmKernel<T> k_##name = {#name, mr, __VA_ARGS__}; \
+  static_assert(mr <= kMaxRows, "raise kMaxRows");
 
-template <class T>
-struct Entry {
-  bool (*fits)(const ArchFlags&);
-  BasicGemmKernel<T> kernel;
-};
-
-#define GEMM_KERNEL(flag, name, mr, nr) \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name}},
-#define GEMM_KERNEL_WIDENS(flag, name, mr, nr) \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, mr, nr, name, name, name}},
-const Entry<float> kEntries[] = {
+const GemmKernel& get_gemm_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define GEMM_KERNEL(flag, name, mr)    \
+  DEFINE_KERNEL(float, name, mr, name) \
+  if (flag) return k_##name;
+#define GEMM_KERNEL_WIDENS(flag, name, mr)         \
+  DEFINE_KERNEL(float, name, mr, name, name, name) \
+  if (flag) return k_##name;
 #include "kernels/gemm/kernels.inc"
-};
-#undef GEMM_KERNEL_WIDENS
-const Entry<double> kEntriesF64[] = {
-#include "kernels/gemm/kernels_f64.inc"
-};
 #undef GEMM_KERNEL
-
-template <class T>
-const BasicGemmKernel<T>& best(const Entry<T>* entry, const ArchFlags& arch) {
-  while (!entry->fits(arch)) ++entry;  // ends at the portable kernel, which fits everything
-  return entry->kernel;
+#undef GEMM_KERNEL_WIDENS
 }
 
-}  // namespace
-
-const GemmKernel& get_gemm_kernel(const ArchFlags& arch) { return best(kEntries, arch); }
-const BasicGemmKernel<double>& get_gemm_f64_kernel(const ArchFlags& arch) { return best(kEntriesF64, arch); }
+const BasicGemmKernel<double>& get_gemm_f64_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define GEMM_KERNEL(flag, name, mr)     \
+  DEFINE_KERNEL(double, name, mr, name) \
+  if (flag) return k_##name;
+#include "kernels/gemm/kernels_f64.inc"
+#undef GEMM_KERNEL
+}
 
 const BasicGemmKernel<BfloatPair>* get_gemm_pairs_kernel([[maybe_unused]] const ArchFlags& arch) {
-#define GEMM_KERNEL(flag, name, mr, nr)                                          \
-  static constexpr BasicGemmKernel<BfloatPair> k_##name = {#name, mr, nr, name}; \
+#define GEMM_KERNEL(flag, name, mr)         \
+  DEFINE_KERNEL(BfloatPair, name, mr, name) \
   if (flag) return &k_##name;
 #include "kernels/gemm/kernels_pairs.inc"
 #undef GEMM_KERNEL

@@ -20,8 +20,8 @@ namespace ortconv::kernels {
 //
 // rows: 1..mr of the kernel; a is packed [taps][k][lda], of which the first rows are used.
 // cols: a positive multiple of kGemmColumns; b is readable that far in every row. b and c need no alignment.
-// piece: that many products are summed one after the other, then added to the sum of those before them in this call:
-// the error of a sum in pieces is smaller (see pieces.h).
+// piece: that many products are summed one after the other, then added to the sum of the previous ones of this call:
+// summing in pieces makes the error smaller (see pieces.h).
 // accumulate: add the sum of the call to what c holds; otherwise c is overwritten.
 // Every element is summed in the same order (tap, then k) whatever rows and cols are.
 // T: float, double or BfloatPair.
@@ -36,11 +36,11 @@ struct BasicGemmArgs {
   Sum<T>* const* c;  // one pointer per row
   int64_t piece;     // at least 1
   bool accumulate;
-  // Hints, which kernels may ignore: a is likely in no cache; so is b, which is read once; and memory that calls soon
-  // to come read, in cache lines, of which this one may ask for as many as it has products in a sum.
+  // Prefetch hints, which kernels may ignore: A is cold; B is cold and read once; `next` is read soon. Of `next`, a
+  // call may prefetch one cache line per product of a sum.
   bool far_a = false, far_b = false;
   const void* next = nullptr;
-  int64_t lda = rows;  // which it is where B is of 16 bits
+  int64_t lda = rows;  // always `rows` where B has 16 bits
 };
 template <class T, class B = T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T, B>&);
@@ -52,7 +52,6 @@ template <class T>
 struct BasicGemmKernel {
   const char* name;
   int64_t mr;  // most rows of one call
-  int64_t nr;  // columns of the register tile at mr rows
   BasicGemmFn<T> run;
   BasicGemmFn<T, Float16> run_f16 = nullptr;
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
@@ -71,15 +70,14 @@ struct BasicGemmKernel {
 };
 
 using GemmArgs = BasicGemmArgs<float>;
-using GemmFn = BasicGemmFn<float>;
 using GemmKernel = BasicGemmKernel<float>;
 
 // The best kernels for these flags; the portable ones when no others fit.
 const GemmKernel& get_gemm_kernel(const ArchFlags& arch);
 const BasicGemmKernel<double>& get_gemm_f64_kernel(const ArchFlags& arch);
 
-// Of pairs, which the products of two channels' numbers are the sum of; numbers below 2^-126 count as zero. Null where
-// they are not multiplied faster than their numbers in floats.
+// Of pairs of channels: a product is the sum of the products of both. Numbers below 2^-126 count as zero. Null where
+// multiplying pairs is no faster than multiplying floats.
 const BasicGemmKernel<BfloatPair>* get_gemm_pairs_kernel(const ArchFlags& arch);
 
 }  // namespace ortconv::kernels

@@ -1,5 +1,3 @@
-#if defined(__AVX2__) && defined(__FMA__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -80,5 +78,3 @@ void gemm_f32_6x16_avx2(const GemmArgs& g) { gemm(g); }
 void gemm_f64_6x8_avx2(const BasicGemmArgs<double>& g) { gemm(g); }
 
 }  // namespace ortconv::kernels
-
-#endif

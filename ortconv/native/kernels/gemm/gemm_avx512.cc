@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include "kernels/gemm/gemm_loops_avx512.h"
 
 namespace ortconv::kernels {
@@ -11,5 +9,3 @@ void gemm_f32_14x32_avx512(const BasicGemmArgs<float, Bfloat16>& g) { any_rows<F
 void gemm_f64_14x16_avx512(const BasicGemmArgs<double>& g) { gemm(g); }
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512BF16__)
-
 #include "kernels/gemm/gemm_loops_avx512.h"
 
 namespace ortconv::kernels {
@@ -7,5 +5,3 @@ namespace ortconv::kernels {
 void gemm_pairs_14x32_avx512_bf16(const BasicGemmArgs<BfloatPair>& g) { gemm(g); }
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,4 +1,4 @@
-// How far a sum of products goes before what it has is put aside, so that its error stays small.
+// Sums of products in pieces: after each piece a sum is put aside and a new one begins, so that the error stays small.
 //
 // Every addition rounds, by an error in proportion to the sum so far. For n products of random sign the expected square
 // of the error of their sum is therefore in proportion to
@@ -6,9 +6,9 @@
 //     n * (m + n / m)    when pieces of m are, and then the sums of the pieces.
 // What follows leaves out the factor n.
 //
-// The measure is what transposed convolution by matrix products does, as ONNX Runtime has it: the channels of one tap
-// in blocks of 128, one block after the other, then tap after tap. Nothing here may have a larger error, nor cost time
-// for a smaller one.
+// The reference is ONNX Runtime's transposed convolution by matrix products: it sums the channels of one tap in blocks
+// of 128, one block after the other, then tap after tap. Nothing here may have a larger error, or spend time on a
+// smaller one.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ inline double sum_error(int64_t products, int64_t piece) {
   return static_cast<double>(piece) + static_cast<double>(products) / static_cast<double>(piece);
 }
 
-// That of the measure.
+// The error of the reference.
 inline double usual_sum_error(int64_t channels, int64_t taps) {
   constexpr int64_t kBlock = 128;
   return sum_error(channels * taps, std::clamp<int64_t>(channels, 1, kBlock));
 }
 
-// The longest pieces whose error is at most `most`; zero: there are none.
+// The longest pieces whose error is at most `most`; zero where there are none.
 inline int64_t longest_piece(int64_t products, double most) {
   if (sum_error(products, products) <= most) return products;
   for (int64_t piece = 128; piece >= 4; piece /= 2) {
@@ -37,15 +37,15 @@ inline int64_t longest_piece(int64_t products, double most) {
   return 0;
 }
 
-// Those with the least error, about.
+// Pieces with about the least error.
 inline int64_t best_piece(int64_t products) {
   int64_t piece = 4;
   while (piece < 128 && 2 * piece * piece <= products) piece *= 2;
   return piece;
 }
 
-// Those that calls of the GEMM add up, and how many products a call takes: the sums of the calls are added as well, so
-// that three short chains take the place of two. For sums so short that a call more costs less than what it gains.
+// Pieces, and products per call of the GEMM, whose sums are added as well: three levels of short chains instead of two.
+// For sums so short that more calls cost less than they gain.
 struct Pieces {
   int64_t piece, call;
 };
@@ -57,8 +57,8 @@ inline Pieces best_pieces(int64_t products) {
   return {ceil_div(call, ceil_div(call, piece)), call};
 }
 
-// Those of an ordinary sum, or zero. A tenth below the measure, which is an expectation; a single chain can only be as
-// good.
+// Pieces of an ordinary sum, or zero where there are none. Stays a tenth below the reference, which is an expectation;
+// a single chain can only equal it.
 inline int64_t longest_piece_of_sum(int64_t channels, int64_t taps) {
   const int64_t products = std::max<int64_t>(channels * taps, 1);
   const double usual = usual_sum_error(channels, taps);
@@ -69,8 +69,9 @@ inline int64_t piece_length(int64_t channels, int64_t taps) {
   return piece > 0 ? piece : best_piece(std::max<int64_t>(channels * taps, 1));
 }
 
-// The measure more closely, where many channels tell the difference: a column of a transposed convolution is complete
-// before it is added. That of a convolution: one sum of all products in blocks of 128, or of those of 16 channels.
+// A closer reference, which matters with many channels. A transposed convolution completes the sum over the channels of
+// a tap before adding it. A convolution (one_sum) sums all products in blocks of 128, or those of 16 channels at a
+// time.
 inline double usual_long_sum_error(bool one_sum, int64_t channels, int64_t taps) {
   constexpr int64_t kBlock = 128, kChannels = 16;
   if (!one_sum) {
@@ -81,8 +82,8 @@ inline double usual_long_sum_error(bool one_sum, int64_t channels, int64_t taps)
                   sum_error(products, std::max<int64_t>(1, std::min(channels, kChannels) * taps)));
 }
 
-// The longest pieces with an error a tenth below `usual`, else those with the least, where calls of the GEMM take so
-// many products each and are added up one after the other.
+// Pieces where calls of the GEMM take `call` products each and are added one after the other: the longest with an error
+// a tenth below `usual`, else those with the least error.
 struct LongSum {
   int64_t piece;
   bool exact_enough;
@@ -100,8 +101,8 @@ inline LongSum long_sum(int64_t products, int64_t call, double usual) {
   return best;
 }
 
-// Steps that are summed one after the other where floats are multiplied in parts (see kernels/bf16_split): a step sums
-// 32 products at a time, for each of six pairs of parts, and adds the six to what there is.
+// The length of a piece, in steps, where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
+// products for each of six pairs of parts, and adds the six sums.
 inline int64_t parts_piece_length(int64_t channels, int64_t taps) {
   constexpr double kWithin = 18, kPerStep = 6;
   return std::max<int64_t>(1, static_cast<int64_t>((0.8 * usual_sum_error(channels, taps) - kWithin) / kPerStep));

@@ -6,8 +6,8 @@ namespace ortconv::kernels::im2col {
 namespace {
 
 constexpr int64_t kSumBytes = 512 << 10;  // of an item, so that they stay in L2, if one channel's do
-constexpr int64_t kRowsInPlace = 16;      // of weights, each read as it lies: so many streams the CPU foresees
-constexpr int64_t kReachesPerSlab = 2;    // a slab computes again what reaches into it from its neighbours
+constexpr int64_t kRowsInPlace = 16;      // of weights, read in place: the CPU prefetches so many streams
+constexpr int64_t kReachesPerSlab = 2;    // least size of a slab: what crosses its borders is computed twice
 
 }  // namespace
 
@@ -113,7 +113,7 @@ int64_t Col2im<T>::list_runs(const Part& part, Range channels, Range taps, TapRu
   return count;
 }
 
-// Some src channels, the first of which `src` points at, as the A operand: [panel][channel][position].
+// Packs some src channels, from `src` on, as the A operand: [panel][channel][position].
 template <class T>
 void Col2im<T>::pack_positions(const T* src, const Tile& tile, int64_t depth) const {
   const Panels panels(tile.rows, kernels_.gemm.mr);
@@ -140,8 +140,8 @@ void Col2im<T>::pack_positions(const T* src, const Tile& tile, int64_t depth) co
   }
 }
 
-// Whether the columns of a tile lie next to each other in the weights, in whole vectors, for so few positions that a
-// copy would be used too little to pay.
+// Whether the columns of a tile are contiguous in the weights, fill whole vectors, and are used for so few positions
+// that a copy would not pay.
 template <class T>
 bool Col2im<T>::is_dense(const Tile& tile) const {
   if (!std::is_same_v<T, Cell> || p_.wei_x[p_.ndims - 1] != 1) return false;
@@ -152,7 +152,7 @@ bool Col2im<T>::is_dense(const Tile& tile) const {
   return true;
 }
 
-// Some src channels of the weights, the first of which `wei` points at, as the B operand: where they are, or a copy.
+// Some src channels of the weights, from `wei` on, as the B operand: in place, or a copy.
 template <class T>
 const Sum<T>* Col2im<T>::weights(const T* wei, const Tile& tile, int64_t depth, int64_t* pitch) const {
   const int64_t whole = whole_vectors(tile.columns), tap_step = p_.wei_x[p_.ndims - 1];
@@ -173,7 +173,7 @@ const Sum<T>* Col2im<T>::weights(const T* wei, const Tile& tile, int64_t depth, 
   return tile.weights;
 }
 
-// The columns of a tile.
+// Computes the columns of a tile.
 template <class T>
 const Sum<T>* Col2im<T>::multiply_tile(const T* src, const T* wei, const Tile& tile) const {
   const Pieces pieces = pieces_of(ic_);
@@ -311,9 +311,8 @@ void Col2im<T>::run(int64_t item, const Data<T>& data, char* slice) const {
   finish(part, data, sums, reinterpret_cast<Cell*>(slice + bias_));
 }
 
-template class Col2im<float>;
-template class Col2im<double>;
-template class Col2im<Float16>;
-template class Col2im<Bfloat16>;
+#define INSTANTIATE(T) template class Col2im<T>;
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels::im2col

@@ -40,26 +40,13 @@ void run(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arc
     using T = decltype(zero);
     const Work work = way.work();
     const int64_t slices = slices_of(work, parallel.threads);
-    struct Task {
-      decltype(way) tiles;
-      const Data<T> data;
-      char* scratch;
-      const size_t slice_bytes;
-      Ranges ranges;
-    } task{way,
-           {static_cast<const T*>(src), static_cast<const T*>(wei), static_cast<const T*>(bias), static_cast<T*>(dst)},
-           static_cast<char*>(scratch),
-           work.slice_bytes,
-           {work.items, 1, 1, slices}};
-    parallel.run(
-        parallel.context, slices,
-        [](void* arg, int64_t i) {
-          Task& t = *static_cast<Task*>(arg);
-          char* slice = t.scratch + static_cast<size_t>(i) * t.slice_bytes;
-          int64_t item = 0, end = 0;
-          for (; item < end || t.ranges.take(&item, &end); ++item) t.tiles.run(item, t.data, slice);
-        },
-        &task);
+    const Data<T> data{static_cast<const T*>(src), static_cast<const T*>(wei), static_cast<const T*>(bias),
+                       static_cast<T*>(dst)};
+    Ranges ranges(work.items, 1, 1, slices);
+    for_each(parallel, slices, [&](int64_t i) {
+      char* slice = static_cast<char*>(scratch) + static_cast<size_t>(i) * work.slice_bytes;
+      ranges.for_each_item([&](int64_t item) { way.run(item, data, slice); });
+    });
   });
 }
 

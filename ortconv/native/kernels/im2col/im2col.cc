@@ -11,11 +11,11 @@ namespace ortconv::kernels::im2col {
 namespace {
 
 constexpr int64_t kLeastColumns = 64, kLeastRows = 64;
-constexpr int64_t kWantedItems = 16;       // whatever the number of threads, on which columns must not depend
-constexpr int64_t kShortRun = 4;           // of so few taps or positions nothing is transposed
+constexpr int64_t kWantedItems = 16;       // not the number of threads, on which results must not depend
+constexpr int64_t kShortRun = 4;           // fewer taps or positions are not transposed
 constexpr int64_t kTileBytes = 512 << 10;  // of patches or of sums, meant to stay in L2
 constexpr int64_t kMostTiles = 8;          // of the usual width or depth, where the other is small
-constexpr int64_t kFewColumns = 4;         // by which weights are multiplied where they are
+constexpr int64_t kFewColumns = 4;         // for so few columns, weights are multiplied in place
 constexpr int64_t kLineColumns = 16;       // that are widened before they are transposed
 
 // No early exit, so that the loop vectorizes.
@@ -61,8 +61,7 @@ Im2col<T>::Im2col(Op op, const ConvProblem& p, const ArchFlags& arch, int thread
     axis_[a] = {p.ker[a], p.stride[a], sign * p.dilation[a], -sign * p.pad[a], p.src_size[a], p.dst_size[a]};
     positions_ *= p.dst_size[a];
   }
-  int64_t products = ic_;
-  for (int a = 0; a < p.ndims; ++a) products *= p.ker[a];
+  const int64_t products = ic_ * product_of(p.ker, p.ndims);
   const int64_t most_blocks = p.g * ceil_div(oc_, kLeastRows);
   const int64_t cells = kTileBytes / static_cast<int64_t>(sizeof(Cell));
   columns_ = std::clamp(cells / std::max(std::min(products, kMostDepth), std::min(oc_, kTileRows)), kTileColumns<Cell>,
@@ -162,7 +161,7 @@ int64_t Im2col<T>::list_runs(const Box& box, int64_t begin, int64_t end, TapRun*
   return count;
 }
 
-// The row of src, from index 0 of the last axis, that a run reads for a segment; null: none.
+// The row of src, from index 0 of the last axis, that a run reads for a segment; null where it is outside src.
 template <class T>
 const T* Im2col<T>::row_of(const TapRun& run, const Segment& segment, const T* src) const {
   const T* row = src + segment.image * p_.src_n + run.channel * p_.src_c;
@@ -212,7 +211,7 @@ void Im2col<T>::transpose_columns(const T* in, int64_t step, int64_t columns, in
   }
 }
 
-// Lets the kernel read src where it is, if all columns of a run are inside and follow each other, and it is read once.
+// Lets the kernel read src in place, if all columns of a run are inside src and contiguous, and it is read only once.
 template <class T>
 bool Im2col<T>::read_in_place(const TapRun& run, const Tile& tile, const T* row, const T* src_end) const {
   const Im2colAxis& axis = axis_[p_.ndims - 1];
@@ -259,8 +258,8 @@ void Im2col<T>::fill(const TapRun& run, const Tile& tile, const T* src, const T*
   }
 }
 
-// The weights of some dst channels as the A operand: [product][channel]. False: some are infinite or NaN; in their
-// place are finite ones of the same sign.
+// Packs the weights of some dst channels as the A operand: [product][channel]. False: some are infinite or NaN; they
+// are replaced by finite ones of the same sign.
 template <class T>
 bool Im2col<T>::pack(const T* wei, int64_t rows, const int64_t* weights, int64_t depth, const Tile& tile) const {
   const auto transpose = kernels_.transpose.template to<Cell>();
@@ -286,8 +285,8 @@ bool Im2col<T>::pack(const T* wei, int64_t rows, const int64_t* weights, int64_t
   return false;
 }
 
-// Adds the products [begin, end) of the chunk whose weights are infinite or NaN, which pack() put others in place of:
-// those with what is inside src, and no others. Sums that are NaN stay so.
+// Adds the products [begin, end) of the chunk whose weights are infinite or NaN, which pack() replaced: only products
+// with elements inside src. Sums that are NaN stay so.
 template <class T>
 void Im2col<T>::add_infinite(const T* wei, int64_t rows, int64_t begin, int64_t end, const Tile& tile, const T* src,
                              Cell* sums) const {
@@ -315,7 +314,7 @@ void Im2col<T>::add_infinite(const T* wei, int64_t rows, int64_t begin, int64_t 
   }
 }
 
-// Asks for the weights that are packed next: rows that are far apart, in which the CPU finds no pattern.
+// Prefetches the weights that are packed next: the CPU's own prefetcher does not follow rows that are far apart.
 template <class T>
 void Im2col<T>::prefetch([[maybe_unused]] const T* wei, [[maybe_unused]] int64_t rows,
                          [[maybe_unused]] const int64_t* weights, [[maybe_unused]] int64_t count) const {
@@ -327,8 +326,8 @@ void Im2col<T>::prefetch([[maybe_unused]] const T* wei, [[maybe_unused]] int64_t
 #endif
 }
 
-// Lays out the patches of few positions one after the other, if the weights lie as they do: then a row of weights is
-// better multiplied as it is, while it is read, than arranged.
+// Transposes the patches of few positions, if rows of weights are contiguous: multiplying such a row in place is faster
+// than packing it.
 template <class T>
 bool Im2col<T>::gather_columns(int64_t products, const Tile& tile) const {
   if (!std::is_same_v<T, Cell> || tile.columns > kFewColumns) return false;
@@ -344,7 +343,7 @@ bool Im2col<T>::gather_columns(int64_t products, const Tile& tile) const {
   return true;
 }
 
-// Multiplies some dst channels so. False: something is not finite, and nothing is done.
+// Multiplies some dst channels in place. False: a sum is not finite, and nothing is done.
 template <class T>
 bool Im2col<T>::multiply_few(const T* wei, int64_t rows, int64_t products, const Tile& tile, bool accumulate,
                              Cell* sums) const {
@@ -370,7 +369,7 @@ bool Im2col<T>::multiply_few(const T* wei, int64_t rows, int64_t products, const
   return false;
 }
 
-// The sums of a chunk of products, whose patches are there.
+// Sums a chunk of products, whose patches are filled.
 template <class T>
 void Im2col<T>::multiply_chunk(const T* src, const T* wei, int64_t channels, int64_t products, const Pieces& pieces,
                                const Tile& tile, bool accumulate) const {
@@ -452,9 +451,8 @@ void Im2col<T>::run(int64_t item, const Data<T>& data, char* slice) const {
   }
 }
 
-template class Im2col<float>;
-template class Im2col<double>;
-template class Im2col<Float16>;
-template class Im2col<Bfloat16>;
+#define INSTANTIATE(T) template class Im2col<T>;
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels::im2col

@@ -1,4 +1,4 @@
-// What both directions share: the kernels, the product of two tiles, how tiles become dst.
+// What both directions share: the kernels, the product of two tiles, writing tiles to dst.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@
 namespace ortconv::kernels::im2col {
 
 constexpr int64_t kMostDepth = 256;  // products of one sum that one call of the kernel adds up
-constexpr int64_t kMostCalls = 64;  // whose results are added up one after the other, then to the total of those before
+constexpr int64_t kMostCalls = 64;   // whose results are added one after the other, before they are added to the totals
 constexpr int64_t kRowBytes = 2048;  // of sums in a tile
 template <class Cell>
 constexpr int64_t kTileColumns = kRowBytes / static_cast<int64_t>(sizeof(Cell));
 constexpr int64_t kTileRows = 256;
 
 inline int64_t whole_vectors(int64_t columns) { return ceil_div(columns, kGemmColumns) * kGemmColumns; }
-// Between rows of so many columns, which are an odd number of cache lines apart, or evict each other.
+// The distance between rows of so many columns: an odd number of cache lines, or rows would evict each other.
 inline int64_t pitch_of(int64_t columns) { return whole_vectors(columns) + kGemmColumns; }
 
 constexpr int64_t kFew = 24;  // numbers
@@ -56,7 +56,7 @@ struct Kernels {
         widen(get_to_float_kernel(arch)),
         activate(get_epilogue_kernel(arch)) {}
 
-  // out[i] = in[i * step]; a call of the library's for a few numbers takes longer than they do.
+  // out[i] = in[i * step], without a library call for a few numbers, which it would slow down.
   void load(const T* in, int64_t step, int64_t n, Sum<T>* out) const {
     if (step != 1) {
       for (int64_t i = 0; i < n; ++i) out[i] = kernels::widen(in[i * step]);
@@ -81,7 +81,7 @@ struct Kernels {
   }
 };
 
-// How many products are summed in a row, and how many a tile holds.
+// How many products are summed one after the other, and how many a tile holds.
 inline Pieces pieces_of(int64_t products) {
   Pieces pieces = best_pieces(products);
   pieces.call = std::min(pieces.call, kMostDepth);
@@ -97,7 +97,7 @@ void multiply(const BasicGemmKernel<Cell>& gemm, int64_t rows, int64_t columns, 
   gemm.run({rows, columns, depth, 1, a, b, offsets, 0, out, piece, accumulate});
 }
 
-// The totals of sums that are too long for a single chain of calls.
+// Adds to the totals of sums that are too long for a single chain of calls.
 template <class Cell>
 void add_to_totals(bool first, const Cell* sums, int64_t count, Cell* totals) {
   if (first) {
@@ -148,7 +148,7 @@ class Parts {
   template <class T>
   size_t add(int64_t count) {
     const size_t at = bytes_;
-    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 63) & ~size_t{63};
+    bytes_ += align64(static_cast<size_t>(count) * sizeof(T));
     return at;
   }
   size_t bytes() const { return bytes_; }

@@ -25,7 +25,7 @@ void arrange(const ConvProblem& problem, const IntegerConvLayout& layout, const 
   const int64_t group = problem.ic / problem.g, blocks = weights.blocks(), planes = problem.g * blocks * layout.planes;
   if (planes == 0) return;
   const auto copies = static_cast<int64_t>(layout.copies.front().size());  // of every plane
-  // Some for each thread, of some copies each.
+  // Several work items per thread.
   const int64_t wanted = parallel.threads == 1 ? 1 : 4 * parallel.threads;
   const int64_t pieces = std::clamp<int64_t>(ceil_div(wanted, planes), 1, ceil_div(copies, 64));
   const int64_t each = ceil_div(copies, pieces);
@@ -34,7 +34,7 @@ void arrange(const ConvProblem& problem, const IntegerConvLayout& layout, const 
     const int64_t first = block % blocks * kernel.depth;
     const uint8_t* channels[kMostDepth];
     for (int64_t i = 0; i < kernel.depth; ++i) {
-      // The weights of channels that are none are 0.
+      // A lane without a channel repeats the first one: its weights are 0.
       const int64_t channel = block / blocks * group + (first + i < group ? first + i : first);
       channels[i] = x + channel * layout.inputs;
     }

@@ -7,19 +7,12 @@
 namespace ortconv::kernels {
 namespace {
 
-// What lies one after the other, channel by channel.
-int64_t count_of(const int64_t* sizes, int ndims) {
-  int64_t count = 1;
-  for (int i = 0; i < ndims; ++i) count *= sizes[i];
-  return count;
-}
-
 // The taps of each axis that read the source for one output.
 struct Window {
   int64_t first[kMaxSpatial];  // what tap 0 reads
   int64_t begin[kMaxSpatial], end[kMaxSpatial];
 
-  // False: there are none.
+  // False where no tap reads the source.
   bool find(const ConvProblem& p, const int64_t* at) {
     for (int i = 0; i < p.ndims; ++i) {
       first[i] = at[i] * p.stride[i] - p.pad[i];
@@ -47,11 +40,11 @@ class Direct {
         filter_(filter),
         inputs_(problem.ic / problem.g),
         outputs_(problem.oc / problem.g),
-        source_(inputs_ == 0 ? 0 : count_of(problem.src_size, problem.ndims)),
-        taps_(inputs_ == 0 ? 0 : count_of(problem.ker, problem.ndims)),
-        result_(count_of(problem.dst_size, problem.ndims)) {}
+        source_(inputs_ == 0 ? 0 : product_of(problem.src_size, problem.ndims)),
+        taps_(inputs_ == 0 ? 0 : product_of(problem.ker, problem.ndims)),
+        result_(product_of(problem.dst_size, problem.ndims)) {}
 
-  // Those of one row along the last axis, of one channel.
+  // Computes one row along the last axis, of one channel.
   void row(int64_t item) const {
     const ConvProblem& p = problem_;
     const int last = p.ndims - 1;

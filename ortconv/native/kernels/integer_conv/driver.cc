@@ -1,5 +1,5 @@
-// How a convolution of 8-bit integers is shared among threads: image by image, its source is arranged, and then every
-// item computes some vectors of outputs for some panels of channels.
+// Shares a convolution of 8-bit integers among threads. Image by image, the source is arranged; then each work item
+// computes some vectors of outputs for some panels of channels.
 #include <algorithm>
 
 #include "base/math.h"
@@ -10,17 +10,17 @@
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kTiles = 4;  // of an item, which share the weights of a panel
+constexpr int64_t kTiles = 4;  // of a work item; they share the weights of a panel
 constexpr int kMostLanes = 16, kMostVectors = 3;
 
-constexpr int64_t kChannels = 4;         // that are arranged before they are computed, where depthwise
-constexpr int64_t kLeastWork = 1 << 13;  // products of lanes that are worth a range of channels
+constexpr int64_t kChannels = 4;         // depthwise: channels that are arranged before they are computed
+constexpr int64_t kLeastWork = 1 << 13;  // depthwise: fewest products of lanes in a range of channels
 
 size_t channel_bytes(const ConvProblem& p) {
   return static_cast<size_t>(ceil_div(p.oc, 4)) * 4 * sizeof(IntegerChannel);
 }
 
-// Of a thread, where depthwise.
+// Scratch of a thread, where depthwise.
 int64_t worker_bytes(const ConvProblem& p, const IntegerConvLayout& layout, const IntegerConvKernel& kernel) {
   return static_cast<int64_t>(arranged_bytes(layout, std::min(kChannels, p.g), number_bytes(kernel)));
 }
@@ -76,7 +76,7 @@ class Driver {
   const Parallel& parallel_;
 };
 
-// Some channels at a time, whose source stays in the fastest cache, and is read some time after it was written.
+// Arranges some channels at a time, so that they stay in L1, and are read some time after they were written.
 void Driver::depthwise(const uint8_t* x, const IntegerShift& shift, float* y) const {
   std::vector<int64_t> offsets;
   for (const IntegerWindow& window : weights_.windows()) offsets.push_back(layout_.taps[window[0]]);

@@ -10,7 +10,7 @@
 
 namespace ortconv::kernels {
 
-// Bytes, or signed ones.
+// Elements of uint8 or int8.
 struct Bytes {
   const uint8_t* data;
   bool is_signed;
@@ -18,7 +18,7 @@ struct Bytes {
   int32_t operator[](int64_t i) const { return is_signed ? static_cast<int8_t>(data[i]) : data[i]; }
 };
 
-// The weights w [oc, ic/g, ker...], with so many zero points: none, one, or one for each output channel, of their type.
+// The weights w [oc, ic/g, ker...] and their zero points, of the same type: none, one, or one per output channel.
 struct IntegerConvFilter {
   Bytes w;
   const uint8_t* zeros;
@@ -27,7 +27,7 @@ struct IntegerConvFilter {
   int32_t zero(int64_t m) const { return zero_count == 0 ? 0 : Bytes{zeros, w.is_signed}[zero_count == 1 ? 0 : m]; }
 };
 
-// The weights as the kernel of an ISA reads them.
+// The weights, packed for the kernel of an ISA.
 class IntegerConvWeights {
  public:
   IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, const IntegerConvFilter& filter);
@@ -38,13 +38,13 @@ class IntegerConvWeights {
   int64_t panels() const { return panels_; }  // of output channels in a group
   const std::vector<IntegerWindow>& windows() const { return windows_; }
 
-  // Of a panel, or where depthwise() of a channel.
+  // The packed weights of a panel, or of a channel where depthwise().
   const uint32_t* lanes(int64_t index) const { return lanes_.data() + index * stride_; }
-  // 1 in the place of every weight, for a row of a panel or for a channel; null where no channel has a zero point that
-  // is left to take off.
+  // Weights of 1, for one row of a panel or one channel: they sum x. Null where no channel has a zero point that is
+  // subtracted after the sums.
   const uint32_t* ones() const { return ones_.empty() ? nullptr : ones_.data(); }
 
-  // What is left to take off the sums of an output channel, for a zero point of x.
+  // What is subtracted from the sums of an output channel, given the zero point of x.
   IntegerChannel channel(int64_t index, const IntegerShift& shift) const;
 
  private:
@@ -76,7 +76,7 @@ void integer_conv(const ConvProblem& problem, const IntegerConvLayout& layout, c
 size_t integer_conv_scratch_bytes(const ConvProblem& problem, const IntegerConvLayout& layout,
                                   const IntegerConvWeights& weights, int threads);
 
-// The same for a problem without a layout: slow, but nothing is copied.
+// The same for a problem without a layout: slow, but copies nothing.
 void integer_conv_direct(const ConvProblem& problem, const IntegerConvFilter& filter,
                          const IntegerConvOperands& operands, const Parallel& parallel);
 

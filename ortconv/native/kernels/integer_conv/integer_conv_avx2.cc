@@ -1,5 +1,3 @@
-#if defined(__AVX2__)
-
 #include <immintrin.h>
 
 #include "kernels/integer_conv/loops.h"
@@ -61,5 +59,3 @@ extern const IntegerConvKernel k_integer_conv_avx2;
 const IntegerConvKernel k_integer_conv_avx2 = integer_conv_kernel<Avx2>("integer_conv_avx2");
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include "kernels/integer_conv/loops.h"
@@ -59,5 +57,3 @@ extern const IntegerConvKernel k_integer_conv_avx512;
 const IntegerConvKernel k_integer_conv_avx512 = integer_conv_kernel<Avx512>("integer_conv_avx512");
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512VNNI__)
-
 #include <immintrin.h>
 
 #include "kernels/integer_conv/loops.h"
@@ -65,5 +63,3 @@ extern const IntegerConvKernel k_integer_conv_avx512_vnni;
 const IntegerConvKernel k_integer_conv_avx512_vnni = integer_conv_kernel<Avx512Vnni>("integer_conv_avx512_vnni");
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVXVNNI__)
-
 #include <immintrin.h>
 
 #include "kernels/integer_conv/loops.h"
@@ -75,5 +73,3 @@ extern const IntegerConvKernel k_integer_conv_avx_vnni;
 const IntegerConvKernel k_integer_conv_avx_vnni = integer_conv_kernel<AvxVnni>("integer_conv_avx_vnni");
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -7,12 +7,10 @@ namespace ortconv::kernels {
 #undef INTEGER_CONV_KERNEL
 
 const IntegerConvKernel& get_integer_conv_kernel([[maybe_unused]] const ArchFlags& arch) {
-  const IntegerConvKernel* best = nullptr;
 #define INTEGER_CONV_KERNEL(flag, name) \
-  if (best == nullptr && (flag)) best = &k_##name;
+  if (flag) return k_##name;
 #include "kernels/integer_conv/kernels.inc"
 #undef INTEGER_CONV_KERNEL
-  return *best;  // at worst the portable kernel, which fits everything
 }
 
 }  // namespace ortconv::kernels

@@ -2,7 +2,7 @@
 // in kernels.inc.
 //
 // A lane of 32 bits holds numbers of `depth` channels: either four bytes, which are multiplied by signed bytes, or two
-// 16-bit integers, from which the zero points have been taken off. No product and no sum saturates; sums wrap.
+// 16-bit integers whose zero points are already subtracted. Products and sums never saturate; sums wrap.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace ortconv::kernels {
 
-// As many outputs as a vector has lanes, neighbours in the arranged source. Lanes that are none hold anything; what is
-// left of them lies side by side in y.
+// A vector of outputs, which are neighbours in the arranged source. Lanes that are no outputs hold garbage; the outputs
+// are contiguous in y.
 struct PositionVector {
   int64_t src, dst;  // of lane 0, and of the first output
-  uint32_t lanes;    // which are outputs
-  int32_t count;     // of these
+  uint32_t lanes;    // mask of the outputs
+  int32_t count;     // of outputs
 };
 
 // y = float(sum + correction - zero * (sum of x)) * scale + bias. The product may be rounded before the bias is added,
@@ -26,7 +26,8 @@ struct IntegerChannel {
   float scale, bias;
 };
 
-// y[r][dst...] of `rows` channels for some vectors of outputs, from all channels of a group, `blocks` lanes of them.
+// Computes y[r][dst...] of `rows` channels for some vectors of outputs. Sums over all `blocks` lanes of channels of the
+// group.
 struct IntegerTileArgs {
   const uint32_t* src;  // [blocks][block_stride]; no alignment is needed
   int64_t block_stride, blocks;
@@ -42,12 +43,12 @@ struct IntegerTileArgs {
   int64_t y_stride;
 };
 
-// The same for one channel of a depthwise convolution, whose numbers lie side by side in src. A lane of weights has
-// those of some neighbours: of four bytes, or of one integer.
+// The same for one channel of a depthwise convolution, whose numbers are contiguous in src. A lane of weights holds
+// four neighbouring taps (bytes), or one tap (16-bit integers).
 struct IntegerDepthwiseArgs {
   const void* src;
   int step;                // 1 or 2: how far apart in src the numbers of two lanes begin
-  const int64_t* windows;  // the offset in src of the first of these neighbours
+  const int64_t* windows;  // the offset in src of the first of these taps
   int64_t window_count;
   const PositionVector* positions;
   int64_t count;
@@ -64,13 +65,13 @@ struct IntegerShift {
   int32_t zero;  // of the flipped bytes
 };
 
-// At most as many neighbours in the arranged source as a vector has lanes.
+// A copy of at most one vector of neighbours in the arranged source.
 struct IntegerCopy {
-  int64_t src, dst;  // of the first one that is not padding, and of lane 0
-  uint32_t lanes;    // which are not padding
-  int32_t count;     // of these; in the source they lie one after the other, a stride apart
-  int32_t stored;    // lanes to be written; the last of them may be padding
-  int32_t lead;      // padding in front of the others; negative where there is some in between, or nothing else
+  int64_t src, dst;  // of the first element that is not padding, and of lane 0
+  uint32_t lanes;    // mask of the lanes that are not padding
+  int32_t count;     // of these lanes; their elements are a stride apart in the source
+  int32_t stored;    // lanes to write, including padding
+  int32_t lead;      // lanes of padding before the others; negative where padding is in between, or all there is
 };
 
 struct IntegerCopyArgs {
@@ -88,13 +89,13 @@ struct IntegerConvKernel {
   int lanes, depth;
   int rows, vectors;  // most of a tile
   void (*tile)(const IntegerTileArgs&);
-  // The sums of x that a tile needs, from weights of 1 for one row; null where zero points are taken off before.
+  // The sums of x that a tile needs, from weights of 1 for one row; null where zero points are subtracted earlier.
   void (*sums)(const IntegerTileArgs&, int32_t* out);
   void (*depthwise)(const IntegerDepthwiseArgs&);
-  // Lanes of a number of each of `depth` channels, of which the first one lies in the lowest bits. Padding is what the
-  // zero point becomes.
+  // Writes lanes that hold a number of each of `depth` channels, the first channel in the lowest bits. Padding is the
+  // converted zero point.
   void (*interleave)(const IntegerCopyArgs&);
-  // The numbers of one channel, each in a quarter or a half of a lane. May write a vector from the last `dst` on.
+  // Writes the numbers of one channel, a quarter or half of a lane each. May write a whole vector at the last `dst`.
   void (*widen)(const IntegerCopyArgs&);
 
   bool takes_bytes() const { return depth == 4; }

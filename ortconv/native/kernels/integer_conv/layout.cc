@@ -25,15 +25,15 @@ bool is_stepped(const ConvProblem& p) {
          std::all_of(p.stride, p.stride + p.ndims, [](int64_t stride) { return stride <= 2; });
 }
 
-// Whether another layout, for which more is copied, may be worth it: not for few outputs of each number, nor rows that
-// are long beside a tap.
+// Whether the dense layout, which copies more, may pay: with enough outputs per copied number, and rows that are short
+// compared with the kernel.
 bool may_be_dense(const ConvProblem& p) {
   constexpr int64_t kLeastChannels = 64, kLongest = 64;
   const int last = p.ndims - 1;
   return p.oc / p.g >= kLeastChannels && p.ker[last] > 1 && p.dst_size[last] <= kLongest;
 }
 
-// Whether some lanes take neighbouring taps of an axis at once, which must stay neighbours.
+// Whether a lane holds several taps of this axis, which must stay neighbours.
 bool joins_taps(const ConvProblem& p, int i) {
   return is_integer_depthwise(p) && i == p.ndims - 1 && p.dilation[i] < kMostDepth * p.stride[i];
 }
@@ -88,8 +88,8 @@ std::optional<IntegerConvLayout> IntegerConvLayout::make(const ConvProblem& prob
   return dense.cost(kernel) < kWorth * layout.cost(kernel) ? std::move(dense) : std::move(layout);
 }
 
-IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, bool is_dense) : inputs(1), outputs(1) {
-  for (int i = 0; i < problem.ndims; ++i) inputs *= problem.src_size[i], outputs *= problem.dst_size[i];
+IntegerConvLayout::IntegerConvLayout(const ConvProblem& problem, bool is_dense)
+    : inputs(product_of(problem.src_size, problem.ndims)), outputs(product_of(problem.dst_size, problem.ndims)) {
   if (is_pointwise(problem)) {
     axes = {{inputs, outputs, 1, 0, {0}, {0}, 1}};
   } else {
@@ -233,8 +233,7 @@ std::vector<IntegerWindow> integer_windows(const ConvProblem& p, const IntegerCo
   const int64_t span = kernel.takes_bytes() ? kernel.depth : 1;
   const int last = p.ndims - 1;
   const int64_t width = p.ker[last], stride = is_stepped(p) ? 1 : p.stride[last];
-  int64_t rows = 1;
-  for (int i = 0; i < last; ++i) rows *= p.ker[i];
+  const int64_t rows = product_of(p.ker, last);
   std::vector<IntegerWindow> windows;
   for (int64_t row = 0; row < rows; ++row) {
     std::vector<bool> taken(width);

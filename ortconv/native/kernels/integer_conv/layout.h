@@ -1,13 +1,14 @@
-// Where everything of a convolution of 8-bit integers lies once its source is arranged.
+// The layout of the arranged source of a convolution of 8-bit integers.
 //
-// The source is copied with its padding, and its positions are dealt out: those that a stride apart lie side by side,
-// in a plane of their own for each phase of the stride. So what a tap reads for neighbouring outputs are neighbours,
-// and for an output in the next row it is one row on: to change the tap is to move all of it by an offset.
+// The source is copied with its padding and split into planes, one per phase of the stride: positions that are a stride
+// apart become neighbours. So a tap reads neighbours for neighbouring outputs, and one row further for an output in the
+// next row: each tap is one constant offset.
 //
-// A row of a plane is as long as what the taps of the last axis reach, so lanes stay empty between rows. Where these
-// would be many, each such tap has a plane of its own, in which rows follow each other without a gap.
+// A row of a plane is as long as the taps of the last axis reach, so lanes between rows are computed in vain. Where
+// they would be many (is_dense), each tap of the last axis has a plane of its own, without gaps between rows.
 //
-// Depthwise layers, which have little to compute, leave strides of 2 to their kernels: they have a single plane.
+// Depthwise convolutions have a single plane, and their kernels handle strides of 2: there is too little to compute to
+// pay for more copies.
 #pragma once
 
 #include <array>
@@ -32,8 +33,8 @@ struct IntegerAxis {
 };
 
 struct IntegerConvLayout {
-  // Of a problem with outputs. None where there is nothing to arrange, or where it would take far more memory than the
-  // source and the result do.
+  // For a problem with outputs. None where there is nothing to arrange, or where the arranged source would take far
+  // more memory than the source and the result.
   static std::optional<IntegerConvLayout> make(const ConvProblem& problem, const IntegerConvKernel& kernel);
 
   std::vector<IntegerAxis> axes;
@@ -57,7 +58,7 @@ struct IntegerConvLayout {
 // Whether all taps of a channel are summed on their own, with few outputs for each channel.
 bool is_integer_depthwise(const ConvProblem& problem);
 
-// Taps that a lane takes at once, as their numbers are neighbours; -1 where there is none.
+// Neighbouring taps that one lane holds; -1 where there is none.
 using IntegerWindow = std::array<int64_t, 4>;
 std::vector<IntegerWindow> integer_windows(const ConvProblem& problem, const IntegerConvKernel& kernel);
 

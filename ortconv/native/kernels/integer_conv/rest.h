@@ -1,4 +1,4 @@
-// Numbers one by one, where no vector is filled.
+// Copies number by number, for what fills no vector.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ void copy_numbers(const IntegerCopy& copy, int64_t stride, Out padding, Out* out
   }
 }
 
-// Pairs of channels, and numbers of one, as kernels of 16-bit integers have them.
+// The same for kernels of 16-bit integers: pairs of channels, and numbers of one channel.
 [[maybe_unused]] void interleave_pairs(const IntegerCopyArgs& a, const IntegerCopy& copy) {
   copy_numbers(copy, a.stride, uint32_t{0}, static_cast<uint32_t*>(a.out), [&](int64_t at) {
     return pair_of(shifted(a.channels[0][at], a.shift), shifted(a.channels[1][at], a.shift));

@@ -45,7 +45,7 @@ struct IntegerVector {
     }
   }
 
-  // Whether a vector has all that a copy wants: bytes beside those may be read as well, if the channel has them.
+  // Whether one vector load reads everything that a copy needs, without reading beyond the channel.
   static bool is_whole(const IntegerCopyArgs& args, const IntegerCopy& copy) {
     if (copy.lead < 0 || copy.stored < kLanes || args.stride > 2) return false;
     const int64_t begin = copy.src - copy.lead * args.stride;
@@ -59,7 +59,7 @@ struct IntegerVector {
     return _mm256_cvtepu16_epi32(_mm_and_si128(_mm_loadu_si128(p), _mm_set1_epi16(0xff)));
   }
 
-  // With padding in the lanes that are none of the source's.
+  // Puts padding into the lanes that the source does not fill.
   static Int padded(const IntegerCopy& copy, Int numbers, Int padding) {
     if (copy.count == kLanes) return numbers;
     const Int bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -67,7 +67,7 @@ struct IntegerVector {
     return _mm256_blendv_epi8(padding, numbers, _mm256_cmpeq_epi32(given, bits));
   }
 
-  // Where a lane has room for the number, as 16 bits with a sign.
+  // To signed 16-bit numbers; each has to fit.
   static __m128i narrow(Int numbers) {
     return _mm_packs_epi32(_mm256_castsi256_si128(numbers), _mm256_extracti128_si256(numbers, 1));
   }

@@ -44,7 +44,7 @@ struct IntegerVector {
     }
   }
 
-  // Bytes of the source that a copy wants, kStride apart or, if that is 0, so many.
+  // Loads the bytes of a copy, kStride apart, or `stride` apart where kStride is 0.
   template <int kStride>
   static __m128i take(const uint8_t* channel, const IntegerCopy& copy, int64_t stride) {
     const uint8_t* const p = channel + copy.src;
@@ -64,7 +64,7 @@ struct IntegerVector {
   // Each byte in a lane of its own.
   static Int widened(__m128i bytes) { return _mm512_cvtepu8_epi32(bytes); }
 
-  // Where a copy has padding, the others move on to the lanes they belong to.
+  // Moves the numbers to their lanes, and puts padding into the others.
   static Int spaced(const IntegerCopy& copy, Int numbers, Int padding) {
     if (copy.count == kLanes) return numbers;
     return _mm512_mask_expand_epi32(padding, static_cast<__mmask16>(copy.lanes), numbers);
@@ -80,7 +80,7 @@ struct IntegerVector {
     }
   }
 
-  // Calls fn with a stride, as a type.
+  // Calls fn with the stride as a constant; 0 stands for any other stride.
   template <class Fn>
   static void with_stride(int64_t stride, Fn fn) {
     if (stride == 1) return fn(Constant<1>());

@@ -4,15 +4,6 @@
 #include "kernels/integer_conv/integer_conv.h"
 
 namespace ortconv::kernels {
-namespace {
-
-int64_t tap_count(const ConvProblem& p) {
-  int64_t count = 1;
-  for (int i = 0; i < p.ndims; ++i) count *= p.ker[i];
-  return count;
-}
-
-}  // namespace
 
 IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem,
                                        const IntegerConvFilter& filter)
@@ -21,7 +12,7 @@ IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const Co
       inputs_(problem.ic / problem.g),
       outputs_(problem.oc / problem.g),
       // The sizes of the kernel need not fit where there are no weights.
-      taps_(inputs_ == 0 || outputs_ == 0 ? 0 : tap_count(problem)),
+      taps_(inputs_ == 0 || outputs_ == 0 ? 0 : product_of(problem.ker, problem.ndims)),
       blocks_(ceil_div(inputs_, kernel.depth)),
       panels_(ceil_div(outputs_, kernel.rows)) {
   if (taps_ == 0) return;
@@ -44,7 +35,7 @@ IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const Co
   ones_ = packed(1, [](int64_t, int64_t) { return 1; });
 }
 
-// Lanes of number(m, i), where i counts the numbers of output channel m.
+// Packs number(m, i) into lanes; i counts the weights of output channel m.
 template <class Number>
 std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number) const {
   const int bits = 32 / kernel_.depth;
@@ -77,7 +68,7 @@ std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number
   return lanes;
 }
 
-// Of bytes, the sum of (x - a) * (w - b) is that of x * w, less a times that of w, less b times that of x - a.
+// For bytes: sum((x - a) * (w - b)) = sum(x * w) - a * sum(w) - b * sum(x - a).
 IntegerChannel IntegerConvWeights::channel(int64_t index, const IntegerShift& shift) const {
   if (!kernel_.takes_bytes()) return {0, 0, 1, 0};
   const auto unsigned_of = [](int64_t value) { return static_cast<uint32_t>(value); };

@@ -19,25 +19,15 @@ void no_fence() {}
 void stream_fence_x86() { _mm_sfence(); }
 #endif
 
-struct Entry {
-  bool (*fits)(const ArchFlags&);
-  InterleaveKernel kernel;
-};
-
-#define INTERLEAVE_KERNEL(flag, name, fence)                            \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, \
-   {#name, {name<float>, name<double>, name<Float16>, name<Bfloat16>}, fence}},
-const Entry kEntries[] = {
-#include "kernels/interleave/kernels.inc"
-};
-#undef INTERLEAVE_KERNEL
-
 }  // namespace
 
-const InterleaveKernel& get_interleave_kernel(const ArchFlags& arch) {
-  const Entry* entry = kEntries;
-  while (!entry->fits(arch)) ++entry;  // ends at the portable kernel, which fits everything
-  return entry->kernel;
+const InterleaveKernel& get_interleave_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define INTERLEAVE_KERNEL(flag, name, fence)                                     \
+  static constexpr InterleaveKernel k_##name = {                                 \
+      #name, {name<float>, name<double>, name<Float16>, name<Bfloat16>}, fence}; \
+  if (flag) return k_##name;
+#include "kernels/interleave/kernels.inc"
+#undef INTERLEAVE_KERNEL
 }
 
 }  // namespace ortconv::kernels

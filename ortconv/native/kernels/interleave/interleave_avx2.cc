@@ -1,5 +1,3 @@
-#if defined(__AVX2__)
-
 #include <immintrin.h>
 
 #include "kernels/interleave/interleave.h"
@@ -55,11 +53,8 @@ void interleave_avx2(const InterleaveArgs<T>& args) {
   interleave_generic(args);
 }
 
-template void interleave_avx2(const InterleaveArgs<float>&);
-template void interleave_avx2(const InterleaveArgs<double>&);
-template void interleave_avx2(const InterleaveArgs<Float16>&);
-template void interleave_avx2(const InterleaveArgs<Bfloat16>&);
+#define INSTANTIATE(T) template void interleave_avx2(const InterleaveArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels
-
-#endif

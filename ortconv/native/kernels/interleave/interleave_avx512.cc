@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include "kernels/interleave/interleave_loops_avx512.h"
 
 namespace ortconv::kernels {
@@ -9,11 +7,8 @@ void interleave_avx512(const InterleaveArgs<T>& args) {
   interleave_vectors(args);
 }
 
-template void interleave_avx512(const InterleaveArgs<float>&);
-template void interleave_avx512(const InterleaveArgs<double>&);
-template void interleave_avx512(const InterleaveArgs<Float16>&);
-template void interleave_avx512(const InterleaveArgs<Bfloat16>&);
+#define INSTANTIATE(T) template void interleave_avx512(const InterleaveArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512BF16__)
-
 #include <type_traits>
 
 #include "kernels/interleave/interleave_loops_avx512.h"
@@ -18,11 +16,8 @@ void interleave_avx512_bf16(const InterleaveArgs<T>& args) {
   }
 }
 
-template void interleave_avx512_bf16(const InterleaveArgs<float>&);
-template void interleave_avx512_bf16(const InterleaveArgs<double>&);
-template void interleave_avx512_bf16(const InterleaveArgs<Float16>&);
-template void interleave_avx512_bf16(const InterleaveArgs<Bfloat16>&);
+#define INSTANTIATE(T) template void interleave_avx512_bf16(const InterleaveArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -14,9 +14,8 @@ void interleave_generic(const InterleaveArgs<T>& args) {
   }
 }
 
-template void interleave_generic(const InterleaveArgs<float>&);
-template void interleave_generic(const InterleaveArgs<double>&);
-template void interleave_generic(const InterleaveArgs<Float16>&);
-template void interleave_generic(const InterleaveArgs<Bfloat16>&);
+#define INSTANTIATE(T) template void interleave_generic(const InterleaveArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels

@@ -55,10 +55,9 @@ void interleave_neon(const InterleaveArgs<T>& args) {
   interleave_generic(args);
 }
 
-template void interleave_neon(const InterleaveArgs<float>&);
-template void interleave_neon(const InterleaveArgs<double>&);
-template void interleave_neon(const InterleaveArgs<Float16>&);
-template void interleave_neon(const InterleaveArgs<Bfloat16>&);
+#define INSTANTIATE(T) template void interleave_neon(const InterleaveArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
 
 }  // namespace ortconv::kernels
 

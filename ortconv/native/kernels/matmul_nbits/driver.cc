@@ -1,6 +1,6 @@
-// How a product by a compressed matrix is shared among threads, and which of two ways it takes: a few rows of x by dot
-// products with the codes as they are, more of them by unpacking a panel of the matrix at a time for the microkernel of
-// the dense product. Groups of rows each take their own way.
+// Shares a product by a compressed matrix among threads. A few rows of x are multiplied by dot products with the codes;
+// for more rows, panels of the matrix are dequantized for the microkernel of the dense product. This is decided for
+// each group of rows.
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -19,13 +19,13 @@
 namespace ortconv::kernels {
 namespace {
 
-// Products that are worth a thread of their own.
+// Fewest products that a thread is worth.
 constexpr int64_t kLeastWork = 1 << 17;
-// Numbers of x that are worth one, where they are only arranged.
+// The same for arranging x: fewest numbers of x.
 constexpr int64_t kLeastOperand = 1 << 16;
-// Groups are taken together up to so many numbers of x, which stay in a cache.
+// A wave takes groups with up to so many numbers of x together, which stay in a cache.
 constexpr int64_t kWaveOperand = 1 << 18;
-// Rows of x that a worker keeps the sums of, where y has no floats.
+// Most rows of x whose sums a worker keeps, where the elements of y are not floats.
 constexpr int64_t kMostSums = 1 << 12;
 constexpr int64_t kLine = 16;  // floats of a cache line
 
@@ -34,7 +34,7 @@ int64_t lines(int64_t floats) { return align_up(floats, kLine); }
 template <class T>
 constexpr bool kIsFloat = std::is_same_v<T, float>;
 
-// Rows of x that are taken at a time, as even as can be.
+// Tiles of rows of x, of nearly equal size.
 struct RowTiles {
   RowTiles(int64_t m, int64_t mr) : rows(m), count(ceil_div(m, mr)), most(ceil_div(m, count)) {}
   int64_t begin(int64_t tile) const { return std::min(tile * most, rows); }
@@ -45,18 +45,18 @@ struct RowTiles {
 struct Part {
   RowGroup group;
   bool dots;
-  bool arranged;  // by the part before, which has the same row of x
+  bool arranged;  // already, for the part before, which has the same row of x
   RowTiles tiles;
   int64_t operand;  // where its rows of x are, arranged
 };
 
-// Groups whose rows of x are arranged, and then multiplied.
+// Groups whose rows of x are arranged together, and then multiplied.
 struct Wave {
   int64_t first, last;  // of the parts
   int64_t rows, operand;
 };
 
-// Groups in waves, and where everything is in the scratch, in floats.
+// Groups in waves, and offsets into the scratch, in floats.
 struct Layout {
   Layout(const MatMulNbitsKernel& kernel, const GemmKernel& gemm, const QuantizedMatrix& matrix, const RowGroups& rows,
          bool is_float, int64_t threads) {
@@ -109,7 +109,7 @@ struct Layout {
 
   std::vector<Part> parts;
   std::vector<Wave> waves;
-  // What a worker has: rows of x, a panel and the columns of it that are no whole vector, and sums to be rounded.
+  // Scratch of a worker: rows of x, a panel, the columns of it that fill no vector, and sums to be rounded.
   int64_t workers, worker, tile, sums, size;
   int64_t most_workers = 1;  // that have something to do
 };
@@ -148,7 +148,7 @@ class Driver {
 
   float* memory_of(int64_t worker) const { return scratch_ + layout_.workers + worker * layout_.worker; }
 
-  // Where the sums of a row begin, from column `first` on: in y or, where y has no floats, in the worker's memory.
+  // Where the sums of a row, from column `first` on, are: in y, or in the worker's memory where y is not of floats.
   float* sums_of(const Part& part, int64_t row, int64_t first, float* memory) const {
     if constexpr (kIsFloat<T>) {
       return y_ + rows_.row(part.group.begin + row) * rows_.width + first;
@@ -169,7 +169,7 @@ class Driver {
   Layout layout_;
 };
 
-// Some rows of x as floats, one after the other: in `memory`, unless they are so in x.
+// Some rows of x as contiguous floats: in x itself if they are, else copied to `memory`.
 template <class T>
 const float* Driver<T>::gathered(const Part& part, int64_t row, int64_t count, float* memory) const {
   const auto source = [&](int64_t i) { return rows_.row(part.group.begin + row + i) / rows_.sharing; };
@@ -226,7 +226,7 @@ void Driver<T>::arrange(const Wave& wave) const {
   }
 }
 
-// Columns [first, last) of y, by dot products. So much of x is taken at a time that it stays in the fastest cache.
+// Computes columns [first, last) of y by dot products, with as much of x at a time as stays in L1.
 template <class T>
 void Driver<T>::multiply_dots(const Part& part, int64_t first, int64_t last, float* memory) const {
   constexpr int64_t kOperand = 6144;  // numbers of x
@@ -243,7 +243,7 @@ void Driver<T>::multiply_dots(const Part& part, int64_t first, int64_t last, flo
   }
 }
 
-// Columns [first, last) of y, at most kPanelColumns of them, from unpacked panels.
+// Computes columns [first, last) of y, at most kPanelColumns, from unpacked panels.
 template <class T>
 void Driver<T>::multiply_panel(const Part& part, int64_t first, int64_t last, float* memory) const {
   float *const panel = memory + layout_.tile, *const edge = panel + kPanelColumns * kPanelDepth;
@@ -268,7 +268,7 @@ void Driver<T>::multiply_panel(const Part& part, int64_t first, int64_t last, fl
   }
 }
 
-// To y, which has no floats.
+// Rounds the sums to y, where its elements are not floats.
 template <class T>
 void Driver<T>::round_sums(const Part& part, int64_t first, int64_t last, const float* memory) const {
   for (int64_t i = 0; i < part.tiles.rows; ++i) {
@@ -330,9 +330,7 @@ void matmul_nbits(const ArchFlags& arch, const QuantizedMatrix& matrix, const Ro
   template size_t matmul_nbits_scratch_bytes<T>(const ArchFlags&, const QuantizedMatrix&, const RowGroups&, int); \
   template void matmul_nbits(const ArchFlags&, const QuantizedMatrix&, const RowGroups&, const T*, T*, void*,     \
                              const Parallel&);
-INSTANTIATE(float)
-INSTANTIATE(Float16)
-INSTANTIATE(Bfloat16)
+ORTCONV_FLOAT_SUM_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

@@ -1,6 +1,6 @@
-// Products of floats by a matrix of compressed weights: small integers, or codes of a table, with a scale, and perhaps
-// a zero point, for every block of a row. The matrix is read as it is stored, so a product by a single row takes the
-// time to read the integers.
+// MatMul with weight-only quantization: int4 or int8 weights, or indices of a codebook, with a scale and optionally a
+// zero point for every block of a row. The matrix is read in quantized form, so multiplying a single row takes the time
+// to read it.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace ortconv::kernels {
 
-// Integers of 4 bits are two to a byte, the one of even index in the low four bits, as ONNX packs them. Packing knows
-// of no rows: where they have an odd length, every other row begins in the upper half of a byte. kTable has 4 bits that
-// choose a number from a table.
+// 4-bit integers are packed as in ONNX: two to a byte, the one of even index in the low four bits. Rows are packed
+// without gaps: where they have an odd length, every other row begins in the upper half of a byte. kTable is 4-bit
+// indices of a table.
 enum class Code { kU8, kS8, kU4, kS4, kTable };
 
 // The matrix of (code[n][k] - zero[n][k / block]) * scale[n][k / block] or, with a table, of table[code[n][k]] *
@@ -32,20 +32,20 @@ struct QuantizedMatrix {
 };
 constexpr int kTableNumbers = 16;
 
-// Rows of y that have the same rows of the matrix: `width` of these, from `first` on.
+// Rows of y that multiply the same rows of the matrix: `width` rows from `first` on.
 struct RowGroup {
   int64_t first;
   int64_t begin, end;  // in RowGroups::order
 };
 
-// Which rows of y are computed, and of what.
+// Which rows of y are computed, and from which rows of x.
 struct RowGroups {
   std::vector<RowGroup> groups;
   int64_t width;               // columns of y
   std::vector<int64_t> order;  // rows of y; empty: order[i] is i
-  int64_t sharing = 1;         // row i of y is made of row i / sharing of x
+  int64_t sharing = 1;         // row i of y is computed from row i / sharing of x
 
-  // All m rows of y, by the whole matrix.
+  // All m rows of y, multiplied by the whole matrix.
   static RowGroups all(int64_t m, const QuantizedMatrix& matrix) { return {{{0, 0, m}}, matrix.n, {}, 1}; }
 
   int64_t row(int64_t i) const { return order.empty() ? i : order[i]; }

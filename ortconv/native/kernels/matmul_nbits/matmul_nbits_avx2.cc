@@ -1,5 +1,3 @@
-#if defined(__AVX2__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -99,5 +97,3 @@ void unpack(const UnpackArgs& args) {
 const MatMulNbitsKernel k_matmul_nbits_avx2 = {"matmul_nbits_avx2", kDotRows, most_dots, arrange, dots, unpack};
 
 }  // namespace ortconv::kernels
-
-#endif

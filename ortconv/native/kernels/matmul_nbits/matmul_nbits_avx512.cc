@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include "kernels/matmul_nbits/dots_avx512.h"
@@ -84,5 +82,3 @@ void unpack(const UnpackArgs& args) {
 const MatMulNbitsKernel k_matmul_nbits_avx512 = {"matmul_nbits_avx512", kDotRows, most_dots, arrange, dots, unpack};
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,5 @@
-// What a kernel for compressed matrices supplies: two functions in a file named after its ISA, and one row in
-// kernels.inc.
+// What a kernel for compressed matrices supplies: the functions of MatMulNbitsKernel in a file named after its ISA, and
+// one row in kernels.inc.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ inline int64_t arranged_depth(int64_t k) { return align_up(k, kDotGranule); }
 struct MatMulNbitsKernel {
   const char* name;
   int64_t dot_rows;  // most rows of x of one call
-  // Rows of x up to which dots are the fastest way.
+  // Most rows of x for which dot products are the fastest way.
   int64_t (*most_dots)(const QuantizedMatrix& matrix);
   // Copies m rows of x as dots() reads them.
   void (*arrange)(const QuantizedMatrix& matrix, int64_t m, const float* x, float* out);

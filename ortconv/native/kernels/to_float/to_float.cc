@@ -8,26 +8,12 @@ namespace ortconv::kernels {
 #include "kernels/to_float/kernels.inc"
 #undef TO_FLOAT_KERNEL
 
-namespace {
-
-struct Entry {
-  bool (*fits)(const ArchFlags&);
-  ToFloatKernel kernel;
-};
-
-#define TO_FLOAT_KERNEL(flag, name) \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, {#name, name, name}},
-const Entry kEntries[] = {
+const ToFloatKernel& get_to_float_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define TO_FLOAT_KERNEL(flag, name)                              \
+  static constexpr ToFloatKernel k_##name = {#name, name, name}; \
+  if (flag) return k_##name;
 #include "kernels/to_float/kernels.inc"
-};
 #undef TO_FLOAT_KERNEL
-
-}  // namespace
-
-const ToFloatKernel& get_to_float_kernel(const ArchFlags& arch) {
-  const Entry* entry = kEntries;
-  while (!entry->fits(arch)) ++entry;  // ends at the portable kernel, which fits everything
-  return entry->kernel;
 }
 
 }  // namespace ortconv::kernels

@@ -1,5 +1,3 @@
-#if defined(__AVX2__)
-
 #include <immintrin.h>
 
 #include <cstring>
@@ -31,5 +29,3 @@ void to_float_avx2(const Float16* src, int64_t n, float* dst) { widen(src, n, ds
 void to_float_avx2(const Bfloat16* src, int64_t n, float* dst) { widen(src, n, dst); }
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include "kernels/to_float/to_float.h"
@@ -27,5 +25,3 @@ void to_float_avx512(const Float16* src, int64_t n, float* dst) { widen(src, n, 
 void to_float_avx512(const Bfloat16* src, int64_t n, float* dst) { widen(src, n, dst); }
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -8,27 +8,12 @@ namespace ortconv::kernels {
 #include "kernels/transpose/kernels.inc"
 #undef TRANSPOSE_KERNEL
 
-namespace {
-
-struct Entry {
-  bool (*fits)(const ArchFlags&);
-  TransposeKernel kernel;
-};
-
-#define TRANSPOSE_KERNEL(flag, name)                                    \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, \
-   {#name, {name<float>, name<double>, name<Float16>, name<Bfloat16>}}},
-const Entry kEntries[] = {
+const TransposeKernel& get_transpose_kernel([[maybe_unused]] const ArchFlags& arch) {
+#define TRANSPOSE_KERNEL(flag, name)                                                                               \
+  static constexpr TransposeKernel k_##name = {#name, {name<float>, name<double>, name<Float16>, name<Bfloat16>}}; \
+  if (flag) return k_##name;
 #include "kernels/transpose/kernels.inc"
-};
 #undef TRANSPOSE_KERNEL
-
-}  // namespace
-
-const TransposeKernel& get_transpose_kernel(const ArchFlags& arch) {
-  const Entry* entry = kEntries;
-  while (!entry->fits(arch)) ++entry;  // ends at the portable kernel, which fits everything
-  return entry->kernel;
 }
 
 }  // namespace ortconv::kernels

@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -59,13 +57,8 @@ void transpose_avx512(const Sum<T>* src, int64_t src_stride, int64_t rows, int64
 }
 
 #define INSTANTIATE(T) \
-  template void transpose_avx512(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+  template void transpose_avx512(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels
-
-#endif

@@ -42,11 +42,8 @@ void transpose_neon(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t
 }
 
 #define INSTANTIATE(T) \
-  template void transpose_neon(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t)
-INSTANTIATE(float);
-INSTANTIATE(double);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+  template void transpose_neon(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels

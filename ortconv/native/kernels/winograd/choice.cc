@@ -32,11 +32,11 @@ double direct_cost(const Work& w) {
          w.direct_weights * kDirectWeight;
 }
 
-// The cost of tiles per 16 positions, as the kernel counts it, where the direct way multiplies numbers in parts (see
-// kernels/bf16_split), or as much as never pays.
+// The cost of the direct way per 16 positions where it multiplies numbers in parts (see kernels/bf16_split), in the
+// units of that kernel; infinite where it does not.
 double tiles_of(const Plan& plan, const ArchFlags& arch) {
   const Bf16SplitKernel* kernel = get_bf16_split_kernel(arch);
-  const int64_t parts = with_element_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
+  const int64_t parts = with_float_sum_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
   if (kernel == nullptr || kernel->most_parts < parts) return HUGE_VAL;
   constexpr double kProducts[] = {1, 4, 6}, kSums = 110;  // of parts for one product of numbers; the cost of sums
   const double blocks = static_cast<double>(ceil_div(plan.ic, kPartChannels));
@@ -58,7 +58,7 @@ double far(double floats, double passes) {
   return floats * passes / kLanes * (floats > kFarFloats ? kFarCost : 1);
 }
 
-// Whether an axis has classes of one tap beside those of more: so much more src to transform that it never paid.
+// Whether an axis has classes of one tap besides classes of more: transforming so much more src never paid.
 bool mixes(const Plan& plan) {
   for (const Unit& unit : plan.units) {
     if (unit.families.size() > 1 && !plan.axis[plan.ndims - 1].separate) return true;
@@ -115,13 +115,11 @@ struct Ways {
   std::vector<Way> ways;
 };
 
-void WaysDeleter::operator()(const Ways* ways) const { delete ways; }
-
 WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const ArchFlags& arch) {
   if (arch.winograd == Winograd::kNever) return nullptr;
-  // One channel of src for all that its transform costs.
+  // A single channel of src does not pay for its transform.
   if (arch.winograd == Winograd::kWhereFaster && static_part.ic == static_part.g) return nullptr;
-  std::unique_ptr<Ways> ways(new Ways{arch, {}});
+  const auto ways = std::make_shared<Ways>(Ways{arch, {}});
   for (const Windows windows : {Windows::kShared, Windows::kSeparate}) {
     Ways::Way way{windows, {}};
     if (!plan_sizes(op, static_part, windows, dtype, arch, &way.sizes)) continue;
@@ -129,7 +127,7 @@ WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const A
     if (arch.winograd == Winograd::kWhereFaster && dtype == DataType::kFloat && !way.sizes.exact_enough) continue;
     ways->ways.push_back(std::move(way));
   }
-  return ways->ways.empty() ? nullptr : WaysPtr(ways.release());
+  return ways->ways.empty() ? nullptr : ways;
 }
 
 bool choose(const Ways& ways, const ConvProblem& full, Windows* windows) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "base/math.h"
 #include "base/ranges.h"
@@ -95,33 +94,21 @@ uint32_t run_items(const Run<T>& run, char* slice, int64_t begin, int64_t end) {
 }
 
 template <class T>
-struct Task {
-  const Run<T>& run;
-  char* scratch;
-  Ranges ranges;
-  std::atomic<bool> tame{true};
-};
-
-template <class T>
 bool run_typed(const Run<T>& run, void* scratch, const Parallel& parallel) {
   const int64_t items = run.geometry.num_items, blocks = run.plan.num_blocks;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
   // Items of one block of tiles share its transformed src: a quarter of them is worth that.
-  Task<T> task{run, static_cast<char*>(scratch), {items, blocks, (blocks + 3) / 4, slices}};
-  parallel.run(
-      parallel.context, slices,
-      [](void* arg, int64_t i) {
-        Task<T>& t = *static_cast<Task<T>*>(arg);
-        uint32_t largest = 0;
-        for (int64_t begin, end; t.ranges.take(&begin, &end);) {
-          largest = std::max(largest, run_items(t.run, t.scratch + i * t.run.geometry.slice_size, begin, end));
-        }
-        float magnitude;
-        std::memcpy(&magnitude, &largest, sizeof magnitude);
-        if (!(magnitude <= kMaxMagnitude)) t.tame = false;
-      },
-      &task);
-  return task.tame;
+  Ranges ranges(items, blocks, (blocks + 3) / 4, slices);
+  std::atomic<bool> tame{true};
+  for_each(parallel, slices, [&](int64_t i) {
+    char* slice = static_cast<char*>(scratch) + i * run.geometry.slice_size;
+    uint32_t largest = 0;
+    for (int64_t begin, end; ranges.take(&begin, &end);) {
+      largest = std::max(largest, run_items(run, slice, begin, end));
+    }
+    if (!(float_of(largest) <= kMaxMagnitude)) tame = false;
+  });
+  return tame;
 }
 
 }  // namespace
@@ -133,7 +120,7 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 bool run(const Plan& plan, const ConvProblem& full, const void* src, const void* bias, void* dst, void* scratch,
          const Parallel& parallel) {
   const Geometry geometry(plan, full);
-  return with_element_type(plan.dtype, [&](auto zero) {
+  return with_float_sum_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     return run_typed(
         Run<T>{plan, full, geometry, static_cast<const T*>(src), static_cast<const T*>(bias), static_cast<T*>(dst)},

@@ -110,7 +110,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   slice_size = 0;
   const auto room = [&](int64_t bytes) {
     const size_t begin = slice_size;
-    slice_size += (static_cast<size_t>(bytes) + 63) / 64 * 64;
+    slice_size += align64(static_cast<size_t>(bytes));
     return begin;
   };
   constexpr int64_t kFloat = sizeof(float);

@@ -92,7 +92,7 @@ void pack(const ConvProblem& p, const T* wei, Plan* plan) {
 }  // namespace
 
 void pack_weights(const ConvProblem& p, const void* wei, Plan* plan) {
-  with_element_type(plan->dtype, [&](auto zero) { pack(p, static_cast<const decltype(zero)*>(wei), plan); });
+  with_float_sum_type(plan->dtype, [&](auto zero) { pack(p, static_cast<const decltype(zero)*>(wei), plan); });
 }
 
 }  // namespace ortconv::kernels::winograd

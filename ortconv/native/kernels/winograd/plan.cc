@@ -144,8 +144,6 @@ bool takes_type(DataType dtype) {
 
 }  // namespace
 
-void PlanDeleter::operator()(const Plan* plan) const { delete plan; }
-
 bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, const ArchFlags& arch, Plan* plan) {
   if (p.ndims > kMaxAxes || !takes_type(dtype)) return false;
   plan->op = op;
@@ -194,7 +192,7 @@ bool takes_weights(Op op, const ConvProblem& p, DataType dtype, const void* wei,
     if (taps > kernels::kMaxTaps) return false;  // the direct way has to take what this one leaves
   }
   const int64_t count = plan.g * plan.ic * plan.oc * taps;
-  return with_element_type(dtype, [&](auto zero) {
+  return with_float_sum_type(dtype, [&](auto zero) {
     const auto* typed = static_cast<const decltype(zero)*>(wei);
     return std::all_of(typed, typed + count, [](auto w) { return std::fabs(widen(w)) <= kMaxMagnitude; });
   });
@@ -202,10 +200,10 @@ bool takes_weights(Op op, const ConvProblem& p, DataType dtype, const void* wei,
 
 PlanPtr make_plan(Op op, const ConvProblem& p, Windows windows, DataType dtype, const void* wei,
                   const ArchFlags& arch) {
-  std::unique_ptr<Plan> plan(new Plan{});
+  const auto plan = std::make_shared<Plan>();
   if (!plan_sizes(op, p, windows, dtype, arch, plan.get())) return nullptr;
   pack_weights(p, wei, plan.get());
-  return PlanPtr(plan.release());
+  return plan;
 }
 
 }  // namespace ortconv::kernels::winograd

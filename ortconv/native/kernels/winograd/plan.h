@@ -89,19 +89,6 @@ struct Plan {
   }
 };
 
-// Calls fn(T()) with the type that holds an element of a tensor.
-template <class Fn>
-auto with_element_type(DataType dtype, Fn&& fn) {
-  switch (dtype) {
-    case DataType::kFloat16:
-      return fn(Float16());
-    case DataType::kBfloat16:
-      return fn(Bfloat16());
-    default:
-      return fn(float());
-  }
-}
-
 // Everything but the weights; false where that is no problem for this family.
 bool plan_sizes(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const ArchFlags& arch,
                 Plan* plan);

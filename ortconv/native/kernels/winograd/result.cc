@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/interleave/row_range.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {
@@ -35,22 +36,6 @@ void transform_result(const Plan& plan, const Geometry& geo, const Unit& unit, c
   }
 }
 
-// One row of dst: element phases * i + r is rows[r][i] + bias, for the elements [begin, end). Leaves `rows` changed.
-template <class T>
-void write_row(InterleaveFn<T> interleave, const float** rows, int64_t phases, int64_t begin, int64_t end, float bias,
-               T* dst, Store store) {
-  const int64_t first = begin > 0 ? 1 : 0, whole = std::max<int64_t>(end / phases - first, 0);
-  for (int64_t r = begin; first > 0 && r < std::min(end, phases); ++r) round_to(dst + r, rows[r][0] + bias);
-  if (end <= first * phases) return;
-  if (first > 0) {
-    for (int64_t r = 0; r < phases; ++r) ++rows[r];
-    dst += phases;
-  }
-  if (whole > 0) interleave({rows, 0, 1, whole, phases, &bias, dst, 0, store});
-  const int64_t tail = end - (first + whole) * phases;
-  for (int64_t r = 0; r < tail; ++r) round_to(dst + whole * phases + r, rows[r][whole] + bias);
-}
-
 // Planes: [outer step][step of the last axis][class of the last axis][column].
 template <class T>
 void write_rows(const Run<T>& run, const Block& block, const DstRow* list, int64_t count, int64_t oc, float bias,
@@ -84,8 +69,8 @@ void write_rows(const Run<T>& run, const Block& block, const DstRow* list, int64
         }
       }
     }
-    write_row(plan.interleave->template to<T>(), rows, all_phases, begin, end, bias, dst + row->offset,
-              run.geometry.store);
+    write_row_range<T>(plan.interleave->template to<T>(),
+                       {rows, 0, 1, 0, all_phases, &bias, dst + row->offset, 0, run.geometry.store}, begin, end, rows);
   }
 }
 
@@ -168,10 +153,8 @@ void write_results(const Run<T>& run, const Unit& unit, const Block& block, int6
   }
 }
 
-#define INSTANTIATE(T) template void write_results(const Run<T>&, const Unit&, const Block&, int64_t, int64_t, char*)
-INSTANTIATE(float);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+#define INSTANTIATE(T) template void write_results(const Run<T>&, const Unit&, const Block&, int64_t, int64_t, char*);
+ORTCONV_FLOAT_SUM_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels::winograd

@@ -179,10 +179,8 @@ uint32_t transform_source(const Run<T>& run, const Unit& unit, const Block& bloc
   return source.largest;
 }
 
-#define INSTANTIATE(T) template uint32_t transform_source(const Run<T>&, const Unit&, const Block&, char*)
-INSTANTIATE(float);
-INSTANTIATE(Float16);
-INSTANTIATE(Bfloat16);
+#define INSTANTIATE(T) template uint32_t transform_source(const Run<T>&, const Unit&, const Block&, char*);
+ORTCONV_FLOAT_SUM_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels::winograd

@@ -6,26 +6,11 @@ namespace ortconv::kernels::winograd {
 #include "kernels/winograd/kernels.inc"
 #undef TRANSFORM_KERNELS
 
-namespace {
-
-struct Entry {
-  bool (*fits)(const ArchFlags&);
-  const TransformKernels* kernels;
-};
-
+const TransformKernels& get_transform_kernels([[maybe_unused]] const ArchFlags& arch) {
 #define TRANSFORM_KERNELS(flag, suffix) \
-  {[]([[maybe_unused]] const ArchFlags& arch) -> bool { return flag; }, &kTransforms_##suffix},
-const Entry kEntries[] = {
+  if (flag) return kTransforms_##suffix;
 #include "kernels/winograd/kernels.inc"
-};
 #undef TRANSFORM_KERNELS
-
-}  // namespace
-
-const TransformKernels& get_transform_kernels(const ArchFlags& arch) {
-  const Entry* entry = kEntries;
-  while (!entry->fits(arch)) ++entry;  // ends at the portable kernels, which fit everything
-  return *entry->kernels;
 }
 
 }  // namespace ortconv::kernels::winograd

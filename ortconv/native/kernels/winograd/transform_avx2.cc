@@ -1,5 +1,3 @@
-#if defined(__AVX2__)
-
 #include "kernels/winograd/transform_loops.h"
 
 namespace ortconv::kernels::winograd {
@@ -8,5 +6,3 @@ extern const TransformKernels kTransforms_avx2;
 const TransformKernels kTransforms_avx2 = {"winograd_avx2", split_loops, source_loops, result_loops, {}};
 
 }  // namespace ortconv::kernels::winograd
-
-#endif

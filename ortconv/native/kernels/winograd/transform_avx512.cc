@@ -1,5 +1,3 @@
-#if defined(__AVX512F__)
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -175,5 +173,3 @@ const TransformKernels kTransforms_avx512 = {"winograd_avx512",
                                              {kInterleaves<float>, kInterleaves<Float16>, kInterleaves<Bfloat16>}};
 
 }  // namespace ortconv::kernels::winograd
-
-#endif

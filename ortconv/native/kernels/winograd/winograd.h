@@ -32,10 +32,7 @@ bool takes_weights(Op op, const ConvProblem& static_part, DataType dtype, const 
 
 // The ways to compute a node, which do not depend on the sizes of a run. Immutable, like a plan.
 struct Ways;
-struct WaysDeleter {
-  void operator()(const Ways* ways) const;
-};
-using WaysPtr = std::unique_ptr<const Ways, WaysDeleter>;
+using WaysPtr = std::shared_ptr<const Ways>;
 
 // Null where no run would be computed by minimal filtering.
 WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
@@ -45,10 +42,7 @@ bool choose(const Ways& ways, const ConvProblem& full, Windows* windows);
 
 // Immutable after creation and shared by concurrent runs. Owns the transformed weights.
 struct Plan;
-struct PlanDeleter {
-  void operator()(const Plan* plan) const;
-};
-using PlanPtr = std::unique_ptr<const Plan, PlanDeleter>;
+using PlanPtr = std::shared_ptr<const Plan>;
 
 PlanPtr make_plan(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const void* wei,
                   const ArchFlags& arch);

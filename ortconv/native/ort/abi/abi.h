@@ -138,7 +138,6 @@ using KernelInfoGetNodeName = Slot<244, OrtStatus*(const OrtKernelInfo*, char*, 
 using KernelInfoGetConstantInput =
     Slot<249, OrtStatus*(const OrtKernelInfo*, size_t index, int* is_constant, const OrtValue**)>;
 using KernelContextGetAllocator = Slot<253, OrtStatus*(const OrtKernelContext*, const OrtMemoryInfo*, OrtAllocator**)>;
-using ShapeInferGetInputCount = Slot<267, OrtStatus*(const OrtShapeInferContext*, size_t*)>;
 using ShapeInferGetInputTypeShape =
     Slot<268, OrtStatus*(const OrtShapeInferContext*, size_t index, OrtTensorTypeAndShapeInfo**)>;
 using ShapeInferGetAttribute = Slot<269, OrtStatus*(const OrtShapeInferContext*, const char* name, const OrtOpAttr**)>;

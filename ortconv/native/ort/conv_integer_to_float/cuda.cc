@@ -84,9 +84,9 @@ void CudaIntegerConvKernel::pack(const OrtValue* w, const OrtValue* zeros) {
   if (plan.packed_bytes == 0) return;
   packed_ = DeviceMemory(allocator_, plan.packed_bytes);
   cuda::Addresses addresses;
-  addresses.w = data_of(api(), w);
-  addresses.zeros = zeros != nullptr ? data_of(api(), zeros) : nullptr;
-  addresses.packed = packed_.data();
+  addresses[cuda::Buffer::kW] = data_of(api(), w);
+  addresses[cuda::Buffer::kZeros] = zeros != nullptr ? data_of(api(), zeros) : nullptr;
+  addresses[cuda::Buffer::kPacked] = packed_.data();
   cuda::Prepared(gpu_, plan.launches).run(addresses, nullptr);
   gpu_.driver().check(gpu_.driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
@@ -144,14 +144,14 @@ void CudaIntegerConvKernel::compute(OrtKernelContext* context) const {
   const cuda::Gpu::Current current(gpu_);
   const std::shared_ptr<const ReadyRun> run = ready(key);
   cuda::Addresses addresses;
-  addresses.x = address(IntegerConvInputs::kX);
-  addresses.w = address(IntegerConvInputs::kW);
-  addresses.x_scale = address(IntegerConvInputs::kXScale);
-  addresses.scales = address(IntegerConvInputs::kWScale);
-  addresses.x_zero = address(IntegerConvInputs::kXZero);
-  addresses.zeros = address(IntegerConvInputs::kWZero);
-  addresses.b = address(IntegerConvInputs::kB);
-  addresses.packed = packed_.data();
+  addresses[cuda::Buffer::kX] = address(IntegerConvInputs::kX);
+  addresses[cuda::Buffer::kW] = address(IntegerConvInputs::kW);
+  addresses[cuda::Buffer::kXScale] = address(IntegerConvInputs::kXScale);
+  addresses[cuda::Buffer::kScales] = address(IntegerConvInputs::kWScale);
+  addresses[cuda::Buffer::kXZero] = address(IntegerConvInputs::kXZero);
+  addresses[cuda::Buffer::kZeros] = address(IntegerConvInputs::kWZero);
+  addresses[cuda::Buffer::kB] = address(IntegerConvInputs::kB);
+  addresses[cuda::Buffer::kPacked] = packed_.data();
   enqueue(api(), context, *run, addresses, &scratch_);
 }
 

@@ -84,8 +84,8 @@ void CudaConvKernel::pack(const OrtValue* w) {
   if (plan.packed_bytes == 0) return;
   packed_ = DeviceMemory(allocator_, plan.packed_bytes);
   cuda::Addresses addresses;
-  addresses.w = data_of(api(), w);
-  addresses.packed = packed_.data();
+  addresses[cuda::Buffer::kW] = data_of(api(), w);
+  addresses[cuda::Buffer::kPacked] = packed_.data();
   cuda::Prepared(gpu_, plan.launches).run(addresses, nullptr);
   gpu_.driver().check(gpu_.driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
@@ -143,11 +143,11 @@ void CudaConvKernel::compute(OrtKernelContext* context) const {
   const cuda::Gpu::Current current(gpu_);
   const std::shared_ptr<const ReadyRun> run = ready(sizes);
   cuda::Addresses addresses;
-  addresses.x = data_of(api(), in.x);
-  addresses.w = data_of(api(), in.w);
-  addresses.packed = packed_.data();
-  addresses.b = in.b != nullptr ? data_of(api(), in.b) : nullptr;
-  addresses.residual = in.residual != nullptr ? data_of(api(), in.residual) : nullptr;
+  addresses[cuda::Buffer::kX] = data_of(api(), in.x);
+  addresses[cuda::Buffer::kW] = data_of(api(), in.w);
+  addresses[cuda::Buffer::kPacked] = packed_.data();
+  addresses[cuda::Buffer::kB] = in.b != nullptr ? data_of(api(), in.b) : nullptr;
+  addresses[cuda::Buffer::kResidual] = in.residual != nullptr ? data_of(api(), in.residual) : nullptr;
   enqueue(api(), context, *run, addresses, &scratch_);
 }
 

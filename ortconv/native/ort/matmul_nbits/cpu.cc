@@ -90,14 +90,9 @@ void MatMulKernel<T>::multiply(OrtKernelContext* context, const MatMulInputs& in
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul_kernel(const MatMulCreation& creation) {
-  switch (creation.dtype) {
-    case DataType::kFloat16:
-      return std::make_unique<MatMulKernel<Float16>>(creation);
-    case DataType::kBfloat16:
-      return std::make_unique<MatMulKernel<Bfloat16>>(creation);
-    default:
-      return std::make_unique<MatMulKernel<float>>(creation);
-  }
+  return kernels::with_float_sum_type(creation.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    return std::make_unique<MatMulKernel<decltype(zero)>>(creation);
+  });
 }
 
 }  // namespace ortconv

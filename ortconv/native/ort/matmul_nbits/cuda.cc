@@ -123,16 +123,16 @@ std::shared_ptr<const ReadyRun> CudaMatMulKernel::ready(const Key& key) const {
 void CudaMatMulKernel::compute(OrtKernelContext* context) const {
   const MatMulInputs in(api(), op_, context);
   cuda::Addresses addresses;
-  addresses.x = data_of(api(), in.x);
-  addresses.codes = data_of(api(), in.data);
-  addresses.scales = data_of(api(), in.scale);
-  addresses.zeros = in.zero_point != nullptr ? data_of(api(), in.zero_point) : nullptr;
-  addresses.table = in.codebook != nullptr ? data_of(api(), in.codebook) : nullptr;
-  addresses.index = in.index != nullptr ? data_of(api(), in.index) : nullptr;
+  addresses[cuda::Buffer::kX] = data_of(api(), in.x);
+  addresses[cuda::Buffer::kCodes] = data_of(api(), in.data);
+  addresses[cuda::Buffer::kScales] = data_of(api(), in.scale);
+  addresses[cuda::Buffer::kZeros] = in.zero_point != nullptr ? data_of(api(), in.zero_point) : nullptr;
+  addresses[cuda::Buffer::kTable] = in.codebook != nullptr ? data_of(api(), in.codebook) : nullptr;
+  addresses[cuda::Buffer::kIndex] = in.index != nullptr ? data_of(api(), in.index) : nullptr;
 
   const cuda::Gpu::Current current(gpu_);
-  const std::shared_ptr<const ReadyRun> run =
-      ready({MatMulShapes(api(), in), is_aligned(addresses.x), is_aligned(addresses.codes)});
+  const std::shared_ptr<const ReadyRun> run = ready(
+      {MatMulShapes(api(), in), is_aligned(addresses[cuda::Buffer::kX]), is_aligned(addresses[cuda::Buffer::kCodes])});
   enqueue(api(), context, *run, addresses, &scratch_);
 }
 

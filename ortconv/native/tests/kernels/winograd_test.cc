@@ -97,7 +97,7 @@ void each(const std::vector<int64_t>& box, const std::function<void(const std::v
 constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16};
 
 float rounded(DataType dtype, float value) {
-  return winograd::with_element_type(dtype, [&](auto element) {
+  return with_float_sum_type(dtype, [&](auto element) {
     round_to(&element, value);
     return widen(element);
   });
@@ -112,7 +112,7 @@ double least_rounding(DataType dtype) { return dtype == DataType::kFloat16 ? 0x1
 // A tensor as it is stored.
 std::vector<char> stored(DataType dtype, const std::vector<float>& values) {
   std::vector<char> bytes(values.size() * size_of(dtype));
-  winograd::with_element_type(dtype, [&](auto zero) {
+  with_float_sum_type(dtype, [&](auto zero) {
     auto* out = reinterpret_cast<decltype(zero)*>(bytes.data());
     for (const float value : values) round_to(out++, value);
   });
@@ -180,7 +180,7 @@ std::vector<float> filtered(const Example& e, const winograd::Plan& plan, int th
   Aligned scratch(winograd::scratch_bytes(plan, e.p, threads));
   *tame = winograd::run(plan, e.p, src.data(), bias.empty() ? nullptr : bias.data(), out.data(), scratch.data,
                         {nullptr, threads == 1 ? serial : threaded, threads});
-  winograd::with_element_type(e.dtype, [&](auto zero) {
+  with_float_sum_type(e.dtype, [&](auto zero) {
     const auto* in = reinterpret_cast<const decltype(zero)*>(out.data());
     for (float& value : dst) value = widen(*in++);
   });

@@ -1,0 +1,35 @@
+// Rows of dst of which the first and the last group of phases may be cut off.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/interleave/interleave.h"
+
+namespace ortconv::kernels {
+
+// Writes the elements [begin, end) of one row of dst in each of some channels: element phases * i + p is src[p][i] +
+// bias. args.dst points at element 0; args.src is `rows`, which is left changed; args.n is not read.
+template <class T>
+void write_row_range(InterleaveFn<T> interleave, InterleaveArgs<T> args, int64_t begin, int64_t end,
+                     const Sum<T>** rows) {
+  const int64_t groups = end / args.phases;
+  const int64_t first = begin > 0 ? 1 : 0;  // whole group
+  const int64_t whole = std::max<int64_t>(groups - first, 0), last = first + whole;
+  const int64_t head_end = begin > 0 ? std::min(end, args.phases) : 0;
+  const int64_t tail = groups >= first ? end - groups * args.phases : 0;
+  for (int64_t c = 0; c < args.channels && (head_end > 0 || tail > 0); ++c) {
+    const Sum<T> bias = args.bias_of(c);
+    T* out = args.dst + c * args.dst_stride;
+    for (int64_t p = begin; p < head_end; ++p) round_to(out + p, args.src[p][c * args.src_stride] + bias);
+    out += last * args.phases;
+    for (int64_t p = 0; p < tail; ++p) round_to(out + p, args.src[p][c * args.src_stride + last] + bias);
+  }
+  if (whole == 0) return;
+  for (int64_t p = 0; p < args.phases; ++p) rows[p] += first;
+  args.dst += first * args.phases;
+  args.n = whole;
+  interleave(args);
+}
+
+}  // namespace ortconv::kernels
