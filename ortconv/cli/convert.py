@@ -48,11 +48,8 @@ __all__ = ["command"]
     "For convolutions, where the two differ. spec: follow the source's specification (default). runtime: reproduce its "
     "own library. All other OpenVINO operations follow the library.",
 )
-@click.option(
-    "--target",
-    type=click.Choice(["auto", "onnx", "plugin"]),
-    default="auto",
-    help="auto: standard ONNX where it is exact; otherwise, and for int8 and int4 weights, operators of "
+@options.target(
+    "auto: standard ONNX where it is exact; otherwise, and for int8 and int4 weights, operators of "
     "org.ortconv with function bodies (default). onnx: standard operators only. plugin: ours wherever they apply.",
 )
 @click.option(
@@ -72,12 +69,8 @@ __all__ = ["command"]
 @click.option("--input", "input_texts", multiple=True, metavar="NAME=NEWNAME", help="Rename an input.")
 @options.tensors
 @options.random_constants
-@click.option(
-    "--report",
-    "report_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    metavar="FILE.json",
-    help="Write a JSON report of every node, with warnings and errors.",
+@options.file_to_write(
+    "--report", "report_file", metavar="FILE.json", help="Write a JSON report of every node, with warnings and errors."
 )
 def command(
     sources: tuple[pathlib.Path, ...],
@@ -103,7 +96,8 @@ def command(
     warning that several nodes share is printed once; the report has all of them.
     """
     jobs = plan(sources, target_file, target_dir)
-    options.keep_apart([*(job.target for job in jobs), report_file], [*_read(jobs), tensors_file])
+    read = [path for job in jobs for path in (job.source, options.weights_of(job.source))]
+    options.keep_apart([*(job.target for job in jobs), report_file], [*read, tensors_file])
     tensors = files.read_npz(tensors_file) if tensors_file else None
     how: dict[str, Any] = {
         **{"semantics": semantics, "target": target, "opset": opset},
@@ -140,11 +134,6 @@ def command(
         files.write_json(report_file, report.document(asked, entries))
     if any(entry["status"] != "converted" for entry in entries):
         raise click.exceptions.Exit(1)
-
-
-def _read(jobs: Iterable[Job]) -> list[pathlib.Path]:
-    """Returns the files that are read."""
-    return [path for job in jobs for path in (job.source, options.weights_of(job.source))]
 
 
 def _inputs(
