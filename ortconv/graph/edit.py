@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-__all__ = ["Inserter", "remove_unused", "replace_node"]
+__all__ = ["Inserter", "become", "remove_unused", "replace_node"]
 
 
 class Inserter:
@@ -99,6 +99,17 @@ class Inserter:
         output.name, output.type, output.shape = self.unique(f"{node.name}_out"), ir.TensorType(element), like.shape
         self._tell(beside, node)
         return node
+
+
+def become(node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> None:
+    """Makes a node one of another op, with other inputs and attributes."""
+    node.op_type = op_type
+    node.resize_inputs(len(inputs))
+    for index, value in enumerate(inputs):
+        node.replace_input_with(index, value)
+    node.attributes.clear()
+    for attribute in ir.convenience.convert_attributes(attributes):
+        node.attributes.add(attribute)
 
 
 def replace_node(node: ir.Node, by: ir.Node) -> None:
