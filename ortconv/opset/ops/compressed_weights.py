@@ -101,10 +101,7 @@ def _unify(nodes: Sequence[ir.Node], graph: ir.Graph) -> Switches:
 
 
 def _infer(infer: Callable[[InferredNode, int], list[Dim] | None], node: InferredNode) -> list[Dim] | None:
-    block = node.integer(BLOCK_SIZE)
-    if block < 1:
-        raise node.fail(f"attribute {BLOCK_SIZE} = {block} is not allowed; allowed: integers >= 1")
-    return infer(node, block)
+    return infer(node, node.positive(BLOCK_SIZE))
 
 
 def check_columns(node: InferredNode, block: int, x: list[Dim] | None, depth: Dim) -> None:
