@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import click
 import numpy as np
-import onnx_ir as ir
 
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError, PluginError
@@ -129,10 +128,8 @@ def _numbers(array: Array) -> dict[str, float | None]:
 def _storable(results: Mapping[str, Array]) -> dict[str, Array]:
     """Returns arrays of types that numpy has by itself, with the same values."""
     return {
-        name: array if array.dtype.isbuiltin == 1 else array.astype(np.float32 if _is_float(array) else np.int8)
+        name: array
+        if array.dtype.isbuiltin == 1
+        else array.astype(np.float32 if input_data.is_float(array) else np.int8)
         for name, array in results.items()
     }
-
-
-def _is_float(array: Array) -> bool:
-    return ir.DataType.from_numpy(array.dtype).is_floating_point()

@@ -271,7 +271,7 @@ def _parsed(proto: onnx.ModelProto, name: str, path: str) -> ir.Model:
 
 def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
     """Refuses what onnx_ir does not carry over, or new nodes could not."""
-    nodes = list(protos.nodes(itertools.chain(model.graph.node, *(function.node for function in model.functions))))
+    nodes = list(protos.all_nodes(model))
     for graph in itertools.chain([model.graph], *map(protos.subgraphs, nodes)):
         if graph.sparse_initializer:
             raise ModelFormatError(name, f"graph {graph.name}", "has sparse initializers; allowed: dense ones.")

@@ -21,12 +21,10 @@ _AXES = 3
 _WRONGLY = "ONNX Runtime moves Transposes past it wrongly"
 
 
-def reader(site: Site, op_type: str) -> ir.Node | None:
-    """Returns a node of a standard type that consumes the output, or None."""
-    for node in site.output.consumers():
-        if not node.domain and node.op_type == op_type and node.inputs and site.output in node.inputs:
-            return node
-    return None
+def reader(site: Site, *op_types: str) -> ir.Node | None:
+    """Returns a node of a standard type, of the first possible one, that consumes the output; None if none does."""
+    nodes = [node for node in site.output.consumers() if not node.domain and site.output in node.inputs]
+    return next((node for op_type in op_types for node in nodes if node.op_type == op_type), None)
 
 
 def require_alone(value: ir.Value, node: ir.Node, site: Site) -> None:

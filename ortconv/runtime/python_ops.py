@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx.helper
+import onnx.parser
 from onnx import TensorProto
 
 from ortconv.errors import PluginError
@@ -137,14 +138,10 @@ def copy_if_extended(session_options: Any) -> Any | None:
     import onnxruntime
 
     # A session with an op of every build of onnxruntime-extensions loads only with it, and returns the copy.
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("NegPos", ["x"], ["n", "p"], domain="ai.onnx.contrib")],
-        "probe",
-        [onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
-        [onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "np"],
-    )
-    imports = [onnx.helper.make_opsetid("", 15), onnx.helper.make_opsetid("ai.onnx.contrib", 1)]
-    probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    probe = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 15, "ai.onnx.contrib": 1]>
+        probe (float[1] x) => (float[1] n, float[1] p) { n, p = ai.onnx.contrib.NegPos(x) }
+    """).SerializeToString()
     written = {"enable_profiling": False, "optimized_model_filepath": ""}  # files that the probe must not write
     wanted = {name: getattr(session_options, name) for name in written}
     try:

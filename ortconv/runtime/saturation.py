@@ -10,9 +10,7 @@ import functools
 from typing import Any
 
 import numpy as np
-import onnx.helper
-import onnx.numpy_helper
-from onnx import TensorProto
+import onnx.parser
 
 __all__ = ["are_exact", "make_products_exact", "saturate"]
 
@@ -46,16 +44,13 @@ def saturate() -> bool:
     """Returns whether ONNX Runtime's products of uint8 and int8 saturate on this machine by default."""
     import onnxruntime
 
-    data, weights = np.full((1, 2), _DATA, np.uint8), np.full((2, 1), _WEIGHT, np.int8)
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMulInteger", ["data", "weights"], ["sum"])],
-        "probe",
-        [onnx.helper.make_tensor_value_info("data", TensorProto.UINT8, data.shape)],
-        [onnx.helper.make_tensor_value_info("sum", TensorProto.INT32, (1, 1))],
-        [onnx.numpy_helper.from_array(weights, "weights")],
-    )
-    imports = [onnx.helper.make_opsetid("", 13)]
-    probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    data = np.full((1, 2), _DATA, np.uint8)
+    probe = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 13]>
+        probe (uint8[1, 2] data) => (int32[1, 1] sum) <int8[2, 1] weights = {{{_WEIGHT}, {_WEIGHT}}}> {{
+            sum = MatMulInteger(data, weights)
+        }}
+    """).SerializeToString()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(probe, options, providers=["CPUExecutionProvider"])

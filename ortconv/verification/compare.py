@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.frontend.source_graph import SourceGraph, SourceValue
-from ortconv.model_io.input_data import Array
+from ortconv.model_io.input_data import Array, is_float
 
 __all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "computed", "default_tolerance", "tolerance_of"]
 
@@ -108,7 +108,7 @@ class Tolerance:
 
     def of(self, expected: Array) -> float:
         """Returns the one that applies."""
-        return self.floats if ir.DataType.from_numpy(expected.dtype).is_floating_point() else self.integers
+        return self.floats if is_float(expected) else self.integers
 
 
 def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> Tolerance:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import onnx_ir as ir
 
-from ortconv.model_io.input_data import Array
+from ortconv.model_io.input_data import Array, is_float
 from ortconv.verification.ordering import SORTING
 from ortconv.verification.steps import Step
 
@@ -110,9 +109,9 @@ class _Alone:
         arrays = list(inputs)
         if absolute:
             arrays = [self.constant(i) if array is None else array for i, array in enumerate(arrays)]
-            arrays = [np.abs(array) if array is not None and _is_float(array) else array for array in arrays]
+            arrays = [np.abs(array) if array is not None and is_float(array) else array for array in arrays]
         given = {i: array for i, array in enumerate(arrays) if array is not None}
-        varying = [i for i, array in given.items() if inputs[i] is not None and _is_float(array)] or list(given)[:1]
+        varying = [i for i, array in given.items() if inputs[i] is not None and is_float(array)] or list(given)[:1]
         # OpenVINO wants constants at many an input, where floats that a model computes never stand.
         fixed = [array.shape if array is not None and i in varying else array for i, array in enumerate(arrays)]
         if self._compiled is None or not all(map(_same, self._compiled[0], fixed)):
@@ -141,10 +140,6 @@ class _Alone:
         model = openvino.Model(list(map(single, self._operation.outputs())), parameters, "alone")
         model.validate_nodes_and_infer_types()
         return model
-
-
-def _is_float(array: Array) -> bool:
-    return ir.DataType.from_numpy(array.dtype).is_floating_point()
 
 
 def _same(one: Array | tuple[int, ...] | None, other: Array | tuple[int, ...] | None) -> bool:

@@ -11,7 +11,6 @@ from typing import get_args
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 
 from ortconv import api
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
@@ -19,7 +18,7 @@ from ortconv.frontend.fixed_inputs import RENAMED_KEY
 from ortconv.frontend.source_format import Tensors
 from ortconv.frontend.source_graph import SourceGraph
 from ortconv.model_io import checker, loading, protos
-from ortconv.model_io.input_data import Array, Input
+from ortconv.model_io.input_data import Array, Input, is_float
 from ortconv.opset.domain import DOMAIN
 from ortconv.options import Io, Options, Semantics, Target, refuse_unknown
 from ortconv.runtime.library import Backend
@@ -377,7 +376,7 @@ def _say_nothing(
 def _other(array: Array) -> Array:
     """Returns other data, of the size of those given: their elements the other way round, floats halved."""
     turned = np.ascontiguousarray(np.flip(array)).reshape(array.shape)
-    if not ir.DataType.from_numpy(array.dtype).is_floating_point():
+    if not is_float(array):
         return turned
     return np.asarray(turned * np.asarray(0.5, array.dtype), array.dtype)
 
