@@ -170,7 +170,11 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.En
     for text in _grouped(done.steps):
         output.warning(text)
     if done.saturating and saturate():
-        output.warning(f"{job.source}: {_saturation(done.saturating)}")
+        output.warning(
+            f"{job.source}: {output.count(done.saturating, 'product')} of bytes: on this CPU, as on all of x86-64 "
+            "without VNNI, sums of ONNX Runtime saturate, unless session.x64quantprecision is 1 among the session's "
+            "config entries; with our library registered, it is"
+        )
     return report.converted(job.source, job.target, done), Text(_summary(done), "green")
 
 
@@ -183,14 +187,6 @@ def _grouped(steps: Iterable[Step]) -> Iterator[str]:
     for (_, text), (first, *others) in concerned.items():
         more = f" and {output.count(len(others), 'more node')}" if others else ""
         yield f"{first}{more}: {text}"
-
-
-def _saturation(count: int) -> str:
-    return (
-        f"{output.count(count, 'product')} of bytes: on this CPU, as on all of x86-64 without VNNI, sums of ONNX "
-        "Runtime saturate, unless session.x64quantprecision is 1 among the session's config entries; with our library "
-        "registered, it is"
-    )
 
 
 def _summary(done: api.Conversion) -> str:

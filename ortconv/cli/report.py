@@ -19,11 +19,7 @@ Entry = dict[str, Any]
 
 def document(options: Mapping[str, object], sources: Sequence[Entry]) -> Entry:
     """Returns the whole report."""
-    return {
-        "ortconv": version("ortconv"),
-        "options": dict(options),
-        "sources": list(sources),
-    }
+    return {"ortconv": version("ortconv"), "options": options, "sources": sources}
 
 
 def converted(source: pathlib.Path, target: pathlib.Path, done: Conversion) -> Entry:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import itertools
 import json
 import threading
@@ -108,13 +109,11 @@ def import_extensions() -> ModuleType:
         PluginError: It is not installed.
     """
     try:
-        import onnxruntime_extensions
+        return importlib.import_module("onnxruntime_extensions")
     except ImportError as error:
         raise PluginError(
             f"onnxruntime-extensions cannot be imported: {error}.", 'Install it with pip install "ortconv[pyops]".'
         ) from error
-    module: ModuleType = onnxruntime_extensions
-    return module
 
 
 def register(session_options: Any) -> None:

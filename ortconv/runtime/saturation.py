@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 
-__all__ = ["are_exact", "make_products_exact", "saturate"]
+__all__ = ["are_exact", "config_entry", "make_products_exact", "saturate"]
 
 _ENTRY = "session.x64quantprecision"
 """ONNX Runtime's session config entry: "1" converts int8 weights to uint8, whose products with uint8 are exact."""
@@ -23,19 +23,20 @@ _DATA, _WEIGHT = 255, 127
 
 def make_products_exact(session_options: Any) -> None:
     """Sets the entry if products saturate, unless it is already set to any value."""
-    if _entry(session_options) is None and saturate():
+    if config_entry(session_options, _ENTRY) is None and saturate():
         session_options.add_session_config_entry(_ENTRY, "1")
 
 
 def are_exact(session_options: Any) -> bool:
     """Returns whether the entry is "1"."""
-    return _entry(session_options) == "1"
+    return config_entry(session_options, _ENTRY) == "1"
 
 
-def _entry(session_options: Any) -> str | None:
+def config_entry(session_options: Any, name: str) -> str | None:
+    """Returns a session config entry, or None if it is not set."""
     try:
-        return str(session_options.get_session_config_entry(_ENTRY))
-    except RuntimeError:  # ONNX Runtime has no such entry
+        return str(session_options.get_session_config_entry(name))
+    except RuntimeError:  # There is no such entry.
         return None
 
 

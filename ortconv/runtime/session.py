@@ -29,7 +29,7 @@ from ortconv.model_io.function_checks import needs_plugin
 from ortconv.runtime import cuda, library, python_ops
 from ortconv.runtime.library import Backend
 from ortconv.runtime.python_ops_rewrite import rewrite
-from ortconv.runtime.saturation import make_products_exact
+from ortconv.runtime.saturation import config_entry, make_products_exact
 
 library.import_onnxruntime()  # raises PluginError if it is missing
 import onnxruntime  # noqa: E402
@@ -296,11 +296,8 @@ def _validated(model: _Model, options: Any) -> onnx.ModelProto | None:
         if loading.is_ort_format(model):
             return None
         model = loading.parse(model, "the model")
-    try:
-        folder = str(options.get_session_config_entry(DATA_FOLDER_ENTRY))
-    except RuntimeError:  # There is no such entry: it is the current folder.
-        folder = ""
-    loading.validate(model, "the model", folder)
+    folder = config_entry(options, DATA_FOLDER_ENTRY)
+    loading.validate(model, "the model", folder or "")  # Without an entry, it is the current folder.
     return model
 
 

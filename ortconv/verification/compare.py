@@ -167,7 +167,8 @@ def _values(
     beyond = ~same & (~finite | (relative > tolerance))
     wrong, spread = beyond, None
     if beyond.any():
-        among, spread = _among(actual[beyond], expected[beyond], _elements(alternatives, beyond), scale[beyond])
+        equally_good = (array[beyond] for array in alternatives if array.shape == beyond.shape)
+        among, spread = _among(actual[beyond], expected[beyond], equally_good, scale[beyond])
         wrong = beyond.copy()
         wrong[beyond] = ~among
     worst = None
@@ -187,10 +188,6 @@ def _values(
         spread=spread,
         rounded=int(np.count_nonzero(beyond & ~wrong)),
     )
-
-
-def _elements(arrays: Iterable[Array], chosen: npt.NDArray[np.bool_]) -> Iterator[Array]:
-    return (array[chosen] for array in arrays if array.shape == chosen.shape)
 
 
 def _among(

@@ -188,7 +188,8 @@ def verify(
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model
-    oracle = _oracle(source, graph, semantics)
+    is_ir = graph.format == "openvino"
+    oracle: Oracle = OpenVinoRuntime(source, graph) if is_ir else OneDnnReference(graph, semantics)
     load = functools.partial(Model, name=name, providers=providers)
     run_once = _first_able(proto, name, backends, load)
     wanted = feeding.declared(graph, proto)
@@ -246,10 +247,6 @@ def verify(
 def declared_inputs(source: object, tensors: Tensors | None = None) -> tuple[Input, ...]:
     """Returns the inputs of a source, whose data `verify` takes."""
     return feeding.declared(api.detect(source).read(source, tensors or {}))
-
-
-def _oracle(source: object, graph: SourceGraph, semantics: Semantics) -> Oracle:
-    return OpenVinoRuntime(source, graph) if graph.format == "openvino" else OneDnnReference(graph, semantics)
 
 
 def _types_of(model: onnx.ModelProto) -> Options:
