@@ -208,11 +208,8 @@ def _gather(arrays: _Arrays, attributes: _Attributes) -> Any:
     return np.asarray(taken, data.dtype)  # of an object array, a single element comes without an array
 
 
-def _slice(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
+def _slice(arrays: Sequence[Any], attributes: _Attributes) -> Any:
     data, starts, ends, axes, steps = (*arrays, None, None)[:5]
-    assert data is not None
-    assert starts is not None
-    assert ends is not None
     along = range(len(starts)) if axes is None else axes.tolist()
     window = [slice(None)] * data.ndim
     for axis, start, end, step in zip(
@@ -266,11 +263,8 @@ def _tile(arrays: _Arrays, attributes: _Attributes) -> Any:
     return _bounded(shape, data, attributes) and np.tile(data, repeats)
 
 
-def _pad(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
-    data, pads = arrays[:2]
-    axes, filler = (arrays[3] if len(arrays) > 3 else None), (arrays[2] if len(arrays) > 2 else None)
-    assert data is not None
-    assert pads is not None
+def _pad(arrays: Sequence[Any], attributes: _Attributes) -> Any:
+    data, pads, filler, axes = (*arrays, None, None)[:4]
     widths = pads.reshape(2, -1).T.tolist()
     if attributes.get("mode", "constant") != "constant" or axes is not None or pads.min(initial=0) < 0:
         return None

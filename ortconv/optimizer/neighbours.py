@@ -60,8 +60,8 @@ def require_no_pad_with_axes(site: Site) -> None:
     Raises:
         Left: One does.
     """
-    for pad in filter(_names_axes, _passed(site.output, _readers)):
-        if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], _readers)):
+    for pad in filter(_names_axes, _passed(site.output, ir.Value.consumers)):
+        if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], ir.Value.consumers)):
             raise Left(f"{named(pad)}, which follows, names its axes: {_WRONGLY}")
     for pad in filter(_names_axes, _passed(site.x, _producers)):
         if any(map(_turns, _passed(pad.inputs[0], _producers))):
@@ -78,11 +78,7 @@ def _passed(value: ir.Value | None, step: Callable[[ir.Value], Iterable[ir.Node]
                 seen.add(node)
                 yield node
                 if not node.domain and node.op_type not in _NO_TRANSPOSE_PASSES:
-                    values += node.outputs if step is _readers else node.inputs
-
-
-def _readers(value: ir.Value) -> Iterable[ir.Node]:
-    return value.consumers()
+                    values += node.outputs if step is ir.Value.consumers else node.inputs
 
 
 def _producers(value: ir.Value) -> Iterable[ir.Node]:

@@ -358,10 +358,7 @@ def _to_array(value: Any) -> npt.NDArray[Any]:
 
 def _packed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Packs 4-bit elements; the buffer has as many bytes as elements, as ONNX Runtime's Python interface requires."""
-    nibbles = array.astype(np.int8).reshape(-1).view(np.uint8) & 15
+    packed = np.frombuffer(ir.Tensor(array).tobytes(), np.uint8)
     buffer = np.zeros(array.shape, np.uint8)
-    flat = buffer.reshape(-1)
-    low, high = nibbles[0::2], nibbles[1::2]
-    flat[: low.size] = low
-    flat[: high.size] |= high << 4
+    buffer.reshape(-1)[: packed.size] = packed
     return buffer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ __all__ = ["Compiled", "Key", "key_of", "single", "steps_of", "widen"]
 
 Key = tuple[str, int]
 """The name of an operation in a model, and the index of one of its outputs."""
+
+Compiled = Callable[[Sequence[Array]], list[Array]]
+"""A model that is ready to run: takes the inputs, returns the outputs."""
 
 _SOURCES = frozenset({"Constant", "Parameter", "ReadValue"})
 _SINKS = frozenset({"Assign", "Result"})
@@ -54,14 +57,6 @@ def widen(model: Any) -> None:
         elif operation.get_type_name() == "Convert":
             operation.set_attribute("destination_type", "f32")
     model.validate_nodes_and_infer_types()
-
-
-class Compiled(Protocol):
-    """A model that is ready to run."""
-
-    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Computes the outputs."""
-        ...
 
 
 def steps_of(model: Any, load: Callable[[Any], Compiled], tensor: Callable[[Array], Any]) -> list[Step]:
