@@ -8,6 +8,7 @@ import gc
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 
 import numpy as np
 import onnx
@@ -185,7 +186,9 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
         chosen = lowest_opset(lowered.graph, oldest, DEFAULT_OPSET)
         options = dataclasses.replace(options, opset=chosen)
         lowered.graph.opset_imports[""] = chosen
-    model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
+    model = ir.Model(
+        lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=version("ortconv")
+    )
     model.metadata_props.update(
         {
             "ortconv.source.format": graph.format,
@@ -331,9 +334,3 @@ def _origin(value: ir.Value, path: str) -> NodeRef | None:
         return None
     facts = [node.metadata_props.get(f"ortconv.source.{name}", "") for name in ("op_type", "name", "id", "version")]
     return NodeRef(path, *facts)
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("ortconv")

@@ -132,13 +132,7 @@ class ConversionError(OrtconvError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled as a call with their args, which is not how the subclasses are made.
-        return _remade, (type(self), self.args, self.__dict__)
-
-
-def _remade(kind: type[ConversionError], args: tuple[object, ...], facts: dict[str, object]) -> ConversionError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(facts)
-    return error
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class UnsupportedOpError(ConversionError):

@@ -268,16 +268,15 @@ def _merged(computed: ir.Shape | None, value: SourceValue) -> ir.Shape:
     assert declared is not None
     if computed is None:
         return ir.Shape(declared)
-    if len(computed) != len(declared):
+    if len(computed) != len(declared) or any(
+        isinstance(ours, int) and isinstance(theirs, int) and ours != theirs
+        for ours, theirs in zip(computed, declared, strict=True)
+    ):
         raise DeclaredShapeError(
             value.name, declared, f"the source declares this, its inputs and attributes give {computed}."
         )
     dims: list[int | str | ir.SymbolicDim | None] = []
     for ours, theirs in zip(computed, declared, strict=True):
-        if isinstance(ours, int) and isinstance(theirs, int) and ours != theirs:
-            raise DeclaredShapeError(
-                value.name, declared, f"the source declares this, its inputs and attributes give {computed}."
-            )
         named = isinstance(ours, ir.SymbolicDim) and ours.value is not None
         dims.append(ours if isinstance(ours, int) or named else theirs)
     return ir.Shape(dims)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import pathlib
 import statistics
 
 import click
-from rich.text import Text
 
 from ortconv import benchmarking
 from ortconv.benchmarking import Bench, Timing
-from ortconv.cli import feeds, files, options, output
+from ortconv.cli import comparisons, feeds, files, options, output
 from ortconv.errors import InputError
 from ortconv.model_io import input_data, loading
 from ortconv.opset.domain import DOMAIN
 from ortconv.runtime import default_shapes, library
-from ortconv.verification.compare import Comparison, Tolerance
+from ortconv.verification.compare import Tolerance
 
 __all__ = ["command"]
-
-_NUMBERS = ("max abs error", "rel error", "tolerance")
 
 
 @click.command("bench", epilog="Example: ortconv bench network.onnx --shape image=1x3x256x256 --threads 1")
@@ -44,13 +40,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
     help="Relative error up to which outputs agree. Default: integers must be equal; floats by the narrowest type in "
     "the file, 2e-5 for float32.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    metavar="FILE.json",
-    help="Write all results as JSON.",
-)
+@options.file_to_write("--json", "json_file", metavar="FILE.json", help="Write all results as JSON.")
 def command(
     model: pathlib.Path,
     input_texts: tuple[str, ...],
@@ -99,7 +89,7 @@ def command(
     if pair.inputs:
         output.line()
         feeds.tell_chosen(chosen, pair.inputs)
-        output.table(("input", "type", "shape", "data"), feeds.describe(pair.inputs, data, given, seed))
+        feeds.print_data(data, given, seed)
     _print(found)
     if ours and found.slower:
         output.line(("SLOWER", "bold red"), ": the plugin is slower than the function bodies: run the model without it")
@@ -109,14 +99,16 @@ def command(
             "ours in place of ONNX's ConvTranspose"
         )
     if json_file:
-        files.write_json(json_file, _document(found, model, version, names, threads, ours))
+        document = _document(found, model, version, names, threads, ours)
+        files.write_json(json_file, comparisons.finite(document))
     if not found.agrees or (ours and found.slower):
         raise click.exceptions.Exit(1)
 
 
 def _print(found: Bench) -> None:
     output.line()
-    output.table(("output", *_NUMBERS, ""), [_comparison(each) for each in found.outputs], numbers=_NUMBERS)
+    rows = [(output.plain(each.name), *comparisons.cells(each)) for each in found.outputs]
+    output.table(("output", *comparisons.NUMBERS, ""), rows, numbers=comparisons.NUMBERS)
     output.line()
     if found.stock is None or found.plugin is None:
         for each in found.outputs:
@@ -136,12 +128,6 @@ def _print(found: Bench) -> None:
         (f"{ratio:.2f}", "bold"),
         f" times as fast (quartiles of {len(found.ratios)} rounds: {low:.2f} to {high:.2f})",
     )
-
-
-def _comparison(found: Comparison) -> list[output.Cell]:
-    verdict = Text("OK", "green") if found.agrees else Text("DIFFERS", "bold red")
-    numbers = ["-" if found.problem else f"{value:.2g}" for value in (found.max_abs, found.max_rel)]
-    return [output.plain(found.name), *numbers, f"{found.tolerance:.2g}", verdict]
 
 
 def _times(name: str, timing: Timing) -> list[str]:
@@ -164,22 +150,15 @@ def _document(
         "providers": providers,
         "threads": threads,
         "agrees": found.agrees,
-        "outputs": [_fields(each) for each in found.outputs],
+        "outputs": [
+            {name: value for name, value in comparisons.fields(each).items() if name != "worst"}
+            for each in found.outputs
+        ],
         "no_plugin": _seconds(found.stock),
         "plugin": _seconds(found.plugin),
         "slower": bool(ours) and found.slower,
         "ratio": statistics.median(found.ratios) if found.ratios else None,
         "ratio_quartiles": benchmarking.quartiles(found.ratios) if found.ratios else None,
-    }
-
-
-def _fields(found: Comparison) -> dict[str, object]:
-    """Returns a comparison's fields; JSON has no infinities, so they become strings."""
-    fields = {**dataclasses.asdict(found), "agrees": found.agrees}
-    return {
-        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in fields.items()
-        if name != "worst"
     }
 
 

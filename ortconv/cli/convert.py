@@ -48,11 +48,8 @@ __all__ = ["command"]
     "For convolutions, where the two differ. spec: follow the source's specification (default). runtime: reproduce its "
     "own library. All other OpenVINO operations follow the library.",
 )
-@click.option(
-    "--target",
-    type=click.Choice(["auto", "onnx", "plugin"]),
-    default="auto",
-    help="auto: standard ONNX where it is exact; otherwise, and for int8 and int4 weights, operators of "
+@options.target(
+    "auto: standard ONNX where it is exact; otherwise, and for int8 and int4 weights, operators of "
     "org.ortconv with function bodies (default). onnx: standard operators only. plugin: ours wherever they apply.",
 )
 @click.option(
@@ -72,12 +69,8 @@ __all__ = ["command"]
 @click.option("--input", "input_texts", multiple=True, metavar="NAME=NEWNAME", help="Rename an input.")
 @options.tensors
 @options.random_constants
-@click.option(
-    "--report",
-    "report_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    metavar="FILE.json",
-    help="Write a JSON report of every node, with warnings and errors.",
+@options.file_to_write(
+    "--report", "report_file", metavar="FILE.json", help="Write a JSON report of every node, with warnings and errors."
 )
 def command(
     sources: tuple[pathlib.Path, ...],
@@ -103,7 +96,8 @@ def command(
     warning that several nodes share is printed once; the report has all of them.
     """
     jobs = plan(sources, target_file, target_dir)
-    options.keep_apart([*(job.target for job in jobs), report_file], [*_read(jobs), tensors_file])
+    read = [path for job in jobs for path in (job.source, options.weights_of(job.source))]
+    options.keep_apart([*(job.target for job in jobs), report_file], [*read, tensors_file])
     tensors = files.read_npz(tensors_file) if tensors_file else None
     how: dict[str, Any] = {
         **{"semantics": semantics, "target": target, "opset": opset},
@@ -142,11 +136,6 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _read(jobs: Iterable[Job]) -> list[pathlib.Path]:
-    """Returns the files that are read."""
-    return [path for job in jobs for path in (job.source, options.weights_of(job.source))]
-
-
 def _inputs(
     source: pathlib.Path, tensors: Tensors | None, shape_texts: Iterable[str], input_texts: Iterable[str]
 ) -> dict[str, Any]:
@@ -181,7 +170,11 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.En
     for text in _grouped(done.steps):
         output.warning(text)
     if done.saturating and saturate():
-        output.warning(f"{job.source}: {_saturation(done.saturating)}")
+        output.warning(
+            f"{job.source}: {output.count(done.saturating, 'product')} of bytes: on this CPU, as on all of x86-64 "
+            "without VNNI, sums of ONNX Runtime saturate, unless session.x64quantprecision is 1 among the session's "
+            "config entries; with our library registered, it is"
+        )
     return report.converted(job.source, job.target, done), Text(_summary(done), "green")
 
 
@@ -194,14 +187,6 @@ def _grouped(steps: Iterable[Step]) -> Iterator[str]:
     for (_, text), (first, *others) in concerned.items():
         more = f" and {output.count(len(others), 'more node')}" if others else ""
         yield f"{first}{more}: {text}"
-
-
-def _saturation(count: int) -> str:
-    return (
-        f"{output.count(count, 'product')} of bytes: on this CPU, as on all of x86-64 without VNNI, sums of ONNX "
-        "Runtime saturate, unless session.x64quantprecision is 1 among the session's config entries; with our library "
-        "registered, it is"
-    )
 
 
 def _summary(done: api.Conversion) -> str:

@@ -23,12 +23,7 @@ _Row = tuple[output.Cell, output.Cell, output.Cell]
 @click.command("explain", epilog="Example: ortconv explain network.xml --semantics runtime")
 @click.argument("source", type=options.SOURCE)
 @options.semantics("spec", "As for convert: spec (default) or runtime.")
-@click.option(
-    "--target",
-    type=click.Choice(["auto", "onnx", "plugin"]),
-    default="auto",
-    help="As for convert: auto (default), onnx or plugin.",
-)
+@options.target("As for convert: auto (default), onnx or plugin.")
 @options.types
 @options.tensors
 def command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -17,14 +17,16 @@ from ortconv.errors import ExecutionError, InputError, shown
 from ortconv.model_io.input_data import Array, Input
 
 __all__ = [
-    "describe",
+    "cells",
     "feed_options",
+    "fields",
     "files_given",
     "integers_in_mind",
     "pairs",
     "parse_inputs",
     "parse_open_shapes",
     "parse_shapes",
+    "print_data",
     "tell_chosen",
 ]
 
@@ -192,18 +194,24 @@ def tell_chosen(
     output.line()
 
 
-def describe(inputs: Sequence[Input], feeds: dict[str, Array], given: Iterable[str], seed: int) -> list[list[str]]:
-    """Returns a row per input: name, type, shape, where its data comes from."""
-    chosen = set(given)
-    return [
-        [
-            output.plain(each.name),
-            feeds[each.name].dtype.name,
-            str(list(feeds[each.name].shape)),
-            "given" if each.name in chosen else f"random, seed {seed}",
-        ]
-        for each in inputs
+def cells(name: str, array: Array) -> list[str]:
+    """Returns what tables say of a tensor: name, type, shape."""
+    return [output.plain(name), array.dtype.name, str(list(array.shape))]
+
+
+def fields(name: str, array: Array) -> dict[str, object]:
+    """Returns the same for JSON."""
+    return {"name": name, "type": array.dtype.name, "shape": list(array.shape)}
+
+
+def print_data(data: Mapping[str, Array], given: Container[str], seed: int, first: Container[str] = ()) -> None:
+    """Prints a table of the data of inputs and where it comes from; `first` are states with their first values."""
+    origin = f"random, seed {seed}"
+    rows = [
+        [*cells(name, array), "first value" if name in first else "given" if name in given else origin]
+        for name, array in data.items()
     ]
+    output.table(("input", "type", "shape", "data"), rows)
 
 
 @contextlib.contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,10 @@ def read_npz(path: pathlib.Path) -> dict[str, Array]:
     Raises:
         InputError: It is not such a file.
     """
-    try:
-        with open_regular(path) as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                raise InputError(str(path), "holds one array; an .npz file of named arrays is required.")
-            return {name: loaded[name] for name in loaded.files}
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
-    except _MALFORMED as error:
-        raise InputError(str(path), f"is not an .npz file of plain arrays{_reason(error)}.") from error
+    with _loaded(path, "an .npz file of plain arrays") as loaded:
+        if isinstance(loaded, np.ndarray):
+            raise InputError(str(path), "holds one array; an .npz file of named arrays is required.")
+        return {name: loaded[name] for name in loaded.files}
 
 
 def read_npy(path: pathlib.Path) -> Array:
@@ -54,16 +49,10 @@ def read_npy(path: pathlib.Path) -> Array:
     Raises:
         InputError: It is not such a file.
     """
-    try:
-        with open_regular(path) as stream:
-            loaded = np.load(stream, allow_pickle=False)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
-    except _MALFORMED as error:
-        raise InputError(str(path), f"is not an .npy file of numbers{_reason(error)}.") from error
-    if not isinstance(loaded, np.ndarray):
-        raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
-    return loaded
+    with _loaded(path, "an .npy file of numbers") as loaded:
+        if not isinstance(loaded, np.ndarray):
+            raise InputError(str(path), "is an .npz file; one array (.npy) is required.")
+        return loaded
 
 
 def write_json(path: pathlib.Path, content: object) -> None:
@@ -78,6 +67,18 @@ def write_npz(path: pathlib.Path, arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _loaded(path: pathlib.Path, kind: str) -> Iterator[Any]:
+    """Opens a file of arrays; `kind` says which in the message for one that is none."""
+    try:
+        with open_regular(path) as stream:
+            yield np.load(stream, allow_pickle=False)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror or error}.") from error
+    except _MALFORMED as error:
+        raise InputError(str(path), f"is not {kind}{_reason(error)}.") from error
 
 
 def _reason(error: Exception) -> str:

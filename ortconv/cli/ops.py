@@ -11,7 +11,7 @@ import click
 from ortconv.cli import output
 from ortconv.converters import FRONTENDS
 from ortconv.frontend.attributes import describe_type
-from ortconv.frontend.registry import Lowering, Refusal
+from ortconv.frontend.registry import Lowering
 from ortconv.frontend.source_format import Frontend
 
 __all__ = ["command", "markdown_table"]
@@ -34,7 +34,11 @@ def command(source: str | None, as_json: bool, markdown: bool) -> None:
     frontends = [frontend for frontend in FRONTENDS if source in (None, frontend.name)]
     if as_json:
         entries = [_entry(frontend, lowering) for frontend in frontends for lowering in frontend.registry]
-        entries += [_refused(frontend, refusal) for frontend in frontends for refusal in frontend.registry.refusals]
+        entries += [
+            {"source": frontend.name, "op": refusal.op_type, "how": "refused", "reason": refusal.reason}
+            for frontend in frontends
+            for refusal in frontend.registry.refusals
+        ]
         output.stdout().file.write(json.dumps(entries, indent=2) + "\n")
         return
     if markdown:
@@ -72,10 +76,6 @@ def markdown_table(frontend: Frontend) -> str:
 
 def _becomes(lowering: Lowering) -> str:
     return lowering.summary.removeprefix("Lowers to ")
-
-
-def _refused(frontend: Frontend, refusal: Refusal) -> dict[str, Any]:
-    return {"source": frontend.name, "op": refusal.op_type, "how": "refused", "reason": refusal.reason}
 
 
 def _entry(frontend: Frontend, lowering: Lowering) -> dict[str, Any]:

@@ -22,21 +22,16 @@ _COLUMNS = ("node", "becomes", "folded in", "left alone")
 
 @click.command("optimize", epilog="Example: ortconv optimize network.onnx -o faster.onnx --report faster.json")
 @click.argument("model", type=options.SOURCE, metavar="MODEL.onnx")
-@click.option(
+@options.file_to_write(
     "-o",
     "--output",
     "target",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="OUT.onnx",
     required=True,
     help="The file to write. External weights go to OUT.onnx.data.",
 )
-@click.option(
-    "--report",
-    "report_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    metavar="FILE.json",
-    help="Write a JSON report of every ConvTranspose node.",
+@options.file_to_write(
+    "--report", "report_file", metavar="FILE.json", help="Write a JSON report of every ConvTranspose node."
 )
 def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path | None) -> None:
     """Replace the ConvTranspose nodes of an ONNX file by nodes of org.ortconv, which give the same results faster.

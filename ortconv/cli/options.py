@@ -16,6 +16,7 @@ from ortconv.runtime import cuda, library
 __all__ = [
     "SOURCE",
     "Number",
+    "file_to_write",
     "keep_apart",
     "provider_names",
     "provider_titles",
@@ -23,6 +24,7 @@ __all__ = [
     "random_constants",
     "refuse_source",
     "semantics",
+    "target",
     "tensors",
     "tf32",
     "types",
@@ -47,31 +49,48 @@ class Number(click.FloatRange):
         return number
 
 
-def tensors(function: _F) -> _F:
-    """Adds ``--tensors``."""
-    return click.option(
-        "--tensors",
-        "tensors_file",
-        type=SOURCE,
-        metavar="FILE.npz",
-        help="Data of tensors that the source only declares (oneDNN constants), by tensor id or name.",
-    )(function)
+tensors = click.option(
+    "--tensors",
+    "tensors_file",
+    type=SOURCE,
+    metavar="FILE.npz",
+    help="Data of tensors that the source only declares (oneDNN constants), by tensor id or name.",
+)
+
+random_constants = click.option(
+    "--random-constants",
+    "constants_seed",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Seed of random data for constants that the source only declares. Default: they become inputs.",
+)
+
+providers = click.option(
+    "--provider",
+    "providers",
+    multiple=True,
+    metavar="NAME",
+    help="Execution provider, in order of preference: cpu (default), cuda, or any name known to ONNX Runtime.",
+)
+
+tf32 = click.option(
+    "--tf32", is_flag=True, help="Allow a GPU to multiply float32 in TF32, which has 11 bits of precision."
+)
 
 
-def random_constants(function: _F) -> _F:
-    """Adds ``--random-constants``."""
-    return click.option(
-        "--random-constants",
-        "constants_seed",
-        type=click.IntRange(min=0),
-        metavar="SEED",
-        help="Seed of random data for constants that the source only declares. Default: they become inputs.",
-    )(function)
+def file_to_write(*names: str, **more: Any) -> Callable[[_F], _F]:
+    """Adds an option that takes a file to write; names and arguments as for `click.option`."""
+    return click.option(*names, type=click.Path(dir_okay=False, path_type=pathlib.Path), **more)
 
 
 def semantics(default: str | None, explanation: str) -> Callable[[_F], _F]:
     """Adds ``--semantics``."""
     return click.option("--semantics", type=click.Choice(["spec", "runtime"]), default=default, help=explanation)
+
+
+def target(explanation: str) -> Callable[[_F], _F]:
+    """Adds ``--target``."""
+    return click.option("--target", type=click.Choice(["auto", "onnx", "plugin"]), default="auto", help=explanation)
 
 
 def types(function: _F) -> _F:
@@ -98,24 +117,6 @@ def types(function: _F) -> _F:
     ):
         function = click.option(name, type=click.Choice(words), default=words[0], help=explanation)(function)
     return function
-
-
-def providers(function: _F) -> _F:
-    """Adds ``--provider``."""
-    return click.option(
-        "--provider",
-        "providers",
-        multiple=True,
-        metavar="NAME",
-        help="Execution provider, in order of preference: cpu (default), cuda, or any name known to ONNX Runtime.",
-    )(function)
-
-
-def tf32(function: _F) -> _F:
-    """Adds ``--tf32``."""
-    return click.option(
-        "--tf32", is_flag=True, help="Allow a GPU to multiply float32 in TF32, which has 11 bits of precision."
-    )(function)
 
 
 _CUDA = frozenset({"cuda", cuda.PROVIDER.casefold()})

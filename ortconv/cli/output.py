@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, TextIO
 
 import rich.progress
 from rich.cells import cell_len
@@ -52,12 +52,12 @@ _UNLIMITED = 1 << 20
 
 def stdout() -> Console:
     """Returns a console on this moment's stdout."""
-    return _console(stderr=False)
+    return _console(sys.stdout)
 
 
 def stderr() -> Console:
     """Returns a console on this moment's stderr."""
-    return _console(stderr=True)
+    return _console(sys.stderr)
 
 
 def count(number: int, noun: str) -> str:
@@ -196,8 +196,7 @@ def _animated(console: Console) -> bool:
     return bool(console.is_terminal and stdout().is_terminal and console.color_system)
 
 
-def _console(*, stderr: bool) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
+def _console(stream: TextIO) -> Console:
     width = None if stream.isatty() else _UNLIMITED
     # NO_COLOR leaves rich its bold and dim; here it means no escape sequences at all.
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"

@@ -19,11 +19,7 @@ Entry = dict[str, Any]
 
 def document(options: Mapping[str, object], sources: Sequence[Entry]) -> Entry:
     """Returns the whole report."""
-    return {
-        "ortconv": version("ortconv"),
-        "options": dict(options),
-        "sources": list(sources),
-    }
+    return {"ortconv": version("ortconv"), "options": options, "sources": sources}
 
 
 def converted(source: pathlib.Path, target: pathlib.Path, done: Conversion) -> Entry:
@@ -56,7 +52,11 @@ def refused(source: pathlib.Path, error: Exception) -> Entry:
 
 def error_fields(error: BaseException) -> Entry:
     """Returns an error's class, message and fields."""
-    fields = {name: _plain(value) for name, value in vars(error).items() if not name.startswith("_")}
+    fields = {
+        name: dataclasses.asdict(value) if isinstance(value, NodeRef) else value
+        for name, value in vars(error).items()
+        if not name.startswith("_")
+    }
     return {"type": type(error).__name__, "message": str(error), **fields}
 
 
@@ -67,7 +67,3 @@ def _step(step: Step) -> Entry:
         "notes": step.notes,
         "warnings": step.warnings,
     }
-
-
-def _plain(value: object) -> object:
-    return dataclasses.asdict(value) if isinstance(value, NodeRef) else value

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import click
 import numpy as np
-import onnx_ir as ir
 
 from ortconv.cli import feeds, files, options, output
 from ortconv.errors import InputError, PluginError
@@ -25,19 +24,14 @@ _STATISTICS = ("min", "mean", "max", "NaN", "inf")
 @click.command("run", epilog="Example: ortconv run network.onnx --input image=photo.npy --output results.npz")
 @click.argument("model", type=options.SOURCE, metavar="MODEL.onnx")
 @feeds.feed_options
-@click.option(
+@options.file_to_write(
     "--output",
     "output_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
     metavar="FILE.npz",
     help="Write the outputs by name. numpy has no bfloat16 or float8: they are written as float32, which is exact.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    metavar="FILE.json",
-    help="Write what is printed about inputs and outputs as JSON.",
+@options.file_to_write(
+    "--json", "json_file", metavar="FILE.json", help="Write what is printed about inputs and outputs as JSON."
 )
 @options.providers
 @options.tf32
@@ -75,13 +69,7 @@ def command(
     names = options.provider_names(providers, tf32=tf32)
     backend = "none" if no_plugin else backend or _default_backend()
     with output.progress(f"Loading {model}"):
-        loaded = Model(
-            model,
-            str(model),
-            backend=backend,
-            providers=names,
-            tf32=tf32,
-        )
+        loaded = Model(model, str(model), backend=backend, providers=names, tf32=tf32)
     options.keep_apart([output_file, json_file], [model, *feeds.files_given(input_texts, loaded.inputs)])
     given = feeds.parse_inputs(input_texts, loaded.inputs)
     shapes = feeds.parse_shapes(shape_texts, loaded.inputs)
@@ -91,7 +79,7 @@ def command(
         results = loaded.run(data)
     feeds.tell_chosen(chosen, loaded.inputs)
     if loaded.inputs:
-        output.table(("input", "type", "shape", "data"), feeds.describe(loaded.inputs, data, given, seed))
+        feeds.print_data(data, given, seed)
         output.line()
     output.table(
         ("output", "type", "shape", *_STATISTICS),
@@ -106,8 +94,8 @@ def command(
             "backend": backend,
             "providers": names,
             "seed": seed,
-            "inputs": [{**_shape(name, array), "given": name in given} for name, array in data.items()],
-            "outputs": [{**_shape(name, array), **_numbers(array)} for name, array in results.items()],
+            "inputs": [{**feeds.fields(name, array), "given": name in given} for name, array in data.items()],
+            "outputs": [{**feeds.fields(name, array), **_numbers(array)} for name, array in results.items()],
         }
         files.write_json(json_file, document)
 
@@ -125,7 +113,7 @@ def _default_backend() -> Backend:
 def _row(name: str, array: Array) -> list[str]:
     found = _numbers(array)
     shown = ["-" if found[key] is None else f"{found[key]:.6g}" for key in _STATISTICS]
-    return [output.plain(name), array.dtype.name, str(list(array.shape)), *shown]
+    return [*feeds.cells(name, array), *shown]
 
 
 def _numbers(array: Array) -> dict[str, float | None]:
@@ -137,17 +125,11 @@ def _numbers(array: Array) -> dict[str, float | None]:
     return dict(zip(_STATISTICS, [*summary, *counts], strict=True))
 
 
-def _shape(name: str, array: Array) -> dict[str, object]:
-    return {"name": name, "type": array.dtype.name, "shape": list(array.shape)}
-
-
 def _storable(results: Mapping[str, Array]) -> dict[str, Array]:
     """Returns arrays of types that numpy has by itself, with the same values."""
     return {
-        name: array if array.dtype.isbuiltin == 1 else array.astype(np.float32 if _is_float(array) else np.int8)
+        name: array
+        if array.dtype.isbuiltin == 1
+        else array.astype(np.float32 if input_data.is_float(array) else np.int8)
         for name, array in results.items()
     }
-
-
-def _is_float(array: Array) -> bool:
-    return ir.DataType.from_numpy(array.dtype).is_floating_point()

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -76,15 +76,10 @@ def _inside(folder: pathlib.Path) -> list[pathlib.Path]:
     Raises:
         ModelFormatError: There are none.
     """
-    found = sorted(path for path in _files(folder) if _is_source(path))
+    found = sorted(path for path in folder.rglob("*") if _is_source(path))
     if not found:
         raise ModelFormatError(str(folder), "", "is a folder without sources; allowed: OpenVINO IR, oneDNN Graph JSON.")
     return found
-
-
-def _files(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    for path, _, names in os.walk(folder):
-        yield from (pathlib.Path(path, name) for name in names)
 
 
 def _is_source(path: pathlib.Path) -> bool:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from rich.text import Text
 
 from ortconv import verification
-from ortconv.cli import feeds, files, options, output
+from ortconv.cli import comparisons, feeds, files, options, output
 from ortconv.model_io.input_data import Input
 from ortconv.options import Semantics, Target
 from ortconv.runtime.library import Backend
@@ -21,7 +21,6 @@ from ortconv.verification import Analysis, Comparison, Layer, Verification
 __all__ = ["command"]
 
 _BACKENDS: Mapping[Backend, str] = {"native": "plugin", "python": "Python ops", "none": "no plugin"}
-_NUMBERS = ("max abs error", "rel error", "tolerance")
 
 
 @click.command("verify", epilog="Example: ortconv verify network.xml --shape image=1x3x64x64 --layers")
@@ -32,12 +31,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
     "What the model follows. Default: what MODEL.onnx says of itself; without one runtime for OpenVINO (its runtime "
     "knows nothing else) and spec for oneDNN.",
 )
-@click.option(
-    "--target",
-    type=click.Choice(["auto", "onnx", "plugin"]),
-    default="auto",
-    help="As for convert, without MODEL.onnx: auto (default), onnx or plugin.",
-)
+@options.target("As for convert, without MODEL.onnx: auto (default), onnx or plugin.")
 @options.tensors
 @feeds.feed_options
 @click.option(
@@ -62,13 +56,7 @@ _NUMBERS = ("max abs error", "rel error", "tolerance")
     help="Also compare intermediate results, each computed from the source's own results, and name "
     "the first that differs.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    metavar="FILE.json",
-    help="Write all results as JSON.",
-)
+@options.file_to_write("--json", "json_file", metavar="FILE.json", help="Write all results as JSON.")
 def command(
     source: pathlib.Path,
     model: pathlib.Path | None,
@@ -139,24 +127,15 @@ def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None
     output.line(("model     ", "bold"), output.plain(found.model or "converted now"), f", {found.semantics} semantics")
     output.line(("expected  ", "bold"), found.oracle)
     if found.feeds:
-        rows = [
-            [
-                output.plain(name),
-                array.dtype.name,
-                str(list(array.shape)),
-                _origin(found, name),
-            ]
-            for name, array in found.feeds.items()
-        ]
         output.line()
         feeds.tell_chosen(found.chosen, declared, "larger ones, by --shape, test more")
-        output.table(("input", "type", "shape", "data"), rows)
+        feeds.print_data(found.feeds, found.given, found.seed, found.first)
     if layers:
         output.line()
         output.table(
-            ("node", "result", *_NUMBERS, "spread", ""),
+            ("node", "result", *comparisons.NUMBERS, "spread", ""),
             [_layer(layer) for layer in found.layers],
-            numbers=(*_NUMBERS, "spread"),
+            numbers=(*comparisons.NUMBERS, "spread"),
         )
     output.line()
     _print_outputs(found.outputs, explained=found.agrees)
@@ -176,21 +155,15 @@ def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None
     _conclude(found)
 
 
-def _origin(found: Verification, name: str) -> str:
-    if name in found.first:
-        return "first value"
-    return "given" if name in found.given else f"random, seed {found.seed}"
-
-
 def _print_outputs(outputs: Mapping[Backend, Sequence[Comparison]], *, explained: bool) -> None:
     output.table(
-        ("output", "run by", *_NUMBERS, ""),
+        ("output", "run by", *comparisons.NUMBERS, ""),
         [
-            (output.plain(comparison.name), _BACKENDS[backend], *_errors(comparison, explained=explained))
-            for backend, comparisons in outputs.items()
-            for comparison in comparisons
+            (output.plain(comparison.name), _BACKENDS[backend], *comparisons.cells(comparison, explained=explained))
+            for backend, compared in outputs.items()
+            for comparison in compared
         ],
-        numbers=_NUMBERS,
+        numbers=comparisons.NUMBERS,
     )
 
 
@@ -198,8 +171,8 @@ def _conclude(found: Verification) -> None:
     if found.agrees:
         _agree(found)
         return
-    for backend, comparisons in found.outputs.items():
-        for comparison in comparisons:
+    for backend, compared in found.outputs.items():
+        for comparison in compared:
             if not comparison.agrees:
                 output.line(
                     ("DIFFERS", "bold red"),
@@ -278,17 +251,9 @@ def _distance(verb: str, error: float) -> str:
 
 def _layer(layer: Layer) -> Sequence[output.Cell]:
     node = Text.assemble((output.plain(layer.node.op_type), "bold"), f" {output.plain(layer.node.name)}")
-    *numbers, verdict = _errors(layer.comparison)
+    *numbers, verdict = comparisons.cells(layer.comparison)
     spread = "" if layer.comparison.spread is None else f"{layer.comparison.spread:.2g}"
     return (node, output.plain(layer.comparison.name), *numbers, spread, verdict)
-
-
-def _errors(comparison: Comparison, *, explained: bool = False) -> Sequence[output.Cell]:
-    verdict = Text("OK", "green") if comparison.agrees else Text("DIFFERS", "bold red")
-    if explained and not comparison.agrees:
-        verdict = Text("see below", "yellow")
-    numbers = ["-" if comparison.problem else f"{value:.2g}" for value in (comparison.max_abs, comparison.max_rel)]
-    return (*numbers, f"{comparison.tolerance:.2g}", verdict)
 
 
 def _difference(comparison: Comparison) -> str:
@@ -303,7 +268,7 @@ def _difference(comparison: Comparison) -> str:
 
 
 def _document(found: Verification) -> object:
-    return _finite(
+    return comparisons.finite(
         {
             "source": found.source,
             "model": found.model,
@@ -313,9 +278,7 @@ def _document(found: Verification) -> object:
             "seed": found.seed,
             "inputs": [
                 {
-                    "name": name,
-                    "type": array.dtype.name,
-                    "shape": list(array.shape),
+                    **feeds.fields(name, array),
                     "given": name in found.given,
                     "first": name in found.first,
                     "chosen": name in found.chosen,
@@ -335,14 +298,14 @@ def _document(found: Verification) -> object:
 
 def _outputs(outputs: Mapping[Backend, Sequence[Comparison]]) -> object:
     return [
-        {"backend": backend, **_fields(comparison)}
-        for backend, comparisons in outputs.items()
-        for comparison in comparisons
+        {"backend": backend, **comparisons.fields(comparison)}
+        for backend, compared in outputs.items()
+        for comparison in compared
     ]
 
 
 def _layers(layers: Sequence[Layer]) -> object:
-    return [{"node": dataclasses.asdict(layer.node), **_fields(layer.comparison)} for layer in layers]
+    return [{"node": dataclasses.asdict(layer.node), **comparisons.fields(layer.comparison)} for layer in layers]
 
 
 def _analysis(found: Analysis | None) -> object:
@@ -353,16 +316,3 @@ def _analysis(found: Analysis | None) -> object:
         for backend, each in found.layers.items()
     ]
     return {"expected": found.oracle, "agrees": found.agrees, "outputs": _outputs(found.outputs), "inside": inside}
-
-
-def _fields(comparison: Comparison) -> dict[str, object]:
-    return {**dataclasses.asdict(comparison), "agrees": comparison.agrees}
-
-
-def _finite(value: object) -> object:
-    """Replaces what JSON lacks: NaN and infinities become strings."""
-    if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ortconv.errors import ConversionErrors, DeclaredShapeError
-from ortconv.frontend.source_graph import SourceGraph, SourceValue
+from ortconv.frontend.source_graph import SourceGraph
 
 __all__ = ["without_shapes"]
 
@@ -34,24 +34,11 @@ def without_shapes(graph: SourceGraph, refused: ConversionErrors) -> SourceGraph
         for value in node.outputs
         if value.shape is not None
     }
-
-    def new(value: SourceValue) -> SourceValue:
-        return made.get(value, value)
-
-    outputs = {output: dataclasses.replace(output, value=new(output.value)) for output in graph.outputs}
+    bare = graph.with_values(made)
     return dataclasses.replace(
-        graph,
-        outputs=tuple(outputs.values()),
+        bare,
         nodes=tuple(
-            dataclasses.replace(
-                node,
-                inputs=tuple(value and new(value) for value in node.inputs),
-                outputs=tuple(map(new, node.outputs)),
-                warnings=(*node.warnings, _COMPUTED) if node.ref in nodes else node.warnings,
-            )
-            for node in graph.nodes
-        ),
-        states=tuple(
-            dataclasses.replace(state, output=state.output and outputs[state.output]) for state in graph.states
+            dataclasses.replace(node, warnings=(*node.warnings, _COMPUTED)) if node.ref in nodes else node
+            for node in bare.nodes
         ),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ortconv.errors import InputError, shown
 from ortconv.frontend.source_graph import Dim, SourceGraph, SourceValue
@@ -42,31 +42,13 @@ def with_inputs(
         for name, value in inputs.items()
         if name in shapes or name in names
     }
-
-    def new(value: SourceValue) -> SourceValue:
-        return made.get(value, value)
-
-    outputs = {output: dataclasses.replace(output, value=new(output.value)) for output in graph.outputs}
-    return dataclasses.replace(
-        graph,
-        inputs=tuple(map(new, graph.inputs)),
-        outputs=tuple(outputs.values()),
-        nodes=tuple(
-            dataclasses.replace(node, inputs=tuple(value and new(value) for value in node.inputs))
-            if made.keys() & set(node.inputs)
-            else node
-            for node in graph.nodes
-        ),
-        states=tuple(
-            dataclasses.replace(state, input=new(state.input), output=state.output and outputs[state.output])
-            for state in graph.states
-        ),
-    )
+    return graph.with_values(made)
 
 
 def _check_names(graph: SourceGraph, names: Mapping[str, str]) -> None:
     states = {state.input.name for state in graph.states}
-    taken = {value.name for value in (*graph.inputs, *_results(graph)) if value.name not in names}
+    results = (value for node in graph.nodes for value in node.outputs)
+    taken = {value.name for value in (*graph.inputs, *results) if value.name not in names}
     taken |= {output.name for output in graph.outputs}
     for name, wanted in names.items():
         if name in states:
@@ -76,10 +58,6 @@ def _check_names(graph: SourceGraph, names: Mapping[str, str]) -> None:
         if not wanted or wanted in taken:
             raise InputError(name, f"cannot be renamed to {shown(wanted)}; allowed: names that are not used.")
         taken.add(wanted)
-
-
-def _results(graph: SourceGraph) -> Iterable[SourceValue]:
-    return (value for node in graph.nodes for value in node.outputs)
 
 
 def _fixed(value: SourceValue, sizes: Sequence[int | None]) -> tuple[Dim, ...]:

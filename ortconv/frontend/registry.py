@@ -12,7 +12,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import onnx.defs
 import onnx_ir as ir
@@ -28,17 +28,14 @@ How = Literal["exact", "composed", "plugin"]
 LoweringFunction = Callable[..., "ir.Value | tuple[ir.Value, ...]"]
 _F = TypeVar("_F", bound=LoweringFunction)
 
+Coerce = Callable[[object, object], object]
+"""Converts an attribute of the source to the annotated type; raises ValueError with what is allowed."""
+
 _ONE_OP = re.compile(r"(\w+)(?:[.;:]| with )")
 """The start of the docstring of a lowering that emits one equivalent node, in the most common variant."""
 
 _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 """Characters of attribute names that Python names lack: ``exclude-pad`` binds to the parameter ``exclude_pad``."""
-
-
-class Coerce(Protocol):
-    """Converts an attribute of the source to the annotated type; raises ValueError with what is allowed."""
-
-    def __call__(self, raw: object, annotation: object) -> object: ...
 
 
 @dataclasses.dataclass(frozen=True)

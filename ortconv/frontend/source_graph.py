@@ -118,3 +118,30 @@ class SourceGraph:
     notes: tuple[str, ...] = ()
     states: tuple[SourceState, ...] = ()
     size: int = 0
+
+    def with_values(self, made: Mapping[SourceValue, SourceValue]) -> SourceGraph:
+        """Returns a graph with other values in the place of some."""
+
+        def new(value: SourceValue) -> SourceValue:
+            return made.get(value, value)
+
+        outputs = {output: dataclasses.replace(output, value=new(output.value)) for output in self.outputs}
+        return dataclasses.replace(
+            self,
+            inputs=tuple(map(new, self.inputs)),
+            outputs=tuple(outputs.values()),
+            nodes=tuple(
+                node
+                if made.keys().isdisjoint((*node.inputs, *node.outputs))
+                else dataclasses.replace(
+                    node,
+                    inputs=tuple(value and new(value) for value in node.inputs),
+                    outputs=tuple(map(new, node.outputs)),
+                )
+                for node in self.nodes
+            ),
+            states=tuple(
+                dataclasses.replace(state, input=new(state.input), output=state.output and outputs[state.output])
+                for state in self.states
+            ),
+        )

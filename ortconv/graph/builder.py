@@ -227,7 +227,7 @@ class Builder:
         node = ir.node(
             op_type,
             inputs,
-            {name: _attribute(value) for name, value in attributes.items()},
+            attributes,
             domain=domain,
             num_outputs=outputs,
             name=self.unique(f"{prefix}/{op_type}"),
@@ -419,7 +419,3 @@ def origin(ref: NodeRef) -> dict[str, str]:
         "ortconv.source.id": ref.id,
         "ortconv.source.name": ref.name,
     }
-
-
-def _attribute(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

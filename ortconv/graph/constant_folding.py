@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.graph.annotations import BYTES_IN_FILE, COMPUTED_FROM, STORED_TYPE, Computed
 
-__all__ = ["evaluate", "fold"]
+__all__ = ["NUMBERS", "evaluate", "fold"]
 
 
 _Array = npt.NDArray[Any]
@@ -34,7 +34,9 @@ _BLOCK = 128
 
 _FLOATS = frozenset({ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE})
 _INTEGERS = frozenset(ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64))
-_TYPES = _FLOATS | _INTEGERS | {ir.DataType.BOOL}
+NUMBERS = _FLOATS | _INTEGERS
+"""Types of numbers that every opset has."""
+_TYPES = NUMBERS | {ir.DataType.BOOL}
 _COMPRESSED = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
 _HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 _WHOLE_HALVES = 2048
@@ -66,14 +68,9 @@ def fold(
 def _stored(op_type: str, inputs: Sequence[ir.TensorProtocol | None], attributes: _Attributes) -> ir.DataType | None:
     """Returns the narrower type in which the results of a node are exact."""
     data = inputs[0] if inputs else None
-    if data is None or op_type not in _MOVES:
+    if data is None or op_type not in _MOVES or (op_type == "Cast" and attributes["to"] != ir.DataType.FLOAT):
         return None
-    if op_type == "Cast" and attributes["to"] != ir.DataType.FLOAT:
-        return None
-    if data.dtype in _HALVES and op_type == "Cast":
-        return data.dtype
-    stored = STORED_TYPE.get(data)
-    return stored
+    return data.dtype if data.dtype in _HALVES and op_type == "Cast" else STORED_TYPE.get(data)
 
 
 def _folded(
@@ -91,18 +88,8 @@ def _folded(
     if size > _LARGE:  # counted once per input
         return None
     grown = 2 * size if op_type == "Cast" and types <= _HALVES else size  # Halves become floats, whatever their size.
-    return _evaluated(op_type, inputs, attributes, outputs, max(grown, _SMALL))
-
-
-def _evaluated(
-    op_type: str,
-    inputs: Sequence[ir.TensorProtocol | None],
-    attributes: _Attributes,
-    outputs: int,
-    most: int,
-) -> list[ir.TensorProtocol] | None:
     arrays = [None if tensor is None else tensor.numpy() for tensor in inputs]
-    results = evaluate(op_type, arrays, attributes, outputs, most)
+    results = evaluate(op_type, arrays, attributes, outputs, max(grown, _SMALL))
     return None if results is None else [ir.tensor(each) for each in results]
 
 
@@ -221,11 +208,8 @@ def _gather(arrays: _Arrays, attributes: _Attributes) -> Any:
     return np.asarray(taken, data.dtype)  # of an object array, a single element comes without an array
 
 
-def _slice(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
+def _slice(arrays: Sequence[Any], attributes: _Attributes) -> Any:
     data, starts, ends, axes, steps = (*arrays, None, None)[:5]
-    assert data is not None
-    assert starts is not None
-    assert ends is not None
     along = range(len(starts)) if axes is None else axes.tolist()
     window = [slice(None)] * data.ndim
     for axis, start, end, step in zip(
@@ -279,11 +263,8 @@ def _tile(arrays: _Arrays, attributes: _Attributes) -> Any:
     return _bounded(shape, data, attributes) and np.tile(data, repeats)
 
 
-def _pad(arrays: Sequence[_Array | None], attributes: _Attributes) -> Any:
-    data, pads = arrays[:2]
-    axes, filler = (arrays[3] if len(arrays) > 3 else None), (arrays[2] if len(arrays) > 2 else None)
-    assert data is not None
-    assert pads is not None
+def _pad(arrays: Sequence[Any], attributes: _Attributes) -> Any:
+    data, pads, filler, axes = (*arrays, None, None)[:4]
     widths = pads.reshape(2, -1).T.tolist()
     if attributes.get("mode", "constant") != "constant" or axes is not None or pads.min(initial=0) < 0:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-__all__ = ["Inserter", "remove_unused", "replace_node"]
+__all__ = ["Inserter", "become", "new_node", "remove_unused", "replace_node"]
 
 
 class Inserter:
@@ -85,20 +85,40 @@ class Inserter:
         domain: str,
         attributes: Mapping[str, Any],
     ) -> ir.Node:
-        node = ir.node(
-            op_type,
-            list(inputs),
-            {name: value for name, value in attributes.items() if value is not None},
-            domain=domain,
-            name=self.unique(f"{beside.name}/{op_type}"),
-            metadata_props=dict(beside.metadata_props),
-        )
-        output = node.outputs[0]
+        present = {name: value for name, value in attributes.items() if value is not None}
+        node = new_node(beside, f"{beside.name}/{op_type}", op_type, inputs, self.unique, present, domain)
         element = like.dtype if dtype is None else dtype
         assert element is not None
-        output.name, output.type, output.shape = self.unique(f"{node.name}_out"), ir.TensorType(element), like.shape
+        node.outputs[0].type, node.outputs[0].shape = ir.TensorType(element), like.shape
         self._tell(beside, node)
         return node
+
+
+def new_node(
+    beside: ir.Node,
+    name: str,
+    op_type: str,
+    inputs: Sequence[ir.Value | None],
+    unique: Callable[[str], str],
+    attributes: Mapping[str, Any] | None = None,
+    domain: str = "",
+) -> ir.Node:
+    """Returns a node with the metadata of another one; its name, made unique, is also that of its output."""
+    metadata = dict(beside.metadata_props)
+    node = ir.node(op_type, inputs, attributes, domain=domain, name=unique(name), metadata_props=metadata)
+    node.outputs[0].name = unique(f"{node.name}_out")
+    return node
+
+
+def become(node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> None:
+    """Makes a node one of another op, with other inputs and attributes."""
+    node.op_type = op_type
+    node.resize_inputs(len(inputs))
+    for index, value in enumerate(inputs):
+        node.replace_input_with(index, value)
+    node.attributes.clear()
+    for attribute in ir.convenience.convert_attributes(attributes):
+        node.attributes.add(attribute)
 
 
 def replace_node(node: ir.Node, by: ir.Node) -> None:

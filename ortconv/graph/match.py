@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 import onnx_ir as ir
 
-__all__ = ["BOUNDS", "consumers", "is_quantized", "operand_of", "producer"]
+__all__ = ["BOUNDS", "bodies", "consumers", "is_quantized", "operand_of", "producer"]
 
 BOUNDS = frozenset({"Clip", "Relu"})
 """Ops that ONNX Runtime looks through when it searches for a QuantizeLinear."""
@@ -22,6 +22,15 @@ def operand_of(value: ir.Value | None, op_type: str, index: int = 0) -> ir.Value
     """Returns an input of the ai.onnx node of this type that produces a value; None if there is no such node."""
     node = producer(value, op_type)
     return None if node is None else node.inputs[index]
+
+
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """Yields the graphs in the attributes of a node, without those inside them."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
 
 
 def consumers(node: ir.Node, until: Container[ir.Node] = ()) -> list[ir.Node]:

@@ -7,6 +7,7 @@ import functools
 import onnx
 import onnx_ir as ir
 
+from ortconv.graph.constant_folding import NUMBERS
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops import BY_NAME
 
@@ -26,12 +27,6 @@ _MORE_TYPES = {
 
 _NEW_VALUES = {("Pad", "mode", 19): "wrap", ("AveragePool", "ceil_mode", 19): 1}
 """Attribute values that an opset added or redefined."""
-
-_OLD_TYPES = frozenset(
-    {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}
-    | {ir.DataType[f"{sign}INT{bits}"] for sign in ("", "U") for bits in (8, 16, 32, 64)}
-)
-"""The types of those ops before; bool is new to ReduceMax and ReduceMin."""
 
 
 def lowest_opset(graph: ir.Graph, first: int, last: int) -> int:
@@ -76,7 +71,8 @@ def _since(op_type: str, opset: int) -> int:
 
 
 def _has_old_types(node: ir.Node) -> bool:
-    allowed = _OLD_TYPES if node.op_type in ("ReduceMax", "ReduceMin") else _OLD_TYPES | {ir.DataType.BOOL}
+    """Tells whether the types of a node are those that the ops of `_MORE_TYPES` had before; two of them had no bool."""
+    allowed = NUMBERS if node.op_type in ("ReduceMax", "ReduceMin") else NUMBERS | {ir.DataType.BOOL}
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     types = {value.dtype for value in values} - {None}
     if node.op_type == "Cast":

@@ -19,6 +19,7 @@ _Inputs = Sequence[ir.Value | None]
 _Attributes = Mapping[str, Any]
 _Call = tuple[str, list[ir.Value | None], dict[str, Any]]
 """An op type, inputs and attributes."""
+_Rule = Callable[[_Inputs, _Attributes], ir.Value | _Call | None]
 
 _WIDER: Mapping[ir.DataType, frozenset[ir.DataType]] = {
     ir.DataType.FLOAT16: frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE}),
@@ -44,10 +45,6 @@ def simplified(op_type: str, inputs: list[ir.Value | None], attributes: dict[str
     rule = _RULES.get(op_type)
     simpler = None if rule is None else rule(inputs, attributes)
     return (op_type, inputs, attributes) if simpler is None else simpler
-
-
-def _identity(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
-    return inputs[0]
 
 
 def _cast(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
@@ -98,10 +95,6 @@ def _reshape(inputs: _Inputs, attributes: _Attributes) -> ir.Value | _Call | Non
     return "Reshape", [x if before is None else before, inputs[1]], {}
 
 
-def _without_axes(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
-    return inputs[0] if len(inputs) == 2 and _ints(inputs[1]) == () else None
-
-
 def _squeeze(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     axes = _ints(inputs[1]) if len(inputs) == 2 else None
     if axes is None or inputs[0] is None:
@@ -113,10 +106,6 @@ def _squeeze(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     return before if before is not None and producer is not None and _ints(producer.inputs[1]) == axes else None
 
 
-def _concat(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
-    return inputs[0] if len(inputs) == 1 else None
-
-
 def _expand(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     x, target = inputs[0], _ints(inputs[1])
     if x is None or x.shape is None or target is None or len(target) > len(x.shape):
@@ -125,14 +114,14 @@ def _expand(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
     return x if all(size == 1 or size == dim for dim, size in aligned) else None
 
 
-def _tile(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
-    repeats = _ints(inputs[1])
-    return inputs[0] if repeats is not None and all(count == 1 for count in repeats) else None
+def _unchanged_if(test: Callable[[tuple[int, ...]], bool]) -> _Rule:
+    """Returns the rule for an op that changes nothing if the integers in its second input pass a test."""
 
+    def rule(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
+        numbers = _ints(inputs[1]) if len(inputs) > 1 else None
+        return inputs[0] if numbers is not None and test(numbers) else None
 
-def _pad(inputs: _Inputs, attributes: _Attributes) -> ir.Value | None:
-    pads = _ints(inputs[1])
-    return inputs[0] if pads is not None and not any(pads) else None
+    return rule
 
 
 def _ints(value: ir.Value | None) -> tuple[int, ...] | None:
@@ -141,15 +130,15 @@ def _ints(value: ir.Value | None) -> tuple[int, ...] | None:
     return tuple(int(entry) for entry in np.ravel(value.const_value.numpy()))
 
 
-_RULES: Mapping[str, Callable[[_Inputs, _Attributes], ir.Value | _Call | None]] = {
+_RULES: Mapping[str, _Rule] = {
     "Cast": _cast,
-    "Concat": _concat,
+    "Concat": lambda inputs, attributes: inputs[0] if len(inputs) == 1 else None,
     "Expand": _expand,
-    "Identity": _identity,
-    "Pad": _pad,
+    "Identity": lambda inputs, attributes: inputs[0],
+    "Pad": _unchanged_if(lambda pads: not any(pads)),
     "Reshape": _reshape,
     "Squeeze": _squeeze,
-    "Tile": _tile,
+    "Tile": _unchanged_if(lambda repeats: all(count == 1 for count in repeats)),
     "Transpose": _transpose,
-    "Unsqueeze": _without_axes,
+    "Unsqueeze": _unchanged_if(lambda axes: not axes),
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import onnx_ir as ir
 
 from ortconv.graph.annotations import COMPUTED_FROM
+from ortconv.graph.match import bodies
 
 __all__ = ["collect_constants", "reachable"]
 
@@ -27,7 +28,7 @@ def reachable(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> dict[ir.
                 node.replace_input_with(index, None)
             continue
         inner: list[ir.Node] = []
-        for graph in _graphs(node):
+        for graph in bodies(node):
             alive = reachable(list(graph), graph.outputs)
             graph.remove([each for each in graph if each not in alive])  # their inputs are detached already
             inner += alive
@@ -72,11 +73,3 @@ def _key(tensor: ir.TensorProtocol) -> object:
         array = tensor.numpy()
         return *facts, array.ctypes.data, array.strides
     return *facts, id(tensor)
-
-
-def _graphs(node: ir.Node) -> Iterator[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()

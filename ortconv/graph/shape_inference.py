@@ -14,6 +14,7 @@ import onnx.defs
 import onnx.shape_inference
 import onnx_ir as ir
 
+from ortconv.graph.match import bodies
 from ortconv.opset.schemas import register_schemas
 
 __all__ = ["complete"]
@@ -31,10 +32,7 @@ def complete(nodes: Iterable[ir.Node], opset: int) -> None:
     """
     register_schemas()
     for node in nodes:
-        if all(map(_is_known, node.outputs)) or any(
-            attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-            for attribute in node.attributes.values()
-        ):
+        if all(map(_is_known, node.outputs)) or any(True for _ in bodies(node)):
             continue
         for output, found in zip(node.outputs, _inferred(node, opset), strict=True):
             sizes = None if found is None else _sizes(found)

@@ -72,7 +72,7 @@ def require_inferable(model: onnx.ModelProto, name: str) -> None:
     Raises:
         CheckError: The inference ends the process, or the child process cannot be started.
     """
-    if any(node.op_type == "Slice" for each in protos.node_lists(model) for node in protos.nodes(each)):
+    if any(node.op_type == "Slice" for node in protos.all_nodes(model)):
         light = without_weights(model)
         protos.clear_negative_dims(light)
         inference_process.require_inferable(light, name)

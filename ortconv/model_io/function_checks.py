@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import onnx
 import onnx.defs
@@ -32,8 +32,7 @@ _Id = tuple[str, str, str]
 def needs_plugin(model: onnx.ModelProto) -> bool:
     """Returns whether a model holds nodes of ours without function bodies, as files written by other tools may."""
     bodies = {(function.domain, function.name) for function in model.functions}
-    outermost = itertools.chain(model.graph.node, *(function.node for function in model.functions))
-    return any(node.domain == DOMAIN and (node.domain, node.op_type) not in bodies for node in protos.nodes(outermost))
+    return any(node.domain == DOMAIN and (node.domain, node.op_type) not in bodies for node in protos.all_nodes(model))
 
 
 def check_expansion(model: onnx.ModelProto, name: str) -> None:
@@ -56,7 +55,7 @@ def check_own_functions(model: onnx.ModelProto, name: str) -> None:
     Raises:
         CheckError: One does, or a node of our domain is neither an operator of ours nor a function call.
     """
-    users = [node for node in _nodes(model) if node.domain == DOMAIN]
+    users = [node for node in protos.all_nodes(model) if node.domain == DOMAIN]
     known = BY_NAME.keys() | {function.name for function in model.functions if function.domain == DOMAIN}
     unknown = next((node for node in users if node.op_type not in known), None)
     if unknown is not None:
@@ -150,10 +149,6 @@ class _Expansion:
         )
 
 
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    return protos.nodes(itertools.chain(model.graph.node, *(function.node for function in model.functions)))
-
-
 def _is_body(function: onnx.FunctionProto, ours: Iterable[onnx.NodeProto]) -> bool:
     """Returns whether a function is a body of ours, with every optional attribute that its nodes have."""
     if function.overload:
@@ -208,13 +203,12 @@ def _steps(nodes: Iterable[onnx.NodeProto], numbers: dict[str, int]) -> tuple[ob
 
 def _setting(attribute: onnx.AttributeProto, numbers: dict[str, int]) -> object:
     """Returns an attribute for comparison; a subgraph shares the numbers of values around it, whose names differ."""
-    copy = onnx.AttributeProto()
-    copy.CopyFrom(attribute)
-    copy.ClearField("doc_string")
-    copy.ClearField("g")
-    if copy.HasField("t"):
-        copy.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(attribute.t)))
-    return copy.SerializeToString(deterministic=True), attribute.HasField("g") and _branch(attribute.g, numbers)
+    bare = copy.deepcopy(attribute)
+    bare.ClearField("doc_string")
+    bare.ClearField("g")
+    if bare.HasField("t"):
+        bare.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(attribute.t)))
+    return bare.SerializeToString(deterministic=True), attribute.HasField("g") and _branch(attribute.g, numbers)
 
 
 def _branch(graph: onnx.GraphProto, numbers: dict[str, int]) -> object:

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ortconv.errors import InputError, shown
 from ortconv.frontend.source_graph import Dim
 
-__all__ = ["Array", "Input", "fill", "fit", "random_data"]
+__all__ = ["Array", "Input", "fill", "fit", "is_float", "random_data"]
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +53,11 @@ class Input:
         if self.shape is None:
             return "of any rank"
         return f"[{', '.join('?' if dim is None else str(dim) for dim in self.shape)}]"
+
+
+def is_float(array: Array) -> bool:
+    """Tells whether an array holds floating-point numbers, those of `ml_dtypes` included."""
+    return ir.DataType.from_numpy(array.dtype).is_floating_point()
 
 
 def fill(

@@ -7,7 +7,7 @@ tensors require, with UTF-8 strings, and with functions that replace no operator
 from __future__ import annotations
 
 import collections
-import enum
+import copy
 import functools
 import itertools
 import os
@@ -107,7 +107,7 @@ def validate(model: onnx.ModelProto, name: str, folder: str) -> None:
 
 def _check_equations(model: onnx.ModelProto, name: str) -> None:
     """Checks the equations of Einsum nodes."""
-    for node in (node for each in protos.node_lists(model) for node in protos.nodes(each)):
+    for node in protos.all_nodes(model):
         for attribute in node.attribute if (node.domain, node.op_type) == ("", "Einsum") else ():
             equation = attribute.s.decode()
             if attribute.name == "equation" and not protos.EQUATION.fullmatch(equation.replace(" ", "")):
@@ -130,12 +130,11 @@ def with_inner_weights(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
     """
     if not any(map(is_external, _inner_tensors(model, path))):
         return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for tensor in _inner_tensors(copy, path):
+    full = copy.deepcopy(model)
+    for tensor in _inner_tensors(full, path):
         if is_external(tensor):
             read_external(tensor, path, os.path.dirname(path))
-    return copy
+    return full
 
 
 def read_weights(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
@@ -190,16 +189,12 @@ def _walk(message: _Message, place: _Place, name: str, tensors: list[TensorProto
             _check_text((each.key, each.value), place, name)
         return
     for field, value in message.ListFields():
-        kind = _kind(field)
-        if kind == _Kind.MESSAGES:
-            for index, each in enumerate(value):
-                _walk(each, (place, f"{field.name}[{index}]"), name, tensors)
-        elif kind == _Kind.MESSAGE:
-            _walk(value, (place, field.name), name, tensors)
-        elif kind == _Kind.TEXTS:
-            _check_text(value, (place, field.name), name)
-        elif kind == _Kind.TEXT:
-            _check_text((value,), (place, field.name), name)
+        kind, repeated = _kind(field)
+        if kind == field.TYPE_STRING:
+            _check_text(value if repeated else (value,), (place, field.name), name)
+        elif kind == field.TYPE_MESSAGE:
+            for index, each in enumerate(value if repeated else (value,)):
+                _walk(each, (place, f"{field.name}[{index}]" if repeated else field.name), name, tensors)
     if isinstance(message, onnx.NodeProto):
         names = {each.name for each in message.attribute}
         if len(names) != len(message.attribute):
@@ -210,19 +205,11 @@ def _walk(message: _Message, place: _Place, name: str, tensors: list[TensorProto
             raise CheckError(name, f"{_shown(place)} has an attribute that is not UTF-8.")
 
 
-class _Kind(enum.Enum):
-    NUMBER, TEXT, TEXTS, MESSAGE, MESSAGES = range(5)
-
-
 @functools.cache
-def _kind(field: Any) -> _Kind:
-    """Returns the kind of a field's value; cached, since descriptors are slow."""
+def _kind(field: Any) -> tuple[int, bool]:
+    """Returns the type of a field and whether it is repeated; cached, since descriptors are slow."""
     repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
-    if field.type == field.TYPE_MESSAGE:
-        return _Kind.MESSAGES if repeated else _Kind.MESSAGE
-    if field.type == field.TYPE_STRING:
-        return _Kind.TEXTS if repeated else _Kind.TEXT
-    return _Kind.NUMBER
+    return field.type, repeated
 
 
 def _check_text(texts: Iterable[object], place: _Place, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Iterator
 
@@ -12,8 +13,8 @@ from ortconv.frontend.source_graph import MAX_RANK
 
 __all__ = [
     "EQUATION",
+    "all_nodes",
     "clear_negative_dims",
-    "node_lists",
     "node_with_negative_shape",
     "nodes",
     "subgraphs",
@@ -34,9 +35,10 @@ def nodes(outer: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from nodes(graph.node)
 
 
-def node_lists(model: onnx.ModelProto) -> list[Iterable[onnx.NodeProto]]:
-    """Returns the nodes of the main graph and of each function."""
-    return [model.graph.node, *(function.node for function in model.functions)]
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yields the nodes of the main graph and of each function, those of subgraphs included."""
+    for outer in (model.graph, *model.functions):
+        yield from nodes(outer.node)
 
 
 def clear_negative_dims(model: onnx.ModelProto) -> None:
@@ -52,15 +54,14 @@ def without_negative_dims(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns a model, or a copy, in which no declared dimension is negative; see `clear_negative_dims`."""
     if not any(True for _ in _negative_dims(model)):
         return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    clear_negative_dims(copy)
-    return copy
+    cleared = copy.deepcopy(model)
+    clear_negative_dims(cleared)
+    return cleared
 
 
 def node_with_negative_shape(model: onnx.ModelProto) -> onnx.NodeProto | None:
     """Returns a node whose result has a negative constant as a dimension, or None; see `clear_negative_dims`."""
-    found = [node for each in node_lists(model) for node in nodes(each)]
+    found = list(all_nodes(model))
     graphs = [model.graph, *(body for node in found for body in subgraphs(node))]
     negative = {tensor.name for graph in graphs for tensor in graph.initializer if _has_negative(tensor)}
     for node in found:
@@ -87,8 +88,7 @@ def _has_negative(tensor: onnx.TensorProto) -> bool:
 
 
 def _negative_dims(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    bodies = (body for each in node_lists(model) for node in nodes(each) for body in subgraphs(node))
-    for graph in (model.graph, *bodies):
+    for graph in (model.graph, *(body for node in all_nodes(model) for body in subgraphs(node))):
         for value in (*graph.input, *graph.output, *graph.value_info):
             if value.type.HasField("tensor_type"):
                 yield from (dim for dim in value.type.tensor_type.shape.dim if dim.dim_value < 0)

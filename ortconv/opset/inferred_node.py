@@ -44,6 +44,13 @@ class InferredNode:
         """Returns an integer attribute."""
         return int(self.attribute(name, onnx.AttributeProto.INT))
 
+    def positive(self, name: str) -> int:
+        """Returns an integer attribute that is at least 1."""
+        value = self.integer(name)
+        if value < 1:
+            raise self.fail(f"attribute {name} = {value} is not allowed; allowed: integers >= 1")
+        return value
+
     def integers(self, name: str) -> list[int]:
         """Returns a list attribute of any length."""
         return list(self.attribute(name, onnx.AttributeProto.INTS))

@@ -21,7 +21,6 @@ from ortconv.optimizer.values import constant
 __all__ = ["fold"]
 
 _DEFAULT_SLOPE = float(np.float32(0.01))
-_OP_TYPES = ("Relu", "LeakyRelu", "Clip")
 
 
 def fold(site: Site) -> str | None:
@@ -29,7 +28,7 @@ def fold(site: Site) -> str | None:
 
     Ours applies its slope before it clips, so a LeakyRelu comes first; several ranges become the one they share.
     """
-    node = next((found for op_type in _OP_TYPES if (found := reader(site, op_type)) is not None), None)
+    node = reader(site, "Relu", "LeakyRelu", "Clip")
     if node is None:
         return None
     require_alone(site.output, node, site)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -271,7 +271,7 @@ def _parsed(proto: onnx.ModelProto, name: str, path: str) -> ir.Model:
 
 def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
     """Refuses what onnx_ir does not carry over, or new nodes could not."""
-    nodes = list(protos.nodes(itertools.chain(model.graph.node, *(function.node for function in model.functions))))
+    nodes = list(protos.all_nodes(model))
     for graph in itertools.chain([model.graph], *map(protos.subgraphs, nodes)):
         if graph.sparse_initializer:
             raise ModelFormatError(name, f"graph {graph.name}", "has sparse initializers; allowed: dense ones.")
@@ -288,18 +288,15 @@ def _refuse_lossy(model: onnx.ModelProto, name: str) -> None:
 
 def _forget_shapes(model: ir.Model) -> None:
     """Drops the declared shapes of intermediate results: where shape inference was wrong, they contradict ours."""
-    for graph in model.graphs():
-        for node in graph:
-            for value in node.outputs:
-                if not value.is_graph_output():
-                    value.shape = None
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
 
 
-def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            if value.const_value is not None:
-                yield value.const_value
+def _tensors(model: ir.Model) -> list[ir.TensorProtocol]:
+    values = (value for graph in model.graphs() for value in graph.initializers.values())
+    return [value.const_value for value in values if value.const_value is not None]
 
 
 def _misleads(node: ir.Node) -> bool:

@@ -166,10 +166,7 @@ def _channels(node: ir.Node, sizes: Sizes) -> int | None:
 
 
 def _values(graph: ir.Graph) -> Iterable[ir.Value]:
-    yield from graph.inputs
-    yield from graph.initializers.values()
-    for node in graph:
-        yield from node.outputs
+    return (*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs))
 
 
 def _remove_unused(values: Iterable[ir.Value | None]) -> None:

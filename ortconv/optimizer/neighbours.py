@@ -21,12 +21,10 @@ _AXES = 3
 _WRONGLY = "ONNX Runtime moves Transposes past it wrongly"
 
 
-def reader(site: Site, op_type: str) -> ir.Node | None:
-    """Returns a node of a standard type that consumes the output, or None."""
-    for node in site.output.consumers():
-        if not node.domain and node.op_type == op_type and node.inputs and site.output in node.inputs:
-            return node
-    return None
+def reader(site: Site, *op_types: str) -> ir.Node | None:
+    """Returns a node of a standard type, of the first possible one, that consumes the output; None if none does."""
+    nodes = [node for node in site.output.consumers() if not node.domain and site.output in node.inputs]
+    return next((node for op_type in op_types for node in nodes if node.op_type == op_type), None)
 
 
 def require_alone(value: ir.Value, node: ir.Node, site: Site) -> None:
@@ -62,8 +60,8 @@ def require_no_pad_with_axes(site: Site) -> None:
     Raises:
         Left: One does.
     """
-    for pad in filter(_names_axes, _passed(site.output, _readers)):
-        if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], _readers)):
+    for pad in filter(_names_axes, _passed(site.output, ir.Value.consumers)):
+        if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], ir.Value.consumers)):
             raise Left(f"{named(pad)}, which follows, names its axes: {_WRONGLY}")
     for pad in filter(_names_axes, _passed(site.x, _producers)):
         if any(map(_turns, _passed(pad.inputs[0], _producers))):
@@ -80,11 +78,7 @@ def _passed(value: ir.Value | None, step: Callable[[ir.Value], Iterable[ir.Node]
                 seen.add(node)
                 yield node
                 if not node.domain and node.op_type not in _NO_TRANSPOSE_PASSES:
-                    values += node.outputs if step is _readers else node.inputs
-
-
-def _readers(value: ir.Value) -> Iterable[ir.Node]:
-    return value.consumers()
+                    values += node.outputs if step is ir.Value.consumers else node.inputs
 
 
 def _producers(value: ir.Value) -> Iterable[ir.Node]:

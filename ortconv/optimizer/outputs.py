@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 
 import onnx
@@ -28,14 +29,13 @@ def with_ranks(model: onnx.ModelProto) -> onnx.ModelProto:
         for value in inferred.graph.output
         if value.name in bare and value.type.tensor_type.HasField("shape")
     }
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for value in copy.graph.output:
+    ranked = copy.deepcopy(model)
+    for value in ranked.graph.output:
         if value.name in ranks:
             value.type.tensor_type.shape.SetInParent()
             for _ in range(ranks[value.name]):
                 value.type.tensor_type.shape.dim.add()
-    return copy
+    return ranked
 
 
 def for_checker(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -12,8 +12,7 @@ op output padding, Y size of the output, b and e begin and end padding. ONNX Run
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -31,19 +30,6 @@ _MAX_SIZE = (1 << 31) - 1
 _MAX_NUMBER = (1 << 62) - 1
 
 
-@dataclasses.dataclass(frozen=True)
-class _Window:
-    """How the kernel meets the data, in the words of the op's attributes; pads are those that ONNX Runtime computes."""
-
-    strides: Ints
-    dilations: Ints
-    output_padding: Ints
-    begin: Ints
-    end: Ints
-    output_shape: Ints | None
-    rule: AutoPad
-
-
 def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
     """Returns what a ConvTranspose becomes when nothing around it is fused.
 
@@ -59,14 +45,22 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
     w_sizes = sizes.of(w) or _kernel_shape(node)
     rank = _rank(node, w_sizes, x)
     kernel = (None,) * rank if w_sizes is None else w_sizes[2:]
-    window = _window(node, kernel)
+    ones, zeros = (1,) * rank, (0,) * rank
+    strides, dilations = _ints(node, "strides", ones, 1), _ints(node, "dilations", ones, 1)
+    output_padding = _ints(node, "output_padding", zeros, 0)
+    rule, begin, end = _padding(node, kernel, strides, dilations, output_padding)
+    output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
     group = node.attributes.get_int("group", 1)
     if group < 1:
         raise Left(f"group = {group}")
     x_sizes = sizes.of(x)
     if x_sizes is None or len(x_sizes) != rank + 2:
         x_sizes = (None,) * (rank + 2)
-    least, exact = _extent(x_sizes[2:], kernel, window)
+    if output_shape is None:
+        padding = [b + e - more for b, e, more in zip(begin, end, output_padding, strict=True)]
+        least, exact = _extent(x_sizes[2:], kernel, strides, dilations, padding)
+    else:
+        least, exact = output_shape, (True,) * rank
     same = tuple(range(rank + 2))
     return Site(
         node=node,
@@ -74,14 +68,14 @@ def read(node: ir.Node, sizes: Sizes, opset: int) -> Site:
         w=w,
         bias=bias,
         dtype=dtype,
-        strides=window.strides,
-        dilations=window.dilations,
+        strides=strides,
+        dilations=dilations,
         group=group,
-        begin=window.begin,
-        end=window.end,
-        output_padding=window.output_padding,
-        output_shape=window.output_shape,
-        rule=window.rule,
+        begin=begin,
+        end=end,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        rule=rule,
         least=least,
         exact=exact,
         channels=_channels(w_sizes, group, bias, sizes),
@@ -116,45 +110,32 @@ def _dtype(values: Iterable[ir.Value | None], opset: int) -> ir.DataType:
     return dtype
 
 
-def _window(node: ir.Node, kernel: Dims) -> _Window:
-    rank = len(kernel)
-    ones, zeros = (1,) * rank, (0,) * rank
-    strides, dilations = _ints(node, "strides", ones, 1), _ints(node, "dilations", ones, 1)
-    output_padding = _ints(node, "output_padding", zeros, 0)
+def _padding(
+    node: ir.Node, kernel: Dims, strides: Ints, dilations: Ints, output_padding: Ints
+) -> tuple[AutoPad, Ints, Ints]:
+    """Returns the rule that an output_shape has, and the padding that ONNX Runtime computes where there is none."""
+    zeros = (0,) * len(kernel)
     pads = _ints(node, "pads", zeros * 2, 0)
     auto_pad = node.attributes.get_string("auto_pad", "NOTSET")
     if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise Left(f"auto_pad = {auto_pad!r}")
     if auto_pad != "NOTSET" and any(pads):
         raise Left(f"pads stand beside auto_pad = {auto_pad}, which ONNX Runtime refuses")
-    output_shape = _ints(node, "output_shape", zeros, 1) if "output_shape" in node.attributes else None
-    begin, end = pads[:rank], pads[rank:]
     rule = AutoPad.SAME_UPPER if auto_pad == "SAME_UPPER" else AutoPad.SAME_LOWER
-    if output_shape is not None:
-        begin = end = zeros
-    elif auto_pad.startswith("SAME"):
-        begin, end = _same(rule, kernel, strides, dilations, output_padding)
-    return _Window(
-        strides,
-        dilations,
-        output_padding,
-        begin,
-        end,
-        output_shape,
-        rule,
-    )
+    if "output_shape" in node.attributes:
+        return rule, zeros, zeros
+    if auto_pad.startswith("SAME"):
+        return rule, *_same(rule, kernel, strides, dilations, output_padding)
+    return rule, pads[: len(kernel)], pads[len(kernel) :]
 
 
-def _extent(x_sizes: Dims, kernel: Dims, window: _Window) -> tuple[Ints, tuple[bool, ...]]:
+def _extent(
+    x_sizes: Dims, kernel: Dims, strides: Ints, dilations: Ints, padding: Sequence[int]
+) -> tuple[Ints, tuple[bool, ...]]:
     """Returns the spatial sizes of the result for the smallest input, and which of them are those of every input."""
-    if window.output_shape is not None:
-        return window.output_shape, (True,) * len(kernel)
-    padding = zip(window.output_padding, window.begin, window.end, strict=True)
     least = tuple(
-        conv_transpose_size(size or 1, taps or 1, stride, dilation, begin + end - more)
-        for size, taps, stride, dilation, (more, begin, end) in zip(
-            x_sizes, kernel, window.strides, window.dilations, padding, strict=True
-        )
+        conv_transpose_size(size or 1, taps or 1, stride, dilation, total)
+        for size, taps, stride, dilation, total in zip(x_sizes, kernel, strides, dilations, padding, strict=True)
     )
     return least, tuple(bool(size) and taps is not None for size, taps in zip(x_sizes, kernel, strict=True))
 

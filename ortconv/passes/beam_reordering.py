@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import onnx_ir as ir
 
-from ortconv.graph.edit import replace_node
+from ortconv.graph.edit import new_node, replace_node
 from ortconv.passes.constants import Constants
 from ortconv.passes.context import Context
 
@@ -42,14 +42,8 @@ def run(graph: ir.Graph, context: Context) -> int:
         sizes = _replace_shapes(gather, unique)
         kept, moved = _branch(append, gather, False, unique), _branch(append, gather, True, unique)
         before = conditions.nodes(gather)
-        choice = ir.node(
-            "If",
-            [before[-1].outputs[0]],
-            {"then_branch": kept, "else_branch": moved},
-            name=unique(f"{gather.name}/If"),
-            metadata_props=dict(append.metadata_props),
-        )
-        choice.outputs[0].name = unique(f"{choice.name}_out")
+        same, branches = before[-1].outputs[0], {"then_branch": kept, "else_branch": moved}
+        choice = new_node(append, f"{gather.name}/If", "If", [same], unique, branches)
         graph.insert_before(gather, before)
         graph.insert_before(append, choice)
         context.note(gather, f"is in a branch of If {choice.name!r}: an unchanged beam order skips it")
@@ -132,15 +126,9 @@ def _branch(append: ir.Node, gather: ir.Node, moves: bool, unique: Callable[[str
 
 
 def _copy(node: ir.Node, inputs: Collection[ir.Value | None], unique: Callable[[str], str]) -> ir.Node:
-    copy = ir.node(
-        node.op_type,
-        list(inputs),
-        dict(node.attributes),
-        name=unique(str(node.name)),
-        metadata_props=dict(node.metadata_props),
-    )
+    copy = new_node(node, str(node.name), node.op_type, list(inputs), unique, node.attributes)
     result, (before,) = copy.outputs[0], node.outputs
-    result.name, result.type, result.shape = unique(f"{copy.name}_out"), before.type, before.shape
+    result.type, result.shape = before.type, before.shape
     return copy
 
 
@@ -190,7 +178,4 @@ def _node(
     beside: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], unique: Callable[[str], str], **attributes: int
 ) -> ir.Node:
     """Returns a new node, named after another one."""
-    name = unique(f"{beside.name}/{op_type}")
-    node = ir.node(op_type, inputs, attributes, name=name, metadata_props=dict(beside.metadata_props))
-    node.outputs[0].name = unique(f"{name}_out")
-    return node
+    return new_node(beside, f"{beside.name}/{op_type}", op_type, inputs, unique, attributes)

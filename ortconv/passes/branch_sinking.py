@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
 from ortconv.graph.annotations import SINK_INTO_BRANCHES
+from ortconv.graph.match import bodies
 from ortconv.passes.context import Context
 
 __all__ = ["run"]
@@ -26,7 +25,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     branches: dict[ir.Graph, ir.Graph] = {}
     for node in graph:
         if SINK_INTO_BRANCHES.get(node):
-            branches.update((branch, branch) for branch in _graphs(node))
+            branches.update((branch, branch) for branch in bodies(node))
     if not branches:
         return 0
     for node in reversed(list(graph)):
@@ -38,20 +37,6 @@ def run(graph: ir.Graph, context: Context) -> int:
         if into is not None:
             graph.remove(node)
             into.insert_before(into[0], node)
-            branches.update((inner, into) for body in _graphs(node) for inner in _within(body))
+            branches.update((inner, into) for body in bodies(node) for inner in (body, *body.subgraphs()))
             count += 1
     return count
-
-
-def _within(graph: ir.Graph) -> Iterator[ir.Graph]:
-    """Yields a graph and those in its nodes."""
-    yield graph
-    for node in graph:
-        for inner in _graphs(node):
-            yield from _within(inner)
-
-
-def _graphs(node: ir.Node) -> Iterator[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()

@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as ir
 
-from ortconv.graph.edit import replace_node
+from ortconv.graph.edit import become, replace_node
 from ortconv.passes.context import Context
 
 __all__ = ["run"]
@@ -36,9 +36,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     count = 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if _is_mean_of_pixels(node):
-            node.op_type = "GlobalAveragePool"
-            node.resize_inputs(1)
-            node.attributes.clear()
+            become(node, "GlobalAveragePool", node.inputs[:1])
             count += 1
         elif (node.domain, node.op_type) == ("", "Mul"):
             count += _normalize(node, context)
@@ -78,11 +76,7 @@ def _normalize(product: ir.Node, context: Context) -> bool:
             assert isinstance(channels, int)
             parameters = [constants.get(scale, [channels]), constants.get(shift, [channels])]
             mean, variance = constants.full(channels, 0), constants.full(channels, 1)
-            product.op_type = "BatchNormalization"
-            product.resize_inputs(5)
-            for index, each in enumerate([data, *parameters, mean, variance]):
-                product.replace_input_with(index, each)
-            product.attributes.add(ir.AttrFloat32("epsilon", 0.0))
+            become(product, "BatchNormalization", [data, *parameters, mean, variance], epsilon=0.0)
             context.note(total, f"is the shift of BatchNormalization {product.name!r}")
             replace_node(total, product)
             return True
@@ -112,11 +106,7 @@ def _shuffle(split: ir.Node, context: Context) -> bool:
         ):
             for node in (moved, merged):
                 context.note(node, f"is a part of DepthToSpace {split.name!r}")
-            split.op_type = "DepthToSpace"
-            split.resize_inputs(1)
-            split.attributes.clear()
-            split.attributes.add(ir.AttrInt64("blocksize", factor))
-            split.attributes.add(ir.AttrString("mode", mode))
+            become(split, "DepthToSpace", [data], blocksize=factor, mode=mode)
             replace_node(moved, split)
             replace_node(merged, split)
             return True

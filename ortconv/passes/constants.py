@@ -26,19 +26,15 @@ class Constants:
 
     def __init__(self, graph: ir.Graph, unique: Callable[[str], str], budget: Budget) -> None:
         self._graph, self._unique, self._budget = graph, unique, budget
-        self._made: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
-        self._full: dict[tuple[int, float], ir.Value] = {}
-        self._numbers: dict[tuple[float, ir.DataType], ir.Value] = {}
+        self._made: dict[object, ir.Value] = {}
 
     def get(self, constant: ir.Value, shape: Sequence[int]) -> ir.Value:
         """Returns a constant in another shape; it has the old name if nothing else uses the constant."""
-        assert constant.const_value is not None
-        if tuple(constant.const_value.shape.numpy()) == tuple(shape):
+        tensor = constant.const_value
+        assert tensor is not None
+        if tuple(tensor.shape.numpy()) == tuple(shape):
             return constant
-        key = constant, tuple(shape)
-        if key not in self._made:
-            self._made[key] = self._make(constant, constant.const_value, shape)
-        return self._made[key]
+        return self._once(("reshaped", constant, tuple(shape)), lambda: self._reshaped(constant, tensor, shape))
 
     def has_room(self, count: int) -> bool:
         """Tells whether the budget allows `full` a vector of so many entries."""
@@ -46,20 +42,19 @@ class Constants:
 
     def full(self, count: int, number: float) -> ir.Value:
         """Returns a float32 vector filled with a number, within the budget."""
-        key = count, number
-        if key not in self._full:
+
+        def make() -> ir.TensorProtocol:
             self._budget.spend(count * np.dtype(np.float32).itemsize)
-            made = ir.Tensor(np.full(count, number, np.float32), name=self._unique(f"{count}_times_{number:g}"))
-            self._full[key] = self._add(made)
-        return self._full[key]
+            return ir.Tensor(np.full(count, number, np.float32), name=self._unique(f"{count}_times_{number:g}"))
+
+        return self._once(("full", count, number), make)
 
     def number(self, number: float, dtype: ir.DataType) -> ir.Value:
         """Returns a number as a scalar constant."""
-        key = number, dtype
-        if key not in self._numbers:
-            made = ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=self._unique(f"number_{number:g}"))
-            self._numbers[key] = self._add(made)
-        return self._numbers[key]
+        return self._once(
+            ("number", number, dtype),
+            lambda: ir.Tensor(np.array(number, dtype.numpy()), dtype=dtype, name=self._unique(f"number_{number:g}")),
+        )
 
     def array(self, array: npt.NDArray[Any], name: str) -> ir.Value:
         """Returns an array as a constant.
@@ -70,7 +65,12 @@ class Constants:
         """
         return self._add(ir.Tensor(array, name=self._unique(name)))
 
-    def _make(self, constant: ir.Value, tensor: ir.TensorProtocol, shape: Sequence[int]) -> ir.Value:
+    def _once(self, key: object, make: Callable[[], ir.TensorProtocol]) -> ir.Value:
+        if key not in self._made:
+            self._made[key] = self._add(make())
+        return self._made[key]
+
+    def _reshaped(self, constant: ir.Value, tensor: ir.TensorProtocol, shape: Sequence[int]) -> ir.TensorProtocol:
         name = str(constant.name)
         if len(constant.uses()) > 1:
             name = self._unique(name)
@@ -79,7 +79,7 @@ class Constants:
             constant.name = None
         made = ir.Tensor(np.reshape(tensor.numpy(), shape), dtype=tensor.dtype, name=name)
         STORED_TYPE.copy(tensor, made)
-        return self._add(made)
+        return made
 
     def _add(self, made: ir.TensorProtocol) -> ir.Value:
         value = ir.Value(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ortconv.graph.edit import become, new_node
 from ortconv.passes.context import Context
 
 __all__ = ["run"]
@@ -66,12 +67,10 @@ def _replace(sigmoid: ir.Node, context: Context) -> None:
     assert sigmoid.graph is not None
     for op_type in ("Neg", "Exp", "Add"):
         operands = [x, context.constants.number(1, result.dtype)] if op_type == "Add" else [x]
-        name = context.unique(f"{sigmoid.name}/{op_type}")
-        node = ir.node(op_type, operands, name=name, metadata_props=dict(sigmoid.metadata_props))
+        node = new_node(sigmoid, f"{sigmoid.name}/{op_type}", op_type, operands, context.unique)
         x = node.outputs[0]
-        x.name, x.type, x.shape = context.unique(f"{name}_out"), result.type, result.shape
+        x.type, x.shape = result.type, result.shape
         sigmoid.graph.insert_before(sigmoid, node)
         made.append(node)
-    sigmoid.op_type = "Reciprocal"
-    sigmoid.replace_input_with(0, x)
+    become(sigmoid, "Reciprocal", [x])
     context.record(sigmoid, made, before=True)

@@ -7,7 +7,7 @@ import math
 
 import onnx_ir as ir
 
-from ortconv.graph.edit import replace_node
+from ortconv.graph.edit import become, replace_node
 from ortconv.passes.context import Context
 
 __all__ = ["run"]
@@ -75,7 +75,7 @@ def run(graph: ir.Graph, context: Context) -> int:
             (size,) = fused.sizes
             numbers = (1, 0) if fused.op_type == "InstanceNormalization" else (1,)
             inputs = [constants.full(size, number) for number in numbers]
-        _become(node, fused.op_type, attributes, [found.data, *inputs])
+        become(node, fused.op_type, [found.data, *inputs], **attributes)
         for producer in found.formula:
             assert producer.graph is not None
             producer.graph.remove(producer, safe=True)
@@ -177,13 +177,3 @@ def _fits(constant: ir.Value, sizes: list[int], found: _Standardized) -> bool:
     shape = [int(size) for size in constant.const_value.shape.numpy()]
     front = len(shape) - len(sizes)
     return 0 <= front <= len(found.data.shape) - len(sizes) and shape == [1] * front + sizes
-
-
-def _become(node: ir.Node, op_type: str, attributes: dict[str, int | float], inputs: list[ir.Value]) -> None:
-    """Changes the op and the inputs of a node, and adds attributes."""
-    node.op_type = op_type
-    node.resize_inputs(len(inputs))
-    for index, value in enumerate(inputs):
-        node.replace_input_with(index, value)
-    for name, number in attributes.items():
-        node.attributes.add(ir.AttrInt64(name, number) if isinstance(number, int) else ir.AttrFloat32(name, number))

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
 from ortconv.model_io import input_data
@@ -154,5 +153,4 @@ def _least(judge: Callable[[int], int], start: int, largest: int) -> int | None:
 
 
 def _is_good(array: Array) -> bool:
-    floats = ir.DataType.from_numpy(array.dtype).is_floating_point()
-    return array.size > 0 and not (floats and np.isnan(array.astype(np.float64)).any())
+    return array.size > 0 and not (input_data.is_float(array) and np.isnan(array.astype(np.float64)).any())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.resources
 import os
@@ -82,7 +83,7 @@ def import_onnxruntime() -> ModuleType:
         PluginError: It is not installed, or too old.
     """
     try:
-        import onnxruntime
+        onnxruntime = importlib.import_module("onnxruntime")
     except ImportError as error:
         raise PluginError(
             f"ONNX Runtime cannot be imported: {error}.",
@@ -95,8 +96,7 @@ def import_onnxruntime() -> ModuleType:
             f"ONNX Runtime {onnxruntime.__version__} is too old; allowed: {oldest} or newer.",
             f'Upgrade it with pip install --upgrade "onnxruntime>={oldest}".',
         )
-    module: ModuleType = onnxruntime
-    return module
+    return onnxruntime
 
 
 def register(session_options: Any) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import itertools
 import json
 import threading
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx.helper
+import onnx.parser
 from onnx import TensorProto
 
 from ortconv.errors import PluginError
@@ -107,13 +109,11 @@ def import_extensions() -> ModuleType:
         PluginError: It is not installed.
     """
     try:
-        import onnxruntime_extensions
+        return importlib.import_module("onnxruntime_extensions")
     except ImportError as error:
         raise PluginError(
             f"onnxruntime-extensions cannot be imported: {error}.", 'Install it with pip install "ortconv[pyops]".'
         ) from error
-    module: ModuleType = onnxruntime_extensions
-    return module
 
 
 def register(session_options: Any) -> None:
@@ -137,14 +137,10 @@ def copy_if_extended(session_options: Any) -> Any | None:
     import onnxruntime
 
     # A session with an op of every build of onnxruntime-extensions loads only with it, and returns the copy.
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("NegPos", ["x"], ["n", "p"], domain="ai.onnx.contrib")],
-        "probe",
-        [onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
-        [onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "np"],
-    )
-    imports = [onnx.helper.make_opsetid("", 15), onnx.helper.make_opsetid("ai.onnx.contrib", 1)]
-    probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    probe = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 15, "ai.onnx.contrib": 1]>
+        probe (float[1] x) => (float[1] n, float[1] p) { n, p = ai.onnx.contrib.NegPos(x) }
+    """).SerializeToString()
     written = {"enable_profiling": False, "optimized_model_filepath": ""}  # files that the probe must not write
     wanted = {name: getattr(session_options, name) for name in written}
     try:

@@ -113,13 +113,10 @@ class _Rewriter:
             "given": [bool(checked.inputs[formal.name]) for formal in python_inputs(operator)],
             "attributes": checked.attributes,
         }
-        flat, sums, name = (
-            [f"{prefix}/result", f"{prefix}/result_shape"],
-            f"{prefix}/sums",
-            op_type(operator, checked.sums),
-        )
+        flat, sums = [f"{prefix}/result", f"{prefix}/result_shape"], f"{prefix}/sums"
+        kind = op_type(operator, checked.sums)
         result += [
-            make(name, inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=json.dumps(task)),
+            make(kind, inputs, flat, name=node.name, domain=PYTHON_DOMAIN, task=json.dumps(task)),
             make("Reshape", flat, [sums], allowzero=1),
             self._end(operator, checked, sums, node.output[0]),
         ]

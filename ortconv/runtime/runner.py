@@ -28,10 +28,9 @@ _TYPES = {
     "float": ir.DataType.FLOAT,
     "double": ir.DataType.DOUBLE,
     **{
-        name: ir.DataType[name.upper()]
-        for name in ("float16", "bfloat16", "bool", "int4", "int8", "int16", "int32", "int64")
+        f"{sign}int{bits}": ir.DataType[f"{sign.upper()}INT{bits}"] for sign in ("", "u") for bits in (4, 8, 16, 32, 64)
     },
-    **{name: ir.DataType[name.upper()] for name in ("uint4", "uint8", "uint16", "uint32", "uint64")},
+    **{name: ir.DataType[name.upper()] for name in ("bool", "float16", "bfloat16")},
     **{name: ir.DataType[name.upper()] for name in ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")},
 }
 """ONNX Runtime's name of an element type -> the type."""

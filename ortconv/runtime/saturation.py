@@ -10,11 +10,9 @@ import functools
 from typing import Any
 
 import numpy as np
-import onnx.helper
-import onnx.numpy_helper
-from onnx import TensorProto
+import onnx.parser
 
-__all__ = ["are_exact", "make_products_exact", "saturate"]
+__all__ = ["are_exact", "config_entry", "make_products_exact", "saturate"]
 
 _ENTRY = "session.x64quantprecision"
 """ONNX Runtime's session config entry: "1" converts int8 weights to uint8, whose products with uint8 are exact."""
@@ -25,19 +23,20 @@ _DATA, _WEIGHT = 255, 127
 
 def make_products_exact(session_options: Any) -> None:
     """Sets the entry if products saturate, unless it is already set to any value."""
-    if _entry(session_options) is None and saturate():
+    if config_entry(session_options, _ENTRY) is None and saturate():
         session_options.add_session_config_entry(_ENTRY, "1")
 
 
 def are_exact(session_options: Any) -> bool:
     """Returns whether the entry is "1"."""
-    return _entry(session_options) == "1"
+    return config_entry(session_options, _ENTRY) == "1"
 
 
-def _entry(session_options: Any) -> str | None:
+def config_entry(session_options: Any, name: str) -> str | None:
+    """Returns a session config entry, or None if it is not set."""
     try:
-        return str(session_options.get_session_config_entry(_ENTRY))
-    except RuntimeError:  # ONNX Runtime has no such entry
+        return str(session_options.get_session_config_entry(name))
+    except RuntimeError:  # There is no such entry.
         return None
 
 
@@ -46,16 +45,13 @@ def saturate() -> bool:
     """Returns whether ONNX Runtime's products of uint8 and int8 saturate on this machine by default."""
     import onnxruntime
 
-    data, weights = np.full((1, 2), _DATA, np.uint8), np.full((2, 1), _WEIGHT, np.int8)
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMulInteger", ["data", "weights"], ["sum"])],
-        "probe",
-        [onnx.helper.make_tensor_value_info("data", TensorProto.UINT8, data.shape)],
-        [onnx.helper.make_tensor_value_info("sum", TensorProto.INT32, (1, 1))],
-        [onnx.numpy_helper.from_array(weights, "weights")],
-    )
-    imports = [onnx.helper.make_opsetid("", 13)]
-    probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    data = np.full((1, 2), _DATA, np.uint8)
+    probe = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 13]>
+        probe (uint8[1, 2] data) => (int32[1, 1] sum) <int8[2, 1] weights = {{{_WEIGHT}, {_WEIGHT}}}> {{
+            sum = MatMulInteger(data, weights)
+        }}
+    """).SerializeToString()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(probe, options, providers=["CPUExecutionProvider"])

@@ -6,7 +6,9 @@ Importing this module imports ONNX Runtime, so no other module of ortconv import
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
+import functools
 import os
 import pathlib
 import shutil
@@ -20,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
-from onnx import TensorProto
 
 from ortconv.errors import PluginError
 from ortconv.model_io import loading
@@ -28,7 +29,7 @@ from ortconv.model_io.function_checks import needs_plugin
 from ortconv.runtime import cuda, library, python_ops
 from ortconv.runtime.library import Backend
 from ortconv.runtime.python_ops_rewrite import rewrite
-from ortconv.runtime.saturation import make_products_exact
+from ortconv.runtime.saturation import config_entry, make_products_exact
 
 library.import_onnxruntime()  # raises PluginError if it is missing
 import onnxruntime  # noqa: E402
@@ -40,24 +41,15 @@ DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 _Model = str | os.PathLike[str] | bytes | onnx.ModelProto
 
-_STORED_AS: dict[np.dtype[Any], tuple[type[np.generic], int, str]] = {
-    np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16, "tensor(bfloat16)"),
-    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, TensorProto.FLOAT8E4M3FN, "tensor(float8e4m3fn)"),
-    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.uint8, TensorProto.FLOAT8E4M3FNUZ, "tensor(float8e4m3fnuz)"),
-    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2, "tensor(float8e5m2)"),
-    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ, "tensor(float8e5m2fnuz)"),
-}
-"""Types that NumPy lacks -> the type in which their bits are passed, ONNX's number and ONNX Runtime's name of them."""
+_FLOAT8 = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz)
+_STORED = tuple(map(np.dtype, (ml_dtypes.bfloat16, *_FLOAT8)))
+"""Types that NumPy lacks; their bits are passed as unsigned integers."""
 
-_PACKED: dict[np.dtype[Any], tuple[int, str]] = {
-    np.dtype(ml_dtypes.int4): (TensorProto.INT4, "tensor(int4)"),
-    np.dtype(ml_dtypes.uint4): (TensorProto.UINT4, "tensor(uint4)"),
-}
+_PACKED = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
 """Types of which ONNX Runtime stores two elements in a byte, the first in the lower half."""
 
-_BY_NAME = {name: dtype for dtype, (_, _, name) in _STORED_AS.items()} | {
-    name: dtype for dtype, (_, name) in _PACKED.items()
-}
+_BY_NAME = {f"tensor({ir.DataType.from_numpy(dtype).name.lower()})": dtype for dtype in (*_STORED, *_PACKED)}
+"""ONNX Runtime's names of them."""
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # onnxruntime is an untyped import
@@ -163,7 +155,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
                 f"this session does not pickle: {self._unpicklable}; make one from the model in the other process"
             )
         model = self._model_bytes if self._model_path is None else os.path.abspath(self._model_path)
-        return _make, (type(self), model, self._made_with)
+        return functools.partial(type(self), **self._made_with), (model,)
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -223,11 +215,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         binding = self.io_binding()
         for name, data in input_feed.items():
             array = np.asarray(data, order="C")
-            if _is_special(array) and array.dtype not in _STORED_AS:
-                allowed = ", ".join(map(str, _STORED_AS))
-                raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
-            storage, element, _ = _STORED_AS.get(array.dtype, (array.dtype, array.dtype, ""))
-            value = onnxruntime.OrtValue.ortvalue_from_numpy(array.view(storage), device_type, device_id)
+            element: Any = array.dtype
+            if _is_special(array):
+                element = _element(name, array, _STORED)
+                array = array.view(f"u{array.itemsize}")
+            value = onnxruntime.OrtValue.ortvalue_from_numpy(array, device_type, device_id)
             binding.bind_input(name, device_type, device_id, element, list(array.shape), value.data_ptr())
             self._bound.setdefault(binding, []).append(value)  # must live as long as the binding that reads it
         for output in self.get_outputs():
@@ -284,11 +276,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         return os.fspath(path)
 
 
-def _make(kind: type[InferenceSession], model: str | bytes, arguments: Mapping[str, Any]) -> InferenceSession:
-    """Makes a session from its pickle."""
-    return kind(model, **arguments)
-
-
 def _serialize(model: onnx.ModelProto) -> bytes | None:
     """Returns the message, or None if it exceeds protobuf's 2 GiB."""
     try:
@@ -309,11 +296,8 @@ def _validated(model: _Model, options: Any) -> onnx.ModelProto | None:
         if loading.is_ort_format(model):
             return None
         model = loading.parse(model, "the model")
-    try:
-        folder = str(options.get_session_config_entry(DATA_FOLDER_ENTRY))
-    except RuntimeError:  # There is no such entry: it is the current folder.
-        folder = ""
-    loading.validate(model, "the model", folder)
+    folder = config_entry(options, DATA_FOLDER_ENTRY)
+    loading.validate(model, "the model", folder or "")  # Without an entry, it is the current folder.
     return model
 
 
@@ -322,8 +306,7 @@ def _own(given: _Model, model: onnx.ModelProto | None) -> onnx.ModelProto:
     if model is None:
         raise PluginError("backend='python' takes ONNX models; this one is in a format of ONNX Runtime's own.")
     if isinstance(given, onnx.ModelProto):
-        model = onnx.ModelProto()
-        model.CopyFrom(given)
+        model = copy.deepcopy(given)
     elif not isinstance(given, bytes):
         loading.read_weights(model, given)
     return model
@@ -339,13 +322,21 @@ def _to_value(name: str, data: Any) -> Any:
     array = np.asarray(data, order="C")
     if not _is_special(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    if array.dtype in _PACKED:
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(_packed(array), _PACKED[array.dtype][0])
-    if array.dtype not in _STORED_AS:
-        allowed = ", ".join(map(str, (*_STORED_AS, *_PACKED)))
-        raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {allowed}")
-    storage, element, _ = _STORED_AS[array.dtype]
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(storage), element)
+    element = _element(name, array, (*_STORED, *_PACKED))
+    bits = _packed(array) if array.dtype in _PACKED else array.view(f"u{array.itemsize}")
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, element)
+
+
+def _element(name: str, array: npt.NDArray[Any], allowed: Sequence[np.dtype[Any]]) -> int:
+    """Returns ONNX's number of an input's type, which NumPy lacks.
+
+    Raises:
+        TypeError: It is none of those allowed.
+    """
+    if array.dtype not in allowed:
+        stated = ", ".join(map(str, allowed))
+        raise TypeError(f"input {name} has type {array.dtype}; allowed beside numpy's own types: {stated}")
+    return int(ir.DataType.from_numpy(array.dtype))
 
 
 def _to_array(value: Any) -> npt.NDArray[Any]:
@@ -367,10 +358,7 @@ def _to_array(value: Any) -> npt.NDArray[Any]:
 
 def _packed(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Packs 4-bit elements; the buffer has as many bytes as elements, as ONNX Runtime's Python interface requires."""
-    nibbles = array.astype(np.int8).reshape(-1).view(np.uint8) & 15
+    packed = np.frombuffer(ir.Tensor(array).tobytes(), np.uint8)
     buffer = np.zeros(array.shape, np.uint8)
-    flat = buffer.reshape(-1)
-    low, high = nibbles[0::2], nibbles[1::2]
-    flat[: low.size] = low
-    flat[: high.size] |= high << 4
+    buffer.reshape(-1)[: packed.size] = packed
     return buffer

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.frontend.source_graph import SourceGraph, SourceValue
-from ortconv.model_io.input_data import Array
+from ortconv.model_io.input_data import Array, is_float
 
 __all__ = ["ROUNDINGS", "Comparison", "Tolerance", "compare", "computed", "default_tolerance", "tolerance_of"]
 
@@ -108,7 +108,7 @@ class Tolerance:
 
     def of(self, expected: Array) -> float:
         """Returns the one that applies."""
-        return self.floats if ir.DataType.from_numpy(expected.dtype).is_floating_point() else self.integers
+        return self.floats if is_float(expected) else self.integers
 
 
 def default_tolerance(graph: SourceGraph, finest: ir.DataType) -> Tolerance:
@@ -167,7 +167,8 @@ def _values(
     beyond = ~same & (~finite | (relative > tolerance))
     wrong, spread = beyond, None
     if beyond.any():
-        among, spread = _among(actual[beyond], expected[beyond], _elements(alternatives, beyond), scale[beyond])
+        equally_good = (array[beyond] for array in alternatives if array.shape == beyond.shape)
+        among, spread = _among(actual[beyond], expected[beyond], equally_good, scale[beyond])
         wrong = beyond.copy()
         wrong[beyond] = ~among
     worst = None
@@ -187,10 +188,6 @@ def _values(
         spread=spread,
         rounded=int(np.count_nonzero(beyond & ~wrong)),
     )
-
-
-def _elements(arrays: Iterable[Array], chosen: npt.NDArray[np.bool_]) -> Iterator[Array]:
-    return (array[chosen] for array in arrays if array.shape == chosen.shape)
 
 
 def _among(

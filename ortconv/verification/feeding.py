@@ -66,8 +66,17 @@ def prepare(
         ExecutionError: No sizes were found with which the model runs.
     """
 
+    def first_values(chosen: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+        """Returns what the states whose sizes nobody gives hold in the first call, where the source computes it."""
+        unknown = {each.name for each in wanted if each.state is not None and each.name in chosen}
+        if not unknown or not isinstance(oracle, OpenVinoRuntime):
+            return {}
+        others = [each for each in wanted if each.name not in unknown]
+        known = {name: sizes for name, sizes in {**shapes, **chosen}.items() if name not in unknown}
+        return oracle.first_values(input_data.fill(others, data, known, seed), unknown)
+
     def complete(chosen: Mapping[str, tuple[int, ...]]) -> Data:
-        first = _first_values(wanted, oracle, data, {**shapes, **chosen}, chosen, seed)
+        first = first_values(chosen)
         used = {name: sizes for name, sizes in chosen.items() if name not in first}
         return Data(input_data.fill(wanted, {**data, **first}, {**shapes, **used}, seed), frozenset(first), used)
 
@@ -79,25 +88,6 @@ def prepare(
         return True
 
     return complete(default_shapes.choose(wanted, data, shapes, seed, run, accepts))
-
-
-def _first_values(
-    wanted: Sequence[Input],
-    oracle: Oracle,
-    data: Mapping[str, Array],
-    shapes: Mapping[str, Sequence[int]],
-    chosen: Mapping[str, tuple[int, ...]],
-    seed: int,
-) -> dict[str, Array]:
-    """Returns what the states whose sizes nobody gives hold in the first call, where the source computes it."""
-    unknown = {each.name for each in wanted if each.state is not None and each.name in chosen}
-    if not unknown or not isinstance(oracle, OpenVinoRuntime):
-        return {}
-    others = [each for each in wanted if each.name not in unknown]
-    return oracle.first_values(
-        input_data.fill(others, data, {name: sizes for name, sizes in shapes.items() if name not in unknown}, seed),
-        unknown,
-    )
 
 
 def _fixed(shape: tuple[Dim, ...] | None, value: onnx.ValueInfoProto | None) -> tuple[Dim, ...] | None:

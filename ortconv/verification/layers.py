@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -86,8 +87,7 @@ def compare_layers(
     for name, each in rounded.items():
         types[each.codes] = onnx.TensorProto.UINT8
         values[each.codes] = each.encoded(expected.values[name])
-    shown = onnx.ModelProto()
-    shown.CopyFrom(model)
+    shown = copy.deepcopy(model)
     present = {output.name for output in shown.graph.output}
     shown.graph.output.extend(
         onnx.helper.make_tensor_value_info(name, dtype, None) for name, dtype in types.items() if name not in present

@@ -21,15 +21,10 @@ from ortconv.verification.steps import Step, leading_to
 
 __all__ = ["OpenVinoRuntime"]
 
-_BITS = {
-    ir.DataType.BFLOAT16: np.uint16,
-    ir.DataType.FLOAT8E4M3FN: np.uint8,
-    ir.DataType.FLOAT8E5M2: np.uint8,
-}
-"""Types that OpenVINO's Python API hands over as other ones of the same size."""
-
 _TYPES = {"bf16": ir.DataType.BFLOAT16, "f8e4m3": ir.DataType.FLOAT8E4M3FN, "f8e5m2": ir.DataType.FLOAT8E5M2}
-"""Their names."""
+"""Types that OpenVINO's Python API hands over as other ones of the same size, by OpenVINO's names."""
+
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
 
 _CONFIGURATION = {
     "INFERENCE_PRECISION_HINT": "f32",
@@ -186,8 +181,7 @@ class OpenVinoRuntime:
             self._guard("fails", request.infer)
             data = [np.array(request.get_output_tensor(i).data) for i in range(len(types))]
             return [
-                array if dtype is None else array.view(_BITS[dtype]).view(dtype.numpy())
-                for array, dtype in zip(data, types, strict=True)
+                array if dtype is None else array.view(dtype.numpy()) for array, dtype in zip(data, types, strict=True)
             ]
 
         return run
@@ -208,14 +202,10 @@ class OpenVinoRuntime:
     def _tensor(self, array: Array) -> Any:
         dtype = ir.DataType.from_numpy(array.dtype)
         array = np.ascontiguousarray(array).reshape(array.shape)
-        if dtype not in _BITS:
+        if dtype not in _NAMES:
             return self._openvino.Tensor(array)
-        element = {
-            ir.DataType.BFLOAT16: self._openvino.Type.bf16,
-            ir.DataType.FLOAT8E4M3FN: self._openvino.Type.f8e4m3,
-            ir.DataType.FLOAT8E5M2: self._openvino.Type.f8e5m2,
-        }[dtype]
-        return self._openvino.Tensor(array.view(_BITS[dtype]), array.shape, element)
+        element = getattr(self._openvino.Type, _NAMES[dtype])
+        return self._openvino.Tensor(array.view(f"u{array.itemsize}"), array.shape, element)
 
     def _guard(self, problem: str, action: Callable[[], Any]) -> Any:
         try:
@@ -280,6 +270,4 @@ def _array(tensor: Any, dtype: ir.DataType, *, cast: bool = False) -> Array:
     data = np.array(tensor.data)
     if cast:
         return data.astype(dtype.numpy())
-    if dtype in _BITS:
-        return data.view(_BITS[dtype]).view(dtype.numpy())
-    return data
+    return data.view(dtype.numpy()) if dtype in _NAMES else data

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
-from ortconv.model_io.input_data import Array
+from ortconv.model_io.input_data import Array, is_float
 from ortconv.verification.ordering import SORTING
 from ortconv.verification.steps import Step
 
@@ -16,6 +15,9 @@ __all__ = ["Compiled", "Key", "key_of", "single", "steps_of", "widen"]
 
 Key = tuple[str, int]
 """The name of an operation in a model, and the index of one of its outputs."""
+
+Compiled = Callable[[Sequence[Array]], list[Array]]
+"""A model that is ready to run: takes the inputs, returns the outputs."""
 
 _SOURCES = frozenset({"Constant", "Parameter", "ReadValue"})
 _SINKS = frozenset({"Assign", "Result"})
@@ -55,14 +57,6 @@ def widen(model: Any) -> None:
         elif operation.get_type_name() == "Convert":
             operation.set_attribute("destination_type", "f32")
     model.validate_nodes_and_infer_types()
-
-
-class Compiled(Protocol):
-    """A model that is ready to run."""
-
-    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Computes the outputs."""
-        ...
 
 
 def steps_of(model: Any, load: Callable[[Any], Compiled], tensor: Callable[[Array], Any]) -> list[Step]:
@@ -110,9 +104,9 @@ class _Alone:
         arrays = list(inputs)
         if absolute:
             arrays = [self.constant(i) if array is None else array for i, array in enumerate(arrays)]
-            arrays = [np.abs(array) if array is not None and _is_float(array) else array for array in arrays]
+            arrays = [np.abs(array) if array is not None and is_float(array) else array for array in arrays]
         given = {i: array for i, array in enumerate(arrays) if array is not None}
-        varying = [i for i, array in given.items() if inputs[i] is not None and _is_float(array)] or list(given)[:1]
+        varying = [i for i, array in given.items() if inputs[i] is not None and is_float(array)] or list(given)[:1]
         # OpenVINO wants constants at many an input, where floats that a model computes never stand.
         fixed = [array.shape if array is not None and i in varying else array for i, array in enumerate(arrays)]
         if self._compiled is None or not all(map(_same, self._compiled[0], fixed)):
@@ -141,10 +135,6 @@ class _Alone:
         model = openvino.Model(list(map(single, self._operation.outputs())), parameters, "alone")
         model.validate_nodes_and_infer_types()
         return model
-
-
-def _is_float(array: Array) -> bool:
-    return ir.DataType.from_numpy(array.dtype).is_floating_point()
 
 
 def _same(one: Array | tuple[int, ...] | None, other: Array | tuple[int, ...] | None) -> bool:

@@ -11,7 +11,6 @@ from typing import get_args
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 
 from ortconv import api
 from ortconv.errors import ConversionErrors, ExecutionError, PluginError
@@ -19,7 +18,7 @@ from ortconv.frontend.fixed_inputs import RENAMED_KEY
 from ortconv.frontend.source_format import Tensors
 from ortconv.frontend.source_graph import SourceGraph
 from ortconv.model_io import checker, loading, protos
-from ortconv.model_io.input_data import Array, Input
+from ortconv.model_io.input_data import Array, Input, is_float
 from ortconv.opset.domain import DOMAIN
 from ortconv.options import Io, Options, Semantics, Target, refuse_unknown
 from ortconv.runtime.library import Backend
@@ -189,7 +188,8 @@ def verify(
         semantics = semantics or _semantics_of(proto)
         name = os.fspath(model)
     Options(semantics, target)  # refuses what is unknown, whoever made the model
-    oracle = _oracle(source, graph, semantics)
+    is_ir = graph.format == "openvino"
+    oracle: Oracle = OpenVinoRuntime(source, graph) if is_ir else OneDnnReference(graph, semantics)
     load = functools.partial(Model, name=name, providers=providers)
     run_once = _first_able(proto, name, backends, load)
     wanted = feeding.declared(graph, proto)
@@ -247,10 +247,6 @@ def verify(
 def declared_inputs(source: object, tensors: Tensors | None = None) -> tuple[Input, ...]:
     """Returns the inputs of a source, whose data `verify` takes."""
     return feeding.declared(api.detect(source).read(source, tensors or {}))
-
-
-def _oracle(source: object, graph: SourceGraph, semantics: Semantics) -> Oracle:
-    return OpenVinoRuntime(source, graph) if graph.format == "openvino" else OneDnnReference(graph, semantics)
 
 
 def _types_of(model: onnx.ModelProto) -> Options:
@@ -377,7 +373,7 @@ def _say_nothing(
 def _other(array: Array) -> Array:
     """Returns other data, of the size of those given: their elements the other way round, floats halved."""
     turned = np.ascontiguousarray(np.flip(array)).reshape(array.shape)
-    if not ir.DataType.from_numpy(array.dtype).is_floating_point():
+    if not is_float(array):
         return turned
     return np.asarray(turned * np.asarray(0.5, array.dtype), array.dtype)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
-import onnx_ir as ir
 
 from ortconv.errors import ExecutionError
-from ortconv.model_io.input_data import Array
+from ortconv.model_io.input_data import Array, is_float
 from ortconv.verification.ordering import SELECTING, SORTING, chosen, reordered
 from ortconv.verification.steps import Step
 
@@ -123,7 +122,7 @@ class _Noise:
 
     def on(self, array: Array, scale: Array | float) -> Array:
         """Returns floats perturbed by the rounding error of numbers larger by `scale`; other types unchanged."""
-        if not ir.DataType.from_numpy(array.dtype).is_floating_point():
+        if not is_float(array):
             return array
         width = np.float64 if array.dtype == np.float64 else np.float32
         wide = array.astype(width, copy=False)

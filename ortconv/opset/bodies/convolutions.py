@@ -62,7 +62,7 @@ def epilogue(*, residual: bool, activation: bool) -> str:
     """Returns nodes from ``sums`` to ``Y``, for Python ops: both in the layout of ``Y``; "" for a conversion alone."""
     if not residual and not activation:
         return ""
-    lines = [_EPILOGUE_PRELUDE] + [f"{_REFUSED}  Yt = CastLike (sums, X)\n{_RESIDUAL}"] * residual
+    lines = [_NUMBERS] + [f"{_REFUSED}  Yt = CastLike (sums, X)\n{_RESIDUAL}"] * residual
     last = "Ys" if residual else "sums"
     return "".join(
         [*lines, *[_ACTIVATED.format(sums=last)] * activation, f"  Y = CastLike ({'Vc' if activation else last}, X)\n"]
@@ -92,10 +92,13 @@ def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, r
 # input, kernel, output; s, d, b, e strides, dilations, begin and end padding. Sizes are vectors: one entry each for
 # n, m, c, g, one per spatial axis for the others. Pad refuses a negative y; where there is no Pad, y becomes -2, which
 # Reshape refuses.
-_PRELUDE = """
+_NUMBERS = """
   zero = Constant <value: tensor = int64[1] {0}> ()
   one = Constant <value: tensor = int64[1] {1}> ()
   two = Constant <value: tensor = int64[1] {2}> ()
+"""
+
+_PRELUDE = f"""{_NUMBERS}
   s = Constant <value_ints: ints = @strides> ()
   spatial = Shape (s)
   start = Constant <value_int = 2> ()
@@ -111,12 +114,6 @@ _PRELUDE = """
 
 _REFUSED = """
   refused = Constant <value: tensor = int64[1] {-2}> ()
-"""
-
-_EPILOGUE_PRELUDE = """
-  zero = Constant <value: tensor = int64[1] {0}> ()
-  one = Constant <value: tensor = int64[1] {1}> ()
-  two = Constant <value: tensor = int64[1] {2}> ()
 """
 
 _SIZES = """

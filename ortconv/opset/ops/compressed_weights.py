@@ -5,7 +5,6 @@ The weights are int8 or int4, or 4-bit indices into a codebook, with a scale for
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,7 +84,7 @@ def compressed_product(
             ),
         ),
         accumulation=dict.fromkeys(_TYPES["T"].elements, TensorProto.FLOAT),
-        infer=functools.partial(_infer, infer),
+        infer=lambda node: infer(node, node.positive(BLOCK_SIZE)),
         oldest_opset=OLDEST_OPSET,
         text=(lambda opset, switches: text_of_int8 if _INT8 in switches else text) if text_of_int8 else text,
         reference=reference,
@@ -98,13 +97,6 @@ def _unify(nodes: Sequence[ir.Node], graph: ir.Graph) -> Switches:
     """Returns the switches of nodes; `graph` is not changed."""
     data = [node.inputs[1] for node in nodes]
     return frozenset({_INT8} if any(each is not None and each.dtype == ir.DataType.INT8 for each in data) else ())
-
-
-def _infer(infer: Callable[[InferredNode, int], list[Dim] | None], node: InferredNode) -> list[Dim] | None:
-    block = node.integer(BLOCK_SIZE)
-    if block < 1:
-        raise node.fail(f"attribute {BLOCK_SIZE} = {block} is not allowed; allowed: integers >= 1")
-    return infer(node, block)
 
 
 def check_columns(node: InferredNode, block: int, x: list[Dim] | None, depth: Dim) -> None:

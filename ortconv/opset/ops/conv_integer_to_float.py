@@ -5,17 +5,15 @@ Its function body dequantizes first, and convolves floats.
 
 from __future__ import annotations
 
-import onnx.defs
 from onnx import TensorProto
 
 from ortconv.opset.inferred_node import Dim, InferredNode, differ
-from ortconv.opset.operator import Attribute, Formal, Operator, Type
+from ortconv.opset.operator import Formal, Operator, Type
 from ortconv.opset.ops.convolution import direct_sizes
+from ortconv.opset.ops.convolution_family import DILATIONS, GROUP, PADS, STRIDES, direct_channels
 from ortconv.opset.reference.conv_integer_to_float import conv_integer_to_float
 
 __all__ = ["CONV_INTEGER_TO_FLOAT"]
-
-_Kind = onnx.defs.OpSchema.AttrType
 
 _DOC = """Y = (the sum over taps of (X - x_zero_point) * (W - w_zero_point)) * (x_scale * w_scale) + B, where W is
 [M, C/group, kernel...], and the scales, zero points and biases of W those of output channel M.
@@ -49,14 +47,7 @@ def _infer(node: InferredNode) -> list[Dim] | None:
             raise node.fail(f"{name} has rank {len(dims)}; allowed: {rank}, as strides says")
     unknown: list[Dim] = [None] * rank
     data, weights = x or unknown, w or unknown
-    group = node.integer("group")
-    if group < 1:
-        raise node.fail(f"attribute group = {group} is not allowed; allowed: integers >= 1")
-    channels, per_group = weights[:2]
-    if isinstance(channels, int) and channels % group:
-        raise node.fail(f"W has {channels} output channels; allowed: a multiple of group = {group}")
-    if isinstance(per_group, int) and differ(data[1], per_group * group):
-        raise node.fail(f"X has {data[1]} channels; allowed: {per_group * group}, as W and group = {group} say")
+    channels = direct_channels(node, data[1], weights, node.positive("group"))
     _check_numbers(node, channels)
     for axis, taps in enumerate(weights[2:]):
         if isinstance(taps, int) and taps < 1:
@@ -102,12 +93,7 @@ CONV_INTEGER_TO_FLOAT = Operator(
         Formal("B", "F", "Bias [M].", optional=True),
     ),
     output=Formal("Y", "F", "The result [N, M, spatial...]."),
-    attributes=(
-        Attribute("strides", _Kind.INTS, "Stride per spatial axis, at least 1."),
-        Attribute("pads", _Kind.INTS, "Begin paddings of all spatial axes, then end paddings; none negative."),
-        Attribute("dilations", _Kind.INTS, "Dilation per spatial axis, at least 1."),
-        Attribute("group", _Kind.INT, "Number of groups; divides the channels of input and output."),
-    ),
+    attributes=(STRIDES, PADS, DILATIONS, GROUP),
     accumulation=dict.fromkeys(_INTEGERS, TensorProto.FLOAT),
     infer=_infer,
     oldest_opset=_OLDEST_OPSET,

@@ -30,13 +30,18 @@ from ortconv.opset.reference.operands import checked_activation
 __all__ = [
     "BIAS",
     "DATA",
+    "DILATIONS",
     "GRID",
+    "GROUP",
     "OUTPUT_SHAPE",
     "PADDED",
+    "PADS",
     "RESIDUAL",
+    "STRIDES",
     "WEIGHTS",
     "Sizes",
     "convolution_operator",
+    "direct_channels",
     "is_same_padded",
     "non_negative",
     "transposed_sizes",
@@ -50,13 +55,14 @@ RESIDUAL = Formal("R", "T", "Residual, of the shape of Y.")
 OUTPUT_SHAPE = Formal("output_shape", "S", "Spatial sizes of Y.")
 BIAS = Formal("B", "T", "Bias [M].", optional=True)
 
-GRID = (
-    Attribute("strides", _Kind.INTS, "Stride per spatial axis, at least 1."),
-    Attribute("dilations", _Kind.INTS, "Dilation per spatial axis, at least 1."),
-    Attribute("group", _Kind.INT, "Number of groups; divides the channels of input and output."),
-)
+STRIDES = Attribute("strides", _Kind.INTS, "Stride per spatial axis, at least 1.")
+DILATIONS = Attribute("dilations", _Kind.INTS, "Dilation per spatial axis, at least 1.")
+GROUP = Attribute("group", _Kind.INT, "Number of groups; divides the channels of input and output.")
+PADS = Attribute("pads", _Kind.INTS, "Begin paddings of all spatial axes, then end paddings; none negative.")
+
+GRID = (STRIDES, DILATIONS, GROUP)
 PADDED = (
-    Attribute("pads", _Kind.INTS, "Begin paddings of all spatial axes, then end paddings; none negative."),
+    PADS,
     Attribute(
         "output_padding",
         _Kind.INTS,
@@ -216,10 +222,8 @@ def _infer(node: InferredNode, *, sizes: Sizes, transposed: bool, bias: int, res
     unknown: list[Dim] = [None] * rank
     xn = [(x or unknown)[axis] for axis in node.perm("x_perm", rank)]
     wn = [(w or unknown)[axis] for axis in node.perm("w_perm", rank)]
-    group = node.integer("group")
-    if group < 1:
-        raise node.fail(f"attribute group = {group} is not allowed; allowed: integers >= 1")
-    channels = _transposed_channels(node, xn[1], wn, group) if transposed else _direct_channels(node, xn[1], wn, group)
+    group = node.positive("group")
+    channels = _transposed_channels(node, xn[1], wn, group) if transposed else direct_channels(node, xn[1], wn, group)
     given = node.dims(bias) if node.has(bias) else None
     if given is not None and (len(given) != 1 or differ(given[0], channels)):
         raise node.fail(f"B has shape {given}; allowed: [{channels if channels is not None else 'M'}]")
@@ -252,7 +256,7 @@ def _merged_residual(node: InferredNode, y: list[Dim], index: int) -> list[Dim]:
     return [mine if isinstance(mine, int) or theirs is None else theirs for mine, theirs in zip(y, given, strict=True)]
 
 
-def _direct_channels(node: InferredNode, c: Dim, weights: list[Dim], group: int) -> Dim:
+def direct_channels(node: InferredNode, c: Dim, weights: list[Dim], group: int) -> Dim:
     """Checks the channel counts and returns M."""
     total, per_group = weights[:2]
     if isinstance(total, int) and total % group:

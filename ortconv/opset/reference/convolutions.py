@@ -21,20 +21,7 @@ __all__ = ["conv", "conv_transpose", "conv_transpose_add", "conv_transpose_to_sh
 
 
 def conv_transpose(
-    x: Array,
-    w: Array,
-    bias: Array | None = None,
-    *,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads: Sequence[int],
-    output_padding: Sequence[int],
-    group: int,
-    x_perm: Sequence[int],
-    w_perm: Sequence[int],
-    y_perm: Sequence[int],
-    accumulate: npt.DTypeLike | None = None,
-    activation: Sequence[float] | None = None,
+    x: Array, w: Array, bias: Array | None = None, *, pads: Sequence[int], output_padding: Sequence[int], **common: Any
 ) -> Array:
     """Transposed convolution: Y = F - begin - end + output_padding, b = begin.
 
@@ -44,17 +31,9 @@ def conv_transpose(
         x: Data; ``transpose(x, x_perm)`` is [N, C, X...], with 1 to 6 spatial axes.
         w: Weights of the same type; ``transpose(w, w_perm)`` is [C, M/group, K...].
         bias: [M] of the same type, or None.
-        strides: s per spatial axis, >= 1.
-        dilations: d per spatial axis, >= 1.
         pads: All begins, then all ends, >= 0.
         output_padding: Positions added at the end per spatial axis; a negative number removes positions.
-        group: Divides C.
-        x_perm: Permutation of all axes.
-        w_perm: Permutation of all axes.
-        y_perm: Permutation of all axes.
-        accumulate: None computes the sums in `accumulation_dtype` and converts each once to the type of `x`; another
-            type computes and returns the sums in that type.
-        activation: Slope below zero, minimum and maximum, applied to the result in its type.
+        **common: What `Task` takes of all convolutions.
 
     Returns:
         ``transpose([N, M, Y...], y_perm)``.
@@ -62,7 +41,7 @@ def conv_transpose(
     Raises:
         ValueError: A type, shape or attribute contradicts the above, or Y is negative.
     """
-    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
+    task = Task(x, w, bias, transposed=True, **common)
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
     extra = task.ints("output_padding", output_padding, task.axes)
     sizes = [full - b - e + o for full, b, e, o in zip(task.full(), begin, end, extra, strict=True)]
@@ -88,8 +67,8 @@ def conv_transpose_add(
         w: As in `conv_transpose`.
         residual: Of the type of `x` and the shape of the result.
         bias: As in `conv_transpose`.
-        accumulate: As in `conv_transpose`.
-        activation: As in `conv_transpose`, applied to the sum.
+        accumulate: As in `Task`.
+        activation: As in `Task`, applied to the sum.
         **attributes: As in `conv_transpose`.
 
     Returns:
@@ -115,17 +94,10 @@ def conv_transpose_to_shape(
     output_shape: Array | Sequence[int],
     bias: Array | None = None,
     *,
-    strides: Sequence[int],
-    dilations: Sequence[int],
     auto_pad: int,
     pads_begin: Sequence[int],
     output_padding: Sequence[int],
-    group: int,
-    x_perm: Sequence[int],
-    w_perm: Sequence[int],
-    y_perm: Sequence[int],
-    accumulate: npt.DTypeLike | None = None,
-    activation: Sequence[float] | None = None,
+    **common: Any,
 ) -> Array:
     """Transposed convolution to given spatial sizes; positions outside [0, F) are the bias alone.
 
@@ -137,17 +109,10 @@ def conv_transpose_to_shape(
         w: As in `conv_transpose`.
         output_shape: Y per spatial axis in the order of `x_perm`, >= 0.
         bias: As in `conv_transpose`.
-        strides: s per spatial axis, >= 1.
-        dilations: d per spatial axis, >= 1.
         auto_pad: A value of `AutoPad`, with the rules above.
         pads_begin: Per spatial axis, >= 0; zeros unless `auto_pad` is NOTSET.
         output_padding: Term of t.
-        group: Divides C.
-        x_perm: Permutation of all axes.
-        w_perm: Permutation of all axes.
-        y_perm: Permutation of all axes.
-        accumulate: As in `conv_transpose`.
-        activation: As in `conv_transpose`.
+        **common: What `Task` takes of all convolutions.
 
     Returns:
         ``transpose([N, M, Y...], y_perm)``.
@@ -155,7 +120,7 @@ def conv_transpose_to_shape(
     Raises:
         ValueError: A type, shape or attribute contradicts the above.
     """
-    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=True)
+    task = Task(x, w, bias, transposed=True, **common)
     begin = task.ints("pads_begin", pads_begin, task.axes, 0)
     extra = task.ints("output_padding", output_padding, task.axes, 0)
     if np.ndim(output_shape) != 1:
@@ -167,22 +132,7 @@ def conv_transpose_to_shape(
     return task.scatter(begin, sizes)
 
 
-def conv(
-    x: Array,
-    w: Array,
-    bias: Array | None = None,
-    *,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    auto_pad: int,
-    pads: Sequence[int],
-    group: int,
-    x_perm: Sequence[int],
-    w_perm: Sequence[int],
-    y_perm: Sequence[int],
-    accumulate: npt.DTypeLike | None = None,
-    activation: Sequence[float] | None = None,
-) -> Array:
+def conv(x: Array, w: Array, bias: Array | None = None, *, auto_pad: int, pads: Sequence[int], **common: Any) -> Array:
     """Convolution (cross-correlation): ``out[n, g*M + m, y] = sum x[n, g*C + c, y*s - b + k*d] * w[g*M + m, c, k]``.
 
     NOTSET: Y = floor((X + begin + end - E)/s) + 1. SAME: Y = ceil(X/s), t = max((Y-1)*s + E - X, 0) and b is
@@ -192,16 +142,9 @@ def conv(
         x: As in `conv_transpose`.
         w: Weights of the same type; ``transpose(w, w_perm)`` is [M, C/group, K...].
         bias: As in `conv_transpose`.
-        strides: s per spatial axis, >= 1.
-        dilations: d per spatial axis, >= 1.
         auto_pad: A value of `AutoPad`, with the rules above.
         pads: All begins, then all ends, >= 0; zeros unless `auto_pad` is NOTSET.
-        group: Divides C and M.
-        x_perm: Permutation of all axes.
-        w_perm: Permutation of all axes.
-        y_perm: Permutation of all axes.
-        accumulate: As in `conv_transpose`.
-        activation: As in `conv_transpose`.
+        **common: What `Task` takes of all convolutions.
 
     Returns:
         ``transpose([N, M, Y...], y_perm)``.
@@ -209,7 +152,7 @@ def conv(
     Raises:
         ValueError: A type, shape or attribute contradicts the above, or the kernel exceeds the padded input.
     """
-    task = Task(x, w, bias, strides, dilations, group, x_perm, w_perm, y_perm, accumulate, activation, transposed=False)
+    task = Task(x, w, bias, transposed=False, **common)
     begin, end = _split(task.ints("pads", pads, 2 * task.axes, 0))
     extent, source = task.extent(), task.x.shape[2:]
     if _same(auto_pad, pads):

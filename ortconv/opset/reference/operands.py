@@ -39,23 +39,39 @@ def accumulation_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 class Task:
-    """Checked operands in the plain layout and in the accumulation type, and the sums over them."""
+    """Checked operands in the plain layout and in the accumulation type, and the sums over them.
+
+    Args:
+        x: Data.
+        w: Weights.
+        bias: Bias, or None.
+        transposed: Whether the weights are those of a transposed convolution.
+        strides: s per spatial axis, >= 1.
+        dilations: d per spatial axis, >= 1.
+        group: Divides the input channels, and those of the output.
+        x_perm: Permutation of all axes.
+        w_perm: Permutation of all axes.
+        y_perm: Permutation of all axes.
+        accumulate: None computes the sums in `accumulation_dtype` and converts each once to the type of `x`; another
+            type computes and returns the sums in that type.
+        activation: Slope below zero, minimum and maximum, applied to the result in its type.
+    """
 
     def __init__(
         self,
         x: Array,
         w: Array,
         bias: Array | None,
+        *,
+        transposed: bool,
         strides: Sequence[int],
         dilations: Sequence[int],
         group: int,
         x_perm: Sequence[int],
         w_perm: Sequence[int],
         y_perm: Sequence[int],
-        accumulate: npt.DTypeLike | None,
-        activation: Sequence[float] | None,
-        *,
-        transposed: bool,
+        accumulate: npt.DTypeLike | None = None,
+        activation: Sequence[float] | None = None,
     ) -> None:
         self.axes = x.ndim - 2
         if not 1 <= self.axes <= 6:

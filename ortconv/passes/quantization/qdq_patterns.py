@@ -100,7 +100,9 @@ class _Writer:
                 assert bias.const_value is not None
                 scaled = (bias.const_value.numpy().astype(np.float64).reshape(-1) / out).astype(np.float32)
                 node.replace_input_with(2, self._constants.array(scaled, f"{node.name}/bias"))
-            self._rename(node.outputs[0])
+            # It is no longer the value of the source with that name.
+            node.outputs[0].name = self._inserter.unique(f"{node.outputs[0].name}_scaled")
+            node.outputs[0].metadata_props.clear()
         scale = wide.astype(np.float32)
         if np.array_equal(scale, np.asarray(before.scales(0))):
             return
@@ -109,11 +111,6 @@ class _Writer:
             filters = node.inputs[1]
             node.replace_input_with(1, self._filters(node, weights, scale))
             remove_unused(filters)
-
-    def _rename(self, value: ir.Value) -> None:
-        """Renames a value that is no longer the value of the source with that name."""
-        value.name = self._inserter.unique(f"{value.name}_scaled")
-        value.metadata_props.clear()
 
     def _filters(self, node: ir.Node, weights: QuantizedWeights, scale: npt.NDArray[np.float32]) -> ir.Value:
         """Returns the dequantized filters, with these scales."""

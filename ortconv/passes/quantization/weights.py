@@ -77,16 +77,14 @@ class QuantizedWeights:
             return None
         return np.broadcast_to(self.scale, self.data.shape[axis : axis + 1])
 
-    def scaled(self, scale: npt.NDArray[np.float32]) -> QuantizedWeights:
-        """Returns the same quantized weights with one scale per entry of the first axis."""
-        return dataclasses.replace(self, scale=scale, axis=0)
-
     def without_tiny_zeros(self) -> QuantizedWeights:
         """Returns filters where those of zeros alone have the largest scale, which changes no number."""
         scales = self.scales(0)
         assert scales is not None
         zeros = (self.data == self.point).all(axis=tuple(range(1, self.data.ndim)))
-        return self.scaled(np.where(zeros, scales.max(), scales)) if zeros.any() and not zeros.all() else self
+        if zeros.all() or not zeros.any():
+            return self
+        return dataclasses.replace(self, scale=np.where(zeros, scales.max(), scales), axis=0)
 
 
 def _stored(
