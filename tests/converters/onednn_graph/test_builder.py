@@ -16,7 +16,6 @@ import ortconv
 from ortconv import onednn
 from ortconv.converters.onednn_graph import FRONTEND
 from ortconv.converters.onednn_graph.reader.document import read_document
-from ortconv.onednn import shape_rules
 from ortconv.onednn.op_schema import ATTRIBUTE_TYPES, DTYPES, KINDS, is_unset
 from tests.converters.onednn_graph.documents import UNKNOWN
 
@@ -271,10 +270,6 @@ def test_results_that_are_optional_are_made_on_demand() -> None:
     scalars = [g.tensor(name, dtype, []) for name, dtype in (("s", "s64"), ("o", "s64"), ("p", "f32"))]
     g.op("Dropout", [x, *scalars], results=2)
     assert [(tensor.shape, tensor.dtype) for tensor in g.ops[-1].outputs] == [((2, 3), "bf16"), ((2, 3), "u8")]
-
-
-def test_shape_rules_are_those_of_known_kinds() -> None:
-    assert set(shape_rules._RULES) < set(KINDS)
 
 
 def test_types_of_results() -> None:

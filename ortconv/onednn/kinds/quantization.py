@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ortconv.model_io.input_data import Array
-from ortconv.verification.onednn.call import Call
-
-__all__ = ["QUANTIZATION"]
+from ortconv.onednn.call import Array, Call
+from ortconv.onednn.op_schema import define
 
 
 def _attribute(call: Call, name: str) -> Array:
@@ -63,10 +59,21 @@ def _dequantized(call: Call, scales: Array, zps: Array) -> Array:
     return (call.input(0).astype(np.float64) - zps) * scales
 
 
-QUANTIZATION: dict[str, Callable[[Call], Array]] = {
-    "Dequantize": lambda call: _dequantized(call, _attribute(call, "scales"), _attribute(call, "zps")),
-    "DynamicDequantize": lambda call: _dequantized(call, _input(call, 1), _input(call, 2)),
-    "DynamicQuantize": lambda call: _quantized(call, _input(call, 1), _input(call, 2)),
-    "Quantize": lambda call: _quantized(call, _attribute(call, "scales"), _attribute(call, "zps")),
-}
-"""Op kind -> its evaluation, before it is rounded to the declared type."""
+@define("Quantize", "src", "dst", "scales zps? qtype? axis?", dtype=None)
+def _quantize(call: Call) -> Array:
+    return _quantized(call, _attribute(call, "scales"), _attribute(call, "zps"))
+
+
+@define("Dequantize", "src", "dst", "scales zps? qtype? axis?", dtype="f32")
+def _dequantize(call: Call) -> Array:
+    return _dequantized(call, _attribute(call, "scales"), _attribute(call, "zps"))
+
+
+@define("DynamicQuantize", "src scales zps?", "dst", "qtype? axis? mask?", dtype=None)
+def _dynamic_quantize(call: Call) -> Array:
+    return _quantized(call, _input(call, 1), _input(call, 2))
+
+
+@define("DynamicDequantize", "src scales zps?", "dst", "qtype? axis? group_shape:s64[]? mask?", dtype=1)
+def _dynamic_dequantize(call: Call) -> Array:
+    return _dequantized(call, _input(call, 1), _input(call, 2))
