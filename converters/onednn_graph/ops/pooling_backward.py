@@ -10,18 +10,17 @@ import onnx_ir as ir
 from ortconv.converters.conv.emit import conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, transpose
 from ortconv.converters.conv.output_size import OutputSize
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, same_shape, target_shape
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, plain_sizes, rank_of
-from ortconv.converters.onednn_graph.lib.dtypes import one_type
+from ortconv.converters.onednn_graph.lib.conv_attributes import same_shape, target_shape
+from ortconv.converters.onednn_graph.lib.data_format import known_dims, plain_sizes
 from ortconv.converters.onednn_graph.lib.pool_attributes import (
     Pool,
+    PoolAttributes,
     channels_as_samples,
     check_fit,
     is_wide,
     ncx_float,
     ones_window,
     padded,
-    pool_of,
     runtime_pads,
     samples_as_channels,
 )
@@ -38,29 +37,13 @@ def avg_pool_backward(
     src_shape_input: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
+    attrs: PoolAttributes,
     exclude_pad: bool,
-    kernel: Ints,
-    auto_pad: AutoPadName = "none",
-    data_format: DataFormat = "NXC",
     src_shape: Ints = (),
 ) -> ir.Value:
     """Lowers to ai.onnx ConvTranspose of every channel with a window of ones; computed in float32."""
-    one_type(b, diff_dst=diff_dst)
-    rank = rank_of("diff_dst", diff_dst)
-    pool = pool_of(
-        b,
-        {"diff_dst": diff_dst},
-        rank,
-        kernel=kernel,
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        auto_pad=auto_pad,
-        data_format=data_format,
-    )
+    pool = attrs.pool(b, diff_dst=diff_dst)
+    rank = len(pool.perm)
     target = target_shape(b, "src_shape", src_shape_input, src_shape, rank)
     g = ncx_float(b, "diff_dst", diff_dst, pool)
     if isinstance(target, ir.Value):
@@ -83,10 +66,10 @@ def avg_pool_backward(
     counts = pool.counts(big, begin, end)
     check_fit("src_shape", big, counts)
     pool.check_counts("diff_dst", big, small[2:], begin, end)
-    divisor = _divisors(b, pool, big, counts, begin) if exclude_pad else np.float32(math.prod(kernel))
+    divisor = _divisors(b, pool, big, counts, begin) if exclude_pad else np.float32(math.prod(pool.kernel))
     shares = b.typed(b.op("Div", g, b.constant(divisor)), ir.DataType.FLOAT, [*small[:2], *counts])
     flat = channels_as_samples(b, shares, counts)
-    axes = zip(counts, kernel, strides, strict=True)
+    axes = zip(counts, pool.kernel, attrs.strides, strict=True)
     full = tuple(conv_transpose_size(count, taps, stride, 1) for count, taps, stride in axes if count is not None)
     result = _sums(b, flat, OutputSize(full, big), begin, pool)
     channels = small[1] if small[1] is not None else whole[1]
@@ -131,37 +114,14 @@ def _sums(b: Builder, flat: ir.Value, output_shape: OutputSize | ir.Value, begin
 
 @REGISTRY.lowering("MaxPoolBackward")
 def max_pool_backward(
-    b: Builder,
-    src: ir.Value,
-    diff_dst: ir.Value,
-    /,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    kernel: Ints,
-    auto_pad: AutoPadName = "none",
-    dilations: Ints = (),
-    data_format: DataFormat = "NXC",
+    b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, attrs: PoolAttributes, dilations: Ints = ()
 ) -> ir.Value:
     """Lowers to ai.onnx MaxPool for the indices of the maxima, and ScatterElements; computed in float32.
 
     Of several maxima in a window the first one counts.
     """
-    one_type(b, src=src, diff_dst=diff_dst)
-    rank = rank_of("src", src)
-    pool = pool_of(
-        b,
-        {"src": src, "diff_dst": diff_dst},
-        rank,
-        kernel=kernel,
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        auto_pad=auto_pad,
-        data_format=data_format,
-    )
+    pool = attrs.pool(b, dilations=dilations, src=src, diff_dst=diff_dst)
+    rank = len(pool.perm)
     x, g = ncx_float(b, "src", src, pool), ncx_float(b, "diff_dst", diff_dst, pool)
     big, small = (plain_sizes(value)[2:] for value in (x, g))
     pads = pool.pads(big)
@@ -176,8 +136,8 @@ def max_pool_backward(
         "MaxPool",
         whole,
         outputs=2,
-        kernel_shape=kernel,
-        strides=strides,
+        kernel_shape=pool.kernel,
+        strides=attrs.strides,
         dilations=pool.attrs.window.dilations,
         pads=pads[0] + pads[1] if pads is not None and inside else (0,) * (2 * len(big)),
     )
