@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pathlib
 import re
@@ -270,6 +271,14 @@ def test_results_that_are_optional_are_made_on_demand() -> None:
     scalars = [g.tensor(name, dtype, []) for name, dtype in (("s", "s64"), ("o", "s64"), ("p", "f32"))]
     g.op("Dropout", [x, *scalars], results=2)
     assert [(tensor.shape, tensor.dtype) for tensor in g.ops[-1].outputs] == [((2, 3), "bf16"), ((2, 3), "u8")]
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"Wildcard"}))
+def test_lowerings_take_the_attributes_of_their_kinds(kind: str) -> None:
+    lowering = FRONTEND.registry.find(kind, 1)
+    assert lowering is not None
+    required = {name: default is inspect.Parameter.empty for name, (_, default) in lowering.attributes.items()}
+    assert required == KINDS[kind].attributes
 
 
 def test_types_of_results() -> None:
