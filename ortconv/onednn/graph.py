@@ -198,7 +198,7 @@ class Graph:
             if tensor.id in self._computed or tensor.id in {before.id for before in outputs[:index]}:
                 raise ValueError(f"tensor {tensor.name!r} has been computed already")
         self._computed.update(tensor.id for tensor in outputs)
-        values = {key: value for key, value in values.items() if not _unset(kind, key, value)}
+        values = {key: value for key, value in values.items() if not is_unset(kind, key, value)}
         self._ops.append(Op(identity, kind, name, tuple(inputs), tuple(outputs), values))
         return outputs[0]
 
@@ -304,10 +304,6 @@ def _checked_shape(name: str, shape: Sequence[int | None]) -> tuple[int | None, 
     if dims == (None,):
         raise ValueError(f"tensor {name!r} has shape [None], which the format cannot tell from an unknown rank")
     return dims
-
-
-def _unset(kind: str, name: str, value: Attribute) -> bool:
-    return isinstance(value, tuple) and is_unset(kind, name, value)
 
 
 def _unique(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:

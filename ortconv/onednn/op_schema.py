@@ -8,11 +8,11 @@ be converted.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 from ortconv.onednn.call import Array, Call
-from ortconv.onednn.shape_rules import Rule, Shape, like, possible
+from ortconv.onednn.shape_rules import Attributes, Rule, Shape, like
 
 __all__ = [
     "ATTRIBUTE_TYPES",
@@ -89,7 +89,7 @@ class Kind:
     shapes: Rule
     dtype: Dtype
     other_dtype: Dtype
-    complete: Callable[[int, Mapping[str, object]], bool]
+    complete: Callable[[int, Attributes], bool]
 
     def takes(self, count: int) -> bool:
         """Returns whether an op may have `count` inputs."""
@@ -101,7 +101,7 @@ class Kind:
         least = len(self.outputs) - self.optional_outputs
         return count >= least and (self.variadic_outputs or count <= len(self.outputs))
 
-    def result_count(self, inputs: int, attributes: Mapping[str, object]) -> int:
+    def result_count(self, inputs: int, attributes: Attributes) -> int:
         """Returns the default number of outputs of an op."""
         optional = 0 if self.complete(inputs, attributes) else self.optional_outputs
         return max(len(self.outputs) - optional, 1)
@@ -111,14 +111,15 @@ class Kind:
         dtypes = [self.dtype, *[self.other_dtype] * (count - 1)]
         return [inputs[dtype] if isinstance(dtype, int) else dtype for dtype in dtypes]
 
-    def result_shapes(self, inputs: Sequence[Shape], attributes: Mapping[str, object], count: int) -> list[Shape]:
+    def result_shapes(self, inputs: Sequence[Shape], attributes: Attributes, count: int) -> list[Shape]:
         """Returns the shapes of an op's outputs; None for one that does not follow from inputs and attributes."""
         found = self.shapes(inputs, attributes)
-        known = [possible(shape) for shape in (found if isinstance(found, list) else [found])]
+        known = [_possible(shape) for shape in (found if isinstance(found, list) else [found])]
         return (known + [None] * count)[:count]
 
 
 _LIKE_FIRST = like(0)
+_SIZES = range(1 << 63)
 
 KINDS: dict[str, Kind] = {}
 """Op kind -> its inputs, outputs and attributes."""
@@ -127,14 +128,18 @@ REFERENCES: dict[str, Reference] = {}
 """Op kind -> its reference, which no lowering may call; a kind without one cannot be verified."""
 
 
-def is_unset(kind: str, attribute: str, value: Sequence[object]) -> bool:
-    """Returns whether a vector is what the library writes for an optional attribute that is not set.
+def is_unset(kind: str, attribute: str, value: object) -> bool:
+    """Returns whether a value is the vector that the library writes for an optional attribute that is not set.
 
     This is twelve zeros, or twelve ones for dilations.
     """
-    if KINDS[kind].attributes.get(attribute, True) or len(value) != MAX_RANK:
-        return False
-    return all(entry == (attribute == "dilations") for entry in value)
+    unset = (int(attribute == "dilations"),) * MAX_RANK
+    return value == unset and not KINDS[kind].attributes.get(attribute, True)
+
+
+def _possible(shape: Shape) -> Shape:
+    """Returns a shape, None if it has an impossible size."""
+    return None if shape is None or any(dim is not None and dim not in _SIZES for dim in shape) else shape
 
 
 def define(
@@ -146,7 +151,7 @@ def define(
     shapes: Rule = _LIKE_FIRST,
     dtype: Dtype = 0,
     other_dtype: Dtype = "f32",
-    complete: Callable[[int, Mapping[str, object]], bool] = lambda inputs, attributes: False,
+    complete: Callable[[int, Attributes], bool] = lambda inputs, attributes: False,
 ) -> Callable[[Reference], Reference]:
     """Defines an op kind, and its reference as the decorated function.
 

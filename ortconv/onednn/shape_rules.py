@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ortconv.convolution_arithmetic import (
     conv_size,
@@ -26,25 +27,15 @@ __all__ = [
     "channel_axis",
     "convolved",
     "given",
-    "integer",
-    "integers",
     "interpolated",
     "like",
     "pooled",
-    "possible",
 ]
 
 Shape = tuple[int | None, ...] | None
-Attributes = Mapping[str, object]
+Attributes = Mapping[str, Any]
 Rule = Callable[[Sequence[Shape], Attributes], "Shape | list[Shape]"]
 """Takes the shapes of the inputs and the attributes; returns the shape of the output, or of each output."""
-
-_SIZES = range(1 << 63)
-
-
-def possible(shape: Shape) -> Shape:
-    """Returns a shape, None if it has an impossible size."""
-    return None if shape is None or any(dim is not None and dim not in _SIZES for dim in shape) else shape
 
 
 def like(*numbers: int) -> Rule:
@@ -54,7 +45,7 @@ def like(*numbers: int) -> Rule:
 
 def given(name: str, count: int) -> Rule:
     """Returns the rule that an attribute gives the shape; unknown if input number `count`, which overrides it, is."""
-    return lambda inputs, attributes: integers(attributes, name) or None if len(inputs) == count else None
+    return lambda inputs, attributes: attributes.get(name, ()) or None if len(inputs) == count else None
 
 
 def broadcast(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -78,11 +69,9 @@ def interpolated(inputs: Sequence[Shape], attributes: Attributes) -> Shape:
     src = inputs[0]
     if src is None or len(src) < 3 or len(inputs) > 1:
         return None
-    sizes: tuple[int | None, ...] = integers(attributes, "sizes")
+    sizes: tuple[int | None, ...] = attributes.get("sizes", ())
     if not sizes:
-        scales = attributes.get("scales", ())
-        assert isinstance(scales, tuple)
-        pairs = zip(_spatial(src, attributes), scales, strict=False)
+        pairs = zip(_spatial(src, attributes), attributes.get("scales", ()), strict=False)
         sizes = tuple(None if dim is None else int(_single(dim * _single(scale))) for dim, scale in pairs)
     return _with_spatial(src, sizes, attributes) if len(sizes) == len(src) - 2 else None
 
@@ -93,8 +82,8 @@ def pooled(inputs: Sequence[Shape], attributes: Attributes) -> Shape:
     if src is None or len(src) < 3:
         return None
     names = ("kernel", "strides", "pads_begin", "pads_end")
-    rows = [integers(attributes, name) for name in names]
-    rows.append(integers(attributes, "dilations") or (1,) * (len(src) - 2))
+    rows = [attributes.get(name, ()) for name in names]
+    rows.append(attributes.get("dilations", ()) or (1,) * (len(src) - 2))
     if any(len(row) != len(src) - 2 for row in rows):
         return None
     rounds_up = str(attributes.get("rounding_type", "floor")).casefold() == "ceil"
@@ -122,12 +111,12 @@ def convolved(inputs: Sequence[Shape], attributes: Attributes, *, transpose: boo
     first, second = (weights[-1], weights[-2]) if kernel_first else weights[:2]
     channels = first
     if transpose:
-        channels = None if second is None else second * integer(attributes, "groups", 1)
+        channels = None if second is None else second * attributes.get("groups", 1)
     names = ("strides", "dilations", "pads_begin", "pads_end")
-    rows = [_spatial(src, attributes), kernel, *(integers(attributes, name) for name in names)]
+    rows = [_spatial(src, attributes), kernel, *(attributes.get(name, ()) for name in names)]
     if any(len(row) != spatial for row in rows):
         return None
-    padding = integers(attributes, "output_padding") or (0,) * spatial
+    padding = attributes.get("output_padding", ()) or (0,) * spatial
     auto_pad = str(attributes.get("auto_pad", "none")).casefold()
     size = _transposed_size if transpose else _forward_size
     sizes = tuple(size(auto_pad, *axis) for axis in zip(*rows, padding, strict=False))
@@ -170,17 +159,3 @@ def _spatial(src: tuple[int | None, ...], attributes: Attributes) -> tuple[int |
 
 def _with_spatial(src: tuple[int | None, ...], sizes: tuple[int | None, ...], attributes: Attributes) -> Shape:
     return (src[0], *sizes, src[-1]) if channel_axis(attributes) == -1 else (*src[:2], *sizes)
-
-
-def integer(attributes: Attributes, name: str, default: int) -> int:
-    """Returns an attribute of type s64."""
-    value = attributes.get(name, default)
-    assert isinstance(value, int)
-    return value
-
-
-def integers(attributes: Attributes, name: str) -> tuple[int, ...]:
-    """Returns an attribute of type s64[], empty if it is not set."""
-    value = attributes.get(name, ())
-    assert isinstance(value, tuple)
-    return value

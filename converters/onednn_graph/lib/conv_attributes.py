@@ -19,7 +19,16 @@ from ortconv.convolution_arithmetic import LARGEST, AutoPad
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["AutoPadName", "ConvAttributes", "TransposeAttributes", "kernel_perm", "same_shape", "target_shape"]
+__all__ = [
+    "AutoPadName",
+    "ConvAttributes",
+    "TransposeAttributes",
+    "kernel_perm",
+    "known_sizes",
+    "runtime_shape",
+    "same_shape",
+    "target_shape",
+]
 
 AutoPadName = Literal["none", "same_upper", "same_lower", "valid"]
 """The attribute auto_pad as the specification spells it; case does not matter: the library writes SAME_UPPER."""
@@ -173,7 +182,8 @@ def target_shape(b: Builder, argument: str, tensor: ir.Value | None, attribute: 
         if data is None:
             return tensor
         attribute = tuple(int(size) for size in data)
-    declared = _declared(b)
+    shape = b.node.outputs[0].shape
+    declared = None if shape is None else tuple(dim if isinstance(dim, int) else None for dim in shape)
     library_first = b.options.semantics == "runtime" and tensor is None
     if declared is not None and (not attribute or (library_first and None not in declared)):
         return declared
@@ -186,17 +196,34 @@ def target_shape(b: Builder, argument: str, tensor: ir.Value | None, attribute: 
     return attribute
 
 
+def known_sizes(b: Builder, argument: str, target: Sizes, sizes: Sizes) -> Ints:
+    """Returns sizes of a given output shape.
+
+    Raises:
+        UnsupportedAttributeError: One of them is unknown.
+    """
+    known = tuple(size for size in sizes if size is not None)
+    if len(known) < len(sizes):
+        raise UnsupportedAttributeError(
+            argument, None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
+        )
+    return known
+
+
+def runtime_shape(b: Builder, shape: ir.Value, perm: Ints) -> tuple[ir.Value, ir.Value]:
+    """Returns a shape that is a runtime value as int64, and its spatial sizes."""
+    rank, first = len(perm), perm[2]
+    whole = b.typed(b.cast(shape, ir.DataType.INT64), None, [rank])
+    spatial = b.op("Slice", whole, b.constant([first]), b.constant([first + rank - 2]), b.constant([0]))
+    return whole, b.typed(spatial, ir.DataType.INT64, [rank - 2])
+
+
 def same_shape(b: Builder, value: ir.Value, shape: ir.Value) -> ir.Value:
     """Emits a run-time check that the shape of a value equals the int64 vector `shape`."""
     agree = b.op("Equal", b.op("Shape", value), shape)
     # Reshape rejects the size -2, so that a mismatch stops the run with the node's name.
     checked = b.op("Reshape", value, b.op("Where", agree, shape, b.constant([-2])), allowzero=1)
     return b.typed(checked, value.dtype, value.shape)
-
-
-def _declared(b: Builder) -> Sizes | None:
-    shape = b.node.outputs[0].shape
-    return None if shape is None else tuple(dim if isinstance(dim, int) else None for dim in shape)
 
 
 def _spatial_axes(tensors: dict[str, ir.Value], otherwise: int) -> int:

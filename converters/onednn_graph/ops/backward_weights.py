@@ -19,6 +19,7 @@ from ortconv.converters.conv.window import Window
 from ortconv.converters.onednn_graph.lib.conv_attributes import (
     ConvAttributes,
     kernel_perm,
+    known_sizes,
     same_shape,
     target_shape,
 )
@@ -27,7 +28,7 @@ from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, TransposeWeights, transpose_pads
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.convolution_arithmetic import AutoPad, conv_size, same_padding, split
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 
 
@@ -178,11 +179,7 @@ def _not_empty(b: Builder, value: ir.Value) -> ir.Value:
 
 
 def _complete(b: Builder, target: Sizes, rank: int) -> Ints:
-    known = tuple(size for size in target if size is not None)
-    if len(known) < len(target):
-        raise UnsupportedAttributeError(
-            "weights_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
-        )
+    known = known_sizes(b, "weights_shape", target, target)
     if len(target) != rank:
         raise ShapeError("weights_shape", target, f"{rank} dimensions are required, as src has.")
     return known

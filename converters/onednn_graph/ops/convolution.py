@@ -35,10 +35,7 @@ def convolution(
     """Lowers to ai.onnx Conv with explicit pads; org.ortconv Convolution for bf16, or same_* with dynamic sizes."""
     one_type(b, src=src, weights=weights, bias=bias)
     attrs.check(b, src=src, weights=weights)
-    layout = attrs.layout(weights_format)
-    return conv(
-        b, src, weights, bias, attrs.window, layout, auto_pad=attrs.library_auto_pad, begin=attrs.begin, end=attrs.end
-    )
+    return _forward(b, src, weights, bias, attrs, weights_format)
 
 
 @REGISTRY.lowering("ConvTranspose")
@@ -79,18 +76,14 @@ def conv_transpose_backward_data(
             f"the library ignores dilations {list(attrs.dilations)} in this op; they are applied here, as in the "
             "specification of ConvTransposeBackwardData"
         )
+    return _forward(b, diff_dst, weights, None, attrs, weights_format)
+
+
+def _forward(
+    b: Builder, x: ir.Value, w: ir.Value, bias: ir.Value | None, attrs: ConvAttributes, weights_format: str
+) -> ir.Value:
     layout = attrs.layout(weights_format)
-    return conv(
-        b,
-        diff_dst,
-        weights,
-        None,
-        attrs.window,
-        layout,
-        auto_pad=attrs.library_auto_pad,
-        begin=attrs.begin,
-        end=attrs.end,
-    )
+    return conv(b, x, w, bias, attrs.window, layout, auto_pad=attrs.library_auto_pad, begin=attrs.begin, end=attrs.end)
 
 
 def transpose_pads(attrs: ConvAttributes, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:

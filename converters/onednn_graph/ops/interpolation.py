@@ -61,8 +61,9 @@ def interpolate(
             if after is not None and coordinates == "half_pixel" and _exact(before, after):
                 rest |= before != after
                 continue
-            lengths = _length(b, before, x, axis), _entry(b, large, axis - 2)
-            indices = _nearest(b, *lengths, coordinates)
+            few = _length(b, before, x, axis)
+            many = b.op("Gather", large, b.constant([axis - 2])) if isinstance(large, ir.Value) else large[axis - 2]
+            indices = _nearest(b, few, many, coordinates)
             result = b.op("Gather", result, indices, axis=axis)
         if rest:
             b.typed(result, ir.DataType.FLOAT, [*plain_sizes(x)[:2], *[None] * len(small)])
@@ -211,12 +212,6 @@ def _resized(b: Builder, x: ir.Value, large: Ints | ir.Value, mode: str, coordin
 def _length(b: Builder, known: int | None, value: ir.Value, axis: int) -> int | ir.Value:
     """Returns the size of an axis: known, or int64 [1]."""
     return b.op("Shape", value, start=axis, end=axis + 1) if known is None else known
-
-
-def _entry(b: Builder, large: Ints | ir.Value, index: int) -> int | ir.Value:
-    if not isinstance(large, ir.Value):
-        return large[index]
-    return b.op("Gather", large, b.constant([index]))
 
 
 def _nearest(b: Builder, small: int | ir.Value, large: int | ir.Value, coordinates: Coordinates) -> ir.Value:

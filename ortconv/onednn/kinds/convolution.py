@@ -23,6 +23,7 @@ def _map(call: Call) -> BilinearMap:
     )
 
 
+@define("ConvTransposeBackwardData", "diff_dst weights", "diff_src", _ATTRIBUTES, shapes=convolved)
 @define("Convolution", "src weights bias?", "dst", _ATTRIBUTES, shapes=convolved)
 def _convolution(call: Call) -> Array:
     m = _map(call)
@@ -84,15 +85,6 @@ def _conv_transpose(call: Call) -> Array:
     full = m.full(src.shape[2:], weights.shape[2:])
     sizes = [size - b - e + more for size, b, e, more in zip(full, begin, end, extra, strict=True)]
     return _biased(call, call.own(m.to_big(src, weights, begin, sizes)))
-
-
-@define("ConvTransposeBackwardData", "diff_dst weights", "diff_src", _ATTRIBUTES, shapes=convolved)
-def _conv_transpose_backward_data(call: Call) -> Array:
-    m = _map(call)
-    diff_dst, weights = call.ncx(call.input(0)), call.weights(call.input(1))
-    begin, end = m.convolution_pads(diff_dst.shape[2:], weights.shape[2:])
-    sizes = m.convolution_sizes(diff_dst.shape[2:], weights.shape[2:], begin, end)
-    return call.own(m.to_small(diff_dst, weights, begin, sizes))
 
 
 @define(

@@ -65,14 +65,7 @@ def _mish(call: Call, x: Array) -> Array:
     return result
 
 
-@define(
-    "PReLUBackward",
-    "src slope diff_dst",
-    "diff_src diff_slope",
-    "data_format?",
-    shapes=like(0, 1),
-    other_dtype=0,
-)
+@define("PReLUBackward", "src slope diff_dst", "diff_src diff_slope", "data_format?", shapes=like(0, 1), other_dtype=0)
 def _prelu(call: Call) -> tuple[Array, Array]:
     src, slope, diff_dst = (call.input(index) for index in range(3))
     aligned = call.channel_vector(slope, src.ndim)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ortconv.onednn.call import Array, Call
 from ortconv.onednn.op_schema import define
-from ortconv.onednn.shape_rules import Attributes, Shape, integer, integers, like
+from ortconv.onednn.shape_rules import Attributes, Shape, like
 
 _LOW = (1 << 32) - 1
 
@@ -20,7 +20,7 @@ define("Wildcard", "src?*", "dst?*", shapes=lambda inputs, attributes: None)
 
 
 def _reshape_shape(inputs: Sequence[Shape], attributes: Attributes) -> Shape:
-    src, wanted = inputs[0], integers(attributes, "shape")
+    src, wanted = inputs[0], attributes.get("shape", ())
     shape: list[int | None] = list(wanted)
     if attributes.get("special_zero") and 0 in wanted:
         if src is None or any(size == 0 and axis >= len(src) for axis, size in enumerate(wanted)):
@@ -45,7 +45,7 @@ def _reshape(call: Call) -> Array:
 
 
 def _transpose_shape(inputs: Sequence[Shape], attributes: Attributes) -> Shape:
-    src, order = inputs[0], integers(attributes, "order")
+    src, order = inputs[0], attributes.get("order", ())
     if src is None:
         return None
     order = order or tuple(reversed(range(len(src))))
@@ -61,7 +61,7 @@ def _transpose(call: Call) -> Array:
 
 
 def _concat_shape(inputs: Sequence[Shape], attributes: Attributes) -> Shape:
-    first, axis = inputs[0], integer(attributes, "axis", 0)
+    first, axis = inputs[0], attributes.get("axis", 0)
     if first is None or not -len(first) <= axis < len(first):
         return None
     along, total = axis % len(first), 0

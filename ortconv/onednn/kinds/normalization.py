@@ -9,7 +9,7 @@ import numpy as np
 
 from ortconv.onednn.call import Array, Call
 from ortconv.onednn.op_schema import define
-from ortconv.onednn.shape_rules import Attributes, Shape, channel_axis, integer
+from ortconv.onednn.shape_rules import Attributes, Shape, channel_axis
 
 _MOMENTUM = 0.5
 """Default in the library; the specification names none."""
@@ -97,7 +97,7 @@ def _last_axes(call: Call) -> tuple[int, ...]:
 
 def _layer_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape] | None:
     src = inputs[0]
-    return None if src is None else [src, *[src[: integer(attributes, "begin_norm_axis", -1)]] * 2]
+    return None if src is None else [src, *[src[: attributes.get("begin_norm_axis", -1)]] * 2]
 
 
 @define(
@@ -126,7 +126,7 @@ def _stats(call: Call, index: int, kept: Array, axes: int) -> Array:
 
 def _layer_backward_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape] | None:
     src = inputs[0]
-    return None if src is None else [src, *[src[integer(attributes, "begin_norm_axis", -1) :]] * 2]
+    return None if src is None else [src, *[src[attributes.get("begin_norm_axis", -1) :]] * 2]
 
 
 @define(
@@ -151,7 +151,7 @@ def _layer_backward(call: Call) -> tuple[Array, ...]:
 
 def _group_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape] | None:
     src = inputs[0]
-    return [src, *[(src[0], integer(attributes, "groups", 1))] * 2] if src else [src]
+    return [src, *[(src[0], attributes.get("groups", 1))] * 2] if src else [src]
 
 
 @define(

@@ -47,33 +47,25 @@ def _input(call: Call, index: int) -> Array:
     return spread
 
 
-def _quantized(call: Call, scales: Array, zps: Array) -> Array:
+def _scales_and_zps(call: Call) -> tuple[Array, Array]:
+    """Returns scales and zero points: inputs of the dynamic ops, attributes of the others."""
+    if len(call.inputs) > 1:
+        return _input(call, 1), _input(call, 2)
+    return _attribute(call, "scales"), _attribute(call, "zps")
+
+
+@define("DynamicQuantize", "src scales zps?", "dst", "qtype? axis? mask?", dtype=None)
+@define("Quantize", "src", "dst", "scales zps? qtype? axis?", dtype=None)
+def _quantize(call: Call) -> Array:
+    scales, zps = _scales_and_zps(call)
     quotient = np.asarray(call.input(0).astype(np.float32) / scales.astype(np.float32))
-    dtype = call.node.outputs[0].dtype
-    if dtype.is_floating_point():
+    if call.node.outputs[0].dtype.is_floating_point():
         return quotient.astype(np.float16)  # The caller rounds to 8 bits.
     return np.asarray(quotient + zps.astype(np.float32))
 
 
-def _dequantized(call: Call, scales: Array, zps: Array) -> Array:
-    return (call.input(0).astype(np.float64) - zps) * scales
-
-
-@define("Quantize", "src", "dst", "scales zps? qtype? axis?", dtype=None)
-def _quantize(call: Call) -> Array:
-    return _quantized(call, _attribute(call, "scales"), _attribute(call, "zps"))
-
-
+@define("DynamicDequantize", "src scales zps?", "dst", "qtype? axis? group_shape:s64[]? mask?", dtype=1)
 @define("Dequantize", "src", "dst", "scales zps? qtype? axis?", dtype="f32")
 def _dequantize(call: Call) -> Array:
-    return _dequantized(call, _attribute(call, "scales"), _attribute(call, "zps"))
-
-
-@define("DynamicQuantize", "src scales zps?", "dst", "qtype? axis? mask?", dtype=None)
-def _dynamic_quantize(call: Call) -> Array:
-    return _quantized(call, _input(call, 1), _input(call, 2))
-
-
-@define("DynamicDequantize", "src scales zps?", "dst", "qtype? axis? group_shape:s64[]? mask?", dtype=1)
-def _dynamic_dequantize(call: Call) -> Array:
-    return _dequantized(call, _input(call, 1), _input(call, 2))
+    scales, zps = _scales_and_zps(call)
+    return (call.input(0).astype(np.float64) - zps) * scales

@@ -9,11 +9,11 @@ import numpy as np
 
 from ortconv.onednn.call import Array, Call
 from ortconv.onednn.op_schema import define
-from ortconv.onednn.shape_rules import Attributes, Shape, broadcast, integer, integers
+from ortconv.onednn.shape_rules import Attributes, Shape, broadcast
 
 
 def _reduced_shape(inputs: Sequence[Shape], attributes: Attributes) -> Shape:
-    src, axes = inputs[0], integers(attributes, "axes")
+    src, axes = inputs[0], attributes.get("axes", ())
     if src is None or len(inputs) > 1 or "axes" not in attributes:
         return None
     if any(not -len(src) <= axis < len(src) for axis in axes):
@@ -43,7 +43,7 @@ _reduction("ReduceSum", np.sum)
 
 
 def _soft_max_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    src, axis = inputs[0], integer(attributes, "axis", 1)
+    src, axis = inputs[0], attributes.get("axis", 1)
     if src is None or not -len(src) <= axis < len(src):
         return [src]
     return [src, tuple(1 if at == axis % len(src) else dim for at, dim in enumerate(src))]
