@@ -21,8 +21,8 @@ HEAVY = RUNTIMES | {"click", "ml_dtypes", "numpy", "onnx", "onnx_ir", "rich"}
 
 LAYERS = (
     {"convolution_arithmetic", "errors", "options", "progress"},
-    {"frontend", "onednn", "opset"},
-    {"graph"},
+    {"frontend", "opset"},
+    {"graph", "onednn"},
     {"model_io", "passes"},
     {"lowering", "runtime"},
     {"converters"},
@@ -160,6 +160,13 @@ def test_imports_of_the_openvino_converter_point_one_way(package: str) -> None:
             for other in imported(path):
                 part = other.removeprefix("converters.openvino.").partition(".")[0]
                 assert part not in OPENVINO[package], f"ortconv.{name} imports ortconv.{other}"
+
+
+def test_lowerings_do_not_compute_with_references() -> None:
+    for name, path in modules():
+        if name.startswith("converters."):
+            assert not any(other.startswith(("onednn.call", "onednn.kinds")) for other in imported(path)), name
+            assert "REFERENCES" not in path.read_text(encoding="utf-8"), name
 
 
 def test_frontends_do_not_import_each_other() -> None:

@@ -18,6 +18,7 @@ Example:
 
 from __future__ import annotations
 
+import ortconv.onednn.kinds  # noqa: F401  (defines the op kinds)
 from ortconv.onednn.graph import OWN_FIELD, UNKNOWN, Graph, Op, Tensor, graph_inputs, graph_outputs
 
 __all__ = ["OWN_FIELD", "UNKNOWN", "Graph", "Op", "Tensor", "graph_inputs", "graph_outputs"]

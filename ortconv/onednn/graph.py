@@ -10,7 +10,6 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from ortconv.onednn import shape_rules
 from ortconv.onednn.attributes import Attribute, attribute
 from ortconv.onednn.op_schema import ATTRIBUTE_TYPES, DTYPES, KINDS, MAX_RANK, is_unset
 
@@ -199,7 +198,7 @@ class Graph:
             if tensor.id in self._computed or tensor.id in {before.id for before in outputs[:index]}:
                 raise ValueError(f"tensor {tensor.name!r} has been computed already")
         self._computed.update(tensor.id for tensor in outputs)
-        values = {key: value for key, value in values.items() if not _unset(kind, key, value)}
+        values = {key: value for key, value in values.items() if not is_unset(kind, key, value)}
         self._ops.append(Op(identity, kind, name, tuple(inputs), tuple(outputs), values))
         return outputs[0]
 
@@ -258,12 +257,11 @@ class Graph:
         results: int | None,
     ) -> tuple[Tensor, ...]:
         schema = KINDS[kind]
-        required = max(len(schema.outputs) - schema.optional_outputs, 1)
-        count = shape_rules.result_count(kind, len(inputs), values, required) if results is None else results
+        count = schema.result_count(len(inputs), values) if results is None else results
         if count < 1 or not schema.gives(count):
             raise ValueError(f"{kind} has {count} outputs; allowed: {', '.join(schema.outputs)}")
-        shapes = shape_rules.result_shapes(kind, [tensor.shape for tensor in inputs], values, count)
-        dtypes = shape_rules.result_dtypes(kind, [tensor.dtype for tensor in inputs], count)
+        shapes = schema.result_shapes([tensor.shape for tensor in inputs], values, count)
+        dtypes = schema.result_dtypes([tensor.dtype for tensor in inputs], count)
         first = dtype or dtypes[0]
         if first is None:
             raise ValueError(f"{kind} needs dtype, the element type of its result")
@@ -306,10 +304,6 @@ def _checked_shape(name: str, shape: Sequence[int | None]) -> tuple[int | None, 
     if dims == (None,):
         raise ValueError(f"tensor {name!r} has shape [None], which the format cannot tell from an unknown rank")
     return dims
-
-
-def _unset(kind: str, name: str, value: Attribute) -> bool:
-    return isinstance(value, tuple) and is_unset(kind, name, value)
 
 
 def _unique(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:

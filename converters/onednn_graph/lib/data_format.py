@@ -11,8 +11,10 @@ from ortconv.errors import ShapeError, UnsupportedAttributeError
 __all__ = [
     "DataFormat",
     "Dims",
+    "all_but_channels",
     "broken_vector",
     "channels_of",
+    "differ",
     "known_dims",
     "normal_axis",
     "plain_sizes",
@@ -74,9 +76,21 @@ def channels_of(argument: str, value: ir.Value, data_format: DataFormat) -> int 
     return dims[1] if data_format == "NCX" else dims[-1]
 
 
+def differ(dims: Dims, others: Dims) -> bool:
+    """Returns whether known sizes of two shapes differ, as far as both reach."""
+    pairs = zip(dims, others, strict=False)
+    return any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs)
+
+
+def all_but_channels(rank: int, data_format: DataFormat) -> tuple[int, ...]:
+    """Returns all axes but that of the channels."""
+    channel = 1 if data_format == "NCX" else rank - 1
+    return tuple(axis for axis in range(rank) if axis != channel)
+
+
 def broken_vector(dims: Dims, entries: int | str | None) -> bool:
     """Returns whether a shape is certainly not that of a vector of `entries` entries."""
-    return len(dims) != 1 or (isinstance(dims[0], int) and isinstance(entries, int) and dims[0] != entries)
+    return len(dims) != 1 or differ(dims, [entries])
 
 
 def same_dims(argument: str, value: ir.Value, other: str, model: ir.Value) -> None:
@@ -86,10 +100,7 @@ def same_dims(argument: str, value: ir.Value, other: str, model: ir.Value) -> No
         ShapeError: Their ranks or known sizes differ.
     """
     dims, required = known_dims(value), known_dims(model)
-    if dims is None or required is None:
-        return
-    pairs = zip(dims, required, strict=False)
-    if len(dims) != len(required) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs):
+    if dims is not None and required is not None and (len(dims) != len(required) or differ(dims, required)):
         raise ShapeError(argument, dims, f"{required} is required, the shape of {other}.")
 
 

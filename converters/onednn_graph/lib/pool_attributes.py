@@ -8,21 +8,22 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.conv.layout import Sizes, transpose
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, ConvAttributes, check_attributes
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, rank_of, to_ncx
+from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, ConvAttributes
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, rank_of
+from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.convolution_arithmetic import LARGEST, conv_size, extent, in_order, pool_size, same_padding, split
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = [
     "Pool",
+    "PoolAttributes",
     "channels_as_samples",
     "check_fit",
     "is_wide",
     "ncx_float",
     "ones_window",
     "padded",
-    "pool_of",
     "runtime_pads",
     "samples_as_channels",
 ]
@@ -92,57 +93,59 @@ class Pool:
                 )
 
 
-def pool_of(
-    b: Builder,
-    tensors: dict[str, ir.Value],
-    rank: int,
-    *,
-    kernel: Ints,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    auto_pad: AutoPadName,
-    data_format: DataFormat,
-    dilations: Ints = (),
-    ceil: bool = False,
-) -> Pool:
-    """Checks the attributes that all pooling ops have.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PoolAttributes:
+    """The attributes that all pooling ops share.
 
-    Args:
-        b: The builder.
-        tensors: Tensors of the data's rank, by argument name.
-        rank: The rank.
-        kernel: At least 1 each.
+    Attributes:
         strides: At least 1 each.
         pads_begin: At least 0 each; ignored unless auto_pad is none.
         pads_end: At least 0 each; ignored unless auto_pad is none.
+        kernel: At least 1 each.
         auto_pad: How the padding is determined.
         data_format: Order of the axes.
-        dilations: At least 1 each; empty for ones.
-        ceil: Whether the number of windows is rounded up.
-
-    Raises:
-        ShapeError: There are fewer than 1 or more than 3 spatial axes.
-        UnsupportedAttributeError: A list does not have one entry per spatial axis, or a value is out of range.
     """
-    if rank - 2 > _MAX_SPATIAL:
+
+    strides: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    kernel: Ints
+    auto_pad: AutoPadName = "none"
+    data_format: DataFormat = "NXC"
+
+    def pool(self, b: Builder, *, dilations: Ints = (), ceil: bool = False, **tensors: ir.Value) -> Pool:
+        """Checks types and attributes.
+
+        Args:
+            b: The builder.
+            dilations: At least 1 each; empty for ones.
+            ceil: Whether the number of windows is rounded up.
+            **tensors: Tensors of one type and of the data's rank, by argument name.
+
+        Raises:
+            ShapeError: There are fewer than 1 or more than 3 spatial axes.
+            UnsupportedAttributeError: A list does not have one entry per spatial axis, or a value is out of range.
+            UnsupportedTypeError: A type is not allowed, or differs from that of the first tensor.
+        """
+        one_type(b, **tensors)
         name, value = next(iter(tensors.items()))
-        raise ShapeError(name, known_dims(value), f"at most {_MAX_SPATIAL} spatial axes are required.")
-    attrs = check_attributes(
-        b,
-        tensors,
-        strides,
-        pads_begin,
-        pads_end,
-        dilations or (1,) * (rank - 2),
-        1,
-        auto_pad,
-    )
-    if len(kernel) != rank - 2 or min(kernel) < 1 or max(kernel) > LARGEST:
-        raise UnsupportedAttributeError(
-            "kernel", kernel, f"{rank - 2} integers from 1 to {LARGEST}, one per spatial axis"
+        spatial = rank_of(name, value) - 2
+        if spatial > _MAX_SPATIAL:
+            raise ShapeError(name, known_dims(value), f"at most {_MAX_SPATIAL} spatial axes are required.")
+        attrs = ConvAttributes(
+            strides=self.strides,
+            pads_begin=self.pads_begin,
+            pads_end=self.pads_end,
+            dilations=dilations or (1,) * spatial,
+            auto_pad=self.auto_pad,
+            data_format=self.data_format,
         )
-    return Pool(kernel, attrs, ceil, to_ncx(rank, data_format))
+        attrs.check(b, **tensors)
+        if len(self.kernel) != spatial or min(self.kernel) < 1 or max(self.kernel) > LARGEST:
+            raise UnsupportedAttributeError(
+                "kernel", self.kernel, f"{spatial} integers from 1 to {LARGEST}, one per spatial axis"
+            )
+        return Pool(self.kernel, attrs, ceil, attrs.perm)
 
 
 def check_fit(argument: str, sizes: Sizes, counts: Sizes) -> None:

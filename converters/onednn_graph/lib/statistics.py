@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from ortconv.converters.onednn_graph.lib.data_format import DataFormat, broken_vector, channels_of, known_dims
 from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name
+from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["check_statistics", "deviation", "mean_of", "rounded", "scaled_by"]
+__all__ = ["check_channels", "check_statistics", "deviation", "mean_of", "rounded", "scaled_by"]
 
 Shape = ir.Shape | Sequence[int | str | None] | None
 
@@ -31,6 +33,19 @@ def check_statistics(b: Builder, src: ir.Value, inputs: Mapping[str, ir.Value | 
     for name, dtype in types.items():
         check_type(name, dtype, allowed)
         check_type(name, dtype, [dtype_name(next(iter(types.values())))])
+
+
+def check_channels(src: ir.Value, data_format: DataFormat, vectors: Mapping[str, ir.Value | None]) -> None:
+    """Checks that vectors have one entry per channel.
+
+    Raises:
+        ShapeError: One has another shape.
+    """
+    channels = channels_of("src", src, data_format)
+    for name, value in vectors.items():
+        dims = None if value is None else known_dims(value)
+        if dims is not None and broken_vector(dims, channels):
+            raise ShapeError(name, dims, f"[{channels}] is required: one entry per channel of src in {data_format}.")
 
 
 def mean_of(b: Builder, value: ir.Value, axes: Ints, *, keep: bool = True) -> ir.Value:

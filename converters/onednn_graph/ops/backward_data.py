@@ -10,18 +10,17 @@ from ortconv.converters.conv.emit import conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, sizes
 from ortconv.converters.conv.output_size import OutputSize
 from ortconv.converters.onednn_graph.lib.conv_attributes import (
-    AutoPadName,
-    ConvAttributes,
-    check_attributes,
+    TransposeAttributes,
+    known_sizes,
+    runtime_shape,
     same_shape,
     target_shape,
 )
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
-from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, layout_of
+from ortconv.converters.onednn_graph.ops.convolution import ConvWeights
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.convolution_arithmetic import AutoPad, conv_size
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 from ortconv.options import Semantics
 
@@ -34,14 +33,7 @@ def convolution_backward_data(
     dst_shape_input: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName = "none",
-    output_padding: Ints = (),
-    groups: int = 1,
-    data_format: DataFormat = "NXC",
+    attrs: TransposeAttributes,
     weights_format: ConvWeights = "XIO",
     dst_shape: Ints = (),
 ) -> ir.Value:
@@ -51,34 +43,46 @@ def convolution_backward_data(
     beginning. Under runtime semantics same_upper does so, and output_padding has no effect.
     """
     one_type(b, diff_dst=diff_dst, weights=weights)
-    attrs = check_attributes(
-        b,
-        {"diff_dst": diff_dst, "weights": weights},
-        strides,
-        pads_begin,
-        pads_end,
-        dilations,
-        groups,
-        auto_pad,
-        output_padding,
-    )
-    layout = layout_of(attrs, data_format, weights_format)
+    attrs.check(b, diff_dst=diff_dst, weights=weights)
+    layout = attrs.layout(weights_format)
     target = target_shape(b, "dst_shape", dst_shape_input, dst_shape, attrs.window.rank + 2)
+    size: OutputSize | ir.Value
     if isinstance(target, ir.Value):
-        return _to_runtime_shape(b, diff_dst, weights, target, attrs, layout)
+        shape, size = runtime_shape(b, target, layout.x_perm)
+        _warn_of_unknown_sizes(b, attrs)
+    else:
+        size = _given_size(b, target, diff_dst, weights, attrs, layout)
+    auto_pad, output_padding = _reading(attrs, b.options.semantics)
+    result = conv_transpose_to_shape(
+        b,
+        diff_dst,
+        weights,
+        size,
+        None,
+        attrs.window,
+        layout,
+        auto_pad=auto_pad,
+        begin=attrs.begin,
+        output_padding=output_padding,
+    )
+    return same_shape(b, result, shape) if isinstance(target, ir.Value) else result
+
+
+def _given_size(
+    b: Builder, target: Sizes, diff_dst: ir.Value, weights: ir.Value, attrs: TransposeAttributes, layout: Layout
+) -> OutputSize | ir.Value:
+    """Checks dst_shape; returns its spatial sizes, as a value if the padding depends on runtime values."""
     spatial = _spatial_target(b, target, diff_dst, weights, attrs, layout)
     size = OutputSize.of(diff_dst, weights, spatial, attrs.window, layout)
     if size is None:
         _warn_of_unknown_sizes(b, attrs)
-        return _to_shape(b, diff_dst, weights, b.constant(spatial), attrs, layout)
+        return b.constant(spatial)
     x, k = sizes(diff_dst, layout.x_perm)[2:], sizes(weights, layout.w_perm)[2:]
-    axes = list(
-        map(_Axis._make, zip(x, k, spatial, size.full, attrs.window.strides, attrs.window.dilations, strict=True))
-    )
-    begin = _begin(attrs, size, b.options.semantics)
-    _check_forward_size(b, target, axes, begin, attrs, layout)
+    rows = zip(x, k, spatial, size.full, attrs.strides, attrs.dilations, strict=True)
+    axes = [_Axis._make(row) for row in rows]
+    _check_forward_size(b, target, axes, _begin(attrs, size, b.options.semantics), attrs, layout)
     _warn_of_library(b, axes, size, attrs)
-    return _to_shape(b, diff_dst, weights, size, attrs, layout)
+    return size
 
 
 class _Axis(NamedTuple):
@@ -92,7 +96,7 @@ class _Axis(NamedTuple):
     dilation: int
 
 
-def _reading(attrs: ConvAttributes, semantics: Semantics) -> tuple[AutoPad, Ints]:
+def _reading(attrs: TransposeAttributes, semantics: Semantics) -> tuple[AutoPad, Ints]:
     """Returns auto_pad in ONNX's meaning, and the output padding that enters the total padding.
 
     The library ignores output_padding and splits the total as ONNX does; the specification of ConvolutionBackwardData
@@ -101,16 +105,16 @@ def _reading(attrs: ConvAttributes, semantics: Semantics) -> tuple[AutoPad, Ints
     if semantics == "runtime" or not attrs.same:
         return attrs.library_auto_pad, (0,) * attrs.window.rank
     swapped = AutoPad.SAME_LOWER if attrs.library_auto_pad == AutoPad.SAME_UPPER else AutoPad.SAME_UPPER
-    return swapped, attrs.output_padding
+    return swapped, attrs.extra
 
 
-def _begin(attrs: ConvAttributes, size: OutputSize, semantics: Semantics) -> Ints:
+def _begin(attrs: TransposeAttributes, size: OutputSize, semantics: Semantics) -> Ints:
     auto_pad, output_padding = _reading(attrs, semantics)
     return size.begin(auto_pad, attrs.begin, output_padding)
 
 
 def _spatial_target(
-    b: Builder, target: Sizes, diff_dst: ir.Value, weights: ir.Value, attrs: ConvAttributes, layout: Layout
+    b: Builder, target: Sizes, diff_dst: ir.Value, weights: ir.Value, attrs: TransposeAttributes, layout: Layout
 ) -> Ints:
     """Checks batch and channels of dst_shape and returns its spatial sizes.
 
@@ -129,16 +133,11 @@ def _spatial_target(
     for what, (found, required) in expected.items():
         if None not in (found, required) and found != required:
             raise ShapeError("dst_shape", target, f"{what} is {found}, {required} is required.", hint=_order(layout))
-    known = tuple(size for size in spatial if size is not None)
-    if len(known) < len(spatial):
-        raise UnsupportedAttributeError(
-            "dst_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
-        )
-    return known
+    return known_sizes(b, "dst_shape", target, tuple(spatial))
 
 
 def _check_forward_size(
-    b: Builder, target: Sizes, axes: list[_Axis], begin: Ints, attrs: ConvAttributes, layout: Layout
+    b: Builder, target: Sizes, axes: list[_Axis], begin: Ints, attrs: TransposeAttributes, layout: Layout
 ) -> None:
     """Checks that a forward convolution of a tensor of dst_shape gives the size of diff_dst.
 
@@ -164,7 +163,7 @@ def _check_forward_size(
             )
 
 
-def _warn_of_library(b: Builder, axes: list[_Axis], size: OutputSize, attrs: ConvAttributes) -> None:
+def _warn_of_library(b: Builder, axes: list[_Axis], size: OutputSize, attrs: TransposeAttributes) -> None:
     """Warns where specification and library pad differently, or the library rejects the shape."""
     if not attrs.same:
         return
@@ -183,49 +182,13 @@ def _warn_of_library(b: Builder, axes: list[_Axis], size: OutputSize, attrs: Con
         )
 
 
-def _warn_of_unknown_sizes(b: Builder, attrs: ConvAttributes) -> None:
+def _warn_of_unknown_sizes(b: Builder, attrs: TransposeAttributes) -> None:
     if attrs.same:
         b.follow_semantics(
             f"auto_pad {attrs.auto_pad}: the specification of ConvolutionBackwardData puts the odd element of the "
             f"total padding at the {'begin' if attrs.auto_pad == 'same_upper' else 'end'}, the library at the other "
             "side and without output_padding; the sizes are known at run time only"
         )
-
-
-def _to_shape(
-    b: Builder,
-    diff_dst: ir.Value,
-    weights: ir.Value,
-    spatial: OutputSize | ir.Value,
-    attrs: ConvAttributes,
-    layout: Layout,
-) -> ir.Value:
-    auto_pad, output_padding = _reading(attrs, b.options.semantics)
-    return conv_transpose_to_shape(
-        b,
-        diff_dst,
-        weights,
-        spatial,
-        None,
-        attrs.window,
-        layout,
-        auto_pad=auto_pad,
-        begin=attrs.begin,
-        output_padding=output_padding,
-    )
-
-
-def _to_runtime_shape(
-    b: Builder, diff_dst: ir.Value, weights: ir.Value, dst_shape: ir.Value, attrs: ConvAttributes, layout: Layout
-) -> ir.Value:
-    """Emits the op for a dst_shape that is a runtime value; its batch and channels are checked at run time."""
-    rank = attrs.window.rank + 2
-    shape = b.typed(b.cast(dst_shape, ir.DataType.INT64), None, [rank])
-    first = layout.x_perm[2]
-    spatial = b.op("Slice", shape, b.constant([first]), b.constant([first + attrs.window.rank]), b.constant([0]))
-    b.typed(spatial, ir.DataType.INT64, [attrs.window.rank])
-    _warn_of_unknown_sizes(b, attrs)
-    return same_shape(b, _to_shape(b, diff_dst, weights, spatial, attrs, layout), shape)
 
 
 def _order(layout: Layout) -> str:

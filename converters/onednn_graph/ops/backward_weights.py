@@ -17,19 +17,18 @@ from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transpose
 from ortconv.converters.conv.window import Window
 from ortconv.converters.onednn_graph.lib.conv_attributes import (
-    AutoPadName,
     ConvAttributes,
-    check_attributes,
     kernel_perm,
+    known_sizes,
     same_shape,
     target_shape,
 )
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, to_ncx
+from ortconv.converters.onednn_graph.lib.data_format import known_dims
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.ops.convolution import ConvWeights, TransposeWeights, transpose_pads
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.convolution_arithmetic import AutoPad, conv_size, same_padding, split
-from ortconv.errors import ShapeError, UnsupportedAttributeError
+from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 
 
@@ -73,22 +72,14 @@ def convolution_backward_weights(
     weights_shape_input: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName = "none",
-    groups: int = 1,
-    data_format: DataFormat = "NXC",
+    attrs: ConvAttributes,
     weights_format: ConvWeights = "XIO",
     weights_shape: Ints = (),
 ) -> ir.Value:
     """Lowers to ai.onnx Conv of src with diff_dst as its kernel, computed in float32."""
     one_type(b, src=src, diff_dst=diff_dst)
-    attrs = check_attributes(
-        b, {"src": src, "diff_dst": diff_dst}, strides, pads_begin, pads_end, dilations, groups, auto_pad
-    )
-    sides = _Sides(src, diff_dst, "src", "diff_dst", to_ncx(attrs.window.rank + 2, data_format))
+    attrs.check(b, src=src, diff_dst=diff_dst)
+    sides = _Sides(src, diff_dst, "src", "diff_dst", attrs.perm)
     target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, attrs.window.rank + 2)
     return _weights_gradient(b, sides, attrs, weights_format, target, _convolution_pads)
 
@@ -101,22 +92,14 @@ def conv_transpose_backward_weights(
     weights_shape_input: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName = "none",
-    groups: int = 1,
-    data_format: DataFormat = "NXC",
+    attrs: ConvAttributes,
     weights_format: TransposeWeights = "XOI",
     weights_shape: Ints = (),
 ) -> ir.Value:
     """Lowers to ai.onnx Conv of diff_dst with src as its kernel, computed in float32."""
     one_type(b, src=src, diff_dst=diff_dst)
-    attrs = check_attributes(
-        b, {"src": src, "diff_dst": diff_dst}, strides, pads_begin, pads_end, dilations, groups, auto_pad
-    )
-    sides = _Sides(diff_dst, src, "diff_dst", "src", to_ncx(attrs.window.rank + 2, data_format))
+    attrs.check(b, src=src, diff_dst=diff_dst)
+    sides = _Sides(diff_dst, src, "diff_dst", "src", attrs.perm)
     target = target_shape(b, "weights_shape", weights_shape_input, weights_shape, attrs.window.rank + 2)
     return _weights_gradient(b, sides, attrs, weights_format, target, _conv_transpose_pads)
 
@@ -196,11 +179,7 @@ def _not_empty(b: Builder, value: ir.Value) -> ir.Value:
 
 
 def _complete(b: Builder, target: Sizes, rank: int) -> Ints:
-    known = tuple(size for size in target if size is not None)
-    if len(known) < len(target):
-        raise UnsupportedAttributeError(
-            "weights_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
-        )
+    known = known_sizes(b, "weights_shape", target, target)
     if len(target) != rank:
         raise ShapeError("weights_shape", target, f"{rank} dimensions are required, as src has.")
     return known

@@ -9,18 +9,24 @@ import onnx_ir as ir
 from ortconv.converters.conv.layout import inverse, transpose
 from ortconv.converters.onednn_graph.lib.data_format import (
     DataFormat,
-    broken_vector,
+    all_but_channels,
     channels_of,
-    known_dims,
     rank_of,
     same_dims,
     to_ncx,
 )
 from ortconv.converters.onednn_graph.lib.dtypes import computed, one_type
-from ortconv.converters.onednn_graph.lib.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
+from ortconv.converters.onednn_graph.lib.statistics import (
+    check_channels,
+    check_statistics,
+    deviation,
+    mean_of,
+    rounded,
+    scaled_by,
+)
 from ortconv.converters.onednn_graph.registry import REGISTRY
-from ortconv.errors import ConversionError, ShapeError
-from ortconv.graph.builder import Builder, Ints
+from ortconv.errors import ConversionError
+from ortconv.graph.builder import Builder
 
 _MOMENTUM = 0.5
 """Default of momentum in the library."""
@@ -78,7 +84,7 @@ def batch_norm_forward_training(
             "momentum is not set: the specification of BatchNormForwardTraining names no default, the library uses 0.5"
         )
     rank = rank_of("src", src)
-    axes = _reduced(rank, data_format)
+    axes = all_but_channels(rank, data_format)
     x = b.cast(src, ir.DataType.FLOAT)
     batch_mean = mean_of(b, x, axes)
     centred = b.op("Sub", x, batch_mean)
@@ -124,7 +130,7 @@ def batch_norm_training_backward(
     if len(b.node.outputs) == 2:
         raise ConversionError("has 2 outputs; allowed: 1, or 3 with both diff_gamma and diff_beta.")
     rank = rank_of("src", src)
-    axes = _reduced(rank, data_format)
+    axes = all_but_channels(rank, data_format)
     x, g = (b.cast(value, ir.DataType.FLOAT) for value in (src, diff_dst))
     scale = deviation(b, _broadcastable(b, variance, rank, data_format), epsilon)
     if len(b.node.outputs) == 1:
@@ -153,17 +159,7 @@ def batch_norm_training_backward(
 
 def _check_vectors(b: Builder, src: ir.Value, data_format: DataFormat, vectors: Mapping[str, ir.Value | None]) -> None:
     check_statistics(b, src, vectors)
-    channels = channels_of("src", src, data_format)
-    for name, value in vectors.items():
-        dims = None if value is None else known_dims(value)
-        if dims is not None and broken_vector(dims, channels):
-            raise ShapeError(name, dims, f"[{channels}] is required: one entry per channel of src in {data_format}.")
-
-
-def _reduced(rank: int, data_format: DataFormat) -> Ints:
-    """Returns all axes but that of the channels."""
-    channel = 1 if data_format == "NCX" else rank - 1
-    return tuple(axis for axis in range(rank) if axis != channel)
+    check_channels(src, data_format, vectors)
 
 
 def _broadcastable(b: Builder, vector: ir.Value, rank: int, data_format: DataFormat) -> ir.Value:

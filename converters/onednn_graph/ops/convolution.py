@@ -7,21 +7,15 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv, conv_transpose
-from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes
-from ortconv.converters.onednn_graph.lib.conv_attributes import (
-    AutoPadName,
-    ConvAttributes,
-    check_attributes,
-    kernel_perm,
-)
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, to_ncx
+from ortconv.converters.conv.layout import Sizes, sizes
+from ortconv.converters.onednn_graph.lib.conv_attributes import ConvAttributes, TransposeAttributes
 from ortconv.converters.onednn_graph.lib.dtypes import one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.convolution_arithmetic import extent, given_size_padding, split
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["ConvWeights", "TransposeWeights", "layout_of", "transpose_pads"]
+__all__ = ["ConvWeights", "TransposeWeights", "transpose_pads"]
 
 ConvWeights = Literal["XIO", "OIX"]
 TransposeWeights = Literal["XOI", "IOX"]
@@ -35,24 +29,13 @@ def convolution(
     bias: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName = "none",
-    groups: int = 1,
-    data_format: DataFormat = "NXC",
+    attrs: ConvAttributes,
     weights_format: ConvWeights = "XIO",
 ) -> ir.Value:
     """Lowers to ai.onnx Conv with explicit pads; org.ortconv Convolution for bf16, or same_* with dynamic sizes."""
     one_type(b, src=src, weights=weights, bias=bias)
-    attrs = check_attributes(
-        b, {"src": src, "weights": weights}, strides, pads_begin, pads_end, dilations, groups, auto_pad
-    )
-    layout = layout_of(attrs, data_format, weights_format)
-    return conv(
-        b, src, weights, bias, attrs.window, layout, auto_pad=attrs.library_auto_pad, begin=attrs.begin, end=attrs.end
-    )
+    attrs.check(b, src=src, weights=weights)
+    return _forward(b, src, weights, bias, attrs, weights_format)
 
 
 @REGISTRY.lowering("ConvTranspose")
@@ -63,24 +46,15 @@ def conv_transpose_forward(
     bias: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName = "none",
-    output_padding: Ints = (),
-    groups: int = 1,
-    data_format: DataFormat = "NXC",
+    attrs: TransposeAttributes,
     weights_format: TransposeWeights = "XOI",
 ) -> ir.Value:
     """Lowers to ai.onnx ConvTranspose with explicit pads; org.ortconv TransposedConvolution for bf16."""
     one_type(b, src=src, weights=weights, bias=bias)
-    attrs = check_attributes(
-        b, {"src": src, "weights": weights}, strides, pads_begin, pads_end, dilations, groups, auto_pad, output_padding
-    )
-    layout = layout_of(attrs, data_format, weights_format)
+    attrs.check(b, src=src, weights=weights)
+    layout = attrs.layout(weights_format)
     begin, end = transpose_pads(attrs, sizes(weights, layout.w_perm)[2:], "weights")
-    end = tuple(pad - extra for pad, extra in zip(end, attrs.output_padding, strict=True))
+    end = tuple(pad - extra for pad, extra in zip(end, attrs.extra, strict=True))
     return conv_transpose(b, src, weights, bias, attrs.window, layout, begin=begin, end=end)
 
 
@@ -91,47 +65,25 @@ def conv_transpose_backward_data(
     weights: ir.Value,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName = "none",
-    groups: int = 1,
-    data_format: DataFormat = "NXC",
+    attrs: ConvAttributes,
     weights_format: TransposeWeights = "XOI",
 ) -> ir.Value:
     """Lowers to ai.onnx Conv with the same weights; org.ortconv Convolution as for Convolution."""
     one_type(b, diff_dst=diff_dst, weights=weights)
-    attrs = check_attributes(
-        b, {"diff_dst": diff_dst, "weights": weights}, strides, pads_begin, pads_end, dilations, groups, auto_pad
-    )
-    if any(dilation > 1 for dilation in dilations):
+    attrs.check(b, diff_dst=diff_dst, weights=weights)
+    if any(dilation > 1 for dilation in attrs.dilations):
         b.warn(
-            f"the library ignores dilations {list(dilations)} in this op; they are applied here, as in the "
+            f"the library ignores dilations {list(attrs.dilations)} in this op; they are applied here, as in the "
             "specification of ConvTransposeBackwardData"
         )
-    layout = layout_of(attrs, data_format, weights_format)
-    return conv(
-        b,
-        diff_dst,
-        weights,
-        None,
-        attrs.window,
-        layout,
-        auto_pad=attrs.library_auto_pad,
-        begin=attrs.begin,
-        end=attrs.end,
-    )
+    return _forward(b, diff_dst, weights, None, attrs, weights_format)
 
 
-def layout_of(attrs: ConvAttributes, data_format: DataFormat, weights_format: str) -> Layout:
-    """Returns the permutations to ONNX's layouts.
-
-    OIX is the weights' layout of ONNX Conv and, read by the gradient of the data, of ONNX ConvTranspose; IOX is that of
-    ONNX ConvTranspose and, read by its gradient, of ONNX Conv.
-    """
-    data = to_ncx(attrs.window.rank + 2, data_format)
-    return Layout(data, kernel_perm(weights_format, attrs.window.rank), inverse(data))
+def _forward(
+    b: Builder, x: ir.Value, w: ir.Value, bias: ir.Value | None, attrs: ConvAttributes, weights_format: str
+) -> ir.Value:
+    layout = attrs.layout(weights_format)
+    return conv(b, x, w, bias, attrs.window, layout, auto_pad=attrs.library_auto_pad, begin=attrs.begin, end=attrs.end)
 
 
 def transpose_pads(attrs: ConvAttributes, kernel: Sizes, argument: str) -> tuple[Ints, Ints]:

@@ -81,12 +81,10 @@ def _words(b: Builder, src: ir.Value, seed: ir.Value, offset: ir.Value) -> ir.Va
 
 def _halves(b: Builder, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Splits an int64 into its lower and upper 32 bits."""
-    shifted = b.op("BitShift", b.op("Cast", value, to=int(ir.DataType.UINT64)), _shift(b), direction="RIGHT")
+    shifted = b.op(
+        "BitShift", b.op("Cast", value, to=int(ir.DataType.UINT64)), b.constant(32, np.uint64), direction="RIGHT"
+    )
     return b.op("BitwiseAnd", value, b.constant(_LOW)), b.op("Cast", shifted, to=int(ir.DataType.INT64))
-
-
-def _shift(b: Builder) -> ir.Value:
-    return b.constant(32, np.uint64)
 
 
 def _philox(b: Builder, counter: Sequence[ir.Value], key: Sequence[ir.Value]) -> list[ir.Value]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, broken_vector, channels_of, known_dims, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import (
+    DataFormat,
+    Dims,
+    broken_vector,
+    channels_of,
+    known_dims,
+    rank_of,
+)
 from ortconv.converters.onednn_graph.lib.dtypes import FLOATS, check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -19,19 +26,8 @@ __all__ = ["check_one_way", "per_channel"]
 
 Broadcast = Literal["numpy", "none"]
 
-_UNARY = {
-    "Abs": "Abs",
-    "Exp": "Exp",
-    "HardSwish": "HardSwish",
-    "Log": "Log",
-    "Mish": "Mish",
-    "ReLU": "Relu",
-    "Reciprocal": "Reciprocal",
-    "Round": "Round",
-    "Sigmoid": "Sigmoid",
-    "Sqrt": "Sqrt",
-    "Tanh": "Tanh",
-}
+_SAME_NAME = ("Abs", "Exp", "HardSwish", "Log", "Mish", "Reciprocal", "Round", "Sigmoid", "Sqrt", "Tanh")
+_UNARY = {kind: kind for kind in _SAME_NAME} | {"ReLU": "Relu"}
 _BINARY = {
     "Add": "Add",
     "Divide": "Div",
@@ -125,7 +121,7 @@ def binary(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broadcast: B
     types = {"src_0": src_0.dtype, "src_1": src_1.dtype, "dst": b.node.outputs[0].dtype}
     for name, dtype in types.items():
         check_type(name, dtype, allowed)
-    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    shape = broadcast(src_0, src_1, auto_broadcast)
     if types["dst"] == ir.DataType.INT32 and len(set(types.values())) > 1:
         return b.typed(_rounded_to_s32(b, _BINARY[kind], src_0, src_1), None, shape)
     return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op(_BINARY[kind], x, y)), None, shape)
@@ -144,7 +140,7 @@ def squared_difference(
 ) -> ir.Value:
     """Lowers to ai.onnx Sub and Mul."""
     one_type(b, src_0=src_0, src_1=src_1)
-    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    shape = broadcast(src_0, src_1, auto_broadcast)
 
     def definition(x: ir.Value, y: ir.Value) -> ir.Value:
         difference = b.op("Sub", x, y)
@@ -160,7 +156,7 @@ def greater_equal(b: Builder, src_0: ir.Value, src_1: ir.Value, /, *, auto_broad
         check_type(name, value.dtype, (*FLOATS, "s32"))
     check_type("src_1", src_1.dtype, [dtype_name(src_0.dtype)])
     check_type("dst", b.node.outputs[0].dtype, ["boolean"])
-    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    shape = broadcast(src_0, src_1, auto_broadcast)
     wide = src_0.dtype if src_0.dtype == ir.DataType.INT32 else ir.DataType.FLOAT
     return b.typed(b.op("GreaterOrEqual", b.cast(src_0, wide), b.cast(src_1, wide)), None, shape)
 
@@ -172,9 +168,9 @@ def select(
     """Lowers to ai.onnx Where; cond broadcasts to the shape of src_0 and src_1 combined, not the reverse."""
     check_type("cond", cond.dtype, ["boolean"])
     one_type(b, src_0=src_0, src_1=src_1)
-    shape = broadcast([("src_0", src_0), ("src_1", src_1)], auto_broadcast)
+    shape = broadcast(src_0, src_1, auto_broadcast)
     if auto_broadcast == "none":
-        broadcast([("src_0", src_0), ("cond", cond)], auto_broadcast)
+        broadcast(src_0, cond, auto_broadcast, "cond")
     check_one_way("cond", cond, "src_0 and src_1", shape)
     return b.typed(computed(b, (src_0, src_1), lambda x, y: b.op("Where", cond, x, y)), None, shape)
 
@@ -227,28 +223,23 @@ def per_channel(b: Builder, argument: str, vector: ir.Value, src: ir.Value, data
     return b.typed(reshaped, vector.dtype, [*dims, *[1] * (rank - 2)])
 
 
-def broadcast(inputs: Sequence[tuple[str, ir.Value]], rule: Broadcast) -> list[int | str | None] | None:
-    """Returns the shape to which inputs are broadcast, or None if a rank is unknown.
+def broadcast(src_0: ir.Value, other: ir.Value, rule: Broadcast, argument: str = "src_1") -> Dims | None:
+    """Returns the shape to which two inputs are broadcast, or None if a rank is unknown.
 
     Raises:
         ShapeError: The shapes do not broadcast, or differ although `rule` requires equal shapes.
     """
-    shapes = [known_dims(value) for _, value in inputs]
-    if any(shape is None for shape in shapes):
+    first, second = known_dims(src_0), known_dims(other)
+    if first is None or second is None:
         return None
-    first = inputs[0][0]
-    result: list[int | str | None] = list(shapes[0] or ())
-    for (name, _), shape in zip(inputs[1:], shapes[1:], strict=True):
-        assert shape is not None
-        joined = _join(result, shape, rule)
-        if joined is None:
-            how = "be equal (auto_broadcast is none)" if rule == "none" else "broadcast"
-            raise ShapeError(name, shape, f"does not {how} with {first}, which has shape {result}.")
-        result = joined
-    return result
+    joined = _join(first, second, rule)
+    if joined is None:
+        how = "be equal (auto_broadcast is none)" if rule == "none" else "broadcast"
+        raise ShapeError(argument, second, f"does not {how} with src_0, which has shape {first}.")
+    return joined
 
 
-def check_one_way(argument: str, value: ir.Value, target: str, dims: list[int | str | None] | None) -> None:
+def check_one_way(argument: str, value: ir.Value, target: str, dims: Dims | None) -> None:
     """Checks that a value broadcasts to a shape without changing that shape.
 
     Raises:
@@ -262,13 +253,11 @@ def check_one_way(argument: str, value: ir.Value, target: str, dims: list[int | 
         raise ShapeError(argument, found, f"it must broadcast to {target}, which has shape {dims}.")
 
 
-def _join(
-    first: Sequence[int | str | None], second: Sequence[int | str | None], rule: Broadcast
-) -> list[int | str | None] | None:
+def _join(first: Dims, second: Dims, rule: Broadcast) -> Dims | None:
     if rule == "none" and len(first) != len(second):
         return None
     rank = max(len(first), len(second))
-    result: list[int | str | None] = []
+    result: Dims = []
     for x, y in zip([*[1] * (rank - len(first)), *first], [*[1] * (rank - len(second)), *second], strict=True):
         if x == y:
             result.append(x)

@@ -12,7 +12,15 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, Dims, known_dims, rank_of, same_dims
+from ortconv.converters.onednn_graph.lib.data_format import (
+    DataFormat,
+    Dims,
+    all_but_channels,
+    channels_of,
+    known_dims,
+    rank_of,
+    same_dims,
+)
 from ortconv.converters.onednn_graph.lib.dtypes import check_type, computed, dtype_name, one_type
 from ortconv.converters.onednn_graph.ops.elementwise import per_channel
 from ortconv.converters.onednn_graph.registry import REGISTRY
@@ -236,10 +244,7 @@ def prelu_backward(
 def bias_add_backward(b: Builder, diff_dst: ir.Value, /, *, data_format: DataFormat = "NXC") -> ir.Value:
     """Lowers to ReduceSum over all axes but that of the channels."""
     one_type(b, diff_dst=diff_dst)
-    rank, dims = rank_of("diff_dst", diff_dst), known_dims(diff_dst)
-    if rank < 2 or dims is None:
-        raise ShapeError("diff_dst", dims, f"at least two dimensions are required, in the order {data_format}.")
-    channel = 1 if data_format == "NCX" else rank - 1
-    axes = [axis for axis in range(rank) if axis != channel]
+    axes = all_but_channels(rank_of("diff_dst", diff_dst), data_format)
+    channels = channels_of("diff_dst", diff_dst, data_format)
     result = computed(b, (diff_dst,), lambda x: b.op("ReduceSum", x, b.constant(axes), keepdims=0), exact=False)
-    return b.typed(result, None, [dims[channel]])
+    return b.typed(result, None, [channels])

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from ortconv.converters.onednn_graph.lib.data_format import Dims, known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import Dims, differ, known_dims, normal_axis, rank_of
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
 
-__all__ = ["Groups", "by_group", "by_mask", "by_tensor"]
+__all__ = ["groups_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,41 +91,39 @@ def _count(dim: int | str | None, size: int) -> int | str | None:
     return dim // size if isinstance(dim, int) else None
 
 
-def by_tensor(src: ir.Value, qtype: str, axis: int) -> Groups:
-    """Returns the groups for qtype and axis: one per tensor, or one per position along an axis."""
-    rank = rank_of("src", src)
-    along = normal_axis("axis", axis, rank) if qtype == "per_channel" else None
-    return _groups(src, [int(at == along) for at in range(rank)])
+def groups_of(src: ir.Value, qtype: str, axis: int, mask: int | None, group_shape: Ints) -> Groups:
+    """Returns the groups of a tensor.
 
-
-def by_mask(src: ir.Value, mask: int) -> Groups:
-    """Returns the groups for a mask: bit n is set if every position along axis n has its own value."""
-    rank = rank_of("src", src)
-    if not 0 <= mask < 1 << rank:
-        raise UnsupportedAttributeError("mask", mask, f"0 to {(1 << rank) - 1}: one bit for each of {rank} axes")
-    return _groups(src, [mask >> at & 1 for at in range(rank)])
-
-
-def by_group(src: ir.Value, group_shape: Ints) -> Groups:
-    """Returns the groups for a group_shape, which must divide the tensor's shape."""
+    Args:
+        src: The tensor.
+        qtype: "per_tensor", "per_channel" for one group per position along an axis, or "per_group".
+        axis: The axis of per_channel.
+        mask: Bit n is set if every position along axis n has its own value.
+        group_shape: Divides the tensor's shape.
+    """
     rank, dims = rank_of("src", src), known_dims(src)
     assert dims is not None
-    fits = len(group_shape) == rank and all(
-        size >= 1 and not (isinstance(dim, int) and dim % size) for size, dim in zip(group_shape, dims, strict=True)
-    )
-    if not fits:
-        allowed = f"{rank} sizes from 1 on that divide the shape of src, {dims}"
-        raise UnsupportedAttributeError("group_shape", group_shape, allowed)
-    return _groups(src, group_shape)
-
-
-def _groups(src: ir.Value, sizes: Sequence[int]) -> Groups:
-    dims = known_dims(src)
-    assert dims is not None
-    return Groups(dims, tuple(sizes))
+    if group_shape:
+        if qtype == "per_channel":
+            raise UnsupportedAttributeError("qtype", qtype, "per_group or per_tensor where group_shape is set")
+        fits = len(group_shape) == rank and all(
+            size >= 1 and not (isinstance(dim, int) and dim % size) for size, dim in zip(group_shape, dims, strict=True)
+        )
+        if not fits:
+            allowed = f"{rank} sizes from 1 on that divide the shape of src, {dims}"
+            raise UnsupportedAttributeError("group_shape", group_shape, allowed)
+        return Groups(dims, group_shape)
+    if mask is not None:
+        if qtype != "per_tensor":
+            raise UnsupportedAttributeError("qtype", qtype, "per_tensor where mask is set")
+        if not 0 <= mask < 1 << rank:
+            raise UnsupportedAttributeError("mask", mask, f"0 to {(1 << rank) - 1}: one bit for each of {rank} axes")
+        return Groups(dims, tuple(mask >> at & 1 for at in range(rank)))
+    if qtype == "per_group":
+        raise UnsupportedAttributeError("group_shape", None, "a list of sizes, since qtype is per_group")
+    along = normal_axis("axis", axis, rank) if qtype == "per_channel" else None
+    return Groups(dims, tuple(int(at == along) for at in range(rank)))
 
 
 def _agree(found: Dims, wanted: Dims) -> bool:
-    return len(found) == len(wanted) and all(
-        x == y or not isinstance(x, int) or not isinstance(y, int) for x, y in zip(found, wanted, strict=True)
-    )
+    return len(found) == len(wanted) and not differ(found, wanted)

@@ -7,6 +7,7 @@ are fractions of integers, and are computed as such where float32 could round a 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import numpy as np
@@ -28,37 +29,41 @@ _LARGEST_EXACT = 1 << 22
 """Largest size for which float32 distinguishes every position from a tie."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResizeAttributes:
+    """The attributes of both ops."""
+
+    mode: Mode
+    coordinate_transformation_mode: Coordinates = "half_pixel"
+    sizes: Ints = ()
+    scales: tuple[float, ...] = ()
+    data_format: DataFormat = "NXC"
+
+
 @REGISTRY.lowering("Interpolate", how="exact")
 def interpolate(
-    b: Builder,
-    src: ir.Value,
-    sizes_input: ir.Value | None = None,
-    /,
-    *,
-    mode: Mode,
-    coordinate_transformation_mode: Coordinates = "half_pixel",
-    sizes: Ints = (),
-    scales: tuple[float, ...] = (),
-    data_format: DataFormat = "NXC",
+    b: Builder, src: ir.Value, sizes_input: ir.Value | None = None, /, *, attrs: ResizeAttributes
 ) -> ir.Value:
     """Lowers to ai.onnx Resize, or Gather where float32 could miss a tie; computed in float32."""
     one_type(b, src=src)
-    perm = to_ncx(rank_of("src", src), data_format)
+    perm = to_ncx(rank_of("src", src), attrs.data_format)
     x = transpose(b, b.cast(src, ir.DataType.FLOAT), perm)
-    small = _spatial(b, "src", x, mode)
-    large = _target(b, x, small, sizes_input, sizes, scales)
+    small = _spatial(b, "src", x, attrs.mode)
+    large = _target(b, x, small, sizes_input, attrs.sizes, attrs.scales)
     spatial = _known(large, len(small))
     axes = range(2, len(perm))
-    if mode != "nearest":
-        result = _resized(b, x, large, "linear", coordinate_transformation_mode)
+    coordinates = attrs.coordinate_transformation_mode
+    if attrs.mode != "nearest":
+        result = _resized(b, x, large, "linear", coordinates)
     else:
         result, rest = x, False
         for axis, before, after in zip(axes, small, spatial, strict=True):
-            if after is not None and coordinate_transformation_mode == "half_pixel" and _exact(before, after):
+            if after is not None and coordinates == "half_pixel" and _exact(before, after):
                 rest |= before != after
                 continue
-            lengths = _length(b, before, x, axis), _entry(b, large, axis - 2)
-            indices = _nearest(b, *lengths, coordinate_transformation_mode)
+            few = _length(b, before, x, axis)
+            many = b.op("Gather", large, b.constant([axis - 2])) if isinstance(large, ir.Value) else large[axis - 2]
+            indices = _nearest(b, few, many, coordinates)
             result = b.op("Gather", result, indices, axis=axis)
         if rest:
             b.typed(result, ir.DataType.FLOAT, [*plain_sizes(x)[:2], *[None] * len(small)])
@@ -71,28 +76,20 @@ def interpolate(
 
 @REGISTRY.lowering("InterpolateBackward")
 def interpolate_backward(
-    b: Builder,
-    src: ir.Value,
-    diff_dst: ir.Value,
-    sizes_input: ir.Value | None = None,
-    /,
-    *,
-    mode: Mode,
-    coordinate_transformation_mode: Coordinates = "half_pixel",
-    sizes: Ints = (),
-    scales: tuple[float, ...] = (),
-    data_format: DataFormat = "NXC",
+    b: Builder, src: ir.Value, diff_dst: ir.Value, sizes_input: ir.Value | None = None, /, *, attrs: ResizeAttributes
 ) -> ir.Value:
     """Lowers to ai.onnx MatMul with the transposed matrix of the interpolation along every axis; in float32."""
     one_type(b, src=src, diff_dst=diff_dst)
     rank = rank_of("src", src)
-    perm = to_ncx(rank, data_format)
+    perm = to_ncx(rank, attrs.data_format)
     x = transpose(b, src, perm)
     if rank_of("diff_dst", diff_dst) != rank:
         raise ShapeError("diff_dst", known_dims(diff_dst), f"{rank} dimensions are required, as src has.")
     g = transpose(b, b.cast(diff_dst, ir.DataType.FLOAT), perm)
-    small, found = _spatial(b, "src", x, mode), plain_sizes(g)
-    large = _target(b, x, small, sizes_input, sizes, scales, b.op("Shape", g, start=2) if None in found[2:] else None)
+    small, found = _spatial(b, "src", x, attrs.mode), plain_sizes(g)
+    large = _target(
+        b, x, small, sizes_input, attrs.sizes, attrs.scales, b.op("Shape", g, start=2) if None in found[2:] else None
+    )
     wanted = (*plain_sizes(x)[:2], *_known(large, len(small)))
     for required, given in zip(wanted, found, strict=True):
         if None not in (required, given) and required != given:
@@ -101,7 +98,7 @@ def interpolate_backward(
     for axis in range(2, rank):
         before, after = small[axis - 2], found[axis] if found[axis] is not None else wanted[axis]
         lengths = _length(b, before, x, axis), _length(b, after, g, axis)
-        matrix = _matrix(b, *lengths, mode, coordinate_transformation_mode)
+        matrix = _matrix(b, *lengths, attrs.mode, attrs.coordinate_transformation_mode)
         dims[axis] = before
         g = b.typed(_contracted(b, g, matrix, axis, rank), ir.DataType.FLOAT, dims)
     return b.cast(transpose(b, b.typed(g, None, known_dims(x)), inverse(perm)), b.node.outputs[0].dtype)
@@ -215,12 +212,6 @@ def _resized(b: Builder, x: ir.Value, large: Ints | ir.Value, mode: str, coordin
 def _length(b: Builder, known: int | None, value: ir.Value, axis: int) -> int | ir.Value:
     """Returns the size of an axis: known, or int64 [1]."""
     return b.op("Shape", value, start=axis, end=axis + 1) if known is None else known
-
-
-def _entry(b: Builder, large: Ints | ir.Value, index: int) -> int | ir.Value:
-    if not isinstance(large, ir.Value):
-        return large[index]
-    return b.op("Gather", large, b.constant([index]))
 
 
 def _nearest(b: Builder, small: int | ir.Value, large: int | ir.Value, coordinates: Coordinates) -> ir.Value:

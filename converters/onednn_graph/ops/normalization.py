@@ -9,15 +9,22 @@ import onnx_ir as ir
 from ortconv.converters.conv.layout import inverse, transpose
 from ortconv.converters.onednn_graph.lib.data_format import (
     DataFormat,
-    broken_vector,
     channels_of,
+    differ,
     known_dims,
     rank_of,
     same_dims,
     to_ncx,
 )
 from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name, one_type
-from ortconv.converters.onednn_graph.lib.statistics import check_statistics, deviation, mean_of, rounded, scaled_by
+from ortconv.converters.onednn_graph.lib.statistics import (
+    check_channels,
+    check_statistics,
+    deviation,
+    mean_of,
+    rounded,
+    scaled_by,
+)
 from ortconv.converters.onednn_graph.ops.elementwise import check_one_way
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError, UnsupportedAttributeError
@@ -86,10 +93,9 @@ def _normalized(
         centred = b.op("Sub", x, mean_of(b, x, axes))
         variance = mean_of(b, b.op("Mul", centred, centred), axes)
         result = b.op("Div", centred, deviation(b, variance, epsilon))
-    if gamma is not None:
-        result = b.op("Mul", result, b.cast(gamma, ir.DataType.FLOAT))
-    if beta is not None:
-        result = b.op("Add", result, b.cast(beta, ir.DataType.FLOAT))
+    for op_type, value in (("Mul", gamma), ("Add", beta)):
+        if value is not None:
+            result = b.op(op_type, result, b.cast(value, ir.DataType.FLOAT))
     return result
 
 
@@ -160,10 +166,7 @@ def group_norm(
     channels, rank = channels_of("src", src, data_format), rank_of("src", src)
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise UnsupportedAttributeError("groups", groups, f"a divisor of the number of channels, {channels}")
-    for name, value in (("gamma", gamma), ("beta", beta)):
-        dims = None if value is None else known_dims(value)
-        if dims is not None and broken_vector(dims, channels):
-            raise ShapeError(name, dims, f"[{channels}] is required: one entry per channel of src in {data_format}.")
+    check_channels(src, data_format, {"gamma": gamma, "beta": beta})
     perm = to_ncx(rank, data_format)
     x = transpose(b, b.cast(src, ir.DataType.FLOAT), perm)
     dims = known_dims(x) or []
@@ -272,12 +275,7 @@ def _check_fits(name: str, value: ir.Value | None, inner: list[int | str | None]
     dims = None if value is None else known_dims(value)
     if dims is None:
         return
-    tail = inner[len(inner) - len(dims) :] if len(dims) <= len(inner) else None
-    if (
-        tail is None
-        or not dims
-        or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(dims, tail, strict=True))
-    ):
+    if not 0 < len(dims) <= len(inner) or differ(dims, inner[len(inner) - len(dims) :]):
         raise ShapeError(name, dims, f"{inner} is required, the normalized axes of src.")
 
 
@@ -288,7 +286,7 @@ def _kept(b: Builder, name: str, value: ir.Value, dims: list[int | str | None], 
         raise ShapeError(name, known_dims(value), f"{outer} is required, the axes of src that are not normalized.")
     wanted = outer if rank == len(outer) else [*outer, *[1] * len(axes)]
     found = known_dims(value) or []
-    if any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(found, wanted, strict=True)):
+    if differ(found, wanted):
         raise ShapeError(name, found, f"{wanted} is required: one number per normalized part of src.")
     kept = b.cast(value, ir.DataType.FLOAT)
     return kept if rank == len(dims) else b.op("Unsqueeze", kept, b.constant(axes))

@@ -11,18 +11,16 @@ import onnx_ir as ir
 
 from ortconv.converters.conv.emit import conv
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, sizes, transpose
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, plain_sizes, rank_of
-from ortconv.converters.onednn_graph.lib.dtypes import one_type
+from ortconv.converters.onednn_graph.lib.data_format import plain_sizes
 from ortconv.converters.onednn_graph.lib.pool_attributes import (
     Pool,
+    PoolAttributes,
     channels_as_samples,
     check_fit,
     is_wide,
     ncx_float,
     ones_window,
     padded,
-    pool_of,
     runtime_pads,
     samples_as_channels,
 )
@@ -36,21 +34,10 @@ Rounding = Literal["floor", "ceil"]
 
 @REGISTRY.lowering("AvgPool", how="exact")
 def avg_pool(
-    b: Builder,
-    src: ir.Value,
-    /,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    exclude_pad: bool,
-    kernel: Ints,
-    data_format: DataFormat = "NXC",
-    rounding_type: Rounding = "floor",
-    auto_pad: AutoPadName = "none",
+    b: Builder, src: ir.Value, /, *, attrs: PoolAttributes, exclude_pad: bool, rounding_type: Rounding = "floor"
 ) -> ir.Value:
     """Lowers to ai.onnx AveragePool; computed in float32. Without exclude_pad the kernel's size always divides."""
-    pool = _pool(b, src, kernel, strides, pads_begin, pads_end, (), auto_pad, data_format, rounding_type)
+    pool = attrs.pool(b, ceil=rounding_type == "ceil", src=src)
     x = ncx_float(b, "src", src, pool)
     spatial = plain_sizes(x)[2:]
     pads = pool.pads(spatial)
@@ -60,8 +47,8 @@ def avg_pool(
             result = b.op(
                 "AveragePool",
                 x,
-                kernel_shape=kernel,
-                strides=strides,
+                kernel_shape=pool.kernel,
+                strides=attrs.strides,
                 pads=pads[0] + pads[1],
                 count_include_pad=int(not exclude_pad),
             )
@@ -75,27 +62,16 @@ def avg_pool(
         ones = b.typed(b.op("ConstantOfShape", b.op("Shape", x), value=one), ir.DataType.FLOAT, x.shape)
         divisor = _sums(b, ones, pool, pads)
     else:
-        divisor = b.constant(np.float32(math.prod(kernel)))
+        divisor = b.constant(np.float32(math.prod(pool.kernel)))
     return _finished(b, src, b.op("Div", total, divisor), pool)
 
 
 @REGISTRY.lowering("MaxPool", how="exact")
 def max_pool(
-    b: Builder,
-    src: ir.Value,
-    /,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    kernel: Ints,
-    dilations: Ints = (),
-    data_format: DataFormat = "NXC",
-    rounding_type: Rounding = "floor",
-    auto_pad: AutoPadName = "none",
+    b: Builder, src: ir.Value, /, *, attrs: PoolAttributes, dilations: Ints = (), rounding_type: Rounding = "floor"
 ) -> ir.Value:
     """Lowers to ai.onnx MaxPool; computed in float32. A window in the padding alone gives the type's lowest value."""
-    pool = _pool(b, src, kernel, strides, pads_begin, pads_end, dilations, auto_pad, data_format, rounding_type)
+    pool = attrs.pool(b, dilations=dilations, ceil=rounding_type == "ceil", src=src)
     x = ncx_float(b, "src", src, pool)
     spatial = plain_sizes(x)[2:]
     pads = pool.pads(spatial)
@@ -110,8 +86,8 @@ def max_pool(
     result = b.op(
         "MaxPool",
         x,
-        kernel_shape=kernel,
-        strides=strides,
+        kernel_shape=pool.kernel,
+        strides=attrs.strides,
         dilations=pool.attrs.window.dilations,
         pads=begin + end,
     )
@@ -120,34 +96,6 @@ def max_pool(
         lowest = float(ml_dtypes.finfo(src.dtype.numpy()).min)  # type: ignore[no-untyped-call]
         result = b.op("Max", result, b.constant(lowest, "float32"))
     return _finished(b, src, result, pool)
-
-
-def _pool(
-    b: Builder,
-    src: ir.Value,
-    kernel: Ints,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName,
-    data_format: DataFormat,
-    rounding_type: Rounding,
-) -> Pool:
-    one_type(b, src=src)
-    return pool_of(
-        b,
-        {"src": src},
-        rank_of("src", src),
-        kernel=kernel,
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        auto_pad=auto_pad,
-        data_format=data_format,
-        ceil=rounding_type == "ceil",
-    )
 
 
 def _check_means(pool: Pool, spatial: Sizes, begin: Ints, end: Ints) -> None:

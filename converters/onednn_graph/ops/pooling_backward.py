@@ -10,18 +10,22 @@ import onnx_ir as ir
 from ortconv.converters.conv.emit import conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout, Sizes, inverse, transpose
 from ortconv.converters.conv.output_size import OutputSize
-from ortconv.converters.onednn_graph.lib.conv_attributes import AutoPadName, same_shape, target_shape
-from ortconv.converters.onednn_graph.lib.data_format import DataFormat, known_dims, plain_sizes, rank_of
-from ortconv.converters.onednn_graph.lib.dtypes import one_type
+from ortconv.converters.onednn_graph.lib.conv_attributes import (
+    known_sizes,
+    runtime_shape,
+    same_shape,
+    target_shape,
+)
+from ortconv.converters.onednn_graph.lib.data_format import known_dims, plain_sizes
 from ortconv.converters.onednn_graph.lib.pool_attributes import (
     Pool,
+    PoolAttributes,
     channels_as_samples,
     check_fit,
     is_wide,
     ncx_float,
     ones_window,
     padded,
-    pool_of,
     runtime_pads,
     samples_as_channels,
 )
@@ -38,29 +42,13 @@ def avg_pool_backward(
     src_shape_input: ir.Value | None = None,
     /,
     *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
+    attrs: PoolAttributes,
     exclude_pad: bool,
-    kernel: Ints,
-    auto_pad: AutoPadName = "none",
-    data_format: DataFormat = "NXC",
     src_shape: Ints = (),
 ) -> ir.Value:
     """Lowers to ai.onnx ConvTranspose of every channel with a window of ones; computed in float32."""
-    one_type(b, diff_dst=diff_dst)
-    rank = rank_of("diff_dst", diff_dst)
-    pool = pool_of(
-        b,
-        {"diff_dst": diff_dst},
-        rank,
-        kernel=kernel,
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        auto_pad=auto_pad,
-        data_format=data_format,
-    )
+    pool = attrs.pool(b, diff_dst=diff_dst)
+    rank = len(pool.perm)
     target = target_shape(b, "src_shape", src_shape_input, src_shape, rank)
     g = ncx_float(b, "diff_dst", diff_dst, pool)
     if isinstance(target, ir.Value):
@@ -68,11 +56,7 @@ def avg_pool_backward(
     if len(target) != rank:
         raise ShapeError("src_shape", target, f"{rank} dimensions are required, as diff_dst has.")
     whole: Sizes = tuple(target[axis] for axis in pool.perm)
-    big = tuple(size for size in whole[2:] if size is not None)
-    if len(big) < rank - 2:
-        raise UnsupportedAttributeError(
-            "src_shape", None, f"the shape of the result; {b.node.outputs[0].name} is declared as {list(target)}"
-        )
+    big = known_sizes(b, "src_shape", target, whole[2:])
     small = plain_sizes(g)
     for found, required in zip(whole[:2], small[:2], strict=True):
         if None not in (found, required) and found != required:
@@ -83,43 +67,49 @@ def avg_pool_backward(
     counts = pool.counts(big, begin, end)
     check_fit("src_shape", big, counts)
     pool.check_counts("diff_dst", big, small[2:], begin, end)
-    divisor = _divisors(b, pool, big, counts, begin) if exclude_pad else np.float32(math.prod(kernel))
+    divisor = _divisors(b, pool, big, counts, begin) if exclude_pad else np.float32(math.prod(pool.kernel))
     shares = b.typed(b.op("Div", g, b.constant(divisor)), ir.DataType.FLOAT, [*small[:2], *counts])
-    flat = channels_as_samples(b, shares, counts)
-    axes = zip(counts, kernel, strides, strict=True)
+    axes = zip(counts, pool.kernel, attrs.strides, strict=True)
     full = tuple(conv_transpose_size(count, taps, stride, 1) for count, taps, stride in axes if count is not None)
-    result = _sums(b, flat, OutputSize(full, big), begin, pool)
     channels = small[1] if small[1] is not None else whole[1]
-    return _finished(b, result, (small[0], channels, *big), shares, pool)
+    return _sums(b, shares, OutputSize(full, big), begin, pool, counts, (small[0], channels, *big))
 
 
 def _to_runtime_shape(b: Builder, g: ir.Value, shape: ir.Value, pool: Pool, *, exclude_pad: bool) -> ir.Value:
     """Emits the gradient for a src_shape that is a runtime value."""
-    rank, attrs = len(pool.perm), pool.attrs
+    attrs = pool.attrs
     if attrs.same or exclude_pad:
         name = "auto_pad" if attrs.same else "exclude_pad"
         raise UnsupportedAttributeError(
             name, attrs.auto_pad if attrs.same else True, "another one while src_shape is known at run time only"
         )
-    expected = b.typed(b.cast(shape, ir.DataType.INT64), None, [rank])
-    first = pool.perm[2]
-    spatial = b.op("Slice", expected, b.constant([first]), b.constant([first + rank - 2]), b.constant([0]))
-    b.typed(spatial, ir.DataType.INT64, [rank - 2])
+    expected, spatial = runtime_shape(b, shape, pool.perm)
     dims = plain_sizes(g)
-    shares = b.op("Div", g, b.constant(np.float32(math.prod(pool.kernel))))
-    flat = channels_as_samples(b, b.typed(shares, ir.DataType.FLOAT, dims), dims[2:])
-    result = _sums(b, flat, spatial, attrs.begin, pool)
-    return same_shape(b, _finished(b, result, (*dims[:2], *(None,) * (rank - 2)), shares, pool), expected)
+    shares = b.typed(b.op("Div", g, b.constant(np.float32(math.prod(pool.kernel)))), ir.DataType.FLOAT, dims)
+    result = _sums(b, shares, spatial, attrs.begin, pool, dims[2:], (*dims[:2], *(None,) * len(pool.kernel)))
+    return same_shape(b, result, expected)
 
 
-def _sums(b: Builder, flat: ir.Value, output_shape: OutputSize | ir.Value, begin: Ints, pool: Pool) -> ir.Value:
-    """Emits the sum over the windows that cover each position, as a transposed convolution with ones."""
+def _sums(
+    b: Builder, shares: ir.Value, size: OutputSize | ir.Value, begin: Ints, pool: Pool, counts: Sizes, dims: Sizes
+) -> ir.Value:
+    """Emits the sum over the windows that cover each position, as a transposed convolution with ones.
+
+    Args:
+        b: The builder.
+        shares: Each window's share, [N, C, windows...].
+        size: Spatial sizes of the result.
+        begin: Begin padding.
+        pool: The op.
+        counts: Number of windows per axis.
+        dims: Shape of the result, [N, C, spatial...].
+    """
     zeros = (0,) * len(pool.kernel)
-    return conv_transpose_to_shape(
+    flat = conv_transpose_to_shape(
         b,
-        flat,
+        channels_as_samples(b, shares, counts),
         ones_window(b, pool),
-        output_shape,
+        size,
         None,
         pool.attrs.window,
         Layout.ncx(len(zeros)),
@@ -127,41 +117,20 @@ def _sums(b: Builder, flat: ir.Value, output_shape: OutputSize | ir.Value, begin
         begin=begin,
         output_padding=zeros,
     )
+    result = b.typed(samples_as_channels(b, flat, shares), ir.DataType.FLOAT, dims)
+    return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)
 
 
 @REGISTRY.lowering("MaxPoolBackward")
 def max_pool_backward(
-    b: Builder,
-    src: ir.Value,
-    diff_dst: ir.Value,
-    /,
-    *,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    kernel: Ints,
-    auto_pad: AutoPadName = "none",
-    dilations: Ints = (),
-    data_format: DataFormat = "NXC",
+    b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, attrs: PoolAttributes, dilations: Ints = ()
 ) -> ir.Value:
     """Lowers to ai.onnx MaxPool for the indices of the maxima, and ScatterElements; computed in float32.
 
     Of several maxima in a window the first one counts.
     """
-    one_type(b, src=src, diff_dst=diff_dst)
-    rank = rank_of("src", src)
-    pool = pool_of(
-        b,
-        {"src": src, "diff_dst": diff_dst},
-        rank,
-        kernel=kernel,
-        strides=strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=dilations,
-        auto_pad=auto_pad,
-        data_format=data_format,
-    )
+    pool = attrs.pool(b, dilations=dilations, src=src, diff_dst=diff_dst)
+    rank = len(pool.perm)
     x, g = ncx_float(b, "src", src, pool), ncx_float(b, "diff_dst", diff_dst, pool)
     big, small = (plain_sizes(value)[2:] for value in (x, g))
     pads = pool.pads(big)
@@ -176,8 +145,8 @@ def max_pool_backward(
         "MaxPool",
         whole,
         outputs=2,
-        kernel_shape=kernel,
-        strides=strides,
+        kernel_shape=pool.kernel,
+        strides=attrs.strides,
         dilations=pool.attrs.window.dilations,
         pads=pads[0] + pads[1] if pads is not None and inside else (0,) * (2 * len(big)),
     )
@@ -215,9 +184,3 @@ def _divisors(b: Builder, pool: Pool, big: Ints, counts: Sizes, begin: Ints) -> 
         b.budget.require("src_shape", big, result.size, covered.size, result.itemsize)
         result = np.multiply.outer(result, covered.astype(np.float32))
     return result
-
-
-def _finished(b: Builder, flat: ir.Value, dims: Sizes, model: ir.Value, pool: Pool) -> ir.Value:
-    """Reshapes gradients per channel to the op's format, and casts them to its type."""
-    result = b.typed(samples_as_channels(b, flat, model), ir.DataType.FLOAT, dims)
-    return b.cast(transpose(b, result, inverse(pool.perm)), b.node.outputs[0].dtype)

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from ortconv.converters.onednn_graph.lib.data_format import known_dims, normal_axis, rank_of
 from ortconv.converters.onednn_graph.lib.dtypes import check_type, dtype_name
-from ortconv.converters.onednn_graph.ops.groups import Groups, by_group, by_mask, by_tensor
+from ortconv.converters.onednn_graph.ops.groups import groups_of
 from ortconv.converters.onednn_graph.reader.neighbours import Links, links_of
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
@@ -63,11 +63,7 @@ def quantize(
         result = b.op("QuantizeLinear", src, scale, point, axis=at)
     else:
         b.note("an odd zero point is added before rounding, which QuantizeLinear cannot do")
-        shifted = b.op(
-            "Add",
-            b.op("Div", src, _spread(b, scales, at, src)),
-            _spread(b, points, at, src),
-        )
+        shifted = b.op("Add", b.op("Div", src, _spread(b, scales, at, src)), _spread(b, points, at, src))
         result = _rounded(b, shifted, dtype)
     return b.typed(result, None, src.shape)
 
@@ -121,7 +117,7 @@ def dynamic_quantize(
     check_type("dst", dtype, (*_BYTES, *_NIBBLES, *_F8))
     _check_opset(b, "dst", dtype)
     _warn_of_axis(b, qtype, axis)
-    groups = _groups(src, qtype, axis, mask, ())
+    groups = groups_of(src, qtype, axis, mask, ())
     result = b.op("Div", src, groups.spread(b, "scales", scales))
     if dtype_name(dtype) in _F8:
         if zps is not None:
@@ -160,7 +156,7 @@ def dynamic_dequantize(
     if qtype == "per_tensor" and mask is None and not group_shape and scales.dtype != ir.DataType.FLOAT:
         name = dtype_name(scales.dtype)
         b.warn(f"the scale of {name} is read in that type; the library, running this op alone, reads its bytes as f32")
-    groups = _groups(src, qtype, axis, mask, group_shape)
+    groups = groups_of(src, qtype, axis, mask, group_shape)
     scale = groups.spread(b, "scales", b.cast(scales, ir.DataType.FLOAT))
     point = None if zps is None else groups.spread(b, "zps", b.cast(zps, ir.DataType.FLOAT))
     result = groups.apply(b, b.cast(src, ir.DataType.FLOAT), lambda x: _affine(b, x, scale, point))
@@ -252,20 +248,6 @@ def _spread(b: Builder, values: Sequence[float], at: int | None, src: ir.Value) 
     return b.constant(np.array(values, np.float32).reshape([-1] + [1] * (rank_of("src", src) - 1 - at)))
 
 
-def _groups(src: ir.Value, qtype: Dynamic, axis: int, mask: int | None, group_shape: Ints) -> Groups:
-    if group_shape:
-        if qtype == "per_channel":
-            raise UnsupportedAttributeError("qtype", qtype, "per_group or per_tensor where group_shape is set")
-        return by_group(src, group_shape)
-    if mask is not None:
-        if qtype != "per_tensor":
-            raise UnsupportedAttributeError("qtype", qtype, "per_tensor where mask is set")
-        return by_mask(src, mask)
-    if qtype == "per_group":
-        raise UnsupportedAttributeError("group_shape", None, "a list of sizes, since qtype is per_group")
-    return by_tensor(src, qtype, axis)
-
-
 def _transposed_weights(b: Builder, src: ir.Value, qtype: Static, count: int) -> Callable[..., np.ndarray] | None:
     """Returns how to reshape the scales of the weights of a grouped ConvTranspose.
 
@@ -343,11 +325,8 @@ def _moves_data(node: SourceNode) -> bool:
     if kind in (*_MOVEMENT, "MaxPool") or attributes.get("transpose_a") or attributes.get("transpose_b"):
         return True
     known = KINDS[kind].attributes if kind in KINDS else {}
-    formats = (("data_format", "NCX"), ("weights_format", "OIX"), ("weights_format", "IOX"))
-    return any(
-        name in known and all(str(attributes.get(name)).upper() != plain for other, plain in formats if other == name)
-        for name, _ in formats
-    )
+    onnx_formats = {"data_format": ("NCX",), "weights_format": ("OIX", "IOX")}
+    return any(name in known and str(attributes.get(name)).upper() not in own for name, own in onnx_formats.items())
 
 
 def _is_dequantized(links: Links, value: SourceValue | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.onednn_graph.lib.data_format import Dims, known_dims, normal_axis, rank_of
+from ortconv.converters.onednn_graph.lib.data_format import known_dims, normal_axis, rank_of
 from ortconv.converters.onednn_graph.lib.dtypes import check_type, computed, one_type
 from ortconv.converters.onednn_graph.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -34,7 +34,9 @@ def reduce(
         b.note("axes is empty: the result is src")
         return b.typed(b.op("Identity", src), None, src.shape)
     result = computed(b, (src,), lambda x: _emit(b, x, b.constant(along), keep_dims), exact=False)
-    return b.typed(result, None, _reduced(known_dims(src), along, keep_dims))
+    dims = known_dims(src) or []
+    kept = [1 if axis in along else dim for axis, dim in enumerate(dims) if keep_dims or axis not in along]
+    return b.typed(result, None, kept)
 
 
 def _emit(b: Builder, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
@@ -56,11 +58,3 @@ def _at_run_time(b: Builder, src: ir.Value, axes: ir.Value, keep_dims: bool) -> 
     indices = b.cast(axes, ir.DataType.INT64)
     result = computed(b, (src,), lambda x: _emit(b, x, indices, keep_dims), exact=False)
     return b.typed(result, None, [None] * (rank if keep_dims else rank - count))
-
-
-def _reduced(dims: Dims | None, axes: Ints, keep_dims: bool) -> Dims | None:
-    if dims is None:
-        return None
-    if keep_dims:
-        return [1 if axis in axes else dim for axis, dim in enumerate(dims)]
-    return [dim for axis, dim in enumerate(dims) if axis not in axes]

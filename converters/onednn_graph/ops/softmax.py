@@ -53,8 +53,7 @@ def soft_max(
         return (dst,)
     if empty is not None:
         stats = b.op("Where", empty, zero, stats)
-    dims = known_dims(src)
-    kept = None if dims is None else [1 if at == along else dim for at, dim in enumerate(dims)]
+    kept = [1 if at == along else dim for at, dim in enumerate(known_dims(src) or [])]
     return dst, b.typed(stats, ir.DataType.FLOAT, kept)
 
 

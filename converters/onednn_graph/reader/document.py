@@ -103,7 +103,8 @@ def _tensors(ops: Sequence[Place], names: Mapping[int, str]) -> tuple[dict[int, 
     for place in inputs:
         tensor = _tensor(place, names)
         known = tensors.get(tensor.id, tensor)
-        if tensor.id in produced and _differs_in_size(known, tensor):
+        ours, theirs = known.shape or (), tensor.shape or ()
+        if tensor.id in produced and len(ours) == len(theirs) and _differ_in_size(ours, theirs):
             doubts[place.pointer] = (
                 f"input {tensor.id} is said to have shape {shown(tensor.shape)}; the operation that computes it says "
                 f"{shown(known.shape)}, which counts"
@@ -185,7 +186,7 @@ def _attributes(kind: str, place: Place, notes: list[str]) -> dict[str, Attribut
             value_place.fail(f"{error}.")
         if kind in KINDS and not known:
             notes.append(f"attribute {name} = {shown(value)} is ignored: {kind} has none of that name")
-        elif not (known and isinstance(checked, tuple) and is_unset(kind, name, checked)):
+        elif not (known and is_unset(kind, name, checked)):
             attributes[name] = checked
     return attributes
 
@@ -237,12 +238,8 @@ def _stride(tensor: Place, shape: tuple[int | None, ...] | None) -> tuple[int, .
     return None
 
 
-def _differs_in_size(first: Tensor, second: Tensor) -> bool:
-    """Returns whether two descriptions have the same rank and different sizes."""
-    ours, theirs = first.shape, second.shape
-    if ours is None or theirs is None or len(ours) != len(theirs):
-        return False
-    return any(None not in pair and pair[0] != pair[1] for pair in zip(ours, theirs, strict=True))
+def _differ_in_size(first: Sequence[int | None], second: Sequence[int | None]) -> bool:
+    return any(None not in pair and pair[0] != pair[1] for pair in zip(first, second, strict=False))
 
 
 def _merged(first: Tensor, second: Tensor, place: Place) -> Tensor:
@@ -251,12 +248,11 @@ def _merged(first: Tensor, second: Tensor, place: Place) -> Tensor:
         place.field("dtype").fail(f"tensor {first.id} has dtype {second.dtype} here and {first.dtype} before.")
     shape = first.shape if second.shape is None else second.shape
     if first.shape is not None and second.shape is not None:
-        pairs = list(zip(first.shape, second.shape, strict=False))
-        if len(first.shape) != len(second.shape) or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+        if len(first.shape) != len(second.shape) or _differ_in_size(first.shape, second.shape):
             place.field("shape").fail(
                 f"tensor {first.id} has shape {shown(second.shape)} here and {shown(first.shape)} before."
             )
-        shape = tuple(theirs if ours is None else ours for ours, theirs in pairs)
+        shape = tuple(theirs if ours is None else ours for ours, theirs in zip(first.shape, second.shape, strict=True))
     return dataclasses.replace(
         first,
         dtype=second.dtype if first.dtype == "undef" else first.dtype,

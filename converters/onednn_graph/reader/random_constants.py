@@ -39,12 +39,10 @@ def random_constants(source: object, seed: int, given: Tensors) -> Tensors:
     constants = [tensor for tensor in inputs if given.keys().isdisjoint((name_of(tensor), str(tensor.id)))]
     arrays = dict(given)
     for tensor in constants:
-        if tensor.shape is None or None in tensor.shape:
-            problem = f"constant {name_of(tensor)} has an unknown size; no random data can be made for it."
-            raise ModelFormatError(document.path, "/graph", problem)
-        if tensor.dtype == "undef":
-            problem = f"constant {name_of(tensor)} has an unknown type; no random data can be made for it."
-            raise ModelFormatError(document.path, "/graph", problem)
+        sized = tensor.shape is not None and None not in tensor.shape
+        if not sized or tensor.dtype == "undef":
+            problem = f"constant {name_of(tensor)} has an unknown {'type' if sized else 'size'}"
+            raise ModelFormatError(document.path, "/graph", f"{problem}; no random data can be made for it.")
         shape = cast("tuple[int, ...]", tensor.shape)
         data = random_data(Input(name_of(tensor), ELEMENTS[tensor.dtype], shape), shape, seed)
         role = next((role for op in document.ops if (role := _role(op, tensor)) in _RANGES), None)

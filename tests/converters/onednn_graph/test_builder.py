@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pathlib
 import re
@@ -16,7 +17,6 @@ import ortconv
 from ortconv import onednn
 from ortconv.converters.onednn_graph import FRONTEND
 from ortconv.converters.onednn_graph.reader.document import read_document
-from ortconv.onednn import shape_rules
 from ortconv.onednn.op_schema import ATTRIBUTE_TYPES, DTYPES, KINDS, is_unset
 from tests.converters.onednn_graph.documents import UNKNOWN
 
@@ -273,8 +273,12 @@ def test_results_that_are_optional_are_made_on_demand() -> None:
     assert [(tensor.shape, tensor.dtype) for tensor in g.ops[-1].outputs] == [((2, 3), "bf16"), ((2, 3), "u8")]
 
 
-def test_shape_rules_are_those_of_known_kinds() -> None:
-    assert set(shape_rules._RULES) < set(KINDS)
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"Wildcard"}))
+def test_lowerings_take_the_attributes_of_their_kinds(kind: str) -> None:
+    lowering = FRONTEND.registry.find(kind, 1)
+    assert lowering is not None
+    required = {name: default is inspect.Parameter.empty for name, (_, default) in lowering.attributes.items()}
+    assert required == KINDS[kind].attributes
 
 
 def test_types_of_results() -> None:

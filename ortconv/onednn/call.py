@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ortconv.frontend.source_graph import SourceNode
-from ortconv.model_io.input_data import Array
 from ortconv.options import Semantics
 
-__all__ = ["Call"]
+if TYPE_CHECKING:
+    from ortconv.frontend.source_graph import SourceNode
+
+__all__ = ["Array", "Call"]
+
+Array = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 
-from ortconv.model_io.input_data import Array
-from ortconv.verification.onednn.call import Call
-
-__all__ = ["NORMALIZATION"]
+from ortconv.onednn.call import Array, Call
+from ortconv.onednn.op_schema import define
+from ortconv.onednn.shape_rules import Attributes, Shape, channel_axis
 
 _MOMENTUM = 0.5
 """Default in the library; the specification names none."""
@@ -41,11 +40,27 @@ def _but_channels(call: Call) -> tuple[int, ...]:
     return tuple(axis for axis in range(rank) if axis != (rank - 1 if call.channels_last else 1))
 
 
+@define("BatchNormInference", "src gamma beta mean variance", "dst", "epsilon data_format?")
 def _batch_inference(call: Call) -> Array:
     gamma, beta, mean, variance = (_channels(call, index) for index in range(1, 5))
     return gamma * _scaled(call.input(0), mean, variance, call.number("epsilon")) + beta
 
 
+def _batch_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape]:
+    src = inputs[0]
+    if src is None or len(src) < 2:
+        return [src]
+    return [src, *[(src[channel_axis(attributes)],)] * 4]
+
+
+@define(
+    "BatchNormForwardTraining",
+    "src mean variance gamma? beta?",
+    "dst running_mean running_variance batch_mean batch_variance",
+    "epsilon momentum:f32? data_format?",
+    shapes=_batch_shapes,
+    other_dtype=2,
+)
 def _batch_training(call: Call) -> tuple[Array, ...]:
     src, axes, momentum = call.input(0), _but_channels(call), call.number("momentum", _MOMENTUM)
     batch = [value.reshape(-1) for value in _moments(src, axes)]
@@ -55,6 +70,15 @@ def _batch_training(call: Call) -> tuple[Array, ...]:
     return dst, *running, *batch
 
 
+@define(
+    "BatchNormTrainingBackward",
+    "src diff_dst mean variance gamma?",
+    "diff_src diff_gamma? diff_beta?",
+    "epsilon data_format?",
+    shapes=_batch_shapes,
+    other_dtype=2,
+    complete=lambda inputs, attributes: inputs > 4,
+)
 def _batch_backward(call: Call) -> tuple[Array, ...]:
     src, diff_dst, axes, epsilon = call.input(0), call.input(1), _but_channels(call), call.number("epsilon")
     mean, variance = _channels(call, 2), _channels(call, 3)
@@ -71,6 +95,19 @@ def _last_axes(call: Call) -> tuple[int, ...]:
     return tuple(range(int(call.number("begin_norm_axis", -1)) % rank, rank))
 
 
+def _layer_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape] | None:
+    src = inputs[0]
+    return None if src is None else [src, *[src[: attributes.get("begin_norm_axis", -1)]] * 2]
+
+
+@define(
+    "LayerNorm",
+    "src gamma? beta?",
+    "dst mean? variance?",
+    "keep_stats? begin_norm_axis? use_affine? epsilon?",
+    shapes=_layer_shapes,
+    complete=lambda inputs, attributes: bool(attributes.get("keep_stats", True)),
+)
 def _layer(call: Call) -> tuple[Array, ...]:
     src, axes = call.input(0), _last_axes(call)
     mean, variance = _moments(src, axes)
@@ -87,6 +124,19 @@ def _stats(call: Call, index: int, kept: Array, axes: int) -> Array:
     return kept if declared is not None and len(declared) == kept.ndim else kept.reshape(kept.shape[: kept.ndim - axes])
 
 
+def _layer_backward_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape] | None:
+    src = inputs[0]
+    return None if src is None else [src, *[src[attributes.get("begin_norm_axis", -1) :]] * 2]
+
+
+@define(
+    "LayerNormBackward",
+    "src diff_dst mean variance gamma? beta?",
+    "diff_src diff_gamma? diff_beta?",
+    "begin_norm_axis? use_affine? epsilon?",
+    shapes=_layer_backward_shapes,
+    complete=lambda inputs, attributes: bool(attributes.get("use_affine", True)),
+)
 def _layer_backward(call: Call) -> tuple[Array, ...]:
     src, diff_dst, axes, epsilon = call.input(0), call.input(1), _last_axes(call), call.number("epsilon", 1e-5)
     kept = (*src.shape[: axes[0]], *[1] * len(axes))
@@ -99,6 +149,19 @@ def _layer_backward(call: Call) -> tuple[Array, ...]:
     return diff_src, (diff_dst * normal).sum(outer), diff_dst.sum(outer)
 
 
+def _group_shapes(inputs: Sequence[Shape], attributes: Attributes) -> list[Shape] | None:
+    src = inputs[0]
+    return [src, *[(src[0], attributes.get("groups", 1))] * 2] if src else [src]
+
+
+@define(
+    "GroupNorm",
+    "src gamma? beta?",
+    "dst mean? variance?",
+    "groups keep_stats? use_affine? epsilon? data_format?",
+    shapes=_group_shapes,
+    complete=lambda inputs, attributes: bool(attributes.get("keep_stats", True)),
+)
 def _group(call: Call) -> tuple[Array, ...]:
     src = call.ncx(call.input(0))
     count = int(call.number("groups"))
@@ -111,19 +174,8 @@ def _group(call: Call) -> tuple[Array, ...]:
     return dst, mean[..., 0], variance[..., 0]
 
 
+@define("RMSNorm", "src gamma?", "dst", "begin_norm_axis? epsilon?")
 def _rms(call: Call) -> tuple[Array, ...]:
     src, gamma = call.input(0), call.optional(1)
     root = np.sqrt(_mean(np.square(src), _last_axes(call)) + call.number("epsilon", 1e-5))
     return (np.asarray(src / root * (1.0 if gamma is None else gamma)),)
-
-
-NORMALIZATION: dict[str, Callable[[Call], Array | tuple[Array, ...]]] = {
-    "BatchNormForwardTraining": _batch_training,
-    "BatchNormInference": _batch_inference,
-    "BatchNormTrainingBackward": _batch_backward,
-    "GroupNorm": _group,
-    "LayerNorm": _layer,
-    "LayerNormBackward": _layer_backward,
-    "RMSNorm": _rms,
-}
-"""Op kind -> its evaluation."""

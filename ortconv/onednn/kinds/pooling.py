@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ortconv.model_io.input_data import Array
-from ortconv.verification.onednn.call import Call
+from ortconv.onednn.call import Array, Call
+from ortconv.onednn.op_schema import define
+from ortconv.onednn.shape_rules import given, interpolated, pooled
 
-__all__ = ["POOLING"]
+_POOL = "strides pads_begin pads_end kernel auto_pad? data_format?"
+_RESIZE = "mode sizes? scales? coordinate_transformation_mode? data_format?"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,7 @@ def _divisor(call: Call, axes: Sequence[_Axis]) -> Array:
     return counts
 
 
+@define("MaxPool", "src", "dst", f"{_POOL} dilations? rounding_type?", shapes=pooled)
 def _max_pool(call: Call) -> Array:
     src = call.ncx(call.input(0))
     axes = _axes(call, src.shape[2:])
@@ -87,6 +90,7 @@ def _max_pool(call: Call) -> Array:
     return call.own(best)
 
 
+@define("AvgPool", "src", "dst", f"{_POOL} exclude_pad rounding_type?", shapes=pooled)
 def _avg_pool(call: Call) -> Array:
     src = call.ncx(call.input(0))
     axes = _axes(call, src.shape[2:])
@@ -96,6 +100,13 @@ def _avg_pool(call: Call) -> Array:
     return call.own(total / _divisor(call, axes))
 
 
+@define(
+    "AvgPoolBackward",
+    "diff_dst src_shape?",
+    "diff_src",
+    f"{_POOL} exclude_pad src_shape?",
+    shapes=given("src_shape", 1),
+)
 def _avg_pool_backward(call: Call) -> Array:
     diff_dst = call.ncx(call.input(0))
     diff_src = call.ncx(np.zeros(call.target("src_shape", 1)))
@@ -106,6 +117,7 @@ def _avg_pool_backward(call: Call) -> Array:
     return call.own(diff_src)
 
 
+@define("MaxPoolBackward", "src diff_dst", "diff_src", f"{_POOL} dilations?")
 def _max_pool_backward(call: Call) -> Array:
     src, diff_dst = call.ncx(call.input(0)), call.ncx(call.input(1))
     axes = _axes(call, src.shape[2:], diff_dst.shape[2:])
@@ -138,6 +150,7 @@ def _matrix(call: Call, small: int, large: int) -> Array:
     return matrix
 
 
+@define("Interpolate", "src sizes?", "dst", _RESIZE, shapes=interpolated)
 def _interpolate(call: Call) -> Array:
     array, given = call.ncx(call.input(0)), call.optional(1)
     sizes = call.ints("sizes") if given is None else [int(size) for size in given]
@@ -149,20 +162,10 @@ def _interpolate(call: Call) -> Array:
     return call.own(array)
 
 
+@define("InterpolateBackward", "src diff_dst sizes?", "diff_src", _RESIZE)
 def _interpolate_backward(call: Call) -> Array:
     src, array = call.ncx(call.input(0)), call.ncx(call.input(1))
     for axis in range(2, src.ndim):
         matrix = _matrix(call, src.shape[axis], array.shape[axis])
         array = np.moveaxis(np.moveaxis(array, axis, -1) @ matrix, -1, axis)
     return call.own(array)
-
-
-POOLING: dict[str, Callable[[Call], Array]] = {
-    "AvgPool": _avg_pool,
-    "AvgPoolBackward": _avg_pool_backward,
-    "Interpolate": _interpolate,
-    "InterpolateBackward": _interpolate_backward,
-    "MaxPool": _max_pool,
-    "MaxPoolBackward": _max_pool_backward,
-}
-"""Op kind -> its evaluation."""

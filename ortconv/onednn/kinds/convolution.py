@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 
-from ortconv.model_io.input_data import Array
-from ortconv.verification.onednn.bilinear import BilinearMap
-from ortconv.verification.onednn.call import Call
+from ortconv.onednn.bilinear import BilinearMap
+from ortconv.onednn.call import Array, Call
+from ortconv.onednn.op_schema import define
+from ortconv.onednn.shape_rules import convolved, given
 
-__all__ = ["CONVOLUTIONS"]
+_ATTRIBUTES = "strides pads_begin pads_end dilations auto_pad? groups? data_format? weights_format?"
 
 
 def _map(call: Call) -> BilinearMap:
@@ -22,6 +23,8 @@ def _map(call: Call) -> BilinearMap:
     )
 
 
+@define("ConvTransposeBackwardData", "diff_dst weights", "diff_src", _ATTRIBUTES, shapes=convolved)
+@define("Convolution", "src weights bias?", "dst", _ATTRIBUTES, shapes=convolved)
 def _convolution(call: Call) -> Array:
     m = _map(call)
     src, weights = call.ncx(call.input(0)), call.weights(call.input(1))
@@ -30,6 +33,13 @@ def _convolution(call: Call) -> Array:
     return _biased(call, call.own(m.to_small(src, weights, begin, sizes)))
 
 
+@define(
+    "ConvolutionBackwardData",
+    "diff_dst weights dst_shape?",
+    "diff_src",
+    f"{_ATTRIBUTES} output_padding? dst_shape?",
+    shapes=given("dst_shape", 2),
+)
 def _convolution_backward_data(call: Call) -> Array:
     m = _map(call)
     diff_dst, weights = call.ncx(call.input(0)), call.weights(call.input(1))
@@ -45,6 +55,13 @@ def _convolution_backward_data(call: Call) -> Array:
     return call.own(m.to_big(diff_dst, weights, begin, sizes))
 
 
+@define(
+    "ConvolutionBackwardWeights",
+    "src diff_dst weights_shape?",
+    "diff_weights",
+    f"{_ATTRIBUTES} weights_shape?",
+    shapes=given("weights_shape", 2),
+)
 def _convolution_backward_weights(call: Call) -> Array:
     m = _map(call)
     src, diff_dst = call.ncx(call.input(0)), call.ncx(call.input(1))
@@ -53,6 +70,13 @@ def _convolution_backward_weights(call: Call) -> Array:
     return call.own_weights(m.to_weights(diff_dst, src, begin, kernel))
 
 
+@define(
+    "ConvTranspose",
+    "src weights bias?",
+    "dst",
+    f"{_ATTRIBUTES} output_padding?",
+    shapes=functools.partial(convolved, transpose=True),
+)
 def _conv_transpose(call: Call) -> Array:
     m = _map(call)
     src, weights = call.ncx(call.input(0)), call.weights(call.input(1))
@@ -63,14 +87,13 @@ def _conv_transpose(call: Call) -> Array:
     return _biased(call, call.own(m.to_big(src, weights, begin, sizes)))
 
 
-def _conv_transpose_backward_data(call: Call) -> Array:
-    m = _map(call)
-    diff_dst, weights = call.ncx(call.input(0)), call.weights(call.input(1))
-    begin, end = m.convolution_pads(diff_dst.shape[2:], weights.shape[2:])
-    sizes = m.convolution_sizes(diff_dst.shape[2:], weights.shape[2:], begin, end)
-    return call.own(m.to_small(diff_dst, weights, begin, sizes))
-
-
+@define(
+    "ConvTransposeBackwardWeights",
+    "src diff_dst weights_shape?",
+    "diff_weights",
+    f"{_ATTRIBUTES} weights_shape?",
+    shapes=given("weights_shape", 2),
+)
 def _conv_transpose_backward_weights(call: Call) -> Array:
     m = _map(call)
     src, diff_dst = call.ncx(call.input(0)), call.ncx(call.input(1))
@@ -90,14 +113,3 @@ def _kernel(call: Call) -> list[int]:
 def _biased(call: Call, data: Array) -> Array:
     bias = call.optional(2)
     return data if bias is None else data + call.per_channel(bias, data.ndim)
-
-
-CONVOLUTIONS: dict[str, Callable[[Call], Array]] = {
-    "ConvTranspose": _conv_transpose,
-    "ConvTransposeBackwardData": _conv_transpose_backward_data,
-    "ConvTransposeBackwardWeights": _conv_transpose_backward_weights,
-    "Convolution": _convolution,
-    "ConvolutionBackwardData": _convolution_backward_data,
-    "ConvolutionBackwardWeights": _convolution_backward_weights,
-}
-"""Op kind -> its evaluation."""

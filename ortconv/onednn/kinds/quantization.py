@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ortconv.model_io.input_data import Array
-from ortconv.verification.onednn.call import Call
-
-__all__ = ["QUANTIZATION"]
+from ortconv.onednn.call import Array, Call
+from ortconv.onednn.op_schema import define
 
 
 def _attribute(call: Call, name: str) -> Array:
@@ -51,22 +47,25 @@ def _input(call: Call, index: int) -> Array:
     return spread
 
 
-def _quantized(call: Call, scales: Array, zps: Array) -> Array:
+def _scales_and_zps(call: Call) -> tuple[Array, Array]:
+    """Returns scales and zero points: inputs of the dynamic ops, attributes of the others."""
+    if len(call.inputs) > 1:
+        return _input(call, 1), _input(call, 2)
+    return _attribute(call, "scales"), _attribute(call, "zps")
+
+
+@define("DynamicQuantize", "src scales zps?", "dst", "qtype? axis? mask?", dtype=None)
+@define("Quantize", "src", "dst", "scales zps? qtype? axis?", dtype=None)
+def _quantize(call: Call) -> Array:
+    scales, zps = _scales_and_zps(call)
     quotient = np.asarray(call.input(0).astype(np.float32) / scales.astype(np.float32))
-    dtype = call.node.outputs[0].dtype
-    if dtype.is_floating_point():
+    if call.node.outputs[0].dtype.is_floating_point():
         return quotient.astype(np.float16)  # The caller rounds to 8 bits.
     return np.asarray(quotient + zps.astype(np.float32))
 
 
-def _dequantized(call: Call, scales: Array, zps: Array) -> Array:
+@define("DynamicDequantize", "src scales zps?", "dst", "qtype? axis? group_shape:s64[]? mask?", dtype=1)
+@define("Dequantize", "src", "dst", "scales zps? qtype? axis?", dtype="f32")
+def _dequantize(call: Call) -> Array:
+    scales, zps = _scales_and_zps(call)
     return (call.input(0).astype(np.float64) - zps) * scales
-
-
-QUANTIZATION: dict[str, Callable[[Call], Array]] = {
-    "Dequantize": lambda call: _dequantized(call, _attribute(call, "scales"), _attribute(call, "zps")),
-    "DynamicDequantize": lambda call: _dequantized(call, _input(call, 1), _input(call, 2)),
-    "DynamicQuantize": lambda call: _quantized(call, _input(call, 1), _input(call, 2)),
-    "Quantize": lambda call: _quantized(call, _attribute(call, "scales"), _attribute(call, "zps")),
-}
-"""Op kind -> its evaluation, before it is rounded to the declared type."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.model_io.input_data import Array
+from ortconv.onednn.call import Array
 
 __all__ = ["BilinearMap"]
 

@@ -1,8 +1,8 @@
-"""Evaluates oneDNN graphs node by node."""
+"""Evaluates oneDNN graphs node by node, by the references of their op kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -10,21 +10,14 @@ import onnx_ir as ir
 from ortconv.errors import ExecutionError
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
 from ortconv.model_io.input_data import Array
+from ortconv.onednn.call import Call
+from ortconv.onednn.op_schema import REFERENCES
 from ortconv.options import Semantics
 from ortconv.verification import spread
-from ortconv.verification.onednn.call import Call
-from ortconv.verification.onednn.convolution import CONVOLUTIONS
-from ortconv.verification.onednn.elementwise import ELEMENTWISE
-from ortconv.verification.onednn.gradients import GRADIENTS
-from ortconv.verification.onednn.movement import MOVEMENT
-from ortconv.verification.onednn.normalization import NORMALIZATION
-from ortconv.verification.onednn.pooling import POOLING
-from ortconv.verification.onednn.quantization import QUANTIZATION
-from ortconv.verification.onednn.reductions import REDUCTIONS
 from ortconv.verification.oracle import Results
 from ortconv.verification.steps import Step, leading_to
 
-__all__ = ["KINDS", "OneDnnReference"]
+__all__ = ["OneDnnReference"]
 
 _RUNTIME = "float64 reference"
 _WIDE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
@@ -99,14 +92,11 @@ class OneDnnReference:
 
     def _evaluate(self, node: SourceNode, inputs: Sequence[Array | None]) -> list[Array]:
         kind = node.ref.op_type
-        if kind == "End":
-            return []
-        if kind not in _OPS:
-            raise ExecutionError(
-                node.ref.file, _RUNTIME, f"does not know {kind} {node.ref.name!r}; it knows {', '.join(sorted(KINDS))}."
-            )
+        if kind not in REFERENCES:
+            known = ", ".join(sorted(REFERENCES))
+            raise ExecutionError(node.ref.file, _RUNTIME, f"does not know {kind} {node.ref.name!r}; it knows {known}.")
         try:
-            results = _OPS[kind](Call(node, inputs, self._semantics))
+            results = REFERENCES[kind](Call(node, inputs, self._semantics))
         except (ValueError, IndexError) as error:
             raise ExecutionError(node.ref.file, _RUNTIME, f"{kind} {node.ref.name!r} fails: {error}") from error
         arrays = results if isinstance(results, tuple) else (results,)
@@ -126,24 +116,3 @@ def _stored(array: Array, value: SourceValue) -> Array:
     if value.dtype.is_integer() and array.dtype.kind == "f":
         array = np.clip(np.rint(array), value.dtype.min, value.dtype.max)
     return array.astype(dtype)
-
-
-def _bias_add(call: Call) -> Array:
-    return call.input(0) + call.per_channel(call.input(1), call.input(0).ndim)
-
-
-_OPS: dict[str, Callable[[Call], Array | tuple[Array, ...]]] = {
-    **CONVOLUTIONS,
-    **ELEMENTWISE,
-    **GRADIENTS,
-    **MOVEMENT,
-    **NORMALIZATION,
-    **POOLING,
-    **QUANTIZATION,
-    **REDUCTIONS,
-    "BiasAdd": _bias_add,
-}
-"""Op kind -> its evaluation in float64; the results are rounded to the declared types by the caller."""
-
-KINDS = frozenset(_OPS) | {"End"}
-"""The op kinds that the reference supports."""
