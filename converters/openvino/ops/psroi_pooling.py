@@ -27,7 +27,7 @@ from ortconv.converters.openvino.lib.sizes import counted_row
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
-_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+_F32 = ir.DataType.FLOAT
 
 
 def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
@@ -115,8 +115,7 @@ def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int,
 
 def _averaged(b: Builder, x: ir.Value, boxes: ir.Value, channels: int, goal: int, scale: float) -> ir.Value:
     owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
-    batches = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1]))
-    own = b.op("Gather", x, batches, axis=0)
+    own = b.op("Gather", x, batch_indices_of(b, owner, 1), axis=0)
     bins = b.op("Concat", b.constant([0, channels, goal, goal]), b.op("Shape", x, start=2), axis=0)
     split = b.op("Reshape", own, bins)
     rows = _members(b, top, bottom, b.op("Shape", x, start=2, end=3), goal, scale)

@@ -151,31 +151,9 @@ def rnn_sequence(
     return _sequence(b, "RNN", x, lengths, [w, r, bias], [initial_hidden_state], attributes.onnx(1))
 
 
-@REGISTRY.lowering("LSTMCell", since=4)
-def lstm_cell(
-    b: Builder,
-    x: ir.Value,
-    initial_hidden_state: ir.Value,
-    initial_cell_state: ir.Value,
-    w: ir.Value,
-    r: ir.Value,
-    bias: ir.Value | None = None,
-    /,
-    *,
-    hidden_size: int,
-    activations: Words = ("sigmoid", "tanh", "tanh"),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
-) -> tuple[ir.Value, ...]:
-    """LSTM of one step."""
-    attributes = _Attributes(hidden_size, activations, clip).onnx(3)
-    weights = [None if value is None else _lstm_gates(b, value, 0, _FICO) for value in (w, r, bias)]
-    return _cell(b, "LSTM", x, weights, [initial_hidden_state, initial_cell_state], attributes)
-
-
+@REGISTRY.lowering("LSTMCell", since=4, without=["peepholes", "input_forget", "weights_format"])
 @REGISTRY.lowering("LSTMCell", since=1)
-def lstm_cell_1(
+def lstm_cell(
     b: Builder,
     x: ir.Value,
     initial_hidden_state: ir.Value,
