@@ -73,10 +73,7 @@ def prior_box(
         strides = [b.op("Div", image_height, _real(b, rows))] * 2
     else:
         strides = [b.op("Mul", image_height, single(b, step))] * 2
-    centers = [
-        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
-        for count, stride in zip((rows, columns), strides, strict=True)
-    ]
+    centers = _centers(b, (rows, columns), strides, offset)
     halves = []
     for axis in (1, 0):
         plain = [box[2 + axis] for box in fixed]
@@ -131,10 +128,7 @@ def prior_box_clustered(
         strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
     else:
         strides = [single(b, size) for size in steps]
-    centers = [
-        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
-        for count, stride in zip((rows, columns), strides, strict=True)
-    ]
+    centers = _centers(b, (rows, columns), strides, offset)
     halves = [b.constant(np.array(sizes, np.float32) / np.float32(2)) for sizes in (height, width)]
     corners = _corners(b, centers, halves, [image_height, image_width], divide=True)
     return _with_variances(b, _clipped(b, corners) if clip else corners, variance)
@@ -222,6 +216,14 @@ def _sizes(b: Builder, output_size: ir.Value, image_size: ir.Value) -> tuple[ir.
     rows, columns = b.op("Split", b.cast(output_size, ir.DataType.INT64), outputs=2, axis=0, num_outputs=2)
     height, width = b.op("Split", b.cast(image_size, ir.DataType.INT64), outputs=2, axis=0, num_outputs=2)
     return rows, columns, _real(b, height), _real(b, width)
+
+
+def _centers(b: Builder, counts: Sequence[ir.Value], strides: Sequence[ir.Value], offset: float) -> list[ir.Value]:
+    """Returns the centers of boxes along both axes, each as a column."""
+    return [
+        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
+        for count, stride in zip(counts, strides, strict=True)
+    ]
 
 
 def _corners(

@@ -30,10 +30,6 @@ from ortconv.graph.builder import Builder
 _F32 = ir.DataType.FLOAT
 
 
-def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
-    return b.op("Transpose", value, perm=[0, 3, 1, 2])
-
-
 _LEAST = 0.1
 """The minimum width of a box with exchanged ends."""
 
@@ -67,36 +63,24 @@ def psroi_pooling(
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
         scale = single(b, spatial_scale)
-        parts = b.op(
-            "Split", x, outputs=spatial_bins_x * spatial_bins_y, axis=1, num_outputs=spatial_bins_x * spatial_bins_y
-        )
+        count = spatial_bins_x * spatial_bins_y
+        parts = b.op("Split", x, outputs=count, axis=1, num_outputs=count)
         total: ir.Value | None = None
         for row in range(spatial_bins_y):
             for column in range(spatial_bins_x):
                 image = Image.of(b, parts[row * spatial_bins_x + column])
-                rows = _bin(
-                    b,
-                    b.op("Mul", top, scale),
-                    b.op("Mul", bottom, scale),
-                    image.height,
-                    row,
-                    spatial_bins_y,
-                    group_size,
-                )
-                columns = _bin(
-                    b,
-                    b.op("Mul", left, scale),
-                    b.op("Mul", right, scale),
-                    image.width,
-                    column,
-                    spatial_bins_x,
-                    group_size,
+                rows, columns = (
+                    _bin(b, b.op("Mul", start, scale), b.op("Mul", end, scale), size, place, bins, group_size)
+                    for start, end, size, place, bins in (
+                        (top, bottom, image.height, row, spatial_bins_y),
+                        (left, right, image.width, column, spatial_bins_x),
+                    )
                 )
                 value = sampled_inside(b, image, batch_indices_of(b, owner, 3), rows, columns)
                 total = value if total is None else b.op("Add", total, value)
         assert total is not None
-        mean = b.op("Div", total, single(b, spatial_bins_x * spatial_bins_y))
-        return _channels_first(b, mean)
+        mean = b.op("Div", total, single(b, count))
+        return b.op("Transpose", mean, perm=[0, 3, 1, 2])
 
     return narrowed(b, pool_until_end(b, formula, data, rois), data, own)
 

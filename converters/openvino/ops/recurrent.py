@@ -202,14 +202,13 @@ def gru_cell(
     activations_beta: Numbers = (),
     clip: float = 0.0,
     linear_before_reset: bool = False,
-) -> ir.Value:
+) -> tuple[ir.Value, ...]:
     """GRU of one step."""
     attributes = _Attributes(hidden_size, activations, clip).onnx(2)
     attributes["linear_before_reset"] = int(linear_before_reset)
     if linear_before_reset and bias is not None:
         bias = _gru_bias(b, bias, 0, hidden_size)
-    (state,) = _cell(b, "GRU", x, [w, r, bias], [initial_hidden_state], attributes)
-    return state
+    return _cell(b, "GRU", x, [w, r, bias], [initial_hidden_state], attributes)
 
 
 @REGISTRY.lowering("RNNCell", since=1)
@@ -227,11 +226,10 @@ def rnn_cell(
     activations_alpha: Numbers = (),
     activations_beta: Numbers = (),
     clip: float = 0.0,
-) -> ir.Value:
+) -> tuple[ir.Value, ...]:
     """RNN of one step."""
     attributes = _Attributes(hidden_size, activations, clip).onnx(1)
-    (state,) = _cell(b, "RNN", x, [w, r, bias], [initial_hidden_state], attributes)
-    return state
+    return _cell(b, "RNN", x, [w, r, bias], [initial_hidden_state], attributes)
 
 
 def _lstm_gates(b: Builder, value: ir.Value, axis: int, order: str) -> ir.Value:

@@ -65,7 +65,8 @@ def roi_pooling(
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
         rows = _spread(b, top, bottom, image.height, goals[0])
         columns = _spread(b, left, right, image.width, goals[1])
-        return _channels_first(b, sampled_inside(b, image, batch_indices_of(b, owner, 3), rows, columns))
+        sampled = sampled_inside(b, image, batch_indices_of(b, owner, 3), rows, columns)
+        return b.op("Transpose", sampled, perm=[0, 3, 1, 2])
 
     return pool_until_end(b, formula, data, rois)
 
@@ -120,7 +121,3 @@ def _spread(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: in
     # The last position is the end itself, so that rounding cannot move it out of the image.
     is_last = b.op("Equal", b.counted(goal), b.constant([goal - 1]))
     return b.op("Where", is_last, b.op("Mul", last, end), points)
-
-
-def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
-    return b.op("Transpose", value, perm=[0, 3, 1, 2])

@@ -15,7 +15,6 @@ from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatr
 from ortconv.converters.openvino.weights.matmul import matmul_operands
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import operand_of, producer
-from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
@@ -144,18 +143,7 @@ class _Emission:
     def _product(self, data: ir.Value, matrices: ir.Value, transpose: bool) -> ir.Value:
         own = _matrices(matrices, transpose=transpose)
         assert own is not None
-        op = GATHER_MATMUL_COMPRESSED if own.codebook is None else GATHER_MATMUL_CODEBOOK
-        last = own.zero_point if own.codebook is None else own.codebook
-        return self.b.op(
-            op.name,
-            self.of(data),
-            self.b.constant(own.data),
-            self.b.constant(own.scale),
-            self.index,
-            None if last is None else self.b.constant(last),
-            domain=DOMAIN,
-            block_size=own.block_size,
-        )
+        return own.product(self.b, GATHER_MATMUL_COMPRESSED, GATHER_MATMUL_CODEBOOK, self.of(data), self.index)
 
     def _constant(self, value: ir.Value) -> ir.Value:
         """Returns a constant with a row for each expert, gathered by the expert index, or one for all as it is."""
