@@ -172,7 +172,7 @@ def lstm_cell(
     input_forget: bool = False,
     weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "fico",
 ) -> tuple[ir.Value, ...]:
-    """LSTM of one step, without peepholes, with forget gates of their own, and with the gates in OpenVINO's order."""
+    """LSTM of one step; in version 1 without peepholes, with forget gates, and with the gates in OpenVINO's order."""
     array = None if peepholes is None else b.array(peepholes)
     for what, present in (
         ("peepholes", peepholes is not None and (array is None or array.any())),
