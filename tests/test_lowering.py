@@ -346,6 +346,23 @@ def test_registering_twice_is_a_bug() -> None:
         registry.lowering("Op", since=2)(same)
 
 
+def test_versions_without_a_parameter_do_not_have_it() -> None:
+    registry = Registry("Test", coerce_typed)
+
+    @registry.lowering("Op", since=1, without=["bias", "alpha"])
+    @registry.lowering("Op", since=2)
+    def lowering(
+        b: Builder, x: ir.Value, bias: ir.Value | None = None, /, *, axis: int, alpha: float = 1.0
+    ) -> ir.Value:
+        return x
+
+    old, new = registry
+    assert (old.inputs, list(old.attributes)) == ((("x", False),), ["axis"])
+    assert (new.inputs, list(new.attributes)) == ((("x", False), ("bias", True)), ["axis", "alpha"])
+    with pytest.raises(ValueError, match="has no parameters beta"):
+        registry.lowering("Op", since=3, without=["beta"])(lowering)
+
+
 def test_names_stay_unique() -> None:
     builder = Builder(Options())
     assert [builder.unique("a"), builder.unique("a"), builder.unique("a_2"), builder.unique("a")] == [

@@ -11,8 +11,8 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, Protocol, TypeVar
 
 import onnx.defs
 import onnx_ir as ir
@@ -148,7 +148,12 @@ class Registry:
         self._spellings: dict[str, str] = {}
 
     def lowering(
-        self, *op_types: str, since: int = 1, until: int | None = None, how: How | None = None
+        self,
+        *op_types: str,
+        since: int = 1,
+        until: int | None = None,
+        how: How | None = None,
+        without: Collection[str] = (),
     ) -> Callable[[_F], _F]:
         """Registers the decorated function for one or more op types.
 
@@ -159,6 +164,7 @@ class Registry:
             how: The form of the nodes, in the most common variant. By default it follows from the docstring: "exact"
                 if it begins with the name of an ONNX op alone or followed by a semicolon, a colon or "with", else
                 "composed".
+            without: Optional parameters of the function that these versions lack.
         """
         last = since if until is None else until
 
@@ -168,7 +174,7 @@ class Registry:
                 versions = self._lowerings.setdefault(op_type, {})
                 if any(since <= other.until and other.since <= last for other in versions.values()):
                     raise ValueError(f"{op_type} versions {since} to {last} are registered twice")
-                versions[since] = _describe(op_type, since, last, function, how)
+                versions[since] = _describe(op_type, since, last, function, how, without)
             return function
 
         return register
@@ -235,12 +241,19 @@ class Registry:
                 yield self._lowerings[op_type][since]
 
 
-def _describe(op_type: str, since: int, until: int, function: LoweringFunction, how: How | None) -> Lowering:
+def _describe(
+    op_type: str, since: int, until: int, function: LoweringFunction, how: How | None, without: Collection[str]
+) -> Lowering:
     hints = typing.get_type_hints(function)
     inputs: list[tuple[str, bool]] = []
     attributes: dict[str, tuple[object, object]] = {}
     variadic = False
-    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+    parameters = dict(list(inspect.signature(function).parameters.items())[1:])
+    if not parameters.keys() >= set(without):
+        raise ValueError(f"the lowering of {op_type} has no parameters {', '.join(without)}")
+    for name, parameter in parameters.items():
+        if name in without:
+            continue
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             attributes[name] = (hints[name], parameter.default)
         elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:

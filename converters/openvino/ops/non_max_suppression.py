@@ -25,26 +25,9 @@ _COUNTS = 2
 Encoding = Literal["corner", "center"]
 
 
-@REGISTRY.lowering("NonMaxSuppression", since=1)
-def non_max_suppression(
-    b: Builder,
-    boxes: ir.Value,
-    scores: ir.Value,
-    max_output_boxes_per_class: ir.Value | None = None,
-    iou_threshold: ir.Value | None = None,
-    score_threshold: ir.Value | None = None,
-    /,
-    *,
-    box_encoding: Encoding = "corner",
-    sort_result_descending: bool = True,
-) -> ir.Value:
-    """NonMaxSuppression, its rows sorted by score."""
-    limits = (max_output_boxes_per_class, iou_threshold, score_threshold, None)
-    return _suppress(b, boxes, scores, limits, box_encoding, sort_result_descending, "i64")[0]
-
-
+@REGISTRY.lowering("NonMaxSuppression", since=1, without=["output_type"])
 @REGISTRY.lowering("NonMaxSuppression", since=3, until=4)
-def non_max_suppression_3(
+def non_max_suppression(
     b: Builder,
     boxes: ir.Value,
     scores: ir.Value,

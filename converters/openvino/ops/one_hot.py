@@ -7,9 +7,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import (
-    compute,
-)
+from ortconv.converters.openvino.lib.compute_types import compute
 from ortconv.converters.openvino.lib.constants import known_ints, normalized
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
@@ -17,16 +15,9 @@ from ortconv.graph.builder import Builder
 _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 
 
-@REGISTRY.lowering("OneHot", since=1)
-def one_hot(
-    b: Builder, indices: ir.Value, depth: ir.Value, on_value: ir.Value, off_value: ir.Value, /, *, axis: int
-) -> ir.Value:
-    """Where of an Equal; an index out of range gives off_value everywhere, as does a negative one."""
-    return _one_hot(b, indices, depth, on_value, off_value, axis, counts_back=False)
-
-
+@REGISTRY.lowering("OneHot", since=1, without=["negative_indices_mode"])
 @REGISTRY.lowering("OneHot", since=16)
-def one_hot_16(
+def one_hot(
     b: Builder,
     indices: ir.Value,
     depth: ir.Value,
@@ -38,20 +29,6 @@ def one_hot_16(
     negative_indices_mode: Literal["ignore_negative", "normalize"] = "ignore_negative",
 ) -> ir.Value:
     """Where of an Equal; an index out of range gives off_value; normalize counts negative ones from the end."""
-    counts_back = negative_indices_mode == "normalize"
-    return _one_hot(b, indices, depth, on_value, off_value, axis, counts_back=counts_back)
-
-
-def _one_hot(
-    b: Builder,
-    indices: ir.Value,
-    depth: ir.Value,
-    on_value: ir.Value,
-    off_value: ir.Value,
-    axis: int,
-    *,
-    counts_back: bool,
-) -> ir.Value:
     rank = rank_of(indices, "indices")
     (along,) = normalized((axis,), rank + 1, "axis")
     size = known_ints(b, depth)
@@ -61,7 +38,7 @@ def _one_hot(
         end = b.op("Reshape", b.cast(depth, _I64), b.constant([]))
         classes = b.op("Range", b.constant(0), end, b.constant(1))
     places = b.typed(b.op("Unsqueeze", b.cast(indices, _I64), b.constant([along])), _I64, None)
-    if counts_back:
+    if negative_indices_mode == "normalize":
         behind = b.op("Add", places, b.cast(depth, _I64))
         places = b.op("Where", b.op("Less", places, b.constant(0)), behind, places)
     if along < rank:

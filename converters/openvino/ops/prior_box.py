@@ -29,35 +29,9 @@ _BOX_BYTES = 256
 """Bytes per box while the boxes are generated."""
 
 
-@REGISTRY.lowering("PriorBox")
-def prior_box(
-    b: Builder,
-    output_size: ir.Value,
-    image_size: ir.Value,
-    /,
-    *,
-    offset: float,
-    min_size: Floats = (),
-    max_size: Floats = (),
-    aspect_ratio: Floats = (),
-    flip: bool = False,
-    clip: bool = False,
-    step: float = 0,
-    variance: Floats = (),
-    scale_all_sizes: bool = True,
-    fixed_ratio: Floats = (),
-    fixed_size: Floats = (),
-    density: Floats = (),
-) -> ir.Value:
-    """The boxes in corners, as a formula of Range and broadcasting, over their variances."""
-    ratios = _ratios(aspect_ratio, flip)
-    fixed = list(_fixed_boxes(b, ratios, fixed_ratio, fixed_size, density))
-    sized = list(_sized_boxes(ratios, min_size, max_size, scale_all_sizes, ratios_last=True))
-    return _prior_box(b, output_size, image_size, fixed, sized, offset, step, variance, scale_all_sizes, clip)
-
-
+@REGISTRY.lowering("PriorBox", without=["min_max_aspect_ratios_order"])
 @REGISTRY.lowering("PriorBox", since=8)
-def prior_box_8(
+def prior_box(
     b: Builder,
     output_size: ir.Value,
     image_size: ir.Value,
@@ -81,7 +55,51 @@ def prior_box_8(
     ratios = _ratios(aspect_ratio, flip)
     fixed = list(_fixed_boxes(b, ratios, fixed_ratio, fixed_size, density))
     sized = list(_sized_boxes(ratios, min_size, max_size, scale_all_sizes, ratios_last=min_max_aspect_ratios_order))
-    return _prior_box(b, output_size, image_size, fixed, sized, offset, step, variance, scale_all_sizes, clip)
+    if not fixed and not sized:
+        raise UnsupportedAttributeError("min_size", None, "at least one number, or fixed_size")
+    if fixed and sized:
+        raise UnsupportedAttributeError(
+            "min_size", len(sized), "no number beside fixed_size: OpenVINO reserves no room"
+        )
+    if not scale_all_sizes and any(box[2] for box in sized):
+        raise UnsupportedAttributeError("max_size", len(sized), "no number without scale_all_sizes, as above")
+    rows, columns, image_height, image_width = _sizes(b, output_size, image_size)
+    if step == 0:
+        strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
+        offset = 0.5
+    elif scale_all_sizes:
+        strides = [single(b, step)] * 2
+    elif step == -1:
+        strides = [b.op("Div", image_height, _real(b, rows))] * 2
+    else:
+        strides = [b.op("Mul", image_height, single(b, step))] * 2
+    centers = _centers(b, (rows, columns), strides, offset)
+    halves = []
+    for axis in (1, 0):
+        plain = [box[2 + axis] for box in fixed]
+        sizes = [box[axis] for box in sized]
+        if scale_all_sizes or not sized:
+            halves.append(b.constant(np.array(plain + sizes, np.float32)))
+            continue
+        # Sizes are fractions of the image's height; under a square root of two sizes, one of them is.
+        root = b.op("Sqrt", image_height)
+        is_root = b.constant(np.array([box[2] for box in sized]))
+        scaled = b.op("Mul", b.constant(np.array(sizes, np.float32)), b.op("Where", is_root, root, image_height))
+        halves.append(b.op("Concat", b.constant(np.array(plain, np.float32)), scaled, axis=0) if plain else scaled)
+    if fixed:
+        none = [0.0] * len(sized)
+        moves = [b.constant(np.array([box[axis] for box in fixed] + none, np.float32)) for axis in (1, 0)]
+        centers = [b.op("Add", center, move) for center, move in zip(centers, moves, strict=True)]
+    corners = _corners(b, centers, halves, [image_height, image_width], divide=False)
+    if clip:
+        corners = _clipped(b, corners)
+    elif fixed:
+        inside = np.array([box[4] for box in fixed] + [False] * len(sized))[:, None]
+        corner = np.array(range(_CORNERS))
+        low = np.where(inside & (corner < 2), 0, -np.inf).astype(np.float32)
+        high = np.where(inside & (corner >= 2), 1, np.inf).astype(np.float32)
+        corners = b.op("Min", b.op("Max", corners, b.constant(low)), b.constant(high))
+    return _with_variances(b, corners, variance)
 
 
 @REGISTRY.lowering("PriorBoxClustered")
@@ -110,10 +128,7 @@ def prior_box_clustered(
         strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
     else:
         strides = [single(b, size) for size in steps]
-    centers = [
-        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
-        for count, stride in zip((rows, columns), strides, strict=True)
-    ]
+    centers = _centers(b, (rows, columns), strides, offset)
     halves = [b.constant(np.array(sizes, np.float32) / np.float32(2)) for sizes in (height, width)]
     corners = _corners(b, centers, halves, [image_height, image_width], divide=True)
     return _with_variances(b, _clipped(b, corners) if clip else corners, variance)
@@ -183,68 +198,6 @@ def _sized_boxes(
             yield *pair, not ratios_last
 
 
-def _prior_box(
-    b: Builder,
-    output_size: ir.Value,
-    image_size: ir.Value,
-    fixed: list[_Box],
-    sized: list[tuple[float, float, bool]],
-    offset: float,
-    step: float,
-    variance: Floats,
-    scale_all_sizes: bool,
-    clip: bool,
-) -> ir.Value:
-    if not fixed and not sized:
-        raise UnsupportedAttributeError("min_size", None, "at least one number, or fixed_size")
-    if fixed and sized:
-        raise UnsupportedAttributeError(
-            "min_size", len(sized), "no number beside fixed_size: OpenVINO reserves no room"
-        )
-    if not scale_all_sizes and any(box[2] for box in sized):
-        raise UnsupportedAttributeError("max_size", len(sized), "no number without scale_all_sizes, as above")
-    rows, columns, image_height, image_width = _sizes(b, output_size, image_size)
-    if step == 0:
-        strides = [b.op("Div", image_height, _real(b, rows)), b.op("Div", image_width, _real(b, columns))]
-        offset = 0.5
-    elif scale_all_sizes:
-        strides = [single(b, step)] * 2
-    elif step == -1:
-        strides = [b.op("Div", image_height, _real(b, rows))] * 2
-    else:
-        strides = [b.op("Mul", image_height, single(b, step))] * 2
-    centers = [
-        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
-        for count, stride in zip((rows, columns), strides, strict=True)
-    ]
-    halves = []
-    for axis in (1, 0):
-        plain = [box[2 + axis] for box in fixed]
-        sizes = [box[axis] for box in sized]
-        if scale_all_sizes or not sized:
-            halves.append(b.constant(np.array(plain + sizes, np.float32)))
-            continue
-        # Sizes are fractions of the image's height; under a square root of two sizes, one of them is.
-        root = b.op("Sqrt", image_height)
-        is_root = b.constant(np.array([box[2] for box in sized]))
-        scaled = b.op("Mul", b.constant(np.array(sizes, np.float32)), b.op("Where", is_root, root, image_height))
-        halves.append(b.op("Concat", b.constant(np.array(plain, np.float32)), scaled, axis=0) if plain else scaled)
-    if fixed:
-        none = [0.0] * len(sized)
-        moves = [b.constant(np.array([box[axis] for box in fixed] + none, np.float32)) for axis in (1, 0)]
-        centers = [b.op("Add", center, move) for center, move in zip(centers, moves, strict=True)]
-    corners = _corners(b, centers, halves, [image_height, image_width], divide=False)
-    if clip:
-        corners = _clipped(b, corners)
-    elif fixed:
-        inside = np.array([box[4] for box in fixed] + [False] * len(sized))[:, None]
-        corner = np.array(range(_CORNERS))
-        low = np.where(inside & (corner < 2), 0, -np.inf).astype(np.float32)
-        high = np.where(inside & (corner >= 2), 1, np.inf).astype(np.float32)
-        corners = b.op("Min", b.op("Max", corners, b.constant(low)), b.constant(high))
-    return _with_variances(b, corners, variance)
-
-
 def _real(b: Builder, value: ir.Value) -> ir.Value:
     return b.op("Cast", value, to=int(ir.DataType.FLOAT))
 
@@ -263,6 +216,14 @@ def _sizes(b: Builder, output_size: ir.Value, image_size: ir.Value) -> tuple[ir.
     rows, columns = b.op("Split", b.cast(output_size, ir.DataType.INT64), outputs=2, axis=0, num_outputs=2)
     height, width = b.op("Split", b.cast(image_size, ir.DataType.INT64), outputs=2, axis=0, num_outputs=2)
     return rows, columns, _real(b, height), _real(b, width)
+
+
+def _centers(b: Builder, counts: Sequence[ir.Value], strides: Sequence[ir.Value], offset: float) -> list[ir.Value]:
+    """Returns the centers of boxes along both axes, each as a column."""
+    return [
+        b.op("Mul", b.op("Add", _counted(b, count), single(b, offset)), stride)
+        for count, stride in zip(counts, strides, strict=True)
+    ]
 
 
 def _corners(

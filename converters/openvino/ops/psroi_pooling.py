@@ -27,11 +27,7 @@ from ortconv.converters.openvino.lib.sizes import counted_row
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
-_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
-
-
-def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
-    return b.op("Transpose", value, perm=[0, 3, 1, 2])
+_F32 = ir.DataType.FLOAT
 
 
 _LEAST = 0.1
@@ -67,36 +63,24 @@ def psroi_pooling(
     def formula(x: ir.Value, boxes: ir.Value) -> ir.Value:
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
         scale = single(b, spatial_scale)
-        parts = b.op(
-            "Split", x, outputs=spatial_bins_x * spatial_bins_y, axis=1, num_outputs=spatial_bins_x * spatial_bins_y
-        )
+        count = spatial_bins_x * spatial_bins_y
+        parts = b.op("Split", x, outputs=count, axis=1, num_outputs=count)
         total: ir.Value | None = None
         for row in range(spatial_bins_y):
             for column in range(spatial_bins_x):
                 image = Image.of(b, parts[row * spatial_bins_x + column])
-                rows = _bin(
-                    b,
-                    b.op("Mul", top, scale),
-                    b.op("Mul", bottom, scale),
-                    image.height,
-                    row,
-                    spatial_bins_y,
-                    group_size,
-                )
-                columns = _bin(
-                    b,
-                    b.op("Mul", left, scale),
-                    b.op("Mul", right, scale),
-                    image.width,
-                    column,
-                    spatial_bins_x,
-                    group_size,
+                rows, columns = (
+                    _bin(b, b.op("Mul", start, scale), b.op("Mul", end, scale), size, place, bins, group_size)
+                    for start, end, size, place, bins in (
+                        (top, bottom, image.height, row, spatial_bins_y),
+                        (left, right, image.width, column, spatial_bins_x),
+                    )
                 )
                 value = sampled_inside(b, image, batch_indices_of(b, owner, 3), rows, columns)
                 total = value if total is None else b.op("Add", total, value)
         assert total is not None
-        mean = b.op("Div", total, single(b, spatial_bins_x * spatial_bins_y))
-        return _channels_first(b, mean)
+        mean = b.op("Div", total, single(b, count))
+        return b.op("Transpose", mean, perm=[0, 3, 1, 2])
 
     return narrowed(b, pool_until_end(b, formula, data, rois), data, own)
 
@@ -115,8 +99,7 @@ def _bin(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, place: int,
 
 def _averaged(b: Builder, x: ir.Value, boxes: ir.Value, channels: int, goal: int, scale: float) -> ir.Value:
     owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
-    batches = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1]))
-    own = b.op("Gather", x, batches, axis=0)
+    own = b.op("Gather", x, batch_indices_of(b, owner, 1), axis=0)
     bins = b.op("Concat", b.constant([0, channels, goal, goal]), b.op("Shape", x, start=2), axis=0)
     split = b.op("Reshape", own, bins)
     rows = _members(b, top, bottom, b.op("Shape", x, start=2, end=3), goal, scale)

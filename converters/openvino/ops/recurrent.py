@@ -151,31 +151,9 @@ def rnn_sequence(
     return _sequence(b, "RNN", x, lengths, [w, r, bias], [initial_hidden_state], attributes.onnx(1))
 
 
-@REGISTRY.lowering("LSTMCell", since=4)
-def lstm_cell(
-    b: Builder,
-    x: ir.Value,
-    initial_hidden_state: ir.Value,
-    initial_cell_state: ir.Value,
-    w: ir.Value,
-    r: ir.Value,
-    bias: ir.Value | None = None,
-    /,
-    *,
-    hidden_size: int,
-    activations: Words = ("sigmoid", "tanh", "tanh"),
-    activations_alpha: Numbers = (),
-    activations_beta: Numbers = (),
-    clip: float = 0.0,
-) -> tuple[ir.Value, ...]:
-    """LSTM of one step."""
-    attributes = _Attributes(hidden_size, activations, clip).onnx(3)
-    weights = [None if value is None else _lstm_gates(b, value, 0, _FICO) for value in (w, r, bias)]
-    return _cell(b, "LSTM", x, weights, [initial_hidden_state, initial_cell_state], attributes)
-
-
+@REGISTRY.lowering("LSTMCell", since=4, without=["peepholes", "input_forget", "weights_format"])
 @REGISTRY.lowering("LSTMCell", since=1)
-def lstm_cell_1(
+def lstm_cell(
     b: Builder,
     x: ir.Value,
     initial_hidden_state: ir.Value,
@@ -194,7 +172,7 @@ def lstm_cell_1(
     input_forget: bool = False,
     weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "fico",
 ) -> tuple[ir.Value, ...]:
-    """LSTM of one step, without peepholes, with forget gates of their own, and with the gates in OpenVINO's order."""
+    """LSTM of one step; in version 1 without peepholes, with forget gates, and with the gates in OpenVINO's order."""
     array = None if peepholes is None else b.array(peepholes)
     for what, present in (
         ("peepholes", peepholes is not None and (array is None or array.any())),
@@ -224,14 +202,13 @@ def gru_cell(
     activations_beta: Numbers = (),
     clip: float = 0.0,
     linear_before_reset: bool = False,
-) -> ir.Value:
+) -> tuple[ir.Value, ...]:
     """GRU of one step."""
     attributes = _Attributes(hidden_size, activations, clip).onnx(2)
     attributes["linear_before_reset"] = int(linear_before_reset)
     if linear_before_reset and bias is not None:
         bias = _gru_bias(b, bias, 0, hidden_size)
-    (state,) = _cell(b, "GRU", x, [w, r, bias], [initial_hidden_state], attributes)
-    return state
+    return _cell(b, "GRU", x, [w, r, bias], [initial_hidden_state], attributes)
 
 
 @REGISTRY.lowering("RNNCell", since=1)
@@ -249,11 +226,10 @@ def rnn_cell(
     activations_alpha: Numbers = (),
     activations_beta: Numbers = (),
     clip: float = 0.0,
-) -> ir.Value:
+) -> tuple[ir.Value, ...]:
     """RNN of one step."""
     attributes = _Attributes(hidden_size, activations, clip).onnx(1)
-    (state,) = _cell(b, "RNN", x, [w, r, bias], [initial_hidden_state], attributes)
-    return state
+    return _cell(b, "RNN", x, [w, r, bias], [initial_hidden_state], attributes)
 
 
 def _lstm_gates(b: Builder, value: ir.Value, axis: int, order: str) -> ir.Value:

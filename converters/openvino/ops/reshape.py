@@ -61,21 +61,10 @@ def _weights(b: Builder, data: ir.Value, target: Ints | None, special_zero: bool
     return reshaped(b, data, sizes)
 
 
-@REGISTRY.lowering("Squeeze", how="exact")
-def squeeze(b: Builder, data: ir.Value, axes: ir.Value | None = None, /) -> ir.Value:
-    """Squeeze of those axes whose size is or may be 1."""
-    return _squeeze(b, data, axes, skips=False)
-
-
+@REGISTRY.lowering("Squeeze", how="exact", without=["allow_axis_skip"])
 @REGISTRY.lowering("Squeeze", since=15, how="exact")
-def squeeze_15(
-    b: Builder, data: ir.Value, axes: ir.Value | None = None, /, *, allow_axis_skip: bool = False
-) -> ir.Value:
+def squeeze(b: Builder, data: ir.Value, axes: ir.Value | None = None, /, *, allow_axis_skip: bool = False) -> ir.Value:
     """Squeeze of those axes whose size is or may be 1; with allow_axis_skip their sizes must be known."""
-    return _squeeze(b, data, axes, skips=allow_axis_skip)
-
-
-def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) -> ir.Value:
     known = () if axes is None else known_ints(b, axes)
     if known is None:
         assert axes is not None
@@ -90,7 +79,7 @@ def _squeeze(b: Builder, data: ir.Value, axes: ir.Value | None, *, skips: bool) 
     if not rank and set(known) <= {-1, 0}:  # OpenVINO treats a scalar as a vector of one element
         return b.op("Identity", data)
     chosen = sorted(set(normalized(known, rank, "axes")))
-    if skips and not all(isinstance(sizes[axis], int) for axis in chosen):
+    if allow_axis_skip and not all(isinstance(sizes[axis], int) for axis in chosen):
         raise ShapeError("data", sizes, f"with allow_axis_skip the sizes of axes {chosen} must be static.")
     # An axis whose size is known not to be 1 is kept, as the specification says since 2024.3.
     ones = [axis for axis in chosen if not isinstance(sizes[axis], int) or sizes[axis] == 1]

@@ -23,28 +23,9 @@ from ortconv.graph.builder import Builder
 AlignedMode = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 
 
-@REGISTRY.lowering("ROIAlign", since=3, how="composed")
-def roi_align(
-    b: Builder,
-    data: ir.Value,
-    rois: ir.Value,
-    batch_indices: ir.Value,
-    /,
-    *,
-    pooled_h: int,
-    pooled_w: int,
-    spatial_scale: float,
-    sampling_ratio: int = 0,
-    mode: Mode = "avg",
-) -> ir.Value:
-    """RoiAlign; for max the formula over gathered elements."""
-    return _roi_align(
-        b, data, rois, batch_indices, (pooled_h, pooled_w), sampling_ratio, spatial_scale, mode, "asymmetric"
-    )
-
-
+@REGISTRY.lowering("ROIAlign", since=3, how="composed", without=["aligned_mode"])
 @REGISTRY.lowering("ROIAlign", since=9, how="composed")
-def roi_align_9(
+def roi_align(
     b: Builder,
     data: ir.Value,
     rois: ir.Value,
@@ -59,9 +40,38 @@ def roi_align_9(
     aligned_mode: AlignedMode = "asymmetric",
 ) -> ir.Value:
     """RoiAlign; for max the formula over gathered elements."""
-    return _roi_align(
-        b, data, rois, batch_indices, (pooled_h, pooled_w), sampling_ratio, spatial_scale, mode, aligned_mode
-    )
+    require(data, "data", FLOATS)
+    _require_points(sampling_ratio)
+    shift = 0.0 if aligned_mode == "asymmetric" else -0.5
+
+    def boxes_of(boxes: ir.Value) -> ir.Value:
+        return b.op("Add", boxes, single(b, 0.5)) if aligned_mode == "half_pixel" else boxes
+
+    def average(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        return b.op(
+            "RoiAlign",
+            x,
+            boxes_of(boxes),
+            b.cast(batch_indices, ir.DataType.INT64),
+            coordinate_transformation_mode="half_pixel" if shift else "output_half_pixel",
+            mode="avg",
+            output_height=pooled_h,
+            output_width=pooled_w,
+            sampling_ratio=sampling_ratio,
+            spatial_scale=spatial_scale,
+        )
+
+    def composed(x: ir.Value, boxes: ir.Value) -> ir.Value:
+        moved = b.op("Add", b.op("Mul", boxes_of(boxes), single(b, spatial_scale)), single(b, shift))
+        left, top, right, bottom = split_columns(b, moved, 4)
+        axes = []
+        for start, end, goal in ((top, bottom, pooled_h), (left, right, pooled_w)):
+            size = b.op("Sub", end, start)
+            size = size if shift else b.op("Max", size, single(b, 1.0))
+            axes.append(sampling_points(b, start, size, goal, sampling_ratio))
+        return pool_points(b, x, batch_indices, sampling_grid(b, *axes), mode)
+
+    return in_single(b, average if mode == "avg" and b.options.opset <= LAST_OPSET else composed, data, rois)
 
 
 @REGISTRY.lowering("ROIAlignRotated", since=15)
@@ -107,51 +117,6 @@ def roi_align_rotated(
         return pool_points(b, x, batch_indices, points, "avg")
 
     return in_single(b, formula, data, rois)
-
-
-def _roi_align(
-    b: Builder,
-    data: ir.Value,
-    rois: ir.Value,
-    batch_indices: ir.Value,
-    goals: tuple[int, int],
-    ratio: int,
-    scale: float,
-    mode: Mode,
-    aligned: AlignedMode,
-) -> ir.Value:
-    require(data, "data", FLOATS)
-    _require_points(ratio)
-    shift = 0.0 if aligned == "asymmetric" else -0.5
-
-    def boxes_of(boxes: ir.Value) -> ir.Value:
-        return b.op("Add", boxes, single(b, 0.5)) if aligned == "half_pixel" else boxes
-
-    def average(x: ir.Value, boxes: ir.Value) -> ir.Value:
-        return b.op(
-            "RoiAlign",
-            x,
-            boxes_of(boxes),
-            b.cast(batch_indices, ir.DataType.INT64),
-            coordinate_transformation_mode="half_pixel" if shift else "output_half_pixel",
-            mode="avg",
-            output_height=goals[0],
-            output_width=goals[1],
-            sampling_ratio=ratio,
-            spatial_scale=scale,
-        )
-
-    def composed(x: ir.Value, boxes: ir.Value) -> ir.Value:
-        moved = b.op("Add", b.op("Mul", boxes_of(boxes), single(b, scale)), single(b, shift))
-        left, top, right, bottom = split_columns(b, moved, 4)
-        axes = []
-        for start, end, goal in ((top, bottom, goals[0]), (left, right, goals[1])):
-            size = b.op("Sub", end, start)
-            size = size if shift else b.op("Max", size, single(b, 1.0))
-            axes.append(sampling_points(b, start, size, goal, ratio))
-        return pool_points(b, x, batch_indices, sampling_grid(b, *axes), mode)
-
-    return in_single(b, average if mode == "avg" and b.options.opset <= LAST_OPSET else composed, data, rois)
 
 
 def _require_points(ratio: int) -> None:

@@ -28,7 +28,7 @@ from ortconv.graph.builder import Builder, Ints
 _LAST_OPSET = 21
 """The last opset whose MaxRoiPool has a kernel in ONNX Runtime."""
 
-_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
+_F32 = ir.DataType.FLOAT
 
 
 @REGISTRY.lowering("ROIPooling", since=1, until=2, how="composed")
@@ -65,7 +65,8 @@ def roi_pooling(
         owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
         rows = _spread(b, top, bottom, image.height, goals[0])
         columns = _spread(b, left, right, image.width, goals[1])
-        return _channels_first(b, sampled_inside(b, image, batch_indices_of(b, owner, 3), rows, columns))
+        sampled = sampled_inside(b, image, batch_indices_of(b, owner, 3), rows, columns)
+        return b.op("Transpose", sampled, perm=[0, 3, 1, 2])
 
     return pool_until_end(b, formula, data, rois)
 
@@ -73,8 +74,7 @@ def roi_pooling(
 def _largest(b: Builder, x: ir.Value, boxes: ir.Value, goals: Ints, scale: float) -> ir.Value:
     """Emits the maximum of each bin, 0 for an empty bin, one axis after the other."""
     owner, left, top, right, bottom = b.op("Split", boxes, outputs=5, axis=1, num_outputs=5)
-    batches = b.op("Reshape", b.op("Cast", owner, to=int(_I64)), b.constant([-1]))
-    own = b.op("Gather", x, batches, axis=0)
+    own = b.op("Gather", x, batch_indices_of(b, owner, 1), axis=0)
     sides = ((left, right, 3, goals[1]), (top, bottom, 2, goals[0]))
     value = own
     inside: list[ir.Value] = []
@@ -121,7 +121,3 @@ def _spread(b: Builder, start: ir.Value, end: ir.Value, size: ir.Value, goal: in
     # The last position is the end itself, so that rounding cannot move it out of the image.
     is_last = b.op("Equal", b.counted(goal), b.constant([goal - 1]))
     return b.op("Where", is_last, b.op("Mul", last, end), points)
-
-
-def _channels_first(b: Builder, value: ir.Value) -> ir.Value:
-    return b.op("Transpose", value, perm=[0, 3, 1, 2])

@@ -59,16 +59,9 @@ def _scatter_update(b: Builder, data: ir.Value, indices: ir.Value, updates: ir.V
     return b.op("Transpose", scattered, perm=[front.index(i) for i in range(rank)])
 
 
-@REGISTRY.lowering("ScatterElementsUpdate", since=3, how="exact")
-def scatter_elements_update(
-    b: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, axis: ir.Value, /
-) -> ir.Value:
-    """ScatterElements."""
-    return _scatter_elements(b, data, indices, updates, axis, "none", True)
-
-
+@REGISTRY.lowering("ScatterElementsUpdate", since=3, how="exact", without=["reduction", "use_init_val"])
 @REGISTRY.lowering("ScatterElementsUpdate", since=12, how="exact")
-def scatter_elements_update_12(
+def scatter_elements_update(
     b: Builder,
     data: ir.Value,
     indices: ir.Value,
@@ -80,18 +73,6 @@ def scatter_elements_update_12(
     use_init_val: bool = True,
 ) -> ir.Value:
     """ScatterElements; mean divides by counts; use_init_val=false writes neutral elements first."""
-    return _scatter_elements(b, data, indices, updates, axis, reduction, use_init_val)
-
-
-def _scatter_elements(
-    b: Builder,
-    data: ir.Value,
-    indices: ir.Value,
-    updates: ir.Value,
-    axis: ir.Value,
-    reduction: str,
-    use_init_val: bool,
-) -> ir.Value:
     running = b.array(axis) is None
     along = 0 if running else axis_of(b, axis, rank_of(data, "data"))
     if running:
@@ -113,14 +94,9 @@ def _scatter_elements(
     return _reduced(b, scatter, data, updates, reduction, use_init_val)
 
 
-@REGISTRY.lowering("ScatterNDUpdate", since=3, until=4, how="exact")
-def scatter_nd_update(b: Builder, data: ir.Value, indices: ir.Value, updates: ir.Value, /) -> ir.Value:
-    """ScatterND."""
-    return b.op("ScatterND", data, b.cast(indices, _I64), updates)
-
-
+@REGISTRY.lowering("ScatterNDUpdate", since=3, until=4, how="exact", without=["reduction"])
 @REGISTRY.lowering("ScatterNDUpdate", since=15, how="exact")
-def scatter_nd_update_15(
+def scatter_nd_update(
     b: Builder,
     data: ir.Value,
     indices: ir.Value,

@@ -33,16 +33,13 @@ def space_to_batch(
     rank = rank_of(data, "data")
     blocks, begin, end = (_per_axis(b, value, rank) for value in (block_shape, pads_begin, pads_end))
     for size, first, block in zip(sizes_of(b, data, "data"), begin, blocks, strict=True):
-        if isinstance(first, int) and isinstance(block, int) and first >= block - 1:
-            misplaced = None
-        elif not (isinstance(size, int) and isinstance(first, int) and isinstance(block, int)):
-            misplaced = None if block == 1 else "sizes known only at run time"
-        elif size + first < block:
-            misplaced = f"size {size}, begin padding {first}, block {block}"
-        else:
-            misplaced = None
-        if misplaced is not None:
-            SMALLER_THAN_BLOCK.warn(b, misplaced)
+        if block == 1 or (isinstance(first, int) and isinstance(block, int) and first >= block - 1):
+            continue
+        if not (isinstance(size, int) and isinstance(first, int) and isinstance(block, int)):
+            SMALLER_THAN_BLOCK.warn(b, "sizes known only at run time")
+            break
+        if size + first < block:
+            SMALLER_THAN_BLOCK.warn(b, f"size {size}, begin padding {first}, block {block}")
             break
     pads = b.op("Concat", joined(b, begin), joined(b, end), axis=0)
     padded = data

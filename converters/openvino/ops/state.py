@@ -13,12 +13,7 @@ _WIDE = frozenset({ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.UINT64})
 """64-bit types, which the CPU plugin computes in 32 bits but stores in 64 in its states."""
 
 
-@REGISTRY.lowering("ReadValue", since=3, how="exact")
-def read_value_3(b: Builder, state: ir.Value, first: ir.Value | None = None, /, *, variable_id: str) -> ir.Value:
-    """An input of the model, named as the variable; if that input is empty, the initial value."""
-    return _read(b, state, first, variable_id)
-
-
+@REGISTRY.lowering("ReadValue", since=3, how="exact", without=["variable_type", "variable_shape"])
 @REGISTRY.lowering("ReadValue", since=6, how="exact")
 def read_value(
     b: Builder,
@@ -31,18 +26,6 @@ def read_value(
     variable_shape: str = "",
 ) -> ir.Value:
     """An input of the model, named as the variable; if that input is empty, the initial value."""
-    return _read(b, state, first, variable_id)
-
-
-@REGISTRY.lowering("Assign", since=3, how="exact")
-@REGISTRY.lowering("Assign", since=6, how="exact")
-def assign(b: Builder, value: ir.Value, /, *, variable_id: str) -> ir.Value:
-    """An output of the model, named as the variable with .next appended."""
-    b.note(f"the new value of variable {variable_id!r} is an output")
-    return value
-
-
-def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str) -> ir.Value:
     if state.dtype in _WIDE:
         STATE_OF_64_BITS.warn(b)
     b.note(f"variable {variable_id!r} is the input {state.name!r}")
@@ -62,3 +45,11 @@ def _read(b: Builder, state: ir.Value, first: ir.Value | None, variable_id: str)
     assert node is not None
     SINK_INTO_BRANCHES.set(node, True)
     return b.typed(value, state.dtype, state.shape)
+
+
+@REGISTRY.lowering("Assign", since=3, how="exact")
+@REGISTRY.lowering("Assign", since=6, how="exact")
+def assign(b: Builder, value: ir.Value, /, *, variable_id: str) -> ir.Value:
+    """An output of the model, named as the variable with .next appended."""
+    b.note(f"the new value of variable {variable_id!r} is an output")
+    return value

@@ -21,26 +21,10 @@ from ortconv.graph.builder import Builder
 _BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
 
 
-@REGISTRY.lowering("TopK", since=1, how="composed")
-@REGISTRY.lowering("TopK", since=3, how="composed")
-def top_k(
-    b: Builder,
-    data: ir.Value,
-    k: ir.Value,
-    /,
-    *,
-    axis: int = 0,
-    mode: Literal["min", "max"] = "max",
-    sort: Literal["none", "index", "value"] = "none",
-    index_element_type: IndexType = "i32",
-) -> tuple[ir.Value, ...]:
-    """TopK; a second one sorts by index."""
-    _warn_of_ties(b, data, sort)
-    return _top_k(b, data, k, axis, mode, sort, index_element_type)
-
-
+@REGISTRY.lowering("TopK", since=1, how="composed", without=["stable"])
+@REGISTRY.lowering("TopK", since=3, how="composed", without=["stable"])
 @REGISTRY.lowering("TopK", since=11, how="composed")
-def top_k_11(
+def top_k(
     b: Builder,
     data: ir.Value,
     k: ir.Value,
@@ -52,7 +36,7 @@ def top_k_11(
     index_element_type: IndexType = "i32",
     stable: bool = False,
 ) -> tuple[ir.Value, ...]:
-    """TopK, which is stable; a second one sorts by index."""
+    """TopK; a second one sorts by index."""
     if not stable:
         _warn_of_ties(b, data, sort)
     elif sort == "index":

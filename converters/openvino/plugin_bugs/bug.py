@@ -13,7 +13,7 @@ from ortconv.converters.openvino.plugin_bugs.network import Network
 from ortconv.frontend.source_graph import SourceNode
 from ortconv.graph.builder import Builder
 
-__all__ = ["Bug", "Live", "random"]
+__all__ = ["Bug", "Live", "convolution", "random"]
 
 Array = npt.NDArray[Any]
 
@@ -23,7 +23,7 @@ class Live:
     """A model that shows a bug.
 
     Attributes:
-        build: Makes the node or nodes of the model from one Parameter for each input.
+        build: Makes the node or nodes of the model from the module ``openvino`` and one Parameter for each input.
         feed: The inputs.
         right: The right first output, or what builds a model that OpenVINO computes rightly; None for the same model
             with the shapes `right_shapes`.
@@ -53,14 +53,14 @@ class Bug:
         op: The op types that it affects, for the documentation.
         case: When it occurs.
         fault: What the plugin does then.
-        live: Makes, from the module ``openvino``, a model that shows the bug.
+        live: A model that shows the bug.
         matches: Returns the nodes of a model that the bug affects; None where a lowering finds out and calls `warn`.
     """
 
     op: str
     case: str
     fault: str
-    live: Callable[[Any], Live]
+    live: Live
     matches: Callable[[Network], Iterable[SourceNode]] | None = None
 
     def warning(self, op_type: str, detail: str = "") -> str:
@@ -81,3 +81,12 @@ class Bug:
 def random(*shape: int, seed: int = 0, low: float = -4, high: float = 4) -> Array:
     """Returns random float32 numbers, the same on every call."""
     return np.random.default_rng([seed, *shape]).uniform(low, high, shape).astype(np.float32)
+
+
+def convolution(
+    ov: Any, x: Any, filter: Any, *, strides: Sequence[int] | None = None, pad: int = 0, auto_pad: str = "explicit"
+) -> Any:
+    """Makes a convolution of a model that shows a bug."""
+    ones = [1] * (len(filter.shape) - 2)
+    pads = [pad] * len(ones)
+    return ov.opset1.convolution(x, filter, strides or ones, pads, pads, ones, auto_pad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -130,25 +131,53 @@ def _has_four_bits(compressed: CodebookWeights | QuantizedWeights) -> bool:
     return compressed.data.dtype.bitwidth == 4 or bool(SOURCE_HAS_4_BITS.get(compressed.data.const_value))
 
 
-def _weights(ov: Any, shape: tuple[int, ...], scales: tuple[int, ...], element: str) -> Any:
-    held = ov.op.Constant(getattr(ov.Type, element), ov.Shape(list(shape)), _values(*shape).ravel().tolist())
+def _weights(ov: Any, shape: Sequence[int], scales: Sequence[int], element: str) -> Any:
+    held = ov.op.Constant(getattr(ov.Type, element), ov.Shape(list(shape)), _integers(shape).ravel().tolist())
     return ov.opset1.multiply(ov.opset1.convert(held, "f32"), random(*scales, low=0.01, high=0.1))
 
 
-def _values(*shape: int) -> np.ndarray:
+def _integers(shape: Sequence[int]) -> np.ndarray:
     return np.round(random(*shape, low=0, high=7)).astype(np.int32)
+
+
+def _dequantized(shape: Sequence[int], scales: Sequence[int]) -> np.ndarray:
+    numbers: np.ndarray = _integers(shape) * random(*scales, low=0.01, high=0.1)
+    return numbers
+
+
+def _product(
+    rows: int,
+    shape: Sequence[int],
+    scales: Sequence[int],
+    element: str,
+    *,
+    transpose: bool = True,
+    steady: bool = True,
+) -> Live:
+    """Makes a model of the product of data and weights, whose axes behind the first one are merged."""
+    matrix = _dequantized(shape, scales).reshape(shape[0], -1)
+    right = matrix.T if transpose else matrix
+    data = random(rows, len(right))
+
+    def build(ov: Any, x: Any) -> Any:
+        weights = _weights(ov, shape, scales, element)
+        if len(shape) > 2:
+            weights = ov.opset1.reshape(weights, np.array(matrix.shape), False)
+        return ov.opset1.matmul(x, weights, False, transpose)
+
+    return Live(build, [data], data @ right, steady=steady)
 
 
 GATHERED_BLOCKS = Bug(
     op="Gather",
     case="weight-only quantized matrix whose blocks do not lie along the last axis of the rows",
     fault="gathers other rows",
-    live=lambda ov: Live(
-        lambda x: ov.opset8.gather(
+    live=Live(
+        lambda ov, x: ov.opset8.gather(
             ov.opset1.reshape(_weights(ov, (2, 3, 8), (2, 3, 1), "u8"), np.array([6, 8]), False), x, np.array(0)
         ),
         [np.array([0, 5, 1])],
-        (_values(2, 3, 8) * random(2, 3, 1, low=0.01, high=0.1)).reshape(6, 8)[[0, 5, 1]],
+        _dequantized((2, 3, 8), (2, 3, 1)).reshape(6, 8)[[0, 5, 1]],
     ),
 )
 
@@ -156,38 +185,19 @@ UNEVEN_BLOCKS = Bug(
     op="MatMul",
     case="weight-only quantized matrix with a block size that the plugin does not support, such as 7",
     fault="returns wrong products with few rows of data",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.matmul(
-            x,
-            ov.opset1.reshape(_weights(ov, (6, 3, 7), (6, 3, 1), "u8"), np.array([6, 21]), False),
-            False,
-            True,
-        ),
-        [random(2, 21)],
-        random(2, 21) @ (_values(6, 3, 7) * random(6, 3, 1, low=0.01, high=0.1)).reshape(6, 21).T,
-        steady=False,
-    ),
+    live=_product(2, (6, 3, 7), (6, 3, 1), "u8", steady=False),
 )
 
 SCALE_PER_INPUT_COLUMN = Bug(
     op="MatMul",
     case="weight-only quantized matrix with one scale for each column of the data",
     fault="returns wrong products or crashes",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.matmul(x, _weights(ov, (16, 24), (16, 1), "u8"), False, False),
-        [random(3, 16)],
-        random(3, 16) @ (_values(16, 24) * random(16, 1, low=0.01, high=0.1)),
-        steady=False,
-    ),
+    live=_product(3, (16, 24), (16, 1), "u8", transpose=False, steady=False),
 )
 
 ODD_ROWS = Bug(
     op="MatMul",
     case="int4 matrix with an odd number of columns of the data above 16",
     fault="returns wrong products with more than 4 rows of data",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.matmul(x, _weights(ov, (24, 17), (24, 1), "u4"), False, True),
-        [random(5, 17)],
-        random(5, 17) @ (_values(24, 17) * random(24, 1, low=0.01, high=0.1)).T,
-    ),
+    live=_product(5, (24, 17), (24, 1), "u4"),
 )

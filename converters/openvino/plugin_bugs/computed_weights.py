@@ -55,8 +55,7 @@ def _is_static_shape(network: Network, node: SourceNode) -> bool:
     """Tells whether a node computes a static shape, or static dimensions of a shape, also of a dynamic one."""
     if node.ref.op_type == "ShapeOf" and node.inputs[0] is not None:
         return all(isinstance(size, int) for size in node.inputs[0].shape or (None,))
-    source = node.inputs[0] if node.ref.op_type == "Gather" else None
-    front = None if source is None else network.producers.get(source)
+    front = network.producer(node.inputs[0]) if node.ref.op_type == "Gather" else None
     if front is None or front.ref.op_type != "ShapeOf" or front.inputs[0] is None:
         return False
     shape, which = front.inputs[0].shape or (), _integers(node.inputs[1])
@@ -105,39 +104,35 @@ def _integers(value: SourceValue | None) -> list[int]:
     return [int(entry) for entry in array.ravel()] if array.dtype.kind in "iu" else []
 
 
-def _table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    table, index = random(4, 6, 8), np.arange(192).reshape(4, 6, 8) % 4
-    return table, index.astype(np.int32), np.take_along_axis(table, index, 0)
+_TABLE, _INDEX = random(4, 6, 8), np.arange(192).reshape(4, 6, 8) % 4
 
 
-def _gathered(ov: Any) -> Any:
-    table, index, _ = _table()
-    return ov.opset6.gather_elements(ov.opset6.constant(table), index, 0)
+def _by_gathered(ov: Any, x: Any) -> Any:
+    gathered = ov.opset6.gather_elements(ov.opset6.constant(_TABLE), _INDEX.astype(np.int32), 0)
+    return ov.opset1.matmul(x, ov.opset1.transpose(gathered, np.array([1, 0, 2])), False, True)
 
 
 TRANSPOSE_OF_COMPUTED_WEIGHTS = Bug(
     op="MatMul, Einsum",
     case="batches of weights computed from constants by ops like GatherElements or Roll, and transposed",
     fault="transposes only the last two axes",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.matmul(x, ov.opset1.transpose(_gathered(ov), np.array([1, 0, 2])), False, True),
+    live=Live(
+        _by_gathered,
         [random(6, 5, 8)],
-        random(6, 5, 8) @ _table()[2].transpose(1, 2, 0),
+        random(6, 5, 8) @ np.take_along_axis(_TABLE, _INDEX, 0).transpose(1, 2, 0),
     ),
     matches=_products,
 )
+
+_SQUARE = random(4, 4) + 8 * np.eye(4, dtype=np.float32)
 
 INVERSE_OF_CONSTANT = Bug(
     op="Inverse",
     case="the inverse of a constant, which a MatMul may consume as weights",
     fault="computes the inverse after MatMul has read its weights",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.matmul(x, ov.opset14.inverse(ov.opset1.constant(_square()), adjoint=False), False, False),
+    live=Live(
+        lambda ov, x: ov.opset1.matmul(x, ov.opset14.inverse(ov.opset1.constant(_SQUARE), adjoint=False), False, False),
         [random(2, 4)],
-        random(2, 4) @ np.linalg.inv(_square()),
+        random(2, 4) @ np.linalg.inv(_SQUARE),
     ),
 )
-
-
-def _square() -> np.ndarray:
-    return random(4, 4) + 8 * np.eye(4, dtype=np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.conv.window import Window
-from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
+from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, convolution, random
 from ortconv.converters.openvino.plugin_bugs.network import BINARY, UNARY, Network, input_of, integers_of, shapes_of
 from ortconv.convolution_arithmetic import AutoPad, conv_size, same_padding
 from ortconv.frontend.source_graph import SourceNode, SourceValue
@@ -79,7 +79,7 @@ def _moves_strides(network: Network, node: SourceNode) -> bool:
         return False
     while (scaled := network.sole_producer(data)) is not None and _scales_channels(scaled):
         data = next((value for value in scaled.inputs if value is not None and value.constant is None), None)
-    front = None if data is None else network.producers.get(data)
+    front = network.producer(data)
     if data is None or front is None or front.ref.op_type not in _STRIDES_PASS:
         return False
     return all(_takes_strides(network, consumer, strides) for consumer in network.consumers[data])
@@ -123,41 +123,35 @@ def _takes_strides(network: Network, node: SourceNode | None, strides: Sequence[
         return False
     if node.ref.op_type == "Convolution":
         return _pointwise_strides(node) == strides
-    consumers = network.consumers[node.outputs[0]]
-    behind = consumers[0] if len(consumers) == 1 else None
+    behind = network.sole_consumer(node)
     if behind is None or not (_scales_channels(node) or _all_padding(network, behind)[0] in node.inputs):
         return False
     return _takes_strides(network, behind, strides)
-
-
-def _convolution(ov: Any, x: Any, filter: Any, *, stride: Sequence[int] = (1, 1), pad: int = 0) -> Any:
-    return ov.opset1.convolution(x, filter, [*stride], [pad] * 2, [pad] * 2, [1, 1])
 
 
 STRIDES_MOVED = Bug(
     op="Convolution",
     case="a kernel of size 1 with strides and padding, behind activations, sums or a convolution",
     fault="moves the strides to the op in front and pads its result as before, so that the result is larger",
-    live=lambda ov: Live(
-        lambda x: _convolution(ov, ov.opset1.relu(x), random(3, 2, 1, 1), stride=(2, 2), pad=1),
+    live=Live(
+        lambda ov, x: convolution(ov, ov.opset1.relu(x), random(3, 2, 1, 1), strides=[2, 2], pad=1),
         [random(1, 2, 7, 7)],
         right_shapes=[[1, 2, -1, -1]],
     ),
     matches=_pointwise_with_strides,
 )
 
+_FILTER = random(2, 1, 4, 4)
+
 ONE_COLUMN = Bug(
     op="Convolution, GroupConvolution",
     case="data of one channel, strides along the last axis that leave one column, and a kernel narrower than the data",
     fault="may take wrong rows",
-    live=lambda ov: Live(
-        lambda x: _convolution(ov, x, random(2, 1, 4, 4), stride=(1, 4)),
+    live=Live(
+        lambda ov, x: convolution(ov, x, _FILTER, strides=[1, 4]),
         [random(2, 1, 6, 5)],
-        lambda x: _convolution(
-            ov,
-            ov.opset1.concat([x, x], 1),
-            np.concatenate([random(2, 1, 4, 4), np.zeros((2, 1, 4, 4), np.float32)], 1),
-            stride=(1, 4),
+        lambda ov, x: convolution(
+            ov, ov.opset1.concat([x, x], 1), np.concatenate([_FILTER, 0 * _FILTER], 1), strides=[1, 4]
         ),
     ),
 )
@@ -168,15 +162,15 @@ def _atrous(ov: Any, x: Any, *, merged: bool) -> Any:
     block, none = np.array([1, 1, 2]), np.zeros(3, np.int64)
     spread = ov.opset2.space_to_batch(x, block, none, none)
     data = spread if merged else ov.opset1.add(spread, np.float32(1e-9))
-    return ov.opset2.batch_to_space(ov.opset1.convolution(data, random(3, 2, 2), [2], [0], [0], [1]), block, none, none)
+    return ov.opset2.batch_to_space(convolution(ov, data, random(3, 2, 2), strides=[2]), block, none, none)
 
 
 ATROUS_CONVOLUTION = Bug(
     op="BatchToSpace",
     case="a convolution between SpaceToBatch and BatchToSpace that is not exactly a dilated convolution",
     fault="may merge the three into one dilated convolution, and drops what does not fit",
-    live=lambda ov: Live(
-        lambda x: _atrous(ov, x, merged=True), [random(1, 2, 12)], lambda x: _atrous(ov, x, merged=False)
+    live=Live(
+        lambda ov, x: _atrous(ov, x, merged=True), [random(1, 2, 12)], lambda ov, x: _atrous(ov, x, merged=False)
     ),
 )
 
@@ -184,11 +178,9 @@ CHANNELS_REORDERED = Bug(
     op="Gather",
     case="a constant order of all channels that is not its own inverse, which a convolution may follow",
     fault="reorders the channels by the inverse order in front of a convolution",
-    live=lambda ov: Live(
-        lambda x: _convolution(
-            ov,
-            ov.opset1.relu(ov.opset8.gather(x, np.array([1, 2, 0], np.int32), np.array(1))),
-            random(6, 3, 1, 1),
+    live=Live(
+        lambda ov, x: convolution(
+            ov, ov.opset1.relu(ov.opset8.gather(x, np.array([1, 2, 0]), np.array(1))), random(6, 3, 1, 1)
         ),
         [random(1, 3, 4, 4)],
         np.einsum("nchw,mcij->nmhw", np.maximum(random(1, 3, 4, 4)[:, [1, 2, 0]], 0), random(6, 3, 1, 1)),

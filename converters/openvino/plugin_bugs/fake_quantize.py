@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
+from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, convolution, random
 from ortconv.graph.annotations import LEVELS, Levels
 from ortconv.graph.builder import Builder
 
@@ -91,9 +91,15 @@ def _levels(ov: Any, x: Any, low: Any, high: Any, first: Any, last: Any, count: 
     return ov.opset1.fake_quantize(x, *(np.array(each, np.float32) for each in (low, high, first, last)), count)
 
 
-def _near_levels() -> np.ndarray:
-    """Returns data near the 16 levels from -1 to 1, so that no rounding differs."""
-    return (np.round(random(1, 3, 6, 7, low=0, high=15)) / 7.5 - 1).astype(np.float32)
+_FILTER = (random(4, 3, 3, 3) * 30).astype(np.int8)
+_NEAR_LEVELS = (np.round(random(1, 3, 6, 7, low=0, high=15)) / 7.5 - 1).astype(np.float32)
+"""Data near the 16 levels from -1 to 1, so that no rounding differs."""
+
+
+def _of_integers(ov: Any, x: Any) -> Any:
+    """Makes a convolution with int8 weights."""
+    weights = ov.opset1.multiply(ov.opset1.convert(ov.opset1.constant(_FILTER), "f32"), np.float32(0.01))
+    return convolution(ov, _levels(ov, x, -1, 1, -1, 1, 16), weights, pad=1)
 
 
 _OUTPUT_LOW = np.array([-1, -2, -3], np.float32).reshape(3, 1, 1)
@@ -102,31 +108,15 @@ ZERO_POINT_ROUNDED = Bug(
     op="Convolution, MatMul and the like",
     case="data of 15 or 255 levels, or without an exact zero, in front of 8-bit weights",
     fault="moves the levels to multiply in int8",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.convolution(
-            _levels(ov, x, -1, 1, -1, 1, 16),
-            ov.opset1.multiply(
-                ov.opset1.convert(ov.opset1.constant((random(4, 3, 3, 3) * 30).astype(np.int8)), "f32"),
-                np.float32(0.01),
-            ),
-            [1, 1],
-            [1, 1],
-            [1, 1],
-            [1, 1],
-        ),
-        [_near_levels()],
-        lambda x: ov.opset1.convolution(
-            x, (random(4, 3, 3, 3) * 30).astype(np.int8) * np.float32(0.01), [1, 1], [1, 1], [1, 1], [1, 1]
-        ),
-    ),
+    live=Live(_of_integers, [_NEAR_LEVELS], lambda ov, x: convolution(ov, x, _FILTER * np.float32(0.01), pad=1)),
 )
 
 EXCHANGED_INPUT_BOUNDS = Bug(
     op="FakeQuantize",
     case="input_low is greater than input_high",
     fault="returns one number for any data",
-    live=lambda ov: Live(
-        lambda x: _levels(ov, x, 1, -1, 0, 10, 5),
+    live=Live(
+        lambda ov, x: _levels(ov, x, 1, -1, 0, 10, 5),
         [np.array([[-2, -0.9, -0.2, 0.3, 1.1]], np.float32)],
         np.array([[0, 10, 5, 2.5, 10]], np.float32),
     ),
@@ -136,8 +126,8 @@ EQUAL_INPUT_BOUNDS = Bug(
     op="FakeQuantize",
     case="input_low equals input_high",
     fault="may return NaN",
-    live=lambda ov: Live(
-        lambda x: _levels(ov, x, 0.5, 0.5, -1, 1, 2),
+    live=Live(
+        lambda ov, x: _levels(ov, x, 0.5, 0.5, -1, 1, 2),
         [np.array([[-1, 0.5], [0.50001, 3]], np.float32)],
         np.array([[-1, -1], [1, 1]], np.float32),
     ),
@@ -147,42 +137,30 @@ OUTPUT_BOUNDS_OF_DIFFERENT_SIZES = Bug(
     op="FakeQuantize",
     case="output_low and output_high have different sizes",
     fault="mixes up their entries",
-    live=lambda ov: Live(
-        lambda x: _levels(ov, x, -2, 2, _OUTPUT_LOW, 2, 16),
+    live=Live(
+        lambda ov, x: _levels(ov, x, -2, 2, _OUTPUT_LOW, 2, 16),
         [random(2, 3, 4, 5)],
         np.round((np.clip(random(2, 3, 4, 5), -2, 2) + 2) / np.float32(4 / 15)) / 15 * (2 - _OUTPUT_LOW) + _OUTPUT_LOW,
     ),
 )
 
 
-def _of_mean(ov: Any, x: Any) -> Any:
-    mean = ov.opset1.reduce_mean(x, np.array([1, 2]), False)
+def _per_channel(ov: Any, mean: Any) -> Any:
     return _levels(ov, ov.opset1.multiply(mean, random(1, 8, low=0.5, high=1.5)), -3, 3, -3, 3, 256)
+
+
+def _mean_by_product(ov: Any, x: Any) -> Any:
+    rows = ov.opset1.reshape(x, np.array([6, 8]), False)
+    return ov.opset1.matmul(np.full((1, 6), 1 / 6, np.float32), rows, False, False)
 
 
 PER_CHANNEL_BEHIND_REDUCTION = Bug(
     op="FakeQuantize",
     case="per-channel bounds or factors behind a reduction",
     fault="may fuse them with the reduction and mix up the channels",
-    live=lambda ov: Live(
-        lambda x: _of_mean(ov, x),
+    live=Live(
+        lambda ov, x: _per_channel(ov, ov.opset1.reduce_mean(x, np.array([1, 2]), False)),
         [random(1, 2, 3, 8)],
-        lambda x: _levels(
-            ov,
-            ov.opset1.multiply(
-                ov.opset1.matmul(
-                    np.full((1, 6), 1 / 6, np.float32),
-                    ov.opset1.reshape(x, np.array([6, 8]), False),
-                    False,
-                    False,
-                ),
-                random(1, 8, low=0.5, high=1.5),
-            ),
-            -3,
-            3,
-            -3,
-            3,
-            256,
-        ),
+        lambda ov, x: _per_channel(ov, _mean_by_product(ov, x)),
     ),
 )

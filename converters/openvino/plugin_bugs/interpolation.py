@@ -14,8 +14,8 @@ BATCH_OR_CHANNELS = Bug(
     op="Interpolate",
     case="the batch, or in some modes channels, are interpolated",
     fault="may return wrong numbers or crash",
-    live=lambda ov: Live(
-        lambda x: ov.opset11.interpolate(x, np.array([2, 2]), "nearest", "sizes", axes=np.array([0, 1])),
+    live=Live(
+        lambda ov, x: ov.opset11.interpolate(x, np.array([2, 2]), "nearest", "sizes", axes=np.array([0, 1])),
         [random(*_WIDE)],
         np.repeat(random(*_WIDE), 2, 0),
         shapes=[[-1, -1, -1, -1]],
@@ -27,8 +27,8 @@ PADDING_OF_OTHER_AXES = Bug(
     op="Interpolate",
     case="padding, and batch or channels among the axes",
     fault="pads other axes",
-    live=lambda ov: Live(
-        lambda x: ov.opset11.interpolate(
+    live=Live(
+        lambda ov, x: ov.opset11.interpolate(
             x, np.array([3]), "nearest", "sizes", pads_begin=[0, 1, 0, 0], axes=np.array([1])
         ),
         [random(*_WIDE)],
@@ -40,8 +40,8 @@ RUNTIME_AXES = Bug(
     op="Interpolate",
     case="axes known only at run time, in mode linear_onnx or a pillow mode",
     fault="may return wrong numbers or nothing, or crash, unless they are all spatial axes in order",
-    live=lambda ov: Live(
-        lambda x, axes: ov.opset11.interpolate(x, np.array([3, 4]), "linear_onnx", "sizes", axes=axes),
+    live=Live(
+        lambda ov, x, axes: ov.opset11.interpolate(x, np.array([3, 4]), "linear_onnx", "sizes", axes=axes),
         [random(*_WIDE), np.array([2, 3])],
         random(*_WIDE),
         steady=False,

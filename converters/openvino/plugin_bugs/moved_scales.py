@@ -6,13 +6,14 @@ unscaled data; a moved shift also shifts the zeros of a padding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
-from ortconv.converters.openvino.plugin_bugs.network import Network
+from ortconv.converters.openvino.plugin_bugs.network import CONVOLUTIONS, Network
 from ortconv.frontend.source_graph import SourceNode, SourceValue
 
 __all__: list[str] = []
@@ -20,9 +21,6 @@ __all__: list[str] = []
 _SMALL_EPS = 1e-5
 _SCALE_AND_SHIFT = frozenset({"BatchNormInference", "FakeQuantize", "GroupNormalization"})
 """Ops that contain scales and shifts which are moved."""
-
-_CONVOLUTIONS = frozenset({"Convolution", "GroupConvolution"})
-"""Ops from whose weights scales are moved."""
 
 _PASSED = frozenset(
     {
@@ -36,14 +34,19 @@ _PASSED = frozenset(
 
 def _normalized(network: Network) -> Iterator[SourceNode]:
     for node in network.nodes if "FakeQuantize" in network.op_types else ():
-        if _counts_eps(node) and _comes_from(network, node.inputs[0], _scales):
+        if _counts_eps(node) and _is_moved(network, node, _scales):
             yield node
 
 
 def _padded(network: Network) -> Iterator[SourceNode]:
     for node in network.nodes if "FakeQuantize" in network.op_types else ():
-        if _pads_zeros(node) and _comes_from(network, node.inputs[0], _shifts):
+        if _pads_zeros(node) and _is_moved(network, node, _shifts):
             yield node
+
+
+def _is_moved(network: Network, node: SourceNode, moved: Callable[[Network, SourceNode], bool]) -> bool:
+    """Tells whether what `moved` is true of moves past a node."""
+    return network.comes_from(node.inputs[0], functools.partial(moved, network), functools.partial(_passed, network))
 
 
 def _counts_eps(node: SourceNode) -> bool:
@@ -65,22 +68,11 @@ def _pads_zeros(node: SourceNode) -> bool:
     return node.ref.op_type == "SpaceToBatch"
 
 
-def _comes_from(network: Network, value: SourceValue | None, moved: Callable[[Network, SourceNode], bool]) -> bool:
-    """Tells whether `moved` is true of a node from which a value comes through ops that scales move past."""
-    seen = set()
-    left = [value]
-    while left:
-        node = _producer(network, left.pop())
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if moved(network, node):
-            return True
-        if node.ref.op_type in _PASSED or _is_by_constant(network, node, "Add", "Divide", "Multiply", "Subtract"):
-            left += node.inputs
-        elif node.ref.op_type in _CONVOLUTIONS:
-            left.append(node.inputs[1])
-    return False
+def _passed(network: Network, node: SourceNode) -> Sequence[SourceValue | None]:
+    """Returns the inputs of a node from which scales and shifts move past it."""
+    if node.ref.op_type in _PASSED or _is_by_constant(network, node, "Add", "Divide", "Multiply", "Subtract"):
+        return node.inputs
+    return node.inputs[1:2] if node.ref.op_type in CONVOLUTIONS else ()
 
 
 def _scales(network: Network, node: SourceNode) -> bool:
@@ -91,14 +83,10 @@ def _shifts(network: Network, node: SourceNode) -> bool:
     """Tells whether a node shifts; a constant that is added is moved only behind a scale."""
     if node.ref.op_type in _SCALE_AND_SHIFT:
         return True
-    before = [_producer(network, value) for value in node.inputs]
+    before = [network.producer(value) for value in node.inputs]
     return _is_by_constant(network, node, "Add", "Subtract") and any(
         each is not None and _scales(network, each) for each in before
     )
-
-
-def _producer(network: Network, value: SourceValue | None) -> SourceNode | None:
-    return None if value is None else network.producers.get(value)
 
 
 def _is_by_constant(network: Network, node: SourceNode, *op_types: str) -> bool:
@@ -106,7 +94,7 @@ def _is_by_constant(network: Network, node: SourceNode, *op_types: str) -> bool:
 
 
 def _is_constant(network: Network, value: SourceValue | None) -> bool:
-    producer = _producer(network, value)
+    producer = network.producer(value)
     if producer is not None and producer.ref.op_type == "Convert":
         return _is_constant(network, producer.inputs[0])
     return value is not None and value.constant is not None
@@ -115,26 +103,25 @@ def _is_constant(network: Network, value: SourceValue | None) -> bool:
 _X = (2, 3, 6, 6)
 
 
-def _quantized(ov: Any, x: Any) -> Any:
-    zero, one = np.float32(0), np.float32(1)
-    return ov.opset1.fake_quantize(x, zero, one, zero, one, 256)
+def _beside_levels(of: Callable[[Any, Any], Any]) -> Live:
+    """Makes a model of scaled data, beside a FakeQuantize because of which the plugin moves the scale."""
+    bounds = [np.float32(bound) for bound in (0, 1, 0, 1)]
+
+    def scaled(ov: Any, x: Any) -> Any:
+        return of(ov, ov.opset1.multiply(x, np.float32(0.05)))
+
+    return Live(
+        lambda ov, x, y: [scaled(ov, x), ov.opset1.fake_quantize(y, *bounds, 256)],
+        [random(*_X), random(*_X, seed=1)],
+        lambda ov, x, y: [scaled(ov, x), ov.opset1.relu(y)],
+    )
 
 
 SCALE_MOVED_BEHIND_EPS = Bug(
     op="MVN, GroupNormalization, NormalizeL2",
     case="scaled data in a model with FakeQuantize, and an eps above 1e-5",
     fault="moves the scale behind the op, and so adds eps to unscaled data",
-    live=lambda ov: Live(
-        lambda x, y: [
-            ov.opset6.mvn(ov.opset1.multiply(x, np.float32(0.05)), np.array([2, 3]), True, 0.1, "inside_sqrt"),
-            _quantized(ov, y),
-        ],
-        [random(*_X), random(*_X, seed=1)],
-        lambda x, y: [
-            ov.opset6.mvn(ov.opset1.multiply(x, np.float32(0.05)), np.array([2, 3]), True, 0.1, "inside_sqrt"),
-            ov.opset1.relu(y),
-        ],
-    ),
+    live=_beside_levels(lambda ov, x: ov.opset6.mvn(x, np.array([2, 3]), True, 0.1, "inside_sqrt")),
     matches=_normalized,
 )
 
@@ -142,20 +129,8 @@ SHIFT_MOVED_BEHIND_PADDING = Bug(
     op="AvgPool, SpaceToBatch",
     case="scaled and shifted data in a model with FakeQuantize, and zeros of a padding that affect the result",
     fault="may move the shift behind the op, and so shifts the zeros of the padding",
-    live=lambda ov: Live(
-        lambda x, y: [
-            ov.opset1.avg_pool(_shifted(ov, x), [1, 1], [1, 1], [1, 1], [3, 3], False),
-            _quantized(ov, y),
-        ],
-        [random(*_X), random(*_X, seed=1)],
-        lambda x, y: [
-            ov.opset1.avg_pool(_shifted(ov, x), [1, 1], [1, 1], [1, 1], [3, 3], False),
-            ov.opset1.relu(y),
-        ],
+    live=_beside_levels(
+        lambda ov, x: ov.opset1.avg_pool(ov.opset1.add(x, np.float32(0.3)), [1, 1], [1, 1], [1, 1], [3, 3], False)
     ),
     matches=_padded,
 )
-
-
-def _shifted(ov: Any, x: Any) -> Any:
-    return ov.opset1.add(ov.opset1.multiply(x, np.float32(0.05)), np.float32(0.3))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import collections
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from ortconv.frontend.attributes import coerce_text
 from ortconv.frontend.source_graph import Dim, SourceNode, SourceOutput, SourceValue
 
-__all__ = ["BINARY", "UNARY", "Network", "constant_numbers", "input_of", "integers_of", "shapes_of"]
+__all__ = ["BINARY", "CONVOLUTIONS", "UNARY", "Network", "constant_numbers", "input_of", "integers_of", "shapes_of"]
 
 UNARY = frozenset(
     {
@@ -27,6 +27,8 @@ BINARY = frozenset(
     }
 )
 """Elementwise ops of two inputs that the plugin fuses."""
+
+CONVOLUTIONS = frozenset({"Convolution", "GroupConvolution"})
 
 _MOST_NUMBERS = 16
 
@@ -53,9 +55,43 @@ class Network:
         for output in outputs:
             self.consumers[output.value].append(None)
 
+    def producer(self, value: SourceValue | None) -> SourceNode | None:
+        """Returns the producer of a value, or None."""
+        return None if value is None else self.producers.get(value)
+
     def sole_producer(self, value: SourceValue | None) -> SourceNode | None:
         """Returns the producer of a value that has a single consumer, or None."""
         return None if value is None or len(self.consumers[value]) != 1 else self.producers.get(value)
+
+    def sole_consumer(self, node: SourceNode) -> SourceNode | None:
+        """Returns the single consumer of a node's first output, or None."""
+        consumers = self.consumers[node.outputs[0]]
+        return consumers[0] if len(consumers) == 1 else None
+
+    def comes_from(
+        self,
+        value: SourceValue | None,
+        wanted: Callable[[SourceNode], bool],
+        passed: Callable[[SourceNode], Iterable[SourceValue | None]],
+    ) -> bool:
+        """Tells whether a node that `wanted` is true of produces a value, directly or through inputs that are passed.
+
+        Args:
+            value: The value.
+            wanted: Tells of a node whether it is one of those.
+            passed: Returns the inputs of another node to go on with.
+        """
+        seen: set[SourceNode] = set()
+        left = [value]
+        while left:
+            node = self.producer(left.pop())
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if wanted(node):
+                return True
+            left += passed(node)
+        return False
 
     def zeros_padded(self, node: SourceNode) -> list[list[float]]:
         """Returns the begin and end paddings of the spatial axes by a Pad of zeros that only this node consumes."""

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
-from ortconv.converters.openvino.plugin_bugs.network import Network, integers_of, shapes_of
+from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, convolution, random
+from ortconv.converters.openvino.plugin_bugs.network import CONVOLUTIONS, Network, integers_of, shapes_of
 from ortconv.frontend.source_graph import SourceNode
 
 __all__ = ["PAD_VALUE_AT_RUN_TIME"]
 
-_CONVOLUTIONS = frozenset({"Convolution", "GroupConvolution"})
 _TRANSPOSED = frozenset({"ConvolutionBackpropData", "GroupConvolutionBackpropData"})
 _SAME = frozenset({"same_upper", "same_lower"})
 
@@ -21,7 +20,7 @@ _SAME = frozenset({"same_upper", "same_lower"})
 def _with_auto_pad(network: Network) -> Iterator[SourceNode]:
     for node in network.nodes if "Pad" in network.op_types else ():
         auto_pad = str(node.attributes.get("auto_pad", "")).lower()
-        is_affected = node.ref.op_type in _CONVOLUTIONS and auto_pad in _SAME and _pads_dynamic_axis(node)
+        is_affected = node.ref.op_type in CONVOLUTIONS and auto_pad in _SAME and _pads_dynamic_axis(node)
         if is_affected and any(map(any, network.zeros_padded(node))):
             yield node
 
@@ -50,12 +49,18 @@ def _padded(ov: Any, x: Any) -> Any:
     return ov.opset1.pad(x, np.array([0, 0, 1]), np.array([0, 0, 1]), "constant", np.float32(0))
 
 
+def _transposed_convolution(ov: Any, x: Any) -> Any:
+    return ov.opset1.convolution_backprop_data(x, random(2, 3, 4), [2], pads_begin=[2], pads_end=[2], dilations=[1])
+
+
+_ZERO = np.zeros((1, 2, 1), np.float32)
+
 PAD_BEFORE_AUTO_PAD = Bug(
     op="Convolution, GroupConvolution",
     case="a Pad of zeros in front, auto_pad same_upper or same_lower, and a dynamic axis",
     fault="merges the Pad into the convolution and drops the padding of auto_pad",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.convolution(_padded(ov, x), random(3, 2, 4), [1], [0], [0], [1], "same_upper"),
+    live=Live(
+        lambda ov, x: convolution(ov, _padded(ov, x), random(3, 2, 4), auto_pad="same_upper"),
         [random(1, 2, 9)],
         shapes=[[1, 2, -1]],
         right_shapes=[[1, 2, 9]],
@@ -67,19 +72,10 @@ PAD_BEFORE_TRANSPOSED_CONVOLUTION = Bug(
     op="ConvolutionBackpropData, GroupConvolutionBackpropData",
     case="a Pad of zeros in front of a transposed convolution with strides",
     fault="merges the Pad without multiplying it by the strides, so that the result is smaller",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.convolution_backprop_data(
-            _padded(ov, x), random(2, 3, 4), [2], pads_begin=[2], pads_end=[2], dilations=[1]
-        ),
+    live=Live(
+        lambda ov, x: _transposed_convolution(ov, _padded(ov, x)),
         [random(1, 2, 5)],
-        lambda x: ov.opset1.convolution_backprop_data(
-            ov.opset1.concat([np.zeros((1, 2, 1), np.float32), x, np.zeros((1, 2, 1), np.float32)], 2),
-            random(2, 3, 4),
-            [2],
-            pads_begin=[2],
-            pads_end=[2],
-            dilations=[1],
-        ),
+        lambda ov, x: _transposed_convolution(ov, ov.opset1.concat([_ZERO, x, _ZERO], 2)),
     ),
     matches=_transposed,
 )
@@ -88,8 +84,8 @@ PAD_VALUE_AT_RUN_TIME = Bug(
     op="Pad",
     case="pad_value is known only at run time and the shape of the data is static",
     fault="pads with 0",
-    live=lambda ov: Live(
-        lambda x, value: ov.opset1.pad(x, np.array([0, 1]), np.array([0, 1]), "constant", value),
+    live=Live(
+        lambda ov, x, value: ov.opset1.pad(x, np.array([0, 1]), np.array([0, 1]), "constant", value),
         [random(2, 3), np.array(2, np.float32)],
         np.pad(random(2, 3), [(0, 0), (1, 1)], constant_values=2),
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
+from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, convolution, random
 from ortconv.graph.annotations import LOCATION_USES
 from ortconv.graph.builder import Builder
 
@@ -54,16 +54,13 @@ def _is_used_otherwise(weights: ir.Value, use: str, way: bool) -> bool:
     return bool(uses.setdefault(use, way) != way)
 
 
-_FORWARD: tuple[list[int], ...] = ([1, 1], [0, 0], [0, 0], [1, 1])
-
-
 def _backward(ov: Any, x: Any, weights: Any) -> Any:
     return ov.opset1.convolution_backprop_data(x, weights, [1, 1])
 
 
 def _both(ov: Any, x: Any) -> list[Any]:
     weights = ov.opset1.constant(random(2, 2, 3, 3))
-    return [ov.opset1.convolution(x, weights, *_FORWARD), _backward(ov, x, weights)]
+    return [convolution(ov, x, weights), _backward(ov, x, weights)]
 
 
 def _products(ov: Any, x: Any) -> list[Any]:
@@ -75,10 +72,10 @@ SHARED_FILTER = Bug(
     op="Convolution, ConvolutionBackpropData",
     case="a convolution and a transposed one share weights with as many input as output channels",
     fault="computes one of them wrongly",
-    live=lambda ov: Live(
-        lambda x: _both(ov, x),
+    live=Live(
+        _both,
         [random(1, 2, 5, 6)],
-        lambda x: [ov.opset1.relu(x), _backward(ov, x, random(2, 2, 3, 3))],
+        lambda ov, x: [ov.opset1.relu(x), _backward(ov, x, random(2, 2, 3, 3))],
         output=1,
     ),
 )
@@ -87,11 +84,5 @@ SHARED_SQUARE = Bug(
     op="MatMul",
     case="two MatMul share a square constant, which only one of them transposes",
     fault="computes one of them wrongly",
-    live=lambda ov: Live(
-        lambda x: _products(ov, x),
-        [random(3, 6)],
-        random(3, 6) @ random(6, 6).T,
-        output=1,
-        steady=False,
-    ),
+    live=Live(_products, [random(3, 6)], random(3, 6) @ random(6, 6).T, output=1, steady=False),
 )

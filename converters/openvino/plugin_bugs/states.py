@@ -25,8 +25,8 @@ LAST_STATE_SCALED = Bug(
     op="RNNSequence, GRUSequence, LSTMSequence",
     case="a last state that a number is added to or multiplied by, with clip, other activations or runtime weights",
     fault="returns another shape",
-    live=lambda ov: Live(
-        lambda x: ov.opset1.multiply(_last_state(ov, x), np.float32(2)),
+    live=Live(
+        lambda ov, x: ov.opset1.multiply(_last_state(ov, x), np.float32(2)),
         [random(2, 1, 3, low=0, high=2)],
         2 * np.clip(random(2, 1, 3, low=0, high=2), -1, 1),
     ),
@@ -43,7 +43,7 @@ STATE_OF_64_BITS = Bug(
     op="ReadValue",
     case="a state of 64-bit numbers",
     fault="keeps it in memory of the wrong size",
-    live=lambda ov: Live(lambda x: _counter(ov, x), [np.array([1, 2])], steady=False),
+    live=Live(_counter, [np.array([1, 2])], steady=False),
 )
 
 
@@ -64,8 +64,8 @@ CACHE_IN_8_BITS = Bug(
     op="ScaledDotProductAttention",
     case="a KV cache that is reordered",
     fault="keeps the cache in 8 bits, unless its property KV_CACHE_PRECISION is f32",
-    live=lambda ov: Live(
-        lambda x, order: _decoder(ov, x, order),
+    live=Live(
+        _decoder,
         [random(1, 2, 3, 4), np.array([0], np.int32)],
         shapes=[[-1, 2, -1, 4], [-1]],
         steady=False,

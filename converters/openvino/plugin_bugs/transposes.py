@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, random
-from ortconv.converters.openvino.plugin_bugs.network import BINARY, UNARY, Network, constant_numbers, input_of
-from ortconv.frontend.source_graph import SourceNode, SourceValue
+from ortconv.converters.openvino.plugin_bugs.bug import Bug, Live, convolution, random
+from ortconv.converters.openvino.plugin_bugs.network import (
+    BINARY,
+    CONVOLUTIONS,
+    UNARY,
+    Network,
+    constant_numbers,
+    input_of,
+)
+from ortconv.frontend.source_graph import SourceNode
 
 __all__ = ["HEADS_SWAPPED"]
 
-_CONVOLUTIONS = frozenset({"Convolution", "GroupConvolution"})
 _SWAP = [0, 2, 1]
 _KEEPS_LAYOUT = (
     UNARY
@@ -27,7 +33,7 @@ _KEEPS_LAYOUT = (
 
 
 def _pairs(network: Network) -> Iterator[SourceNode]:
-    if _CONVOLUTIONS & network.op_types:
+    if CONVOLUTIONS & network.op_types:
         yield from (node for node in network.nodes if _is_swap(node) and _is_removed_wrongly(network, node))
 
 
@@ -38,7 +44,7 @@ def _is_removed_wrongly(network: Network, node: SourceNode) -> bool:
         return False
     if len(consumers) != 1 and not _are_one_formula(network, consumers):
         return False
-    if not isinstance(shape[0], int) or (consumers[0] is not None and consumers[0].ref.op_type in _CONVOLUTIONS):
+    if not isinstance(shape[0], int) or (consumers[0] is not None and consumers[0].ref.op_type in CONVOLUTIONS):
         return False
     between = network.sole_producer(input_of(node, 0))
     first = between
@@ -46,7 +52,11 @@ def _is_removed_wrongly(network: Network, node: SourceNode) -> bool:
         first = network.sole_producer(input_of(first, 0))
     if first is None or first is between or not _is_swap(first):
         return False
-    return _is_convolved(network, input_of(first, 0))
+    return network.comes_from(
+        input_of(first, 0),
+        lambda node: node.ref.op_type in CONVOLUTIONS,
+        lambda node: node.inputs if node.ref.op_type in _KEEPS_LAYOUT else (),
+    )
 
 
 def _is_swap(node: SourceNode) -> bool:
@@ -77,27 +87,10 @@ def _are_one_formula(network: Network, consumers: Sequence[SourceNode | None]) -
 
 def _next_elementwise(network: Network, node: SourceNode | None) -> SourceNode | None:
     """Returns the sole consumer of a node if both are elementwise, or None."""
-    consumers = [] if node is None else network.consumers[node.outputs[0]]
-    follows = consumers[0] if len(consumers) == 1 else None
+    follows = None if node is None else network.sole_consumer(node)
     if node is None or follows is None:
         return None
     return follows if {node.ref.op_type, follows.ref.op_type} <= UNARY | BINARY else None
-
-
-def _is_convolved(network: Network, value: SourceValue | None) -> bool:
-    """Tells whether a value comes from a convolution through ops that keep the memory layout."""
-    left, seen = [value], set[SourceNode]()
-    while left:
-        last = left.pop()
-        node = None if last is None else network.producers.get(last)
-        if node is None or node in seen:
-            continue
-        if node.ref.op_type in _CONVOLUTIONS:
-            return True
-        seen.add(node)
-        if node.ref.op_type in _KEEPS_LAYOUT:
-            left += node.inputs
-    return False
 
 
 def _attention(ov: Any, query: Any, key: Any, value: Any) -> Any:
@@ -113,10 +106,8 @@ TRANSPOSES_REMOVED = Bug(
     op="Transpose",
     case="the result of a convolution along one axis, transposed for activations and back, of static shape",
     fault="removes both Transposes and mixes up the axes",
-    live=lambda ov: Live(
-        lambda x: _swapped(
-            ov, ov.opset1.relu(_swapped(ov, ov.opset1.convolution(x, random(3, 2, 3), [1], [0], [0], [1])))
-        ),
+    live=Live(
+        lambda ov, x: _swapped(ov, ov.opset1.relu(_swapped(ov, convolution(ov, x, random(3, 2, 3))))),
         [random(1, 2, 9)],
         right_shapes=[[1, 2, -1]],
     ),
@@ -127,8 +118,8 @@ HEADS_SWAPPED = Bug(
     op="Transpose",
     case="attention of static shape with as many heads as queries, whose axes a Transpose exchanges",
     fault="may mix up these axes",
-    live=lambda ov: Live(
-        lambda q, k, v: ov.opset1.transpose(_attention(ov, ov.opset1.relu(q), k, v), np.array([0, 2, 1, 3])),
+    live=Live(
+        lambda ov, q, k, v: ov.opset1.transpose(_attention(ov, ov.opset1.relu(q), k, v), np.array([0, 2, 1, 3])),
         [random(2, 3, 3, 8), random(2, 3, 5, 8, seed=1), random(2, 3, 5, 8, seed=2)],
         right_shapes=[[-1, 3, -1, 8], [-1, 3, -1, 8], [-1, 3, -1, 8]],
         steady=False,

@@ -104,7 +104,7 @@ def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationN
         ModelFormatError: It contradicts itself.
     """
     body = _body(layer, "body", read)
-    table = _table(layer, "port_map")
+    table = layer.element.child("port_map")
     iteration = condition = None
     into: list[Port] = []
     out_of: list[Port] = []
@@ -123,7 +123,7 @@ def read_iteration(layer: Layer, node: SourceNode, read: ReadBody) -> IterationN
                 f"attribute purpose = {purpose} is unknown; allowed: current_iteration, execution_condition."
             )
     edges = []
-    back_edges = _table(layer, "back_edges")
+    back_edges = layer.element.child("back_edges")
     for element in () if back_edges is None else back_edges.all("edge"):
         source = _index(element, "from-layer", body.results, "a Result")
         edges.append((source, _index(element, "to-layer", body.parameters, "a Parameter")))
@@ -156,7 +156,7 @@ def read_branch(layer: Layer, node: SourceNode, read: ReadBody) -> BranchNode:
 
 def _read_side(layer: Layer, node: SourceNode, side: str, read: ReadBody) -> Branch:
     body = _body(layer, f"{side}_body", read)
-    table = _table(layer, f"{side}_port_map")
+    table = layer.element.child(f"{side}_port_map")
     into: list[Port] = []
     out_of: list[Port] = []
     for element in () if table is None else table.children:
@@ -169,10 +169,6 @@ def _read_side(layer: Layer, node: SourceNode, side: str, read: ReadBody) -> Bra
 
 def _fields(node: SourceNode) -> dict[str, Any]:
     return {field.name: getattr(node, field.name) for field in dataclasses.fields(SourceNode)}
-
-
-def _table(layer: Layer, tag: str) -> Element | None:
-    return layer.element.child(tag)
 
 
 def _body(layer: Layer, tag: str, read: ReadBody) -> _Body:

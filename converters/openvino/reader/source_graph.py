@@ -175,11 +175,9 @@ class _Reader:
     def _first_value(self, state: State) -> tuple[str, ...]:
         """Returns the warning about a variable's first value, which the caller has to feed; none if it is zero."""
         layer = state.first
-        if layer is None:
+        if layer is None or state.begins:
             return ()
         where = f"layer {layer.id} {shown(layer.name)} ({layer.type})"
-        if state.begins:
-            return ()
         if layer.type != "Const":
             return (
                 f"the first value of variable {state.variable!r} comes from {where}, and is for the caller to feed",

@@ -11,7 +11,10 @@ import onnx_ir as ir
 from ortconv.converters.openvino.weights.codebook import CodebookWeights
 from ortconv.converters.openvino.weights.lazy_tensors import rearranged
 from ortconv.converters.openvino.weights.quantized_weights import QuantizedWeights
+from ortconv.graph.builder import Builder
 from ortconv.graph.match import operand_of
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.operator import Operator
 
 __all__ = ["CompressedMatrix"]
 
@@ -87,6 +90,30 @@ class CompressedMatrix:
             return cls(data, scale, None, block, compressed.codebook)
         points = None if compressed.zero_point is None else arranged(compressed.zero_point).astype(dtype.numpy())
         return cls(data, scale, None if points is None else ir.Tensor(points, dtype), block)
+
+    def product(
+        self, b: Builder, by_values: Operator, by_codebook: Operator, data: ir.Value, *index: ir.Value
+    ) -> ir.Value:
+        """Emits a product of data and the matrix.
+
+        Args:
+            b: The builder.
+            by_values: The operator for quantized values.
+            by_codebook: The operator for codebooks.
+            data: The data.
+            *index: Further inputs in front of the zero point or codebook.
+        """
+        op, last = (by_values, self.zero_point) if self.codebook is None else (by_codebook, self.codebook)
+        return b.op(
+            op.name,
+            data,
+            b.constant(self.data),
+            b.constant(self.scale),
+            *index,
+            None if last is None else b.constant(last),
+            domain=DOMAIN,
+            block_size=self.block_size,
+        )
 
 
 def _before_transpose(value: ir.Value, transpose: bool) -> tuple[ir.Value, bool]:

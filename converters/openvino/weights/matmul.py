@@ -14,7 +14,6 @@ from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatr
 from ortconv.converters.openvino.weights.dequantization import as_matmul_operand, transposed
 from ortconv.graph.annotations import MATMUL_OPERANDS
 from ortconv.graph.builder import Builder
-from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
 from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
@@ -89,17 +88,7 @@ def _compressed(b: Builder, x: ir.Value, weights: ir.Value, *, transpose: bool) 
     matrix = CompressedMatrix.of(weights, transpose=not transpose)
     if matrix is None:
         return None
-    op = MATMUL_COMPRESSED if matrix.codebook is None else MATMUL_CODEBOOK
-    last = matrix.zero_point if matrix.codebook is None else matrix.codebook
-    y = b.op(
-        op.name,
-        x,
-        b.constant(matrix.data),
-        b.constant(matrix.scale),
-        None if last is None else b.constant(last),
-        domain=DOMAIN,
-        block_size=matrix.block_size,
-    )
+    y = matrix.product(b, MATMUL_COMPRESSED, MATMUL_CODEBOOK, x)
     return b.typed(y, x.dtype, ir.Shape([*x.shape[:-1], matrix.data.shape.numpy()[0]]))
 
 

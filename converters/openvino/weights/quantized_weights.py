@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -65,29 +65,14 @@ class QuantizedWeights:
 
     def transposed(self, b: Builder, perm: Sequence[int]) -> QuantizedWeights:
         """Returns the weights with their axes in another order."""
-        scale, point = self.scale, self.zero_point
-        if self.block_size is not None:
-            scale, point = scale.transpose(perm), None if point is None else point.transpose(perm)
-        return dataclasses.replace(
-            self,
-            data=self._rearranged(b, [self.sizes[axis] for axis in perm], perm),
-            scale=scale,
-            zero_point=point,
-            axis=None if self.axis is None else list(perm).index(self.axis),
-        )
+        data = self._rearranged(b, [self.sizes[axis] for axis in perm], perm)
+        axis = None if self.axis is None else list(perm).index(self.axis)
+        return self._changed(data, axis, lambda blocks: blocks.transpose(perm))
 
     def unsqueezed(self, b: Builder) -> QuantizedWeights:
         """Returns the weights with a new first axis of size 1."""
-        scale, point = self.scale, self.zero_point
-        if self.block_size is not None:
-            scale, point = scale[np.newaxis], None if point is None else point[np.newaxis]
-        return dataclasses.replace(
-            self,
-            data=self._rearranged(b, [1, *self.sizes], None),
-            scale=scale,
-            zero_point=point,
-            axis=None if self.axis is None else self.axis + 1,
-        )
+        data = self._rearranged(b, [1, *self.sizes], None)
+        return self._changed(data, None if self.axis is None else self.axis + 1, lambda blocks: blocks[np.newaxis])
 
     def reshaped(self, b: Builder, sizes: Sequence[int]) -> QuantizedWeights | None:
         """Returns the weights in another shape; None with blocks, or if the scales' axis is split or merged."""
@@ -129,6 +114,15 @@ class QuantizedWeights:
         scale = b.constant(self.scale)
         value = b.op("DequantizeLinear", self.data, scale, point, axis=self.axis, block_size=self.block_size)
         return b.typed(value, scale.dtype, self.data.shape)
+
+    def _changed(
+        self, data: ir.Value, axis: int | None, rearrange: Callable[[np.ndarray], np.ndarray]
+    ) -> QuantizedWeights:
+        """Returns the weights with other data and another axis; scales and zero points of blocks are rearranged."""
+        scale, point = self.scale, self.zero_point
+        if self.block_size is not None:
+            scale, point = rearrange(scale), None if point is None else rearrange(point)
+        return dataclasses.replace(self, data=data, scale=scale, zero_point=point, axis=axis)
 
     def _axis_in(self, sizes: Sequence[int]) -> int | None:
         """Returns the axis of another shape that holds exactly the axis of the scales, or None."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.patterns.mixture_of_experts.match import BINARY, Mixture, same_rows, size_of
@@ -16,15 +15,12 @@ from ortconv.converters.openvino.weights.compressed_matrix import CompressedMatr
 from ortconv.converters.openvino.weights.matmul import matmul_operands
 from ortconv.graph.builder import Builder
 from ortconv.graph.match import operand_of, producer
-from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.compressed_weights import OLDEST_OPSET
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
 
 __all__ = ["compressed_sum"]
 
-_MOST_CHOICES = 64
-"""How many choices of a row are compared with each other at most."""
 _INDICES = (ir.DataType.INT32, ir.DataType.INT64)
 """Types that hold every expert index."""
 
@@ -42,17 +38,15 @@ def compressed_sum(b: Builder, mixture: Mixture) -> ir.Value | None:
     """
     if b.options.target == "onnx" or b.options.opset < OLDEST_OPSET or not _has_products(mixture):
         return None
-    choices = _Choices.of(mixture)
+    choices = _choices(mixture)
     if choices is None:
         return None
-    index, replaced = choices.emit(b)
+    index, weights = b.cast(choices[0], ir.DataType.INT64), choices[1]
     wide = b.typed(
         b.op("Unsqueeze", mixture.rows, b.constant([1])), ir.DataType.FLOAT, [None, 1, size_of(mixture.rows, 1)]
     )
     results = _Emission(b, mixture, index, {mixture.copies: wide}).of(mixture.results)
-    shares = b.op("Mul", results, b.op("Unsqueeze", choices.weights, b.constant([2])))
-    if replaced is not None:
-        shares = b.op("Where", b.op("Unsqueeze", replaced, b.constant([2])), b.constant(np.float32(0)), shares)
+    shares = b.op("Mul", results, b.op("Unsqueeze", weights, b.constant([2])))
     total = b.op("ReduceSum", shares, b.constant([1]), keepdims=1 if mixture.keeps_axis else 0)
     b.note(f"of {mixture.count} experts each row is multiplied by the matrices of those that it chose")
     return total
@@ -82,49 +76,18 @@ def _matrices(value: ir.Value, *, transpose: bool) -> CompressedMatrix | None:
     return CompressedMatrix.of(value, transpose=not transpose, rank=3)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Choices:
-    """The experts that each row chose.
+def _choices(mixture: Mixture) -> tuple[ir.Value, ir.Value] | None:
+    """Returns the expert indices and routing weights [rows, choices] of a table.
 
-    Attributes:
-        index: Expert indices [rows, choices].
-        weights: Routing weights [rows, choices].
-        distinct: Whether the choices of a row are certainly different: with one TopK they are, with several not.
+    None if the indices are not those of one TopK, which are different in each row.
     """
-
-    index: ir.Value
-    weights: ir.Value
-    distinct: bool
-
-    @classmethod
-    def of(cls, mixture: Mixture) -> _Choices | None:
-        """Returns the choices that the routing weights are scattered from, or None if that is not certain."""
-        node = producer(mixture.table, "ScatterElements")
-        if node is None or "reduction" in node.attributes or node.attributes.get_int("axis", 0) not in (1, -1):
-            return None
-        base, index, weights = node.inputs
-        if index is None or weights is None or not _are_zeros(base) or not same_rows(mixture.rows, index):
-            return None
-        chosen = _best_of(index, mixture.count)
-        if chosen is None:
-            return None
-        return cls(index, weights, chosen == 1)
-
-    def emit(self, b: Builder) -> tuple[ir.Value, ir.Value | None]:
-        """Emits the expert index, and which choices a later choice of the same expert replaces; None if none can be.
-
-        The index of a replaced choice is -1. Its results are computed from zeros, and may be NaN.
-        """
-        index = b.cast(self.index, ir.DataType.INT64)
-        if self.distinct:
-            return index, None
-        count = size_of(index, 1)
-        assert count is not None
-        same = b.op("Equal", b.op("Unsqueeze", index, b.constant([2])), b.op("Unsqueeze", index, b.constant([1])))
-        later = b.constant(np.triu(b.budget.full("the number of experts", (1, count, count), 1, bool), 1))
-        repeats = b.op("Cast", b.op("And", same, later), to=int(ir.DataType.INT32))
-        replaced = b.op("Cast", b.op("ReduceMax", repeats, b.constant([2]), keepdims=0), to=int(ir.DataType.BOOL))
-        return b.typed(b.op("Where", replaced, b.constant(-1), index), ir.DataType.INT64, index.shape), replaced
+    node = producer(mixture.table, "ScatterElements")
+    if node is None or "reduction" in node.attributes or node.attributes.get_int("axis", 0) not in (1, -1):
+        return None
+    base, index, weights = node.inputs
+    if index is None or weights is None or not _are_zeros(base) or not same_rows(mixture.rows, index):
+        return None
+    return (index, weights) if _are_best(index, mixture.count) else None
 
 
 def _are_zeros(base: ir.Value | None) -> bool:
@@ -132,20 +95,15 @@ def _are_zeros(base: ir.Value | None) -> bool:
     return value is not None and value.const_value is not None and not value.const_value.numpy().any()
 
 
-def _best_of(index: ir.Value, count: int) -> int | None:
-    """Returns from how many TopK of `count` columns an index is joined, or None if it is something else."""
+def _are_best(index: ir.Value, count: int) -> bool:
+    """Tells whether expert indices come from a TopK of `count` columns."""
     while (before := operand_of(index, "Cast")) is not None and index.dtype in _INDICES:
         index = before
-    joined = producer(index, "Concat")
-    if joined is not None and joined.attributes.get_int("axis", 0) in (1, -1):
-        known = [None if each is None else _best_of(each, count) for each in joined.inputs]
-        columns = size_of(index, 1)
-        return None if None in known or columns is None or columns > _MOST_CHOICES else len(known)
     best = producer(index, "TopK")
     if best is None or index is not best.outputs[1] or best.attributes.get_int("axis", -1) not in (1, -1):
-        return None
+        return False
     data = best.inputs[0]
-    return 1 if data is not None and data.shape is not None and list(data.shape)[1:] == [count] else None
+    return data is not None and data.shape is not None and list(data.shape)[1:] == [count]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,18 +143,7 @@ class _Emission:
     def _product(self, data: ir.Value, matrices: ir.Value, transpose: bool) -> ir.Value:
         own = _matrices(matrices, transpose=transpose)
         assert own is not None
-        op = GATHER_MATMUL_COMPRESSED if own.codebook is None else GATHER_MATMUL_CODEBOOK
-        last = own.zero_point if own.codebook is None else own.codebook
-        return self.b.op(
-            op.name,
-            self.of(data),
-            self.b.constant(own.data),
-            self.b.constant(own.scale),
-            self.index,
-            None if last is None else self.b.constant(last),
-            domain=DOMAIN,
-            block_size=own.block_size,
-        )
+        return own.product(self.b, GATHER_MATMUL_COMPRESSED, GATHER_MATMUL_CODEBOOK, self.of(data), self.index)
 
     def _constant(self, value: ir.Value) -> ir.Value:
         """Returns a constant with a row for each expert, gathered by the expert index, or one for all as it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,8 +27,8 @@ def built(
         openvino.opset1.parameter(list(each.shape) if shapes is None else list(shapes[index]), each.dtype)
         for index, each in enumerate(feed)
     ]
-    made = build(*parameters)
-    return made if isinstance(made, openvino.Model) else model_of(build, [feed], shapes)
+    made = build(openvino, *parameters)
+    return made if isinstance(made, openvino.Model) else model_of(functools.partial(build, openvino), [feed], shapes)
 
 
 def right_result(live: Live) -> np.ndarray:
@@ -50,7 +51,7 @@ def plugin_is_right(live: Live, model: openvino.Model, right: np.ndarray) -> boo
 @pytest.mark.parametrize("name", BUGS)
 def test_entry(name: str) -> None:
     bug = BUGS[name]
-    live = bug.live(openvino)
+    live = bug.live
     model = built(live.build, live.feed, live.shapes)
     converted = conversion(model)
     assert any(bug.case in text and bug.fault in text for text in converted.warnings), converted.warnings
