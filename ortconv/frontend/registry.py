@@ -12,7 +12,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import onnx.defs
 import onnx_ir as ir
