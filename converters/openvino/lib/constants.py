@@ -12,6 +12,7 @@ from ortconv.graph.builder import Builder, Ints
 __all__ = [
     "MAX_RANK",
     "axis_of",
+    "constant_axis",
     "constant_ints",
     "int64_vector",
     "known_ints",
@@ -135,7 +136,16 @@ def axis_of(b: Builder, axis: ir.Value, rank: int) -> int:
     Raises:
         ConversionError: It is computed at run time, is more than one number, or is out of range.
     """
+    return normalized((constant_axis(b, axis),), rank, "axis")[0]
+
+
+def constant_axis(b: Builder, axis: ir.Value) -> int:
+    """Returns a constant axis as it is.
+
+    Raises:
+        ConversionError: It is computed at run time, or is more than one number.
+    """
     axes = constant_ints(b, axis, "axis")
     if len(axes) != 1:
         raise ShapeError("axis", axis.shape, "it must be one number.")
-    return normalized(axes, rank, "axis")[0]
+    return axes[0]

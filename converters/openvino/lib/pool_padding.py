@@ -14,7 +14,7 @@ from typing import Any, Literal
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import dtype_of, scalar
+from ortconv.converters.openvino.lib.compute_types import chained, dtype_of, scalar
 from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName
 from ortconv.converters.openvino.lib.sizes import (
     Size,
@@ -109,8 +109,8 @@ class Plan:
         """
         front, back = self.pads
         rank = len(front) + 2
-        product: ir.Value | None = None
-        for place, (before, behind) in enumerate(zip(front, back, strict=True)):
+
+        def inside(place: int, before: Size, behind: Size) -> ir.Value:
             reach = self.pool.kernel_shape[place] * self.pool.dilations[place]
             far = at_least_zero(b, calculate(b, "Sub", behind, reach))
             near = calculate(b, "Sub", behind, far)
@@ -121,10 +121,10 @@ class Plan:
             ]
             column = b.typed(b.op("Concat", *runs, axis=0), like.dtype, [None])
             others = [axis for axis in range(rank) if axis != place + 2]
-            spread = b.typed(b.op("Unsqueeze", column, b.constant(others)), like.dtype, None)
-            product = spread if product is None else b.op("Mul", product, spread)
-        assert product is not None
-        return b.typed(product, like.dtype, None)
+            return b.typed(b.op("Unsqueeze", column, b.constant(others)), like.dtype, None)
+
+        sides = zip(itertools.count(), front, back)
+        return b.typed(chained(b, "Mul", itertools.starmap(inside, sides)), like.dtype, None)
 
 
 def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:

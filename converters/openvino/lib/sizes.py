@@ -19,6 +19,7 @@ __all__ = [
     "counted_row",
     "halved",
     "joined",
+    "numbers_below",
     "require_sizes",
     "reshaped",
     "same_padding",
@@ -137,8 +138,12 @@ def counted(b: Builder, size: Size) -> ir.Value:
     """Returns the numbers from 0 to a size, as int64."""
     if isinstance(size, int):
         return b.counted(size)
-    end = b.op("Squeeze", size, b.constant([0]))
-    return b.typed(b.op("Range", b.constant(0), end, b.constant(1)), ir.DataType.INT64, [None])
+    return b.typed(numbers_below(b, size), ir.DataType.INT64, [None])
+
+
+def numbers_below(b: Builder, size: ir.Value) -> ir.Value:
+    """Emits the numbers from 0 to a size that is a vector of one entry, as int64."""
+    return b.op("Range", b.constant(0), b.op("Squeeze", size, b.constant([0])), b.constant(1))
 
 
 def counted_row(b: Builder, size: int) -> ir.Value:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import name as type_name
 from ortconv.converters.openvino.lib.constants import known_ints, normalized
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.converters.openvino.plugin_bugs.slicing import NEGATIVE_SLICE_AXIS
 from ortconv.converters.openvino.reader.bodies import Branch, BranchNode, IterationNode, Port, Slice
 from ortconv.converters.openvino.registry import REGISTRY
@@ -130,8 +131,7 @@ def _iterate(
     carried = [result for result, _ in node.back_edges] + sorted(whole - {result for result, _ in node.back_edges})
     scanned = [port for port in node.out_of if port.slice]
     with b.body(repeated=True) as body:
-        iteration = body.input("iteration", _INT64, ())
-        body.input("condition", _BOOL, ())
+        number = iteration(body, "iteration")
         initial: list[ir.Value | None] = []
         given: dict[int, ir.Value] = {}
         for result, parameter in node.back_edges:
@@ -149,11 +149,11 @@ def _iterate(
             initial.append(None)
         for port in node.into:
             if port.slice:
-                given[port.inner] = _part(b, inputs[port.outer], port, iteration, counts[port])
+                given[port.inner] = _part(b, inputs[port.outer], port, number, counts[port])
             else:
                 given.setdefault(port.inner, inputs[port.outer])
         if node.iteration is not None:
-            given[node.iteration] = _as_declared(b, iteration, node)
+            given[node.iteration] = _as_declared(b, number, node)
         results = b.inline(node.body, [given[index] for index in range(len(node.body.inputs))])
         go_on = b.constant(True) if node.condition is None else _scalar(b, results[node.condition], _BOOL)
         outputs = [go_on, *(results[index] for index in carried)]

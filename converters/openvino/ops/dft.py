@@ -29,16 +29,24 @@ _Running = tuple[ir.Value, ir.Value | None]
 """An axis and its transform size, if given: runtime values of shape [1]."""
 
 
-@REGISTRY.lowering("DFT", since=7)
-def dft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
-    """DFT of each axis."""
-    return _complex(b, data, axes, signal_size, inverse=False)
+def _register_complex(op_type: str, doc: str, *, inverse: bool) -> None:
+    def lower(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+        require(data, "data", FLOATS)
+        rank = _complex_rank(data)
+        known = known_ints(b, axes)
+        if known is None:
+            running = _running(b, axes, signal_size, rank)
+            return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=KERNELS)
+        along = normalized(known, rank, "axes")
+        sizes = _sizes(b, data, along, signal_size)
+        return compute(b, lambda x: _transformed(b, x, along, sizes, inverse=inverse), data, kernels=KERNELS)
+
+    lower.__doc__ = doc
+    REGISTRY.lowering(op_type, since=7)(lower)
 
 
-@REGISTRY.lowering("IDFT", since=7)
-def idft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
-    """Inverse DFT of each axis."""
-    return _complex(b, data, axes, signal_size, inverse=True)
+_register_complex("DFT", "DFT of each axis.", inverse=False)
+_register_complex("IDFT", "Inverse DFT of each axis.", inverse=True)
 
 
 @REGISTRY.lowering("RDFT", since=9)
@@ -85,29 +93,17 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
     _warn_of_cuts(b, data, along, [*sizes[:-1], needed])
 
     def emit(x: ir.Value) -> ir.Value:
-        for axis, size in zip(along[:-1], sizes, strict=False):
-            x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=True)
+        x = _transformed(b, x, along[:-1], sizes[:-1], inverse=True)
         return real_inverse(b, x, along[-1], sizes[-1])
 
     return compute(b, emit, data, kernels=KERNELS)
 
 
-def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None, *, inverse: bool) -> ir.Value:
-    require(data, "data", FLOATS)
-    rank = _complex_rank(data)
-    known = known_ints(b, axes)
-    if known is None:
-        running = _running(b, axes, signal_size, rank)
-        return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=KERNELS)
-    along = normalized(known, rank, "axes")
-    sizes = _sizes(b, data, along, signal_size)
-
-    def emit(x: ir.Value) -> ir.Value:
-        for axis, size in zip(along, sizes, strict=True):
-            x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=inverse)
-        return x
-
-    return compute(b, emit, data, kernels=KERNELS)
+def _transformed(b: Builder, x: ir.Value, axes: Ints, sizes: Sequence[Size], *, inverse: bool) -> ir.Value:
+    """Emits a DFT along each of the axes, fitted to a size."""
+    for axis, size in zip(axes, sizes, strict=True):
+        x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=inverse)
+    return x
 
 
 def _running(b: Builder, axes: ir.Value, signal_size: ir.Value | None, rank: int) -> list[_Running]:
