@@ -11,6 +11,7 @@ from ortconv.graph.builder import Builder, Ints
 
 __all__ = [
     "MAX_RANK",
+    "as_scalar",
     "axis_of",
     "constant_axis",
     "constant_ints",
@@ -78,6 +79,13 @@ def int64_vector(b: Builder, value: ir.Value) -> ir.Value:
     if value.shape is not None and len(value.shape) == 1:
         return cast
     return b.op("Reshape", cast, b.constant([-1]))
+
+
+def as_scalar(b: Builder, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
+    """Returns a value of one element without axes; `dtype` states its type where that may be unknown."""
+    if value.shape == ():
+        return value
+    return b.typed(b.op("Reshape", value, b.constant([])), dtype or value.dtype, ())
 
 
 def length_of(value: ir.Value, input: str, *, most: int = MAX_RANK) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
-from ortconv.converters.openvino.lib.sizes import numbers_below, size_of
+from ortconv.converters.openvino.lib.sizes import at_most, joined, numbers_below, size_of
 from ortconv.graph.builder import Builder
 
 __all__ = [
@@ -61,9 +61,7 @@ def is_class(b: Builder, scores: ir.Value, number: int) -> ir.Value:
 def box_limit(b: Builder, most: int, scores: ir.Value) -> ir.Value:
     """Returns the smaller of a limit, where there is one, and the number of boxes."""
     size = size_of(b, scores, 2)
-    if isinstance(size, int):
-        return b.constant([size if most < 0 else min(most, size)])
-    return size if most < 0 else b.op("Min", size, b.constant([most]))
+    return joined(b, [size if most < 0 else at_most(b, size, most)])
 
 
 def _sorted_by(b: Builder, found: Detections, key: ir.Value, *, largest: bool = False) -> Detections:

@@ -97,8 +97,11 @@ class Plan:
         return b.typed(b.op("Greater", most, b.constant(0)), ir.DataType.BOOL, [])
 
     def padded(self, b: Builder, x: ir.Value, fill: ir.Value) -> ir.Value:
-        """Emits the Pad."""
-        return _padded(b, x, *self.pads, fill)
+        """Emits a Pad with axes: ONNX Runtime fuses a Pad without axes into the pooling."""
+        front, back = self.pads
+        axes = b.constant(list(range(len(front) + 2)))
+        padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
+        return b.typed(padded, x.dtype, None)
 
     def marked(self, b: Builder, data: ir.Value, like: ir.Value) -> ir.Value:
         """Emits what OpenVINO's CPU plugin counts of padded data: ones inside, zeros outside, and ones far behind.
@@ -125,13 +128,6 @@ class Plan:
 
         sides = zip(itertools.count(), front, back)
         return b.typed(chained(b, "Mul", itertools.starmap(inside, sides)), like.dtype, None)
-
-
-def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:
-    """Emits a Pad with axes: ONNX Runtime fuses a Pad without axes into the pooling."""
-    axes = b.constant(list(range(len(front) + 2)))
-    padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
-    return b.typed(padded, x.dtype, None)
 
 
 def apart(b: Builder, data: ir.Value) -> ir.Value:

@@ -14,6 +14,7 @@ from ortconv.graph.builder import Builder
 __all__ = [
     "Size",
     "at_least_zero",
+    "at_most",
     "calculate",
     "counted",
     "counted_row",
@@ -91,6 +92,11 @@ def calculate(b: Builder, op_type: str, left: Size, right: Size) -> Size:
 def at_least_zero(b: Builder, size: Size) -> Size:
     """Returns a size, or 0 where it is negative."""
     return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
+
+
+def at_most(b: Builder, size: Size, most: int) -> Size:
+    """Returns the smaller of a size and a limit."""
+    return min(size, most) if isinstance(size, int) else b.op("Min", size, b.constant([most]))
 
 
 def same_windows(b: Builder, size: Size, stride: int) -> Size:

@@ -59,10 +59,11 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
         if signal_size is not None:
             RUNTIME_SIGNAL_SIZE.warn(b)
         return _rdft_along(b, data, _running(b, axes, signal_size, rank))
-    along = _along(known, rank)
+    if not known:
+        raise ConversionError("input axes = [] is not supported; allowed: at least one axis.")
+    along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size)
-    _warn_of_own_sizes(b, signal_size, sizes)
-    _warn_of_zeros(b, data, along, sizes)
+    _warn_of_sizes(b, data, signal_size, along, sizes)
 
     def emit(x: ir.Value) -> ir.Value:
         for axis, size in zip(along, sizes, strict=True):
@@ -87,9 +88,8 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
         return _irdft_along(b, data, _running(b, axes, signal_size, rank))
     along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size, real=True)
-    _warn_of_own_sizes(b, signal_size, sizes)
     needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else sizes[-1]
-    _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
+    _warn_of_sizes(b, data, signal_size, along, [*sizes[:-1], needed])
     _warn_of_cuts(b, data, along, [*sizes[:-1], needed])
 
     def emit(x: ir.Value) -> ir.Value:
@@ -186,14 +186,12 @@ def _or_own(b: Builder, size: ir.Value, own: Size) -> ir.Value:
     return b.op("Where", b.op("Equal", size, b.constant([-1])), joined(b, [own]), size)
 
 
-def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
-    """Warns of signal_size -1 in a real transform."""
+def _warn_of_sizes(
+    b: Builder, data: ir.Value, signal_size: ir.Value | None, axes: Sequence[int], sizes: Sequence[Size]
+) -> None:
+    """Warns of signal_size -1 in a real transform, and if its data is known to be padded with zeros."""
     if signal_size is not None and -1 in sizes:
         OWN_SIGNAL_SIZE.warn(b)
-
-
-def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
-    """Warns if the data of a real transform is known to be padded with zeros."""
     for axis, size in zip(axes, sizes, strict=True):
         have = None if data.shape is None else data.shape[axis]
         if isinstance(size, int) and isinstance(have, int):
@@ -202,17 +200,6 @@ def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Seque
         elif size != -1:
             RUNTIME_SIGNAL_SIZE.warn(b)
             return
-
-
-def _along(axes: Ints, rank: int) -> Ints:
-    """Returns axes counted from the front.
-
-    Raises:
-        ConversionError: There are none, or one is out of range.
-    """
-    if not axes:
-        raise ConversionError("input axes = [] is not supported; allowed: at least one axis.")
-    return normalized(axes, rank, "axes")
 
 
 def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:

@@ -50,17 +50,11 @@ def embedding_bag_packed(
     """ReduceSum or ReduceMean of a Gather."""
     rows = _rows(b, table, indices, per_sample_weights, 2)
     inner = dtype_of(rows)
-    mean = reduction == "mean"
+    mean, axis = reduction == "mean", b.constant([1])
     if inner in FLOATS:
-        reduced = b.op("ReduceMean" if mean else "ReduceSum", rows, b.constant([1]), keepdims=0)
+        reduced = b.op("ReduceMean" if mean else "ReduceSum", rows, axis, keepdims=0)
         return b.cast(b.typed(reduced, inner, None), dtype_of(table))
-    total = compute(
-        b,
-        lambda x: b.op("ReduceSum", x, b.constant([1]), keepdims=0),
-        rows,
-        kernels=("ReduceSum",),
-        modular=True,
-    )
+    total = compute(b, lambda x: b.op("ReduceSum", x, axis, keepdims=0), rows, kernels=("ReduceSum",), modular=True)
     if not mean:
         return total
     count = b.typed(b.op("Shape", indices, start=1, end=2), _I64, [1])
@@ -148,13 +142,11 @@ def segment_max(
     if fill_mode == "zero":
         counts = _counts(b, places, count)
         empty = b.op("Equal", _behind(b, counts, rank_of(data, "data") - 1), b.constant(0))
-        result = compute(
-            b,
-            lambda y: b.op("Where", empty, scalar(b, 0, y), y),
-            b.typed(result, inner, None),
-            kernels=("Where",),
-            modular=True,
-        )
+
+        def zeroed(y: ir.Value) -> ir.Value:
+            return b.op("Where", empty, scalar(b, 0, y), y)
+
+        result = compute(b, zeroed, b.typed(result, inner, None), kernels=("Where",), modular=True)
     if wanted is not None:
         result = b.op("Slice", result, b.constant([0]), wanted, b.constant([0]))
     return b.cast(b.typed(result, inner, None), own)
