@@ -42,6 +42,7 @@ def conv_transpose(
     *,
     begin: Ints,
     end: Ints,
+    size: Sizes | None = None,
 ) -> ir.Value:
     """Emits a transposed convolution with Y = F - begin - end.
 
@@ -54,39 +55,23 @@ def conv_transpose(
         layout: The layout of `x`, `w` and the result.
         begin: Begin paddings, none negative.
         end: End paddings; a negative one appends that many zeros behind the full result.
+        size: Y per spatial axis, where more of it is known than follows from the sizes of `x` and `w`.
 
     Raises:
         ShapeError: The channels do not match, or an output size is negative.
         UnsupportedTypeError: The element type has no kernel.
     """
-    _, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
-    padding = tuple(before + after for before, after in zip(begin, end, strict=True))
-    axes = zip(spatial, kernel, window.strides, window.dilations, padding, strict=True)
-    size = tuple(
-        None if x_size is None or taps is None else conv_transpose_size(x_size, taps, stride, dilation, pad)
-        for x_size, taps, stride, dilation, pad in axes
-    )
-    return _conv_transpose(b, x, w, bias, window, layout, begin=begin, end=end, size=size)
-
-
-def _conv_transpose(
-    b: Builder,
-    x: ir.Value,
-    w: ir.Value,
-    bias: ir.Value | None,
-    window: Window,
-    layout: Layout,
-    *,
-    begin: Ints,
-    end: Ints,
-    size: Sizes,
-) -> ir.Value:
-    """Emits a transposed convolution with the spatial output sizes `size`, which agree with the padding."""
     channels, spatial, kernel = _check(x, w, bias, window, layout, transposed=True)
     if _is_cast(b, x):
         wide, weights, added = _in_float(b, x, w, bias)
-        y = _conv_transpose(b, wide, weights, added, window, layout, begin=begin, end=end, size=size)
+        y = conv_transpose(b, wide, weights, added, window, layout, begin=begin, end=end, size=size)
         return b.cast(y, ir.DataType.BFLOAT16)
+    if size is None:
+        axes = zip(spatial, kernel, window.strides, window.dilations, begin, end, strict=True)
+        size = tuple(
+            None if dim is None or taps is None else conv_transpose_size(dim, taps, stride, dilation, first + last)
+            for dim, taps, stride, dilation, first, last in axes
+        )
     _check_transposed_sizes(b, window, spatial, kernel, begin, end, size)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     grow = tuple(max(-pad, 0) for pad in end)
@@ -98,18 +83,14 @@ def _conv_transpose(
     taken = tuple(first + last + more for first, last, more in zip(begin, end, append, strict=True))
     standard = x.dtype in _STANDARD and b.options.target != "plugin" and _never_empty(window, spatial, kernel, taken)
     if not standard:
-        y = _own_node(
-            b, TRANSPOSED_CONVOLUTION, x, w, bias, window=window, layout=layout, pads=pads, output_padding=grow
-        )
-        return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+        given = {"pads": pads, "output_padding": grow}
+        return _own_node(b, TRANSPOSED_CONVOLUTION, x, w, bias, window=window, layout=layout, result=result, **given)
     y = b.op(
         "ConvTranspose",
         transpose(b, x, layout.x_perm),
         transpose(b, w, layout.w_perm),
         None if any(append) else bias,
-        strides=window.strides,
-        dilations=window.dilations,
-        group=window.group,
+        **window.attributes,
         pads=pads,
         output_padding=output_padding,
         kernel_shape=_known(kernel),
@@ -161,28 +142,18 @@ def conv_transpose_to_shape(
         axes = zip(output_shape.full, begin, output_shape.size, strict=True)
         end = tuple(full - pad - y for full, pad, y in axes)
         size = tuple(None if dim is None else y for dim, y in zip(spatial, output_shape.size, strict=True))
-        return _conv_transpose(b, x, w, bias, window, layout, begin=begin, end=end, size=size)
+        return conv_transpose(b, x, w, bias, window, layout, begin=begin, end=end, size=size)
     length = None if output_shape.shape is None else dims_of(output_shape)
     if length is not None and (len(length) != 1 or (isinstance(length[0], int) and length[0] != window.rank)):
         raise ShapeError(str(output_shape.name), length, f"[{window.rank}] is required: one size per spatial axis.")
-    y = _own_node(
-        b,
-        TRANSPOSED_CONVOLUTION_TO_SHAPE,
-        x,
-        w,
-        output_shape,
-        bias,
-        window=window,
-        layout=layout,
-        auto_pad=auto_pad,
-        pads_begin=begin,
-        output_padding=output_padding,
-    )
     b.note(f"output sizes from {output_shape.name}; begin padding {_BEGIN_TEXTS[auto_pad].format(begin=list(begin))}")
     known = b.array(output_shape)
     size = (None,) * window.rank if known is None else tuple(int(y) for y in known)
     result = (sizes(x, layout.x_perm)[0], channels, *size)
-    return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+    operands = (x, w, output_shape, bias)
+    given: dict[str, Any] = {"auto_pad": auto_pad, "pads_begin": begin, "output_padding": output_padding}
+    op = TRANSPOSED_CONVOLUTION_TO_SHAPE
+    return _own_node(b, op, *operands, window=window, layout=layout, result=result, **given)
 
 
 def conv(
@@ -232,16 +203,14 @@ def conv(
         b.note(f"{auto_pad.name}: padding resolved at run time from the input's sizes")
     result = (sizes(x, layout.x_perm)[0], channels, *size)
     if auto_pad != AutoPad.NOTSET or x.dtype not in _STANDARD or b.options.target == "plugin":
-        y = _own_node(b, CONVOLUTION, x, w, bias, window=window, layout=layout, auto_pad=auto_pad, pads=begin + end)
-        return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
+        given: dict[str, Any] = {"auto_pad": auto_pad, "pads": begin + end}
+        return _own_node(b, CONVOLUTION, x, w, bias, window=window, layout=layout, result=result, **given)
     y = b.op(
         "Conv",
         transpose(b, x, layout.x_perm),
         transpose(b, w, layout.w_perm),
         bias,
-        strides=window.strides,
-        dilations=window.dilations,
-        group=window.group,
+        **window.attributes,
         pads=begin + end,
         kernel_shape=_known(kernel),
     )
@@ -359,14 +328,22 @@ def _in_float(
 
 
 def _own_node(
-    b: Builder, op: Operator, x: ir.Value, *others: ir.Value | None, window: Window, layout: Layout, **attributes: Any
+    b: Builder,
+    op: Operator,
+    x: ir.Value,
+    *others: ir.Value | None,
+    window: Window,
+    layout: Layout,
+    result: Sizes,
+    **attributes: Any,
 ) -> ir.Value:
-    """Emits an ``org.ortconv`` node, or its function body if only standard ops are allowed; the bias comes last."""
+    """Emits an ``org.ortconv`` node, or its function body if only standard ops are allowed; the bias comes last.
+
+    `result` has the sizes of its output as [N, M, spatial...].
+    """
     assert x.dtype is not None
     stated = {
-        "strides": window.strides,
-        "dilations": window.dilations,
-        "group": window.group,
+        **window.attributes,
         "x_perm": layout.x_perm,
         "w_perm": layout.w_perm,
         "y_perm": layout.y_perm,
@@ -374,9 +351,10 @@ def _own_node(
         **attributes,
     }
     if b.options.target == "onnx":
-        return inline_body(b, op, (x, *others), stated)
-    y: ir.Value = b.op(op.name, x, *others, domain=DOMAIN, **stated)
-    return y
+        y = inline_body(b, op, (x, *others), stated)
+    else:
+        y = b.op(op.name, x, *others, domain=DOMAIN, **stated)
+    return b.typed(y, x.dtype, [result[axis] for axis in layout.y_perm])
 
 
 def _known(dims: Sizes) -> Ints | None:

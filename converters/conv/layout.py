@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import onnx_ir as ir
@@ -66,11 +66,11 @@ def transpose(b: Builder, value: ir.Value, perm: Ints) -> ir.Value:
         raise ShapeError(str(value.name), dims_of(value), f"rank {len(perm)} is required.")
     if perm == tuple(range(len(perm))):
         return value
-    shape = None if value.shape is None else [value.shape[axis] for axis in perm]
+    shape = None if value.shape is None else ir.Shape([value.shape[axis] for axis in perm])
     folded = _fold(b, value, lambda array: np.transpose(array, perm), shape)
     if folded is not None:
         return folded
-    return b.typed(b.op("Transpose", value, perm=perm), value.dtype, _plain(shape))
+    return b.typed(b.op("Transpose", value, perm=perm), value.dtype, shape)
 
 
 def merge_axes(b: Builder, value: ir.Value) -> ir.Value:
@@ -93,7 +93,7 @@ def merge_axes(b: Builder, value: ir.Value) -> ir.Value:
 
 
 def _fold(
-    b: Builder, value: ir.Value, change: Callable[[np.ndarray], np.ndarray], shape: Sequence[object] | None
+    b: Builder, value: ir.Value, change: Callable[[np.ndarray], np.ndarray], shape: Iterable[object] | None
 ) -> ir.Value | None:
     """Returns a constant that `change` computes when the model is written, None if `value` is not a constant."""
     tensor = value.const_value
@@ -111,10 +111,4 @@ def _fold(
 
 def dims_of(value: ir.Value) -> list[int | str | None] | None:
     """Returns the dimensions of a value, with the names of symbolic ones; None if the rank is unknown."""
-    return None if value.shape is None else _plain(value.shape)
-
-
-def _plain(shape: Sequence[object] | ir.Shape | None) -> list[int | str | None] | None:
-    if shape is None:
-        return None
-    return [dim if isinstance(dim, int) else getattr(dim, "value", None) for dim in shape]
+    return None if value.shape is None else [dim if isinstance(dim, int) else dim.value for dim in value.shape]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ortconv.graph.builder import Ints
 
@@ -27,3 +28,8 @@ class Window:
     def rank(self) -> int:
         """Number of spatial axes."""
         return len(self.strides)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of convolution ops that it sets."""
+        return dataclasses.asdict(self)

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, require, rounded, scalar
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, require, rounded_op, scalar
 from ortconv.graph.builder import Builder
 
 __all__ = ["op_or_formula", "softplus_formula", "softplus_of"]
@@ -25,7 +25,7 @@ def op_or_formula(
     require(x, "data", (*FLOATS, *INTEGERS))
     if x.dtype == ir.DataType.DOUBLE:
         return compute(b, formula, x, kernels=kernels)
-    return rounded(b, lambda x: b.op(onnx_op, x, **attributes), x, kernels=(onnx_op,))
+    return rounded_op(b, onnx_op, x, **attributes)
 
 
 def softplus_of(b: Builder, data: ir.Value) -> ir.Value:

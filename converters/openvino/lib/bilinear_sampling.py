@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.compute_types import chained
 from ortconv.graph.builder import Builder
 
-__all__ = ["Image", "half_away", "interpolated", "picked"]
+__all__ = ["Image", "half_away", "interpolated"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Image:
         return cls(b.op("Transpose", data, perm=[0, 2, 3, 1]), height, width)
 
 
-def picked(b: Builder, image: Image, *indices: ir.Value) -> ir.Value:
+def _picked(b: Builder, image: Image, *indices: ir.Value) -> ir.Value:
     """Emits the channels of elements.
 
     Args:
@@ -77,14 +78,11 @@ def interpolated(b: Builder, image: Image, batch: ir.Value, y: ir.Value, x: ir.V
     one = b.constant(1, np.float32)
     rest = [b.op("Sub", one, part) for part in parts]
     terms = [
-        b.op("Mul", b.op("Mul", weight_y, weight_x), picked(b, image, batch, row, column))
+        b.op("Mul", b.op("Mul", weight_y, weight_x), _picked(b, image, batch, row, column))
         for row, weight_y in ((low[0], rest[0]), (high[0], parts[0]))
         for column, weight_x in ((low[1], rest[1]), (high[1], parts[1]))
     ]
-    total = terms[0]
-    for term in terms[1:]:
-        total = b.op("Add", total, term)
-    return total
+    return chained(b, "Add", terms)
 
 
 def half_away(b: Builder, x: ir.Value) -> ir.Value:

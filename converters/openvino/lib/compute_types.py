@@ -7,7 +7,8 @@ OpenVINO's CPU plugin, with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "SIGNED",
     "UNSIGNED",
     "apply",
+    "chained",
     "compute",
     "dtype_of",
     "exponential",
@@ -34,8 +36,10 @@ __all__ = [
     "is_static",
     "name",
     "narrowed",
+    "polynomial",
     "require",
     "rounded",
+    "rounded_op",
     "saturated",
     "saturates",
     "scalar",
@@ -67,23 +71,8 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
     | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
     | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
     | dict.fromkeys(("Cos", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"), _IEEE)
-    | dict.fromkeys(
-        (
-            "Acos",
-            "Acosh",
-            "Asin",
-            "Asinh",
-            "Atan",
-            "Atanh",
-            "Cosh",
-            "GridSample",
-            "LRN",
-            "DeformConv",
-            "Sinh",
-            "Tan",
-        ),
-        _SINGLE,
-    )
+    | dict.fromkeys(("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _SINGLE)
+    | dict.fromkeys(("DeformConv", "GridSample", "LRN"), _SINGLE)
     | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
     | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
     | dict.fromkeys(("LeakyRelu", "PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
@@ -192,9 +181,18 @@ def compute(
     inner = type_for(own, kernels, modular)
     if own == _F64 and inner == _F32:
         b.follow("f64: ONNX Runtime has no kernel; computed in f32, as in OpenVINO's CPU plugin")
-    value = formula(*[None if operand is None else b.cast(operand, inner) for operand in operands])
+    value = formula(*_all_cast(b, operands, inner))
     b.typed(value, result or inner, None)
     return b.cast(value, result or own)
+
+
+def _all_cast(b: Builder, operands: Sequence[ir.Value | None], dtype: ir.DataType) -> list[ir.Value | None]:
+    return [None if operand is None else b.cast(operand, dtype) for operand in operands]
+
+
+def rounded_op(b: Builder, op_type: str, *operands: ir.Value, **attributes: Any) -> ir.Value:
+    """Emits one ONNX op as `rounded` emits formulas."""
+    return rounded(b, lambda *values: b.op(op_type, *values, **attributes), *operands, kernels=(op_type,))
 
 
 def rounded(
@@ -212,7 +210,7 @@ def rounded(
         "integers: computed in f32 and rounded to nearest, as in OpenVINO's CPU plugin; "
         "the specification does not define it"
     )
-    return to_nearest(b, formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands]), dtype)
+    return to_nearest(b, formula(*_all_cast(b, operands, _F32)), dtype)
 
 
 def to_nearest(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
@@ -231,8 +229,7 @@ def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value 
     own = _element_type(operands)
     if own == _F64:
         b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
-    value = formula(*[None if operand is None else b.cast(operand, _F32) for operand in operands])
-    return b.cast(b.typed(value, _F32, None), own)
+    return b.cast(b.typed(formula(*_all_cast(b, operands, _F32)), _F32, None), own)
 
 
 def in_one_type(b: Builder, *operands: ir.Value) -> tuple[ir.Value, ...]:
@@ -251,19 +248,19 @@ def narrowed(b: Builder, value: ir.Value, data: ir.Value, own: ir.DataType) -> i
 
 def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
     """Emits a formula over one operand; 64-bit integers are computed in 32 bits, as in OpenVINO's CPU plugin."""
-    own = dtype_of(data)
-    if own not in (_I64, _U64):
+    return _in_type(b, formula, data, _I32 if data.dtype in (_I64, _U64) else dtype_of(data))
+
+
+def _in_type(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value, inner: ir.DataType) -> ir.Value:
+    if data.dtype == inner:
         return formula(data)
-    return b.cast(b.typed(formula(b.cast(data, _I32)), _I32, None), own)
+    return b.cast(b.typed(formula(b.cast(data, inner)), inner, None), dtype_of(data))
 
 
 def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
     """Emits a formula that moves data; non-constant 4-bit integers are moved in 8 bits."""
     own = dtype_of(data)
-    if own not in _BYTES or data.const_value is not None:
-        return formula(data)
-    moved = formula(b.cast(data, _BYTES[own]))
-    return b.cast(b.typed(moved, _BYTES[own], None), own)
+    return _in_type(b, formula, data, own if data.const_value is not None else _BYTES.get(own, own))
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
@@ -317,6 +314,19 @@ def exponential(b: Builder, x: ir.Value) -> ir.Value:
     """Emits Exp of float32 in float64: rounded, it equals expf of the C library, which OpenVINO calls."""
     wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
     return b.typed(b.op("Cast", wide, to=int(_F32)), _F32, x.shape)
+
+
+def chained(b: Builder, op_type: str, values: Iterable[ir.Value]) -> ir.Value:
+    """Emits an op of two operands over any number of values, one after the other, as they come."""
+    return functools.reduce(lambda one, other: b.op(op_type, one, other), values)
+
+
+def polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    """Emits a polynomial of float32, highest power first."""
+    total = single(b, coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = b.op("Add", b.op("Mul", total, x), single(b, coefficient))
+    return total
 
 
 def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint: str = "") -> None:

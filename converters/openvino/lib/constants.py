@@ -11,7 +11,9 @@ from ortconv.frontend.source_graph import MAX_RANK
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = [
+    "as_scalar",
     "axis_of",
+    "constant_axis",
     "constant_ints",
     "int64_vector",
     "known_ints",
@@ -76,6 +78,13 @@ def int64_vector(b: Builder, value: ir.Value) -> ir.Value:
     return b.op("Reshape", cast, b.constant([-1]))
 
 
+def as_scalar(b: Builder, value: ir.Value, dtype: ir.DataType | None = None) -> ir.Value:
+    """Returns a value of one element without axes; `dtype` states its type where that may be unknown."""
+    if value.shape == ():
+        return value
+    return b.typed(b.op("Reshape", value, b.constant([])), dtype or value.dtype, ())
+
+
 def length_of(value: ir.Value, input: str, *, most: int = MAX_RANK) -> int:
     """Returns the length of a vector.
 
@@ -132,7 +141,16 @@ def axis_of(b: Builder, axis: ir.Value, rank: int) -> int:
     Raises:
         ConversionError: It is computed at run time, is more than one number, or is out of range.
     """
+    return normalized((constant_axis(b, axis),), rank, "axis")[0]
+
+
+def constant_axis(b: Builder, axis: ir.Value) -> int:
+    """Returns a constant axis as it is.
+
+    Raises:
+        ConversionError: It is computed at run time, or is more than one number.
+    """
     axes = constant_ints(b, axis, "axis")
     if len(axes) != 1:
         raise ShapeError("axis", axis.shape, "it must be one number.")
-    return normalized(axes, rank, "axis")[0]
+    return axes[0]

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
-from ortconv.converters.openvino.lib.sizes import size_of
+from ortconv.converters.openvino.lib.sizes import at_most, joined, numbers_below, size_of
 from ortconv.graph.builder import Builder
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "box_limit",
     "chosen_boxes",
     "detection_outputs",
+    "is_class",
+    "marked_boxes",
     "pairwise_overlaps",
     "sorted_detections",
 ]
@@ -42,12 +44,24 @@ class Detections:
         return Detections(*(b.op("Gather", vector, order, axis=0) for vector in vectors))
 
 
+def marked_boxes(b: Builder, marks: ir.Value, order: ir.Value, scores: ir.Value) -> Detections:
+    """Returns the boxes marked at [batch, class, place], whose numbers `order` has."""
+    chosen = b.op("Transpose", b.op("NonZero", marks), perm=[1, 0])
+    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
+    batch, class_, _ = (b.op("Squeeze", column, b.constant([1])) for column in columns)
+    return Detections(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", scores, chosen))
+
+
+def is_class(b: Builder, scores: ir.Value, number: int) -> ir.Value:
+    """Tells of each class of scores [batch, class, box] whether it is that one."""
+    classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", scores, start=1, end=2)), b.constant(1))
+    return b.op("Equal", classes, b.constant(number))
+
+
 def box_limit(b: Builder, most: int, scores: ir.Value) -> ir.Value:
     """Returns the smaller of a limit, where there is one, and the number of boxes."""
     size = size_of(b, scores, 2)
-    if isinstance(size, int):
-        return b.constant([size if most < 0 else min(most, size)])
-    return size if most < 0 else b.op("Min", size, b.constant([most]))
+    return joined(b, [size if most < 0 else at_most(b, size, most)])
 
 
 def _sorted_by(b: Builder, found: Detections, key: ir.Value, *, largest: bool = False) -> Detections:
@@ -69,8 +83,7 @@ def best_of_each_batch(b: Builder, found: Detections, most: int) -> Detections:
     # The number of a box within its batch: its place, less the places of the batches before.
     earlier = b.op("Less", sorted_.batch, b.op("Unsqueeze", sorted_.batch, b.constant([1])))
     starts = b.op("ReduceSum", b.op("Cast", earlier, to=int(_I64)), b.constant([1]), keepdims=0)
-    count = b.op("Squeeze", b.op("Shape", sorted_.batch), b.constant([0]))
-    number = b.op("Sub", b.op("Range", b.constant(0), count, b.constant(1)), starts)
+    number = b.op("Sub", numbers_below(b, b.op("Shape", sorted_.batch)), starts)
     good = b.op("NonZero", b.op("Less", number, b.constant(most)))
     return sorted_.picked(b, b.op("Squeeze", good, b.constant([0])))
 

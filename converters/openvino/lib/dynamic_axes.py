@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.constants import int64_vector
+from ortconv.converters.openvino.lib.sizes import numbers_below
 from ortconv.errors import ShapeError
 from ortconv.graph.builder import Builder
 
@@ -104,8 +105,7 @@ def permuted(b: Builder, data: ir.Value, order: ir.Value) -> ir.Value:
     places = b.constant(0)
     for axis in range(rank):
         one = (b.constant([axis]), b.constant([axis + 1]))
-        end = b.op("Squeeze", b.op("Slice", sizes, *one), b.constant([0]))
-        along = b.op("Mul", b.op("Range", b.constant(0), end, b.constant(1)), b.op("Slice", steps, *one))
+        along = b.op("Mul", numbers_below(b, b.op("Slice", sizes, *one)), b.op("Slice", steps, *one))
         places = b.op("Add", b.op("Unsqueeze", places, b.constant([axis])), along) if axis else along
     flat = b.op("Reshape", data, b.constant([-1]))
     return b.typed(b.op("Gather", flat, places, axis=0), data.dtype, [None] * rank)
@@ -117,8 +117,7 @@ def coordinates(b: Builder, indices: ir.Value, axis: ir.Value) -> ir.Value:
     place = _one(b, axis)
     own = []
     for each in range(rank):
-        end = b.op("Squeeze", b.op("Shape", indices, start=each, end=each + 1), b.constant([0]))
-        counted = b.op("Range", b.constant(0), end, b.constant(1))
+        counted = numbers_below(b, b.op("Shape", indices, start=each, end=each + 1))
         if each + 1 < rank:
             counted = b.op("Unsqueeze", counted, b.constant(list(range(1, rank - each))))
         chosen = b.op("Or", *(b.op("Equal", place, b.constant([number])) for number in (each, each - rank)))

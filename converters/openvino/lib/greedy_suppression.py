@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.graph.builder import Builder
 
 __all__ = ["greedy", "taken_rows"]
 
-_BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
+_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 
 def greedy(
@@ -35,8 +36,7 @@ def greedy(
     trips = b.op("Squeeze", b.op("Min", most, number), last)
     boxes = b.op("Range", b.constant(0), b.op("Squeeze", number, last), b.constant(1))
     with b.body() as body:
-        body.input("iteration", _I64, ())
-        body.input("condition", _BOOL, ())
+        iteration(body, "iteration")
         current = body.input("scores", _F32, [None, None, None])
         best = b.op("ReduceMax", current, b.constant([2]), keepdims=1)
         index = b.op("ArgMax", current, axis=2, keepdims=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -105,9 +105,7 @@ def target_along(b: Builder, data: ir.Value, value: ir.Value, axes: ir.Value | N
         return target_of(b, data, value, normalized(known, rank, "axes"), by_scales=by_scales)
     counts = [each.shape[0] if each.shape is not None and len(each.shape) == 1 else None for each in (axes, value)]
     if all(isinstance(count, int) for count in counts) and counts[0] != counts[1]:
-        raise ShapeError(
-            "scales" if by_scales else "sizes", value.shape, f"it must have one entry per axis, {counts[0]}."
-        )
+        raise _length_error(value.shape, counts[0], by_scales)
     given = b.cast(value, _F32) if by_scales else int64_vector(b, value)
     kept = b.constant(np.array([1] * rank, np.float32)) if by_scales else b.op("Shape", data)
     whole = b.op("ScatterElements", kept, int64_vector(b, axes), given)
@@ -125,9 +123,7 @@ def target_of(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_sca
     assert data.shape is not None
     known = b.array(value)
     if known is not None and known.shape != (len(axes),):
-        raise ShapeError(
-            "scales" if by_scales else "sizes", known.shape, f"it must have one entry per axis, {len(axes)}."
-        )
+        raise _length_error(known.shape, len(axes), by_scales)
     sizes = [size if isinstance(size, int) and size else None for size in (data.shape[axis] for axis in axes)]
     if by_scales:
         return _by_scales(b, data, value, axes, sizes)
@@ -136,6 +132,10 @@ def target_of(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, *, by_sca
     pairs = zip(goals or [None] * len(axes), sizes, strict=True)
     scales = tuple(None if goal is None or size is None else goal / size for goal, size in pairs)
     return Target(axes, int64_vector(b, value), False, scales)
+
+
+def _length_error(shape: Iterable[object] | None, count: object, by_scales: bool) -> ShapeError:
+    return ShapeError("scales" if by_scales else "sizes", shape, f"it must have one entry per axis, {count}.")
 
 
 def _by_scales(b: Builder, data: ir.Value, value: ir.Value, axes: Ints, sizes: Sequence[int | None]) -> Target:

@@ -7,6 +7,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import compute
+from ortconv.converters.openvino.lib.constants import as_scalar
 from ortconv.graph.builder import Builder, Ints
 
 __all__ = ["PadMode", "emit_pad", "pad_zeros"]
@@ -23,8 +24,8 @@ def emit_pad(b: Builder, data: ir.Value, pads: ir.Value, fill: ir.Value | None, 
     """Emits Pad; `pads` is an int64 vector, and `fill` counts for the mode constant alone."""
     if mode != "constant":
         fill = None
-    elif fill is not None and fill.shape != ():
-        fill = b.typed(b.op("Reshape", fill, b.constant([])), fill.dtype, ())
+    elif fill is not None:
+        fill = as_scalar(b, fill)
     return compute(
         b, lambda x, value: b.op("Pad", x, pads, value, mode=mode), data, fill, kernels=("Pad",), modular=True
     )

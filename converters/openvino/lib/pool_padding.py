@@ -14,7 +14,7 @@ from typing import Any, Literal
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import dtype_of, scalar
+from ortconv.converters.openvino.lib.compute_types import chained, dtype_of, scalar
 from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName
 from ortconv.converters.openvino.lib.sizes import (
     Size,
@@ -97,8 +97,11 @@ class Plan:
         return b.typed(b.op("Greater", most, b.constant(0)), ir.DataType.BOOL, [])
 
     def padded(self, b: Builder, x: ir.Value, fill: ir.Value) -> ir.Value:
-        """Emits the Pad."""
-        return _padded(b, x, *self.pads, fill)
+        """Emits a Pad with axes: ONNX Runtime fuses a Pad without axes into the pooling."""
+        front, back = self.pads
+        axes = b.constant(list(range(len(front) + 2)))
+        padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
+        return b.typed(padded, x.dtype, None)
 
     def marked(self, b: Builder, data: ir.Value, like: ir.Value) -> ir.Value:
         """Emits what OpenVINO's CPU plugin counts of padded data: ones inside, zeros outside, and ones far behind.
@@ -109,8 +112,8 @@ class Plan:
         """
         front, back = self.pads
         rank = len(front) + 2
-        product: ir.Value | None = None
-        for place, (before, behind) in enumerate(zip(front, back, strict=True)):
+
+        def inside(place: int, before: Size, behind: Size) -> ir.Value:
             reach = self.pool.kernel_shape[place] * self.pool.dilations[place]
             far = at_least_zero(b, calculate(b, "Sub", behind, reach))
             near = calculate(b, "Sub", behind, far)
@@ -121,17 +124,10 @@ class Plan:
             ]
             column = b.typed(b.op("Concat", *runs, axis=0), like.dtype, [None])
             others = [axis for axis in range(rank) if axis != place + 2]
-            spread = b.typed(b.op("Unsqueeze", column, b.constant(others)), like.dtype, None)
-            product = spread if product is None else b.op("Mul", product, spread)
-        assert product is not None
-        return b.typed(product, like.dtype, None)
+            return b.typed(b.op("Unsqueeze", column, b.constant(others)), like.dtype, None)
 
-
-def _padded(b: Builder, x: ir.Value, front: list[Size], back: list[Size], fill: ir.Value) -> ir.Value:
-    """Emits a Pad with axes: ONNX Runtime fuses a Pad without axes into the pooling."""
-    axes = b.constant(list(range(len(front) + 2)))
-    padded = b.op("Pad", x, joined(b, [0, 0, *front, 0, 0, *back]), fill, axes, mode="constant")
-    return b.typed(padded, x.dtype, None)
+        sides = zip(itertools.count(), front, back)
+        return b.typed(chained(b, "Mul", itertools.starmap(inside, sides)), like.dtype, None)
 
 
 def apart(b: Builder, data: ir.Value) -> ir.Value:

@@ -7,11 +7,11 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.compute_types import dtype_of, rounded, single
-from ortconv.converters.openvino.lib.sizes import joined, size_of
+from ortconv.converters.openvino.lib.compute_types import chained, dtype_of, polynomial, rounded, single
+from ortconv.converters.openvino.lib.sizes import joined, numbers_below, size_of
 from ortconv.graph.builder import Builder
 
-__all__ = ["Coordinates", "Nearest", "Resampled", "index_of", "places_of", "resample", "resample_nearest"]
+__all__ = ["Coordinates", "Nearest", "Resampled", "along", "index_of", "places_of", "resample", "resample_nearest"]
 
 Coordinates = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
@@ -58,18 +58,21 @@ def resample(
         value = x
         for axis, target, by_scale in axes:
             places, _, last = places_of(b, data, axis, target, by_scale, coordinates)
-            total: ir.Value | None = None
-            for index, weight in taps(b, places, last, cube_coeff):
-                column = (
-                    b.op("Unsqueeze", weight, b.constant(list(range(1, rank - axis)))) if axis < rank - 1 else weight
-                )
-                part = b.op("Mul", b.op("Gather", value, index, axis=axis), b.cast(column, dtype_of(x)))
-                total = part if total is None else b.op("Add", total, part)
-            assert total is not None
-            value = b.typed(total, x.dtype, [None] * rank)
+            weighted = taps(b, places, last, cube_coeff)
+            columns = ((index, along(b, weight, axis, rank)) for index, weight in weighted)
+            parts = (
+                b.op("Mul", b.op("Gather", value, index, axis=axis), b.cast(column, dtype_of(x)))
+                for index, column in columns
+            )
+            value = b.typed(chained(b, "Add", parts), x.dtype, [None] * rank)
         return value
 
     return rounded(b, formula, data, kernels=("Add", "Mul"))
+
+
+def along(b: Builder, weights: ir.Value, axis: int, rank: int) -> ir.Value:
+    """Returns a vector with as many axes of size 1 behind it as follow an axis of a tensor."""
+    return b.op("Unsqueeze", weights, b.constant(list(range(1, rank - axis)))) if axis < rank - 1 else weights
 
 
 def _linear(b: Builder, places: ir.Value, last: ir.Value, _: float) -> list[tuple[ir.Value, ir.Value]]:
@@ -93,12 +96,8 @@ def _cubic(b: Builder, places: ir.Value, last: ir.Value, a: float) -> list[tuple
     ]
     taps = []
     for offset, coefficients in enumerate(polynomials, -1):
-        weight: ir.Value | None = None
-        for coefficient in coefficients:
-            number = single(b, coefficient)
-            weight = number if weight is None else b.op("Add", b.op("Mul", weight, share), number)
-        assert weight is not None
-        taps.append((index_of(b, b.op("Add", floor, single(b, offset)), last), b.typed(weight, _F32, None)))
+        weight = b.typed(polynomial(b, share, coefficients), _F32, None)
+        taps.append((index_of(b, b.op("Add", floor, single(b, offset)), last), weight))
     return taps
 
 
@@ -113,8 +112,7 @@ def places_of(
     else:
         goal = b.op("Cast", target, to=int(_F32))
         scale = b.op("Div", goal, size)
-    count = b.op("Squeeze", b.op("Cast", goal, to=int(_I64)), b.constant([0]))
-    numbers = b.op("Cast", b.op("Range", b.constant(0), count, b.constant(1)), to=int(_F32))
+    numbers = b.op("Cast", numbers_below(b, b.op("Cast", goal, to=int(_I64))), to=int(_F32))
     one, half, last = single(b, 1), single(b, 0.5), b.op("Sub", size, single(b, 1))
     if coordinates == "asymmetric":
         places = b.op("Div", numbers, scale)

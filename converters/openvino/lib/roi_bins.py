@@ -8,10 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolated
-from ortconv.converters.openvino.lib.compute_types import (
-    in_single,
-    single,
-)
+from ortconv.converters.openvino.lib.compute_types import chained, in_single, single
+from ortconv.converters.openvino.lib.sizes import numbers_below
 from ortconv.graph.builder import Builder
 
 __all__ = ["batch_indices_of", "elements_between", "last_position", "pool_until_end", "sampled_inside"]
@@ -57,17 +55,14 @@ def sampled_inside(b: Builder, image: Image, owner: ir.Value, rows: ir.Value, co
     for position, size in ((y, image.height), (x, image.width)):
         conditions.append(b.op("GreaterOrEqual", position, single(b, 0.0)))
         conditions.append(b.op("LessOrEqual", position, last_position(b, size)))
-    inside = conditions[0]
-    for condition in conditions[1:]:
-        inside = b.op("And", inside, condition)
+    inside = chained(b, "And", conditions)
     values = interpolated(b, image, owner, y, x)
     return b.op("Where", b.op("Unsqueeze", inside, b.constant([-1])), values, single(b, 0.0))
 
 
 def elements_between(b: Builder, begin: ir.Value, stop: ir.Value, size: ir.Value) -> ir.Value:
     """Tells which elements of an axis lie from begin to stop, [R, goal, size]."""
-    scalar = b.op("Squeeze", size, b.constant([0]))
-    positions = b.op("Cast", b.op("Range", b.constant(0), scalar, b.constant(1)), to=int(_F32))
+    positions = b.op("Cast", numbers_below(b, size), to=int(_F32))
     column = b.constant([2])
     return b.op(
         "And",

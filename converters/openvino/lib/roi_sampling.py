@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Literal
 
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolated
-from ortconv.converters.openvino.lib.compute_types import single
+from ortconv.converters.openvino.lib.compute_types import chained, single
 from ortconv.converters.openvino.lib.sizes import counted_row
 from ortconv.graph.builder import Builder
 
@@ -120,7 +119,7 @@ def pool_points(
         limit = b.op("Cast", size, to=int(ir.DataType.FLOAT))
         conditions.append(b.op("GreaterOrEqual", point.positions, single(b, -1.0)))
         conditions.append(b.op("LessOrEqual", point.positions, limit))
-    inside = functools.reduce(lambda one, other: b.op("And", one, other), conditions)
+    inside = chained(b, "And", conditions)
     batch = b.op("Reshape", b.cast(batch_indices, ir.DataType.INT64), b.constant([-1, 1, 1, 1, 1]))
     values = interpolated(b, image, batch, points[0].positions, points[1].positions)
     kept = b.op("Where", b.op("Unsqueeze", inside, b.constant([5])), values, single(b, 0.0))

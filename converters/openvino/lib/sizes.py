@@ -14,11 +14,13 @@ from ortconv.graph.builder import Builder
 __all__ = [
     "Size",
     "at_least_zero",
+    "at_most",
     "calculate",
     "counted",
     "counted_row",
     "halved",
     "joined",
+    "numbers_below",
     "require_sizes",
     "reshaped",
     "same_padding",
@@ -92,6 +94,11 @@ def at_least_zero(b: Builder, size: Size) -> Size:
     return max(size, 0) if isinstance(size, int) else b.op("Max", size, b.constant([0]))
 
 
+def at_most(b: Builder, size: Size, most: int) -> Size:
+    """Returns the smaller of a size and a limit."""
+    return min(size, most) if isinstance(size, int) else b.op("Min", size, b.constant([most]))
+
+
 def same_windows(b: Builder, size: Size, stride: int) -> Size:
     """Returns how many windows same_upper and same_lower leave along an axis: ceil(size / stride)."""
     return calculate(b, "Div", calculate(b, "Add", size, stride - 1), stride)
@@ -137,8 +144,12 @@ def counted(b: Builder, size: Size) -> ir.Value:
     """Returns the numbers from 0 to a size, as int64."""
     if isinstance(size, int):
         return b.counted(size)
-    end = b.op("Squeeze", size, b.constant([0]))
-    return b.typed(b.op("Range", b.constant(0), end, b.constant(1)), ir.DataType.INT64, [None])
+    return b.typed(numbers_below(b, size), ir.DataType.INT64, [None])
+
+
+def numbers_below(b: Builder, size: ir.Value) -> ir.Value:
+    """Emits the numbers from 0 to a size that is a vector of one entry, as int64."""
+    return b.op("Range", b.constant(0), b.op("Squeeze", size, b.constant([0])), b.constant(1))
 
 
 def counted_row(b: Builder, size: int) -> ir.Value:

@@ -27,6 +27,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     narrowed,
     require,
     rounded,
+    rounded_op,
     saturated,
     scalar,
     warn_of_singles,
@@ -67,8 +68,8 @@ def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
         slopes = b.array(slope)
         if slopes is not None and slopes.size and (slopes == slopes.flat[0]).all() and _fits(data, slopes.shape):
             alpha = float(slopes.flat[0])  # ONNX Runtime computes LeakyRelu along with a Conv, and PRelu slowly.
-            return rounded(b, lambda x: b.op("LeakyRelu", x, alpha=alpha), data, kernels=("LeakyRelu",))
-        return rounded(b, lambda x, s: b.op("PRelu", x, s), data, slope, kernels=("PRelu",))
+            return rounded_op(b, "LeakyRelu", data, alpha=alpha)
+        return rounded_op(b, "PRelu", data, slope)
     return compute(
         b,
         lambda x, s: b.op("Where", b.op("Less", x, scalar(b, 0, x)), b.op("Mul", s, x), x),
@@ -102,7 +103,8 @@ def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     if slopes == 1 and rank > 2 and slope.shape[0] != 1:
         entries, channels = slope.shape[0], data.shape[1]
         if not isinstance(entries, int) or not isinstance(channels, int) or entries == channels:
-            return _along_channels(b, slope, rank)
+            behind = b.constant(list(range(1, rank - 1)))
+            return b.typed(b.op("Unsqueeze", slope, behind), slope.dtype, None)
     sizes, extra = list(slope.shape), max(slopes - rank, 0)
     if extra and all(size == 1 for size in sizes[:extra] if isinstance(size, int)):
         sizes, axes = sizes[extra:], b.constant(list(range(extra)))
@@ -111,10 +113,6 @@ def _per_channel(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
     if len(sizes) > rank or any(isinstance(a, int) and isinstance(c, int) and a not in (1, c) for a, c in pairs):
         raise ShapeError("slope", slope.shape, f"it does not broadcast onto {data.shape}.")
     return slope
-
-
-def _along_channels(b: Builder, slope: ir.Value, rank: int) -> ir.Value:
-    return b.typed(b.op("Unsqueeze", slope, b.constant(list(range(1, rank - 1)))), slope.dtype, None)
 
 
 @REGISTRY.lowering("Elu")
@@ -146,20 +144,17 @@ def selu(b: Builder, data: ir.Value, alpha: ir.Value, lambda_: ir.Value, /) -> i
 @REGISTRY.lowering("Gelu", since=2)
 def gelu(b: Builder, data: ir.Value, /) -> ir.Value:
     """Gelu; a formula of Erf before opset 20."""
-    return _gelu(b, data, "erf")
+    return gelu_7(b, data)
 
 
 @REGISTRY.lowering("Gelu", since=7)
 def gelu_7(b: Builder, data: ir.Value, /, *, approximation_mode: Literal["erf", "tanh"] = "erf") -> ir.Value:
     """Gelu; a formula of Erf or Tanh before opset 20."""
-    return _gelu(b, data, approximation_mode)
-
-
-def _gelu(b: Builder, data: ir.Value, mode: Literal["erf", "tanh"]) -> ir.Value:
     require(data, "data", FLOATS)
+    exact = approximation_mode == "erf"
 
     def formula(x: ir.Value) -> ir.Value:
-        if mode == "erf":
+        if exact:
             inner = b.op("Erf", b.op("Mul", x, scalar(b, math.sqrt(0.5), x)))
         else:
             cube = b.op("Mul", b.op("Mul", x, x), b.op("Mul", x, scalar(b, 0.044715, x)))
@@ -167,8 +162,8 @@ def _gelu(b: Builder, data: ir.Value, mode: Literal["erf", "tanh"]) -> ir.Value:
         return b.op("Mul", b.op("Mul", x, scalar(b, 0.5, x)), b.op("Add", inner, scalar(b, 1, x)))
 
     if b.options.opset >= _GELU_OPSET and data.dtype != ir.DataType.DOUBLE:
-        return apply(b, "Gelu", data, approximate="none" if mode == "erf" else "tanh")
-    return compute(b, formula, data, kernels=("Add", "Mul", {"erf": "Erf", "tanh": "Tanh"}[mode]))
+        return apply(b, "Gelu", data, approximate="none" if exact else "tanh")
+    return compute(b, formula, data, kernels=("Add", "Mul", "Erf" if exact else "Tanh"))
 
 
 @REGISTRY.lowering("HSwish", since=4)
@@ -195,8 +190,7 @@ def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /)
     alpha, beta = _not_zero(b, "alpha", alpha, 0.2), _not_zero(b, "beta", beta, 0.5)
     slope, shift = b.array(alpha), b.array(beta)
     if slope is not None and shift is not None and slope.size == shift.size == 1 and data.dtype != ir.DataType.DOUBLE:
-        scale, offset = float(slope.item()), float(shift.item())
-        return rounded(b, lambda x: b.op("HardSigmoid", x, alpha=scale, beta=offset), data, kernels=("HardSigmoid",))
+        return rounded_op(b, "HardSigmoid", data, alpha=float(slope.item()), beta=float(shift.item()))
     return rounded(
         b,
         lambda x, a, c: b.op("Clip", b.op("Add", b.op("Mul", x, a), c), scalar(b, 0, x), scalar(b, 1, x)),
@@ -263,12 +257,12 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
     dtype = dtype_of(data)
     if dtype in INTEGERS:
         info = np.iinfo(dtype.numpy())
-        inner = _ceil(min), _floor(max)
+        inner = _whole(min, math.ceil), _whole(max, math.floor)
         if dtype.bitwidth == 8 and is_static(data):
-            whole = _truncated(min), _truncated(max)
-            if whole != inner:
+            cut = _whole(min, math.trunc), _whole(max, math.trunc)
+            if cut != inner:
                 b.follow("follows OpenVINO's CPU plugin: truncates the bounds of 8-bit data of static shape")
-            inner = whole
+            inner = cut
         low, high = (_into(bound, info.min, info.max) for bound in inner)
         if low > high:
             raise UnsupportedAttributeError(
@@ -283,16 +277,8 @@ def clamp(b: Builder, data: ir.Value, /, *, min: float, max: float) -> ir.Value:
     return apply(b, "Clip", data, *bounds)
 
 
-def _ceil(bound: float) -> float:
-    return bound if math.isinf(bound) else math.ceil(bound)
-
-
-def _floor(bound: float) -> float:
-    return bound if math.isinf(bound) else math.floor(bound)
-
-
-def _truncated(bound: float) -> float:
-    return bound if math.isinf(bound) else math.trunc(bound)
+def _whole(bound: float, rounding: Callable[[float], int]) -> float:
+    return bound if math.isinf(bound) else rounding(bound)
 
 
 def _into(bound: float, low: int, high: int) -> int:

@@ -9,7 +9,15 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, dtype_of, require, rounded, type_for
+from ortconv.converters.openvino.lib.compute_types import (
+    FLOATS,
+    INTEGERS,
+    dtype_of,
+    require,
+    rounded,
+    rounded_op,
+    type_for,
+)
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
 from ortconv.converters.openvino.registry import REGISTRY
@@ -26,12 +34,7 @@ def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> 
     sizes, goals = _sizes(b, data, output_shape)
     kernel = _even(sizes, goals)
     if kernel is not None:
-        return rounded(
-            b,
-            lambda x: b.op("AveragePool", x, kernel_shape=kernel, strides=kernel),
-            data,
-            kernels=("AveragePool",),
-        )
+        return rounded_op(b, "AveragePool", data, kernel_shape=kernel, strides=kernel)
 
     def formula(x: ir.Value) -> ir.Value:
         rank = len(sizes) + 2

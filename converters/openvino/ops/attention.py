@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require, scalar
+from ortconv.converters.openvino.lib.constants import as_scalar
 from ortconv.converters.openvino.lib.kv_cache import is_cache
 from ortconv.converters.openvino.patterns.grouped_query_attention import SharedHeads
 from ortconv.converters.openvino.plugin_bugs.states import CACHE_IN_8_BITS
@@ -71,7 +72,8 @@ def scaled_dot_product_attention(
 
     kernels = _KERNELS if shown is None else (*_KERNELS, "Where")
     added = None if mask is None else _added(b, mask, query)
-    result = compute(b, formula, query, key, value, added, _scalar(b, scale), sink, kernels=kernels)
+    factor = None if scale is None else as_scalar(b, scale)
+    result = compute(b, formula, query, key, value, added, factor, sink, kernels=kernels)
     if not cached or mask is None or sink is not None or shown is not None:
         return result
     if _is_finite(mask, _MOST.get(dtype_of(mask), _LARGEST)):  # a Cast may overflow to infinity
@@ -87,13 +89,6 @@ def _weights(b: Builder, scores: ir.Value, sink: ir.Value | None, rank: int) -> 
     one_each = b.op("Concat", column, b.constant([1]), axis=0)
     weights = b.op("Softmax", b.op("Concat", scores, b.op("Expand", sink, one_each), axis=-1), axis=-1)
     return b.op("Slice", weights, b.constant([0]), b.constant([-1]), b.constant([-1]))
-
-
-def _scalar(b: Builder, scale: ir.Value | None) -> ir.Value | None:
-    """Returns a scale of any shape with one element as a scalar."""
-    if scale is None or scale.shape == ():
-        return scale
-    return b.typed(b.op("Reshape", scale, b.constant([])), scale.dtype, ())
 
 
 def _factor(b: Builder, query: ir.Value, q: ir.Value, scale: ir.Value | None) -> ir.Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import AutoBroadcast, aligned
@@ -44,35 +46,31 @@ def bitwise_not(b: Builder, data: ir.Value, /) -> ir.Value:
     return b.op("Not" if data.dtype == _BOOL else "BitwiseNot", data)
 
 
-@REGISTRY.lowering("BitwiseLeftShift", since=15)
-def bitwise_left_shift(
-    b: Builder,
-    a: ir.Value,
-    c: ir.Value,
-    /,
-    *,
-    auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = 0,
-) -> ir.Value:
+def _register_shift(op_type: str, emit: Callable[[Builder, ir.Value, ir.Value], ir.Value]) -> None:
+    def lower(
+        b: Builder,
+        a: ir.Value,
+        c: ir.Value,
+        /,
+        *,
+        auto_broadcast: AutoBroadcast = "numpy",
+        auto_broadcast_auto_broadcast_axis: int = 0,
+    ) -> ir.Value:
+        if auto_broadcast == "pdpd" and a.shape != c.shape:
+            PDPD_SHIFT.warn(b)
+        return emit(b, *aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis))
+
+    lower.__doc__ = emit.__doc__
+    REGISTRY.lowering(op_type, since=15, how="composed")(lower)
+
+
+def _left_shift(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     """BitShift of the bits as an unsigned integer."""
-    _warn_of_pdpd(b, a, c, auto_broadcast)
-    x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     return _shift(b, x, y, "LEFT")
 
 
-@REGISTRY.lowering("BitwiseRightShift", since=15, how="composed")
-def bitwise_right_shift(
-    b: Builder,
-    a: ir.Value,
-    c: ir.Value,
-    /,
-    *,
-    auto_broadcast: AutoBroadcast = "numpy",
-    auto_broadcast_auto_broadcast_axis: int = 0,
-) -> ir.Value:
+def _right_shift(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     """BitShift; of negative numbers between two BitwiseNots, so that the sign stays."""
-    _warn_of_pdpd(b, a, c, auto_broadcast)
-    x, y = aligned(b, a, c, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     if x.dtype in UNSIGNED:
         return _shift(b, x, y, "RIGHT")
     dtype = dtype_of(x)
@@ -83,14 +81,13 @@ def bitwise_right_shift(
     return b.op("BitwiseXor", _shift(b, flipped, y, "RIGHT"), ones)
 
 
-def _warn_of_pdpd(b: Builder, left: ir.Value, right: ir.Value, auto_broadcast: AutoBroadcast) -> None:
-    if auto_broadcast == "pdpd" and left.shape != right.shape:
-        PDPD_SHIFT.warn(b)
-
-
 def _shift(b: Builder, x: ir.Value, y: ir.Value, direction: str) -> ir.Value:
     require(x, "input 0", INTEGERS)
     dtype = dtype_of(x)
     inner = _SHIFTED[dtype.bitwidth]
     bits = b.op("BitShift", b.cast(x, inner), b.cast(y, inner), direction=direction)
     return b.cast(b.typed(bits, inner, None), dtype)
+
+
+_register_shift("BitwiseLeftShift", _left_shift)
+_register_shift("BitwiseRightShift", _right_shift)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.constants import constant_ints, int64_vector, known_ints, length_of, normalized
+from ortconv.converters.openvino.lib.constants import constant_axis, int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.lib.dynamic_axes import View, view_along
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -29,7 +29,7 @@ def split(b: Builder, data: ir.Value, axis: ir.Value, /, *, num_splits: int) -> 
         view = view_along(b, data, axis)
         each = b.op("Div", view.size, b.constant([num_splits]))
         return tuple(view.restored(b, part, each) for part in _parts(b, view, each, num_splits))
-    along = _axis(b, axis)
+    along = constant_axis(b, axis)
     size = None if data.shape is None else data.shape[normalized((along,), len(data.shape), "axis")[0]]
     if isinstance(size, int) and size % num_splits:
         raise UnsupportedAttributeError("num_splits", num_splits, f"a divisor of the axis' size, {size}")
@@ -47,7 +47,7 @@ def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir
     known = known_ints(b, split_lengths)
     lengths = int64_vector(b, split_lengths)
     view = view_along(b, data, axis) if b.array(axis) is None else None
-    along = _axis(b, axis) if view is None else 1
+    along = constant_axis(b, axis) if view is None else 1
     if known is None or -1 in known:
         whole = view.size if view is not None else b.op("Gather", b.op("Shape", data), b.constant([along]))
         taken = b.op("ReduceSum", b.op("Max", lengths, b.constant([0])), keepdims=1)
@@ -63,10 +63,3 @@ def variadic_split(b: Builder, data: ir.Value, axis: ir.Value, split_lengths: ir
 def _parts(b: Builder, view: View, each: ir.Value, count: int) -> tuple[ir.Value, ...]:
     """Splits a view along its middle axis."""
     return b.op("Split", view.value, b.op("Expand", each, b.constant([count])), outputs=count, axis=1)
-
-
-def _axis(b: Builder, axis: ir.Value) -> int:
-    ints = constant_ints(b, axis, "axis")
-    if len(ints) != 1:
-        raise ShapeError("axis", axis.shape, "it must be one number.")
-    return ints[0]

@@ -12,12 +12,13 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import name as type_name
-from ortconv.converters.openvino.lib.constants import known_ints, normalized
+from ortconv.converters.openvino.lib.constants import as_scalar, known_ints, normalized
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.converters.openvino.plugin_bugs.slicing import NEGATIVE_SLICE_AXIS
 from ortconv.converters.openvino.reader.bodies import Branch, BranchNode, IterationNode, Port, Slice
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
-from ortconv.frontend.source_graph import SourceValue
+from ortconv.frontend.source_graph import SourceNode, SourceValue
 from ortconv.graph.builder import Builder
 
 _INT64, _BOOL = ir.DataType.INT64, ir.DataType.BOOL
@@ -48,11 +49,19 @@ def _side(b: Builder, node: BranchNode, branch: Branch, inputs: Sequence[ir.Valu
     """Lowers a branch inline; returns the node's outputs."""
     given = {port.inner: inputs[port.outer] for port in branch.into}
     results = b.inline(branch.body, [given[index] for index in range(len(branch.body.inputs))])
-    sources = {port.outer: port.inner for port in branch.out_of}
+    return _in_order(node, {port.outer: results[port.inner] for port in branch.out_of}, branch.body.name)
+
+
+def _in_order(node: SourceNode, found: Mapping[int, ir.Value], body: str) -> tuple[ir.Value, ...]:
+    """Returns the outputs of a node by their numbers.
+
+    Raises:
+        ConversionError: One is missing.
+    """
     for index, output in enumerate(node.outputs):
-        if index not in sources:
-            raise ConversionError(f"output {output.name} has no source in {branch.body.name}; it is required.")
-    return tuple(results[sources[index]] for index in range(len(node.outputs)))
+        if index not in found:
+            raise ConversionError(f"output {output.name} has no source in {body}; it is required.")
+    return tuple(found[index] for index in range(len(node.outputs)))
 
 
 @REGISTRY.lowering("TensorIterator", how="composed")
@@ -75,13 +84,13 @@ def loop(b: Builder, trip_count: ir.Value, execution_condition: ir.Value, /, *in
     if known is not None:
         trips = None if known[0] < 0 else b.constant(known[0])
     else:
-        count = _scalar(b, b.cast(trip_count, _INT64), _INT64)
+        count = as_scalar(b, b.cast(trip_count, _INT64), _INT64)
         negative = b.op("Less", count, b.constant(0))
         trips = b.op("Where", negative, b.constant(_FOREVER), count)
     begins = b.array(execution_condition)
     if begins is not None and not begins.any():
         return _never(b, node, (trip_count, execution_condition, *inputs))
-    condition = None if begins is not None and begins.all() else _scalar(b, execution_condition, _BOOL)
+    condition = None if begins is not None and begins.all() else as_scalar(b, execution_condition, _BOOL)
     return _iterate(b, node, (trip_count, execution_condition, *inputs), trips, condition)
 
 
@@ -130,8 +139,7 @@ def _iterate(
     carried = [result for result, _ in node.back_edges] + sorted(whole - {result for result, _ in node.back_edges})
     scanned = [port for port in node.out_of if port.slice]
     with b.body(repeated=True) as body:
-        iteration = body.input("iteration", _INT64, ())
-        body.input("condition", _BOOL, ())
+        number = iteration(body, "iteration")
         initial: list[ir.Value | None] = []
         given: dict[int, ir.Value] = {}
         for result, parameter in node.back_edges:
@@ -149,13 +157,13 @@ def _iterate(
             initial.append(None)
         for port in node.into:
             if port.slice:
-                given[port.inner] = _part(b, inputs[port.outer], port, iteration, counts[port])
+                given[port.inner] = _part(b, inputs[port.outer], port, number, counts[port])
             else:
                 given.setdefault(port.inner, inputs[port.outer])
         if node.iteration is not None:
-            given[node.iteration] = _as_declared(b, iteration, node)
+            given[node.iteration] = _as_declared(b, number, node)
         results = b.inline(node.body, [given[index] for index in range(len(node.body.inputs))])
-        go_on = b.constant(True) if node.condition is None else _scalar(b, results[node.condition], _BOOL)
+        go_on = b.constant(True) if node.condition is None else as_scalar(b, results[node.condition], _BOOL)
         outputs = [go_on, *(results[index] for index in carried)]
         outputs += [_scan_output(b, results[port.inner], port) for port in scanned]
         graph = body.graph(outputs)
@@ -193,10 +201,7 @@ def _results(
             found[port.outer] = b.typed(last[port.inner], None, None if shape is None else [None] * len(shape))
         else:
             found[port.outer] = _concatenated(b, stacked[port], results[port.inner], port.slice)
-    for index, output in enumerate(node.outputs):
-        if index not in found:
-            raise ConversionError(f"output {output.name} has no source in the body; it is required.")
-    return tuple(found[index] for index in range(len(node.outputs)))
+    return _in_order(node, found, "the body")
 
 
 def _require_type(declared: SourceValue, given: ir.Value) -> None:
@@ -252,7 +257,7 @@ def _count(b: Builder, value: ir.Value, port: Port) -> ir.Value:
     if left:
         size = b.op("Sub", size, b.constant([left]))
     parts = size if rule.part_size == 1 else b.op("Div", size, b.constant([rule.part_size]))
-    return _scalar(b, parts, _INT64)
+    return as_scalar(b, parts, _INT64)
 
 
 def _part(b: Builder, value: ir.Value, port: Port, iteration: ir.Value, count: ir.Value) -> ir.Value:
@@ -320,8 +325,7 @@ def _nothing(b: Builder, node: IterationNode, result: int) -> ir.Value:
     """
     declared = node.body.outputs[result].value
     shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape or ()]
-    zero = ir.tensor(np.array([0], declared.dtype.numpy()), dtype=declared.dtype)
-    return b.typed(b.op("ConstantOfShape", b.constant(shape), value=zero), declared.dtype, ir.Shape(shape))
+    return b.filled(shape, 0, declared.dtype)
 
 
 def _as_declared(b: Builder, iteration: ir.Value, node: IterationNode) -> ir.Value:
@@ -332,10 +336,3 @@ def _as_declared(b: Builder, iteration: ir.Value, node: IterationNode) -> ir.Val
     if declared.shape:
         number = b.typed(b.op("Reshape", number, b.constant([1])), declared.dtype, [1])
     return number
-
-
-def _scalar(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Returns a value of one element, of that type, without axes."""
-    if value.shape == ():
-        return value
-    return b.typed(b.op("Reshape", value, b.constant([])), dtype, ())

@@ -16,63 +16,42 @@ from ortconv.converters.openvino.weights.grouped_filters import grouped
 from ortconv.graph.builder import Builder, Ints
 
 
-@REGISTRY.lowering("Convolution")
-def convolution(
-    b: Builder,
-    data: ir.Value,
-    filter: ir.Value,
-    /,
-    *,
-    strides: Ints = (),
-    pads_begin: Ints = (),
-    pads_end: Ints = (),
-    dilations: Ints = (),
-    auto_pad: AutoPadName = "explicit",
-) -> ir.Value:
-    """Conv with explicit pads."""
-    warn_of_shared_filter(b, filter, backward=False)
-    if rounds_zero_point(data, filter):
-        ZERO_POINT_ROUNDED.warn(b)
-    return _convolution(b, data, filter, 1, strides, pads_begin, pads_end, dilations, auto_pad)
+def _register(op_type: str, doc: str, *, has_groups: bool) -> None:
+    def lower(
+        b: Builder,
+        data: ir.Value,
+        filter: ir.Value,
+        /,
+        *,
+        strides: Ints = (),
+        pads_begin: Ints = (),
+        pads_end: Ints = (),
+        dilations: Ints = (),
+        auto_pad: AutoPadName = "explicit",
+    ) -> ir.Value:
+        if not has_groups:
+            warn_of_shared_filter(b, filter, backward=False)
+        if rounds_zero_point(data, filter):
+            ZERO_POINT_ROUNDED.warn(b)
+        groups, weights = grouped(b, data, filter) if has_groups else (1, filter)
+        window = window_of(data, weights, strides, dilations, groups)
+        layout, padding = Layout.ncx(window.rank), AUTO_PAD[auto_pad]
+        begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
+        if leaves_one_column(b, data, weights, window, padding, begin, end):
+            ONE_COLUMN.warn(b)
+
+        def emit(x: ir.Value, w: ir.Value) -> ir.Value:
+            return conv(b, x, w, None, window, layout, auto_pad=padding, begin=begin, end=end)
+
+        return in_source_types(b, data, weights, emit)
+
+    lower.__doc__ = doc
+    REGISTRY.lowering(op_type)(lower)
 
 
-@REGISTRY.lowering("GroupConvolution")
-def group_convolution(
-    b: Builder,
-    data: ir.Value,
-    filter: ir.Value,
-    /,
-    *,
-    strides: Ints = (),
-    pads_begin: Ints = (),
-    pads_end: Ints = (),
-    dilations: Ints = (),
-    auto_pad: AutoPadName = "explicit",
-) -> ir.Value:
-    """Conv with explicit pads and group; the weights' group axis is merged into the output channels."""
-    if rounds_zero_point(data, filter):
-        ZERO_POINT_ROUNDED.warn(b)
-    groups, merged = grouped(b, data, filter)
-    return _convolution(b, data, merged, groups, strides, pads_begin, pads_end, dilations, auto_pad)
-
-
-def _convolution(
-    b: Builder,
-    data: ir.Value,
-    filter: ir.Value,
-    groups: int,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName,
-) -> ir.Value:
-    window = window_of(data, filter, strides, dilations, groups)
-    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
-    if leaves_one_column(b, data, filter, window, AUTO_PAD[auto_pad], begin, end):
-        ONE_COLUMN.warn(b)
-
-    def emit(x: ir.Value, w: ir.Value) -> ir.Value:
-        return conv(b, x, w, None, window, Layout.ncx(window.rank), auto_pad=AUTO_PAD[auto_pad], begin=begin, end=end)
-
-    return in_source_types(b, data, filter, emit)
+_register("Convolution", "Conv with explicit pads.", has_groups=False)
+_register(
+    "GroupConvolution",
+    "Conv with explicit pads and group; the weights' group axis is merged into the output channels.",
+    has_groups=True,
+)

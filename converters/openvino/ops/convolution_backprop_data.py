@@ -13,6 +13,7 @@ import onnx_ir as ir
 from ortconv.converters.conv.emit import conv_transpose, conv_transpose_to_shape
 from ortconv.converters.conv.layout import Layout
 from ortconv.converters.conv.output_size import OutputSize
+from ortconv.converters.conv.window import Window
 from ortconv.converters.openvino.lib.compute_types import INTEGERS, require
 from ortconv.converters.openvino.lib.convolution_types import in_source_types
 from ortconv.converters.openvino.lib.convolution_window import AutoPadName, explicit_pads, per_axis, window_of
@@ -26,78 +27,67 @@ from ortconv.graph.builder import Builder, Ints
 from ortconv.graph.symbolic_shapes import Entry
 
 
-@REGISTRY.lowering("ConvolutionBackpropData")
-def convolution_backprop_data(
-    b: Builder,
-    data: ir.Value,
-    filter: ir.Value,
-    output_shape: ir.Value | None = None,
-    /,
-    *,
-    strides: Ints = (),
-    pads_begin: Ints = (),
-    pads_end: Ints = (),
-    dilations: Ints = (),
-    auto_pad: AutoPadName = "explicit",
-    output_padding: Ints = (),
-) -> ir.Value:
-    """ConvTranspose with explicit pads; TransposedConvolutionToShape for sizes that are runtime values."""
-    warn_of_shared_filter(b, filter, backward=True)
-    if rounds_zero_point(data, filter, asymmetric=True):
-        ZERO_POINT_ROUNDED.warn(b)
-    return _backprop(
-        b, data, filter, output_shape, 1, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
-    )
-
-
-@REGISTRY.lowering("GroupConvolutionBackpropData")
-def group_convolution_backprop_data(
-    b: Builder,
-    data: ir.Value,
-    filter: ir.Value,
-    output_shape: ir.Value | None = None,
-    /,
-    *,
-    strides: Ints = (),
-    pads_begin: Ints = (),
-    pads_end: Ints = (),
-    dilations: Ints = (),
-    auto_pad: AutoPadName = "explicit",
-    output_padding: Ints = (),
-) -> ir.Value:
-    """ConvTranspose with explicit pads and group; TransposedConvolutionToShape as for ConvolutionBackpropData."""
-    groups, merged = grouped(b, data, filter)
-    return _backprop(
-        b, data, merged, output_shape, groups, strides, pads_begin, pads_end, dilations, auto_pad, output_padding
-    )
-
-
-def _backprop(
-    b: Builder,
-    data: ir.Value,
-    filter: ir.Value,
-    output_shape: ir.Value | None,
-    groups: int,
-    strides: Ints,
-    pads_begin: Ints,
-    pads_end: Ints,
-    dilations: Ints,
-    auto_pad: AutoPadName,
-    output_padding: Ints,
-) -> ir.Value:
-    window = window_of(data, filter, strides, dilations, groups)
-    runtime = b.options.semantics == "runtime"
-    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
-    extra = per_axis("output_padding", output_padding, window.rank, 0, None if runtime else 0)
-    layout = Layout.ncx(window.rank)
-    if output_shape is None:
+def _register(op_type: str, doc: str, *, has_groups: bool) -> None:
+    def lower(
+        b: Builder,
+        data: ir.Value,
+        filter: ir.Value,
+        output_shape: ir.Value | None = None,
+        /,
+        *,
+        strides: Ints = (),
+        pads_begin: Ints = (),
+        pads_end: Ints = (),
+        dilations: Ints = (),
+        auto_pad: AutoPadName = "explicit",
+        output_padding: Ints = (),
+    ) -> ir.Value:
+        if not has_groups:
+            warn_of_shared_filter(b, filter, backward=True)
+            if rounds_zero_point(data, filter, asymmetric=True):
+                ZERO_POINT_ROUNDED.warn(b)
+        groups, weights = grouped(b, data, filter) if has_groups else (1, filter)
+        window = window_of(data, weights, strides, dilations, groups)
+        layout, runtime = Layout.ncx(window.rank), b.options.semantics == "runtime"
+        begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
+        extra = per_axis("output_padding", output_padding, window.rank, 0, None if runtime else 0)
+        if output_shape is not None:
+            return _to_shape(b, data, weights, output_shape, window, layout, auto_pad, begin, extra)
         end = tuple(pad - more for pad, more in zip(end, extra, strict=True))
 
         def emit(x: ir.Value, w: ir.Value) -> ir.Value:
             return conv_transpose(b, x, w, None, window, layout, begin=begin, end=end)
 
-        return in_source_types(b, data, filter, emit)
+        return in_source_types(b, data, weights, emit)
 
+    lower.__doc__ = doc
+    REGISTRY.lowering(op_type)(lower)
+
+
+_register(
+    "ConvolutionBackpropData",
+    "ConvTranspose with explicit pads; TransposedConvolutionToShape for sizes that are runtime values.",
+    has_groups=False,
+)
+_register(
+    "GroupConvolutionBackpropData",
+    "ConvTranspose with explicit pads and group; TransposedConvolutionToShape as for ConvolutionBackpropData.",
+    has_groups=True,
+)
+
+
+def _to_shape(
+    b: Builder,
+    data: ir.Value,
+    filter: ir.Value,
+    output_shape: ir.Value,
+    window: Window,
+    layout: Layout,
+    auto_pad: AutoPadName,
+    begin: Ints,
+    extra: Ints,
+) -> ir.Value:
+    """Emits the convolution whose sizes output_shape states."""
     size = OutputSize.of(data, filter, _target_sizes(b, output_shape, window.rank), window, layout)
     rules = _begin_rules(auto_pad, begin)
     spec, library = (_begins(rule, pads, size, extra) for rule, pads in rules)
@@ -107,18 +97,18 @@ def _backprop(
             f"{_begin_text(rules[1][0], library)} in OpenVINO's CPU plugin; "
             f"--semantics {b.options.semantics} is in force."
         )
-    rule, pads = rules[1 if runtime else 0]
+    rule, pads = rules[1 if b.options.semantics == "runtime" else 0]
     shape = b.cast(output_shape, ir.DataType.INT64) if size is None else size
     extra = (0,) * window.rank if rule == AutoPad.NOTSET else extra
     if size is None and any(more < 0 for more in extra):
         raise UnsupportedAttributeError("output_padding", list(extra), "integers >= 0 where sizes are dynamic")
 
-    def emit_to_shape(x: ir.Value, w: ir.Value) -> ir.Value:
+    def emit(x: ir.Value, w: ir.Value) -> ir.Value:
         return conv_transpose_to_shape(
             b, x, w, shape, None, window, layout, auto_pad=rule, begin=pads, output_padding=extra
         )
 
-    return in_source_types(b, data, filter, emit_to_shape)
+    return in_source_types(b, data, filter, emit)
 
 
 def _begin_rules(auto_pad: AutoPadName, begin: Ints) -> tuple[tuple[AutoPad, Ints], tuple[AutoPad, Ints]]:

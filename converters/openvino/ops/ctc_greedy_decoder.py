@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import dtype_of
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
-from ortconv.converters.openvino.lib.row_packing import packed
+from ortconv.converters.openvino.lib.row_packing import blank_of, packed, without_repeats
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -20,7 +20,7 @@ def ctc_greedy_decoder(
 ) -> ir.Value:
     """ArgMax, and ScatterND of the classes that are kept."""
     best = b.typed(b.op("Transpose", _best(b, data), perm=[1, 0]), _I64, None)
-    blank = b.op("Sub", b.op("Shape", data, start=2, end=3), b.constant([1]))
+    blank = blank_of(b, data, None)
     # A sequence ends at the first zero of its mask.
     ended = b.op("Cast", b.op("Equal", b.cast(sequence_mask, _F32), b.constant(0, np.float32)), to=int(_I64))
     running = b.op("Equal", b.op("CumSum", ended, b.constant(0)), b.constant(0))
@@ -43,10 +43,7 @@ def ctc_greedy_decoder_seq_len(
 ) -> tuple[ir.Value, ...]:
     """ArgMax, and ScatterND of the classes that are kept."""
     best = _best(b, data)
-    if blank_index is None:
-        blank = b.op("Sub", b.op("Shape", data, start=2, end=3), b.constant([1]))
-    else:
-        blank = b.op("Reshape", b.cast(blank_index, _I64), b.constant([1]))
+    blank = blank_of(b, data, blank_index)
     steps = b.op("Squeeze", b.op("Shape", data, start=1, end=2), b.constant([0]))
     lengths = b.op("Unsqueeze", b.cast(sequence_length, _I64), b.constant([1]))
     running = b.op("Less", b.op("Range", b.constant(0), steps, b.constant(1)), lengths)
@@ -65,7 +62,4 @@ def _best(b: Builder, data: ir.Value) -> ir.Value:
 def _kept(b: Builder, best: ir.Value, blank: ir.Value, running: ir.Value, merge: bool) -> ir.Value:
     """Tells which classes, [batch, step], are neither blank nor, where repeats are merged, that of the step before."""
     kept = b.op("And", running, b.op("Not", b.op("Equal", best, blank)))
-    if merge:
-        before = b.op("Pad", best, b.constant([0, 1, 0, -1]), b.constant(-1))
-        kept = b.op("And", kept, b.op("Not", b.op("Equal", best, before)))
-    return b.typed(kept, _BOOL, None)
+    return b.typed(without_repeats(b, best, kept) if merge else kept, _BOOL, None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
+from ortconv.converters.openvino.lib.compute_types import FLOATS, chained, compute, dtype_of, require
 from ortconv.converters.openvino.lib.defaults import warn_of_default
-from ortconv.converters.openvino.lib.row_packing import packed
+from ortconv.converters.openvino.lib.loops import iteration
+from ortconv.converters.openvino.lib.row_packing import blank_of, packed, without_repeats
+from ortconv.converters.openvino.lib.sizes import numbers_below
 from ortconv.converters.openvino.plugin_bugs.selection import EMPTY_LABELS_COLLAPSED
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
@@ -32,10 +34,7 @@ def ctc_loss(
     """Loop over the steps that sums, as logarithms, the probabilities of all alignments of the labels."""
     require(logits, "logits", FLOATS)
     warn_of_default(b, "ctc_merge_repeated", True, "takes false")
-    if blank_index is None:
-        blank = b.op("Sub", b.op("Shape", logits, start=2, end=3), b.constant([1]))
-    else:
-        blank = b.op("Reshape", b.cast(blank_index, _I64), b.constant([1]))
+    blank = blank_of(b, logits, blank_index)
     if preprocess_collapse_repeated and not unique:
         EMPTY_LABELS_COLLAPSED.warn(b)
     symbols, count = _symbols(b, labels, label_length, unique, preprocess_collapse_repeated)
@@ -53,8 +52,7 @@ def _symbols(
     """Returns the labels after preprocessing, packed to the front, [batch, place], and their count, [batch, 1]."""
     given = b.cast(labels, _I64)
     lengths = b.op("Unsqueeze", b.cast(label_length, _I64), b.constant([1]))
-    width = b.op("Squeeze", b.op("Shape", given, start=1, end=2), b.constant([0]))
-    places = b.op("Range", b.constant(0), width, b.constant(1))
+    places = numbers_below(b, b.op("Shape", given, start=1, end=2))
     kept = b.op("Less", places, lengths)
     if unique:
         same = b.op("Equal", b.op("Unsqueeze", given, b.constant([2])), b.op("Unsqueeze", given, b.constant([1])))
@@ -62,8 +60,7 @@ def _symbols(
         repeats = b.op("ReduceMax", b.op("Cast", b.op("And", same, earlier), to=int(_I64)), b.constant([2]), keepdims=0)
         kept = b.op("And", kept, b.op("Equal", repeats, b.constant(0)))
     elif collapse:
-        before = b.op("Pad", given, b.constant([0, 1, 0, -1]), b.constant(-1))
-        kept = b.op("And", kept, b.op("Not", b.op("Equal", given, before)))
+        kept = without_repeats(b, given, kept)
     count = b.op("ReduceSum", b.op("Cast", kept, to=int(_I64)), b.constant([1]), keepdims=1)
     return packed(b, given, b.typed(kept, _BOOL, None)), count
 
@@ -96,9 +93,7 @@ def _loss(
     chances = b.op("GatherElements", b.op("LogSoftmax", x, axis=2), index, axis=2)
     is_blank = b.op("Equal", states, blank)
     two_before = b.op("Pad", states, b.constant([0, 2, 0, -2]), b.constant(-1))
-    number = b.op(
-        "Range", b.constant(0), b.op("Squeeze", b.op("Shape", states, start=1), b.constant([0])), b.constant(1)
-    )
+    number = numbers_below(b, b.op("Shape", states, start=1))
     skips = b.op("And", b.op("Not", is_blank), b.op("Greater", number, b.constant(1)))
     if merges:
         skips = b.op("And", skips, b.op("Not", b.op("Equal", states, two_before)))
@@ -109,17 +104,13 @@ def _loss(
         most = b.op("Max", *terms)
         base = b.op("Where", b.op("Equal", most, never), zero, most)
         powers = [b.op("Exp", b.op("Sub", term, base)) for term in terms]
-        added = powers[0]
-        for power in powers[1:]:
-            added = b.op("Add", added, power)
-        return b.op("Add", base, b.op("Log", added))
+        return b.op("Add", base, b.op("Log", chained(b, "Add", powers)))
 
     # Before the first step only the first two states are reachable.
     begin = b.op("Where", b.op("Equal", number, b.constant(0)), zero, never)
     begin = b.op("Expand", begin, b.op("Shape", states))
     with b.body() as body:
-        step = body.input("step", _I64, ())
-        body.input("condition", _BOOL, ())
+        step = iteration(body)
         now = body.input("ways", dtype, [None, None])
         first = b.op("Equal", step, b.constant(0))
         from_before, from_two = (b.op("Pad", now, b.constant([0, back, 0, -back]), never) for back in (1, 2))

@@ -9,7 +9,15 @@ from ortconv.converters.openvino.lib.bilinear_sampling import Image, interpolate
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, in_single, require
 from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD, AutoPadName
-from ortconv.converters.openvino.lib.sizes import Size, halved, joined, same_padding, same_windows, size_of
+from ortconv.converters.openvino.lib.sizes import (
+    Size,
+    halved,
+    joined,
+    numbers_below,
+    same_padding,
+    same_windows,
+    size_of,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.convolution_arithmetic import extent
 from ortconv.errors import ShapeError, UnsupportedAttributeError
@@ -35,8 +43,19 @@ def deformable_convolution(
     deformable_group: int = 1,
 ) -> ir.Value:
     """A Conv of gathered elements; samples outside of the image are zero, and edges do not fade."""
-    window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
-    return _lowered(b, data, offsets, filters, None, window, group, deformable_group, fades=False)
+    return deformable_convolution_8(
+        b,
+        data,
+        offsets,
+        filters,
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        auto_pad=auto_pad,
+        group=group,
+        deformable_group=deformable_group,
+    )
 
 
 @REGISTRY.lowering("DeformableConvolution", since=8)
@@ -59,7 +78,32 @@ def deformable_convolution_8(
 ) -> ir.Value:
     """DeformConv where edges fade (bilinear_interpolation_pad), otherwise a Conv of gathered elements."""
     window = _Window(b, data, filters, strides, pads_begin, pads_end, dilations, auto_pad)
-    return _lowered(b, data, offsets, filters, mask, window, group, deformable_group, fades=bilinear_interpolation_pad)
+    require(data, "data", FLOATS)
+
+    def faded(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
+        pads = [*window.begin, *window.end]
+        if not all(isinstance(pad, int) for pad in pads):  # samples outside are zero, as padding is
+            ends = joined(b, [0, 0, *window.begin, 0, 0, *window.end])
+            x, pads = b.typed(b.op("Pad", x, ends), x.dtype, None), [0] * (2 * _SPATIAL)
+        return b.op(
+            "DeformConv",
+            x,
+            weights,
+            moves,
+            None,
+            factors,
+            kernel_shape=window.kernel,
+            strides=window.strides,
+            dilations=window.dilations,
+            pads=pads,
+            group=group,
+            offset_group=deformable_group,
+        )
+
+    def sharp(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
+        return _gathered(b, x, moves, weights, factors, window, group, deformable_group)
+
+    return in_single(b, faded if bilinear_interpolation_pad else sharp, data, offsets, filters, mask)
 
 
 class _Window:
@@ -113,46 +157,6 @@ class _Window:
                 b.note(f"auto_pad {auto_pad}: pads {pads}")
 
 
-def _lowered(
-    b: Builder,
-    data: ir.Value,
-    offsets: ir.Value,
-    filters: ir.Value,
-    mask: ir.Value | None,
-    window: _Window,
-    group: int,
-    deformable_group: int,
-    *,
-    fades: bool,
-) -> ir.Value:
-    require(data, "data", FLOATS)
-
-    def faded(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
-        pads = [*window.begin, *window.end]
-        if not all(isinstance(pad, int) for pad in pads):  # samples outside are zero, as padding is
-            ends = joined(b, [0, 0, *window.begin, 0, 0, *window.end])
-            x, pads = b.typed(b.op("Pad", x, ends), x.dtype, None), [0] * (2 * _SPATIAL)
-        return b.op(
-            "DeformConv",
-            x,
-            weights,
-            moves,
-            None,
-            factors,
-            kernel_shape=window.kernel,
-            strides=window.strides,
-            dilations=window.dilations,
-            pads=pads,
-            group=group,
-            offset_group=deformable_group,
-        )
-
-    def sharp(x: ir.Value, moves: ir.Value, weights: ir.Value, factors: ir.Value | None) -> ir.Value:
-        return _gathered(b, x, moves, weights, factors, window, group, deformable_group)
-
-    return in_single(b, faded if fades else sharp, data, offsets, filters, mask)
-
-
 def _gathered(
     b: Builder,
     x: ir.Value,
@@ -177,17 +181,14 @@ def _gathered(
     image = Image.of(b, pieces)
     shape = b.op("Concat", b.constant([-1, elements, 2]), area, axis=0)
     down, across = b.op("Split", b.op("Reshape", moves, shape), outputs=2, axis=2, num_outputs=2)
-    points = []
-    inside: ir.Value | None = None
+    points, within = [], []
     for axis, (offset, size) in enumerate(zip((down, across), (image.height, image.width), strict=True)):
         place = b.op("Add", b.op("Squeeze", offset, b.constant([2])), _places(b, window, axis, area))
         limit = b.op("Cast", size, to=int(ir.DataType.FLOAT))
-        within = b.op("And", b.op("GreaterOrEqual", place, b.constant(0, np.float32)), b.op("Less", place, limit))
-        inside = within if inside is None else b.op("And", inside, within)
+        within.append(b.op("And", b.op("GreaterOrEqual", place, b.constant(0, np.float32)), b.op("Less", place, limit)))
         points.append(place)
-    assert inside is not None
-    count = b.op("Squeeze", b.op("Shape", pieces, end=1), b.constant([0]))
-    owner = b.op("Unsqueeze", b.op("Range", b.constant(0), count, b.constant(1)), b.constant([1, 2, 3]))
+    inside = b.op("And", *within)
+    owner = b.op("Unsqueeze", numbers_below(b, b.op("Shape", pieces, end=1)), b.constant([1, 2, 3]))
     values = interpolated(b, image, owner, *points)
     kept = b.op("Cast", inside, to=int(ir.DataType.FLOAT))
     if factors is not None:

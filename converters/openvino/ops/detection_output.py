@@ -16,7 +16,16 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, exponential, in_single, require, single
-from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, require_sizes, reshaped, size_of
+from ortconv.converters.openvino.lib.sizes import (
+    Size,
+    at_most,
+    calculate,
+    counted,
+    joined,
+    require_sizes,
+    reshaped,
+    size_of,
+)
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
@@ -117,7 +126,8 @@ def detection_output(
     _check(rules)
     _tell(b, rules, moves=additional_box_predictions is not None)
     given = (box_logits, class_predictions, proposals, additional_class_predictions, additional_box_predictions)
-    counts = _counts(b, given, num_classes, rules)
+    values = [value for value in given if value is not None]
+    counts = _counts(b, values, num_classes, rules)
 
     def formula(*values: ir.Value) -> ir.Value:
         logits, predictions, proposed, *additional = values
@@ -126,7 +136,6 @@ def detection_output(
         scores = _scores(b, predictions, actors, rules, counts)
         return _detections(b, boxes, _candidates(b, scores, proposed, rules, counts), rules, counts)
 
-    values = [value for value in given if value is not None]
     own, stated = dtype_of(box_logits), b.node.outputs[0].dtype
     if {dtype_of(value) for value in values} == {stated}:
         return in_single(b, formula, *values)
@@ -159,15 +168,11 @@ def _tell(b: Builder, rules: _Rules, *, moves: bool) -> None:
         )
 
 
-def _counts(b: Builder, given: Sequence[ir.Value | None], num_classes: int | None, rules: _Rules) -> _Counts:
+def _counts(b: Builder, given: Sequence[ir.Value], num_classes: int | None, rules: _Rules) -> _Counts:
     """Checks types and sizes of the inputs, and returns how many images, priors and classes there are."""
-    for name, operand in zip(_INPUTS, given, strict=True):
-        if operand is not None:
-            require(operand, name, FLOATS)
-    box_logits, class_predictions, proposals, actors, moves = given
-    assert box_logits is not None
-    assert class_predictions is not None
-    assert proposals is not None
+    for name, operand in zip(_INPUTS, given, strict=False):
+        require(operand, name, FLOATS)
+    box_logits, class_predictions, proposals, *additional = given
     entries = 4 if rules.normalized else 5
     require_sizes(proposals, "proposals", None, 1 if rules.variance_encoded_in_target else 2, None)
     require_sizes(class_predictions, "class_predictions", None, None)
@@ -178,7 +183,8 @@ def _counts(b: Builder, given: Sequence[ir.Value | None], num_classes: int | Non
     corners = calculate(b, "Mul", priors, calculate(b, "Mul", 1 if rules.share_location else classes, 4))
     require_sizes(box_logits, "box_logits", images, corners)
     require_sizes(proposals, "proposals", None, None, calculate(b, "Mul", priors, entries))
-    if actors is not None and moves is not None:
+    if additional:
+        actors, moves = additional
         require_sizes(actors, "additional_class_predictions", images, calculate(b, "Mul", priors, 2))
         require_sizes(moves, "additional_box_predictions", images, corners)
     return _Counts(images, priors, classes)
@@ -289,16 +295,9 @@ def _best(b: Builder, scores: ir.Value, most: int, size: Size) -> ir.Value:
     """Sets all but the best scores along the last axis, of size `size`, to -inf."""
     if most < 0 or (isinstance(size, int) and size <= most):
         return scores
-    values, order = b.op("TopK", scores, _at_most(b, most, size), outputs=2, axis=2)
+    values, order = b.op("TopK", scores, joined(b, [at_most(b, size, most)]), outputs=2, axis=2)
     nothing = b.op("Expand", single(b, -np.inf), b.op("Shape", scores))
     return b.op("ScatterElements", nothing, order, values, axis=2)
-
-
-def _at_most(b: Builder, most: int, size: Size) -> ir.Value:
-    """Returns the smaller of two sizes."""
-    if isinstance(size, int):
-        return b.constant([min(most, size)])
-    return b.op("Min", size, b.constant([most]))
 
 
 def _detections(b: Builder, boxes: ir.Value, scores: ir.Value, rules: _Rules, counts: _Counts) -> ir.Value:
@@ -358,7 +357,7 @@ def _kept(b: Builder, chosen: ir.Value, scores: ir.Value, most: int, counts: _Co
     only = b.op("ScatterND", nothing, chosen, b.op("GatherND", scores, chosen))
     # Of equal scores the lowest prior is kept, then the lowest class.
     flat = _shaped(b, b.op("Transpose", only, perm=[0, 2, 1]), [counts.images, total])
-    _, order = b.op("TopK", flat, _at_most(b, most, total), outputs=2, axis=1)
+    _, order = b.op("TopK", flat, joined(b, [at_most(b, total, most)]), outputs=2, axis=1)
     none = b.op("Expand", single(b, 0.0), b.op("Shape", flat))
     marks = b.op("ScatterElements", none, order, b.op("Expand", single(b, 1.0), b.op("Shape", order)), axis=1)
     by_prior = _shaped(b, marks, [counts.images, counts.priors, counts.classes])

@@ -29,16 +29,24 @@ _Running = tuple[ir.Value, ir.Value | None]
 """An axis and its transform size, if given: runtime values of shape [1]."""
 
 
-@REGISTRY.lowering("DFT", since=7)
-def dft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
-    """DFT of each axis."""
-    return _complex(b, data, axes, signal_size, inverse=False)
+def _register_complex(op_type: str, doc: str, *, inverse: bool) -> None:
+    def lower(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
+        require(data, "data", FLOATS)
+        rank = _complex_rank(data)
+        known = known_ints(b, axes)
+        if known is None:
+            running = _running(b, axes, signal_size, rank)
+            return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=KERNELS)
+        along = normalized(known, rank, "axes")
+        sizes = _sizes(b, data, along, signal_size)
+        return compute(b, lambda x: _transformed(b, x, along, sizes, inverse=inverse), data, kernels=KERNELS)
+
+    lower.__doc__ = doc
+    REGISTRY.lowering(op_type, since=7)(lower)
 
 
-@REGISTRY.lowering("IDFT", since=7)
-def idft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None = None, /) -> ir.Value:
-    """Inverse DFT of each axis."""
-    return _complex(b, data, axes, signal_size, inverse=True)
+_register_complex("DFT", "DFT of each axis.", inverse=False)
+_register_complex("IDFT", "Inverse DFT of each axis.", inverse=True)
 
 
 @REGISTRY.lowering("RDFT", since=9)
@@ -51,10 +59,11 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
         if signal_size is not None:
             RUNTIME_SIGNAL_SIZE.warn(b)
         return _rdft_along(b, data, _running(b, axes, signal_size, rank))
-    along = _along(known, rank)
+    if not known:
+        raise ConversionError("input axes = [] is not supported; allowed: at least one axis.")
+    along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size)
-    _warn_of_own_sizes(b, signal_size, sizes)
-    _warn_of_zeros(b, data, along, sizes)
+    _warn_of_sizes(b, data, signal_size, along, sizes)
 
     def emit(x: ir.Value) -> ir.Value:
         for axis, size in zip(along, sizes, strict=True):
@@ -79,35 +88,22 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
         return _irdft_along(b, data, _running(b, axes, signal_size, rank))
     along = normalized(known, rank, "axes")
     sizes = _sizes(b, data, along, signal_size, real=True)
-    _warn_of_own_sizes(b, signal_size, sizes)
     needed = sizes[-1] // 2 + 1 if isinstance(sizes[-1], int) and sizes[-1] >= 0 else sizes[-1]
-    _warn_of_zeros(b, data, along, [*sizes[:-1], needed])
+    _warn_of_sizes(b, data, signal_size, along, [*sizes[:-1], needed])
     _warn_of_cuts(b, data, along, [*sizes[:-1], needed])
 
     def emit(x: ir.Value) -> ir.Value:
-        for axis, size in zip(along[:-1], sizes, strict=False):
-            x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=True)
+        x = _transformed(b, x, along[:-1], sizes[:-1], inverse=True)
         return real_inverse(b, x, along[-1], sizes[-1])
 
     return compute(b, emit, data, kernels=KERNELS)
 
 
-def _complex(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | None, *, inverse: bool) -> ir.Value:
-    require(data, "data", FLOATS)
-    rank = _complex_rank(data)
-    known = known_ints(b, axes)
-    if known is None:
-        running = _running(b, axes, signal_size, rank)
-        return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=KERNELS)
-    along = normalized(known, rank, "axes")
-    sizes = _sizes(b, data, along, signal_size)
-
-    def emit(x: ir.Value) -> ir.Value:
-        for axis, size in zip(along, sizes, strict=True):
-            x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=inverse)
-        return x
-
-    return compute(b, emit, data, kernels=KERNELS)
+def _transformed(b: Builder, x: ir.Value, axes: Ints, sizes: Sequence[Size], *, inverse: bool) -> ir.Value:
+    """Emits a DFT along each of the axes, fitted to a size."""
+    for axis, size in zip(axes, sizes, strict=True):
+        x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=inverse)
+    return x
 
 
 def _running(b: Builder, axes: ir.Value, signal_size: ir.Value | None, rank: int) -> list[_Running]:
@@ -190,14 +186,12 @@ def _or_own(b: Builder, size: ir.Value, own: Size) -> ir.Value:
     return b.op("Where", b.op("Equal", size, b.constant([-1])), joined(b, [own]), size)
 
 
-def _warn_of_own_sizes(b: Builder, signal_size: ir.Value | None, sizes: Sequence[Size]) -> None:
-    """Warns of signal_size -1 in a real transform."""
+def _warn_of_sizes(
+    b: Builder, data: ir.Value, signal_size: ir.Value | None, axes: Sequence[int], sizes: Sequence[Size]
+) -> None:
+    """Warns of signal_size -1 in a real transform, and if its data is known to be padded with zeros."""
     if signal_size is not None and -1 in sizes:
         OWN_SIGNAL_SIZE.warn(b)
-
-
-def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:
-    """Warns if the data of a real transform is known to be padded with zeros."""
     for axis, size in zip(axes, sizes, strict=True):
         have = None if data.shape is None else data.shape[axis]
         if isinstance(size, int) and isinstance(have, int):
@@ -206,17 +200,6 @@ def _warn_of_zeros(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Seque
         elif size != -1:
             RUNTIME_SIGNAL_SIZE.warn(b)
             return
-
-
-def _along(axes: Ints, rank: int) -> Ints:
-    """Returns axes counted from the front.
-
-    Raises:
-        ConversionError: There are none, or one is out of range.
-    """
-    if not axes:
-        raise ConversionError("input axes = [] is not supported; allowed: at least one axis.")
-    return normalized(axes, rank, "axes")
 
 
 def _warn_of_cuts(b: Builder, data: ir.Value, axes: Sequence[int], sizes: Sequence[Size]) -> None:

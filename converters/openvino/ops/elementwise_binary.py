@@ -309,9 +309,7 @@ def _exact_quotient(b: Builder, x: ir.Value, y: ir.Value, *, floored: bool) -> i
     own = dtype_of(x)
     down = floored and own in SIGNED
     if own.bitwidth == 64 and _divides(b, y, x):
-        if not down:
-            return apply(b, "Div", x, y)
-        return _floored(b, x, y)
+        return _floored(b, x, y) if down else apply(b, "Div", x, y)
     quotient = b.op("Div", b.cast(x, ir.DataType.DOUBLE), b.cast(y, ir.DataType.DOUBLE))
     whole = b.op("Floor", quotient) if down else quotient
     wide = own if own.bitwidth == 64 else ir.DataType.INT64

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, compute, dtype_of, require, scalar
 from ortconv.converters.openvino.lib.constants import one_number
+from ortconv.converters.openvino.lib.sizes import numbers_below
 from ortconv.converters.openvino.plugin_bugs.empty_inputs import LAST_BAG_EMPTY, LOWEST_OF_16_BITS, NO_DEFAULT_ROW
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError
@@ -34,7 +35,7 @@ def embedding_bag_packed_sum(
     b: Builder, table: ir.Value, indices: ir.Value, per_sample_weights: ir.Value | None = None, /
 ) -> ir.Value:
     """ReduceSum of a Gather."""
-    return _packed(b, table, indices, per_sample_weights, "sum")
+    return embedding_bag_packed(b, table, indices, per_sample_weights)
 
 
 @REGISTRY.lowering("EmbeddingBagPacked", since=15)
@@ -48,7 +49,17 @@ def embedding_bag_packed(
     reduction: Reduction = "sum",
 ) -> ir.Value:
     """ReduceSum or ReduceMean of a Gather."""
-    return _packed(b, table, indices, per_sample_weights, reduction)
+    rows = _rows(b, table, indices, per_sample_weights, 2)
+    inner = dtype_of(rows)
+    mean, axis = reduction == "mean", b.constant([1])
+    if inner in FLOATS:
+        reduced = b.op("ReduceMean" if mean else "ReduceSum", rows, axis, keepdims=0)
+        return b.cast(b.typed(reduced, inner, None), dtype_of(table))
+    total = compute(b, lambda x: b.op("ReduceSum", x, axis, keepdims=0), rows, kernels=("ReduceSum",), modular=True)
+    if not mean:
+        return total
+    count = b.typed(b.op("Shape", indices, start=1, end=2), _I64, [1])
+    return b.typed(b.op("Div", total, b.cast(count, inner)), inner, None)
 
 
 @REGISTRY.lowering("EmbeddingBagOffsetsSum", since=3)
@@ -62,9 +73,7 @@ def embedding_bag_offsets_sum(
     /,
 ) -> ir.Value:
     """ScatterND of a Gather, adding."""
-    _warn_of_empty_bags(b, default_index, per_sample_weights)
-    segments, count = _segments(b, indices, offsets)
-    return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, "sum")
+    return embedding_bag_offsets(b, table, indices, offsets, default_index, per_sample_weights)
 
 
 @REGISTRY.lowering("EmbeddingBagOffsets", since=15)
@@ -80,7 +89,8 @@ def embedding_bag_offsets(
     reduction: Reduction = "sum",
 ) -> ir.Value:
     """ScatterND of a Gather, adding; divided by the counts for mean."""
-    _warn_of_empty_bags(b, default_index, per_sample_weights)
+    if default_index is not None and per_sample_weights is not None:
+        LAST_BAG_EMPTY.warn(b)
     segments, count = _segments(b, indices, offsets)
     return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, reduction)
 
@@ -133,41 +143,14 @@ def segment_max(
     if fill_mode == "zero":
         counts = _counts(b, places, count)
         empty = b.op("Equal", _behind(b, counts, rank_of(data, "data") - 1), b.constant(0))
-        result = compute(
-            b,
-            lambda y: b.op("Where", empty, scalar(b, 0, y), y),
-            b.typed(result, inner, None),
-            kernels=("Where",),
-            modular=True,
-        )
+
+        def zeroed(y: ir.Value) -> ir.Value:
+            return b.op("Where", empty, scalar(b, 0, y), y)
+
+        result = compute(b, zeroed, b.typed(result, inner, None), kernels=("Where",), modular=True)
     if wanted is not None:
         result = b.op("Slice", result, b.constant([0]), wanted, b.constant([0]))
     return b.cast(b.typed(result, inner, None), own)
-
-
-def _warn_of_empty_bags(b: Builder, default_index: ir.Value | None, weights: ir.Value | None) -> None:
-    if default_index is not None and weights is not None:
-        LAST_BAG_EMPTY.warn(b)
-
-
-def _packed(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, reduction: Reduction) -> ir.Value:
-    rows = _rows(b, table, indices, weights, 2)
-    inner = dtype_of(rows)
-    mean = reduction == "mean"
-    if inner in FLOATS:
-        reduced = b.op("ReduceMean" if mean else "ReduceSum", rows, b.constant([1]), keepdims=0)
-        return b.cast(b.typed(reduced, inner, None), dtype_of(table))
-    total = compute(
-        b,
-        lambda x: b.op("ReduceSum", x, b.constant([1]), keepdims=0),
-        rows,
-        kernels=("ReduceSum",),
-        modular=True,
-    )
-    if not mean:
-        return total
-    count = b.typed(b.op("Shape", indices, start=1, end=2), _I64, [1])
-    return b.typed(b.op("Div", total, b.cast(count, inner)), inner, None)
 
 
 def _rows(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | None, index_rank: int) -> ir.Value:
@@ -183,8 +166,7 @@ def _rows(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | No
 
 def _segments(b: Builder, indices: ir.Value, offsets: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Returns the bag index of each entry, and the number of bags."""
-    count = b.op("Squeeze", b.op("Shape", indices), b.constant([0]))
-    places = b.op("Unsqueeze", b.op("Range", b.constant(0), count, b.constant(1)), b.constant([1]))
+    places = b.op("Unsqueeze", numbers_below(b, b.op("Shape", indices)), b.constant([1]))
     begun = b.op("LessOrEqual", b.cast(offsets, _I64), places)
     bags = b.op("ReduceSum", b.op("Cast", begun, to=int(_I64)), b.constant([1]), keepdims=0)
     segments = b.typed(b.op("Sub", bags, b.constant(1)), _I64, [None])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, require
+from ortconv.converters.openvino.lib.compute_types import FLOATS, dtype_of, polynomial, require, single
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
@@ -35,24 +33,13 @@ def erfinv(b: Builder, data: ir.Value, /) -> ir.Value:
         "from 0.5 on its error is up to 0.01 percent, and the exact result is returned"
     )
     x = b.cast(data, _F32)
-
-    def number(value: float) -> ir.Value:
-        return b.constant(value, np.float32)
-
-    one = number(1.0)
+    one = single(b, 1.0)
     depth = b.op("Neg", b.op("Log", b.op("Sub", one, b.op("Mul", x, x))))
-    near = _polynomial(b, b.op("Sub", depth, number(2.5)), _CENTRAL)
-    far = _polynomial(b, b.op("Sub", b.op("Sqrt", depth), number(3.0)), _TAILS)
-    slope = b.op("Where", b.op("Less", depth, number(_BORDER)), near, far)
+    near = polynomial(b, b.op("Sub", depth, single(b, 2.5)), _CENTRAL)
+    far = polynomial(b, b.op("Sub", b.op("Sqrt", depth), single(b, 3.0)), _TAILS)
+    slope = b.op("Where", b.op("Less", depth, single(b, _BORDER)), near, far)
     value = b.op("Mul", slope, x)
     at_ends = b.op("Equal", b.op("Abs", x), one)
-    infinite = b.op("Mul", x, number(np.inf))
+    infinite = b.op("Mul", x, single(b, np.inf))
     result = b.op("Where", at_ends, b.op("Where", at_ends, infinite, x), value)
     return b.cast(b.typed(result, _F32, None), dtype_of(data))
-
-
-def _polynomial(b: Builder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    total = b.constant(coefficients[0], np.float32)
-    for coefficient in coefficients[1:]:
-        total = b.op("Add", b.op("Mul", total, x), b.constant(coefficient, np.float32))
-    return total

@@ -50,12 +50,13 @@ def extract_image_patches(
         reach = (taps - 1) * rate + 1
         if auto_pad == "valid":
             room = calculate(b, "Sub", size, reach)
-            counts.append(calculate(b, "Add", calculate(b, "Div", room, stride), 1))
-            begin.append(0)
-            end.append(0)
-            continue
-        counts.append(same_windows(b, size, stride))
-        front, back = halved(b, AUTO_PAD[auto_pad], same_padding(b, size, counts[-1], reach, stride))
+            count = calculate(b, "Add", calculate(b, "Div", room, stride), 1)
+            padding: Size = 0
+        else:
+            count = same_windows(b, size, stride)
+            padding = same_padding(b, size, count, reach, stride)
+        front, back = halved(b, AUTO_PAD[auto_pad], padding)
+        counts.append(count)
         begin.append(front)
         end.append(back)
     value = data

@@ -58,33 +58,28 @@ def fake_quantize(
     require(data, "data", FLOATS)
     if levels < 2:
         raise UnsupportedAttributeError("levels", levels, "an integer of at least 2")
-    _require_bounds(b, (input_low, input_high, output_low, output_high))
-    if _is_left_out(b, levels, (input_low, input_high, output_low, output_high)):
+    given: Sequence[ir.Value] = (input_low, input_high, output_low, output_high)
+    _require_bounds(b, given)
+    if _is_left_out(b, levels, given):
         b.follow(
             f"follows OpenVINO's CPU plugin: it removes a FakeQuantize to {levels} levels of the same range, "
             "so that values are not clipped"
         )
         return b.op("Identity", data)
     own = dtype_of(data)
-    data, input_low, input_high, output_low, output_high = in_one_type(
-        b, data, input_low, input_high, output_low, output_high
-    )
-    _warn_of_ranges(b, data, (input_low, input_high, output_low, output_high))
-    _warn_of_reduction(b, data, (input_low, input_high, output_low, output_high))
-    bounds = [
-        aligned(b, data, bound, auto_broadcast, auto_broadcast_auto_broadcast_axis)[1]
-        for bound in (input_low, input_high, output_low, output_high)
-    ]
-
+    data, *given = in_one_type(b, data, *given)
+    _warn_of_ranges(b, data, given)
+    _warn_of_reduction(b, data, given)
+    bounds = [aligned(b, data, bound, auto_broadcast, auto_broadcast_auto_broadcast_axis)[1] for bound in given]
     constant = quantized_constant(b, data, levels, [b.array(bound) for bound in bounds])
     if constant is not None and own == ir.DataType.FLOAT:
-        set_levels(b, constant, levels, output_low, output_high)
+        set_levels(b, constant, levels, *given[2:])
         return constant
 
     def formula(x: ir.Value, low: ir.Value, high: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
         arrays = [b.array(bound) for bound in (low, high, first, last)]
         fused = _is_fused(data.shape, arrays)
-        lines = None if is_folded(data, levels, arrays) else _lines(levels, *arrays, fused=fused)
+        lines = None if is_folded(data, levels, arrays) else _lines(levels, arrays, fused=fused)
         if lines is not None:
             within = _clipped(b, x, low, high)
             place = (_fused if fused and x.dtype == ir.DataType.FLOAT else _linear)(b, within, *lines[0])
@@ -100,7 +95,7 @@ def fake_quantize(
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
     result = compute(b, formula, data, *bounds, kernels=_KERNELS)
-    set_levels(b, result, levels, output_low, output_high)
+    set_levels(b, result, levels, *given[2:])
     return narrowed(b, result, data, own)
 
 
@@ -126,30 +121,27 @@ _Line = tuple[np.ndarray, np.ndarray]
 """Factor and offset of a linear function."""
 
 
-def _lines(
-    levels: int,
-    low: np.ndarray | None,
-    high: np.ndarray | None,
-    first: np.ndarray | None,
-    last: np.ndarray | None,
-    *,
-    fused: bool,
-) -> tuple[_Line, _Line] | None:
+def _known(bounds: Sequence[np.ndarray | None]) -> tuple[np.ndarray, ...] | None:
+    """Returns the bounds where all of them are known: of the data, then the results of the outer levels."""
+    known = tuple(bound for bound in bounds if bound is not None)
+    return known if len(known) == len(bounds) else None
+
+
+def _lines(levels: int, bounds: Sequence[np.ndarray | None], *, fused: bool) -> tuple[_Line, _Line] | None:
     """Returns the linear functions from data to level numbers, and from these to results.
 
     Args:
         levels: How many levels there are.
-        low: Lower bound of the data.
-        high: Upper bound of the data.
-        first: Result of the lowest level.
-        last: Result of the highest.
+        bounds: See `_known`.
         fused: See `_is_fused`; that kernel computes the numbers in another order, too.
 
     Returns:
         None where a bound is not known, or where a range is empty, turned round or too large.
     """
-    if low is None or high is None or first is None or last is None or (low >= high).any():
+    known = _known(bounds)
+    if known is None or (known[0] >= known[1]).any():
         return None
+    low, high, first, last = known
     steps = low.dtype.type(levels - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         factor = np.asarray(steps / (high - low))
@@ -161,13 +153,19 @@ def _lines(
 
 def _mark(levels: int, x: ir.Value, within: ir.Value, result: ir.Value, bounds: Sequence[np.ndarray | None]) -> None:
     """Marks the formula as QDQ if QuantizeLinear and DequantizeLinear compute the same."""
-    low, high, first, last = bounds
-    if low is None or high is None or first is None or last is None or levels != LEVELS:
-        return
-    if np.array_equal(low, first) and np.array_equal(high, last):
+    if levels == LEVELS and _returns_to_range(bounds):
+        low, high = bounds[:2]
+        assert low is not None
+        assert high is not None
         clip = within.producer()
         inner = None if clip is None or clip.op_type == "Clip" else clip.inputs[0]
         mark_quantizer(x, within if inner is None else inner, result, low, high)
+
+
+def _returns_to_range(bounds: Sequence[np.ndarray | None]) -> bool:
+    """Tells whether the bounds of the results are those of the data."""
+    known = _known(bounds)
+    return known is not None and np.array_equal(known[0], known[2]) and np.array_equal(known[1], known[3])
 
 
 def _clipped(b: Builder, x: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
@@ -198,10 +196,7 @@ def _constant(b: Builder, x: ir.Value, numbers: np.ndarray) -> ir.Value:
 
 def _is_left_out(b: Builder, levels: int, bounds: Sequence[ir.Value]) -> bool:
     """Tells whether OpenVINO's CPU plugin drops the node when it compiles the model."""
-    low, high, first, last = (b.array(bound) for bound in bounds)
-    if levels != _STRIPPED or low is None or high is None or first is None or last is None:
-        return False
-    return np.array_equal(low, first) and np.array_equal(high, last)
+    return levels == _STRIPPED and _returns_to_range([b.array(bound) for bound in bounds])
 
 
 def _require_bounds(b: Builder, bounds: Sequence[ir.Value]) -> None:
@@ -216,9 +211,10 @@ def _require_bounds(b: Builder, bounds: Sequence[ir.Value]) -> None:
 
 def _warn_of_ranges(b: Builder, data: ir.Value, bounds: Sequence[ir.Value]) -> None:
     """Warns of input ranges that OpenVINO's CPU plugin does not quantize as specified."""
-    low, high, first, last = (b.array(bound) for bound in bounds)
-    if low is None or high is None or first is None or last is None:
+    known = _known([b.array(bound) for bound in bounds])
+    if known is None:
         return
+    low, high, first, last = known
     # For vectors, the plugin computes the specified formula.
     if (low > high).any() and (data.shape is None or len(data.shape) != 1):
         EXCHANGED_INPUT_BOUNDS.warn(b)

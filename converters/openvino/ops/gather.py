@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import SIGNED, compute, scalar
-from ortconv.converters.openvino.lib.constants import constant_ints, normalized
+from ortconv.converters.openvino.lib.constants import constant_axis, normalized
 from ortconv.converters.openvino.lib.dynamic_axes import view_along
 from ortconv.converters.openvino.lib.sizes import Size, calculate, reshaped, size_of
 from ortconv.converters.openvino.plugin_bugs.compressed_weights import GATHERED_BLOCKS, misreads_gathered_blocks
@@ -62,30 +62,30 @@ def _gather(
         GATHERED_BLOCKS.warn(b)
     if b.array(axis) is None:
         return _gather_along(b, data, indices, axis, batch_dims, counts_back=counts_back)
-    axes = constant_ints(b, axis, "axis")
-    if len(axes) != 1:
-        raise ShapeError("axis", axis.shape, "it must be one number.")
+    along = constant_axis(b, axis)
     if data.shape is not None:
-        axes = normalized(axes, len(data.shape), "axis")
-    counts_back = counts_back or _is_made_positive(b, data, indices, axes[0])
+        (along,) = normalized((along,), len(data.shape), "axis")
+    counts_back = counts_back or _is_made_positive(b, data, indices, along)
     if not counts_back and b.array(indices) is None and indices.dtype in SIGNED:
-        return _not_counted_back(b, data, indices, axes[0], batch_dims)
-    outside = _outside(b, data, indices, axes[0], counts_back)
+        return _not_counted_back(b, data, indices, along, batch_dims)
+    outside = _outside(b, data, indices, along, counts_back)
     if outside is None:
-        return _gathered(b, data, indices, axes[0], batch_dims)
-    if data.shape is not None and data.shape[axes[0]] == 0:
-        raise ShapeError("data", data.shape, f"axis {axes[0]} is empty; allowed: at least one element.")
+        return _gathered(b, data, indices, along, batch_dims)
+    if data.shape is not None and data.shape[along] == 0:
+        raise ShapeError("data", data.shape, f"axis {along} is empty; allowed: at least one element.")
     # OpenVINO returns zeros for indices out of range; ONNX has no such mode.
     known = b.array(indices)
     assert known is not None
     inside = b.constant(np.where(outside, 0, known), np.int64)
-    gathered = b.typed(_gathered(b, data, inside, axes[0], batch_dims), data.dtype, None)
+    gathered = b.typed(_gathered(b, data, inside, along, batch_dims), data.dtype, None)
     rank = rank_of(data, "data")
     batch = batch_dims + known.ndim if batch_dims < 0 else batch_dims
-    (along,) = normalized(axes, rank, "axis")
     sizes = [*known.shape[:batch], *[1] * (along - batch), *known.shape[batch:], *[1] * (rank - along - 1)]
-    mask = b.constant(outside.reshape(sizes))
-    zero = scalar(b, 0, data)
+    return _zeros_where(b, b.constant(outside.reshape(sizes)), gathered)
+
+
+def _zeros_where(b: Builder, mask: ir.Value, gathered: ir.Value) -> ir.Value:
+    zero = scalar(b, 0, gathered)
     return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
 
 
@@ -127,19 +127,16 @@ def _not_counted_back(b: Builder, data: ir.Value, indices: ir.Value, axis: int, 
     gathered = b.typed(_gathered(b, data, first, axis, batch_dims), data.dtype, None)
     end = along + index_rank - batch
     others = [*range(batch, along), *range(end, end + rank - along - 1)]
-    mask = b.op("Unsqueeze", negative, b.constant(others)) if others else negative
-    zero = scalar(b, 0, data)
-    return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
+    return _zeros_where(b, b.op("Unsqueeze", negative, b.constant(others)) if others else negative, gathered)
 
 
 def _gathered(b: Builder, data: ir.Value, indices: ir.Value, axis: int, batch_dims: int) -> ir.Value:
-    axes = (axis,)
     if batch_dims == 0:
         index = indices if indices.dtype in _INDEX_TYPES else b.cast(indices, ir.DataType.INT64)
         rows = compressed_gather(b, data, index) if axis == 0 else None
         return b.op("Gather", data, index, axis=axis) if rows is None else rows
     rank, index_rank = rank_of(data, "data"), rank_of(indices, "indices")
-    (along,) = normalized(axes, rank, "axis")
+    (along,) = normalized((axis,), rank, "axis")
     batch = batch_dims + index_rank if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(along, index_rank):
         raise UnsupportedAttributeError("batch_dims", batch_dims, f"at most axis, {along}, and the rank of indices")

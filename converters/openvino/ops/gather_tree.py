@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.loops import iteration
+from ortconv.converters.openvino.lib.sizes import numbers_below
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
-_BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
+_I64 = ir.DataType.INT64
 
 
 @REGISTRY.lowering("GatherTree", since=1)
@@ -19,13 +21,12 @@ def gather_tree(
     end = b.op("Reshape", end_token, b.constant([]))
     steps = b.op("Squeeze", b.op("Shape", ids, start=0, end=1), b.constant([0]))
     lengths = b.op("Unsqueeze", b.cast(max_seq_len, _I64), b.constant([1]))
-    beams = b.op("Squeeze", b.op("Shape", ids, start=2, end=3), b.constant([0]))
-    first = b.op("Expand", b.op("Range", b.constant(0), beams, b.constant(1)), b.op("Shape", ids, start=1))
+    beams = numbers_below(b, b.op("Shape", ids, start=2, end=3))
+    first = b.op("Expand", beams, b.op("Shape", ids, start=1))
     with b.body() as body:
-        iteration = body.input("iteration", _I64, ())
-        body.input("condition", _BOOL, ())
+        number = iteration(body, "iteration")
         beam = body.input("beam", _I64, [None, None])
-        step = b.op("Sub", b.op("Sub", steps, iteration), b.constant(1))
+        step = b.op("Sub", b.op("Sub", steps, number), b.constant(1))
         running = b.op("Less", step, lengths)
         chosen, parent = (
             b.op("GatherElements", b.op("Gather", values, step, axis=0), beam, axis=1) for values in (ids, parents)

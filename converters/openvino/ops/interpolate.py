@@ -256,17 +256,10 @@ def _resize(b: Builder, data: ir.Value, target: Target, mode: str, coordinates: 
     sizes = None if moving.by_scales else _of_all_axes(b, data, moving)
     scales = _of_all_axes(b, data, moving) if moving.by_scales else None
 
+    stated: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": coordinates, **attributes}
+
     def resize(x: ir.Value) -> ir.Value:
-        resized: ir.Value = b.op(
-            "Resize",
-            x,
-            None,
-            scales,
-            sizes,
-            mode=mode,
-            coordinate_transformation_mode=coordinates,
-            **attributes,
-        )
+        resized: ir.Value = b.op("Resize", x, None, scales, sizes, **stated)
         return resized
 
     if mode == "nearest":

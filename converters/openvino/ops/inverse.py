@@ -6,11 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require, scalar
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.converters.openvino.plugin_bugs.computed_weights import INVERSE_OF_CONSTANT
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
 
-_BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
+_I64 = ir.DataType.INT64
 
 
 @REGISTRY.lowering("Inverse", since=14)
@@ -36,8 +37,7 @@ def _eliminated(b: Builder, x: ir.Value, adjoint: bool) -> ir.Value:
     units = b.op("Expand", unit, b.op("Shape", flat))
     begin = b.op("Concat", flat, units, axis=2)
     with b.body() as body:
-        column = body.input("column", _I64, ())
-        body.input("condition", _BOOL, ())
+        column = iteration(body, "column")
         rows = body.input("rows", dtype, [None, None, None])
         # Pivot: the largest entry of the column among rows without a pivot.
         entries = b.op("Abs", b.op("Gather", rows, column, axis=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, require, rounded, scalar
+from ortconv.converters.openvino.lib.compute_types import FLOATS, INTEGERS, require, rounded, rounded_op, scalar
 from ortconv.converters.openvino.lib.constants import constant_ints, normalized
 from ortconv.converters.openvino.plugin_bugs.empty_inputs import LRN_WITHOUT_BOUND
 from ortconv.converters.openvino.registry import REGISTRY
@@ -48,12 +48,7 @@ def lrn(
         b.follow(f"follows OpenVINO's CPU plugin: truncates bias = {bias} to {int(bias)}")
         bias = float(int(bias))
     if along == [1] and rank == _RANK:
-        return rounded(
-            b,
-            lambda x: b.op("LRN", x, alpha=alpha, beta=beta, bias=bias, size=size),
-            data,
-            kernels=("LRN",),
-        )
+        return rounded_op(b, "LRN", data, alpha=alpha, beta=beta, bias=bias, size=size)
 
     def formula(x: ir.Value) -> ir.Value:
         mean = _window_mean(b, data, b.op("Mul", x, x), along, size)

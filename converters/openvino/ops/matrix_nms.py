@@ -8,12 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.detections import (
-    Detections,
     SortBy,
     best_of_each_batch,
     box_limit,
     chosen_boxes,
     detection_outputs,
+    is_class,
+    marked_boxes,
     pairwise_overlaps,
     sorted_detections,
 )
@@ -69,14 +70,9 @@ def matrix_nms(
         b.op("Greater", lowered, b.constant(post_threshold, np.float32)),
     )
     if background_class >= 0:
-        classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", each, start=1, end=2)), b.constant(1))
-        other = b.op("Not", b.op("Equal", classes, b.constant(background_class)))
+        other = b.op("Not", is_class(b, each, background_class))
         good = b.op("And", good, b.op("Unsqueeze", other, b.constant([1])))
-    chosen = b.op("Transpose", b.op("NonZero", good), perm=[1, 0])
-    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
-    batch, class_, _ = (b.op("Squeeze", column, b.constant([1])) for column in columns)
-    found = Detections(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", lowered, chosen))
-    kept = best_of_each_batch(b, found, keep_top_k)
+    kept = best_of_each_batch(b, marked_boxes(b, good, order, lowered), keep_top_k)
     if sort_result_type == "classid" and not sort_result_across_batch:
         b.follow("sort_result_type classid: OpenVINO sorts by score if sort_result_across_batch is false")
         sort_result_type = "score"

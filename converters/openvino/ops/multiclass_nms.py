@@ -14,10 +14,13 @@ from ortconv.converters.openvino.lib.detections import (
     box_limit,
     chosen_boxes,
     detection_outputs,
+    is_class,
+    marked_boxes,
     pairwise_overlaps,
     sorted_detections,
 )
 from ortconv.converters.openvino.lib.index_type import IndexType
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.converters.openvino.lib.sizes import counted, size_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import UnsupportedAttributeError
@@ -121,8 +124,7 @@ def _suppressed(
     nothing = b.op("Expand", b.constant(False), b.op("Shape", scores))
     groups = b.op("Concat", b.op("Shape", scores, start=0, end=2), b.constant([1]), axis=0)
     with b.body() as body:
-        number = body.input("box", _I64, ())
-        body.input("condition", _BOOL, ())
+        number = iteration(body, "box")
         kept, latest = body.input("kept", _BOOL, [None] * 3), body.input("latest", _BOOL, [None] * 3)
         limit = body.input("threshold", _F32, [None] * 3)
         place = b.op("Unsqueeze", number, b.constant([0]))
@@ -140,10 +142,7 @@ def _suppressed(
     trips = b.op("Squeeze", size, b.constant([0]))
     start = (nothing, nothing, b.op("Expand", threshold, groups))
     kept, _, _ = b.op("Loop", trips, b.constant(True), *start, outputs=3, body=graph)
-    chosen = b.op("Transpose", b.op("NonZero", kept), perm=[1, 0])
-    columns = b.op("Split", chosen, outputs=3, axis=1, num_outputs=3)
-    batch, class_, _ = (b.op("Squeeze", column, b.constant([1])) for column in columns)
-    return Detections(batch, class_, b.op("GatherND", order, chosen), b.op("GatherND", values, chosen))
+    return marked_boxes(b, kept, order, values)
 
 
 def _candidates(b: Builder, scores: ir.Value, top: int, background_class: int) -> ir.Value:
@@ -153,7 +152,6 @@ def _candidates(b: Builder, scores: ir.Value, top: int, background_class: int) -
         values, order = b.op("TopK", scores, box_limit(b, top, scores), outputs=2, axis=2)
         scores = b.op("ScatterElements", b.op("Expand", least, b.op("Shape", scores)), order, values, axis=2)
     if background_class >= 0:
-        classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", scores, start=1, end=2)), b.constant(1))
-        background = b.op("Equal", classes, b.constant(background_class))
-        scores = b.op("Where", b.op("Unsqueeze", background, b.constant([1])), least, scores)
+        background = b.op("Unsqueeze", is_class(b, scores, background_class), b.constant([1]))
+        scores = b.op("Where", background, least, scores)
     return scores

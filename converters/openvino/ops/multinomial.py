@@ -8,6 +8,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.compute_types import FLOATS, require
 from ortconv.converters.openvino.lib.constants import int64_vector
 from ortconv.converters.openvino.lib.index_type import INDEX_TYPES, IndexType
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.converters.openvino.lib.seeds import warn_of_unseeded
 from ortconv.converters.openvino.lib.sizes import joined, reshaped, size_of
 from ortconv.converters.openvino.parity.random_generators import (
@@ -73,8 +74,7 @@ def _without_replacement(b: Builder, samples: ir.Value, spread: ir.Value, each: 
     one, second = b.constant(1, np.float32), b.constant([1])
     classes = b.op("Range", b.constant(0), b.op("Squeeze", b.op("Shape", spread, start=1)), b.constant(1))
     with b.body() as body:
-        step = body.input("sample", _I64, ())
-        body.input("condition", _BOOL, ())
+        step = iteration(body, "sample")
         sums = body.input("sums", _F32, [None, None])
         own = b.op("Gather", samples, b.op("Unsqueeze", step, b.constant([0])), axis=1)
         reached = b.op("Cast", b.op("LessOrEqual", own, sums), to=int(_F32))

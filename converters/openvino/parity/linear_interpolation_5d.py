@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import dtype_of, rounded, single, to_nearest
 from ortconv.converters.openvino.lib.dynamic_axes import view_along
-from ortconv.converters.openvino.lib.resampling import Coordinates, Resampled, index_of, places_of
+from ortconv.converters.openvino.lib.resampling import Coordinates, Resampled, along, index_of, places_of
 from ortconv.converters.openvino.lib.sizes import counted, size_of
 from ortconv.graph.builder import Builder
 
@@ -71,9 +71,7 @@ def whole_mean(
         for place in (floor, b.op("Add", floor, single(b, 1))):
             weight = _triangle(b, b.op("Sub", places, place), scale if narrow else None)
             outside = b.op("Or", b.op("Less", place, single(b, 0)), b.op("Greater", place, last))
-            inside = b.op("Where", outside, single(b, 0), weight)
-            if axis < rank - 1:
-                inside = b.op("Unsqueeze", inside, b.constant(list(range(1, rank - axis))))
+            inside = along(b, b.op("Where", outside, single(b, 0), weight), axis, rank)
             pair.append((axis, index_of(b, place, last), inside))
         taps.append(pair)
     sums: tuple[ir.Value, ir.Value] | None = None

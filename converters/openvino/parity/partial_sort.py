@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.graph.builder import Builder
 
 __all__ = ["partly_sorted"]
 
-_BOOL, _I64 = ir.DataType.BOOL, ir.DataType.INT64
+_I64 = ir.DataType.INT64
 
 
 def partly_sorted(b: Builder, scores: ir.Value, count: ir.Value) -> ir.Value:
@@ -31,8 +32,7 @@ def partly_sorted(b: Builder, scores: ir.Value, count: ir.Value) -> ir.Value:
     size = _scalar(b, b.op("Shape", scores, start=1, end=2))
     rows = _scalar(b, b.op("Shape", scores, start=0, end=1))
     with b.body() as body:
-        row = body.input("row", _I64, ())
-        body.input("condition", _BOOL, ())
+        row = iteration(body, "row")
         own = b.typed(b.op("Gather", scores, row, axis=0), scores.dtype, [None])
         order = _sorted_row(b, own, size, count)
         graph = body.graph([b.constant(True), order])
@@ -72,8 +72,7 @@ def _sorted_row(b: Builder, scores: ir.Value, size: ir.Value, count: ir.Value) -
 
     for trips, step in ((half, built), (b.op("Sub", size, count), replaced), (b.op("Sub", count, one), taken)):
         with b.body() as body:
-            number = body.input("step", _I64, ())
-            body.input("condition", _BOOL, ())
+            number = iteration(body)
             current = body.input("heap", _I64, [None])
             graph = body.graph([b.constant(True), b.typed(step(number, current), _I64, [None])])
         (heap,) = b.op("Loop", trips, b.constant(True), heap, outputs=1, body=graph)
@@ -106,8 +105,7 @@ def _sift(b: Builder, scores: ir.Value, heap: ir.Value, hole: ir.Value, length: 
 
     start, some = children(hole)
     with b.body() as body:
-        body.input("level", _I64, ())
-        body.input("condition", _BOOL, ())
+        iteration(body, "level")
         pair = body.input("children", _I64, [2])
         both = b.op("Gather", scores, b.op("Gather", heap, pair, axis=0), axis=0)
         lower = b.op("ArgMin", both, axis=0, keepdims=0, select_last_index=1)

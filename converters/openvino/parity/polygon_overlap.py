@@ -13,11 +13,12 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import single
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.graph.builder import Builder
 
 __all__ = ["ENTRIES", "corners", "overlap"]
 
-_BOOL, _F32, _F64, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64
+_F32, _F64, _I64 = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64
 _POINTS = 24
 """4 by 4 intersections of edges, and 4 corners of each box."""
 _PARALLEL, _IN_LINE, _SAME = 1e-14, 1e-6, 1e-8
@@ -200,8 +201,7 @@ def _sorted(b: Builder, points: _Vectors, count: ir.Value) -> _Vectors:
     most = b.op("ReduceMax", count, keepdims=0)
     trips = b.op("Max", b.op("Sub", most, b.constant(2)), b.constant(0))
     with b.body() as body:
-        step = body.input("step", _I64, ())
-        body.input("condition", _BOOL, ())
+        step = iteration(body)
         current = _Vectors(body.input("x", _F32, [None, _POINTS]), body.input("y", _F32, [None, _POINTS]))
         place = b.op("Add", step, b.constant(2))
         index = b.op("Add", b.op("Mul", count, b.constant(0)), place)
@@ -240,8 +240,7 @@ def _hull(b: Builder, points: _Vectors, count: ir.Value) -> tuple[_Vectors, ir.V
     limit = b.op("Mul", count, some)
     flags = b.op("Less", start, limit)
     with b.body() as body:
-        body.input("step", _I64, ())
-        body.input("condition", _BOOL, ())
+        iteration(body)
         place, kept = body.input("place", _I64, [None, 1]), body.input("length", _I64, [None, 1])
         current = _Vectors(body.input("x", _F32, [None, _POINTS]), body.input("y", _F32, [None, _POINTS]))
         active = b.op("Less", place, limit)

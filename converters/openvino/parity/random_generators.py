@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.graph.builder import Builder
 
 __all__ = ["drawn_seed", "mersenne_twister", "philox", "seed_sequence", "seeded_state"]
 
-_BOOL, _F64, _I64 = ir.DataType.BOOL, ir.DataType.DOUBLE, ir.DataType.INT64
+_F64, _I64 = ir.DataType.DOUBLE, ir.DataType.INT64
 _U32, _U64 = ir.DataType.UINT32, ir.DataType.UINT64
 
 _WORD = 0xFFFFFFFF
@@ -55,8 +56,7 @@ def philox(b: Builder, key: int | ir.Value, counter: int, count: ir.Value) -> ir
     factors = b.constant(np.array(_FACTORS, np.uint64)[:, None])
     word, other = b.constant(_WORD, np.uint64), b.constant([1, 0])
     with b.body() as body:
-        number = body.input("round", _I64, ())
-        body.input("condition", _BOOL, ())
+        number = iteration(body, "round")
         lows = body.input("low", _U64, [2, None])
         highs = body.input("high", _U64, [2, None])
         products = b.op("Gather", b.op("Mul", lows, factors), other, axis=0)
@@ -103,8 +103,7 @@ def mersenne_twister(b: Builder, state: State, count: ir.Value) -> ir.Value:
     """
     blocks = b.op("Div", b.op("Add", count, b.constant([_STATE - 1])), b.constant([_STATE]))
     with b.body() as body:
-        body.input("block", _I64, ())
-        body.input("condition", _BOOL, ())
+        iteration(body, "block")
         before = body.input("state", _U32, [_STATE])
         after = _next_state(b, before)
         graph = body.graph([b.constant(True), after, after])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, size_of
+from ortconv.converters.openvino.lib.sizes import Size, at_most, calculate, counted, joined, size_of
 from ortconv.converters.openvino.parity.ordered_suppression import unsuppressed
 from ortconv.converters.openvino.parity.partial_sort import partly_sorted
 from ortconv.errors import UnsupportedAttributeError
@@ -90,12 +90,7 @@ def choose(b: Builder, boxes: ir.Value, scores: ir.Value, candidates: ir.Value |
         limits: Limits of the selection.
     """
     size = size_of(b, boxes, 1)
-    if isinstance(size, int):
-        count: Size = min(size, limits.before)
-        looked: Size = min(size, limits.before + 1)
-    else:
-        count = b.op("Min", size, b.constant([limits.before]))
-        looked = b.op("Min", size, b.constant([limits.before + 1]))
+    count, looked = (at_most(b, size, most) for most in (limits.before, limits.before + 1))
     best, looked_at = b.op("TopK", scores, joined(b, [looked]), outputs=2, axis=1)
     order = b.op("Slice", looked_at, b.constant([0]), joined(b, [count]), b.constant([1]))
     kept = _kept(b, boxes, candidates, order, limits)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.converters.openvino.lib.loops import iteration
 from ortconv.graph.builder import Builder
 
 __all__ = ["IN_ORDER", "fully_sorted"]
 
-_BOOL, _F32, _I64 = ir.DataType.BOOL, ir.DataType.FLOAT, ir.DataType.INT64
+_F32, _I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 IN_ORDER = 16
 """Up to this number, entries are sorted by insertion, which is stable."""
@@ -37,8 +38,7 @@ def fully_sorted(b: Builder, scores: ir.Value) -> ir.Value:
     bounds = b.op("Concat", first, count, axis=0)
     # Parts with more entries are partitioned at a pivot: higher scores go first.
     with b.body() as body:
-        body.input("step", _I64, ())
-        body.input("condition", _BOOL, ())
+        iteration(body)
         order = body.input("order", _I64, [None])
         parts = body.input("bounds", _I64, [None])
         part = b.op("ArgMax", b.op("Cast", _large(b, parts), to=int(_I64)), axis=0, keepdims=1)
