@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from ortconv.frontend.attributes import coerce_typed
@@ -23,10 +23,15 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 class _Registry(Registry):
     def lowering(
-        self, *op_types: str, since: int = 1, until: int | None = None, how: How | None = None
+        self,
+        *op_types: str,
+        since: int = 1,
+        until: int | None = None,
+        how: How | None = None,
+        without: Collection[str] = (),
     ) -> Callable[[_F], _F]:
         """See `Registry.lowering`."""
-        register = super().lowering(*op_types, since=since, until=until, how=how)
+        register = super().lowering(*op_types, since=since, until=until, how=how, without=without)
         return lambda function: register(_with_fields(function))
 
 
