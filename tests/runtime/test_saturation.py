@@ -117,6 +117,7 @@ def test_it_is_found_out_by_a_product(product_of_codes: int, monkeypatch: pytest
 def test_what_cannot_be_turned_says_why(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime turns what two nodes share twice, and fails, on any x86-64 CPU."""
     onnx.save(product(shared=True), tmp_path / "model.onnx")
+    monkeypatch.setattr(saturation, "saturate", lambda: False)
     Model(tmp_path / "model.onnx", "model.onnx", backend="none")
     monkeypatch.setattr(saturation, "saturate", lambda: True)
     with pytest.raises(ExecutionError) as caught:

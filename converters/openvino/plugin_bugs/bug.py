@@ -31,7 +31,8 @@ class Live:
         right_shapes: Shapes of the Parameters of the model that is right.
         output: The index of the output that shows the bug.
         bound: The largest difference from the right result, in units in the last place of its largest magnitude.
-        steady: Whether every run shows the bug. Where the plugin reads memory out of bounds, it may not, or crash.
+        steady: Whether every run shows the bug. Where the plugin reads memory out of bounds, it may not, or crash. Some
+            bugs exist only on processors with AVX-512.
     """
 
     build: Callable[..., Any]

@@ -12,12 +12,14 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 import openvino
+import pytest
 from openvino import opset1
 
 from ortconv.api import Conversion, conversion
 from ortconv.errors import ConversionError, ConversionErrors
 from ortconv.options import Semantics, Target
 from ortconv.runtime.session import InferenceSession
+from tests.converters.openvino.processor import HAS_AVX512, WITHOUT_AVX512
 
 __all__ = [
     "NUMPY_TYPES",
@@ -56,6 +58,7 @@ class Row:
         bound: See `assert_close`.
         semantics: See `ortconv.convert`.
         emits: ONNX op types that the conversion must consist of, in any order; None to leave that open.
+        avx512: Whether OpenVINO's CPU plugin computes this only on processors with AVX-512.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Row:
     bound: float = 4
     semantics: Semantics = "spec"
     emits: Sequence[str] | None = None
+    avx512: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -237,6 +241,8 @@ def _check_values(graph: ir.Graph) -> None:
 
 def check_row(row: Row) -> None:
     """Checks a row, with static dims and, where its feeds differ, with dynamic ones."""
+    if row.avx512 and not HAS_AVX512:
+        pytest.skip(WITHOUT_AVX512)
     converted = check(model_of(row.build, row.feeds[:1]), row.feeds[0], bound=row.bound, semantics=row.semantics)
     if row.emits is not None:
         assert sorted(node.op_type for node in converted.model.graph) == sorted(row.emits)

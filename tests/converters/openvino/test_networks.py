@@ -12,6 +12,7 @@ from openvino import opset1
 from ortconv.api import conversion
 from tests.converters.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
 from tests.converters.openvino.networks import NETWORKS, Network
+from tests.converters.openvino.processor import with_dot_products
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -34,6 +35,7 @@ def test_compressed_file(network: Network, tmp_path: pathlib.Path) -> None:
             assert_close(mine, other, network.bound, f"feed {number}, output {index}")
 
 
+@with_dot_products
 def test_eight_bit_network() -> None:
     """The plugin computes it in integers: what it returns is within one of 256 steps of the page's numbers."""
     random = np.random.default_rng(0)

@@ -25,6 +25,7 @@ from tests.converters.openvino.live import (
     run_onnx,
     run_openvino,
 )
+from tests.converters.openvino.processor import with_avx512
 
 F32 = np.float32
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -157,7 +158,14 @@ def test_half_precision_between_wider_floats() -> None:
         assert not check(model_of(build, [half]), half).warnings
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int32, np.int8])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(np.float32, marks=with_avx512),
+        pytest.param(np.float16, marks=with_avx512),
+        *(np.float64, np.int32, np.int8),
+    ],
+)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_what_becomes_bfloat16(dtype: Any, dynamic: bool) -> None:
     """OpenVINO's CPU plugin rounds to the nearest in static sizes of f32 and f16; ours always does."""

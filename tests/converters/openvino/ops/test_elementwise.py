@@ -22,6 +22,7 @@ from tests.converters.openvino.live import (
     run_onnx,
     run_openvino,
 )
+from tests.converters.openvino.processor import with_avx512
 
 F32 = np.float32
 BFLOAT16_UNITS = 4 * 2.0**16
@@ -310,7 +311,7 @@ def test_round_half_away_is_exact_where_openvino_is_not() -> None:
     assert_close(run_onnx(converted, [feed])[0][0], expected, 0)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("dtype", ["int8", pytest.param("uint8", marks=with_avx512)])
 def test_squared_difference_of_8_bits_saturates(dtype: str) -> None:
     """With dynamic sizes; the plugin has other numbers for static ones."""
     limits = np.iinfo(dtype)
@@ -338,7 +339,7 @@ def test_differences_are_told(name: str, dtype: str, text: str) -> None:
     assert any(text in warning for warning in converted.warnings) == (name == "divide")
 
 
-@pytest.mark.parametrize("op", [opset1.multiply, opset1.power])
+@pytest.mark.parametrize("op", [pytest.param(opset1.multiply, marks=with_avx512), opset1.power])
 def test_products_that_the_plugin_loses_are_warned_about(op: Callable[..., Any]) -> None:
     feed = [np.array([200, 3], np.uint8), np.array([200, 2], np.uint8)]
     for shapes in ([[-1], [-1]], [[-1], [2]], [[2], [-1]]):

@@ -45,7 +45,12 @@ ROWS += [
     Row(f"{name} of a scalar", getattr(DOMAINS[name][0], name), [[np.array(0.5, F32)]], 16) for name in ("atan", "tan")
 ]
 ROWS += [
-    Row(f"{name} {dtype} outside of its domain", getattr(opset, name), [[np.arange(low, 6, dtype=dtype)]])
+    Row(
+        f"{name} {dtype} outside of its domain",
+        getattr(opset, name),
+        [[np.arange(low, 6, dtype=dtype)]],
+        avx512=dtype == "uint8" and name not in ("log", "sqrt"),
+    )
     for name, opset in (
         ("acos", opset1),
         ("acosh", opset4),

@@ -81,6 +81,7 @@ ROWS += [
         ),
         [[numbers(4000, low=-30, high=30)]],
         1,
+        avx512=True,
     )
     for kind in ("f8e4m3", "f8e5m2")
     for scale, shift in ((1, None), (2.3125, None), (0.6640625, 0.4609375))

@@ -186,6 +186,7 @@ ROWS += [
         max_pool(2, 3, 1, 1, "ceil"),
         [[numbers(1, 2, 5, 5, dtype=dtype)]],
         4 if dtype == "float64" else 0,  # OpenVINO's CPU plugin has it in float32
+        avx512=dtype == "bfloat16",
     )
     for dtype in ("float16", "float64", "int8", "uint8", "int32", "bfloat16")
 ]

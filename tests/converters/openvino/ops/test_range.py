@@ -51,6 +51,7 @@ ROWS = [
         lambda a, b, c, to=to: opset13.range(a, b, c, to),
         [feed for values in BOUNDS if leads_on(feed := scalars(values, *dtypes))],
         bound=0,
+        avx512=to == "bf16",
     )
     for to in TYPES
     for dtypes in ((F32,), (F16,), (F64,), (I64,), (I32,), (I32, F32, I64), (F32, I32, I64))

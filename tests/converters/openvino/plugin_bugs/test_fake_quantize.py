@@ -9,6 +9,7 @@ from openvino import opset1
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import model_of, numbers, run_onnx, run_openvino
+from tests.converters.openvino.processor import with_dot_products
 
 F32 = np.float32
 FILTERS = numbers(4, 3, 3, 3, low=-0.4, high=0.4)
@@ -84,12 +85,12 @@ def test_levels_that_openvino_moves(kind: str, data: Range, weights: Range | Non
 @pytest.mark.parametrize(
     ("kind", "data", "weights"),
     [
-        ("convolution", (0, 2.55, 256), (-0.4, 0.4, 255)),
-        ("convolution", (-1.28, 1.27, 256), None),
+        pytest.param("convolution", (0, 2.55, 256), (-0.4, 0.4, 255), marks=with_dot_products),
+        pytest.param("convolution", (-1.28, 1.27, 256), None, marks=with_dot_products),
         ("convolution", (-1, 1, 128), (-0.4, 0.4, 255)),
         ("convolution", (-1, 1, 16), (-0.4, 0.4, 15)),
-        ("grouped", (-0.5, 2.05, 256), None),
-        ("matmul", (-1, 1, 256), (-0.4, 0.4, 255)),
+        pytest.param("grouped", (-0.5, 2.05, 256), None, marks=with_dot_products),
+        pytest.param("matmul", (-1, 1, 256), (-0.4, 0.4, 255), marks=with_dot_products),
         ("matmul", (-1, 1, 256), (-0.4, 0.4, 256)),
         ("backward", (-1, 1, 256), (-0.4, 0.4, 256)),
     ],

@@ -27,6 +27,7 @@ from openvino import (
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
+from tests.converters.openvino.processor import with_avx512
 
 F32, I64 = np.float32, np.int64
 NONE = np.zeros(0, I64)
@@ -342,6 +343,7 @@ def test_ranges_over_sizes_of_the_run() -> None:
     assert "leads away" in warning
 
 
+@with_avx512
 def test_slices_of_16_bits_are_scattered() -> None:
     feed = [numbers(5, 4), numbers(2, 4)]
     model = model_of(

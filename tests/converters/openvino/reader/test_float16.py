@@ -20,6 +20,7 @@ import ortconv
 from ortconv.api import Conversion, conversion
 from ortconv.verification import verify
 from tests.converters.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
+from tests.converters.openvino.processor import with_dot_products
 from tests.shared import SHARED
 
 F16, F32 = ir.DataType.FLOAT16, ir.DataType.FLOAT
@@ -72,7 +73,7 @@ def computed(converted: Conversion) -> set[ir.DataType | None]:
     return {value.dtype for node in nodes if node.op_type != "Cast" for value in node.outputs}
 
 
-@pytest.mark.parametrize("build", [network, quantized])
+@pytest.mark.parametrize("build", [network, pytest.param(quantized, marks=with_dot_products)])
 def test_files_of_version_10_take_and_give_float32(tmp_path: pathlib.Path, build: Callable[..., Any]) -> None:
     path = saved(tmp_path, built(build))
     feed = [numbers(*SHAPE, low=0, high=255)]

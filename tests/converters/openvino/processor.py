@@ -1,0 +1,30 @@
+"""Marks of tests whose expected results OpenVINO's CPU plugin gives on some x86-64 processors only."""
+
+from __future__ import annotations
+
+import pathlib
+import platform
+
+import pytest
+
+__all__ = ["HAS_AVX512", "WITHOUT_AVX512", "with_avx512", "with_dot_products"]
+
+
+def _flags() -> frozenset[str]:
+    """Returns the flags of the processor as Linux names them; none elsewhere."""
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() and platform.machine() == "x86_64" else []
+    return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+HAS_AVX512 = "avx512f" in _flags()
+
+WITHOUT_AVX512 = (
+    "without AVX-512, OpenVINO's CPU plugin truncates to bfloat16, turns what exceeds int32 into a uint8 of 0, and "
+    "takes other rows of 4-bit weights"
+)
+with_avx512 = pytest.mark.skipif(not HAS_AVX512, reason=WITHOUT_AVX512)
+with_dot_products = pytest.mark.skipif(
+    not {"avx512_vnni", "avx_vnni"} & _flags(),
+    reason="without VNNI, OpenVINO's CPU plugin saturates sums of products of 8 bits",
+)
