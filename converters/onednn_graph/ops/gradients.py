@@ -1,7 +1,7 @@
 """Gradients of the elementwise ops. Specification: https://uxlfoundation.github.io/oneDNN/graph_supported_operations.html.
 
-Where the specification does not define a value on a boundary, the library's is used: the gradient at 0 is that of the
-negative side, and it is 0 at both limits of Clamp.
+Where the specification does not define the gradient at a boundary, the lowering follows oneDNN: the gradient at 0 is
+that of negative inputs, and the gradient at both limits of Clamp is 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Gradient = Callable[["_Math", ir.Value, ir.Value], ir.Value]
 
 
 class _Math:
-    """Arithmetic on values of one float type and on Python numbers."""
+    """Emits ONNX ops on values of one float type and on Python numbers, which become constants of this type."""
 
     def __init__(self, b: Builder, dtype: ir.DataType) -> None:
         self._b = b
@@ -45,7 +45,7 @@ class _Math:
 
 
 def _gradient(b: Builder, name: str, data: ir.Value, diff_dst: ir.Value, gradient: _Gradient) -> ir.Value:
-    """Emits `gradient` of the forward op's source or result (`data`, by its argument name) and of diff_dst."""
+    """Emits `gradient` of diff_dst and `data`: the forward op's source or result, whose argument name is `name`."""
     one_type(b, **{name: data, "diff_dst": diff_dst})
     same_dims("diff_dst", diff_dst, name, data)
 
@@ -60,16 +60,16 @@ def _inside(m: _Math, x: ir.Value, low: float, high: float) -> ir.Value:
     return m("And", m("Greater", x, low), m("Less", x, high))
 
 
-def _bell(m: _Math, x: ir.Value) -> ir.Value:
+def _sigmoid_derivative(m: _Math, x: ir.Value) -> ir.Value:
     """Emits the derivative of the sigmoid, in a form without cancellation."""
     e = m("Exp", m("Neg", m("Abs", x)))
-    share = m("Reciprocal", m("Add", e, 1.0))
-    return m("Mul", m("Mul", e, share), share)
+    sigmoid = m("Reciprocal", m("Add", e, 1.0))
+    return m("Mul", m("Mul", e, sigmoid), sigmoid)
 
 
 @REGISTRY.lowering("AbsBackward")
 def abs_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
-    """Lowers to Where on the sign of src; 0 at 0."""
+    """Lowers to Where on the sign of src; the result is 0 where src is 0."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         return m("Where", m("Greater", x, 0.0), g, m("Where", m("Less", x, 0.0), m("Neg", g), 0.0))
@@ -81,7 +81,7 @@ def abs_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
 def clamp_backward(
     b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, min: float, max: float, use_dst: bool = True
 ) -> ir.Value:
-    """Lowers to Where: diff_dst strictly between the limits, 0 elsewhere; with src or dst as input."""
+    """Lowers to Where: diff_dst where src or dst, whichever is given, lies strictly between min and max; else 0."""
     if min > max:
         raise UnsupportedAttributeError("min", min, f"at most max, which is {max}")
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, lambda m, x, g: m("Where", _inside(m, x, min, max), g, 0.0))
@@ -91,7 +91,7 @@ def clamp_backward(
 def elu_backward(
     b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, alpha: float, use_dst: bool = True
 ) -> ir.Value:
-    """Lowers to Where between diff_dst and its product with alpha * exp(src), or with dst + alpha."""
+    """Lowers to Where: diff_dst for positive input, else diff_dst * alpha * exp(src), or diff_dst * (dst + alpha)."""
     if use_dst and alpha < 0:
         raise UnsupportedAttributeError(
             "alpha", alpha, "at least 0 where use_dst is set: otherwise dst does not determine the sign of src"
@@ -108,21 +108,21 @@ def elu_backward(
 def gelu_backward(
     b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, mode: Literal["gelu_erf", "gelu_tanh"] = "gelu_erf"
 ) -> ir.Value:
-    """Lowers to the derivative of GELU: with Erf and Exp, or with Exp in place of Tanh, which keeps small results."""
+    """Lowers to the derivative of GELU: with Erf and Exp, or with Exp, which is accurate where Tanh is near -1."""
 
     def by_erf(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         v = m("Mul", x, math.sqrt(0.5))
-        bell = m("Mul", m("Mul", v, 2 / math.sqrt(math.pi)), m("Exp", m("Neg", m("Mul", v, v))))
-        return m("Mul", m("Mul", g, 0.5), m("Add", m("Add", m("Erf", v), 1.0), bell))
+        density_term = m("Mul", m("Mul", v, 2 / math.sqrt(math.pi)), m("Exp", m("Neg", m("Mul", v, v))))
+        return m("Mul", m("Mul", g, 0.5), m("Add", m("Add", m("Erf", v), 1.0), density_term))
 
     def by_tanh(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         limited = m("Min", m("Max", x, -9.0), 9.0)  # beyond, the derivative is 0 or 1
         scale, square = math.sqrt(8 / math.pi), m("Mul", limited, limited)
         v = m("Mul", m("Mul", limited, -scale), m("Add", m("Mul", square, 0.044715), 1.0))
         e = m("Exp", v)
-        share = m("Reciprocal", m("Add", e, 1.0))  # (1 + tanh) / 2, and e * share is (1 - tanh) / 2
+        sigmoid = m("Reciprocal", m("Add", e, 1.0))  # (1 + tanh) / 2, and e * sigmoid is (1 - tanh) / 2
         inner = m("Mul", m("Mul", limited, scale), m("Add", m("Mul", square, 3 * 0.044715), 1.0))
-        return m("Mul", m("Mul", g, share), m("Add", m("Mul", m("Mul", e, share), inner), 1.0))
+        return m("Mul", m("Mul", g, sigmoid), m("Add", m("Mul", m("Mul", e, sigmoid), inner), 1.0))
 
     return _gradient(b, "src", src, diff_dst, by_tanh if mode == "gelu_tanh" else by_erf)
 
@@ -140,7 +140,7 @@ def hard_sigmoid_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /, *, a
 
 @REGISTRY.lowering("HardSwishBackward")
 def hard_swish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
-    """Lowers to Where: 0 up to -3, diff_dst * (src / 3 + 1 / 2) between, diff_dst from 3 on."""
+    """Lowers to Where: 0 for src <= -3, diff_dst for src >= 3, else diff_dst * (src / 3 + 1 / 2)."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         between = m("Mul", g, m("Add", m("Mul", x, 1 / 3), 0.5))
@@ -168,16 +168,16 @@ def mish_backward(b: Builder, src: ir.Value, diff_dst: ir.Value, /) -> ir.Value:
 
 @REGISTRY.lowering("ReLUBackward")
 def relu_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
-    """Lowers to Where: diff_dst above 0, else 0; with src or dst as input."""
+    """Lowers to Where: diff_dst where src or dst, whichever is given, is positive; else 0."""
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, lambda m, x, g: m("Where", m("Greater", x, 0.0), g, 0.0))
 
 
 @REGISTRY.lowering("SigmoidBackward")
 def sigmoid_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
-    """Lowers to diff_dst * dst * (1 - dst), of src with Exp."""
+    """Lowers to diff_dst * dst * (1 - dst); if src is given, to the same derivative computed with Exp."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
-        return m("Mul", g, m("Mul", x, m("Sub", 1.0, x)) if use_dst else _bell(m, x))
+        return m("Mul", g, m("Mul", x, m("Sub", 1.0, x)) if use_dst else _sigmoid_derivative(m, x))
 
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
 
@@ -200,12 +200,12 @@ def sqrt_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, us
 
 @REGISTRY.lowering("TanhBackward")
 def tanh_backward(b: Builder, src_or_dst: ir.Value, diff_dst: ir.Value, /, *, use_dst: bool = True) -> ir.Value:
-    """Lowers to diff_dst * (1 - dst) * (1 + dst), of src with Exp."""
+    """Lowers to diff_dst * (1 - dst) * (1 + dst); if src is given, to the same derivative computed with Exp."""
 
     def gradient(m: _Math, x: ir.Value, g: ir.Value) -> ir.Value:
         if use_dst:
             return m("Mul", m("Mul", g, m("Sub", 1.0, x)), m("Add", x, 1.0))
-        return m("Mul", m("Mul", g, 4.0), _bell(m, m("Mul", x, 2.0)))
+        return m("Mul", m("Mul", g, 4.0), _sigmoid_derivative(m, m("Mul", x, 2.0)))
 
     return _gradient(b, "src_or_dst", src_or_dst, diff_dst, gradient)
 
@@ -222,7 +222,7 @@ def prelu_backward(
     rank, shape = rank_of("src", src), known_dims(slope)
     dims = known_dims(src)
     if shape is None or dims is None or any(not isinstance(dim, int) for dim in shape):
-        raise ShapeError("slope", shape, "a known shape is required: diff_slope is summed to it.")
+        raise ShapeError("slope", shape, "a known shape is required: diff_slope is reduced to it.")
     x, g = (b.cast(value, ir.DataType.FLOAT) for value in (src, diff_dst))
     aligned = per_channel(b, "slope", b.cast(slope, ir.DataType.FLOAT), src, data_format)
     broadcast = known_dims(aligned) or []

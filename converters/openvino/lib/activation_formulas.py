@@ -18,20 +18,20 @@ def op_or_formula(
     x: ir.Value,
     onnx_op: str,
     formula: Callable[[ir.Value], ir.Value],
-    kernels: tuple[str, ...],
+    op_types: tuple[str, ...],
     **attributes: Any,
 ) -> ir.Value:
     """Emits the ONNX op, or on float64 the formula."""
     require(x, "data", (*FLOATS, *INTEGERS))
     if x.dtype == ir.DataType.DOUBLE:
-        return compute(b, formula, x, kernels=kernels)
+        return compute(b, formula, x, op_types=op_types)
     return rounded_op(b, onnx_op, x, **attributes)
 
 
 def softplus_of(b: Builder, data: ir.Value) -> ir.Value:
     """Emits Softplus, or its formula in float64."""
-    kernels = ("Abs", "Add", "Exp", "Log", "Max", "Neg")
-    return op_or_formula(b, data, "Softplus", lambda x: softplus_formula(b, x), kernels)
+    op_types = ("Abs", "Add", "Exp", "Log", "Max", "Neg")
+    return op_or_formula(b, data, "Softplus", lambda x: softplus_formula(b, x), op_types)
 
 
 def softplus_formula(b: Builder, x: ir.Value) -> ir.Value:

@@ -1,8 +1,8 @@
-"""The element types in which ops are computed where ONNX Runtime's CPU provider has no kernel for the source's type.
+"""Computes ops in another element type where ONNX Runtime's CPU provider has no kernel for the operands' type.
 
-Operands are cast to a type that represents all their values, and the result is cast back, so that results are those
-of the source's type. If no such type has a kernel the op is not supported; float64 is computed in float32 then, as in
-OpenVINO's CPU plugin, with a warning.
+Operands are cast to a type that represents all their values, and the result is cast back to their type. If no type
+that represents them has a kernel, the op is not supported. The exception is float64: it is then computed in float32,
+as in OpenVINO's CPU plugin, and a warning or note says so.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "compute",
     "dtype_of",
     "exponential",
+    "in_8_bits",
     "in_32_bits",
-    "in_bytes",
     "in_one_type",
     "in_single",
     "is_static",
@@ -47,7 +47,7 @@ __all__ = [
     "to_nearest",
     "truncated",
     "type_for",
-    "warn_of_singles",
+    "warn_of_float32_integers",
 ]
 
 _F16, _BF16, _F32, _F64 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -61,9 +61,9 @@ UNSIGNED = (_U8, _U16, _U32, _U64)
 INTEGERS = SIGNED + UNSIGNED
 
 _IEEE = frozenset({_F16, _F32, _F64})
-_SINGLE = frozenset({_F16, _F32})
+_F16_AND_F32 = frozenset({_F16, _F32})
 _NUMERIC = _IEEE | set(INTEGERS)
-_WIDE = _IEEE | {_I8, _U8, _I32, _U32, _I64, _U64}
+_NO_16_BIT_INTEGERS = _IEEE | {_I8, _U8, _I32, _U32, _I64, _U64}
 
 KERNELS: Mapping[str, frozenset[ir.DataType]] = (
     dict.fromkeys(("Abs", "Add", "Div", "Mod", "Mul", "Sub"), _NUMERIC)
@@ -71,12 +71,12 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
     | dict.fromkeys(("Equal", "Expand", "Tile"), _NUMERIC | {_BOOL})
     | dict.fromkeys(("BatchNormalization", "Ceil", "Exp", "Floor", "Log", "LogSoftmax", "Round"), _IEEE)
     | dict.fromkeys(("Cos", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"), _IEEE)
-    | dict.fromkeys(("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _SINGLE)
-    | dict.fromkeys(("DeformConv", "GridSample", "LRN"), _SINGLE)
+    | dict.fromkeys(("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _F16_AND_F32)
+    | dict.fromkeys(("DeformConv", "GridSample", "LRN"), _F16_AND_F32)
     | dict.fromkeys(("IsInf", "IsNaN"), frozenset({_F32, _F64}))
-    | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _SINGLE)
-    | dict.fromkeys(("LeakyRelu", "PRelu", "Selu", "Softplus", "Softsign"), _SINGLE)
-    | dict.fromkeys(("Clip", "Max", "Min"), _WIDE)
+    | dict.fromkeys(("AveragePool", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "Mish"), _F16_AND_F32)
+    | dict.fromkeys(("LeakyRelu", "PRelu", "Selu", "Softplus", "Softsign"), _F16_AND_F32)
+    | dict.fromkeys(("Clip", "Max", "Min"), _NO_16_BIT_INTEGERS)
     | dict.fromkeys(("Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum"), _IEEE | {_I32, _I64})
     | dict.fromkeys(("ReduceMax", "ReduceMin"), _IEEE | {_I8, _U8, _I32, _I64})
     | {
@@ -84,14 +84,14 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
         "MatMul": _IEEE | {_I32, _U32, _I64, _U64},
         "MaxPool": _IEEE | {_I8, _U8},
         "Neg": _IEEE | set(SIGNED),
-        "Pad": _WIDE | {_BOOL},
+        "Pad": _NO_16_BIT_INTEGERS | {_BOOL},
         "Range": frozenset({_F32, _F64, _I64}),
         "ReduceL2": _IEEE,
         "Relu": _IEEE | {_I8, _I32},
         "Resize": frozenset({_F16, _F32, _I8, _U8, _I32}),
-        "Sign": _NUMERIC - {_F16},  # of a NaN in float16 it is zero
+        "Sign": _NUMERIC - {_F16},  # its float16 kernel returns 0 for NaN
         "SpaceToDepth": _IEEE,
-        "Col2Im": _SINGLE,
+        "Col2Im": _F16_AND_F32,
         "CumSum": _IEEE | {_I32, _I64},
         "DFT": frozenset({_F32, _F64}),
         "Einsum": _IEEE | {_I32, _I64},
@@ -100,12 +100,12 @@ KERNELS: Mapping[str, frozenset[ir.DataType]] = (
         "Where": _IEEE | {_U8, _I32, _I64},
     }
 )
-"""Element types for which ONNX Runtime's CPU provider, from 1.24 on, has a kernel in every opset that we emit.
+"""Op type -> element types with a kernel in ONNX Runtime's CPU provider, from 1.24 on, in every opset ortconv emits.
 
-Range of int32 is left out: shape inference of ONNX Runtime takes an operand that comes from a Shape for an int64.
+int32 is missing for Range: ONNX Runtime's shape inference assumes int64 for an operand computed from a Shape.
 """
 
-_HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
+_WIDER_TYPES: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
     _BF16: (_F32, _F64),
     _F16: (_F32, _F64),
     _F32: (_F64,),
@@ -117,9 +117,9 @@ _HOLDERS: Mapping[ir.DataType, tuple[ir.DataType, ...]] = {
     _U32: (_I64, _F64),
     _BOOL: (_U8, _I32, _I64),
 }
-"""The types that represent every value of a type, narrowest first."""
+"""Type -> the types that represent all its values, in order of preference."""
 
-_BYTES: Mapping[ir.DataType, ir.DataType] = {ir.DataType.INT4: _I8, ir.DataType.UINT4: _U8}
+_EIGHT_BIT_TYPES: Mapping[ir.DataType, ir.DataType] = {ir.DataType.INT4: _I8, ir.DataType.UINT4: _U8}
 _SAME_BITS: Mapping[ir.DataType, ir.DataType] = {_U64: _I64, _I64: _U64}
 
 
@@ -131,24 +131,25 @@ def apply(
     result: ir.DataType | None = None,
     **attributes: Any,
 ) -> ir.Value:
-    """Emits one ONNX op whose operands share an element type, in a type that has a kernel.
+    """Emits one ONNX op whose operands share an element type; the op is computed in a type for which it has a kernel.
 
     Args:
         b: The builder.
         op_type: A key of `KERNELS`.
         *operands: The op's inputs of that type.
-        modular: The op is correct modulo 2^bits, or only moves values, so that bits may be reinterpreted.
+        modular: Whether uint64 may be computed as int64 and int64 as uint64, because the op is exact modulo 2^64 or
+            only moves values.
         result: Type of the result; by default that of the operands.
         **attributes: Attributes of the op.
 
     Raises:
-        UnsupportedTypeError: No type that holds the operands' values has a kernel.
+        UnsupportedTypeError: No type that represents all values of the operands has a kernel, or their types differ.
     """
     return compute(
         b,
         lambda *values: b.op(op_type, *values, **attributes),
         *operands,
-        kernels=(op_type,),
+        op_types=(op_type,),
         modular=modular,
         result=result,
     )
@@ -158,19 +159,19 @@ def compute(
     b: Builder,
     formula: Callable[..., ir.Value],
     *operands: ir.Value | None,
-    kernels: Sequence[str],
+    op_types: Sequence[str],
     modular: bool = False,
     result: ir.DataType | None = None,
 ) -> ir.Value:
-    """Emits a formula over operands of one element type, in a type for which all its ops have kernels.
+    """Calls `formula` on operands of one element type, cast to a type for which all ops that it emits have kernels.
 
     A formula of several ops on 16-bit floats is computed in float32 and rounded once.
 
     Args:
         b: The builder.
-        formula: Takes the operands, cast, and emits ops on them; the type it runs in is their ``dtype``.
+        formula: Emits ops on the cast operands and returns the result; the operands' ``dtype`` is the new type.
         *operands: Values of one element type, or None.
-        kernels: The ops it emits, keys of `KERNELS`.
+        op_types: The types of the ops that `formula` emits; keys of `KERNELS`.
         modular: See `apply`.
         result: See `apply`.
 
@@ -178,7 +179,7 @@ def compute(
         UnsupportedTypeError: See `apply`.
     """
     own = _element_type(operands)
-    inner = type_for(own, kernels, modular)
+    inner = type_for(own, op_types, modular)
     if own == _F64 and inner == _F32:
         b.follow("f64: ONNX Runtime has no kernel; computed in f32, as in OpenVINO's CPU plugin")
     value = formula(*_all_cast(b, operands, inner))
@@ -192,20 +193,20 @@ def _all_cast(b: Builder, operands: Sequence[ir.Value | None], dtype: ir.DataTyp
 
 def rounded_op(b: Builder, op_type: str, *operands: ir.Value, **attributes: Any) -> ir.Value:
     """Emits one ONNX op as `rounded` emits formulas."""
-    return rounded(b, lambda *values: b.op(op_type, *values, **attributes), *operands, kernels=(op_type,))
+    return rounded(b, lambda *values: b.op(op_type, *values, **attributes), *operands, op_types=(op_type,))
 
 
 def rounded(
-    b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None, kernels: Sequence[str]
+    b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None, op_types: Sequence[str]
 ) -> ir.Value:
-    """Emits a formula with fractional results; integers are computed in float32 and rounded half to even.
+    """Calls `formula`, whose results may be fractional; integers are computed in float32 and rounded half to even.
 
-    The specifications allow integers and do not define rounding; this is what OpenVINO's CPU plugin does. Results
-    saturate to 8 bits, or to 32 for other types, where the plugin's depend on the processor.
+    The specifications allow integers but do not define the rounding; OpenVINO's CPU plugin rounds in this way. 8-bit
+    results saturate. Results of other types saturate to int32; outside it, the plugin's depend on the processor.
     """
     dtype = _element_type(operands)
     if dtype not in INTEGERS:
-        return compute(b, formula, *operands, kernels=kernels)
+        return compute(b, formula, *operands, op_types=op_types)
     b.note(
         "integers: computed in f32 and rounded to nearest, as in OpenVINO's CPU plugin; "
         "the specification does not define it"
@@ -225,7 +226,7 @@ def to_nearest(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value | None) -> ir.Value:
-    """Emits a formula over floats in float32, as OpenVINO's CPU plugin computes it, and casts the result back."""
+    """Calls `formula` on floats cast to float32, as OpenVINO's CPU plugin computes it, and casts the result back."""
     own = _element_type(operands)
     if own == _F64:
         b.follow("f64: computed in f32, as in OpenVINO's CPU plugin")
@@ -233,7 +234,7 @@ def in_single(b: Builder, formula: Callable[..., ir.Value], *operands: ir.Value 
 
 
 def in_one_type(b: Builder, *operands: ir.Value) -> tuple[ir.Value, ...]:
-    """Casts floats of different types to a common type that represents all values; other types are not changed."""
+    """Casts floats of different types to one that represents all their values; does nothing if any is not a float."""
     types = {dtype_of(operand) for operand in operands}
     if len(types) == 1 or not types <= set(FLOATS):
         return operands
@@ -247,7 +248,7 @@ def narrowed(b: Builder, value: ir.Value, data: ir.Value, own: ir.DataType) -> i
 
 
 def in_32_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
-    """Emits a formula over one operand; 64-bit integers are computed in 32 bits, as in OpenVINO's CPU plugin."""
+    """Calls `formula` on `data`; casts 64-bit integers to 32 bits for it, as OpenVINO's CPU plugin does."""
     return _in_type(b, formula, data, _I32 if data.dtype in (_I64, _U64) else dtype_of(data))
 
 
@@ -257,17 +258,17 @@ def _in_type(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value
     return b.cast(b.typed(formula(b.cast(data, inner)), inner, None), dtype_of(data))
 
 
-def in_bytes(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
-    """Emits a formula that moves data; non-constant 4-bit integers are moved in 8 bits."""
+def in_8_bits(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:
+    """Calls `formula`, which moves data; non-constant 4-bit integers are cast to 8 bits for it."""
     own = dtype_of(data)
-    return _in_type(b, formula, data, own if data.const_value is not None else _BYTES.get(own, own))
+    return _in_type(b, formula, data, own if data.const_value is not None else _EIGHT_BIT_TYPES.get(own, own))
 
 
 def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
     """Casts int32 to a narrower integer with saturation.
 
     Raises:
-        UnsupportedTypeError: It is no integer.
+        UnsupportedTypeError: `dtype` is not an integer type.
     """
     if dtype not in INTEGERS:
         raise UnsupportedTypeError("the result", name(dtype), [name(each) for each in INTEGERS])
@@ -277,41 +278,41 @@ def saturated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 def saturates(b: Builder, dtype: ir.DataType | None) -> bool:
-    """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin, and notes it."""
+    """Tells whether sums and products of a type saturate in OpenVINO's CPU plugin; records a note if they do."""
     if dtype not in (_I8, _U8):
         return False
     b.note(f"follows OpenVINO's CPU plugin: {name(dtype)} overflow saturates; the specification does not define it")
     return True
 
 
-def warn_of_singles(b: Builder, data: ir.Value, *, grows: bool = False) -> None:
+def warn_of_float32_integers(b: Builder, data: ir.Value, *, may_overflow: bool = False) -> None:
     """Warns of integers that OpenVINO's CPU plugin stores in f32, unless they are tensor sizes or cast from booleans.
 
     Args:
         b: The builder.
         data: The data.
-        grows: Results may be larger than the data, and overflow.
+        may_overflow: Whether results may be larger than the data and overflow.
     """
     own, producer = dtype_of(data), data.producer()
-    made_of = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
-    if own not in INTEGERS or own.bitwidth < (16 if grows else 32):
+    cast_input = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
+    if own not in INTEGERS or own.bitwidth < (16 if may_overflow else 32):
         return
-    if b.sizes(data) is not None or (made_of is not None and made_of.dtype == _BOOL):
+    if b.sizes(data) is not None or (cast_input is not None and cast_input.dtype == _BOOL):
         return
-    (OVERFLOW_IN_FLOAT32 if grows else INTEGERS_IN_FLOAT32).warn(b)
+    (OVERFLOW_IN_FLOAT32 if may_overflow else INTEGERS_IN_FLOAT32).warn(b)
 
 
 def truncated(b: Builder, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """Casts float32 to an integer as OpenVINO's CPU plugin does: 8 bits saturate, all others are the low bits of 32.
+    """Casts float32 to int32 and then to an integer type, as OpenVINO's CPU plugin does; only 8-bit types saturate.
 
-    Values that int32 cannot represent, including NaN, become its minimum.
+    The cast to int32 turns NaN and values out of range into -2^31.
     """
     whole = b.typed(b.op("Cast", value, to=int(_I32)), _I32, None)
     return saturated(b, whole, dtype) if dtype.bitwidth == 8 else b.cast(whole, dtype)
 
 
 def exponential(b: Builder, x: ir.Value) -> ir.Value:
-    """Emits Exp of float32 in float64: rounded, it equals expf of the C library, which OpenVINO calls."""
+    """Emits Exp of float32, computed in float64 and rounded: it equals expf of the C library, which OpenVINO calls."""
     wide = b.op("Exp", b.op("Cast", x, to=int(_F64)))
     return b.typed(b.op("Cast", wide, to=int(_F32)), _F32, x.shape)
 
@@ -333,19 +334,19 @@ def require(value: ir.Value, input: str, allowed: Sequence[ir.DataType], *, hint
     """Rejects a value whose element type is not allowed.
 
     Raises:
-        UnsupportedTypeError: It is not.
+        UnsupportedTypeError: The type is not in `allowed`.
     """
     if value.dtype not in allowed:
         raise UnsupportedTypeError(input, name(value.dtype), [name(dtype) for dtype in allowed], hint=hint)
 
 
 def is_static(value: ir.Value) -> bool:
-    """Tells whether a value has a static shape: OpenVINO's CPU plugin computes some ops otherwise in dynamic shapes."""
+    """Tells whether a shape is static: OpenVINO's CPU plugin computes some ops differently if the shape is dynamic."""
     return value.shape is not None and value.shape.is_static()
 
 
 def dtype_of(value: ir.Value) -> ir.DataType:
-    """Returns the element type of a value that the source declares, or that `compute` cast."""
+    """Returns the element type of a value, which must be known: the source declares it, or a lowering casts to it."""
     assert value.dtype is not None, f"the type of {value.name} is not known"
     return value.dtype
 
@@ -378,26 +379,26 @@ def _element_type(operands: Sequence[ir.Value | None]) -> ir.DataType:
     return first
 
 
-def type_for(own: ir.DataType, kernels: Sequence[str], modular: bool = False) -> ir.DataType:
+def type_for(own: ir.DataType, op_types: Sequence[str], modular: bool = False) -> ir.DataType:
     """Returns the type to compute in; see `compute`."""
-    candidates = (own, *_HOLDERS.get(own, ()))
-    if len(kernels) > 1 and own == _F16:
-        candidates = _HOLDERS[own]
+    candidates = (own, *_WIDER_TYPES.get(own, ()))
+    if len(op_types) > 1 and own == _F16:
+        candidates = _WIDER_TYPES[own]
     if own == _F64:
         candidates = (_F64, _F32)
     if modular and own in _SAME_BITS:
         candidates = (*candidates, _SAME_BITS[own])
     for candidate in candidates:
-        if all(candidate in KERNELS[op] for op in kernels):
+        if all(candidate in KERNELS[op] for op in op_types):
             return candidate
     allowed = [
         dtype
         for dtype in (*FLOATS, *INTEGERS)
-        if any(all(held in KERNELS[op] for op in kernels) for held in (dtype, *_HOLDERS.get(dtype, ())))
+        if any(all(candidate in KERNELS[op] for op in op_types) for candidate in (dtype, *_WIDER_TYPES.get(dtype, ())))
     ]
     raise UnsupportedTypeError(
         "the input",
         name(own),
         [name(dtype) for dtype in allowed],
-        hint=f"ONNX Runtime has no exact {'/'.join(sorted(set(kernels)))} for it.",
+        hint=f"ONNX Runtime has no kernel of {'/'.join(sorted(set(op_types)))} that is exact for this type.",
     )

@@ -23,15 +23,15 @@ AUTO_PAD: Mapping[AutoPadName, AutoPad] = {
     "same_lower": AutoPad.SAME_LOWER,
     "valid": AutoPad.NOTSET,
 }
-"""The same without valid, which is explicit padding of zero."""
+"""auto_pad of OpenVINO -> that of ONNX; "valid" becomes NOTSET, with all pads 0."""
 
 
 def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, groups: int) -> Window:
     """Returns the sliding window.
 
     Raises:
-        ShapeError: A rank or size is out of range.
-        UnsupportedAttributeError: An attribute is.
+        ShapeError: The rank is unknown, or a rank or size is out of range.
+        UnsupportedAttributeError: The strides or dilations have the wrong length or are out of range.
     """
     shape = data.shape if data.shape is not None else filter.shape
     if shape is None:
@@ -46,15 +46,15 @@ def window_of(data: ir.Value, filter: ir.Value, strides: Ints, dilations: Ints, 
 
 
 def explicit_pads(
-    b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPadName, *, negative_end: bool
+    b: Builder, window: Window, pads_begin: Ints, pads_end: Ints, auto_pad: AutoPadName, *, allow_negative_end: bool
 ) -> tuple[Ints, Ints]:
-    """Returns begin and end paddings; zeros where auto_pad says something else.
+    """Returns the begin and end padding: the attributes if auto_pad is "explicit", else zeros.
 
     Raises:
-        UnsupportedAttributeError: They do not fit the window, or are negative where they must not be.
+        UnsupportedAttributeError: pads_begin or pads_end has the wrong length or an entry out of range.
     """
     begin = per_axis("pads_begin", pads_begin, window.rank, 0, 0)
-    end = per_axis("pads_end", pads_end, window.rank, 0, None if negative_end else 0)
+    end = per_axis("pads_end", pads_end, window.rank, 0, None if allow_negative_end else 0)
     if auto_pad == "explicit":
         return begin, end
     if any(begin) or any(end):
@@ -63,10 +63,10 @@ def explicit_pads(
 
 
 def per_axis(name: str, values: Ints, rank: int, default: int, least: int | None) -> Ints:
-    """Returns one entry per spatial axis; an absent list is all defaults.
+    """Returns `values`, one per spatial axis; if there are none, `default` for every axis.
 
     Raises:
-        UnsupportedAttributeError: The list has another length, or an entry is below `least` or beyond 31 bits.
+        UnsupportedAttributeError: There are not `rank` values, or one is below `least` or of more than 31 bits.
     """
     if not values:
         return (default,) * rank

@@ -8,14 +8,14 @@ from ortconv.graph.annotations import IS_STATE
 
 __all__ = ["is_cache"]
 
-_REPEATING = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
-"""Ops after a KV cache whose heads several queries share."""
+_HEAD_REPEATING_OPS = ("Unsqueeze", "Expand", "Mul", "Tile", "Reshape", "Transpose")
+"""Ops between a KV cache and attention that repeat its heads, if several query heads share each."""
 
 
 def is_cache(value: ir.Value) -> bool:
-    """Tells whether a value is a KV cache: keys or values appended to a state with beam reordering."""
+    """Tells whether a value is a KV cache: keys or values appended to a state whose beams a Gather reorders."""
     node = value.producer()
-    while node is not None and node.op_type in _REPEATING and node.inputs[0] is not None:
+    while node is not None and node.op_type in _HEAD_REPEATING_OPS and node.inputs[0] is not None:
         node = node.inputs[0].producer()
     if node is None or node.op_type != "Concat":
         return False

@@ -27,5 +27,5 @@ def emit_pad(b: Builder, data: ir.Value, pads: ir.Value, fill: ir.Value | None, 
     elif fill is not None:
         fill = as_scalar(b, fill)
     return compute(
-        b, lambda x, value: b.op("Pad", x, pads, value, mode=mode), data, fill, kernels=("Pad",), modular=True
+        b, lambda x, value: b.op("Pad", x, pads, value, mode=mode), data, fill, op_types=("Pad",), modular=True
     )

@@ -67,7 +67,7 @@ def resample(
             value = b.typed(chained(b, "Add", parts), x.dtype, [None] * rank)
         return value
 
-    return rounded(b, formula, data, kernels=("Add", "Mul"))
+    return rounded(b, formula, data, op_types=("Add", "Mul"))
 
 
 def along(b: Builder, weights: ir.Value, axis: int, rank: int) -> ir.Value:

@@ -30,7 +30,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     rounded_op,
     saturated,
     scalar,
-    warn_of_singles,
+    warn_of_float32_integers,
 )
 from ortconv.converters.openvino.lib.int64_extrema import extreme
 from ortconv.converters.openvino.registry import REGISTRY
@@ -46,7 +46,7 @@ _Formula = Callable[[Builder, ir.Value, int], ir.Value]
 @REGISTRY.lowering("ReLU")
 def relu(b: Builder, data: ir.Value, /) -> ir.Value:
     """Relu; a comparison with zero on 64-bit integers; Identity on unsigned ones."""
-    warn_of_singles(b, data)
+    warn_of_float32_integers(b, data)
     if data.dtype in UNSIGNED:
         return b.op("Identity", data)
     if data.dtype == ir.DataType.INT64:
@@ -75,7 +75,7 @@ def _prelu(b: Builder, data: ir.Value, slope: ir.Value) -> ir.Value:
         lambda x, s: b.op("Where", b.op("Less", x, scalar(b, 0, x)), b.op("Mul", s, x), x),
         data,
         slope,
-        kernels=("Less", "Mul", "Where"),
+        op_types=("Less", "Mul", "Where"),
     )
 
 
@@ -138,7 +138,7 @@ def selu(b: Builder, data: ir.Value, alpha: ir.Value, lambda_: ir.Value, /) -> i
         below = b.op("Mul", alpha, b.op("Sub", b.op("Exp", x), scalar(b, 1, x)))
         return b.op("Mul", scale, b.op("Where", b.op("Greater", x, scalar(b, 0, x)), x, below))
 
-    return compute(b, formula, data, alpha, lambda_, kernels=("Exp", "Greater", "Mul", "Sub", "Where"))
+    return compute(b, formula, data, alpha, lambda_, op_types=("Exp", "Greater", "Mul", "Sub", "Where"))
 
 
 @REGISTRY.lowering("Gelu", since=2)
@@ -163,7 +163,7 @@ def gelu_7(b: Builder, data: ir.Value, /, *, approximation_mode: Literal["erf", 
 
     if b.options.opset >= _GELU_OPSET and data.dtype != ir.DataType.DOUBLE:
         return apply(b, "Gelu", data, approximate="none" if exact else "tanh")
-    return compute(b, formula, data, kernels=("Add", "Mul", "Erf" if exact else "Tanh"))
+    return compute(b, formula, data, op_types=("Add", "Mul", "Erf" if exact else "Tanh"))
 
 
 @REGISTRY.lowering("HSwish", since=4)
@@ -197,7 +197,7 @@ def hard_sigmoid(b: Builder, data: ir.Value, alpha: ir.Value, beta: ir.Value, /)
         data,
         alpha,
         beta,
-        kernels=("Add", "Clip", "Mul"),
+        op_types=("Add", "Clip", "Mul"),
     )
 
 
@@ -219,7 +219,7 @@ def swish(b: Builder, data: ir.Value, beta: ir.Value | None = None, /) -> ir.Val
         lambda x, beta: b.op("Mul", x, b.op("Sigmoid", x if beta is None else b.op("Mul", x, beta))),
         data,
         beta,
-        kernels=("Mul", "Sigmoid"),
+        op_types=("Mul", "Sigmoid"),
     )
 
 
@@ -232,8 +232,8 @@ def softplus(b: Builder, data: ir.Value, /) -> ir.Value:
 @REGISTRY.lowering("Mish", since=4)
 def mish(b: Builder, data: ir.Value, /) -> ir.Value:
     """Mish; a formula on float64."""
-    kernels = ("Abs", "Add", "Exp", "Log", "Max", "Mul", "Neg", "Tanh")
-    return op_or_formula(b, data, "Mish", lambda x: b.op("Mul", x, b.op("Tanh", softplus_formula(b, x))), kernels)
+    op_types = ("Abs", "Add", "Exp", "Log", "Max", "Mul", "Neg", "Tanh")
+    return op_or_formula(b, data, "Mish", lambda x: b.op("Mul", x, b.op("Tanh", softplus_formula(b, x))), op_types)
 
 
 @REGISTRY.lowering("SoftSign", since=9)
@@ -298,7 +298,7 @@ def _register_softmax(op_type: str, onnx_op: str, since: int, until: int, whole:
             b,
             lambda x: _along_axis(b, x, axis, lambda b, x, axis: b.op(onnx_op, x, axis=axis)),
             data,
-            kernels=(onnx_op,),
+            op_types=(onnx_op,),
         )
 
     lower.__doc__ = f"{onnx_op}."

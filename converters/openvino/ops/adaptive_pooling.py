@@ -54,7 +54,7 @@ def adaptive_avg_pool(b: Builder, data: ir.Value, output_shape: ir.Value, /) -> 
             value = b.op("Div", value, column)
         return value
 
-    return rounded(b, formula, data, kernels=("Div", "MatMul"))
+    return rounded(b, formula, data, op_types=("Div", "MatMul"))
 
 
 @REGISTRY.lowering("AdaptiveMaxPool", since=8)

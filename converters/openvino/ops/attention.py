@@ -70,10 +70,10 @@ def scaled_dot_product_attention(
             return b.op("MatMul", weights, v)
         return shared.attended(b, weights, sizes, v)
 
-    kernels = _KERNELS if shown is None else (*_KERNELS, "Where")
+    op_types = _KERNELS if shown is None else (*_KERNELS, "Where")
     added = None if mask is None else _added(b, mask, query)
     factor = None if scale is None else as_scalar(b, scale)
-    result = compute(b, formula, query, key, value, added, factor, sink, kernels=kernels)
+    result = compute(b, formula, query, key, value, added, factor, sink, op_types=op_types)
     if not cached or mask is None or sink is not None or shown is not None:
         return result
     if _is_finite(mask, _MOST.get(dtype_of(mask), _LARGEST)):  # a Cast may overflow to infinity
@@ -149,7 +149,7 @@ def _without_keys(b: Builder, mask: ir.Value, result: ir.Value) -> ir.Value:
         none = b.op("Equal", best, scalar(b, -math.inf, rows))
         return b.op("Where", none, scalar(b, 0, attended), attended)
 
-    return compute(b, formula, mask, result, kernels=("Equal", "ReduceMax", "Where"))
+    return compute(b, formula, mask, result, op_types=("Equal", "ReduceMax", "Where"))
 
 
 def _causal(b: Builder, q: ir.Value, k: ir.Value) -> ir.Value:

@@ -46,7 +46,7 @@ def binary_convolution(
     signs = _signs(b, filter)
     weights = b.constant(signs)
     window = window_of(data, weights, strides, dilations, 1)
-    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
+    begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, allow_negative_end=False)
     b.follow(
         "filter: OpenVINO's CPU plugin takes the lowest bit of each byte first; the file format has the highest first"
     )

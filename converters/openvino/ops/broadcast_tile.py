@@ -51,7 +51,7 @@ def _expanded(b: Builder, data: ir.Value, target_shape: ir.Value) -> ir.Value:
     shape = int64_vector(b, target_shape)
     if b.array(shape) is not None:
         length_of(shape, "target_shape")
-    return compute(b, lambda x: b.op("Expand", x, shape), data, kernels=("Expand",), modular=True)
+    return compute(b, lambda x: b.op("Expand", x, shape), data, op_types=("Expand",), modular=True)
 
 
 @REGISTRY.lowering("Tile")
@@ -67,4 +67,4 @@ def tile(b: Builder, data: ir.Value, repeats: ir.Value, /) -> ir.Value:
         times = b.op("Concat", b.constant([1] * (rank - count)), times, axis=0)
     if count > rank:
         data = b.typed(b.op("Unsqueeze", data, b.constant(list(range(count - rank)))), data.dtype, None)
-    return compute(b, lambda x: b.op("Tile", x, times), data, kernels=("Tile",), modular=True)
+    return compute(b, lambda x: b.op("Tile", x, times), data, op_types=("Tile",), modular=True)

@@ -49,7 +49,7 @@ def col2im(
     terms = data.shape[-2] if kernel is None else math.prod(kernel)  # of a sum, at most
     if data.dtype == _I32 and isinstance(terms, int) and terms <= 1 << (_MANTISSA - _PART):
         return _of_parts(b, emit, data)
-    return compute(b, emit, data, kernels=("Col2Im",))
+    return compute(b, emit, data, op_types=("Col2Im",))
 
 
 def _of_parts(b: Builder, formula: Callable[[ir.Value], ir.Value], data: ir.Value) -> ir.Value:

@@ -159,7 +159,7 @@ def _from(b: Builder, data: ir.Value, to: ir.DataType) -> ir.Value:
             b,
             lambda x: b.op("Greater", b.typed(b.op("Abs", x), x.dtype, None), scalar(b, 0, x)),
             data,
-            kernels=("Abs", "Greater"),
+            op_types=("Abs", "Greater"),
             result=_BOOL,
         )
     if to in (_I8, _U8) and own in FLOATS and b.array(data) is None and not is_static(data):

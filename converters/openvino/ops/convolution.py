@@ -36,7 +36,7 @@ def _register(op_type: str, doc: str, *, has_groups: bool) -> None:
         groups, weights = grouped(b, data, filter) if has_groups else (1, filter)
         window = window_of(data, weights, strides, dilations, groups)
         layout, padding = Layout.ncx(window.rank), AUTO_PAD[auto_pad]
-        begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=False)
+        begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, allow_negative_end=False)
         if leaves_one_column(b, data, weights, window, padding, begin, end):
             ONE_COLUMN.warn(b)
 

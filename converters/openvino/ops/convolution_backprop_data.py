@@ -49,7 +49,7 @@ def _register(op_type: str, doc: str, *, has_groups: bool) -> None:
         groups, weights = grouped(b, data, filter) if has_groups else (1, filter)
         window = window_of(data, weights, strides, dilations, groups)
         layout, runtime = Layout.ncx(window.rank), b.options.semantics == "runtime"
-        begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, negative_end=runtime)
+        begin, end = explicit_pads(b, window, pads_begin, pads_end, auto_pad, allow_negative_end=runtime)
         extra = per_axis("output_padding", output_padding, window.rank, 0, None if runtime else 0)
         if output_shape is not None:
             return _to_shape(b, data, weights, output_shape, window, layout, auto_pad, begin, extra)

@@ -43,7 +43,7 @@ def ctc_loss(
     def emit(x: ir.Value) -> ir.Value:
         return _loss(b, x, b.cast(logit_length, _I64), states, count, blank, ctc_merge_repeated)
 
-    return compute(b, emit, logits, kernels=("Exp", "Log", "LogSoftmax"))
+    return compute(b, emit, logits, op_types=("Exp", "Log", "LogSoftmax"))
 
 
 def _symbols(

@@ -30,6 +30,6 @@ def cum_sum(
         b,
         lambda x: b.op("CumSum", x, along, exclusive=int(exclusive) or None, reverse=int(reverse) or None),
         data,
-        kernels=("CumSum",),
+        op_types=("CumSum",),
         modular=True,
     )

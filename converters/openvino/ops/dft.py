@@ -36,10 +36,10 @@ def _register_complex(op_type: str, doc: str, *, inverse: bool) -> None:
         known = known_ints(b, axes)
         if known is None:
             running = _running(b, axes, signal_size, rank)
-            return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, kernels=KERNELS)
+            return compute(b, lambda x: _dft_along(b, x, running, inverse=inverse), data, op_types=KERNELS)
         along = normalized(known, rank, "axes")
         sizes = _sizes(b, data, along, signal_size)
-        return compute(b, lambda x: _transformed(b, x, along, sizes, inverse=inverse), data, kernels=KERNELS)
+        return compute(b, lambda x: _transformed(b, x, along, sizes, inverse=inverse), data, op_types=KERNELS)
 
     lower.__doc__ = doc
     REGISTRY.lowering(op_type, since=7)(lower)
@@ -73,7 +73,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
             x = dft_along_axis(b, x, axis)
         return x
 
-    return compute(b, emit, data, kernels=KERNELS)
+    return compute(b, emit, data, op_types=KERNELS)
 
 
 @REGISTRY.lowering("IRDFT", since=9)
@@ -96,7 +96,7 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
         x = _transformed(b, x, along[:-1], sizes[:-1], inverse=True)
         return real_inverse(b, x, along[-1], sizes[-1])
 
-    return compute(b, emit, data, kernels=KERNELS)
+    return compute(b, emit, data, op_types=KERNELS)
 
 
 def _transformed(b: Builder, x: ir.Value, axes: Ints, sizes: Sequence[Size], *, inverse: bool) -> ir.Value:
@@ -134,7 +134,7 @@ def _rdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value
         half = on_lines(b, single, axis, 1, lambda line: dft_along_axis(b, _resized(b, line, goal), 1, one_sided=True))
         return _dft_along(b, half, running[:-1], inverse=False)
 
-    return compute(b, emit, data, kernels=KERNELS)
+    return compute(b, emit, data, op_types=KERNELS)
 
 
 def _irdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value:
@@ -148,7 +148,7 @@ def _irdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Valu
 
         return b.op("Squeeze", on_lines(b, x, axis, 2, real), b.constant([-1]))
 
-    return compute(b, emit, data, kernels=KERNELS)
+    return compute(b, emit, data, op_types=KERNELS)
 
 
 def _resized(b: Builder, line: ir.Value, goal: ir.Value | None) -> ir.Value:

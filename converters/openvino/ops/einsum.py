@@ -22,7 +22,7 @@ def einsum(b: Builder, *inputs: ir.Value, equation: str) -> ir.Value:
     if inputs and saturates(b, inputs[0].dtype):
         wide = b.op("Einsum", *(b.cast(value, ir.DataType.INT32) for value in inputs), equation=equation)
         return saturated(b, b.typed(wide, ir.DataType.INT32, None), dtype_of(inputs[0]))
-    return compute(b, lambda *values: b.op("Einsum", *values, equation=equation), *inputs, kernels=("Einsum",))
+    return compute(b, lambda *values: b.op("Einsum", *values, equation=equation), *inputs, op_types=("Einsum",))
 
 
 def _explicit(equation: str) -> str:

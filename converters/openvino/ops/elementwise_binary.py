@@ -26,7 +26,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     saturates,
     scalar,
     truncated,
-    warn_of_singles,
+    warn_of_float32_integers,
 )
 from ortconv.converters.openvino.lib.int64_extrema import extreme
 from ortconv.converters.openvino.plugin_bugs.elementwise import UINT8_PRODUCT, UINT8_SQUARED_DIFFERENCE
@@ -142,7 +142,7 @@ def _squared_difference(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
             UINT8_SQUARED_DIFFERENCE.warn(b)
         b.note(f"{name(x.dtype)} overflow saturates; the specification does not define it")
         return saturated(b, square(b.cast(x, ir.DataType.INT32), b.cast(y, ir.DataType.INT32)), dtype_of(x))
-    return compute(b, square, x, y, kernels=("Mul", "Sub"), modular=True)
+    return compute(b, square, x, y, op_types=("Mul", "Sub"), modular=True)
 
 
 @_binary("Mod")
@@ -152,15 +152,15 @@ def _mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         divisor = b.array(y)
         if divisor is not None and (np.abs(np.frexp(divisor.astype(np.float64))[0]) == 0.5).all():
             return apply(b, "Mod", x, y, fmod=1)  # a quotient by a power of two is exact
-        kernels = ("Div", "Mod", "Mul", "Sub")
-        return compute(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y, kernels=kernels)
+        op_types = ("Div", "Mod", "Mul", "Sub")
+        return compute(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y, op_types=op_types)
     exact = _exact_divisor(b, x, y)
     if exact is None:
         return _in_single(b, lambda x, y: _rest(b, x, y, _truncated(b, b.op("Div", x, y), x)), x, y)
     if x.dtype not in SIGNED:
         return apply(b, "Mod", x, exact)
     # ONNX Runtime computes fmod of integers in double.
-    return compute(b, lambda x, y: _rest(b, x, y, b.op("Div", x, y)), x, exact, kernels=("Div", "Mul", "Sub"))
+    return compute(b, lambda x, y: _rest(b, x, y, b.op("Div", x, y)), x, exact, op_types=("Div", "Mul", "Sub"))
 
 
 @_binary("FloorMod")
@@ -175,7 +175,7 @@ def _floor_mod(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
 
     if x.dtype in INTEGERS:
         return _in_single(b, rest, x, y)
-    return compute(b, rest, x, y, kernels=("Div", "Floor", "Mul", "Sub"))
+    return compute(b, rest, x, y, op_types=("Div", "Floor", "Mul", "Sub"))
 
 
 @_binary("Power")
@@ -193,7 +193,7 @@ def _power(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
         or not 1 <= exponent.item() <= _LARGEST_EXPONENT
     ):
         return _in_single(b, lambda x, y: b.op("Pow", x, y), x, y)
-    warn_of_singles(b, x, grows=True)
+    warn_of_float32_integers(b, x, may_overflow=True)
     base = b.op("Expand", x, b.constant([1] * exponent.ndim)) if exponent.ndim else x
     result = _raised(b, base, int(exponent.item()))
     return b.op("Identity", x) if result is x else result
@@ -251,7 +251,7 @@ def select(
     require(cond, "cond", [ir.DataType.BOOL])
     then, otherwise = aligned(b, then, otherwise, auto_broadcast, auto_broadcast_auto_broadcast_axis)
     _, mask = aligned(b, then, cond, auto_broadcast, auto_broadcast_auto_broadcast_axis)
-    return compute(b, lambda yes, no: b.op("Where", mask, yes, no), then, otherwise, kernels=("Where",), modular=True)
+    return compute(b, lambda yes, no: b.op("Where", mask, yes, no), then, otherwise, op_types=("Where",), modular=True)
 
 
 def _folded(b: Builder, x: ir.Value, y: ir.Value) -> bool:
@@ -279,7 +279,7 @@ def _exact_divisor(b: Builder, dividend: ir.Value, divisor: ir.Value) -> ir.Valu
     by_reference = b.node.attributes.get("auto_broadcast") == "pdpd"
     if _divides(b, divisor):
         if not by_reference:
-            warn_of_singles(b, dividend)
+            warn_of_float32_integers(b, dividend)
         return divisor
     if not by_reference:
         return None
@@ -290,7 +290,7 @@ def _exact_divisor(b: Builder, dividend: ir.Value, divisor: ir.Value) -> ir.Valu
             unfit = b.op("Or", unfit, b.op("Equal", y, scalar(b, -1, y)))
         return b.op("Where", unfit, scalar(b, 1, y), y)
 
-    return compute(b, harmless, divisor, kernels=("Equal", "Where"), modular=True)
+    return compute(b, harmless, divisor, op_types=("Equal", "Where"), modular=True)
 
 
 def _in_bytes(a: ir.Value, c: ir.Value) -> bool:
@@ -319,7 +319,7 @@ def _exact_quotient(b: Builder, x: ir.Value, y: ir.Value, *, floored: bool) -> i
 def _floored(b: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
     """Divides integers by what `_divides` allows, rounding down."""
     return compute(
-        b, lambda x, y: b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y), x, y, kernels=("Div", "Mod", "Sub")
+        b, lambda x, y: b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y), x, y, op_types=("Div", "Mod", "Sub")
     )
 
 

@@ -19,7 +19,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     rounded,
     saturates,
     scalar,
-    warn_of_singles,
+    warn_of_float32_integers,
 )
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.graph.builder import Builder
@@ -62,7 +62,7 @@ def _register_rounding(op_type: str, onnx_op: str) -> None:
     def lower(b: Builder, data: ir.Value, /) -> ir.Value:
         if data.dtype not in INTEGERS:
             return apply(b, onnx_op, data)
-        warn_of_singles(b, data)
+        warn_of_float32_integers(b, data)
         return b.op("Identity", data)
 
     lower.__doc__ = f"{onnx_op}; Identity on integers."
@@ -85,7 +85,7 @@ def _fractional(b: Builder, op_type: str, data: ir.Value) -> ir.Value:
         value = b.op(op_type, x)
         return value if bound is None else b.op("Where", b.op("IsNaN", value), b.constant(bound, np.float32), value)
 
-    return rounded(b, formula, data, kernels=(op_type,))
+    return rounded(b, formula, data, op_types=(op_type,))
 
 
 for _table, _register in ((_NUMERIC, _register_numeric), (_ROUNDING, _register_rounding)):
@@ -142,7 +142,7 @@ def is_finite(b: Builder, data: ir.Value, /) -> ir.Value:
         b,
         lambda x: b.op("Less", b.op("Abs", x), scalar(b, math.inf, x)),
         data,
-        kernels=("Abs", "Less"),
+        op_types=("Abs", "Less"),
         result=ir.DataType.BOOL,
     )
 
@@ -152,7 +152,7 @@ def round_(
     b: Builder, data: ir.Value, /, *, mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even"
 ) -> ir.Value:
     """Round, or for half_away_from_zero a formula of Floor; Identity on integers."""
-    warn_of_singles(b, data)
+    warn_of_float32_integers(b, data)
     if data.dtype in (*INTEGERS, ir.DataType.BOOL):
         return b.op("Identity", data)
     if mode == "half_to_even":
@@ -165,4 +165,4 @@ def round_(
         up = b.op("GreaterOrEqual", b.op("Sub", size, whole), scalar(b, 0.5, x))
         return b.op("Mul", b.op("Sign", x), b.op("Add", whole, b.op("Cast", up, to=int(dtype_of(x)))))
 
-    return compute(b, half_away, data, kernels=("Abs", "Add", "Floor", "GreaterOrEqual", "Mul", "Sign", "Sub"))
+    return compute(b, half_away, data, op_types=("Abs", "Add", "Floor", "GreaterOrEqual", "Mul", "Sign", "Sub"))

@@ -55,7 +55,7 @@ def embedding_bag_packed(
     if inner in FLOATS:
         reduced = b.op("ReduceMean" if mean else "ReduceSum", rows, axis, keepdims=0)
         return b.cast(b.typed(reduced, inner, None), dtype_of(table))
-    total = compute(b, lambda x: b.op("ReduceSum", x, axis, keepdims=0), rows, kernels=("ReduceSum",), modular=True)
+    total = compute(b, lambda x: b.op("ReduceSum", x, axis, keepdims=0), rows, op_types=("ReduceSum",), modular=True)
     if not mean:
         return total
     count = b.typed(b.op("Shape", indices, start=1, end=2), _I64, [1])
@@ -147,7 +147,7 @@ def segment_max(
         def zeroed(y: ir.Value) -> ir.Value:
             return b.op("Where", empty, scalar(b, 0, y), y)
 
-        result = compute(b, zeroed, b.typed(result, inner, None), kernels=("Where",), modular=True)
+        result = compute(b, zeroed, b.typed(result, inner, None), op_types=("Where",), modular=True)
     if wanted is not None:
         result = b.op("Slice", result, b.constant([0]), wanted, b.constant([0]))
     return b.cast(b.typed(result, inner, None), own)
@@ -205,7 +205,7 @@ def _segmented(
         empty = _behind(b, b.typed(given, ir.DataType.BOOL, [None]), behind)
         either = (b.typed(row, inner, None), b.typed(total, inner, None))
         total = compute(
-            b, lambda default, y: b.op("Where", empty, default, y), *either, kernels=("Where",), modular=True
+            b, lambda default, y: b.op("Where", empty, default, y), *either, op_types=("Where",), modular=True
         )
     return b.cast(b.typed(total, inner, None), dtype_of(table))
 

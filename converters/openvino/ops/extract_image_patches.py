@@ -62,7 +62,7 @@ def extract_image_patches(
     value = data
     if set(begin + end) != {0}:
         pads = joined(b, [0, 0, *begin, 0, 0, *end])
-        value = compute(b, lambda x: b.op("Pad", x, pads), data, kernels=("Pad",), modular=True)
+        value = compute(b, lambda x: b.op("Pad", x, pads), data, op_types=("Pad",), modular=True)
     for axis, (count, taps, stride, rate) in enumerate(zip(counts, sizes, strides, rates, strict=True)):
         starts = b.op("Mul", counted(b, count), b.constant([stride]))
         within = b.op("Unsqueeze", b.op("Mul", b.counted(taps), b.constant([rate])), b.constant([1]))

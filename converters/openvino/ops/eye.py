@@ -41,7 +41,7 @@ def eye(
         EMPTY_BATCH_SHAPE.warn(b)
     shape = b.op("Concat", int64_vector(b, batch_shape), b.op("Shape", matrix), axis=0)
     b.typed(matrix, to, [None, None])
-    return compute(b, lambda x: b.op("Expand", x, shape), matrix, kernels=("Expand",), modular=True)
+    return compute(b, lambda x: b.op("Expand", x, shape), matrix, op_types=("Expand",), modular=True)
 
 
 def _numbers(b: Builder, count: ir.Value) -> ir.Value:

@@ -94,7 +94,7 @@ def fake_quantize(
         above = b.op("Greater", x, b.op("Max", low, high))
         return b.op("Where", below, first, b.op("Where", above, last, value))
 
-    result = compute(b, formula, data, *bounds, kernels=_KERNELS)
+    result = compute(b, formula, data, *bounds, op_types=_KERNELS)
     set_levels(b, result, levels, *given[2:])
     return narrowed(b, result, data, own)
 

@@ -86,7 +86,7 @@ def _gather(
 
 def _zeros_where(b: Builder, mask: ir.Value, gathered: ir.Value) -> ir.Value:
     zero = scalar(b, 0, gathered)
-    return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, kernels=("Where",), modular=True)
+    return compute(b, lambda no, x: b.op("Where", mask, no, x), zero, gathered, op_types=("Where",), modular=True)
 
 
 def _is_made_positive(b: Builder, data: ir.Value, indices: ir.Value, axis: int) -> bool:

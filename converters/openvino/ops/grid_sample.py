@@ -45,4 +45,4 @@ def grid_sample(
             "integers: computed in f32 and truncated, as in OpenVINO's CPU plugin; the specification does not define it"
         )
         return b.op("Cast", sample(b.cast(data, ir.DataType.FLOAT)), to=int(dtype))
-    return rounded(b, sample, data, kernels=("GridSample",))
+    return rounded(b, sample, data, op_types=("GridSample",))

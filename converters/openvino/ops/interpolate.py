@@ -263,9 +263,9 @@ def _resize(b: Builder, data: ir.Value, target: Target, mode: str, coordinates: 
         return resized
 
     if mode == "nearest":
-        resized = in_32_bits(b, lambda x: compute(b, resize, x, kernels=("Resize",)), data)
+        resized = in_32_bits(b, lambda x: compute(b, resize, x, op_types=("Resize",)), data)
     else:
-        resized = rounded(b, resize, data, kernels=("Resize",))
+        resized = rounded(b, resize, data, op_types=("Resize",))
     return b.typed(resized, data.dtype, [None] * rank)
 
 

@@ -22,7 +22,7 @@ def inverse(b: Builder, data: ir.Value, /, *, adjoint: bool = False) -> ir.Value
         return b.op("Identity", data)
     if b.array(data) is not None:
         INVERSE_OF_CONSTANT.warn(b)
-    return compute(b, lambda x: _eliminated(b, x, adjoint), data, kernels=("Div", "Mul", "Sub"))
+    return compute(b, lambda x: _eliminated(b, x, adjoint), data, op_types=("Div", "Mul", "Sub"))
 
 
 def _eliminated(b: Builder, x: ir.Value, adjoint: bool) -> ir.Value:

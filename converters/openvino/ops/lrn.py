@@ -55,7 +55,7 @@ def lrn(
         base = b.op("Add", b.op("Mul", mean, scalar(b, alpha, x)), scalar(b, bias, x))
         return b.op("Div", x, b.op("Pow", base, scalar(b, beta, x)))
 
-    return rounded(b, formula, data, kernels=("Add", "AveragePool", "Div", "Mul", "Pow"))
+    return rounded(b, formula, data, op_types=("Add", "AveragePool", "Div", "Mul", "Pow"))
 
 
 def _window_mean(b: Builder, data: ir.Value, squares: ir.Value, along: list[int], size: int) -> ir.Value:

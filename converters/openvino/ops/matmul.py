@@ -12,7 +12,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     apply,
     compute,
     require,
-    warn_of_singles,
+    warn_of_float32_integers,
 )
 from ortconv.converters.openvino.lib.constants import int64_vector
 from ortconv.converters.openvino.plugin_bugs.compressed_weights import (
@@ -44,7 +44,7 @@ def lower_matmul(
 
     MatMulCompressed or MatMulCodebook of ``org.ortconv`` by compressed weights.
     """
-    warn_of_singles(b, a, grows=True)
+    warn_of_float32_integers(b, a, may_overflow=True)
     warn_of_shared_square(b, c, transposed=transpose_b)
     if rounds_zero_point(a, c, asymmetric=True):
         ZERO_POINT_ROUNDED.warn(b)
@@ -94,7 +94,7 @@ def grouped_matmul(b: Builder, mat_a: ir.Value, mat_b: ir.Value, offsets: ir.Val
         ]
         return b.op("Concat", *products, axis=0)
 
-    return compute(b, formula, mat_a, weights, kernels=("MatMul",))
+    return compute(b, formula, mat_a, weights, op_types=("MatMul",))
 
 
 def _lengths(b: Builder, rows: ir.Value, offsets: ir.Value) -> ir.Value:

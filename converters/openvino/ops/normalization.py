@@ -105,7 +105,7 @@ def _mvn(b: Builder, data: ir.Value, axes: ir.Value, eps: float | None, *, insid
                 [name(dtype) for dtype in FLOATS],
                 hint=f"OpenVINO's CPU plugin computes axes {along} of rank {rank} in steps of integers each.",
             )
-    return rounded(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, kernels=_KERNELS)
+    return rounded(b, lambda x: _standardized(b, x, axes, eps, inside=inside), data, op_types=_KERNELS)
 
 
 def _standardized(b: Builder, x: ir.Value, axes: ir.Value, eps: float | None, *, inside: bool) -> ir.Value:
@@ -137,7 +137,7 @@ def normalize_l2(
         squares = b.op("ReduceSum", b.op("Mul", x, x), along, keepdims=1, noop_with_empty_axes=1)
         return b.op("Div", x, b.op("Sqrt", b.op(combine, squares, scalar(b, eps, x))))
 
-    return rounded(b, formula, data, kernels=("Div", "Mul", "ReduceSum", "Sqrt", combine))
+    return rounded(b, formula, data, op_types=("Div", "Mul", "ReduceSum", "Sqrt", combine))
 
 
 def _keeps_eps(b: Builder, data: ir.Value) -> bool:
@@ -172,7 +172,7 @@ def group_normalization(
         scaled = b.op("Mul", normal, b.op("Unsqueeze", scale, behind))
         return b.op("Add", scaled, b.op("Unsqueeze", bias, behind))
 
-    return rounded(b, formula, data, scale, bias, kernels=_KERNELS)
+    return rounded(b, formula, data, scale, bias, op_types=_KERNELS)
 
 
 @REGISTRY.lowering("GRN")
@@ -184,4 +184,4 @@ def grn(b: Builder, data: ir.Value, /, *, bias: float = 1.0) -> ir.Value:
         squares = b.op("ReduceSum", b.op("Mul", x, x), b.constant([1]), keepdims=1)
         return b.op("Div", x, b.op("Sqrt", b.op("Add", squares, scalar(b, bias, x))))
 
-    return rounded(b, formula, data, kernels=("Add", "Div", "Mul", "ReduceSum", "Sqrt"))
+    return rounded(b, formula, data, op_types=("Add", "Div", "Mul", "ReduceSum", "Sqrt"))

@@ -51,4 +51,4 @@ def one_hot(
     b.typed(off, on_value.dtype, None)
     if on_value.dtype == _BOOL:
         return b.op("Or", b.op("And", hot, on), b.op("And", b.op("Not", hot), off))
-    return compute(b, lambda yes, no: b.op("Where", hot, yes, no), on, off, kernels=("Where",), modular=True)
+    return compute(b, lambda yes, no: b.op("Where", hot, yes, no), on, off, op_types=("Where",), modular=True)

@@ -133,7 +133,7 @@ def avg_pool(
             b,
             lambda x: b.op("AveragePool", x, count_include_pad=int(counted), **plan.pool.attributes()),
             data,
-            kernels=("AveragePool",),
+            op_types=("AveragePool",),
         )
 
     counts: bool | ir.Value = counted
@@ -156,7 +156,7 @@ def avg_pool(
         quotient: ir.Value = b.op("Div", total(values), b.op("Round", total(plan.marked(b, data, x))))
         return quotient if counts is False else b.op("Where", counts, mean(values), quotient)
 
-    return rounded(b, formula, data, kernels=("AveragePool", "Div", "Mul", "Pad", "Round", "Where"))
+    return rounded(b, formula, data, op_types=("AveragePool", "Div", "Mul", "Pad", "Round", "Where"))
 
 
 def _maximum(b: Builder, data: ir.Value, plan: Plan) -> ir.Value:
@@ -167,7 +167,7 @@ def _maximum(b: Builder, data: ir.Value, plan: Plan) -> ir.Value:
         b,
         lambda x: b.op("MaxPool", plan.padded(b, x, scalar(b, least, x)), **plan.pool.attributes()),
         data,
-        kernels=("MaxPool", "Pad"),
+        op_types=("MaxPool", "Pad"),
     )
 
 

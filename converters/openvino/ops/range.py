@@ -101,7 +101,7 @@ def _is_size(b: Builder, value: ir.Value | None) -> bool:
 
 
 def _in_own_type(b: Builder, bounds: Sequence[ir.Value]) -> ir.Value:
-    return compute(b, lambda *values: b.op("Range", *values), *bounds, kernels=("Range",), modular=True)
+    return compute(b, lambda *values: b.op("Range", *values), *bounds, op_types=("Range",), modular=True)
 
 
 def _in_single(b: Builder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:

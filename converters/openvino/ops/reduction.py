@@ -22,7 +22,7 @@ from ortconv.converters.openvino.lib.compute_types import (
     require,
     saturated,
     saturates,
-    warn_of_singles,
+    warn_of_float32_integers,
 )
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, normalized, warn_of_no_axes, with_axes
 from ortconv.converters.openvino.lib.int64_extrema import holds_sizes
@@ -61,13 +61,13 @@ def _register(
             if routed is not None:
                 return routed
         if onnx_op != "ReduceL2":  # that is in f32 here, too
-            warn_of_singles(b, data, grows=onnx_op in _GROWING)
+            warn_of_float32_integers(b, data, may_overflow=onnx_op in _GROWING)
         if data.dtype in INTEGERS and onnx_op not in ("ReduceMax", "ReduceMin"):
             result = _integer(b, onnx_op, data, axes, keep_dims)
         elif data.dtype == ir.DataType.UINT64:
             result = _extreme_u64(b, onnx_op, data, axes, keep_dims)
         else:
-            result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, kernels=(onnx_op,))
+            result = compute(b, lambda x: _reduce(b, onnx_op, x, axes, keep_dims), data, op_types=(onnx_op,))
             if data.dtype in FLOATS and (
                 onnx_op == "ReduceMax" or (onnx_op == "ReduceMin" and b.array(axes) is not None)
             ):

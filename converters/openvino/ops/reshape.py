@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import in_bytes, is_static
+from ortconv.converters.openvino.lib.compute_types import in_8_bits, is_static
 from ortconv.converters.openvino.lib.constants import (
     int64_vector,
     known_ints,
@@ -27,7 +27,7 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     declared = b.node.outputs[0].shape or ()
     whole = [size for size in declared if isinstance(size, int)]
     if 0 in whole and len(whole) == len(declared):  # with a zero, Reshape cannot infer -1
-        return in_bytes(b, lambda x: b.op("Reshape", x, b.constant(whole), allowzero=1), data)
+        return in_8_bits(b, lambda x: b.op("Reshape", x, b.constant(whole), allowzero=1), data)
     moved = _weights(b, data, known_ints(b, shape), special_zero)
     if moved is not None:
         return moved
@@ -35,17 +35,17 @@ def reshape(b: Builder, data: ir.Value, shape: ir.Value, /, *, special_zero: boo
     if sizes.count(None) == 1 and all(size is None or size > 0 for size in sizes):
         # Reshape infers the only dynamic dimension.
         wanted = b.constant([-1 if size is None else size for size in sizes])
-        return in_bytes(b, lambda x: b.op("Reshape", x, wanted), data)
+        return in_8_bits(b, lambda x: b.op("Reshape", x, wanted), data)
     target = known_ints(b, shape)
     if special_zero and target is not None and 0 in target and -1 in target and len(declared) == len(target):
         # ONNX Runtime cannot infer -1 next to a copied dimension of size zero.
         size = declared[target.index(-1)]
         if isinstance(size, int) and size > 0:
             wanted = b.constant([size if entry == -1 else entry for entry in target])
-            return in_bytes(b, lambda x: b.op("Reshape", x, wanted), data)
+            return in_8_bits(b, lambda x: b.op("Reshape", x, wanted), data)
     literal_zeros = not special_zero and (target is None or 0 in target)
     allowzero = 1 if literal_zeros else None
-    return in_bytes(b, lambda x: b.op("Reshape", x, int64_vector(b, shape), allowzero=allowzero), data)
+    return in_8_bits(b, lambda x: b.op("Reshape", x, int64_vector(b, shape), allowzero=allowzero), data)
 
 
 def _weights(b: Builder, data: ir.Value, target: Ints | None, special_zero: bool) -> ir.Value | None:

@@ -7,7 +7,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import warn_of_singles
+from ortconv.converters.openvino.lib.compute_types import warn_of_float32_integers
 from ortconv.converters.openvino.lib.constants import (
     int64_vector,
     known_ints,
@@ -31,7 +31,7 @@ def reverse_sequence(
     (time,) = normalized((seq_axis,), rank, "seq_axis")
     if batch == time:
         raise UnsupportedAttributeError("seq_axis", seq_axis, "an axis other than batch_axis")
-    warn_of_singles(b, data)
+    warn_of_float32_integers(b, data)
     lengths = b.cast(seq_lengths, _I64)
     if data.dtype == ir.DataType.BFLOAT16:  # ONNX has no ReverseSequence of it
         own, data = data.dtype, b.cast(data, ir.DataType.FLOAT)

@@ -154,7 +154,7 @@ def _neutral(b: Builder, scatter: Scatter, data: ir.Value, updates: ir.Value, re
         lowest, highest = info.min, info.max
     number = {"sum": 0, "mean": 0, "prod": 1, "min": highest, "max": lowest}[reduction]
     sizes = b.op("Shape", updates)
-    filled = compute(b, lambda x: b.op("Expand", x, sizes), scalar(b, number, data), kernels=("Expand",), modular=True)
+    filled = compute(b, lambda x: b.op("Expand", x, sizes), scalar(b, number, data), op_types=("Expand",), modular=True)
     return b.typed(scatter(data, b.typed(filled, dtype, None), "none"), dtype, data.shape)
 
 

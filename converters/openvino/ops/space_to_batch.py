@@ -44,7 +44,7 @@ def space_to_batch(
     pads = b.op("Concat", joined(b, begin), joined(b, end), axis=0)
     padded = data
     if set(begin + end) != {0}:
-        padded = compute(b, lambda x: b.op("Pad", x, pads), data, kernels=("Pad",), modular=True)
+        padded = compute(b, lambda x: b.op("Pad", x, pads), data, op_types=("Pad",), modular=True)
     sizes = [
         calculate(b, "Add", calculate(b, "Add", size, first), last)
         for size, first, last in zip(sizes_of(b, data, "data"), begin, end, strict=True)

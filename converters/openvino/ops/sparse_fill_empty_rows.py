@@ -35,6 +35,6 @@ def sparse_fill_empty_rows(
         filler = b.op("Expand", b.op("Reshape", default, b.constant([])), shape)
         return b.op("Gather", b.op("Concat", given, filler, axis=0), order, axis=0)
 
-    filled = compute(b, fill, values, default_value, kernels=("Expand",), modular=True)
+    filled = compute(b, fill, values, default_value, op_types=("Expand",), modular=True)
     assert index_type is not None
     return b.cast(chosen, index_type), filled, empty

@@ -40,7 +40,7 @@ def stft(
             return result
         return b.op("Transpose", result, perm=[*range(rank - 1), rank, rank - 1, rank + 1])
 
-    return compute(b, emit, signal, window, kernels=KERNELS)
+    return compute(b, emit, signal, window, op_types=KERNELS)
 
 
 @REGISTRY.lowering("ISTFT", since=16)
@@ -103,7 +103,7 @@ def istft(
             result = b.op("Slice", result, joined(b, [margin]), joined(b, [end]), b.constant([1]))
         return b.op("Squeeze", result, b.constant([0])) if rank == 3 else result
 
-    return compute(b, emit, data, window, kernels=KERNELS)
+    return compute(b, emit, data, window, op_types=KERNELS)
 
 
 def _number(b: Builder, value: ir.Value) -> Size:

@@ -36,7 +36,7 @@ def top_k(
     index_element_type: IndexType = "i32",
     stable: bool = False,
 ) -> tuple[ir.Value, ...]:
-    """TopK; a second one sorts by index."""
+    """TopK; with sort = index, a second TopK sorts the selected elements by index."""
     if not stable:
         _warn_of_ties(b, data, sort)
     elif sort == "index":
@@ -56,11 +56,11 @@ def _top_k(
 ) -> tuple[ir.Value, ...]:
     own = dtype_of(data)
     count = int64_vector(b, k)
-    if own == ir.DataType.UINT64:  # flipping the highest bit gives signed integers of the same order
-        highest = b.constant(np.iinfo(np.int64).min)
-        signed = b.typed(b.op("BitwiseXor", b.cast(data, _I64), highest), _I64, data.shape)
+    if own == ir.DataType.UINT64:  # flipping the sign bit gives signed integers of the same order
+        sign_bit = b.constant(np.iinfo(np.int64).min)
+        signed = b.typed(b.op("BitwiseXor", b.cast(data, _I64), sign_bit), _I64, data.shape)
         values, indices = _top_k(b, signed, k, axis, mode, sort, index_type)
-        return b.cast(b.typed(b.op("BitwiseXor", values, highest), _I64, None), own), indices
+        return b.cast(b.typed(b.op("BitwiseXor", values, sign_bit), _I64, None), own), indices
     x = b.cast(data, type_for(own, ("TopK",)))
     values, indices = b.op("TopK", x, count, outputs=2, axis=axis, largest=int(mode == "max"))
     if sort == "index":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.broadcasting import rank_of
-from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require, warn_of_singles
+from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require, warn_of_float32_integers
 from ortconv.converters.openvino.lib.constants import normalized
 from ortconv.converters.openvino.lib.defaults import warn_of_default
 from ortconv.converters.openvino.registry import REGISTRY
@@ -57,7 +57,7 @@ def region_yolo(
         joined = [b.op("Sigmoid", parts[0]), parts[1], b.op("Sigmoid", parts[2]), scores]
         return b.op("Reshape", b.op("Concat", *joined, axis=2), shape)
 
-    value = compute(b, formula, data, kernels=("Sigmoid", "Softmax"))
+    value = compute(b, formula, data, op_types=("Sigmoid", "Softmax"))
     if not do_softmax:
         return value
     first, last = normalized((axis, end_axis), _RANK, "axis")
@@ -75,7 +75,7 @@ def reorg_yolo(b: Builder, data: ir.Value, /, *, stride: Ints) -> ir.Value:
         raise ShapeError("data", data.shape, f"its rank must be {_RANK}.")
     if not stride or min(stride) < 1 or len(set(stride)) > 1:
         raise UnsupportedAttributeError("stride", stride, "one integer of at least 1")
-    warn_of_singles(b, data)
+    warn_of_float32_integers(b, data)
     step = stride[0]
     block = b.constant([step])
     batch, depth, height, width = b.op("Split", b.op("Shape", data), outputs=_RANK, axis=0, num_outputs=_RANK)

@@ -41,7 +41,7 @@ def smooth(b: Builder, data: ir.Value, axes: Sequence[Resampled], coordinates: C
             value = b.typed(view.restored(b, moved, b.op("Shape", places)), x.dtype, [None] * rank)
         return value
 
-    return rounded(b, formula, data, kernels=("MatMul",))
+    return rounded(b, formula, data, op_types=("MatMul",))
 
 
 def whole_mean(

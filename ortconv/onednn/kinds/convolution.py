@@ -17,7 +17,7 @@ def _map(call: Call) -> BilinearMap:
         strides=call.ints("strides"),
         dilations=call.ints("dilations"),
         groups=int(call.number("groups", 1)),
-        rule=call.text("auto_pad", "none"),
+        auto_pad=call.text("auto_pad", "none"),
         begin=call.ints("pads_begin"),
         end=call.ints("pads_end"),
     )
@@ -49,9 +49,9 @@ def _convolution_backward_data(call: Call) -> Array:
         begin, _ = m.convolution_pads(sizes, weights.shape[2:])
     else:
         extra = call.ints("output_padding") or [0] * len(sizes)
-        full = m.full(diff_dst.shape[2:], weights.shape[2:])
+        full = m.padded_sizes(diff_dst.shape[2:], weights.shape[2:])
         totals = [size - y + more for size, y, more in zip(full, sizes, extra, strict=True)]
-        begin, _ = m.split(totals, upper_is_smaller=False)
+        begin, _ = m.split(totals, same_upper_pads_end_more=False)
     return call.own(m.to_big(diff_dst, weights, begin, sizes))
 
 
@@ -82,7 +82,7 @@ def _conv_transpose(call: Call) -> Array:
     src, weights = call.ncx(call.input(0)), call.weights(call.input(1))
     begin, end = m.transpose_pads(weights.shape[2:])
     extra = call.ints("output_padding") or [0] * len(begin)
-    full = m.full(src.shape[2:], weights.shape[2:])
+    full = m.padded_sizes(src.shape[2:], weights.shape[2:])
     sizes = [size - b - e + more for size, b, e, more in zip(full, begin, end, extra, strict=True)]
     return _biased(call, call.own(m.to_big(src, weights, begin, sizes)))
 

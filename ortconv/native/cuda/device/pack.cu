@@ -135,7 +135,7 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
       values[c] = Packed();
       if (!present || first + c >= p.icg) continue;
       const WeiElement value = wei[from + (first + c) * p.wei_ic];
-      unsuitable = unsuitable || !is_suitable(value, w_zero);
+      unsuitable = unsuitable || !can_be_packed(value, w_zero);
       values[c] = packed_of(value, w_zero);
     }
     put_chunk(p.packed + p.weights + block * kBlockBytes, row_of_panel, chunk, values);

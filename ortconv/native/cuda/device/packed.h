@@ -1,6 +1,7 @@
-// Blocks of packed weights. With FLOATS a block is floats [depth][row]. Otherwise it is elements [row][chunk], the
-// chunks of a row swizzled so that reading eight rows has no bank conflicts; with TF32 the elements are rounded to
-// TF32. Integers are int8, with the zero point subtracted.
+// The layout of a block of packed weights, which depends on the compile options FLOATS and TF32. With FLOATS, a block
+// holds float elements as [depth][row]. Otherwise it holds [row][chunk][element], with the chunks of each row permuted
+// so that reads of eight rows cause no bank conflicts. With TF32, elements are rounded to TF32. Integers are stored as
+// int8, after their zero point is subtracted.
 #pragma once
 
 #include "cuda/device/values.h"
@@ -12,13 +13,13 @@ namespace cuda {
 
 #if FLOATS
 typedef float Packed;
-#elif ELEMENT == 3
+#elif ELEMENT == 3  // 8-bit integers, see device.h
 typedef signed char Packed;
 #else
 typedef Element Packed;
 #endif
 
-constexpr int kPerChunk = kChunkBytes / sizeof(Packed);
+constexpr int kPerChunk = kChunkBytes / sizeof(Packed);  // elements
 
 // Converts an element of W for packing; w_zero is its zero point.
 __device__ inline Packed packed_of(WeiElement value, int w_zero = 0) {
@@ -31,8 +32,9 @@ __device__ inline Packed packed_of(WeiElement value, int w_zero = 0) {
 #endif
 }
 
-// Whether the packed element is exact and may meet padding zeros; see PackedHeader.
-__device__ inline bool is_suitable(WeiElement value, int w_zero) {
+// Whether an element can be packed: an integer fits in 8 bits after its zero point is subtracted, a float is finite
+// (so that its product with padding is 0). See PackedHeader.
+__device__ inline bool can_be_packed(WeiElement value, int w_zero) {
 #if ELEMENT == 3
   return value - w_zero == packed_of(value, w_zero);
 #else

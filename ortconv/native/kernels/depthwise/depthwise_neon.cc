@@ -19,14 +19,14 @@ struct Floats {
   using Vector = float32x4_t;
   static constexpr int64_t kLanes = 4;
   static constexpr int kRegisters = 32;
-  using Normal = void;
+  using Normal = void;  // no faster store of bf16, see depthwise_box.h
 
   static Vector zero() { return vdupq_n_f32(0); }
   static Vector broadcast(float value) { return vdupq_n_f32(value); }
   static Vector load(const float* from) { return vld1q_f32(from); }
   using Index = uint8x16_t;
   static Index load_index(const int32_t* index) {
-    // The bytes of lane i are 4 i ... 4 i + 3; those of lane -1 are beyond the table, which gives zeros.
+    // Element i has bytes 4 * i to 4 * i + 3. Index -1 gives byte indices beyond the table, which select zeros.
     const uint32x4_t lanes = vreinterpretq_u32_s32(vld1q_s32(index));
     return vreinterpretq_u8_u32(vmlaq_n_u32(vdupq_n_u32(0x03020100), lanes, 0x04040404));
   }
@@ -47,7 +47,7 @@ struct Floats {
     std::copy_n(lanes, n, to);
   }
   template <class T>
-  static void stream(T* to, Vector v) {
+  static void stream(T* to, Vector v) {  // an ordinary store: NEON has no non-temporal one
     store(to, v);
   }
 };
