@@ -105,7 +105,7 @@ def convolved(inputs: Sequence[Shape], attributes: Attributes, *, transpose: boo
     if src is None or weights is None or len(src) < 3 or len(src) != len(weights):
         return None
     spatial = len(src) - 2
-    kernel_first = str(attributes.get("weights_format", "X")).startswith("X")
+    kernel_first = str(attributes.get("weights_format", "XIO")).upper().startswith("X")
     kernel = weights[:spatial] if kernel_first else weights[2:]
     # XIO and XOI have the axes O and I in reverse order.
     first, second = (weights[-1], weights[-2]) if kernel_first else weights[:2]
@@ -150,7 +150,7 @@ def _single(number: float) -> float:
 
 def channel_axis(attributes: Attributes) -> int:
     """Returns the axis of the channels."""
-    return -1 if attributes.get("data_format", "NXC") == "NXC" else 1
+    return -1 if str(attributes.get("data_format", "NXC")).upper() == "NXC" else 1
 
 
 def _spatial(src: tuple[int | None, ...], attributes: Attributes) -> tuple[int | None, ...]:

@@ -40,6 +40,15 @@ def test_five_lines_define_and_convert_a_gradient() -> None:
     assert dims == [1, 32, 32, 32]
 
 
+def test_formats_in_lower_case_give_the_shape_that_is_converted() -> None:
+    g = onednn.Graph("lower case")
+    x, w = g.tensor("src", "f32", [1, 8, 9, 4]), g.tensor("weights", "f32", [3, 3, 4, 16])
+    y = g.op("Convolution", [x, w], data_format="nxc", weights_format="xio", **CONV)
+    assert y.shape == (1, 3, 4, 16)
+    (output,) = ortconv.convert(g).graph.output
+    assert [dim.dim_value for dim in output.type.tensor_type.shape.dim] == [1, 3, 4, 16]
+
+
 def test_the_file_is_what_benchdnn_reads(tmp_path: pathlib.Path) -> None:
     g = upsampling()
     g.save(tmp_path / "up.json")
