@@ -6,6 +6,7 @@ error. The results are as accurate as the first: a correct model may differ as m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -39,6 +40,8 @@ _SUMS = frozenset(
     | {"CumSum", "GroupConvolution", "GroupConvolutionBackpropData", "MatMul", "ReduceMean", "ReduceSum"}
 )
 """Operations that add products of their inputs."""
+_MEANS = frozenset({"AdaptiveAvgPool", "AvgPool", "ReduceMean"})
+"""Operations that may add equal terms, whose roundings do not cancel."""
 
 
 def alternatives(
@@ -71,6 +74,8 @@ def alternatives(
         yield from (results[0], chosen(results, 10 * unit, actual))
         return
     yield exact[wanted]
+    if last.op_type in _MEANS:
+        yield from _added_in_order(last, exact)
     if last.op_type in SORTING and wanted == last.outputs[1]:
         yield reordered(last, exact, 0.0 if last.inputs[0] in known else 2 * unit, actual)
     yield from _inexact(steps, wanted, exact, inputs, scales, unit)
@@ -99,6 +104,19 @@ def _inexact(
         except ExecutionError:
             continue
         yield values[wanted]
+
+
+def _added_in_order(step: Step, values: Mapping[Hashable, Array]) -> Iterator[Array]:
+    """Yields means over the last axes whose terms are added one after the other in float32."""
+    data, result = values.get(step.inputs[0]), values[step.outputs[0]]
+    if data is None or data.dtype != np.float32 or not result.size:
+        return
+    outer = next((axis for axis in range(data.ndim + 1) if math.prod(data.shape[:axis]) == result.size), None)
+    if outer is None or data.shape[:outer] != result.shape[:outer]:
+        return
+    terms = data.reshape(result.size, -1)
+    sums = np.add.accumulate(terms, axis=1)[:, -1]
+    yield (sums / np.float32(terms.shape[1])).reshape(result.shape)
 
 
 def rounded(values: Mapping[str, Array], unit: float) -> dict[str, Array]:

@@ -210,3 +210,19 @@ class TestOutputsThatSayNothing:
         result = run_cli("verify", detector, tmp_path / "m.onnx", "--semantics", "runtime", "--backend", "none")
         assert result.exit_code == 1
         assert "DIFFERS: the outputs say nothing" in result.output
+
+
+def test_int8_weights_are_no_layer(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime does not load a model in which it converts weights whose dequantized values are an output."""
+    monkeypatch.setattr("ortconv.runtime.saturation.saturate", lambda: True)
+    op = pytest.importorskip("openvino.opset13", reason="OpenVINO is the oracle")
+    openvino = pytest.importorskip("openvino")
+    x = op.parameter([4, 12], openvino.Type.f32, name="x")
+    codes = np.random.default_rng(0).integers(-127, 128, (12, 6)).astype(np.int8)
+    weights = op.multiply(op.convert(op.constant(codes), openvino.Type.f32), op.constant(np.float32(0.01)), name="w")
+    path = tmp_path / "network.xml"
+    openvino.save_model(openvino.Model([op.matmul(x, weights, False, False, name="m")], [x], "n"), path, False)
+    data = {"x": np.random.default_rng(1).standard_normal((4, 12)).astype(np.float32)}
+    found = ortconv.verify(path, data=data, backends=NONE, layers=True)
+    assert found.agrees
+    assert "m" in {layer.node.name for layer in found.layers}

@@ -70,6 +70,24 @@ def test_shift_in_the_tail_is_no_rounding(tmp_path: pathlib.Path) -> None:
     assert output.wrong
 
 
+def constant_channels() -> Array:
+    """Returns images of one number each, whose sums in order err by ever the same rounding."""
+    return np.broadcast_to(np.linspace(0.0767, 0.0768, 72, dtype=np.float32).reshape(1, 72, 1, 1), (1, 72, 40, 40))
+
+
+def mean(x: Any) -> Any:
+    return op.reduce_mean(x, np.array([2, 3]), True, name="mean")
+
+
+def test_mean_of_equal_numbers_is_rounded_as_they_are_added(tmp_path: pathlib.Path) -> None:
+    found = verified(mean, constant_channels(), tmp_path)
+    assert found.agrees
+
+
+def test_mean_that_is_shifted_by_more_is_wrong(tmp_path: pathlib.Path) -> None:
+    assert not verified(mean, constant_channels(), tmp_path, shifted("GlobalAveragePool", 1e-5)).agrees
+
+
 def canceling() -> Array:
     """Returns rows whose sums are a hundred thousandth of their numbers."""
     rng = np.random.default_rng(0)

@@ -57,7 +57,12 @@ class _Attributes:
         Raises:
             UnsupportedAttributeError: One has no counterpart.
         """
-        names = [_ACTIVATIONS.get(word) for word in self.functions]
+        functions = self.functions
+        if (
+            functions == functions[:allowed] * self.directions
+        ):  # OpenVINO's ONNX frontend writes those of both directions
+            functions = functions[:allowed]
+        names = [_ACTIVATIONS.get(word) for word in functions]
         if None in names or len(names) != allowed:
             raise UnsupportedAttributeError("activations", list(self.activations), f"{allowed} of sigmoid, tanh, relu")
         if self.hidden_size < 1:

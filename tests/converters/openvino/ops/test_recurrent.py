@@ -136,6 +136,15 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"{kind}_sequence with activations of both directions",
+        sequence(kind, "bidirectional", 2 * functions),
+        [feed(kind, 4, (4, 3), 2)],
+        bound=16,
+    )
+    for kind, functions in ACTIVATIONS.items()
+]
+ROWS += [
+    Row(
         f"{kind}_cell with {activations or 'its own functions'} and clip {clip}, linear {linear}",
         cell(kind, activations, clip, linear),
         [[numbers(n, INPUT, low=-1, high=1), *states(kind, n)] for n in (2, 3)],
