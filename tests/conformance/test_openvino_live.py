@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ortconv
+from tests.processor import HAS_DOT_PRODUCTS
 from tests.running import EXACT, WAYS, assert_matches, run
 
 pytest.importorskip("openvino", reason="the sources are built with OpenVINO")
@@ -35,6 +36,8 @@ def source_of(drawn: Problem) -> object:
 def check(drawn: Problem, targets: Sequence[ortconv.Target] = TARGETS) -> None:
     source = source_of(drawn)
     for mode in ("runtime", "spec"):
+        if mode == "runtime" and drawn.data.dtype == np.int8 and not HAS_DOT_PRODUCTS:
+            continue  # OpenVINO's sums saturate
         expected = openvino_sources.run(source, drawn.feeds) if mode == "runtime" else drawn.expected("spec")
         for target in targets:
             model = ortconv.conversion(source, semantics=mode, target=target).to_proto()

@@ -20,6 +20,7 @@ import ortconv
 from ortconv.opset import functions
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.reference.evaluator import OP_RUNS
+from ortconv.runtime.saturation import saturate
 from tests.operators.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
 from tests.operators.native import quiet
 from tests.running import WAYS, run
@@ -36,6 +37,8 @@ def test_convolution_is_the_definition(case: Case, kinds: Any, way: str, library
     variants = list(enumerate(itertools.product((True, False), repeat=3)))
     every = 2 if way == "native" else 4
     for turn, (zeros, channels, bias) in variants[KINDS.index(kinds) % every :: every]:
+        if way == "none" and kinds[1] == np.int8 and not zeros and saturate():
+            continue  # ONNX Runtime fails to make uint8 of weights without zero points; files of ortconv have them
         given = tensors(case, kinds, zeros=zeros, channels=channels, bias=bias)
         constants = (NAMES[1:], ("W",), (), NAMES[1:4])[turn % 4]
         feeds = {name: data for name, data in given.items() if name not in constants}

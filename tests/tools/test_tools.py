@@ -30,6 +30,8 @@ from polygraphy.backend.onnx import fold_constants, infer_shapes
 from ortconv.opset.domain import DOMAIN, VERSION
 from ortconv.opset.ops import BY_NAME
 from ortconv.opset.schemas import register_schemas
+from ortconv.runtime.saturation import make_products_exact
+from tests.processor import with_dot_products
 from tests.running import run
 from tests.tools.files import FILES, Feeds, File
 
@@ -140,6 +142,7 @@ def ran(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
     """Returns what an ONNX Runtime computes that does not know our operators."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    make_products_exact(options)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return [np.asarray(each) for each in session.run(None, dict(feeds))]
 
@@ -205,7 +208,11 @@ def read_by_openvino(model: onnx.ModelProto, folder: pathlib.Path, feeds: Feeds)
     return [np.array(each) for each in compiled(dict(feeds)).to_tuple()]
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(each, marks=[with_dot_products] if each.network == "quantised" else []) for each in FILES],
+    ids=str,
+)
 def test_openvino(file: File, tmp_path: pathlib.Path) -> None:
     """It reads no functions; ONNX's inliner puts them in their place."""
     model = given(file)

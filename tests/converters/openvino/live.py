@@ -19,7 +19,7 @@ from ortconv.api import Conversion, conversion
 from ortconv.errors import ConversionError, ConversionErrors
 from ortconv.options import Semantics, Target
 from ortconv.runtime.session import InferenceSession
-from tests.converters.openvino.processor import HAS_AVX512, WITHOUT_AVX512
+from tests.processor import HAS_AVX512, WITHOUT_AVX512
 
 __all__ = [
     "NUMPY_TYPES",

@@ -12,7 +12,7 @@ from openvino import opset1
 from ortconv.api import conversion
 from tests.converters.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
 from tests.converters.openvino.networks import NETWORKS, Network
-from tests.converters.openvino.processor import with_dot_products
+from tests.processor import with_dot_products
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)

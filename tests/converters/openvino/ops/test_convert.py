@@ -25,7 +25,7 @@ from tests.converters.openvino.live import (
     run_onnx,
     run_openvino,
 )
-from tests.converters.openvino.processor import with_avx512
+from tests.processor import with_avx512
 
 F32 = np.float32
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

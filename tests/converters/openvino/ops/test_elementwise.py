@@ -22,7 +22,7 @@ from tests.converters.openvino.live import (
     run_onnx,
     run_openvino,
 )
-from tests.converters.openvino.processor import with_avx512
+from tests.processor import with_avx512
 
 F32 = np.float32
 BFLOAT16_UNITS = 4 * 2.0**16

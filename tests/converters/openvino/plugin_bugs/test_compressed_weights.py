@@ -12,8 +12,8 @@ from openvino import opset1, opset8
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import assert_close, model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.processor import with_avx512
 from tests.converters.openvino.weights.weight_models import CODED, TYPES, coded, weights
+from tests.processor import with_avx512
 
 
 @pytest.mark.parametrize("element", ["i8", "u8", "u4"])

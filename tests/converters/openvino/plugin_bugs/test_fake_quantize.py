@@ -9,7 +9,7 @@ from openvino import opset1
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.processor import with_dot_products
+from tests.processor import with_dot_products
 
 F32 = np.float32
 FILTERS = numbers(4, 3, 3, 3, low=-0.4, high=0.4)

@@ -27,7 +27,7 @@ from openvino import (
 
 from ortconv.api import conversion
 from tests.converters.openvino.live import Feed, assert_close, check, model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.processor import with_avx512
+from tests.processor import with_avx512
 
 F32, I64 = np.float32, np.int64
 NONE = np.zeros(0, I64)

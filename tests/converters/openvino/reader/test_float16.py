@@ -20,7 +20,7 @@ import ortconv
 from ortconv.api import Conversion, conversion
 from ortconv.verification import verify
 from tests.converters.openvino.live import assert_close, check, model_of, numbers, run_onnx, run_openvino
-from tests.converters.openvino.processor import with_dot_products
+from tests.processor import with_dot_products
 from tests.shared import SHARED
 
 F16, F32 = ir.DataType.FLOAT16, ir.DataType.FLOAT
