@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import onnx
 
@@ -101,7 +101,13 @@ def compare_layers(
     computed = _cut(
         shown, {name: onnx.helper.make_tensor_value_info(name, types[name], given[name].shape) for name in given}
     )
-    results = load(shown).run({**feeds, **given})
+    results = {**load(shown).run({**feeds, **given}), **_dequantized(model, weights, load)}
+    types.update(
+        (value.name, int(value.dtype))
+        for node in graph.nodes
+        for value in node.outputs
+        if value.name in results.keys() & weights and value.name in expected.values
+    )
     encoded = {name for name, each in rounded.items() if each.codes in given}
 
     known = {**feeds, **{name: expected.values[name] for name in expected.values if name in given or name in encoded}}
@@ -130,6 +136,28 @@ def compare_layers(
             for output, array in zip(graph.outputs, expected.outputs, strict=True)
         ),
     )
+
+
+def _dequantized(
+    model: onnx.ModelProto, weights: Collection[str], load: Callable[[onnx.ModelProto], Model]
+) -> Mapping[str, Array]:
+    """Returns the weights that a model dequantizes from initializers, by a model of its own."""
+    alone = copy.deepcopy(model)
+    stored = {"", *(each.name for each in alone.graph.initializer)}
+    nodes = [each for each in alone.graph.node if each.output[0] in weights and stored.issuperset(each.input)]
+    if not nodes:
+        return {}
+    used = {name for each in nodes for name in each.input}
+    kept = [each for each in alone.graph.initializer if each.name in used]
+    for field in ("node", "input", "output", "initializer", "value_info"):
+        alone.graph.ClearField(field)
+    alone.graph.node.extend(nodes)
+    alone.graph.initializer.extend(kept)
+    types = {each.name: each.data_type for each in kept}
+    alone.graph.output.extend(
+        onnx.helper.make_tensor_value_info(each.output[0], types[each.input[1]], None) for each in nodes
+    )
+    return load(alone).run({})
 
 
 def _is_like(found: Array, expected: Array) -> bool:

@@ -212,7 +212,7 @@ class TestOutputsThatSayNothing:
         assert "DIFFERS: the outputs say nothing" in result.output
 
 
-def test_int8_weights_are_no_layer(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_weights_are_a_layer_by_themselves(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime does not load a model in which it converts weights whose dequantized values are an output."""
     monkeypatch.setattr("ortconv.runtime.saturation.saturate", lambda: True)
     op = pytest.importorskip("openvino.opset13", reason="OpenVINO is the oracle")
@@ -223,6 +223,21 @@ def test_int8_weights_are_no_layer(tmp_path: pathlib.Path, monkeypatch: pytest.M
     path = tmp_path / "network.xml"
     openvino.save_model(openvino.Model([op.matmul(x, weights, False, False, name="m")], [x], "n"), path, False)
     data = {"x": np.random.default_rng(1).standard_normal((4, 12)).astype(np.float32)}
-    found = ortconv.verify(path, data=data, backends=NONE, layers=True)
-    assert found.agrees
-    assert "m" in {layer.node.name for layer in found.layers}
+
+    def dequantized(scale: float) -> pathlib.Path:
+        def change(model: onnx.ModelProto) -> None:
+            (output,) = (each.name for each in model.graph.output)
+            tensors = {"codes": codes, "scale": np.float32(scale), "point": np.int8(0)}
+            del model.graph.node[:], model.graph.initializer[:]
+            model.graph.initializer.extend(
+                onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in tensors.items()
+            )
+            model.graph.node.append(onnx.helper.make_node("DequantizeLinear", [*tensors], ["w"]))
+            model.graph.node.append(onnx.helper.make_node("MatMul", ["x", "w"], [output]))
+
+        return saved(path, tmp_path / "m.onnx", change)
+
+    for scale, agrees in ((0.01, True), (0.0101, False)):
+        found = ortconv.verify(path, dequantized(scale), data=data, backends=NONE, layers=True)
+        assert [layer.node.name for layer in found.layers] == ["w", "m"]
+        assert found.layers[0].comparison.agrees == agrees
