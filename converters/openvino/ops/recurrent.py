@@ -58,9 +58,8 @@ class _Attributes:
             UnsupportedAttributeError: One has no counterpart.
         """
         functions = self.functions
-        if (
-            functions == functions[:allowed] * self.directions
-        ):  # OpenVINO's ONNX frontend writes those of both directions
+        # OpenVINO's ONNX frontend lists the activations of both directions.
+        if functions == functions[:allowed] * self.directions:
             functions = functions[:allowed]
         names = [_ACTIVATIONS.get(word) for word in functions]
         if None in names or len(names) != allowed:

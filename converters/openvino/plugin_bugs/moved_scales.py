@@ -104,7 +104,7 @@ _X = (2, 3, 6, 6)
 
 
 def _beside_levels(of: Callable[[Any, Any], Any]) -> Live:
-    """Makes a model of scaled data, beside a FakeQuantize because of which the plugin moves the scale."""
+    """Makes a model of scaled data with a FakeQuantize, which makes the plugin move the scale."""
     bounds = [np.float32(bound) for bound in (0, 1, 0, 1)]
 
     def scaled(ov: Any, x: Any) -> Any:

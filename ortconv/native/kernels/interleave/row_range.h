@@ -1,4 +1,4 @@
-// Rows of dst of which the first and the last group of phases may be cut off.
+// Rows of dst; the first and the last group of phases of a row may be cut off.
 #pragma once
 
 #include <algorithm>
