@@ -3,7 +3,8 @@
 On x86-64 CPUs without VNNI, ONNX Runtime adds pairs of products of uint8 and int8 in 16 bits, which saturates; products
 of uint8 and uint8 are exact. With the session config entry ``session.x64quantprecision`` it converts int8 weights to
 uint8, but not in bodies, and only constants that no two nodes share and whose zero points are given. Nodes that share a
-DequantizeLinear of weights get a copy each. Nodes with float data are as fast with uint8 weights.
+DequantizeLinear of weights get a copy each, and so do nodes of ConvIntegerToFloat, whose function body has such a
+DequantizeLinear. Nodes with float data are as fast with uint8 weights.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import onnx_ir as ir
 from ortconv.graph.edit import Inserter
 from ortconv.graph.match import producer
 from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.passes.constants import Constants
 from ortconv.passes.context import Context
@@ -25,7 +27,13 @@ from ortconv.passes.context import Context
 __all__ = ["run"]
 
 _COMPRESSED = MATMUL_COMPRESSED.name
-_WEIGHTS: Mapping[str, tuple[int, int]] = {"DequantizeLinear": (0, 2), "MatMulInteger": (1, 3), _COMPRESSED: (1, 3)}
+_CONV = CONV_INTEGER_TO_FLOAT.name
+_WEIGHTS: Mapping[str, tuple[int, int]] = {
+    "DequantizeLinear": (0, 2),
+    "MatMulInteger": (1, 3),
+    _COMPRESSED: (1, 3),
+    _CONV: (1, 5),
+}
 """Numbers of the inputs that are the weights and their zero points."""
 _PLACES = frozenset((op_type, place) for op_type, (place, _) in _WEIGHTS.items())
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
@@ -50,12 +58,15 @@ def run(graph: ir.Graph, context: Context) -> int:
         context: Makes nodes and constants; its `saturating` gets the nodes that saturate without the session entry.
 
     Returns:
-        How many nodes have int8 weights.
+        How many nodes of these, but for ConvIntegerToFloat, have int8 weights.
     """
     owner, inserter = _Owner(context.constants), context.inserter
     count = 0
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
-        if node.domain != (DOMAIN if node.op_type == _COMPRESSED else "") or not _has_bytes(node):
+        if node.domain != (DOMAIN if node.op_type in (_COMPRESSED, _CONV) else "") or not _has_bytes(node):
+            continue
+        if node.op_type == _CONV:
+            owner.unshare(node)
             continue
         count += 1
         products, others = _uses(node)

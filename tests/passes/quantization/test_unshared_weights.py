@@ -185,6 +185,19 @@ def test_our_convolution_does_not_saturate() -> None:
     assert not made.saturating
 
 
+def test_our_convolutions_have_weights_of_their_own(tmp_path: pathlib.Path) -> None:
+    """Without our library, ONNX Runtime meets their function bodies."""
+
+    def build(x: Any) -> Any:
+        layers = [opset1.sigmoid(convolved(rounded(each), W1)) for each in (x, opset1.abs(x))]
+        return opset1.add(*layers)
+
+    converted = conversion(model_of(build, [[numbers(*IMAGE)]])).to_proto()
+    weights = [node.input[1] for node in converted.graph.node if node.op_type == "ConvIntegerToFloat"]
+    assert len(weights) == len(set(weights)) == 2
+    runs(converted, tmp_path, unsigned=True)
+
+
 @pytest.mark.parametrize("saturates", [False, True])
 def test_convert_warns(saturates: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it concerns the machine; the report says so everywhere."""
