@@ -1,0 +1,353 @@
+#include <algorithm>
+
+#include "kernels/gemm_col2im/item.h"
+
+namespace ortconv::kernels::gemm_col2im {
+namespace {
+
+using im2col::pitch_of;
+using im2col::whole_vectors;
+
+// The taps of all axes, in the order of rows.
+class Taps {
+ public:
+  Taps(const Geometry& geo, int64_t index) : geo_(geo) {
+    for (int a = geo.ndims - 1; a >= 0; --a) {
+      start(a, index % geo.axis[a].ker);
+      index /= geo.axis[a].ker;
+    }
+  }
+
+  const Tap& operator[](int a) const { return taps_[a]; }
+
+  // False after the last one, where they start again.
+  bool advance() {
+    for (int a = geo_.ndims - 1; a >= 0; --a) {
+      const Axis& axis = geo_.axis[a];
+      Tap& tap = taps_[a];
+      if (tap.k + 1 == axis.ker) {
+        if (axis.ker > 1) start(a, 0);
+        continue;
+      }
+      ++tap.k;
+      tap.q += whole_[a], tap.residue += rest_[a];
+      if (tap.residue >= axis.stride) tap.residue -= axis.stride, ++tap.q;
+      if (!axis.by_tap) {
+        tap.slot = tap.residue / axis.step;
+      } else if (++tap.slot == axis.period) {
+        tap.slot = 0;
+      }
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  void start(int a, int64_t k) {
+    const Axis& axis = geo_.axis[a];
+    whole_[a] = axis.dilation / axis.stride, rest_[a] = axis.dilation % axis.stride;
+    const int64_t q = floor_div(k * axis.dilation - axis.pad, axis.stride);
+    const int64_t residue = k * axis.dilation - axis.pad - q * axis.stride;
+    taps_[a] = {k, q, residue, axis.by_tap ? k % axis.period : residue / axis.step};
+  }
+
+  const Geometry& geo_;
+  Tap taps_[kMaxSpatial];
+  int64_t whole_[kMaxSpatial], rest_[kMaxSpatial];  // of a dilation in strides
+};
+
+// Calls fn(column, length, x, rest) for the runs of the positions [begin, end) of all that are multiplied: of axis `v`,
+// from x[v], counted from x_begin, together with the `unit` positions of each on the axes after it, from `rest` on.
+template <class Fn>
+void for_each_run(const Geometry& geo, int v, int64_t unit, int64_t begin, int64_t end, Fn fn) {
+  int64_t x[kMaxSpatial], rest = begin % unit, index = begin / unit;
+  for (int a = v; a > 0; --a) {
+    x[a] = index % geo.axis[a].x_count;
+    index /= geo.axis[a].x_count;
+  }
+  x[0] = index;
+  for (int64_t at = begin; at < end;) {
+    const int64_t row = v == 0 ? end - at : geo.axis[v].x_count * unit - x[v] * unit - rest;
+    const int64_t length = std::min(row, end - at);
+    fn(at - begin, length, x, rest);
+    at += length;
+    rest = x[v] = 0;
+    for (int a = v - 1; a >= 0 && ++x[a] == geo.axis[a].x_count && a > 0; --a) x[a] = 0;
+  }
+}
+
+// A tile of positions of a part, and of rows of its weights.
+struct Tile {
+  int64_t begin, columns;  // counted from the first position of all that are multiplied
+  int64_t row_begin, row_end;
+  int64_t copied;  // src channels that the copy of src has, from first_copied on
+  int64_t first_copied;
+};
+
+template <class T>
+class Worker {
+ public:
+  using Cell = Sum<T>;
+
+  Worker(const Run<T>& run, const Part& part, char* slice)
+      : run_(run),
+        plan_(run.plan),
+        geo_(run.geometry),
+        problem_(run.problem),
+        part_(part),
+        pitch_(pitch_of(geo_.tile_columns)),
+        segments_(at<Segment>(slice, geo_.segments)),
+        rows_(at<Row>(slice, geo_.rows)),
+        copy_(at<Cell>(slice, geo_.src)),
+        lines_(at<Cell>(slice, geo_.lines)),
+        products_(at<Cell>(slice, geo_.products)),
+        totals_(at<Cell>(slice, geo_.totals)),
+        sums_(at<Cell>(slice, geo_.sums)) {
+    src_ = run.data.src + part.image * problem_.src_n + part.group * plan_.ic * problem_.src_c;
+  }
+
+  void add_all();
+
+ private:
+  void list_segments(const Tile& tile);
+  bool list_rows(const Tile& tile);
+  void copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
+  const Cell* source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const;
+  const Cell* multiply(Tile* tile) const;
+  void add(const Tile& tile, const Cell* products) const;
+  void add_row(const Cell* in, int64_t length, Cell* out) const;
+
+  const Run<T>& run_;
+  const Plan& plan_;
+  const Geometry& geo_;
+  const ConvProblem& problem_;
+  const Part& part_;
+  const int64_t pitch_;
+  const T* src_;
+  Segment* segments_;
+  int64_t num_segments_ = 0;
+  Row* rows_;
+  Cell *copy_, *lines_, *products_, *totals_, *sums_;
+  int64_t first_position_ = 0;
+};
+
+template <class T>
+void Worker<T>::list_segments(const Tile& tile) {
+  const int v = geo_.vector_axis;
+  num_segments_ = 0;
+  for_each_run(geo_, v, geo_.unit, tile.begin, tile.begin + tile.columns,
+               [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
+                 Segment& s = segments_[num_segments_++];
+                 s.column = column, s.length = length, s.offset = 0;
+                 for (int a = 0; a <= v; ++a) {
+                   s.at[a] = x[a] + geo_.axis[a].x_begin - (a == 0 ? part_.j_begin : 0);
+                   s.offset = a == 0 ? s.at[a] : s.offset * geo_.axis[a].j_count + s.at[a];
+                 }
+                 s.offset = s.offset * geo_.unit + rest;
+                 s.at[v] = s.at[v] * geo_.unit + rest;
+               });
+}
+
+// False where no row meets anything.
+template <class T>
+bool Worker<T>::list_rows(const Tile& tile) {
+  const int v = geo_.vector_axis;
+  int64_t low[kMaxSpatial], high[kMaxSpatial], j_count[kMaxSpatial];
+  for (int a = 0; a <= v; ++a) {
+    const Axis& axis = geo_.axis[a];
+    low[a] = axis.x_begin, high[a] = axis.x_begin + axis.x_count - 1, j_count[a] = axis.j_count;
+  }
+  low[0] = geo_.axis[0].x_begin + tile.begin / geo_.inner_x - part_.j_begin;
+  high[0] = geo_.axis[0].x_begin + (tile.begin + tile.columns - 1) / geo_.inner_x - part_.j_begin;
+  j_count[0] = part_.j_count;
+  int64_t channel = tile.row_begin / plan_.taps - part_.channel;
+  Taps taps(geo_, tile.row_begin % plan_.taps);
+  bool any = false;
+  for (int64_t i = 0; i < tile.row_end - tile.row_begin; ++i) {
+    Row& row = rows_[i];
+    row.meets = Meets::kAll;
+    int64_t slot = channel, shift = 0;
+    for (int a = 0; a < geo_.ndims; ++a) {
+      const Axis& axis = geo_.axis[a];
+      slot = slot * axis.slots + taps[a].slot;
+      if (taps[a].slot >= axis.slots) row.meets = Meets::kNothing;
+      if (a > v) continue;
+      const int64_t q = row.q[a] = taps[a].q;
+      shift = a == 0 ? q : shift * axis.j_count + q;
+      if (high[a] + q < 0 || low[a] + q >= j_count[a]) {
+        row.meets = Meets::kNothing;
+      } else if ((low[a] + q < 0 || high[a] + q >= j_count[a]) && row.meets == Meets::kAll) {
+        row.meets = Meets::kSome;
+      }
+    }
+    row.q[v] *= geo_.unit;
+    row.offset = slot * geo_.slot_size + (geo_.direct ? 0 : shift * geo_.unit);
+    any |= row.meets != Meets::kNothing;
+    if (!taps.advance()) ++channel;
+  }
+  return any;
+}
+
+// Copies some channels of src, from `channel` on, as rows of the B operand.
+template <class T>
+void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
+  const im2col::Kernels<T>& kernels = run_.kernels;
+  const int64_t whole = whole_vectors(tile.columns), step = geo_.axis[geo_.ndims - 1].src_x, src_c = problem_.src_c;
+  const T* src = src_ + channel * src_c;
+  if (geo_.dense && src_c != 1) {
+    const T* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch_);
+  } else {
+    for_each_run(geo_, geo_.ndims - 1, 1, tile.begin, tile.begin + tile.columns,
+                 [&](int64_t column, int64_t length, const int64_t* x, int64_t) {
+                   const T* in = src;
+                   for (int a = 0; a < geo_.ndims; ++a) in += (x[a] + geo_.axis[a].x_begin) * geo_.axis[a].src_x;
+                   if (src_c != 1) {
+                     for (int64_t k = 0; k < depth; ++k) {
+                       kernels.load(in + k * src_c, step, length, out + k * pitch_ + column);
+                     }
+                   } else if constexpr (std::is_same_v<T, Cell>) {
+                     kernels.transpose.template to<T>()(in, step, length, depth, nullptr, out + column, pitch_);
+                   } else {
+                     for (int64_t i = 0; i < length; ++i) kernels.widen.run(in + i * step, depth, lines_ + i * depth);
+                     kernels.transpose.template to<Cell>()(lines_, depth, length, depth, nullptr, out + column, pitch_);
+                   }
+                 });
+  }
+  for (int64_t k = 0; k < depth; ++k) std::fill(out + k * pitch_ + tile.columns, out + k * pitch_ + whole, Cell());
+}
+
+// Some channels of src as the B operand: in place, or the copy.
+template <class T>
+const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const {
+  if constexpr (std::is_same_v<T, Cell>) {
+    const T* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
+    const int64_t reach = (depth - 1) * problem_.src_c + whole_vectors(tile->columns);
+    if (geo_.reads_in_place && (in - run_.data.src) + reach <= geo_.src_end) {
+      *pitch = problem_.src_c;
+      return in;
+    }
+  }
+  *pitch = pitch_;
+  if (geo_.all_depth) {
+    Cell* out = copy_ + channel * pitch_;
+    if (tile->copied <= channel) copy(*tile, channel, depth, out), tile->copied = channel + depth;
+    return out;
+  }
+  if (tile->copied == 0 || tile->first_copied != channel) {
+    copy(*tile, channel, depth, copy_);
+    tile->first_copied = channel, tile->copied = depth;
+  }
+  return copy_;
+}
+
+// The products of a tile, [row][column]; null where they are in the sums.
+template <class T>
+const Sum<T>* Worker<T>::multiply(Tile* tile) const {
+  const int64_t whole = whole_vectors(tile->columns), no_offset = 0;
+  const bool has_totals = im2col::has_totals(plan_.ic);
+  bool first_total = true;
+  int64_t calls = 0;
+  for (int64_t k = 0, depth; k < plan_.ic; k += depth) {
+    depth = std::min(plan_.depth, plan_.ic - k);
+    int64_t ldb;
+    const Cell* b = source(tile, k, depth, &ldb);
+    for (int64_t panel = tile->row_begin / plan_.mr; panel * plan_.mr < tile->row_end; ++panel) {
+      const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
+      const int64_t begin = std::max(panel_begin, tile->row_begin);
+      const int64_t rows = std::min(panel_begin + lda, tile->row_end) - begin;
+      const Row* row = rows_ + (begin - tile->row_begin);
+      Cell* c[kMaxRows];
+      bool any = false;
+      for (int64_t r = 0; r < rows; ++r) {
+        any |= row[r].meets != Meets::kNothing;
+        c[r] = geo_.direct ? sums_ + row[r].offset + tile->begin - first_position_
+                           : products_ + (begin - tile->row_begin + r) * pitch_;
+      }
+      if (!any) continue;
+      const Cell* a =
+          run_.packed() + (part_.group * plan_.rows() + panel_begin) * plan_.ic + k * lda + (begin - panel_begin);
+      BasicGemmArgs<Cell> args{rows, whole, 1, depth, a, b, &no_offset, ldb, c, plan_.piece, calls > 0};
+      args.lda = lda;
+      run_.kernels.gemm.run(args);
+    }
+    ++calls;
+    if (!has_totals || (calls < im2col::kMostCalls && k + depth < plan_.ic)) continue;
+    im2col::add_to_totals(first_total, products_, (tile->row_end - tile->row_begin) * pitch_, totals_);
+    first_total = false;
+    calls = 0;
+  }
+  return has_totals ? totals_ : products_;
+}
+
+template <class T>
+void Worker<T>::add_row(const Cell* in, int64_t length, Cell* out) const {
+  constexpr int64_t kLong = 32;
+  if (length >= kLong) {
+    run_.kernels.activate.template add_residual<Cell>(nullptr, length, in, out);
+  } else {
+    for (int64_t i = 0; i < length; ++i) out[i] += in[i];
+  }
+}
+
+// Adds the rows of a tile to the sums.
+template <class T>
+void Worker<T>::add(const Tile& tile, const Cell* products) const {
+  const int v = geo_.vector_axis;
+  const int64_t length = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
+  for (int64_t i = 0; i < tile.row_end - tile.row_begin; ++i, products += pitch_) {
+    const Row& row = rows_[i];
+    if (row.meets == Meets::kNothing) continue;
+    Cell* sums = sums_ + row.offset;
+    for (const Segment* s = segments_; s != segments_ + num_segments_; ++s) {
+      if (row.meets == Meets::kAll) {
+        add_row(products + s->column, s->length, sums + s->offset);
+        continue;
+      }
+      bool inside = true;
+      for (int a = 0; a < v; ++a) {
+        const int64_t j = s->at[a] + row.q[a];
+        inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
+      }
+      const int64_t first = s->at[v] + row.q[v];
+      const int64_t begin = std::max<int64_t>(0, -first), end = std::min(s->length, length - first);
+      if (inside && begin < end) add_row(products + s->column + begin, end - begin, sums + s->offset + begin);
+    }
+  }
+}
+
+template <class T>
+void Worker<T>::add_all() {
+  first_position_ = (part_.x_begin - geo_.axis[0].x_begin) * geo_.inner_x;
+  const int64_t last_position = first_position_ + part_.x_count * geo_.inner_x;
+  if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
+  // Tiles begin where they would in any slab, so that what is added to a sum does not depend on the slabs.
+  const int64_t origin = geo_.direct ? first_position_ : 0;
+  Tile tile;
+  for (tile.begin = first_position_; tile.begin < last_position; tile.begin += tile.columns) {
+    const int64_t stop = origin + ((tile.begin - origin) / kTileColumns<Cell> + 1) * kTileColumns<Cell>;
+    tile.columns = std::min(stop, last_position) - tile.begin;
+    tile.copied = tile.first_copied = 0;
+    if (!geo_.direct) list_segments(tile);
+    const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
+    for (tile.row_begin = part_.channel * plan_.taps; tile.row_begin < all_rows; tile.row_begin = tile.row_end) {
+      tile.row_end = std::min(tile.row_begin / plan_.mr * plan_.mr + geo_.tile_rows, all_rows);
+      if (!list_rows(tile)) continue;
+      const Cell* products = multiply(&tile);
+      if (!geo_.direct) add(tile, products);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void add_products(const Run<T>& run, const Part& part, char* slice) {
+  Worker<T>(run, part, slice).add_all();
+}
+
+#define INSTANTIATE(T) template void add_products(const Run<T>&, const Part&, char*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
+
+}  // namespace ortconv::kernels::gemm_col2im
