@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L2, if one channel's do
 constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
+constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
+constexpr int64_t kRowsInPlace = 4;        // most panels of rows for which src is read in place
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
@@ -125,14 +127,31 @@ void Geometry::set_axes(const ConvProblem& p) {
   }
 }
 
+// Whole rows of positions where these fill vectors well, so that additions are not cut.
+void Geometry::choose_columns(int64_t usual) {
+  constexpr int64_t kWaste = 32;  // of so many columns one is not used, at most
+  most_columns = usual;
+  const int64_t row = axis[vector_axis].x_count * unit;
+  if (direct || row == 0 || axis[0].x_count * inner_x <= usual) return;
+  int64_t least = usual;
+  for (int64_t columns = row; 2 * columns <= 3 * usual; columns += row) {
+    const int64_t whole = align_up(columns, kGemmColumns);
+    if (2 * columns < usual || (whole - columns) * kWaste > whole || whole - columns > least) continue;
+    least = whole - columns, most_columns = columns;
+  }
+}
+
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t cell = plan.dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
   const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell;
   const int64_t reach = shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
   const auto least_slab = [&](int64_t reaches) { return reach == 1 ? 1 : std::min(j_count, reaches * reach); };
-  // As many channels as fit; few channels and a slab; a slab and as many channels as fit.
+  // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
+  // channels and a slab; a slab and as many channels as fit.
   const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
-  block_channels = std::clamp(kSumBytes / (row_bytes * j_count), few, plan.oc);
+  const int64_t tiles = ceil_div(2 * most_columns, inner_j);
+  block_channels =
+      std::clamp(kSumBytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
   slab = std::clamp(kSumBytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
   const int64_t fitting = std::max<int64_t>(1, kSumBytes / (row_bytes * slab));
   block_channels = std::min(block_channels, fitting);
@@ -157,6 +176,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   set_axes(p);
   const bool totals_too = im2col::has_totals(plan.ic);
   if (totals_too) direct = false;
+  choose_columns(plan.dtype == DataType::kDouble ? kColumns / 2 : kColumns);
   divide(plan, p, threads);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -166,15 +186,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     if (direct) slot_size = align_up(slot_size, kGemmColumns);
     channel_size = slots * slot_size;
     const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
-    tile_columns = std::min(kTileColumns<Cell>, align_up(positions, kGemmColumns));
+    tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
-    tile_rows = plan.depth < plan.ic ? kTileBytes / (pitch * kCell) : kLeastRows;
-    tile_rows = std::min(std::max(tile_rows / plan.mr, int64_t{1}) * plan.mr, all_rows + plan.mr);
     all_depth = plan.ic * pitch * kCell <= 2 * kTileBytes;
-    // Reading rows that are far from each other is slow where it is done again and again.
-    constexpr int64_t kFar = 512, kPage = 512;
-    const bool near = p.src_c <= kFar && p.src_c * kCell % kPage != 0;
-    reads_in_place = std::is_same_v<T, Cell> && dense && (near || all_rows <= 4 * plan.mr);
+    tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
+    tile_rows = std::min(std::max(tile_rows / plan.mr, int64_t{1}) * plan.mr, all_rows + plan.mr);
+    // For many rows a copy pays: its rows are near each other and aligned.
+    reads_in_place = std::is_same_v<T, Cell> && dense && all_rows <= kRowsInPlace * plan.mr;
 
     im2col::Parts shared, slice;
     shared.add<Cell>(plan.packed.empty() ? plan.packed_size() : 0);
@@ -186,7 +204,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     totals = slice.add<Cell>(totals_too ? tile_rows * pitch : 0);
     sums = slice.add<Cell>(block_channels * channel_size);
     bias = slice.add<Cell>(block_channels);
-    gap = slice.add<Cell>(block_channels + axis[ndims - 1].j_count);
+    int64_t longest = 0;
+    for (int a = 0; a < ndims; ++a) longest = std::max(longest, axis[a].j_count);
+    gap = slice.add<Cell>(block_channels + longest);
     phases = slice.add<const Cell*>(kMostPhases);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });

@@ -44,8 +44,9 @@ struct Geometry {
   int64_t block_channels, num_blocks;  // of dst
   int64_t slab, num_slabs;             // of j of the first axis
   int64_t slot_size, channel_size;     // sums of an item: of a slot, of a channel
-  int64_t tile_columns, tile_rows;
-  bool all_depth;  // the copy of a tile of src has all src channels
+  int64_t most_columns;                // positions of a tile
+  int64_t tile_columns, tile_rows;     // room for so many
+  bool all_depth;                      // the copy of a tile of src has all src channels
   bool reads_in_place;
   int64_t items;
 
@@ -58,6 +59,7 @@ struct Geometry {
 
  private:
   void set_axes(const ConvProblem& p);
+  void choose_columns(int64_t usual);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
 };
 
@@ -75,7 +77,5 @@ struct Row {
 };
 
 constexpr int64_t kMostPhases = 64;  // that are interleaved
-template <class Cell>
-constexpr int64_t kTileColumns = 512 / static_cast<int64_t>(sizeof(Cell));  // positions of a tile
 
 }  // namespace ortconv::kernels::gemm_col2im

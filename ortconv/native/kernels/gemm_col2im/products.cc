@@ -89,6 +89,14 @@ class Worker {
  public:
   using Cell = Sum<T>;
 
+  // The B operand: some channels of src, whose products begin a sum or go on with it.
+  struct Source {
+    int64_t channel, depth;
+    const Cell* b;
+    int64_t ldb;
+    bool accumulate;
+  };
+
   Worker(const Run<T>& run, const Part& part, char* slice)
       : run_(run),
         plan_(run.plan),
@@ -114,6 +122,7 @@ class Worker {
   void copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   const Cell* source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
+  void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
   void add(const Tile& tile, const Cell* products) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
@@ -229,11 +238,6 @@ const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t depth, int6
     }
   }
   *pitch = pitch_;
-  if (geo_.all_depth) {
-    Cell* out = copy_ + channel * pitch_;
-    if (tile->copied <= channel) copy(*tile, channel, depth, out), tile->copied = channel + depth;
-    return out;
-  }
   if (tile->copied == 0 || tile->first_copied != channel) {
     copy(*tile, channel, depth, copy_);
     tile->first_copied = channel, tile->copied = depth;
@@ -241,43 +245,61 @@ const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t depth, int6
   return copy_;
 }
 
-// The products of a tile, [row][column]; null where they are in the sums.
+// The products of a tile, [row][column], unless they are in the sums.
 template <class T>
 const Sum<T>* Worker<T>::multiply(Tile* tile) const {
-  const int64_t whole = whole_vectors(tile->columns), no_offset = 0;
   const bool has_totals = im2col::has_totals(plan_.ic);
+  // Of a tile of src that stays in L2 all channels, and so the weights of a panel one after the other.
+  const int64_t span = geo_.all_depth ? plan_.ic : plan_.depth;
   bool first_total = true;
   int64_t calls = 0;
-  for (int64_t k = 0, depth; k < plan_.ic; k += depth) {
-    depth = std::min(plan_.depth, plan_.ic - k);
+  for (int64_t channel = 0; channel < plan_.ic; channel += span) {
+    const int64_t depth = std::min(span, plan_.ic - channel);
     int64_t ldb;
-    const Cell* b = source(tile, k, depth, &ldb);
+    const Cell* b = source(tile, channel, depth, &ldb);
     for (int64_t panel = tile->row_begin / plan_.mr; panel * plan_.mr < tile->row_end; ++panel) {
-      const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
-      const int64_t begin = std::max(panel_begin, tile->row_begin);
-      const int64_t rows = std::min(panel_begin + lda, tile->row_end) - begin;
-      const Row* row = rows_ + (begin - tile->row_begin);
-      Cell* c[kMaxRows];
-      bool any = false;
-      for (int64_t r = 0; r < rows; ++r) {
-        any |= row[r].meets != Meets::kNothing;
-        c[r] = geo_.direct ? sums_ + row[r].offset + tile->begin - first_position_
-                           : products_ + (begin - tile->row_begin + r) * pitch_;
-      }
-      if (!any) continue;
-      const Cell* a =
-          run_.packed() + (part_.group * plan_.rows() + panel_begin) * plan_.ic + k * lda + (begin - panel_begin);
-      BasicGemmArgs<Cell> args{rows, whole, 1, depth, a, b, &no_offset, ldb, c, plan_.piece, calls > 0};
-      args.lda = lda;
-      run_.kernels.gemm.run(args);
+      multiply_panel(*tile, panel, {channel, depth, b, ldb, calls > 0});
     }
     ++calls;
-    if (!has_totals || (calls < im2col::kMostCalls && k + depth < plan_.ic)) continue;
+    if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
     im2col::add_to_totals(first_total, products_, (tile->row_end - tile->row_begin) * pitch_, totals_);
     first_total = false;
     calls = 0;
   }
   return has_totals ? totals_ : products_;
+}
+
+template <class T>
+void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& source) const {
+  const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
+  const int64_t begin = std::max(panel_begin, tile.row_begin);
+  const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
+  const Row* row = rows_ + (begin - tile.row_begin);
+  Cell* c[kMaxRows];
+  bool any = false;
+  for (int64_t r = 0; r < rows; ++r) {
+    any |= row[r].meets != Meets::kNothing;
+    c[r] = geo_.direct ? sums_ + row[r].offset + tile.begin - first_position_
+                       : products_ + (begin - tile.row_begin + r) * pitch_;
+  }
+  if (!any) return;
+  const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
+  const Cell* a = run_.packed() + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  for (int64_t k = 0; k < source.depth; k += plan_.depth) {
+    BasicGemmArgs<Cell> args{rows,
+                             whole_vectors(tile.columns),
+                             1,
+                             std::min(plan_.depth, source.depth - k),
+                             a + k * lda,
+                             source.b + k * source.ldb,
+                             &no_offset,
+                             source.ldb,
+                             c,
+                             plan_.piece,
+                             source.accumulate || k > 0};
+    args.lda = lda;
+    run_.kernels.gemm.run(args);
+  }
 }
 
 template <class T>
@@ -325,7 +347,7 @@ void Worker<T>::add_all() {
   const int64_t origin = geo_.direct ? first_position_ : 0;
   Tile tile;
   for (tile.begin = first_position_; tile.begin < last_position; tile.begin += tile.columns) {
-    const int64_t stop = origin + ((tile.begin - origin) / kTileColumns<Cell> + 1) * kTileColumns<Cell>;
+    const int64_t stop = origin + ((tile.begin - origin) / geo_.most_columns + 1) * geo_.most_columns;
     tile.columns = std::min(stop, last_position) - tile.begin;
     tile.copied = tile.first_copied = 0;
     if (!geo_.direct) list_segments(tile);

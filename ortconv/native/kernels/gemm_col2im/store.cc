@@ -31,9 +31,10 @@ class Store {
   }
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
-  void fill_gaps() const;
+  void fill_line(int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_rows(int64_t begin, int64_t end, const Cell* zeros) const;
-  void store_strided(int along) const;
+  void store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
+  void store_strided(int along, bool gaps, int64_t first, int64_t last) const;
 
   const Run<T>& run_;
   const Geometry& geo_;
@@ -43,6 +44,9 @@ class Store {
   const Cell* left_;  // bias that is left to add
   T* dst_;
   int64_t slot_stride_[kMaxSpatial], j_stride_[kMaxSpatial];
+  // The axes after this one have neither kernel nor stride: their positions, so many, go together.
+  int line_;
+  int64_t unit_;
 };
 
 template <class T>
@@ -67,6 +71,12 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
     slot_stride_[a] = slots, j_stride_[a] = j;
     slots *= geo_.axis[a].slots, j *= geo_.axis[a].j_count;
   }
+  line_ = geo_.ndims - 1, unit_ = 1;
+  const auto moves_along = [](const Axis& x) { return x.ker == 1 && x.stride == 1 && x.pad == 0; };
+  while (line_ > 0 && moves_along(geo_.axis[line_]) && geo_.axis[line_].dst_x == unit_) {
+    unit_ *= geo_.axis[line_--].dst_size;
+  }
+  if (geo_.axis[line_].dst_x != unit_ && unit_ > 1) line_ = geo_.ndims - 1, unit_ = 1;
 }
 
 // Calls fn(sums, dst) with where the lines along an axis begin, from its first slot and the first position of the part:
@@ -76,16 +86,16 @@ template <class Fn>
 void Store<T>::for_each_line(int along, Fn fn) const {
   Place place[kMaxSpatial];
   const auto start = [&](int a) { place[a] = {y_begin(a), 0, 0, a == along ? 0 : geo_.axis[a].slot_of(0)}; };
-  for (int a = 0; a < geo_.ndims; ++a) start(a);
+  for (int a = 0; a <= line_; ++a) start(a);
   for (;;) {
     int64_t sums = 0, dst = 0;
-    for (int a = 0; a < geo_.ndims; ++a) {
+    for (int a = 0; a <= line_; ++a) {
       if (place[a].slot < 0) sums = -1;
       if (sums >= 0) sums += place[a].slot * slot_stride_[a] + place[a].j * j_stride_[a];
       dst += place[a].y * geo_.axis[a].dst_x;
     }
     fn(sums, dst);
-    int a = geo_.ndims - 1;
+    int a = line_;
     for (; a >= 0; --a) {
       if (a == along) continue;
       const Axis& axis = geo_.axis[a];
@@ -102,43 +112,43 @@ void Store<T>::for_each_line(int along, Fn fn) const {
   }
 }
 
-// Writes what no tap reaches, and more.
+// Fills positions [begin, end) of a line of dst along the last axis, in the channels [first, last), as where no tap
+// reaches.
 template <class T>
-void Store<T>::fill_gaps() const {
-  const int last = geo_.ndims - 1;
-  const int64_t length = y_end(last) - y_begin(last), step = geo_.axis[last].dst_x, dst_c = run_.problem.dst_c;
-  for_each_line(last, [&](int64_t, int64_t dst) {
-    T* out = dst_ + dst;
-    if (dst_c == 1) {
-      for (int64_t y = 0; y < length; ++y) {
-        for (int64_t c = 0; c < part_.channels; ++c) round_to(out + y * step + c, gap_[c]);
-      }
-      return;
+void Store<T>::fill_line(int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const {
+  const int64_t step = geo_.axis[line_].dst_x / unit_, dst_c = run_.problem.dst_c;
+  T* out = dst_ + line + begin * unit_ * step;
+  const int64_t length = (end - begin) * unit_;
+  if (dst_c == 1) {
+    for (int64_t y = 0; y < length; ++y) {
+      for (int64_t c = first; c < last; ++c) round_to(out + y * step + c, gap_[c]);
     }
-    for (int64_t c = 0; c < part_.channels; ++c, out += dst_c) {
-      T value;
-      round_to(&value, gap_[c]);
-      if (step == 1) {
-        std::fill_n(out, length, value);
-      } else {
-        for (int64_t y = 0; y < length; ++y) out[y * step] = value;
-      }
+    return;
+  }
+  for (int64_t c = first; c < last; ++c) {
+    T value, *row = out + c * dst_c;
+    round_to(&value, gap_[c]);
+    if (step == 1) {
+      std::fill_n(row, length, value);
+    } else {
+      for (int64_t y = 0; y < length; ++y) row[y * step] = value;
     }
-  });
+  }
 }
 
-// Interleaves the slots of the last axis, of the channels [begin, end). `zeros` stands for residues without one.
+// Interleaves the slots of lines along the last axis, of the channels [begin, end). `zeros` stands for residues without
+// one.
 template <class T>
 void Store<T>::store_rows(int64_t begin, int64_t end, const Cell* zeros) const {
-  const int last = geo_.ndims - 1;
-  const Axis& axis = geo_.axis[last];
-  const int64_t length = y_end(last) - y_begin(last), whole = length / axis.stride, rest = length % axis.stride;
+  const Axis& axis = geo_.axis[line_];
+  const int64_t length = (y_end(line_) - y_begin(line_)) * unit_, whole = length / axis.stride,
+                rest = length % axis.stride;
   const int64_t dst_c = run_.problem.dst_c;
   int64_t residue[kMostPhases];
   for (int64_t slot = 0; slot < axis.slots; ++slot) residue[slot] = axis.residue_of(slot);
   std::fill_n(phases_, axis.stride, zeros);
   const Cell* bias = left_ == nullptr ? nullptr : left_ + begin;
-  for_each_line(last, [&](int64_t sums, int64_t dst) {
+  for_each_line(line_, [&](int64_t sums, int64_t dst) {
     T* out = dst_ + dst + begin * dst_c;
     if (sums < 0) {
       for (int64_t c = begin; c < end; ++c, out += dst_c) {
@@ -163,27 +173,54 @@ void Store<T>::store_rows(int64_t begin, int64_t end, const Cell* zeros) const {
   });
 }
 
-// Writes the sums of lines along any axis, slot by slot.
+// Writes positions [begin, end) of one slot of a line, counted in j of the axis, in the channels [first, last).
 template <class T>
-void Store<T>::store_strided(int along) const {
+void Store<T>::store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[along];
-  const int64_t j_begin = along == 0 ? part_.j_begin : 0, j_count = along == 0 ? part_.j_count : axis.j_count;
   const int64_t from = j_stride_[along], to = axis.stride * axis.dst_x, dst_c = run_.problem.dst_c;
+  if (dst_c == 1 && from == 1) {
+    const Cell* bias = left_ == nullptr ? nullptr : left_ + first;
+    run_.kernels.transpose.template to<T>()(in + first * geo_.channel_size, geo_.channel_size, last - first, count,
+                                            bias, out + first, to);
+    return;
+  }
+  for (int64_t c = first; c < last; ++c) {
+    const Cell add = left_ == nullptr ? -Cell() : left_[c];
+    const Cell* sums = in + c * geo_.channel_size;
+    T* row = out + c * dst_c;
+    if (unit_ == 1) {
+      for (int64_t i = 0; i < count; ++i) round_to(row + i * to, sums[i * from] + add);
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i, row += to, sums += from) {
+      for (int64_t k = 0; k < unit_; ++k) round_to(row + k, sums[k] + add);
+    }
+  }
+}
+
+// Writes the sums of the channels [first, last) in lines along any axis, slot by slot; also what no tap reaches, if
+// `gaps`, in lines along the last axis.
+template <class T>
+void Store<T>::store_strided(int along, bool gaps, int64_t first, int64_t last) const {
+  const Axis& axis = geo_.axis[along];
+  const int64_t j_begin = along == 0 ? part_.j_begin : 0, j_end = along == 0 ? j_begin + part_.j_count : axis.j_count;
+  // What is filled is still in L1 when the sums are written.
+  constexpr int64_t kChunkBytes = 16 << 10;
+  const int64_t line_bytes = axis.stride * unit_ * static_cast<int64_t>(sizeof(T));
+  const int64_t chunk = gaps ? std::max<int64_t>(1, kChunkBytes / line_bytes) : j_end - j_begin;
   for_each_line(along, [&](int64_t sums, int64_t dst) {
-    if (sums < 0) return;
-    for (int64_t slot = 0; slot < axis.slots; ++slot) {
-      const int64_t residue = axis.residue_of(slot);
-      const int64_t count = std::min(j_count, ceil_div(axis.dst_size - residue, axis.stride) - j_begin);
-      if (count <= 0) continue;
-      const Cell* in = sums_ + sums + slot * slot_stride_[along];
-      T* out = dst_ + dst + residue * axis.dst_x;
-      if (dst_c == 1 && from == 1) {
-        run_.kernels.transpose.template to<T>()(in, geo_.channel_size, part_.channels, count, left_, out, to);
-        continue;
+    for (int64_t begin = j_begin; begin < j_end; begin += chunk) {
+      const int64_t end = std::min(begin + chunk, j_end), done = begin - j_begin;
+      if (gaps) {
+        fill_line(dst, done * axis.stride, std::min(end * axis.stride, axis.dst_size) - j_begin * axis.stride, first,
+                  last);
       }
-      for (int64_t c = 0; c < part_.channels; ++c, in += geo_.channel_size, out += dst_c) {
-        const Cell add = left_ == nullptr ? -Cell() : left_[c];
-        for (int64_t i = 0; i < count; ++i) round_to(out + i * to, in[i * from] + add);
+      for (int64_t slot = 0; slot < axis.slots && sums >= 0; ++slot) {
+        const int64_t residue = axis.residue_of(slot);
+        const int64_t count = std::min(end, ceil_div(axis.dst_size - residue, axis.stride)) - begin;
+        if (count <= 0) continue;
+        store_slot(along, sums_ + sums + slot * slot_stride_[along] + done * j_stride_[along],
+                   dst_ + dst + (done * axis.stride + residue) * axis.dst_x, count, first, last);
       }
     }
   });
@@ -192,40 +229,45 @@ void Store<T>::store_strided(int along) const {
 template <class T>
 void Store<T>::store_all() {
   const ConvProblem& p = run_.problem;
-  const int last = geo_.ndims - 1;
-  const Axis& axis = geo_.axis[last];
-  int longest = last;
+  const Axis& axis = geo_.axis[line_];
+  int longest = line_;
   bool gaps = false;
-  for (int a = last; a >= 0; --a) {
+  for (int a = line_; a >= 0; --a) {
     if (geo_.axis[a].j_count > geo_.axis[longest].j_count) longest = a;
     gaps |= has_gaps(a);
   }
+  const bool activated = !p.activation.is_identity();
   if (gaps) {
     for (int64_t c = 0; c < part_.channels; ++c) gap_[c] = left_ == nullptr ? Cell() : left_[c];
-  }
-  if constexpr (!std::is_same_v<T, double>) {
-    if (gaps && !p.activation.is_identity()) {
-      run_.kernels.activate.template run<T>(p.activation, 0.0f, part_.channels, gap_);
+    if constexpr (!std::is_same_v<T, double>) {
+      if (activated) run_.kernels.activate.template run<T>(p.activation, 0.0f, part_.channels, gap_);
     }
   }
   const int64_t size = geo_.channel_size;
-  const bool activated = !p.activation.is_identity();
   left_ = im2col::activate(run_.kernels, p, sums_, size, part_.channels, size, left_);
 
   constexpr int64_t kFewGroups = 4;  // of phases: interleaving them costs more than writing with a stride
-  const bool rows = axis.dst_x == 1 && axis.stride <= kMostPhases && 2 * axis.slots > axis.stride &&
-                    (axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups);
-  if (!rows) {
-    if (gaps) fill_gaps();
-    store_strided(geo_.axis[last].j_count >= kFewGroups ? last : longest);
-  } else if (!has_gaps(last)) {
+  const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
+  const bool rows = axis.dst_x == unit_ && axis.stride <= kMostPhases && 2 * axis.slots > axis.stride && many &&
+                    (unit_ == 1 || axis.stride == 1);
+  if (rows && !has_gaps(line_)) {
     store_rows(0, part_.channels, nullptr);
-  } else {
-    Cell* zeros = gap_ + geo_.block_channels;
-    for (int64_t c = 0; c < part_.channels; ++c) {
+    return;
+  }
+  const int along = many ? line_ : longest;
+  const int64_t channels = p.dst_c == 1 ? part_.channels : 1;  // at a time
+  Cell* zeros = gap_ + geo_.block_channels;
+  for (int64_t c = 0; c < part_.channels; c += channels) {
+    if (rows) {
       std::fill_n(zeros, axis.j_count, activated ? gap_[c] : Cell());
       store_rows(c, c + 1, zeros);
+      continue;
     }
+    if (gaps && along != line_) {
+      for_each_line(line_,
+                    [&](int64_t, int64_t dst) { fill_line(dst, 0, y_end(line_) - y_begin(line_), c, c + channels); });
+    }
+    store_strided(along, gaps && along == line_, c, c + channels);
   }
 }
 
