@@ -26,28 +26,31 @@ Part part_of(const Plan& plan, const Geometry& geo, int64_t item) {
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   const Geometry geometry(plan, full, threads);
+  if (geometry.wide) plan.wide();  // which run() is not to allocate
   return geometry.slices + static_cast<size_t>(geometry.num_slices(threads)) * geometry.slice_bytes;
 }
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
+  const Geometry geo(plan, full, parallel.threads);
   if (plan.packed.empty()) {
-    for_each(parallel, plan.g * plan.panels(),
-             [&](int64_t i) { pack_weights(plan, full, wei, i / plan.panels(), i % plan.panels(), scratch); });
+    const int64_t panels = num_panels(plan, geo.wide);
+    for_each(parallel, plan.g * panels,
+             [&](int64_t i) { pack_weights(plan, full, wei, geo.wide, i / panels, i % panels, scratch); });
   }
+  const void* weights = plan.packed.empty() ? scratch : geo.wide ? plan.wide() : plan.packed.as<const void>();
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Run<T> run{plan,
                      full,
-                     Geometry(plan, full, parallel.threads),
+                     geo,
                      im2col::Kernels<T>(plan.arch),
                      {static_cast<const T*>(src), nullptr, static_cast<const T*>(bias), static_cast<T*>(dst)},
-                     static_cast<char*>(scratch)};
-    const Geometry& geo = run.geometry;
+                     static_cast<const Sum<T>*>(weights)};
     const int64_t slices = geo.num_slices(parallel.threads);
     Ranges ranges(geo.items, 1, 1, slices);
     for_each(parallel, slices, [&](int64_t i) {
-      char* slice = run.scratch + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
+      char* slice = static_cast<char*>(scratch) + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
       ranges.for_each_item([&](int64_t item) {
         const Part part = part_of(plan, geo, item);
         add_products(run, part, slice);

@@ -141,6 +141,16 @@ void Geometry::choose_columns(int64_t usual) {
   }
 }
 
+// Whether src is better the A operand, whose rows are not whole vectors.
+bool Geometry::prefers_wide(const Plan& plan) const {
+  constexpr int64_t kLeastHeight = 4;  // fewer rows take as long
+  constexpr int64_t kTransposed = 30;  // products that take as long as transposing one of their sums
+  const int64_t positions = axis[0].x_count * inner_x, rest = positions % plan.mr;
+  if (positions > most_columns || plan.rows() < kGemmColumns) return false;
+  const int64_t height = positions - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
+  return (align_up(positions, kGemmColumns) - height) * plan.ic > kTransposed * positions;
+}
+
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t cell = plan.dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
   const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell;
@@ -161,7 +171,7 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
     block_channels = std::max(few, ceil_div(block_channels, 2));
   }
   // Whole panels.
-  const int64_t granule = plan.mr / std::gcd(plan.mr, plan.taps);
+  const int64_t height = wide ? kWideRows : plan.mr, granule = height / std::gcd(height, plan.taps);
   if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
   num_blocks = ceil_div(plan.oc, block_channels);
   const int64_t slabs = ceil_div(wanted, images * num_blocks);
@@ -177,6 +187,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const bool totals_too = im2col::has_totals(plan.ic);
   if (totals_too) direct = false;
   choose_columns(plan.dtype == DataType::kDouble ? kColumns / 2 : kColumns);
+  wide = prefers_wide(plan);
   divide(plan, p, threads);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -190,18 +201,22 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
     all_depth = plan.ic * pitch * kCell <= 2 * kTileBytes;
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
-    tile_rows = std::min(std::max(tile_rows / plan.mr, int64_t{1}) * plan.mr, all_rows + plan.mr);
+    const int64_t height = wide ? kWideRows : plan.mr;
+    tile_rows = std::min(std::max(tile_rows / height, int64_t{1}) * height, all_rows + height);
     // For many rows a copy pays: its rows are near each other and aligned.
-    reads_in_place = std::is_same_v<T, Cell> && dense && all_rows <= kRowsInPlace * plan.mr;
+    reads_in_place = std::is_same_v<T, Cell> && dense && (wide || all_rows <= kRowsInPlace * plan.mr);
 
     im2col::Parts shared, slice;
-    shared.add<Cell>(plan.packed.empty() ? plan.packed_size() : 0);
+    shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
     segments = slice.add<Segment>(tile_columns);
     rows = slice.add<Row>(tile_rows);
     src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
     lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
-    totals = slice.add<Cell>(totals_too ? tile_rows * pitch : 0);
+    transposed_pitch = im2col::pitch_of(tile_rows + kWideRows);
+    const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
+    transposed = slice.add<Cell>(transposed_size);
+    totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
     sums = slice.add<Cell>(block_channels * channel_size);
     bias = slice.add<Cell>(block_channels);
     int64_t longest = 0;

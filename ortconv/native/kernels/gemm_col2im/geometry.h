@@ -48,11 +48,13 @@ struct Geometry {
   int64_t tile_columns, tile_rows;     // room for so many
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool reads_in_place;
+  bool wide;  // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
+  int64_t transposed_pitch;
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
   size_t slices, slice_bytes;
-  size_t segments, rows, src, lines, products, totals, sums, bias, gap, phases;
+  size_t segments, rows, src, lines, products, transposed, totals, sums, bias, gap, phases;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
@@ -60,6 +62,7 @@ struct Geometry {
  private:
   void set_axes(const ConvProblem& p);
   void choose_columns(int64_t usual);
+  bool prefers_wide(const Plan& plan) const;
   void divide(const Plan& plan, const ConvProblem& p, int threads);
 };
 

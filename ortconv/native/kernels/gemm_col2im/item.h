@@ -17,14 +17,10 @@ template <class T>
 struct Run {
   const Plan& plan;
   const ConvProblem& problem;
-  const Geometry geometry;
+  const Geometry& geometry;
   const im2col::Kernels<T> kernels;
   im2col::Data<T> data;
-  char* scratch;
-
-  const Sum<T>* packed() const {
-    return plan.packed.empty() ? reinterpret_cast<const Sum<T>*>(scratch) : plan.packed.template as<const Sum<T>>();
-  }
+  const Sum<T>* packed;  // weights
 };
 
 // Where in a slice of the scratch something lies.

@@ -1,10 +1,12 @@
 // What is known of a node before its inputs: how its weights are packed.
 //
 // The rows of a group of channels are its dst channels, and in each the taps, row-major. Weights are packed in panels
-// of rows: [group][panel][src channel][row].
+// of rows: [group][panel][src channel][row]. The GEMM takes panels of its own height as its A operand, or, for few
+// positions of src, wide ones as its B operand.
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 
 #include "kernels/conv/plan.h"
 #include "kernels/gemm_col2im/gemm_col2im.h"
@@ -19,17 +21,28 @@ struct Plan {
   int64_t mr;     // rows of a panel; the last one of a group may have fewer
   int64_t depth;  // src channels that one call of the GEMM adds up
   int64_t piece;  // products that are summed one after the other
-  Buffer packed;  // empty when the weights are not constant
+  Buffer packed;  // panels of mr rows; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 
   int64_t rows() const { return oc * taps; }  // of one group of channels
-  int64_t panels() const { return ceil_div(rows(), mr); }
   int64_t packed_size() const { return g * rows() * ic; }
+
+  // The same in wide panels, which are packed on the first call; null when the weights are not constant.
+  const void* wide() const;
+  int64_t wide_rows() const { return align_up(rows(), kGemmColumns); }  // with those that fill the last panel
+  int64_t wide_size() const { return g * wide_rows() * ic; }
+
+ private:
+  mutable std::once_flag wide_once_;
+  mutable Buffer wide_;
 };
 
-// Packs the weights of one panel into `packed`, the start of the array of all panels.
-void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, int64_t group, int64_t panel,
-                  void* packed);
+constexpr int64_t kWideRows = 48;  // of a wide panel; the last one of a group may have fewer vectors
+
+// Packs the weights of one panel, wide or not, into `packed`, the start of the array of all panels.
+void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, bool wide, int64_t group,
+                  int64_t panel, void* packed);
+inline int64_t num_panels(const Plan& plan, bool wide) { return ceil_div(plan.rows(), wide ? kWideRows : plan.mr); }
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -89,11 +89,11 @@ class Worker {
  public:
   using Cell = Sum<T>;
 
-  // The B operand: some channels of src, whose products begin a sum or go on with it.
+  // Some channels of src, `step` apart, whose products begin a sum or go on with it.
   struct Source {
     int64_t channel, depth;
-    const Cell* b;
-    int64_t ldb;
+    const Cell* in;
+    int64_t step;
     bool accumulate;
   };
 
@@ -109,6 +109,7 @@ class Worker {
         copy_(at<Cell>(slice, geo_.src)),
         lines_(at<Cell>(slice, geo_.lines)),
         products_(at<Cell>(slice, geo_.products)),
+        transposed_(at<Cell>(slice, geo_.transposed)),
         totals_(at<Cell>(slice, geo_.totals)),
         sums_(at<Cell>(slice, geo_.sums)) {
     src_ = run.data.src + part.image * problem_.src_n + part.group * plan_.ic * problem_.src_c;
@@ -123,6 +124,8 @@ class Worker {
   const Cell* source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
@@ -136,7 +139,7 @@ class Worker {
   Segment* segments_;
   int64_t num_segments_ = 0;
   Row* rows_;
-  Cell *copy_, *lines_, *products_, *totals_, *sums_;
+  Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
   int64_t first_position_ = 0;
 };
 
@@ -255,18 +258,74 @@ const Sum<T>* Worker<T>::multiply(Tile* tile) const {
   int64_t calls = 0;
   for (int64_t channel = 0; channel < plan_.ic; channel += span) {
     const int64_t depth = std::min(span, plan_.ic - channel);
-    int64_t ldb;
-    const Cell* b = source(tile, channel, depth, &ldb);
-    for (int64_t panel = tile->row_begin / plan_.mr; panel * plan_.mr < tile->row_end; ++panel) {
-      multiply_panel(*tile, panel, {channel, depth, b, ldb, calls > 0});
+    int64_t step;
+    const Cell* in = source(tile, channel, depth, &step);
+    const Source part{channel, depth, in, step, calls > 0};
+    const int64_t height = geo_.wide ? kWideRows : plan_.mr;
+    for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
+      geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part);
     }
     ++calls;
     if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
-    im2col::add_to_totals(first_total, products_, (tile->row_end - tile->row_begin) * pitch_, totals_);
+    if (geo_.wide) {
+      im2col::add_to_totals(first_total, transposed_, tile->columns * geo_.transposed_pitch, totals_);
+    } else {
+      im2col::add_to_totals(first_total, products_, (tile->row_end - tile->row_begin) * pitch_, totals_);
+    }
     first_total = false;
     calls = 0;
   }
+  if (geo_.wide) return transpose(*tile, has_totals ? totals_ : transposed_);
   return has_totals ? totals_ : products_;
+}
+
+// Turns rows of products into columns.
+template <class T>
+const Sum<T>* Worker<T>::transpose(const Tile& tile, const Cell* products) const {
+  Cell* out = products_;
+  int64_t pitch = pitch_;
+  if (geo_.direct) {  // every row has a slot
+    out = sums_ + rows_[0].offset + tile.begin - first_position_;
+    pitch = geo_.slot_size;
+  }
+  run_.kernels.transpose.template to<Cell>()(products + tile.row_begin % kWideRows, geo_.transposed_pitch, tile.columns,
+                                             tile.row_end - tile.row_begin, nullptr, out, pitch);
+  return out;
+}
+
+// As multiply_panel(), with src as the A operand, whose rows are positions.
+template <class T>
+void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
+  const int64_t panel_begin = panel * kWideRows, ldb = std::min(kWideRows, plan_.wide_rows() - panel_begin);
+  int64_t begin = std::max(panel_begin, tile.row_begin);
+  const int64_t end = std::min(panel_begin + ldb, tile.row_end);
+  const Row* row = rows_ + (begin - tile.row_begin);
+  if (std::all_of(row, row + (end - begin), [](const Row& r) { return r.meets == Meets::kNothing; })) return;
+  // Whole vectors of the panel: products of rows that are not of the tile lie beside its own.
+  begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
+  const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
+  const Cell* b = run_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
+  Cell* out = transposed_ + begin - tile.row_begin / kWideRows * kWideRows;
+  for (int64_t k = 0; k < source.depth; k += plan_.depth) {
+    for (int64_t x = 0; x < tile.columns; x += plan_.mr) {
+      const int64_t count = std::min(plan_.mr, tile.columns - x);
+      Cell* c[kMaxRows];
+      for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
+      BasicGemmArgs<Cell> args{count,
+                               whole_vectors(end - begin),
+                               1,
+                               std::min(plan_.depth, source.depth - k),
+                               source.in + k * source.step + x,
+                               b + k * ldb,
+                               &no_offset,
+                               ldb,
+                               c,
+                               plan_.piece,
+                               source.accumulate || k > 0};
+      args.lda = source.step;
+      run_.kernels.gemm.run(args);
+    }
+  }
 }
 
 template <class T>
@@ -284,16 +343,16 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
   }
   if (!any) return;
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
-  const Cell* a = run_.packed() + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  const Cell* a = run_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
     BasicGemmArgs<Cell> args{rows,
                              whole_vectors(tile.columns),
                              1,
                              std::min(plan_.depth, source.depth - k),
                              a + k * lda,
-                             source.b + k * source.ldb,
+                             source.in + k * source.step,
                              &no_offset,
-                             source.ldb,
+                             source.step,
                              c,
                              plan_.piece,
                              source.accumulate || k > 0};

@@ -32,6 +32,7 @@ class Store {
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
   void fill_line(int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
+  void fill(int64_t first, int64_t last) const;
   void store_rows(int64_t begin, int64_t end, const Cell* zeros) const;
   void store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
   void store_strided(int along, bool gaps, int64_t first, int64_t last) const;
@@ -133,6 +134,24 @@ void Store<T>::fill_line(int64_t line, int64_t begin, int64_t end, int64_t first
     } else {
       for (int64_t y = 0; y < length; ++y) row[y * step] = value;
     }
+  }
+}
+
+// Fills the whole part likewise.
+template <class T>
+void Store<T>::fill(int64_t first, int64_t last) const {
+  const int64_t length = y_end(line_) - y_begin(line_);
+  int64_t lines = 1, step = geo_.axis[line_].dst_x * geo_.axis[line_].dst_size;
+  bool contiguous = true;
+  for (int a = line_ - 1; a >= 0; --a) {
+    contiguous &= geo_.axis[a].dst_x == step;
+    step *= geo_.axis[a].dst_size;
+    lines *= y_end(a) - y_begin(a);
+  }
+  if (contiguous) {
+    fill_line(y_begin(0) * geo_.axis[0].dst_x, 0, lines * length, first, last);
+  } else {
+    for_each_line(line_, [&](int64_t, int64_t dst) { fill_line(dst, 0, length, first, last); });
   }
 }
 
@@ -263,10 +282,7 @@ void Store<T>::store_all() {
       store_rows(c, c + 1, zeros);
       continue;
     }
-    if (gaps && along != line_) {
-      for_each_line(line_,
-                    [&](int64_t, int64_t dst) { fill_line(dst, 0, y_end(line_) - y_begin(line_), c, c + channels); });
-    }
+    if (gaps && along != line_) fill(c, c + channels);
     store_strided(along, gaps && along == line_, c, c + channels);
   }
 }
