@@ -44,6 +44,7 @@ void complete(Axis* a) {
   if (a->src_size == 1) a->stride = align_up(a->dst_size, a->dilation);
   a->step = std::gcd(a->stride, a->dilation);
   a->period = a->stride / a->step;
+  a->offset = a->pad % a->stride;
   a->inverse = inverse_of(a->dilation / a->step, a->period);
   const int64_t residues = ceil_div(std::min(a->stride, a->dst_size), a->step);
   a->slots = std::min({a->ker, a->period, residues});
@@ -66,7 +67,9 @@ bool is_plain(const Axis& a) {
 }  // namespace
 
 int64_t Axis::slot_of(int64_t residue) const {
-  const int64_t reached = modulo(residue + pad, stride);
+  int64_t reached = residue + offset;
+  if (reached >= stride) reached -= stride;
+  if (dilation == 1 && by_tap) return reached < slots ? reached : -1;
   if (reached % step != 0) return -1;
   if (!by_tap) return residue / step;
   const int64_t tap = reached / step * inverse % period;
@@ -80,22 +83,9 @@ int64_t Axis::residue_of(int64_t slot) const {
 void Geometry::set_axes(const ConvProblem& p) {
   ndims = 0;
   for (int a = 0; a < p.ndims; ++a) {
-    const Axis next{p.ker[a],
-                    p.stride[a],
-                    p.dilation[a],
-                    p.pad[a],
-                    p.src_size[a],
-                    p.dst_size[a],
-                    p.src_x[a],
-                    p.dst_x[a],
-                    0,
-                    0,
-                    0,
-                    0,
-                    false,
-                    0,
-                    0,
-                    0};
+    Axis next{};
+    next.ker = p.ker[a], next.stride = p.stride[a], next.dilation = p.dilation[a], next.pad = p.pad[a];
+    next.src_size = p.src_size[a], next.dst_size = p.dst_size[a], next.src_x = p.src_x[a], next.dst_x = p.dst_x[a];
     const bool single = next.ker == 1 && next.pad == 0 && next.src_size == 1 && next.dst_size == 1;
     if (single && (ndims > 0 || a + 1 < p.ndims)) continue;
     if (ndims == 0 || !merge(&axis[ndims - 1], next)) axis[ndims++] = next;
@@ -209,7 +199,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     im2col::Parts shared, slice;
     shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
     segments = slice.add<Segment>(tile_columns);
-    rows = slice.add<Row>(tile_rows);
+    constexpr int64_t kFewTaps = 256;
+    lists_taps_once = plan.taps <= kFewTaps;
+    rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
     lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);

@@ -14,6 +14,7 @@ namespace ortconv::kernels::gemm_col2im {
 struct Axis {
   int64_t ker, stride, dilation, pad, src_size, dst_size, src_x, dst_x;
   int64_t step, inverse, period;  // greatest common divisor g of s and d; of d / g modulo the period; s / g
+  int64_t offset;                 // the pad modulo the stride
   int64_t slots;                  // least of the taps, the period, and the residues of dst that taps may have
   bool by_tap;                    // the slot of tap k is k modulo the period; else it is r / g
   int64_t x_begin, x_count;       // positions of src that are multiplied
@@ -46,6 +47,7 @@ struct Geometry {
   int64_t slot_size, channel_size;     // sums of an item: of a slot, of a channel
   int64_t most_columns;                // positions of a tile
   int64_t tile_columns, tile_rows;     // room for so many
+  bool lists_taps_once;                // for every tile
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool reads_in_place;
   bool wide;  // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
@@ -71,10 +73,10 @@ struct Segment {
   int64_t column, length, offset, at[kMaxSpatial];
 };
 
-// A row of weights as a tile sees it.
+// A tap as a tile sees it.
 enum class Meets : char { kNothing, kAll, kSome };
 struct Row {
-  int64_t offset;  // of its sums, moved by the shifts
+  int64_t offset;  // of its slot in the sums of a channel, moved by the shifts
   int64_t q[kMaxSpatial];
   Meets meets;
 };

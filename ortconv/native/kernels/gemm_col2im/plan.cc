@@ -53,7 +53,9 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
     : dtype(dtype), arch(arch), g(p.g), ic(p.ic / p.g), oc(p.oc / p.g), taps(product_of(p.ker, p.ndims)) {
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
   depth = std::max<int64_t>(1, ceil_div(ic, ceil_div(std::max<int64_t>(ic, 1), im2col::kMostDepth)));
-  piece = long_sum(std::max<int64_t>(ic, 1), depth, usual_long_sum_error(false, ic, 0)).piece;
+  // A single chain of so few products is what ONNX Runtime sums.
+  constexpr int64_t kChain = 128;
+  piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
 }
 
 bool takes(const ConvProblem& p, DataType dtype, const ArchFlags&) {

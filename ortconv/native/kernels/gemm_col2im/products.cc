@@ -120,6 +120,9 @@ class Worker {
  private:
   void list_segments(const Tile& tile);
   bool list_rows(const Tile& tile);
+  template <class Fn>
+  void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
+  bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
   void copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   const Cell* source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
@@ -139,6 +142,7 @@ class Worker {
   Segment* segments_;
   int64_t num_segments_ = 0;
   Row* rows_;
+  bool all_meet_ = true;  // something
   Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
   int64_t first_position_ = 0;
 };
@@ -160,7 +164,8 @@ void Worker<T>::list_segments(const Tile& tile) {
                });
 }
 
-// False where no row meets anything.
+// Lists the taps of the rows of a tile: all taps once, if there are few, else one by one. False where no row meets
+// anything.
 template <class T>
 bool Worker<T>::list_rows(const Tile& tile) {
   const int v = geo_.vector_axis;
@@ -172,13 +177,14 @@ bool Worker<T>::list_rows(const Tile& tile) {
   low[0] = geo_.axis[0].x_begin + tile.begin / geo_.inner_x - part_.j_begin;
   high[0] = geo_.axis[0].x_begin + (tile.begin + tile.columns - 1) / geo_.inner_x - part_.j_begin;
   j_count[0] = part_.j_count;
-  int64_t channel = tile.row_begin / plan_.taps - part_.channel;
-  Taps taps(geo_, tile.row_begin % plan_.taps);
+  Taps taps(geo_, geo_.lists_taps_once ? 0 : tile.row_begin % plan_.taps);
+  const int64_t count = geo_.lists_taps_once ? plan_.taps : tile.row_end - tile.row_begin;
   bool any = false;
-  for (int64_t i = 0; i < tile.row_end - tile.row_begin; ++i) {
+  all_meet_ = true;
+  for (int64_t i = 0; i < count; ++i) {
     Row& row = rows_[i];
     row.meets = Meets::kAll;
-    int64_t slot = channel, shift = 0;
+    int64_t slot = 0, shift = 0;
     for (int a = 0; a < geo_.ndims; ++a) {
       const Axis& axis = geo_.axis[a];
       slot = slot * axis.slots + taps[a].slot;
@@ -193,11 +199,36 @@ bool Worker<T>::list_rows(const Tile& tile) {
       }
     }
     row.q[v] *= geo_.unit;
-    row.offset = slot * geo_.slot_size + (geo_.direct ? 0 : shift * geo_.unit);
+    row.offset = slot * geo_.slot_size + shift * geo_.unit;
     any |= row.meets != Meets::kNothing;
-    if (!taps.advance()) ++channel;
+    all_meet_ &= row.meets != Meets::kNothing;
+    taps.advance();
   }
   return any;
+}
+
+// Calls fn(row, sums) for the taps of the rows [begin, end) of a tile, and where their channel's sums begin.
+template <class T>
+template <class Fn>
+void Worker<T>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const {
+  int64_t tap = begin % plan_.taps;
+  Cell* sums = sums_ + (begin / plan_.taps - part_.channel) * geo_.channel_size;
+  const Row* row = rows_ + (geo_.lists_taps_once ? tap : begin - tile.row_begin);
+  for (int64_t i = begin; i < end; ++i, ++row) {
+    fn(*row, sums);
+    if (++tap < plan_.taps) continue;
+    tap = 0, sums += geo_.channel_size;
+    if (geo_.lists_taps_once) row -= plan_.taps;
+  }
+}
+
+// Whether no product of the rows [begin, end) goes anywhere.
+template <class T>
+bool Worker<T>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
+  if (geo_.direct || all_meet_) return false;
+  bool any = false;
+  for_each_row(tile, begin, end, [&](const Row& row, Cell*) { any |= row.meets != Meets::kNothing; });
+  return !any;
 }
 
 // Copies some channels of src, from `channel` on, as rows of the B operand.
@@ -285,7 +316,7 @@ const Sum<T>* Worker<T>::transpose(const Tile& tile, const Cell* products) const
   Cell* out = products_;
   int64_t pitch = pitch_;
   if (geo_.direct) {  // every row has a slot
-    out = sums_ + rows_[0].offset + tile.begin - first_position_;
+    out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
     pitch = geo_.slot_size;
   }
   run_.kernels.transpose.template to<Cell>()(products + tile.row_begin % kWideRows, geo_.transposed_pitch, tile.columns,
@@ -299,8 +330,7 @@ void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sourc
   const int64_t panel_begin = panel * kWideRows, ldb = std::min(kWideRows, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t end = std::min(panel_begin + ldb, tile.row_end);
-  const Row* row = rows_ + (begin - tile.row_begin);
-  if (std::all_of(row, row + (end - begin), [](const Row& r) { return r.meets == Meets::kNothing; })) return;
+  if (meets_nothing(tile, begin, end)) return;
   // Whole vectors of the panel: products of rows that are not of the tile lie beside its own.
   begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
@@ -333,15 +363,15 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
   const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
-  const Row* row = rows_ + (begin - tile.row_begin);
-  Cell* c[kMaxRows];
-  bool any = false;
-  for (int64_t r = 0; r < rows; ++r) {
-    any |= row[r].meets != Meets::kNothing;
-    c[r] = geo_.direct ? sums_ + row[r].offset + tile.begin - first_position_
-                       : products_ + (begin - tile.row_begin + r) * pitch_;
+  if (meets_nothing(tile, begin, begin + rows)) return;
+  Cell* out = products_ + (begin - tile.row_begin) * pitch_;
+  int64_t pitch = pitch_;
+  if (geo_.direct) {  // every row has a slot
+    out = sums_ + (begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
+    pitch = geo_.slot_size;
   }
-  if (!any) return;
+  Cell* c[kMaxRows];
+  for (int64_t r = 0; r < rows; ++r) c[r] = out + r * pitch;
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
   const Cell* a = run_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
@@ -376,13 +406,15 @@ template <class T>
 void Worker<T>::add(const Tile& tile, const Cell* products) const {
   const int v = geo_.vector_axis;
   const int64_t length = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
-  for (int64_t i = 0; i < tile.row_end - tile.row_begin; ++i, products += pitch_) {
-    const Row& row = rows_[i];
-    if (row.meets == Meets::kNothing) continue;
-    Cell* sums = sums_ + row.offset;
-    for (const Segment* s = segments_; s != segments_ + num_segments_; ++s) {
+  const Segment* const end = segments_ + num_segments_;
+  for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
+    const Cell* in = products;
+    products += pitch_;
+    if (row.meets == Meets::kNothing) return;
+    sums += row.offset;
+    for (const Segment* s = segments_; s != end; ++s) {
       if (row.meets == Meets::kAll) {
-        add_row(products + s->column, s->length, sums + s->offset);
+        add_row(in + s->column, s->length, sums + s->offset);
         continue;
       }
       bool inside = true;
@@ -391,10 +423,10 @@ void Worker<T>::add(const Tile& tile, const Cell* products) const {
         inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
       }
       const int64_t first = s->at[v] + row.q[v];
-      const int64_t begin = std::max<int64_t>(0, -first), end = std::min(s->length, length - first);
-      if (inside && begin < end) add_row(products + s->column + begin, end - begin, sums + s->offset + begin);
+      const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, length - first);
+      if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
     }
-  }
+  });
 }
 
 template <class T>
@@ -409,11 +441,14 @@ void Worker<T>::add_all() {
     const int64_t stop = origin + ((tile.begin - origin) / geo_.most_columns + 1) * geo_.most_columns;
     tile.columns = std::min(stop, last_position) - tile.begin;
     tile.copied = tile.first_copied = 0;
-    if (!geo_.direct) list_segments(tile);
+    if (!geo_.direct) {
+      list_segments(tile);
+      if (geo_.lists_taps_once && !list_rows(tile)) continue;
+    }
     const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
     for (tile.row_begin = part_.channel * plan_.taps; tile.row_begin < all_rows; tile.row_begin = tile.row_end) {
       tile.row_end = std::min(tile.row_begin / plan_.mr * plan_.mr + geo_.tile_rows, all_rows);
-      if (!list_rows(tile)) continue;
+      if (!geo_.direct && !geo_.lists_taps_once && !list_rows(tile)) continue;
       const Cell* products = multiply(&tile);
       if (!geo_.direct) add(tile, products);
     }
