@@ -117,12 +117,14 @@ void Geometry::set_axes(const ConvProblem& p) {
   }
 }
 
-// Whole rows of positions where these fill vectors well, so that additions are not cut.
+// Whole rows of positions where these fill vectors well, so that additions are not cut; else tiles of about equal size.
 void Geometry::choose_columns(int64_t usual) {
   constexpr int64_t kWaste = 32;  // of so many columns one is not used, at most
+  const int64_t row = axis[vector_axis].x_count * unit, positions = axis[0].x_count * inner_x, most = usual * 5 / 4;
   most_columns = usual;
-  const int64_t row = axis[vector_axis].x_count * unit;
-  if (direct || row == 0 || axis[0].x_count * inner_x <= usual) return;
+  if (positions == 0) return;
+  most_columns = align_up(ceil_div(positions, ceil_div(positions, most)), kGemmColumns);
+  if (direct || positions <= most) return;
   int64_t least = usual;
   for (int64_t columns = row; 2 * columns <= 3 * usual; columns += row) {
     const int64_t whole = align_up(columns, kGemmColumns);
@@ -149,7 +151,7 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
   // channels and a slab; a slab and as many channels as fit.
   const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
-  const int64_t tiles = ceil_div(2 * most_columns, inner_j);
+  const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / inner_j);
   block_channels =
       std::clamp(kSumBytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
   slab = std::clamp(kSumBytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
@@ -209,7 +211,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
-    sums = slice.add<Cell>(block_channels * channel_size);
+    sums = slice.add<Cell>(block_channels * channel_size + kMoved);
     bias = slice.add<Cell>(block_channels);
     int64_t longest = 0;
     for (int a = 0; a < ndims; ++a) longest = std::max(longest, axis[a].j_count);

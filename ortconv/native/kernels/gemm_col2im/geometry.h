@@ -82,5 +82,6 @@ struct Row {
 };
 
 constexpr int64_t kMostPhases = 64;  // that are interleaved
+constexpr int64_t kMoved = 8;        // sums that are read together, though fewer may be meant
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -32,6 +32,9 @@ class Store {
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
   void fill_line(int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
+  void store_units(int64_t channel) const;
+  bool transposes_rows() const;
+  void transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const;
   void fill(int64_t first, int64_t last) const;
   void store_rows(int64_t begin, int64_t end, const Cell* zeros) const;
   void store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
@@ -155,6 +158,27 @@ void Store<T>::fill(int64_t first, int64_t last) const {
   }
 }
 
+// Whether rows are interleaved by the transpose kernel: of many phases in order, where no interleave kernel is faster.
+template <class T>
+bool Store<T>::transposes_rows() const {
+  constexpr int64_t kLeastPhases = 8;
+  const Axis& axis = geo_.axis[line_];
+  return !std::is_same_v<T, double> && !run_.plan.arch.avx512 && axis.dilation == 1 && axis.slots == axis.stride &&
+         axis.stride >= kLeastPhases && axis.j_count >= kLeastPhases;
+}
+
+// Interleaves all slots of a line, whose residues count up from that of the first one, and then from zero.
+template <class T>
+void Store<T>::transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const {
+  const Axis& axis = geo_.axis[line_];
+  const auto transpose = run_.kernels.transpose.template to<T>();
+  Cell add[kMostPhases];
+  std::fill_n(add, axis.stride, bias);
+  const int64_t first = axis.residue_of(0), after = axis.stride - first;
+  transpose(in, geo_.slot_size, after, count, add, out + first, axis.stride);
+  if (first > 0) transpose(in + after * geo_.slot_size, geo_.slot_size, first, count, add, out, axis.stride);
+}
+
 // Interleaves the slots of lines along the last axis, of the channels [begin, end). `zeros` stands for residues without
 // one.
 template <class T>
@@ -167,6 +191,7 @@ void Store<T>::store_rows(int64_t begin, int64_t end, const Cell* zeros) const {
   for (int64_t slot = 0; slot < axis.slots; ++slot) residue[slot] = axis.residue_of(slot);
   std::fill_n(phases_, axis.stride, zeros);
   const Cell* bias = left_ == nullptr ? nullptr : left_ + begin;
+  const bool transposes = transposes_rows();
   for_each_line(line_, [&](int64_t sums, int64_t dst) {
     T* out = dst_ + dst + begin * dst_c;
     if (sums < 0) {
@@ -181,7 +206,13 @@ void Store<T>::store_rows(int64_t begin, int64_t end, const Cell* zeros) const {
     for (int64_t slot = 0; slot < axis.slots; ++slot) phases_[residue[slot]] = in + slot * geo_.slot_size;
     const InterleaveArgs<T> args{phases_, geo_.channel_size,      end - begin, whole, axis.stride, bias, out,
                                  dst_c,   kernels::Store::kCached};
-    if (whole > 0) run_.kernels.interleave.template to<T>()(args);
+    if (transposes) {
+      for (int64_t c = 0; c < end - begin; ++c) {
+        transpose_row(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c);
+      }
+    } else if (whole > 0) {
+      run_.kernels.interleave.template to<T>()(args);
+    }
     for (int64_t c = 0; c < end - begin && rest > 0; ++c) {
       T* tail = out + c * dst_c + whole * axis.stride;
       for (int64_t r = 0; r < rest; ++r) {
@@ -245,6 +276,35 @@ void Store<T>::store_strided(int along, bool gaps, int64_t first, int64_t last) 
   });
 }
 
+// Writes the sums of a channel in lines without gaps, unit after unit.
+template <class T>
+void Store<T>::store_units(int64_t channel) const {
+  const Axis& axis = geo_.axis[line_];
+  const int64_t length = y_end(line_) - y_begin(line_);
+  const Cell* slots[kMostPhases];
+  const Cell add = left_ == nullptr ? -Cell() : left_[channel];
+  for_each_line(line_, [&](int64_t sums, int64_t dst) {
+    const Cell* in = sums_ + channel * geo_.channel_size + sums;
+    T* out = dst_ + channel * run_.problem.dst_c + dst;
+    for (int64_t slot = 0; slot < axis.slots; ++slot) slots[axis.residue_of(slot)] = in + slot * geo_.slot_size;
+    int64_t phase = 0, from = 0;
+    for (int64_t left = length * unit_; left > 0; left -= unit_, out += unit_) {
+      const Cell* unit = slots[phase] + from;
+      if (left >= align_up(unit_, kMoved)) {
+        // What this writes beyond the unit is written again.
+        for (int64_t k = 0; k < unit_; k += kMoved) {
+          T moved[kMoved];
+          for (int64_t i = 0; i < kMoved; ++i) round_to(moved + i, unit[k + i] + add);
+          std::copy_n(moved, kMoved, out + k);
+        }
+      } else {
+        for (int64_t k = 0; k < unit_; ++k) round_to(out + k, unit[k] + add);
+      }
+      if (++phase == axis.stride) phase = 0, from += unit_;
+    }
+  });
+}
+
 template <class T>
 void Store<T>::store_all() {
   const ConvProblem& p = run_.problem;
@@ -280,6 +340,10 @@ void Store<T>::store_all() {
     if (rows) {
       std::fill_n(zeros, axis.j_count, activated ? gap_[c] : Cell());
       store_rows(c, c + 1, zeros);
+      continue;
+    }
+    if (!gaps && unit_ > 1 && along == line_ && axis.dst_x == unit_ && axis.stride <= kMostPhases) {
+      store_units(c);
       continue;
     }
     if (gaps && along != line_) fill(c, c + channels);
