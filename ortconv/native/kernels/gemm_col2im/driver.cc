@@ -51,9 +51,10 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     Ranges ranges(geo.items, 1, 1, slices);
     for_each(parallel, slices, [&](int64_t i) {
       char* slice = static_cast<char*>(scratch) + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
+      Listed listed;
       ranges.for_each_item([&](int64_t item) {
         const Part part = part_of(plan, geo, item);
-        add_products(run, part, slice);
+        add_products(run, part, slice, &listed);
         store_sums(run, part, slice);
       });
     });

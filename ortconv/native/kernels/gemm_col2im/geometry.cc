@@ -163,7 +163,7 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
     block_channels = std::max(few, ceil_div(block_channels, 2));
   }
   // Whole panels.
-  const int64_t height = wide ? kWideRows : plan.mr, granule = height / std::gcd(height, plan.taps);
+  const int64_t height = wide ? plan.wide_height : plan.mr, granule = height / std::gcd(height, plan.taps);
   if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
   num_blocks = ceil_div(plan.oc, block_channels);
   const int64_t slabs = ceil_div(wanted, images * num_blocks);
@@ -193,7 +193,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
     all_depth = plan.ic * pitch * kCell <= 2 * kTileBytes;
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
-    const int64_t height = wide ? kWideRows : plan.mr;
+    const int64_t height = wide ? plan.wide_height : plan.mr;
     tile_rows = std::min(std::max(tile_rows / height, int64_t{1}) * height, all_rows + height);
     // For many rows a copy pays: its rows are near each other and aligned.
     reads_in_place = std::is_same_v<T, Cell> && dense && (wide || all_rows <= kRowsInPlace * plan.mr);
@@ -207,7 +207,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
     lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
-    transposed_pitch = im2col::pitch_of(tile_rows + kWideRows);
+    transposed_pitch = im2col::pitch_of(tile_rows + plan.wide_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);

@@ -31,9 +31,16 @@ X* at(char* slice, size_t offset) {
 
 Part part_of(const Plan& plan, const Geometry& geometry, int64_t item);
 
+// The tile whose segments and taps a slice lists; parts of the next group or image often have the same.
+struct Listed {
+  int64_t begin = -1, columns, j_begin;
+  int64_t num_segments;
+  bool any_meets, all_meet;  // something
+};
+
 // Adds the products of a part to its sums, or writes them.
 template <class T>
-void add_products(const Run<T>& run, const Part& part, char* slice);
+void add_products(const Run<T>& run, const Part& part, char* slice, Listed* listed);
 
 // Writes the sums of a part to dst, with bias and activation.
 template <class T>

@@ -11,10 +11,10 @@ namespace {
 template <class T>
 void pack(const Plan& plan, const ConvProblem& p, const T* wei, bool wide, int64_t group, int64_t panel,
           Sum<T>* packed) {
-  const int64_t height = wide ? kWideRows : plan.mr, all = wide ? plan.wide_rows() : plan.rows();
+  const int64_t height = wide ? plan.wide_height : plan.mr, all = wide ? plan.wide_rows() : plan.rows();
   const int64_t begin = panel * height, rows = std::min(height, plan.rows() - begin);
   const int64_t pitch = std::min(height, all - begin);
-  int64_t offset[kWideRows];
+  int64_t offset[kMostWideHeight];
   bool contiguous = true;
   for (int64_t r = 0, row = begin; r < rows; ++r, ++row) {
     offset[r] = row / plan.taps * p.wei_1 + offset_of(row % plan.taps, p.ker, p.wei_x, p.ndims);
@@ -38,7 +38,7 @@ void widen_panels(const Plan& plan, const Cell* packed, Cell* out) {
   const int64_t all = plan.wide_rows();
   for (int64_t group = 0; group < plan.g; ++group) {
     for (int64_t row = 0; row < all; ++row) {
-      const int64_t begin = row / kWideRows * kWideRows, pitch = std::min(kWideRows, all - begin);
+      const int64_t begin = row / plan.wide_height * plan.wide_height, pitch = std::min(plan.wide_height, all - begin);
       Cell* to = out + (group * all + begin) * plan.ic + (row - begin);
       const int64_t panel = row / plan.mr * plan.mr, lda = std::min(plan.mr, plan.rows() - panel);
       const Cell* from = packed + (group * plan.rows() + panel) * plan.ic + (row - panel);
@@ -55,6 +55,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   depth = std::max<int64_t>(1, ceil_div(ic, ceil_div(std::max<int64_t>(ic, 1), im2col::kMostDepth)));
   // A single chain of so few products is what ONNX Runtime sums.
   constexpr int64_t kChain = 128;
+  wide_height = ic <= kChain / 2 ? kMostWideHeight : ic <= kChain ? kMidWideHeight : kLeastWideHeight;
   piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
 }
 

@@ -18,10 +18,11 @@ struct Plan {
   ArchFlags arch;
   int64_t g, ic, oc;  // channels per group of channels
   int64_t taps;
-  int64_t mr;     // rows of a panel; the last one of a group may have fewer
-  int64_t depth;  // src channels that one call of the GEMM adds up
-  int64_t piece;  // products that are summed one after the other
-  Buffer packed;  // panels of mr rows; empty when the weights are not constant
+  int64_t mr;           // rows of a panel; the last one of a group may have fewer
+  int64_t wide_height;  // rows of a wide panel
+  int64_t depth;        // src channels that one call of the GEMM adds up
+  int64_t piece;        // products that are summed one after the other
+  Buffer packed;        // panels of mr rows; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 
@@ -38,11 +39,15 @@ struct Plan {
   mutable Buffer wide_;
 };
 
-constexpr int64_t kWideRows = 48;  // of a wide panel; the last one of a group may have fewer vectors
+// Rows of wide panels, more where there are few src channels; the last panel of a group may have fewer vectors. Odd
+// numbers of vectors, or the rows of the B operand would evict each other.
+constexpr int64_t kLeastWideHeight = 48, kMidWideHeight = 112, kMostWideHeight = 240;
 
 // Packs the weights of one panel, wide or not, into `packed`, the start of the array of all panels.
 void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, bool wide, int64_t group,
                   int64_t panel, void* packed);
-inline int64_t num_panels(const Plan& plan, bool wide) { return ceil_div(plan.rows(), wide ? kWideRows : plan.mr); }
+inline int64_t num_panels(const Plan& plan, bool wide) {
+  return ceil_div(plan.rows(), wide ? plan.wide_height : plan.mr);
+}
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -97,12 +97,13 @@ class Worker {
     bool accumulate;
   };
 
-  Worker(const Run<T>& run, const Part& part, char* slice)
+  Worker(const Run<T>& run, const Part& part, char* slice, Listed* listed)
       : run_(run),
         plan_(run.plan),
         geo_(run.geometry),
         problem_(run.problem),
         part_(part),
+        listed_(*listed),
         pitch_(pitch_of(geo_.tile_columns)),
         segments_(at<Segment>(slice, geo_.segments)),
         rows_(at<Row>(slice, geo_.rows)),
@@ -119,7 +120,8 @@ class Worker {
 
  private:
   void list_segments(const Tile& tile);
-  bool list_rows(const Tile& tile);
+  void list_rows(const Tile& tile);
+  bool list(const Tile& tile);
   template <class Fn>
   void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
   bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
@@ -137,12 +139,11 @@ class Worker {
   const Geometry& geo_;
   const ConvProblem& problem_;
   const Part& part_;
+  Listed& listed_;
   const int64_t pitch_;
   const T* src_;
   Segment* segments_;
-  int64_t num_segments_ = 0;
   Row* rows_;
-  bool all_meet_ = true;  // something
   Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
   int64_t first_position_ = 0;
 };
@@ -150,10 +151,10 @@ class Worker {
 template <class T>
 void Worker<T>::list_segments(const Tile& tile) {
   const int v = geo_.vector_axis;
-  num_segments_ = 0;
+  listed_.num_segments = 0;
   for_each_run(geo_, v, geo_.unit, tile.begin, tile.begin + tile.columns,
                [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
-                 Segment& s = segments_[num_segments_++];
+                 Segment& s = segments_[listed_.num_segments++];
                  s.column = column, s.length = length, s.offset = 0;
                  for (int a = 0; a <= v; ++a) {
                    s.at[a] = x[a] + geo_.axis[a].x_begin - (a == 0 ? part_.j_begin : 0);
@@ -164,10 +165,9 @@ void Worker<T>::list_segments(const Tile& tile) {
                });
 }
 
-// Lists the taps of the rows of a tile: all taps once, if there are few, else one by one. False where no row meets
-// anything.
+// Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
 template <class T>
-bool Worker<T>::list_rows(const Tile& tile) {
+void Worker<T>::list_rows(const Tile& tile) {
   const int v = geo_.vector_axis;
   int64_t low[kMaxSpatial], high[kMaxSpatial], j_count[kMaxSpatial];
   for (int a = 0; a <= v; ++a) {
@@ -179,8 +179,7 @@ bool Worker<T>::list_rows(const Tile& tile) {
   j_count[0] = part_.j_count;
   Taps taps(geo_, geo_.lists_taps_once ? 0 : tile.row_begin % plan_.taps);
   const int64_t count = geo_.lists_taps_once ? plan_.taps : tile.row_end - tile.row_begin;
-  bool any = false;
-  all_meet_ = true;
+  listed_.any_meets = false, listed_.all_meet = true;
   for (int64_t i = 0; i < count; ++i) {
     Row& row = rows_[i];
     row.meets = Meets::kAll;
@@ -200,11 +199,21 @@ bool Worker<T>::list_rows(const Tile& tile) {
     }
     row.q[v] *= geo_.unit;
     row.offset = slot * geo_.slot_size + shift * geo_.unit;
-    any |= row.meets != Meets::kNothing;
-    all_meet_ &= row.meets != Meets::kNothing;
+    listed_.any_meets |= row.meets != Meets::kNothing;
+    listed_.all_meet &= row.meets != Meets::kNothing;
     taps.advance();
   }
-  return any;
+}
+
+// Lists what the tile needs that is not listed yet. False where no row of it meets anything.
+template <class T>
+bool Worker<T>::list(const Tile& tile) {
+  if (geo_.direct) return true;
+  const bool same = listed_.begin == tile.begin && listed_.columns == tile.columns && listed_.j_begin == part_.j_begin;
+  if (!same) list_segments(tile);
+  if (!same || !geo_.lists_taps_once) list_rows(tile);
+  listed_.begin = tile.begin, listed_.columns = tile.columns, listed_.j_begin = part_.j_begin;
+  return listed_.any_meets;
 }
 
 // Calls fn(row, sums) for the taps of the rows [begin, end) of a tile, and where their channel's sums begin.
@@ -225,7 +234,7 @@ void Worker<T>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn
 // Whether no product of the rows [begin, end) goes anywhere.
 template <class T>
 bool Worker<T>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
-  if (geo_.direct || all_meet_) return false;
+  if (geo_.direct || listed_.all_meet) return false;
   bool any = false;
   for_each_row(tile, begin, end, [&](const Row& row, Cell*) { any |= row.meets != Meets::kNothing; });
   return !any;
@@ -292,7 +301,7 @@ const Sum<T>* Worker<T>::multiply(Tile* tile) const {
     int64_t step;
     const Cell* in = source(tile, channel, depth, &step);
     const Source part{channel, depth, in, step, calls > 0};
-    const int64_t height = geo_.wide ? kWideRows : plan_.mr;
+    const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
     for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
       geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part);
     }
@@ -319,15 +328,16 @@ const Sum<T>* Worker<T>::transpose(const Tile& tile, const Cell* products) const
     out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
     pitch = geo_.slot_size;
   }
-  run_.kernels.transpose.template to<Cell>()(products + tile.row_begin % kWideRows, geo_.transposed_pitch, tile.columns,
-                                             tile.row_end - tile.row_begin, nullptr, out, pitch);
+  run_.kernels.transpose.template to<Cell>()(products + tile.row_begin % plan_.wide_height, geo_.transposed_pitch,
+                                             tile.columns, tile.row_end - tile.row_begin, nullptr, out, pitch);
   return out;
 }
 
 // As multiply_panel(), with src as the A operand, whose rows are positions.
 template <class T>
 void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
-  const int64_t panel_begin = panel * kWideRows, ldb = std::min(kWideRows, plan_.wide_rows() - panel_begin);
+  const int64_t panel_begin = panel * plan_.wide_height,
+                ldb = std::min(plan_.wide_height, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t end = std::min(panel_begin + ldb, tile.row_end);
   if (meets_nothing(tile, begin, end)) return;
@@ -335,7 +345,7 @@ void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sourc
   begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
   const Cell* b = run_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
-  Cell* out = transposed_ + begin - tile.row_begin / kWideRows * kWideRows;
+  Cell* out = transposed_ + begin - tile.row_begin / plan_.wide_height * plan_.wide_height;
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
     for (int64_t x = 0; x < tile.columns; x += plan_.mr) {
       const int64_t count = std::min(plan_.mr, tile.columns - x);
@@ -406,7 +416,7 @@ template <class T>
 void Worker<T>::add(const Tile& tile, const Cell* products) const {
   const int v = geo_.vector_axis;
   const int64_t length = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
-  const Segment* const end = segments_ + num_segments_;
+  const Segment* const end = segments_ + listed_.num_segments;
   for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
     const Cell* in = products;
     products += pitch_;
@@ -441,14 +451,11 @@ void Worker<T>::add_all() {
     const int64_t stop = origin + ((tile.begin - origin) / geo_.most_columns + 1) * geo_.most_columns;
     tile.columns = std::min(stop, last_position) - tile.begin;
     tile.copied = tile.first_copied = 0;
-    if (!geo_.direct) {
-      list_segments(tile);
-      if (geo_.lists_taps_once && !list_rows(tile)) continue;
-    }
     const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
+    const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
     for (tile.row_begin = part_.channel * plan_.taps; tile.row_begin < all_rows; tile.row_begin = tile.row_end) {
-      tile.row_end = std::min(tile.row_begin / plan_.mr * plan_.mr + geo_.tile_rows, all_rows);
-      if (!geo_.direct && !geo_.lists_taps_once && !list_rows(tile)) continue;
+      tile.row_end = std::min(tile.row_begin / height * height + geo_.tile_rows, all_rows);
+      if (!list(tile)) continue;
       const Cell* products = multiply(&tile);
       if (!geo_.direct) add(tile, products);
     }
@@ -458,11 +465,11 @@ void Worker<T>::add_all() {
 }  // namespace
 
 template <class T>
-void add_products(const Run<T>& run, const Part& part, char* slice) {
-  Worker<T>(run, part, slice).add_all();
+void add_products(const Run<T>& run, const Part& part, char* slice, Listed* listed) {
+  Worker<T>(run, part, slice, listed).add_all();
 }
 
-#define INSTANTIATE(T) template void add_products(const Run<T>&, const Part&, char*);
+#define INSTANTIATE(T) template void add_products(const Run<T>&, const Part&, char*, Listed*);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
