@@ -48,7 +48,7 @@ void complete(Axis* a) {
   a->inverse = inverse_of(a->dilation / a->step, a->period);
   const int64_t residues = ceil_div(std::min(a->stride, a->dst_size), a->step);
   a->slots = std::min({a->ker, a->period, residues});
-  a->by_tap = a->slots == std::min(a->ker, a->period);
+  a->by_tap = a->slots == a->ker && a->ker < a->period;
   a->j_count = ceil_div(a->dst_size, a->stride);
   const int64_t reach = (a->ker - 1) * a->dilation;
   a->x_begin = std::max<int64_t>(0, ceil_div(a->pad - reach, a->stride));
@@ -61,7 +61,8 @@ int64_t shift_of(const Axis& a, int64_t k) { return floor_div(k * a.dilation - a
 // Whether every sum of the axis is of one tap and one position.
 bool is_plain(const Axis& a) {
   const int64_t q = shift_of(a, 0);
-  return a.by_tap && a.slots == a.ker && shift_of(a, a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
+  const bool every_slot = a.slots == a.ker && (a.by_tap || a.period == a.ker);
+  return every_slot && shift_of(a, a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
 }
 
 }  // namespace
@@ -186,8 +187,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     using Cell = Sum<T>;
     constexpr int64_t kCell = sizeof(Cell);
     slot_size = slab * inner_j;
-    if (direct) slot_size = align_up(slot_size, kGemmColumns);
-    channel_size = slots * slot_size;
+    if (direct && !wide) slot_size = align_up(slot_size, kGemmColumns);
+    const Axis& last = axis[ndims - 1];
+    zeros = slots * slot_size, num_zeros = 0;
+    // The transpose kernel writes slots that are evenly spaced.
+    if (last.has_gaps() && last.interleaves() && !(direct && wide)) num_zeros = last.j_count;
+    channel_size = zeros + num_zeros;
     const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
     tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
@@ -201,7 +206,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     im2col::Parts shared, slice;
     shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
     segments = slice.add<Segment>(tile_columns);
-    constexpr int64_t kFewTaps = 256;
+    constexpr int64_t kFewTaps = 512;
     lists_taps_once = plan.taps <= kFewTaps;
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
@@ -213,9 +218,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
     sums = slice.add<Cell>(block_channels * channel_size + kMoved);
     bias = slice.add<Cell>(block_channels);
-    int64_t longest = 0;
-    for (int a = 0; a < ndims; ++a) longest = std::max(longest, axis[a].j_count);
-    gap = slice.add<Cell>(block_channels + longest);
+    gap = slice.add<Cell>(block_channels);
     phases = slice.add<const Cell*>(kMostPhases);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });

@@ -11,6 +11,8 @@
 
 namespace ortconv::kernels::gemm_col2im {
 
+constexpr int64_t kMostPhases = 64;  // that are interleaved
+
 struct Axis {
   int64_t ker, stride, dilation, pad, src_size, dst_size, src_x, dst_x;
   int64_t step, inverse, period;  // greatest common divisor g of s and d; of d / g modulo the period; s / g
@@ -20,6 +22,12 @@ struct Axis {
   int64_t x_begin, x_count;       // positions of src that are multiplied
   int64_t j_count;
 
+  // Whether the residues of the slots count up by one, but for where they begin again.
+  bool in_order() const { return by_tap ? dilation == 1 : step == 1; }
+  // Whether there may be residues that no tap has.
+  bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
+  // Whether the slots may be interleaved, with zeros for residues that no tap has.
+  bool interleaves() const { return stride <= kMostPhases && 2 * slots >= stride; }
   // The slot of a residue of dst; -1 where no tap has it.
   int64_t slot_of(int64_t residue) const;
   // The residue of a slot.
@@ -45,6 +53,7 @@ struct Geometry {
   int64_t block_channels, num_blocks;  // of dst
   int64_t slab, num_slabs;             // of j of the first axis
   int64_t slot_size, channel_size;     // sums of an item: of a slot, of a channel
+  int64_t zeros, num_zeros;            // where in those of a channel there are zeros
   int64_t most_columns;                // positions of a tile
   int64_t tile_columns, tile_rows;     // room for so many
   bool lists_taps_once;                // for every tile
@@ -81,7 +90,6 @@ struct Row {
   Meets meets;
 };
 
-constexpr int64_t kMostPhases = 64;  // that are interleaved
-constexpr int64_t kMoved = 8;        // sums that are read together, though fewer may be meant
+constexpr int64_t kMoved = 8;  // sums that are read together, though fewer may be meant
 
 }  // namespace ortconv::kernels::gemm_col2im

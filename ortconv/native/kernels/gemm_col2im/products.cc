@@ -20,8 +20,8 @@ class Taps {
 
   const Tap& operator[](int a) const { return taps_[a]; }
 
-  // False after the last one, where they start again.
-  bool advance() {
+  // Returns the first axis that changed; after the last tap all start again.
+  int advance() {
     for (int a = geo_.ndims - 1; a >= 0; --a) {
       const Axis& axis = geo_.axis[a];
       Tap& tap = taps_[a];
@@ -32,14 +32,14 @@ class Taps {
       ++tap.k;
       tap.q += whole_[a], tap.residue += rest_[a];
       if (tap.residue >= axis.stride) tap.residue -= axis.stride, ++tap.q;
-      if (!axis.by_tap) {
-        tap.slot = tap.residue / axis.step;
-      } else if (++tap.slot == axis.period) {
-        tap.slot = 0;
+      if (axis.by_tap) {
+        ++tap.slot;
+      } else {
+        tap.slot = axis.step == 1 ? tap.residue : tap.residue / axis.step;
       }
-      return true;
+      return a;
     }
-    return false;
+    return 0;
   }
 
  private:
@@ -48,7 +48,7 @@ class Taps {
     whole_[a] = axis.dilation / axis.stride, rest_[a] = axis.dilation % axis.stride;
     const int64_t q = floor_div(k * axis.dilation - axis.pad, axis.stride);
     const int64_t residue = k * axis.dilation - axis.pad - q * axis.stride;
-    taps_[a] = {k, q, residue, axis.by_tap ? k % axis.period : residue / axis.step};
+    taps_[a] = {k, q, residue, axis.by_tap ? k : residue / axis.step};
   }
 
   const Geometry& geo_;
@@ -180,28 +180,37 @@ void Worker<T>::list_rows(const Tile& tile) {
   Taps taps(geo_, geo_.lists_taps_once ? 0 : tile.row_begin % plan_.taps);
   const int64_t count = geo_.lists_taps_once ? plan_.taps : tile.row_end - tile.row_begin;
   listed_.any_meets = false, listed_.all_meet = true;
-  for (int64_t i = 0; i < count; ++i) {
+  // Of the axes up to one.
+  struct Outer {
+    int64_t slot, shift;
+    Meets meets;
+  } outer[kMaxSpatial + 1];
+  outer[0] = {0, 0, Meets::kAll};
+  for (int64_t i = 0, changed = 0; i < count; ++i) {
     Row& row = rows_[i];
-    row.meets = Meets::kAll;
-    int64_t slot = 0, shift = 0;
-    for (int a = 0; a < geo_.ndims; ++a) {
+    for (int a = static_cast<int>(changed); a < geo_.ndims; ++a) {
       const Axis& axis = geo_.axis[a];
-      slot = slot * axis.slots + taps[a].slot;
-      if (taps[a].slot >= axis.slots) row.meets = Meets::kNothing;
-      if (a > v) continue;
-      const int64_t q = row.q[a] = taps[a].q;
-      shift = a == 0 ? q : shift * axis.j_count + q;
-      if (high[a] + q < 0 || low[a] + q >= j_count[a]) {
-        row.meets = Meets::kNothing;
-      } else if ((low[a] + q < 0 || high[a] + q >= j_count[a]) && row.meets == Meets::kAll) {
-        row.meets = Meets::kSome;
+      const int64_t q = taps[a].q;
+      Outer next = outer[a];
+      next.slot = next.slot * axis.slots + taps[a].slot;
+      if (taps[a].slot >= axis.slots) next.meets = Meets::kNothing;
+      if (a <= v) {
+        next.shift = a == 0 ? q : next.shift * axis.j_count + q;
+        if (high[a] + q < 0 || low[a] + q >= j_count[a]) {
+          next.meets = Meets::kNothing;
+        } else if ((low[a] + q < 0 || high[a] + q >= j_count[a]) && next.meets == Meets::kAll) {
+          next.meets = Meets::kSome;
+        }
       }
+      outer[a + 1] = next;
     }
-    row.q[v] *= geo_.unit;
-    row.offset = slot * geo_.slot_size + shift * geo_.unit;
+    row.meets = outer[geo_.ndims].meets;
+    for (int a = 0; a < v; ++a) row.q[a] = taps[a].q;
+    row.q[v] = taps[v].q * geo_.unit;
+    row.offset = outer[geo_.ndims].slot * geo_.slot_size + outer[geo_.ndims].shift * geo_.unit;
     listed_.any_meets |= row.meets != Meets::kNothing;
     listed_.all_meet &= row.meets != Meets::kNothing;
-    taps.advance();
+    changed = taps.advance();
   }
 }
 
@@ -374,14 +383,17 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
   if (meets_nothing(tile, begin, begin + rows)) return;
-  Cell* out = products_ + (begin - tile.row_begin) * pitch_;
-  int64_t pitch = pitch_;
-  if (geo_.direct) {  // every row has a slot
-    out = sums_ + (begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
-    pitch = geo_.slot_size;
+  Cell *c[kMaxRows], *products = products_ + (begin - tile.row_begin) * pitch_;
+  int64_t tap = begin % plan_.taps, channel = begin / plan_.taps - part_.channel;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (!geo_.direct) {
+      c[r] = products + r * pitch_;
+      continue;
+    }
+    // The slots are those of the taps.
+    c[r] = sums_ + channel * geo_.channel_size + tap * geo_.slot_size + tile.begin - first_position_;
+    if (++tap == plan_.taps) tap = 0, ++channel;
   }
-  Cell* c[kMaxRows];
-  for (int64_t r = 0; r < rows; ++r) c[r] = out + r * pitch;
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
   const Cell* a = run_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
