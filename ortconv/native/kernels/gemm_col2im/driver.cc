@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "base/ranges.h"
+#include "kernels/gemm_col2im/item.h"
+
+namespace ortconv::kernels::gemm_col2im {
+
+Part part_of(const Plan& plan, const Geometry& geo, int64_t item) {
+  Part part;
+  const Axis& axis = geo.axis[0];
+  part.j_begin = item % geo.num_slabs * geo.slab;
+  part.j_count = std::min(geo.slab, axis.j_count - part.j_begin);
+  item /= geo.num_slabs;
+  part.channel = item % geo.num_blocks * geo.block_channels;
+  part.channels = std::min(geo.block_channels, plan.oc - part.channel);
+  item /= geo.num_blocks;
+  part.group = item % plan.g;
+  part.image = item / plan.g;
+  const int64_t least = floor_div(-axis.pad, axis.stride);
+  const int64_t most = floor_div((axis.ker - 1) * axis.dilation - axis.pad, axis.stride);
+  const int64_t end = std::min(axis.x_begin + axis.x_count, part.j_begin + part.j_count - least);
+  part.x_begin = std::max(axis.x_begin, part.j_begin - most);
+  part.x_count = std::max<int64_t>(0, end - part.x_begin);
+  return part;
+}
+
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
+  const Geometry geometry(plan, full, threads);
+  if (geometry.wide) plan.wide();  // which run() is not to allocate
+  return geometry.slices + static_cast<size_t>(geometry.num_slices(threads)) * geometry.slice_bytes;
+}
+
+void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
+         void* scratch, const Parallel& parallel) {
+  const Geometry geo(plan, full, parallel.threads);
+  if (plan.packed.empty()) {
+    const int64_t panels = num_panels(plan, geo.wide);
+    for_each(parallel, plan.g * panels,
+             [&](int64_t i) { pack_weights(plan, full, wei, geo.wide, i / panels, i % panels, scratch); });
+  }
+  const void* weights = plan.packed.empty() ? scratch : geo.wide ? plan.wide() : plan.packed.as<const void>();
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Run<T> run{plan,
+                     full,
+                     geo,
+                     im2col::Kernels<T>(plan.arch),
+                     {static_cast<const T*>(src), nullptr, static_cast<const T*>(bias), static_cast<T*>(dst)},
+                     static_cast<const Sum<T>*>(weights)};
+    const int64_t slices = geo.num_slices(parallel.threads);
+    Ranges ranges(geo.items, 1, 1, slices);
+    for_each(parallel, slices, [&](int64_t i) {
+      char* slice = static_cast<char*>(scratch) + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
+      Listed listed;
+      ranges.for_each_item([&](int64_t item) {
+        const Part part = part_of(plan, geo, item);
+        add_products(run, part, slice, &listed);
+        store_sums(run, part, slice);
+      });
+    });
+  });
+}
+
+}  // namespace ortconv::kernels::gemm_col2im

@@ -1,0 +1,229 @@
+#include "kernels/gemm_col2im/geometry.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/im2col/product.h"
+
+namespace ortconv::kernels::gemm_col2im {
+namespace {
+
+constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L2, if one channel's do
+constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
+constexpr int64_t kColumns = 128;          // of a tile, about, of floats
+constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
+constexpr int64_t kRowsInPlace = 4;        // most panels of rows for which src is read in place
+constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
+
+int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+
+// The inverse of a modulo n, which have no common divisor.
+int64_t inverse_of(int64_t a, int64_t n) {
+  int64_t r = n, next = modulo(a, n), t = 0, next_t = 1;
+  while (next != 0) {
+    const int64_t quotient = r / next;
+    std::swap(r -= quotient * next, next);
+    std::swap(t -= quotient * next_t, next_t);
+  }
+  return modulo(t, n);
+}
+
+// Makes one axis of two where the first has no stride, and the second no kernel. False where it cannot.
+bool merge(Axis* a, const Axis& b) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (a->stride != 1 || b.ker != 1 || b.stride != 1 || b.pad != 0 || b.dst_size != b.src_size) return false;
+  if (a->src_x != b.src_x * b.src_size || a->dst_x != b.dst_x * b.dst_size) return false;
+  if (std::max({a->pad, a->dilation, b.src_size}) >= kMost) return false;
+  a->pad *= b.src_size, a->dilation *= b.src_size, a->src_size *= b.src_size, a->dst_size *= b.src_size;
+  a->src_x = b.src_x, a->dst_x = b.dst_x;
+  return true;
+}
+
+void complete(Axis* a) {
+  // Any stride does for a single position: one by which every tap is a residue of its own.
+  if (a->src_size == 1) a->stride = align_up(a->dst_size, a->dilation);
+  a->step = std::gcd(a->stride, a->dilation);
+  a->period = a->stride / a->step;
+  a->offset = a->pad % a->stride;
+  a->inverse = inverse_of(a->dilation / a->step, a->period);
+  const int64_t residues = ceil_div(std::min(a->stride, a->dst_size), a->step);
+  a->slots = std::min({a->ker, a->period, residues});
+  a->by_tap = a->slots == a->ker && a->ker < a->period;
+  a->j_count = ceil_div(a->dst_size, a->stride);
+  const int64_t reach = (a->ker - 1) * a->dilation;
+  a->x_begin = std::max<int64_t>(0, ceil_div(a->pad - reach, a->stride));
+  a->x_count = std::min(a->src_size, floor_div(a->pad + a->dst_size - 1, a->stride) + 1) - a->x_begin;
+  a->x_count = std::max<int64_t>(0, a->x_count);
+}
+
+int64_t shift_of(const Axis& a, int64_t k) { return floor_div(k * a.dilation - a.pad, a.stride); }
+
+// Whether every sum of the axis is of one tap and one position.
+bool is_plain(const Axis& a) {
+  const int64_t q = shift_of(a, 0);
+  const bool every_slot = a.slots == a.ker && (a.by_tap || a.period == a.ker);
+  return every_slot && shift_of(a, a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
+}
+
+}  // namespace
+
+int64_t Axis::slot_of(int64_t residue) const {
+  int64_t reached = residue + offset;
+  if (reached >= stride) reached -= stride;
+  if (dilation == 1 && by_tap) return reached < slots ? reached : -1;
+  if (reached % step != 0) return -1;
+  if (!by_tap) return residue / step;
+  const int64_t tap = reached / step * inverse % period;
+  return tap < slots ? tap : -1;
+}
+
+int64_t Axis::residue_of(int64_t slot) const {
+  return by_tap ? modulo(slot * dilation - pad, stride) : slot * step + modulo(-pad, step);
+}
+
+void Geometry::set_axes(const ConvProblem& p) {
+  ndims = 0;
+  for (int a = 0; a < p.ndims; ++a) {
+    Axis next{};
+    next.ker = p.ker[a], next.stride = p.stride[a], next.dilation = p.dilation[a], next.pad = p.pad[a];
+    next.src_size = p.src_size[a], next.dst_size = p.dst_size[a], next.src_x = p.src_x[a], next.dst_x = p.dst_x[a];
+    const bool single = next.ker == 1 && next.pad == 0 && next.src_size == 1 && next.dst_size == 1;
+    if (single && (ndims > 0 || a + 1 < p.ndims)) continue;
+    if (ndims == 0 || !merge(&axis[ndims - 1], next)) axis[ndims++] = next;
+  }
+  src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
+  dense = true;
+  int64_t step = 1;
+  double all = 1, needed = 1;
+  for (int a = ndims - 1; a >= 0; --a) {
+    Axis& x = axis[a];
+    complete(&x);
+    src_end += (x.src_size - 1) * x.src_x;
+    dense &= x.src_x == step || x.src_size == 1;
+    step *= x.src_size;
+    if (a > 0) all *= static_cast<double>(x.src_size), needed *= static_cast<double>(x.x_count);
+  }
+  // Positions that reach nothing are multiplied as well where they are few.
+  constexpr double kLeastShare = 0.75;
+  if (needed < kLeastShare * all) dense = false;
+  for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
+
+  vector_axis = ndims - 1;
+  inner_x = inner_j = slots = unit = 1;
+  while (vector_axis > 0 && is_plain(axis[vector_axis])) unit *= axis[vector_axis--].x_count;
+  direct = vector_axis == 0 && is_plain(axis[0]);
+  for (int a = 0; a < ndims; ++a) {
+    slots *= axis[a].slots;
+    if (a > 0) inner_x *= axis[a].x_count, inner_j *= axis[a].j_count;
+  }
+}
+
+// Whole rows of positions where these fill vectors well, so that additions are not cut; else tiles of about equal size.
+void Geometry::choose_columns(int64_t usual) {
+  constexpr int64_t kWaste = 32;  // of so many columns one is not used, at most
+  const int64_t row = axis[vector_axis].x_count * unit, positions = axis[0].x_count * inner_x, most = usual * 5 / 4;
+  most_columns = usual;
+  if (positions == 0) return;
+  most_columns = align_up(ceil_div(positions, ceil_div(positions, most)), kGemmColumns);
+  if (direct || positions <= most) return;
+  int64_t least = usual;
+  for (int64_t columns = row; 2 * columns <= 3 * usual; columns += row) {
+    const int64_t whole = align_up(columns, kGemmColumns);
+    if (2 * columns < usual || (whole - columns) * kWaste > whole || whole - columns > least) continue;
+    least = whole - columns, most_columns = columns;
+  }
+}
+
+// Whether src is better the A operand, whose rows are not whole vectors.
+bool Geometry::prefers_wide(const Plan& plan) const {
+  constexpr int64_t kLeastHeight = 4;  // fewer rows take as long
+  constexpr int64_t kTransposed = 30;  // products that take as long as transposing one of their sums
+  const int64_t positions = axis[0].x_count * inner_x, rest = positions % plan.mr;
+  if (positions > most_columns || plan.rows() < kGemmColumns) return false;
+  const int64_t height = positions - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
+  return (align_up(positions, kGemmColumns) - height) * plan.ic > kTransposed * positions;
+}
+
+void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
+  const int64_t cell = plan.dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
+  const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell;
+  const int64_t reach = shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
+  const auto least_slab = [&](int64_t reaches) { return reach == 1 ? 1 : std::min(j_count, reaches * reach); };
+  // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
+  // channels and a slab; a slab and as many channels as fit.
+  const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
+  const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / inner_j);
+  block_channels =
+      std::clamp(kSumBytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
+  slab = std::clamp(kSumBytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
+  const int64_t fitting = std::max<int64_t>(1, kSumBytes / (row_bytes * slab));
+  block_channels = std::min(block_channels, fitting);
+  const int64_t wanted = threads > 1 ? 4 * threads : 1;
+  const auto images = p.mb * p.g;
+  while (block_channels > few && images * ceil_div(plan.oc, block_channels) * ceil_div(j_count, slab) < wanted) {
+    block_channels = std::max(few, ceil_div(block_channels, 2));
+  }
+  // Whole panels.
+  const int64_t height = wide ? plan.wide_height : plan.mr, granule = height / std::gcd(height, plan.taps);
+  if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
+  num_blocks = ceil_div(plan.oc, block_channels);
+  const int64_t slabs = ceil_div(wanted, images * num_blocks);
+  slab = std::min(slab, std::max(ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab)));
+  num_slabs = ceil_div(j_count, slab);
+  slab = ceil_div(j_count, num_slabs);
+  num_slabs = ceil_div(j_count, slab);
+  items = images * num_blocks * num_slabs;
+}
+
+Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
+  set_axes(p);
+  const bool totals_too = im2col::has_totals(plan.ic);
+  if (totals_too) direct = false;
+  choose_columns(plan.dtype == DataType::kDouble ? kColumns / 2 : kColumns);
+  wide = prefers_wide(plan);
+  divide(plan, p, threads);
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using Cell = Sum<T>;
+    constexpr int64_t kCell = sizeof(Cell);
+    slot_size = slab * inner_j;
+    if (direct && !wide) slot_size = align_up(slot_size, kGemmColumns);
+    const Axis& last = axis[ndims - 1];
+    zeros = slots * slot_size, num_zeros = 0;
+    // The transpose kernel writes slots that are evenly spaced.
+    if (last.has_gaps() && last.interleaves() && !(direct && wide)) num_zeros = last.j_count;
+    channel_size = zeros + num_zeros;
+    const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
+    tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
+    const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
+    all_depth = plan.ic * pitch * kCell <= 2 * kTileBytes;
+    tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
+    const int64_t height = wide ? plan.wide_height : plan.mr;
+    tile_rows = std::min(std::max(tile_rows / height, int64_t{1}) * height, all_rows + height);
+    // For many rows a copy pays: its rows are near each other and aligned.
+    reads_in_place = std::is_same_v<T, Cell> && dense && (wide || all_rows <= kRowsInPlace * plan.mr);
+
+    im2col::Parts shared, slice;
+    shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
+    segments = slice.add<Segment>(tile_columns);
+    constexpr int64_t kFewTaps = 512;
+    lists_taps_once = plan.taps <= kFewTaps;
+    rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
+    src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
+    lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
+    products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
+    transposed_pitch = im2col::pitch_of(tile_rows + plan.wide_height);
+    const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
+    transposed = slice.add<Cell>(transposed_size);
+    totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
+    sums = slice.add<Cell>(block_channels * channel_size + kMoved);
+    bias = slice.add<Cell>(block_channels);
+    gap = slice.add<Cell>(block_channels);
+    phases = slice.add<const Cell*>(kMostPhases);
+    slices = shared.bytes(), slice_bytes = slice.bytes();
+  });
+}
+
+int64_t Geometry::num_slices(int threads) const { return std::min<int64_t>(std::max(threads, 1), items); }
+
+}  // namespace ortconv::kernels::gemm_col2im

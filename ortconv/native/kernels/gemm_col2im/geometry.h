@@ -1,0 +1,95 @@
+// How a run is divided: axes, sums, work items, tiles, scratch.
+//
+// On an axis  y = x * s + k * d - pad.  With  k * d - pad = q * s + r  (0 <= r < s) this is  y = (x + q) * s + r: the
+// sums of a dst channel are arrays over j = x + q, one for each combination of residues that taps have: the slots.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm_col2im/plan.h"
+
+namespace ortconv::kernels::gemm_col2im {
+
+constexpr int64_t kMostPhases = 64;  // that are interleaved
+
+struct Axis {
+  int64_t ker, stride, dilation, pad, src_size, dst_size, src_x, dst_x;
+  int64_t step, inverse, period;  // greatest common divisor g of s and d; of d / g modulo the period; s / g
+  int64_t offset;                 // the pad modulo the stride
+  int64_t slots;                  // least of the taps, the period, and the residues of dst that taps may have
+  bool by_tap;                    // the slot of tap k is k modulo the period; else it is r / g
+  int64_t x_begin, x_count;       // positions of src that are multiplied
+  int64_t j_count;
+
+  // Whether the residues of the slots count up by one, but for where they begin again.
+  bool in_order() const { return by_tap ? dilation == 1 : step == 1; }
+  // Whether there may be residues that no tap has.
+  bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
+  // Whether the slots may be interleaved, with zeros for residues that no tap has.
+  bool interleaves() const { return stride <= kMostPhases && 2 * slots >= stride; }
+  // The slot of a residue of dst; -1 where no tap has it.
+  int64_t slot_of(int64_t residue) const;
+  // The residue of a slot.
+  int64_t residue_of(int64_t slot) const;
+};
+
+// The tap of one axis, which advances without divisions.
+struct Tap {
+  int64_t k, q, residue, slot;
+};
+
+struct Geometry {
+  int ndims;
+  Axis axis[kMaxSpatial];
+  int64_t src_end;         // elements of src from the first to the last
+  bool dense;              // the positions that are multiplied are next to each other in src, and those after each
+  bool direct;             // every sum is of one tap and the GEMM writes it
+  int vector_axis;         // its positions and those of the axes after it go to sums that are next to each other
+  int64_t unit;            // positions of the axes after it
+  int64_t inner_x;         // positions of src of one of the first axis
+  int64_t slots, inner_j;  // of all axes; sums of one of the first axis in one slot
+
+  int64_t block_channels, num_blocks;  // of dst
+  int64_t slab, num_slabs;             // of j of the first axis
+  int64_t slot_size, channel_size;     // sums of an item: of a slot, of a channel
+  int64_t zeros, num_zeros;            // where in those of a channel there are zeros
+  int64_t most_columns;                // positions of a tile
+  int64_t tile_columns, tile_rows;     // room for so many
+  bool lists_taps_once;                // for every tile
+  bool all_depth;                      // the copy of a tile of src has all src channels
+  bool reads_in_place;
+  bool wide;  // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
+  int64_t transposed_pitch;
+  int64_t items;
+
+  // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
+  size_t slices, slice_bytes;
+  size_t segments, rows, src, lines, products, transposed, totals, sums, bias, gap, phases;
+
+  Geometry(const Plan& plan, const ConvProblem& p, int threads);
+  int64_t num_slices(int threads) const;
+
+ private:
+  void set_axes(const ConvProblem& p);
+  void choose_columns(int64_t usual);
+  bool prefers_wide(const Plan& plan) const;
+  void divide(const Plan& plan, const ConvProblem& p, int threads);
+};
+
+// Where a run of positions of a tile begins, and where its products with a tap of q = 0 go.
+struct Segment {
+  int64_t column, length, offset, at[kMaxSpatial];
+};
+
+// A tap as a tile sees it.
+enum class Meets : char { kNothing, kAll, kSome };
+struct Row {
+  int64_t offset;  // of its slot in the sums of a channel, moved by the shifts
+  int64_t q[kMaxSpatial];
+  Meets meets;
+};
+
+constexpr int64_t kMoved = 8;  // sums that are read together, though fewer may be meant
+
+}  // namespace ortconv::kernels::gemm_col2im

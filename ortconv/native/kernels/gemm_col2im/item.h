@@ -1,0 +1,49 @@
+// The work items of a run, and the driver's view of their stages.
+#pragma once
+
+#include "kernels/gemm_col2im/geometry.h"
+#include "kernels/im2col/product.h"
+
+namespace ortconv::kernels::gemm_col2im {
+
+// An image, some dst channels of a group, and a slab of j of the first axis.
+struct Part {
+  int64_t image, group, channel, channels;
+  int64_t j_begin, j_count;
+  int64_t x_begin, x_count;  // positions of the first axis that reach the slab
+};
+
+template <class T>
+struct Run {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Geometry& geometry;
+  const im2col::Kernels<T> kernels;
+  im2col::Data<T> data;
+  const Sum<T>* packed;  // weights
+};
+
+// Where in a slice of the scratch something lies.
+template <class X>
+X* at(char* slice, size_t offset) {
+  return reinterpret_cast<X*>(slice + offset);
+}
+
+Part part_of(const Plan& plan, const Geometry& geometry, int64_t item);
+
+// The tile whose segments and taps a slice lists; parts of the next group or image often have the same.
+struct Listed {
+  int64_t begin = -1, columns, j_begin;
+  int64_t num_segments;
+  bool any_meets, all_meet;  // something
+};
+
+// Adds the products of a part to its sums, or writes them.
+template <class T>
+void add_products(const Run<T>& run, const Part& part, char* slice, Listed* listed);
+
+// Writes the sums of a part to dst, with bias and activation.
+template <class T>
+void store_sums(const Run<T>& run, const Part& part, char* slice);
+
+}  // namespace ortconv::kernels::gemm_col2im

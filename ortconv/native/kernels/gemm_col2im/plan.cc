@@ -1,0 +1,107 @@
+#include "kernels/gemm_col2im/plan.h"
+
+#include <algorithm>
+
+#include "kernels/gemm/pieces.h"
+#include "kernels/im2col/product.h"
+
+namespace ortconv::kernels::gemm_col2im {
+namespace {
+
+template <class T>
+void pack(const Plan& plan, const ConvProblem& p, const T* wei, bool wide, int64_t group, int64_t panel,
+          Sum<T>* packed) {
+  const int64_t height = wide ? plan.wide_height : plan.mr, all = wide ? plan.wide_rows() : plan.rows();
+  const int64_t begin = panel * height, rows = std::min(height, plan.rows() - begin);
+  const int64_t pitch = std::min(height, all - begin);
+  int64_t offset[kMostWideHeight];
+  bool contiguous = true;
+  for (int64_t r = 0, row = begin; r < rows; ++r, ++row) {
+    offset[r] = row / plan.taps * p.wei_1 + offset_of(row % plan.taps, p.ker, p.wei_x, p.ndims);
+    contiguous &= offset[r] == offset[0] + r;
+  }
+  const im2col::Kernels<T> kernels(plan.arch);
+  const T* in = wei + group * plan.ic * p.wei_0;
+  Sum<T>* out = packed + (group * all + begin) * plan.ic;
+  for (int64_t k = 0; k < plan.ic; ++k, in += p.wei_0, out += pitch) {
+    if (contiguous) {
+      kernels.load(in + offset[0], 1, rows, out);
+    } else {
+      for (int64_t r = 0; r < rows; ++r) out[r] = widen(in[offset[r]]);
+    }
+    for (int64_t r = rows; r < pitch; ++r) out[r] = Sum<T>();
+  }
+}
+
+template <class Cell>
+void widen_panels(const Plan& plan, const Cell* packed, Cell* out) {
+  const int64_t all = plan.wide_rows();
+  for (int64_t group = 0; group < plan.g; ++group) {
+    for (int64_t row = 0; row < all; ++row) {
+      const int64_t begin = row / plan.wide_height * plan.wide_height, pitch = std::min(plan.wide_height, all - begin);
+      Cell* to = out + (group * all + begin) * plan.ic + (row - begin);
+      const int64_t panel = row / plan.mr * plan.mr, lda = std::min(plan.mr, plan.rows() - panel);
+      const Cell* from = packed + (group * plan.rows() + panel) * plan.ic + (row - panel);
+      for (int64_t k = 0; k < plan.ic; ++k) to[k * pitch] = row < plan.rows() ? from[k * lda] : Cell();
+    }
+  }
+}
+
+}  // namespace
+
+Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
+    : dtype(dtype), arch(arch), g(p.g), ic(p.ic / p.g), oc(p.oc / p.g), taps(product_of(p.ker, p.ndims)) {
+  mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
+  depth = std::max<int64_t>(1, ceil_div(ic, ceil_div(std::max<int64_t>(ic, 1), im2col::kMostDepth)));
+  // A single chain of so few products is what ONNX Runtime sums.
+  constexpr int64_t kChain = 128;
+  wide_height = ic <= kChain / 2 ? kMostWideHeight : ic <= kChain ? kMidWideHeight : kLeastWideHeight;
+  piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
+}
+
+bool takes(const ConvProblem& p, DataType dtype, const ArchFlags&) {
+  constexpr int64_t kMost = int64_t{1} << 31;  // so that products of two of them do not overflow
+  if (dtype != DataType::kFloat && dtype != DataType::kFloat16 && dtype != DataType::kBfloat16 &&
+      dtype != DataType::kDouble) {
+    return false;
+  }
+  for (int a = 0; a < p.ndims; ++a) {
+    if (p.stride[a] >= kMost || p.dilation[a] >= kMost || p.ker[a] >= kMost) return false;
+  }
+  return p.ic > 0 && p.oc > 0;
+}
+
+PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
+  auto plan = std::make_shared<Plan>(p, dtype, arch);
+  if (wei_const == nullptr) return plan;
+  const size_t cell = dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
+  plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * cell);
+  for (int64_t group = 0; group < plan->g; ++group) {
+    for (int64_t i = 0; i < num_panels(*plan, false); ++i) {
+      pack_weights(*plan, p, wei_const, false, group, i, plan->packed.as<void>());
+    }
+  }
+  return plan;
+}
+
+const void* Plan::wide() const {
+  if (packed.empty()) return nullptr;
+  std::call_once(wide_once_, [&] {
+    with_float_type(dtype, [&](auto zero) {
+      using Cell = Sum<decltype(zero)>;
+      wide_ = Buffer(static_cast<size_t>(wide_size()) * sizeof(Cell));
+      widen_panels(*this, packed.as<const Cell>(), wide_.as<Cell>());
+    });
+  });
+  return wide_.as<const void>();
+}
+
+void pack_weights(const Plan& plan, const ConvProblem& p, const void* wei, bool wide, int64_t group, int64_t panel,
+                  void* packed) {
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    pack(plan, p, static_cast<const T*>(wei), wide, group, panel, static_cast<Sum<T>*>(packed));
+  });
+}
+
+}  // namespace ortconv::kernels::gemm_col2im

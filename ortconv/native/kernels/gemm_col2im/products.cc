@@ -1,0 +1,488 @@
+#include <algorithm>
+
+#include "kernels/gemm_col2im/item.h"
+
+namespace ortconv::kernels::gemm_col2im {
+namespace {
+
+using im2col::pitch_of;
+using im2col::whole_vectors;
+
+// The taps of all axes, in the order of rows.
+class Taps {
+ public:
+  Taps(const Geometry& geo, int64_t index) : geo_(geo) {
+    for (int a = geo.ndims - 1; a >= 0; --a) {
+      start(a, index % geo.axis[a].ker);
+      index /= geo.axis[a].ker;
+    }
+  }
+
+  const Tap& operator[](int a) const { return taps_[a]; }
+
+  // Returns the first axis that changed; after the last tap all start again.
+  int advance() {
+    for (int a = geo_.ndims - 1; a >= 0; --a) {
+      const Axis& axis = geo_.axis[a];
+      Tap& tap = taps_[a];
+      if (tap.k + 1 == axis.ker) {
+        if (axis.ker > 1) start(a, 0);
+        continue;
+      }
+      ++tap.k;
+      tap.q += whole_[a], tap.residue += rest_[a];
+      if (tap.residue >= axis.stride) tap.residue -= axis.stride, ++tap.q;
+      if (axis.by_tap) {
+        ++tap.slot;
+      } else {
+        tap.slot = axis.step == 1 ? tap.residue : tap.residue / axis.step;
+      }
+      return a;
+    }
+    return 0;
+  }
+
+ private:
+  void start(int a, int64_t k) {
+    const Axis& axis = geo_.axis[a];
+    whole_[a] = axis.dilation / axis.stride, rest_[a] = axis.dilation % axis.stride;
+    const int64_t q = floor_div(k * axis.dilation - axis.pad, axis.stride);
+    const int64_t residue = k * axis.dilation - axis.pad - q * axis.stride;
+    taps_[a] = {k, q, residue, axis.by_tap ? k : residue / axis.step};
+  }
+
+  const Geometry& geo_;
+  Tap taps_[kMaxSpatial];
+  int64_t whole_[kMaxSpatial], rest_[kMaxSpatial];  // of a dilation in strides
+};
+
+// Calls fn(column, length, x, rest) for the runs of the positions [begin, end) of all that are multiplied: of axis `v`,
+// from x[v], counted from x_begin, together with the `unit` positions of each on the axes after it, from `rest` on.
+template <class Fn>
+void for_each_run(const Geometry& geo, int v, int64_t unit, int64_t begin, int64_t end, Fn fn) {
+  int64_t x[kMaxSpatial], rest = begin % unit, index = begin / unit;
+  for (int a = v; a > 0; --a) {
+    x[a] = index % geo.axis[a].x_count;
+    index /= geo.axis[a].x_count;
+  }
+  x[0] = index;
+  for (int64_t at = begin; at < end;) {
+    const int64_t row = v == 0 ? end - at : geo.axis[v].x_count * unit - x[v] * unit - rest;
+    const int64_t length = std::min(row, end - at);
+    fn(at - begin, length, x, rest);
+    at += length;
+    rest = x[v] = 0;
+    for (int a = v - 1; a >= 0 && ++x[a] == geo.axis[a].x_count && a > 0; --a) x[a] = 0;
+  }
+}
+
+// A tile of positions of a part, and of rows of its weights.
+struct Tile {
+  int64_t begin, columns;  // counted from the first position of all that are multiplied
+  int64_t row_begin, row_end;
+  int64_t copied;  // src channels that the copy of src has, from first_copied on
+  int64_t first_copied;
+};
+
+template <class T>
+class Worker {
+ public:
+  using Cell = Sum<T>;
+
+  // Some channels of src, `step` apart, whose products begin a sum or go on with it.
+  struct Source {
+    int64_t channel, depth;
+    const Cell* in;
+    int64_t step;
+    bool accumulate;
+  };
+
+  Worker(const Run<T>& run, const Part& part, char* slice, Listed* listed)
+      : run_(run),
+        plan_(run.plan),
+        geo_(run.geometry),
+        problem_(run.problem),
+        part_(part),
+        listed_(*listed),
+        pitch_(pitch_of(geo_.tile_columns)),
+        segments_(at<Segment>(slice, geo_.segments)),
+        rows_(at<Row>(slice, geo_.rows)),
+        copy_(at<Cell>(slice, geo_.src)),
+        lines_(at<Cell>(slice, geo_.lines)),
+        products_(at<Cell>(slice, geo_.products)),
+        transposed_(at<Cell>(slice, geo_.transposed)),
+        totals_(at<Cell>(slice, geo_.totals)),
+        sums_(at<Cell>(slice, geo_.sums)) {
+    src_ = run.data.src + part.image * problem_.src_n + part.group * plan_.ic * problem_.src_c;
+  }
+
+  void add_all();
+
+ private:
+  void list_segments(const Tile& tile);
+  void list_rows(const Tile& tile);
+  bool list(const Tile& tile);
+  template <class Fn>
+  void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
+  bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
+  void copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
+  const Cell* source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const;
+  const Cell* multiply(Tile* tile) const;
+  void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  const Cell* transpose(const Tile& tile, const Cell* products) const;
+  void add(const Tile& tile, const Cell* products) const;
+  void add_row(const Cell* in, int64_t length, Cell* out) const;
+
+  const Run<T>& run_;
+  const Plan& plan_;
+  const Geometry& geo_;
+  const ConvProblem& problem_;
+  const Part& part_;
+  Listed& listed_;
+  const int64_t pitch_;
+  const T* src_;
+  Segment* segments_;
+  Row* rows_;
+  Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
+  int64_t first_position_ = 0;
+};
+
+template <class T>
+void Worker<T>::list_segments(const Tile& tile) {
+  const int v = geo_.vector_axis;
+  listed_.num_segments = 0;
+  for_each_run(geo_, v, geo_.unit, tile.begin, tile.begin + tile.columns,
+               [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
+                 Segment& s = segments_[listed_.num_segments++];
+                 s.column = column, s.length = length, s.offset = 0;
+                 for (int a = 0; a <= v; ++a) {
+                   s.at[a] = x[a] + geo_.axis[a].x_begin - (a == 0 ? part_.j_begin : 0);
+                   s.offset = a == 0 ? s.at[a] : s.offset * geo_.axis[a].j_count + s.at[a];
+                 }
+                 s.offset = s.offset * geo_.unit + rest;
+                 s.at[v] = s.at[v] * geo_.unit + rest;
+               });
+}
+
+// Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
+template <class T>
+void Worker<T>::list_rows(const Tile& tile) {
+  const int v = geo_.vector_axis;
+  int64_t low[kMaxSpatial], high[kMaxSpatial], j_count[kMaxSpatial];
+  for (int a = 0; a <= v; ++a) {
+    const Axis& axis = geo_.axis[a];
+    low[a] = axis.x_begin, high[a] = axis.x_begin + axis.x_count - 1, j_count[a] = axis.j_count;
+  }
+  low[0] = geo_.axis[0].x_begin + tile.begin / geo_.inner_x - part_.j_begin;
+  high[0] = geo_.axis[0].x_begin + (tile.begin + tile.columns - 1) / geo_.inner_x - part_.j_begin;
+  j_count[0] = part_.j_count;
+  Taps taps(geo_, geo_.lists_taps_once ? 0 : tile.row_begin % plan_.taps);
+  const int64_t count = geo_.lists_taps_once ? plan_.taps : tile.row_end - tile.row_begin;
+  listed_.any_meets = false, listed_.all_meet = true;
+  // Of the axes up to one.
+  struct Outer {
+    int64_t slot, shift;
+    Meets meets;
+  } outer[kMaxSpatial + 1];
+  outer[0] = {0, 0, Meets::kAll};
+  for (int64_t i = 0, changed = 0; i < count; ++i) {
+    Row& row = rows_[i];
+    for (int a = static_cast<int>(changed); a < geo_.ndims; ++a) {
+      const Axis& axis = geo_.axis[a];
+      const int64_t q = taps[a].q;
+      Outer next = outer[a];
+      next.slot = next.slot * axis.slots + taps[a].slot;
+      if (taps[a].slot >= axis.slots) next.meets = Meets::kNothing;
+      if (a <= v) {
+        next.shift = a == 0 ? q : next.shift * axis.j_count + q;
+        if (high[a] + q < 0 || low[a] + q >= j_count[a]) {
+          next.meets = Meets::kNothing;
+        } else if ((low[a] + q < 0 || high[a] + q >= j_count[a]) && next.meets == Meets::kAll) {
+          next.meets = Meets::kSome;
+        }
+      }
+      outer[a + 1] = next;
+    }
+    row.meets = outer[geo_.ndims].meets;
+    for (int a = 0; a < v; ++a) row.q[a] = taps[a].q;
+    row.q[v] = taps[v].q * geo_.unit;
+    row.offset = outer[geo_.ndims].slot * geo_.slot_size + outer[geo_.ndims].shift * geo_.unit;
+    listed_.any_meets |= row.meets != Meets::kNothing;
+    listed_.all_meet &= row.meets != Meets::kNothing;
+    changed = taps.advance();
+  }
+}
+
+// Lists what the tile needs that is not listed yet. False where no row of it meets anything.
+template <class T>
+bool Worker<T>::list(const Tile& tile) {
+  if (geo_.direct) return true;
+  const bool same = listed_.begin == tile.begin && listed_.columns == tile.columns && listed_.j_begin == part_.j_begin;
+  if (!same) list_segments(tile);
+  if (!same || !geo_.lists_taps_once) list_rows(tile);
+  listed_.begin = tile.begin, listed_.columns = tile.columns, listed_.j_begin = part_.j_begin;
+  return listed_.any_meets;
+}
+
+// Calls fn(row, sums) for the taps of the rows [begin, end) of a tile, and where their channel's sums begin.
+template <class T>
+template <class Fn>
+void Worker<T>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const {
+  int64_t tap = begin % plan_.taps;
+  Cell* sums = sums_ + (begin / plan_.taps - part_.channel) * geo_.channel_size;
+  const Row* row = rows_ + (geo_.lists_taps_once ? tap : begin - tile.row_begin);
+  for (int64_t i = begin; i < end; ++i, ++row) {
+    fn(*row, sums);
+    if (++tap < plan_.taps) continue;
+    tap = 0, sums += geo_.channel_size;
+    if (geo_.lists_taps_once) row -= plan_.taps;
+  }
+}
+
+// Whether no product of the rows [begin, end) goes anywhere.
+template <class T>
+bool Worker<T>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
+  if (geo_.direct || listed_.all_meet) return false;
+  bool any = false;
+  for_each_row(tile, begin, end, [&](const Row& row, Cell*) { any |= row.meets != Meets::kNothing; });
+  return !any;
+}
+
+// Copies some channels of src, from `channel` on, as rows of the B operand.
+template <class T>
+void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
+  const im2col::Kernels<T>& kernels = run_.kernels;
+  const int64_t whole = whole_vectors(tile.columns), step = geo_.axis[geo_.ndims - 1].src_x, src_c = problem_.src_c;
+  const T* src = src_ + channel * src_c;
+  if (geo_.dense && src_c != 1) {
+    const T* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch_);
+  } else {
+    for_each_run(geo_, geo_.ndims - 1, 1, tile.begin, tile.begin + tile.columns,
+                 [&](int64_t column, int64_t length, const int64_t* x, int64_t) {
+                   const T* in = src;
+                   for (int a = 0; a < geo_.ndims; ++a) in += (x[a] + geo_.axis[a].x_begin) * geo_.axis[a].src_x;
+                   if (src_c != 1) {
+                     for (int64_t k = 0; k < depth; ++k) {
+                       kernels.load(in + k * src_c, step, length, out + k * pitch_ + column);
+                     }
+                   } else if constexpr (std::is_same_v<T, Cell>) {
+                     kernels.transpose.template to<T>()(in, step, length, depth, nullptr, out + column, pitch_);
+                   } else {
+                     for (int64_t i = 0; i < length; ++i) kernels.widen.run(in + i * step, depth, lines_ + i * depth);
+                     kernels.transpose.template to<Cell>()(lines_, depth, length, depth, nullptr, out + column, pitch_);
+                   }
+                 });
+  }
+  for (int64_t k = 0; k < depth; ++k) std::fill(out + k * pitch_ + tile.columns, out + k * pitch_ + whole, Cell());
+}
+
+// Some channels of src as the B operand: in place, or the copy.
+template <class T>
+const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const {
+  if constexpr (std::is_same_v<T, Cell>) {
+    const T* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
+    const int64_t reach = (depth - 1) * problem_.src_c + whole_vectors(tile->columns);
+    if (geo_.reads_in_place && (in - run_.data.src) + reach <= geo_.src_end) {
+      *pitch = problem_.src_c;
+      return in;
+    }
+  }
+  *pitch = pitch_;
+  if (tile->copied == 0 || tile->first_copied != channel) {
+    copy(*tile, channel, depth, copy_);
+    tile->first_copied = channel, tile->copied = depth;
+  }
+  return copy_;
+}
+
+// The products of a tile, [row][column], unless they are in the sums.
+template <class T>
+const Sum<T>* Worker<T>::multiply(Tile* tile) const {
+  const bool has_totals = im2col::has_totals(plan_.ic);
+  // Of a tile of src that stays in L2 all channels, and so the weights of a panel one after the other.
+  const int64_t span = geo_.all_depth ? plan_.ic : plan_.depth;
+  bool first_total = true;
+  int64_t calls = 0;
+  for (int64_t channel = 0; channel < plan_.ic; channel += span) {
+    const int64_t depth = std::min(span, plan_.ic - channel);
+    int64_t step;
+    const Cell* in = source(tile, channel, depth, &step);
+    const Source part{channel, depth, in, step, calls > 0};
+    const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
+    for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
+      geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part);
+    }
+    ++calls;
+    if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
+    if (geo_.wide) {
+      im2col::add_to_totals(first_total, transposed_, tile->columns * geo_.transposed_pitch, totals_);
+    } else {
+      im2col::add_to_totals(first_total, products_, (tile->row_end - tile->row_begin) * pitch_, totals_);
+    }
+    first_total = false;
+    calls = 0;
+  }
+  if (geo_.wide) return transpose(*tile, has_totals ? totals_ : transposed_);
+  return has_totals ? totals_ : products_;
+}
+
+// Turns rows of products into columns.
+template <class T>
+const Sum<T>* Worker<T>::transpose(const Tile& tile, const Cell* products) const {
+  Cell* out = products_;
+  int64_t pitch = pitch_;
+  if (geo_.direct) {  // every row has a slot
+    out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
+    pitch = geo_.slot_size;
+  }
+  run_.kernels.transpose.template to<Cell>()(products + tile.row_begin % plan_.wide_height, geo_.transposed_pitch,
+                                             tile.columns, tile.row_end - tile.row_begin, nullptr, out, pitch);
+  return out;
+}
+
+// As multiply_panel(), with src as the A operand, whose rows are positions.
+template <class T>
+void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
+  const int64_t panel_begin = panel * plan_.wide_height,
+                ldb = std::min(plan_.wide_height, plan_.wide_rows() - panel_begin);
+  int64_t begin = std::max(panel_begin, tile.row_begin);
+  const int64_t end = std::min(panel_begin + ldb, tile.row_end);
+  if (meets_nothing(tile, begin, end)) return;
+  // Whole vectors of the panel: products of rows that are not of the tile lie beside its own.
+  begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
+  const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
+  const Cell* b = run_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
+  Cell* out = transposed_ + begin - tile.row_begin / plan_.wide_height * plan_.wide_height;
+  for (int64_t k = 0; k < source.depth; k += plan_.depth) {
+    for (int64_t x = 0; x < tile.columns; x += plan_.mr) {
+      const int64_t count = std::min(plan_.mr, tile.columns - x);
+      Cell* c[kMaxRows];
+      for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
+      BasicGemmArgs<Cell> args{count,
+                               whole_vectors(end - begin),
+                               1,
+                               std::min(plan_.depth, source.depth - k),
+                               source.in + k * source.step + x,
+                               b + k * ldb,
+                               &no_offset,
+                               ldb,
+                               c,
+                               plan_.piece,
+                               source.accumulate || k > 0};
+      args.lda = source.step;
+      run_.kernels.gemm.run(args);
+    }
+  }
+}
+
+template <class T>
+void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& source) const {
+  const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
+  const int64_t begin = std::max(panel_begin, tile.row_begin);
+  const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
+  if (meets_nothing(tile, begin, begin + rows)) return;
+  Cell *c[kMaxRows], *products = products_ + (begin - tile.row_begin) * pitch_;
+  int64_t tap = begin % plan_.taps, channel = begin / plan_.taps - part_.channel;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (!geo_.direct) {
+      c[r] = products + r * pitch_;
+      continue;
+    }
+    // The slots are those of the taps.
+    c[r] = sums_ + channel * geo_.channel_size + tap * geo_.slot_size + tile.begin - first_position_;
+    if (++tap == plan_.taps) tap = 0, ++channel;
+  }
+  const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
+  const Cell* a = run_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  for (int64_t k = 0; k < source.depth; k += plan_.depth) {
+    BasicGemmArgs<Cell> args{rows,
+                             whole_vectors(tile.columns),
+                             1,
+                             std::min(plan_.depth, source.depth - k),
+                             a + k * lda,
+                             source.in + k * source.step,
+                             &no_offset,
+                             source.step,
+                             c,
+                             plan_.piece,
+                             source.accumulate || k > 0};
+    args.lda = lda;
+    run_.kernels.gemm.run(args);
+  }
+}
+
+template <class T>
+void Worker<T>::add_row(const Cell* in, int64_t length, Cell* out) const {
+  constexpr int64_t kLong = 32;
+  if (length >= kLong) {
+    run_.kernels.activate.template add_residual<Cell>(nullptr, length, in, out);
+  } else {
+    for (int64_t i = 0; i < length; ++i) out[i] += in[i];
+  }
+}
+
+// Adds the rows of a tile to the sums.
+template <class T>
+void Worker<T>::add(const Tile& tile, const Cell* products) const {
+  const int v = geo_.vector_axis;
+  const int64_t length = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
+  const Segment* const end = segments_ + listed_.num_segments;
+  for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
+    const Cell* in = products;
+    products += pitch_;
+    if (row.meets == Meets::kNothing) return;
+    sums += row.offset;
+    for (const Segment* s = segments_; s != end; ++s) {
+      if (row.meets == Meets::kAll) {
+        add_row(in + s->column, s->length, sums + s->offset);
+        continue;
+      }
+      bool inside = true;
+      for (int a = 0; a < v; ++a) {
+        const int64_t j = s->at[a] + row.q[a];
+        inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
+      }
+      const int64_t first = s->at[v] + row.q[v];
+      const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, length - first);
+      if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
+    }
+  });
+}
+
+template <class T>
+void Worker<T>::add_all() {
+  first_position_ = (part_.x_begin - geo_.axis[0].x_begin) * geo_.inner_x;
+  const int64_t last_position = first_position_ + part_.x_count * geo_.inner_x;
+  if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
+  // Tiles begin where they would in any slab, so that what is added to a sum does not depend on the slabs.
+  const int64_t origin = geo_.direct ? first_position_ : 0;
+  Tile tile;
+  for (tile.begin = first_position_; tile.begin < last_position; tile.begin += tile.columns) {
+    const int64_t stop = origin + ((tile.begin - origin) / geo_.most_columns + 1) * geo_.most_columns;
+    tile.columns = std::min(stop, last_position) - tile.begin;
+    tile.copied = tile.first_copied = 0;
+    const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
+    const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
+    for (tile.row_begin = part_.channel * plan_.taps; tile.row_begin < all_rows; tile.row_begin = tile.row_end) {
+      tile.row_end = std::min(tile.row_begin / height * height + geo_.tile_rows, all_rows);
+      if (!list(tile)) continue;
+      const Cell* products = multiply(&tile);
+      if (!geo_.direct) add(tile, products);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void add_products(const Run<T>& run, const Part& part, char* slice, Listed* listed) {
+  Worker<T>(run, part, slice, listed).add_all();
+}
+
+#define INSTANTIATE(T) template void add_products(const Run<T>&, const Part&, char*, Listed*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
+
+}  // namespace ortconv::kernels::gemm_col2im

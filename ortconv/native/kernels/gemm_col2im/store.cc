@@ -1,0 +1,453 @@
+#include <algorithm>
+
+#include "kernels/gemm_col2im/item.h"
+
+namespace ortconv::kernels::gemm_col2im {
+namespace {
+
+// A position of dst on one axis.
+struct Place {
+  int64_t y, j, residue, slot;
+};
+
+template <class T>
+class Store {
+ public:
+  using Cell = Sum<T>;
+
+  Store(const Run<T>& run, const Part& part, char* slice);
+  void store_all();
+
+ private:
+  // Positions of dst and j of the part; positions of the first axis count from those of the part.
+  int64_t length(int a) const {
+    const Axis& axis = geo_.axis[a];
+    if (a > 0) return axis.dst_size;
+    return std::min((part_.j_begin + part_.j_count) * axis.stride, axis.dst_size) - part_.j_begin * axis.stride;
+  }
+  int64_t j_count(int a) const { return a == 0 ? part_.j_count : geo_.axis[a].j_count; }
+
+  template <class Fn>
+  void for_each_line(int along, Fn fn) const;
+  template <class Fn>
+  void for_each_reached_line(int along, Fn fn) const;
+
+  void store_rows() const;
+  bool transposes_rows() const;
+  void transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const;
+  void store_units(int64_t channel) const;
+  void fill(int64_t line, int64_t length, int64_t first, int64_t last) const;
+  void fill_part(int64_t first, int64_t last) const;
+  bool fills_lines() const;
+  void store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
+  void store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
+  void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
+  void store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
+  void store_strided(int along, int64_t first, int64_t last) const;
+
+  const Run<T>& run_;
+  const Geometry& geo_;
+  const Part& part_;
+  const int64_t dst_c_;
+  Cell *sums_, *bias_, *gap_;
+  const Cell** phases_;
+  const Cell* left_;  // bias that is left to add
+  T* dst_;
+  int64_t slot_stride_[kMaxSpatial], j_stride_[kMaxSpatial];
+  // The axes after this one have neither kernel nor stride: their positions, so many, go together.
+  int line_;
+  int64_t unit_;
+  bool gaps_;
+};
+
+template <class T>
+Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
+    : run_(run),
+      geo_(run.geometry),
+      part_(part),
+      dst_c_(run.problem.dst_c),
+      sums_(at<Cell>(slice, geo_.sums)),
+      bias_(at<Cell>(slice, geo_.bias)),
+      gap_(at<Cell>(slice, geo_.gap)),
+      phases_(at<const Cell*>(slice, geo_.phases)),
+      left_(nullptr),
+      gaps_(false) {
+  const int64_t channel = part.group * run.plan.oc + part.channel;
+  dst_ = run.data.dst + part.image * run.problem.dst_n + channel * dst_c_ +
+         part.j_begin * geo_.axis[0].stride * geo_.axis[0].dst_x;
+  if (run.data.bias != nullptr) {
+    run.kernels.load(run.data.bias + channel, 1, part.channels, bias_);
+    left_ = bias_;
+  }
+  int64_t slots = geo_.slot_size, j = 1;
+  for (int a = geo_.ndims - 1; a >= 0; --a) {
+    slot_stride_[a] = slots, j_stride_[a] = j;
+    slots *= geo_.axis[a].slots, j *= geo_.axis[a].j_count;
+    gaps_ |= geo_.axis[a].has_gaps();
+  }
+  line_ = geo_.ndims - 1, unit_ = 1;
+  const auto moves_along = [](const Axis& x) { return x.ker == 1 && x.stride == 1 && x.pad == 0; };
+  while (line_ > 0 && moves_along(geo_.axis[line_]) && geo_.axis[line_].dst_x == unit_) {
+    unit_ *= geo_.axis[line_--].dst_size;
+  }
+  if (geo_.axis[line_].dst_x != unit_ && unit_ > 1) line_ = geo_.ndims - 1, unit_ = 1;
+}
+
+// Calls fn(sums, line) with where the lines along an axis begin, from its first slot and the first position of the
+// part: an offset into the sums, -1 where no tap reaches the line, and one into dst.
+template <class T>
+template <class Fn>
+void Store<T>::for_each_line(int along, Fn fn) const {
+  Place place[kMaxSpatial];
+  const auto start = [&](int a) { place[a] = {0, 0, 0, a == along ? 0 : geo_.axis[a].slot_of(0)}; };
+  for (int a = 0; a <= line_; ++a) start(a);
+  for (;;) {
+    int64_t sums = 0, line = 0;
+    for (int a = 0; a <= line_; ++a) {
+      if (place[a].slot < 0) sums = -1;
+      if (sums >= 0) sums += place[a].slot * slot_stride_[a] + place[a].j * j_stride_[a];
+      line += place[a].y * geo_.axis[a].dst_x;
+    }
+    fn(sums, line);
+    int a = line_;
+    for (; a >= 0; --a) {
+      if (a == along) continue;
+      const Axis& axis = geo_.axis[a];
+      if (place[a].y + 1 == length(a)) {
+        start(a);
+        continue;
+      }
+      ++place[a].y;
+      if (++place[a].residue == axis.stride) place[a].residue = 0, ++place[a].j;
+      if (axis.stride > 1) place[a].slot = axis.slot_of(place[a].residue);
+      break;
+    }
+    if (a < 0) return;
+  }
+}
+
+// The same for the lines that taps reach: slot by slot.
+template <class T>
+template <class Fn>
+void Store<T>::for_each_reached_line(int along, Fn fn) const {
+  int64_t slot[kMaxSpatial] = {}, j[kMaxSpatial], count[kMaxSpatial];
+  for (;;) {
+    int64_t sums = 0, line = 0;
+    bool any = true;
+    for (int a = 0; a <= line_; ++a) {
+      if (a == along) continue;
+      const Axis& axis = geo_.axis[a];
+      const int64_t residue = axis.residue_of(slot[a]);
+      count[a] = residue < length(a) ? (length(a) - residue - 1) / axis.stride + 1 : 0;
+      any &= count[a] > 0;
+      sums += slot[a] * slot_stride_[a], line += residue * axis.dst_x;
+      j[a] = 0;
+    }
+    for (int a = any ? line_ : -1; a >= 0;) {
+      fn(sums, line);
+      for (a = line_; a >= 0; --a) {
+        if (a == along) continue;
+        const int64_t step = geo_.axis[a].stride * geo_.axis[a].dst_x;
+        sums += j_stride_[a], line += step;
+        if (++j[a] < count[a]) break;
+        sums -= count[a] * j_stride_[a], line -= count[a] * step;
+        j[a] = 0;
+      }
+    }
+    int a = line_;
+    for (; a >= 0; --a) {
+      if (a == along) continue;
+      if (++slot[a] < geo_.axis[a].slots) break;
+      slot[a] = 0;
+    }
+    if (a < 0) return;
+  }
+}
+
+// Fills `length` positions of a line in the channels [first, last) as where no tap reaches.
+template <class T>
+void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) const {
+  const int64_t step = geo_.axis[line_].dst_x / unit_;
+  length *= unit_;
+  T* out = dst_ + line;
+  if (dst_c_ == 1) {
+    for (int64_t y = 0; y < length; ++y) {
+      for (int64_t c = first; c < last; ++c) round_to(out + y * step + c, gap_[c]);
+    }
+    return;
+  }
+  for (int64_t c = first; c < last; ++c) {
+    T value, *row = out + c * dst_c_;
+    round_to(&value, gap_[c]);
+    if (step == 1) {
+      std::fill_n(row, length, value);
+    } else {
+      for (int64_t y = 0; y < length; ++y) row[y * step] = value;
+    }
+  }
+}
+
+template <class T>
+void Store<T>::fill_part(int64_t first, int64_t last) const {
+  int64_t positions = length(line_), step = geo_.axis[line_].dst_x * geo_.axis[line_].dst_size;
+  bool contiguous = true;
+  for (int a = line_ - 1; a >= 0; --a) {
+    contiguous &= geo_.axis[a].dst_x == step;
+    step *= geo_.axis[a].dst_size;
+    positions *= length(a);
+  }
+  if (contiguous) {
+    fill(0, positions, first, last);
+  } else {
+    for_each_line(line_, [&](int64_t, int64_t line) { fill(line, length(line_), first, last); });
+  }
+}
+
+// Whether rows are interleaved by the transpose kernel: of many phases in order, where no interleave kernel is faster.
+template <class T>
+bool Store<T>::transposes_rows() const {
+  constexpr int64_t kLeastPhases = 8;
+  const Axis& axis = geo_.axis[line_];
+  return !std::is_same_v<T, double> && !run_.plan.arch.avx512 && axis.in_order() && axis.slots == axis.stride &&
+         axis.stride >= kLeastPhases && axis.j_count >= kLeastPhases;
+}
+
+// Interleaves all slots of a line, whose residues count up from that of the first one, and then from zero.
+template <class T>
+void Store<T>::transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const {
+  const Axis& axis = geo_.axis[line_];
+  const auto transpose = run_.kernels.transpose.template to<T>();
+  Cell add[kMostPhases];
+  std::fill_n(add, axis.stride, bias);
+  const int64_t first = axis.residue_of(0), after = axis.stride - first;
+  transpose(in, geo_.slot_size, after, count, add, out + first, axis.stride);
+  if (first > 0) transpose(in + after * geo_.slot_size, geo_.slot_size, first, count, add, out, axis.stride);
+}
+
+// Interleaves the slots of lines along the last axis, those of zeros among them.
+template <class T>
+void Store<T>::store_rows() const {
+  const Axis& axis = geo_.axis[line_];
+  const int64_t all = length(line_) * unit_, whole = all / axis.stride, rest = all % axis.stride;
+  int64_t residue[kMostPhases];
+  for (int64_t slot = 0; slot < axis.slots; ++slot) residue[slot] = axis.residue_of(slot);
+  std::fill_n(phases_, axis.stride, sums_ + geo_.zeros);
+  const bool transposes = transposes_rows();
+  for_each_line(line_, [&](int64_t sums, int64_t line) {
+    T* out = dst_ + line;
+    if (sums < 0) {
+      fill(line, length(line_), 0, part_.channels);
+      return;
+    }
+    const Cell* in = sums_ + sums;
+    for (int64_t slot = 0; slot < axis.slots; ++slot) phases_[residue[slot]] = in + slot * geo_.slot_size;
+    const InterleaveArgs<T> args{phases_, geo_.channel_size,      part_.channels, whole, axis.stride, left_, out,
+                                 dst_c_,  kernels::Store::kCached};
+    if (transposes) {
+      for (int64_t c = 0; c < part_.channels; ++c) {
+        transpose_row(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
+      }
+    } else if (whole > 0) {
+      run_.kernels.interleave.template to<T>()(args);
+    }
+    for (int64_t c = 0; c < part_.channels && rest > 0; ++c) {
+      T* tail = out + c * dst_c_ + whole * axis.stride;
+      for (int64_t r = 0; r < rest; ++r)
+        round_to(tail + r, phases_[r][c * geo_.channel_size + whole] + args.bias_of(c));
+    }
+  });
+}
+
+// Writes the sums of a channel in lines without gaps, unit after unit.
+template <class T>
+void Store<T>::store_units(int64_t channel) const {
+  const Axis& axis = geo_.axis[line_];
+  const Cell* slots[kMostPhases];
+  const Cell add = left_ == nullptr ? -Cell() : left_[channel];
+  for_each_line(line_, [&](int64_t sums, int64_t line) {
+    const Cell* in = sums_ + channel * geo_.channel_size + sums;
+    T* out = dst_ + channel * dst_c_ + line;
+    for (int64_t slot = 0; slot < axis.slots; ++slot) slots[axis.residue_of(slot)] = in + slot * geo_.slot_size;
+    int64_t phase = 0, from = 0;
+    for (int64_t left = length(line_) * unit_; left > 0; left -= unit_, out += unit_) {
+      const Cell* unit = slots[phase] + from;
+      if (left >= align_up(unit_, kMoved)) {
+        // What this writes beyond the unit is written again.
+        for (int64_t k = 0; k < unit_; k += kMoved) {
+          T moved[kMoved];
+          for (int64_t i = 0; i < kMoved; ++i) round_to(moved + i, unit[k + i] + add);
+          std::copy_n(moved, kMoved, out + k);
+        }
+      } else {
+        for (int64_t k = 0; k < unit_; ++k) round_to(out + k, unit[k] + add);
+      }
+      if (++phase == axis.stride) phase = 0, from += unit_;
+    }
+  });
+}
+
+// Writes sums that are next to each other, as they will be in dst.
+template <class T>
+void Store<T>::store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const {
+  if (count <= 0) return;
+  in += first * geo_.channel_size;
+  const Cell* bias = left_ == nullptr ? nullptr : left_ + first;
+  run_.kernels.interleave.template to<T>()(
+      {&in, geo_.channel_size, last - first, count, 1, bias, out + first * dst_c_, dst_c_, kernels::Store::kCached});
+}
+
+// Writes `count` j of one slot of a line.
+template <class T>
+void Store<T>::store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const {
+  const Axis& axis = geo_.axis[along];
+  const int64_t from = j_stride_[along], to = axis.stride * axis.dst_x;
+  if (dst_c_ == 1 && from == 1) {
+    const Cell* bias = left_ == nullptr ? nullptr : left_ + first;
+    run_.kernels.transpose.template to<T>()(in + first * geo_.channel_size, geo_.channel_size, last - first, count,
+                                            bias, out + first, to);
+    return;
+  }
+  for (int64_t c = first; c < last; ++c) {
+    const Cell add = left_ == nullptr ? -Cell() : left_[c];
+    const Cell* sums = in + c * geo_.channel_size;
+    T* row = out + c * dst_c_;
+    if (unit_ == 1) {
+      for (int64_t i = 0; i < count; ++i) round_to(row + i * to, sums[i * from] + add);
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i, row += to, sums += from) {
+      for (int64_t k = 0; k < unit_; ++k) round_to(row + k, sums[k] + add);
+    }
+  }
+}
+
+// Writes a line along the last axis of more slots than j: j by j.
+template <class T>
+void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const {
+  const Axis& axis = geo_.axis[line_];
+  const int64_t start = axis.residue_of(0), step = axis.by_tap ? axis.dilation % axis.stride : axis.step;
+  if (geo_.slot_size == 1 && axis.in_order() && axis.dst_x == 1) {  // a single j
+    const int64_t before = std::min(axis.slots, axis.stride - start);
+    store_run(sums_ + sums, dst_ + line + start, std::min(before, length(line_) - start), first, last);
+    store_run(sums_ + sums + before, dst_ + line, std::min(axis.slots - before, length(line_)), first, last);
+    return;
+  }
+  for (int64_t c = first; c < last; ++c) {
+    const Cell add = left_ == nullptr ? -Cell() : left_[c];
+    for (int64_t j = 0; j < j_count(line_); ++j) {
+      const Cell* in = sums_ + c * geo_.channel_size + sums + j;
+      const int64_t left = length(line_) - j * axis.stride;
+      T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
+      int64_t residue = start;
+      for (int64_t slot = 0; slot < axis.slots; ++slot, in += geo_.slot_size) {
+        if (residue < left) round_to(out + residue * axis.dst_x, *in + add);
+        residue += step;
+        if (residue >= axis.stride) residue -= axis.stride;
+      }
+    }
+  }
+}
+
+// Writes the j [begin, end) of a line, counted from those of the part.
+template <class T>
+void Store<T>::store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first,
+                          int64_t last) const {
+  const Axis& axis = geo_.axis[along];
+  if (along == line_ && unit_ == 1 && dst_c_ != 1 && axis.slots > j_count(along)) {
+    store_slots(sums, line, first, last);
+    return;
+  }
+  for (int64_t slot = 0; slot < axis.slots; ++slot) {
+    const int64_t residue = axis.residue_of(slot);
+    const int64_t count = std::min(end, ceil_div(length(along) - residue, axis.stride)) - begin;
+    if (count <= 0) continue;
+    store_slot(along, sums_ + sums + slot * slot_stride_[along] + begin * j_stride_[along],
+               dst_ + line + (begin * axis.stride + residue) * axis.dst_x, count, first, last);
+  }
+}
+
+// Whether what is not reached is filled line by line, as the part would leave the caches.
+template <class T>
+bool Store<T>::fills_lines() const {
+  constexpr int64_t kPartBytes = 128 << 10;
+  int64_t bytes = unit_ * static_cast<int64_t>(sizeof(T));
+  for (int a = 0; a <= line_; ++a) bytes *= length(a);
+  return bytes > kPartBytes;
+}
+
+// Writes the sums of the channels [first, last) in lines along any axis, and what no tap reaches.
+template <class T>
+void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
+  if (!gaps_ || along != line_ || !fills_lines()) {
+    if (gaps_) fill_part(first, last);
+    for_each_reached_line(
+        along, [&](int64_t sums, int64_t line) { store_line(along, sums, line, 0, j_count(along), first, last); });
+    return;
+  }
+  // What is filled is still in L1 when the sums are written.
+  constexpr int64_t kChunkBytes = 16 << 10;
+  const Axis& axis = geo_.axis[along];
+  int64_t chunk = std::max<int64_t>(1, kChunkBytes / (axis.stride * unit_ * static_cast<int64_t>(sizeof(T))));
+  if (axis.slots > j_count(along)) chunk = j_count(along);
+  for_each_line(along, [&](int64_t sums, int64_t line) {
+    for (int64_t begin = 0, end; begin < j_count(along); begin = end) {
+      end = std::min(begin + chunk, j_count(along));
+      const int64_t filled = std::min(end * axis.stride, length(along)) - begin * axis.stride;
+      fill(line + begin * axis.stride * axis.dst_x, filled, first, last);
+      if (sums >= 0) store_line(along, sums, line, begin, end, first, last);
+    }
+  });
+}
+
+template <class T>
+void Store<T>::store_all() {
+  const ConvProblem& p = run_.problem;
+  const Axis& axis = geo_.axis[line_];
+  int longest = line_;
+  for (int a = line_; a >= 0; --a) {
+    if (geo_.axis[a].j_count > geo_.axis[longest].j_count) longest = a;
+  }
+  if (gaps_) {
+    for (int64_t c = 0; c < part_.channels; ++c) {
+      gap_[c] = left_ == nullptr ? Cell() : left_[c];
+      std::fill_n(sums_ + c * geo_.channel_size + geo_.zeros, geo_.num_zeros, Cell());
+    }
+    if constexpr (!std::is_same_v<T, double>) {
+      if (!p.activation.is_identity()) {
+        run_.kernels.activate.template run<T>(p.activation, 0.0f, part_.channels, gap_);
+      }
+    }
+  }
+  const int64_t size = geo_.channel_size;
+  left_ = im2col::activate(run_.kernels, p, sums_, size, part_.channels, size, left_);
+
+  constexpr int64_t kFewGroups = 4;  // of phases: interleaving them costs more than writing with a stride
+  const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
+  if (axis.dst_x == unit_ && many &&
+      (axis.stride == 1 || (unit_ == 1 && axis.interleaves() && (geo_.num_zeros > 0 || !axis.has_gaps())))) {
+    store_rows();
+    return;
+  }
+  const bool units = !gaps_ && many && unit_ > 1 && axis.dst_x == unit_ && axis.stride <= kMostPhases;
+  const int64_t channels = dst_c_ == 1 ? part_.channels : 1;  // at a time
+  for (int64_t c = 0; c < part_.channels; c += channels) {
+    if (units) {
+      store_units(c);
+    } else {
+      store_strided(many ? line_ : longest, c, c + channels);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void store_sums(const Run<T>& run, const Part& part, char* slice) {
+  Store<T>(run, part, slice).store_all();
+}
+
+#define INSTANTIATE(T) template void store_sums(const Run<T>&, const Part&, char*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
+
+}  // namespace ortconv::kernels::gemm_col2im
