@@ -35,7 +35,7 @@ class ConvKernel : public Kernel {
   ConvReader reader_;
 
   // Of the last sizes: to find out what is known of one takes half as long as to compute the smallest.
-  static constexpr size_t kSizedRuns = 4;
+  static constexpr size_t kSizedRuns = 8;
   mutable RecentlyUsed<Sizes, SizedRun> sized_runs_{kSizedRuns};
   mutable PoolSize pool_size_;
 

@@ -46,13 +46,10 @@ Numbers output_shape_of(const TensorView& tensor) {
 }
 
 SizesView sizes_of(const ConvInputs& inputs, bool constant_weights) {
-  SizesView sizes;
-  sizes.x = inputs.x->dims;
-  if (!constant_weights) sizes.w = inputs.w->dims;
-  if (inputs.b) sizes.b = inputs.b->dims;
-  if (inputs.residual) sizes.residual = inputs.residual->dims;
-  if (inputs.output_shape) sizes.output_shape = output_shape_of(*inputs.output_shape);
-  return sizes;
+  using Any = std::optional<Numbers>;
+  const auto dims = [](const std::optional<TensorView>& tensor) { return tensor ? Any(tensor->dims) : std::nullopt; };
+  return {inputs.x->dims, constant_weights ? std::nullopt : dims(inputs.w), dims(inputs.b), dims(inputs.residual),
+          inputs.output_shape ? Any(output_shape_of(*inputs.output_shape)) : std::nullopt};
 }
 
 Sizes copy_of(const SizesView& sizes) {

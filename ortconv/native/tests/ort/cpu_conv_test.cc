@@ -124,10 +124,10 @@ std::vector<Run> runs_of_a_node(CaseMaker& maker, ConvOp op, int ndims, const Co
   if (op == ConvOp::kConvTransposeToShape) c.output_shape = Shape(ndims, 5);
   fill(maker, &first);
   std::vector<Run> runs = {first};
-  while (runs.size() < 7) {
+  while (runs.size() < 12) {
     Run run = first;
     run.sizes.x[0] = maker.draw(1, 3);
-    for (int i = 1; i <= ndims; ++i) run.sizes.x[i] = maker.draw(2, runs.size() == 6 ? 16 : 5);
+    for (int i = 1; i <= ndims; ++i) run.sizes.x[i] = maker.draw(2, runs.size() == 11 ? 16 : 5);
     if (!constants.w) {
       run.sizes.w.back() = maker.draw(1, 2);
       run.w.clear();
