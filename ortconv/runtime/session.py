@@ -193,7 +193,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
         """Runs the model as the base class does; with ``backend="python"`` it may raise PluginError."""
-        with self._collect():
+        if self._calls is None:
+            # The smallest runs take 4 us. A context that does nothing takes 0.6 us of that, and super() 0.3 us.
+            onnxruntime.InferenceSession.run_with_iobinding(self, iobinding, run_options)
+            return
+        with self._calls.collect():
             super().run_with_iobinding(iobinding, run_options)
 
     def run_with_ortvaluevector(self, *args: Any, **kwargs: Any) -> None:

@@ -17,8 +17,9 @@ class RecentlyUsed {
  public:
   explicit RecentlyUsed(size_t capacity) : capacity_(capacity) {}
 
-  // Null when there is none.
-  std::shared_ptr<const Value> find(const Key& key) {
+  // Null when there is none. The key may be of another type that a Key can be compared with.
+  template <class Sought>
+  std::shared_ptr<const Value> find(const Sought& key) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
     if (entry == entries_.end()) return nullptr;

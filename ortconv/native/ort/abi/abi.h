@@ -73,7 +73,7 @@ static_assert(offsetof(OrtCustomOp, GetEndVersion) == 168, "layout of OrtCustomO
 
 namespace ortconv::abi {
 
-constexpr uint32_t kApiVersion = 18;                       // OrtApi version asked for: the newest slot used is of 1.18
+constexpr uint32_t kApiVersion = 24;                       // OrtApi version asked for: the newest slot used is of 1.24
 constexpr uint32_t kCustomOpVersion = 17;                  // OrtCustomOp fields up to GetEndVersion
 constexpr int kErrorFail = 1;                              // OrtErrorCode ORT_FAIL
 constexpr int kErrorInvalidArgument = 2;                   // OrtErrorCode ORT_INVALID_ARGUMENT
@@ -106,7 +106,6 @@ using GetTensorElementType = Slot<60, OrtStatus*(const OrtTensorTypeAndShapeInfo
 using GetDimensionsCount = Slot<61, OrtStatus*(const OrtTensorTypeAndShapeInfo*, size_t*)>;
 using GetDimensions = Slot<62, OrtStatus*(const OrtTensorTypeAndShapeInfo*, int64_t*, size_t count)>;
 using GetSymbolicDimensions = Slot<63, OrtStatus*(const OrtTensorTypeAndShapeInfo*, const char**, size_t count)>;
-using GetTensorTypeAndShape = Slot<65, OrtStatus*(const OrtValue*, OrtTensorTypeAndShapeInfo**)>;
 using MemoryInfoGetName = Slot<71, OrtStatus*(const OrtMemoryInfo*, const char**)>;
 using MemoryInfoGetId = Slot<72, OrtStatus*(const OrtMemoryInfo*, int*)>;
 using AllocatorAlloc = Slot<75, OrtStatus*(OrtAllocator*, size_t bytes, void**)>;
@@ -129,6 +128,7 @@ using KernelInfoGetAttributeFloats = Slot<162, OrtStatus*(const OrtKernelInfo*, 
 using KernelInfoGetAttributeInts = Slot<163, OrtStatus*(const OrtKernelInfo*, const char* name, int64_t*, size_t*)>;
 using KernelContextGetGpuComputeStream = Slot<193, OrtStatus*(const OrtKernelContext*, void**)>;
 using GetTensorMemoryInfo = Slot<194, OrtStatus*(const OrtValue*, const OrtMemoryInfo**)>;
+using KernelInfoGetInputCount = Slot<230, OrtStatus*(const OrtKernelInfo*, size_t*)>;
 using KernelInfoGetInputTypeInfo = Slot<234, OrtStatus*(const OrtKernelInfo*, size_t index, OrtTypeInfo**)>;
 using HasSessionConfigEntry = Slot<237, OrtStatus*(const OrtSessionOptions*, const char* key, int* has)>;
 // The size is that of the buffer; it is set to the length of the value and its terminating NUL.
@@ -149,5 +149,8 @@ using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int type, void* data, 
 using KernelContextParallelFor = Slot<274, OrtStatus*(const OrtKernelContext*, void (*fn)(void*, size_t), size_t total,
                                                       size_t batches, void* user_data)>;
 using KernelInfoGetAllocator = Slot<278, OrtStatus*(const OrtKernelInfo*, int mem_type, OrtAllocator**)>;
+// The dims belong to the tensor; null where there are none.
+using GetTensorElementTypeAndShapeDataReference =
+    Slot<414, OrtStatus*(const OrtValue*, int* type, const int64_t** dims, size_t* rank)>;
 
 }  // namespace ortconv::abi

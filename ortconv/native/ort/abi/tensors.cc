@@ -9,17 +9,20 @@
 
 namespace ortconv {
 
-Shape shape_of(const OrtApi* api, const OrtValue* tensor) {
-  OrtTensorTypeAndShapeInfo* raw = nullptr;
-  invoke<abi::GetTensorTypeAndShape>(api, tensor, &raw);
-  const auto release = [api](OrtTensorTypeAndShapeInfo* info) { abi::ReleaseTensorTypeAndShapeInfo::call(api, info); };
-  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(release)> info(raw, release);
-  size_t rank = 0;
-  invoke<abi::GetDimensionsCount>(api, info.get(), &rank);
-  Shape shape(rank);
-  invoke<abi::GetDimensions>(api, info.get(), shape.data(), rank);
-  return shape;
+namespace {
+
+Numbers dims_of(const OrtApi* api, const OrtValue* tensor) {
+  int type = 0;
+  Numbers dims;
+  invoke<abi::GetTensorElementTypeAndShapeDataReference>(api, tensor, &type, &dims.data, &dims.count);
+  return dims;
 }
+
+}  // namespace
+
+TensorView view_of(const OrtApi* api, const OrtValue* tensor) { return {data_of(api, tensor), dims_of(api, tensor)}; }
+
+Shape shape_of(const OrtApi* api, const OrtValue* tensor) { return dims_of(api, tensor).copy(); }
 
 void* data_of(const OrtApi* api, const OrtValue* tensor) {
   void* data = nullptr;

@@ -1,9 +1,12 @@
 // The few things a kernel does with ONNX Runtime's tensors, memory and threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/parallel.h"
 #include "ops/conv_params.h"
@@ -11,7 +14,28 @@
 
 namespace ortconv {
 
+// Numbers that lie elsewhere.
+struct Numbers {
+  const int64_t* data = nullptr;
+  size_t count = 0;
+
+  const int64_t* begin() const { return data; }
+  const int64_t* end() const { return data + count; }
+  std::vector<int64_t> copy() const { return std::vector<int64_t>(begin(), end()); }
+};
+inline bool operator==(const std::vector<int64_t>& a, const Numbers& b) {
+  return a.size() == b.count && std::equal(b.begin(), b.end(), a.begin());
+}
+
+// A tensor's elements and dims, which lie in memory of ONNX Runtime's, as long as the tensor does.
+struct TensorView {
+  void* data = nullptr;
+  Numbers dims;
+};
+
 // Throws Error when ONNX Runtime reports one, as everything here.
+TensorView view_of(const OrtApi* api, const OrtValue* tensor);
+
 Shape shape_of(const OrtApi* api, const OrtValue* tensor);
 
 // The tensor's elements. ONNX Runtime has no const accessor; inputs must not be written.

@@ -1,6 +1,8 @@
+#include <memory>
 #include <optional>
 
 #include "base/parallel.h"
+#include "base/recently_used.h"
 #include "ops/convolution.h"
 #include "ops/pool_size.h"
 #include "ort/abi/attributes.h"
@@ -12,15 +14,29 @@
 namespace ortconv {
 namespace {
 
+// What is known of a run when its sizes are.
+struct SizedRun {
+  ConvProblem problem;
+  Shape y;
+  bool is_small;
+  size_t scratch_bytes;  // where it is small and the weights are constant
+};
+
 class ConvKernel : public Kernel {
  public:
   explicit ConvKernel(const ConvCreation& creation);
   void compute(OrtKernelContext* context) const override;
 
  private:
+  std::shared_ptr<const SizedRun> prepare(const Sizes& sizes, const void* w) const;
+
   DataType dtype_;
   ConvAttributes attributes_;
+  ConvReader reader_;
 
+  // Of the last sizes: to find out what is known of one takes half as long as to compute the smallest.
+  static constexpr size_t kSizedRuns = 8;
+  mutable RecentlyUsed<Sizes, SizedRun> sized_runs_{kSizedRuns};
   mutable PoolSize pool_size_;
 
   // For constant weights.
@@ -31,44 +47,50 @@ class ConvKernel : public Kernel {
 ConvKernel::ConvKernel(const ConvCreation& creation)
     : Kernel(creation.api, creation.subject),
       dtype_(creation.dtype),
-      attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))) {
+      attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
+      reader_(creation.api, creation.info, creation.op, ConvReader::Constants::kReadOnce) {
   check_attributes(attributes_, dtype_);
-  const OrtValue* const w = constant_input(api(), creation.info, ConvIndices(creation.op).w);
-  if (w == nullptr) return;
-  weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
-  convolution_.emplace(dtype_, direction_of(attributes_.op), weight_problem_, data_of(api(), w), Weights::kConstant,
+  const std::optional<TensorView>& w = reader_.constants().w;
+  if (!w) return;
+  weight_problem_ = weight_problem(attributes_, w->dims.copy());
+  convolution_.emplace(dtype_, direction_of(attributes_.op), weight_problem_, w->data, Weights::kConstant,
                        ArchFlags::host());
 }
 
+std::shared_ptr<const SizedRun> ConvKernel::prepare(const Sizes& sizes, const void* w) const {
+  const ConvProblem problem = problem_of(attributes_, convolution_ ? &weight_problem_ : nullptr, sizes);
+  const bool small = is_small(direction_of(attributes_.op), problem);
+  const size_t scratch = small && convolution_ ? convolution_->scratch_bytes(problem, w, 1) : 0;
+  auto run = std::make_shared<const SizedRun>(SizedRun{problem, output_dims(attributes_, problem), small, scratch});
+  sized_runs_.insert(sizes, run);
+  return run;
+}
+
 void ConvKernel::compute(OrtKernelContext* context) const {
-  const ConvInputs in(api(), context, attributes_.op);
+  const ConvInputs in = reader_.read(context);
+  const void* const w = in.w->data;
+  const SizesView sizes = sizes_of(in, convolution_.has_value());
+  std::shared_ptr<const SizedRun> run = sized_runs_.find(sizes);
+  if (run == nullptr) run = prepare(copy_of(sizes), w);
+  const ConvProblem& problem = run->problem;
 
-  ConvProblem problem = convolution_ ? weight_problem_ : weight_problem(attributes_, shape_of(api(), in.w));
-  std::optional<Shape> bias;
-  if (in.b != nullptr) bias = shape_of(api(), in.b);
-  std::optional<std::vector<int64_t>> output_shape;
-  if (in.output_shape != nullptr) output_shape = output_shape_of(api(), in.output_shape);
-  complete_problem(attributes_, shape_of(api(), in.x), bias ? &*bias : nullptr, output_shape ? &*output_shape : nullptr,
-                   &problem);
-  if (in.residual != nullptr) check_residual(attributes_, problem, shape_of(api(), in.residual));
-
-  const Shape dims = output_dims(attributes_, problem);
-  OrtValue* const y = make_output(api(), context, dims);
+  OrtValue* const y = make_output(api(), context, run->y);
 
   std::optional<Convolution> for_this_run;
-  const void* w = data_of(api(), in.w);
   if (!convolution_) {
     for_this_run.emplace(dtype_, direction_of(attributes_.op), problem, w, Weights::kOneRun, ArchFlags::host());
   }
   const Convolution& convolution = convolution_ ? *convolution_ : *for_this_run;
 
   SessionThreads threads(api(), context);
-  Parallel parallel = is_small(direction_of(attributes_.op), problem) ? serial() : threads.parallel();
+  Parallel parallel = run->is_small ? serial() : threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
-  const Scratch scratch(api(), context, y, convolution.scratch_bytes(problem, w, parallel.threads));
-  const auto optional = [this](const OrtValue* tensor) { return tensor == nullptr ? nullptr : data_of(api(), tensor); };
-  convolution.run(problem, data_of(api(), in.x), w, optional(in.b), optional(in.residual), data_of(api(), y),
-                  scratch.data(), parallel);
+  const bool is_known = run->is_small && convolution_;
+  const Scratch scratch(api(), context, y,
+                        is_known ? run->scratch_bytes : convolution.scratch_bytes(problem, w, parallel.threads));
+  const auto optional = [](const std::optional<TensorView>& tensor) { return tensor ? tensor->data : nullptr; };
+  convolution.run(problem, in.x->data, w, optional(in.b), optional(in.residual), data_of(api(), y), scratch.data(),
+                  parallel);
 }
 
 }  // namespace

@@ -18,19 +18,6 @@
 namespace ortconv {
 namespace {
 
-// What decides how a run is computed.
-struct Sizes {
-  Shape x;
-  std::optional<Shape> w;  // where the weights are not constant
-  std::optional<Shape> b, residual;
-  std::optional<std::vector<int64_t>> output_shape;
-
-  bool operator==(const Sizes& other) const {
-    return x == other.x && w == other.w && b == other.b && residual == other.residual &&
-           output_shape == other.output_shape;
-  }
-};
-
 class CudaConvKernel : public Kernel {
  public:
   explicit CudaConvKernel(const ConvCreation& creation);
@@ -39,10 +26,11 @@ class CudaConvKernel : public Kernel {
  private:
   void pack(const OrtValue* w);
   std::optional<Sizes> known_sizes(const ConvCreation& creation) const;
-  std::shared_ptr<const ReadyRun> ready(const Sizes& sizes) const;
+  std::shared_ptr<const ReadyRun> prepare(const Sizes& sizes) const;
 
   DataType dtype_;
   ConvAttributes attributes_;
+  ConvReader reader_;
   cuda::Options options_;
   DeviceAllocator allocator_;
   cuda::Gpu& gpu_;
@@ -59,6 +47,7 @@ CudaConvKernel::CudaConvKernel(const ConvCreation& creation)
     : Kernel(creation.api, creation.subject),
       dtype_(creation.dtype),
       attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
+      reader_(creation.api, creation.info, creation.op, ConvReader::Constants::kReadByEachRun),
       allocator_(creation.api, creation.info),
       gpu_(cuda::Gpu::get(allocator_.ordinal())),
       scratch_(allocator_) {
@@ -70,7 +59,7 @@ CudaConvKernel::CudaConvKernel(const ConvCreation& creation)
   // Sizes that are refused are an error of the run that has them, as on the CPU.
   if (const auto sizes = known_sizes(creation)) {
     try {
-      ready(*sizes);
+      prepare(*sizes);
     } catch (const Error&) {
     }
   }
@@ -103,7 +92,7 @@ std::optional<Sizes> CudaConvKernel::known_sizes(const ConvCreation& creation) c
   if (attributes_.op == ConvOp::kConvTransposeToShape) {
     const OrtValue* const output_shape = constant_input(api(), creation.info, at.output_shape);
     if (output_shape == nullptr) return std::nullopt;
-    sizes.output_shape = output_shape_of(api(), output_shape);
+    sizes.output_shape = output_shape_of(view_of(api(), output_shape)).copy();
   }
   if (attributes_.op == ConvOp::kConvTransposeAdd) {
     sizes.residual = known_shape(api(), creation.info, at.residual);
@@ -118,12 +107,8 @@ std::optional<Sizes> CudaConvKernel::known_sizes(const ConvCreation& creation) c
   return sizes;
 }
 
-std::shared_ptr<const ReadyRun> CudaConvKernel::ready(const Sizes& sizes) const {
-  if (auto found = ready_runs_.find(sizes)) return found;
-  ConvProblem problem = weight_problem_ ? *weight_problem_ : weight_problem(attributes_, *sizes.w);
-  complete_problem(attributes_, sizes.x, sizes.b ? &*sizes.b : nullptr,
-                   sizes.output_shape ? &*sizes.output_shape : nullptr, &problem);
-  if (sizes.residual) check_residual(attributes_, problem, *sizes.residual);
+std::shared_ptr<const ReadyRun> CudaConvKernel::prepare(const Sizes& sizes) const {
+  const ConvProblem problem = problem_of(attributes_, weight_problem_ ? &*weight_problem_ : nullptr, sizes);
   const cuda::Plan plan = cuda::plan_run(dtype_, direction_of(attributes_.op), problem, gpu_.device(), options_,
                                          packed_.data() != nullptr, sizes.b.has_value(), sizes.residual.has_value());
   auto made = std::make_shared<const ReadyRun>(gpu_, output_dims(attributes_, problem), plan);
@@ -132,22 +117,18 @@ std::shared_ptr<const ReadyRun> CudaConvKernel::ready(const Sizes& sizes) const 
 }
 
 void CudaConvKernel::compute(OrtKernelContext* context) const {
-  const ConvInputs in(api(), context, attributes_.op);
-  Sizes sizes;
-  sizes.x = shape_of(api(), in.x);
-  if (!weight_problem_) sizes.w = shape_of(api(), in.w);
-  if (in.b != nullptr) sizes.b = shape_of(api(), in.b);
-  if (in.residual != nullptr) sizes.residual = shape_of(api(), in.residual);
-  if (in.output_shape != nullptr) sizes.output_shape = output_shape_of(api(), in.output_shape);
+  const ConvInputs in = reader_.read(context);
+  const SizesView sizes = sizes_of(in, weight_problem_.has_value());
 
   const cuda::Gpu::Current current(gpu_);
-  const std::shared_ptr<const ReadyRun> run = ready(sizes);
+  std::shared_ptr<const ReadyRun> run = ready_runs_.find(sizes);
+  if (run == nullptr) run = prepare(copy_of(sizes));
   cuda::Addresses addresses;
-  addresses[cuda::Buffer::kX] = data_of(api(), in.x);
-  addresses[cuda::Buffer::kW] = data_of(api(), in.w);
+  addresses[cuda::Buffer::kX] = in.x->data;
+  addresses[cuda::Buffer::kW] = in.w->data;
   addresses[cuda::Buffer::kPacked] = packed_.data();
-  addresses[cuda::Buffer::kB] = in.b != nullptr ? data_of(api(), in.b) : nullptr;
-  addresses[cuda::Buffer::kResidual] = in.residual != nullptr ? data_of(api(), in.residual) : nullptr;
+  addresses[cuda::Buffer::kB] = in.b ? in.b->data : nullptr;
+  addresses[cuda::Buffer::kResidual] = in.residual ? in.residual->data : nullptr;
   enqueue(api(), context, *run, addresses, &scratch_);
 }
 

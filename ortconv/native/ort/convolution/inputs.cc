@@ -2,31 +2,69 @@
 
 #include "base/error.h"
 #include "ort/abi/boundary.h"
-#include "ort/abi/tensors.h"
 
 namespace ortconv {
 
-ConvInputs::ConvInputs(const OrtApi* api, const OrtKernelContext* context, ConvOp op) {
-  const ConvIndices at(op);
-  size_t count = 0;
-  invoke<abi::KernelContextGetInputCount>(api, context, &count);
-  const auto input = [&](size_t index) {
-    const OrtValue* value = nullptr;
-    if (index < count) invoke<abi::KernelContextGetInput>(api, context, index, &value);
-    return value;
+template <class Fn>
+void ConvReader::for_each_input(Fn fn) const {
+  const ConvIndices at(op_);
+  const auto visit = [&](size_t index, auto member) {
+    if (index < count_) fn(index, member);
   };
-  x = input(at.x);
-  w = input(at.w);
-  output_shape = op == ConvOp::kConvTransposeToShape ? input(at.output_shape) : nullptr;
-  residual = op == ConvOp::kConvTransposeAdd ? input(at.residual) : nullptr;
-  b = input(at.b);
+  visit(at.x, &ConvInputs::x);
+  visit(at.w, &ConvInputs::w);
+  if (op_ == ConvOp::kConvTransposeToShape) visit(at.output_shape, &ConvInputs::output_shape);
+  if (op_ == ConvOp::kConvTransposeAdd) visit(at.residual, &ConvInputs::residual);
+  visit(at.b, &ConvInputs::b);
 }
 
-std::vector<int64_t> output_shape_of(const OrtApi* api, const OrtValue* tensor) {
-  const Shape shape = shape_of(api, tensor);
-  if (shape.size() != 1) fail("input output_shape has shape ", to_string(shape), "; allowed: rank 1.");
-  const auto* values = static_cast<const int64_t*>(data_of(api, tensor));
-  return std::vector<int64_t>(values, values + shape[0]);
+ConvReader::ConvReader(const OrtApi* api, const OrtKernelInfo* info, ConvOp op, Constants constants)
+    : api_(api), op_(op) {
+  invoke<abi::KernelInfoGetInputCount>(api, info, &count_);
+  if (constants == Constants::kReadByEachRun) return;
+  for_each_input([&](size_t index, auto member) {
+    const OrtValue* const value = constant_input(api, info, index);
+    if (value != nullptr) constants_.*member = view_of(api, value);
+  });
+}
+
+ConvInputs ConvReader::read(const OrtKernelContext* context) const {
+  ConvInputs inputs = constants_;
+  for_each_input([&](size_t index, auto member) {
+    if (inputs.*member) return;
+    const OrtValue* value = nullptr;
+    invoke<abi::KernelContextGetInput>(api_, context, index, &value);
+    if (value != nullptr) inputs.*member = view_of(api_, value);
+  });
+  return inputs;
+}
+
+Numbers output_shape_of(const TensorView& tensor) {
+  const Numbers dims = tensor.dims;
+  if (dims.count != 1) fail("input output_shape has shape ", to_string(dims.copy()), "; allowed: rank 1.");
+  return {static_cast<const int64_t*>(tensor.data), static_cast<size_t>(dims.data[0])};
+}
+
+SizesView sizes_of(const ConvInputs& inputs, bool constant_weights) {
+  using Any = std::optional<Numbers>;
+  const auto dims = [](const std::optional<TensorView>& tensor) { return tensor ? Any(tensor->dims) : std::nullopt; };
+  return {inputs.x->dims, constant_weights ? std::nullopt : dims(inputs.w), dims(inputs.b), dims(inputs.residual),
+          inputs.output_shape ? Any(output_shape_of(*inputs.output_shape)) : std::nullopt};
+}
+
+Sizes copy_of(const SizesView& sizes) {
+  const auto copy = [](const std::optional<Numbers>& list) {
+    return list ? std::optional<Shape>(list->copy()) : std::nullopt;
+  };
+  return {sizes.x.copy(), copy(sizes.w), copy(sizes.b), copy(sizes.residual), copy(sizes.output_shape)};
+}
+
+ConvProblem problem_of(const ConvAttributes& attributes, const ConvProblem* weights, const Sizes& sizes) {
+  const auto pointer = [](const std::optional<Shape>& list) { return list ? &*list : nullptr; };
+  ConvProblem problem = weights != nullptr ? *weights : weight_problem(attributes, *sizes.w);
+  complete_problem(attributes, sizes.x, pointer(sizes.b), pointer(sizes.output_shape), &problem);
+  if (sizes.residual) check_residual(attributes, problem, *sizes.residual);
+  return problem;
 }
 
 ConvAttributes read_attributes(ConvOp op, const AttributeSource& source) {

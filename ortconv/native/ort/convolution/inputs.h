@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <vector>
+#include <optional>
 
 #include "ops/conv_params.h"
 #include "ort/abi/abi.h"
 #include "ort/abi/attributes.h"
 #include "ort/abi/infer_shape.h"
+#include "ort/abi/tensors.h"
 
 namespace ortconv {
 
@@ -19,19 +19,61 @@ struct ConvIndices {
   explicit ConvIndices(ConvOp op) : b(op == ConvOp::kConvTransposeToShape || op == ConvOp::kConvTransposeAdd ? 3 : 2) {}
 };
 
-// Those of a run; null where the node has none. Throws Error when ONNX Runtime reports one, as everything here.
+// Those of a run; empty where the node has none.
 struct ConvInputs {
-  const OrtValue* x;
-  const OrtValue* w;
-  const OrtValue* output_shape;
-  const OrtValue* residual;
-  const OrtValue* b;
+  std::optional<TensorView> x, w, output_shape, residual, b;
+};
 
-  ConvInputs(const OrtApi* api, const OrtKernelContext* context, ConvOp op);
+// Reads the inputs of a node's runs. Throws Error when ONNX Runtime reports one, as everything here.
+class ConvReader {
+ public:
+  // Constant inputs can be read once and for all where runs read them from the same memory. That saves calls of ONNX
+  // Runtime, each of which takes a hundredth of the smallest runs.
+  enum class Constants { kReadOnce, kReadByEachRun };
+  ConvReader(const OrtApi* api, const OrtKernelInfo* info, ConvOp op, Constants constants);
+
+  // Those that were read once and for all.
+  const ConvInputs& constants() const { return constants_; }
+
+  ConvInputs read(const OrtKernelContext* context) const;
+
+ private:
+  // Calls fn(index, member) for each input that the node may have.
+  template <class Fn>
+  void for_each_input(Fn fn) const;
+
+  const OrtApi* api_;
+  ConvOp op_;
+  size_t count_ = 0;
+  ConvInputs constants_;
 };
 
 // The elements of an output_shape, which lies in memory of the host.
-std::vector<int64_t> output_shape_of(const OrtApi* api, const OrtValue* tensor);
+Numbers output_shape_of(const TensorView& tensor);
+
+// What decides how a run is computed, in lists of its own or in ones that lie elsewhere.
+template <class List>
+struct SizesIn {
+  List x;
+  std::optional<List> w;  // where the weights are not constant
+  std::optional<List> b, residual;
+  std::optional<List> output_shape;  // its elements
+};
+using Sizes = SizesIn<Shape>;
+using SizesView = SizesIn<Numbers>;
+
+inline bool operator==(const Sizes& a, const SizesView& b) {
+  return a.x == b.x && a.w == b.w && a.b == b.b && a.residual == b.residual && a.output_shape == b.output_shape;
+}
+
+// Those of a run, which live as long as its inputs.
+SizesView sizes_of(const ConvInputs& inputs, bool constant_weights);
+
+// A copy of them.
+Sizes copy_of(const SizesView& sizes);
+
+// The problem of a run that has these sizes; `weights` is weight_problem() of constant weights, else null.
+ConvProblem problem_of(const ConvAttributes& attributes, const ConvProblem* weights, const Sizes& sizes);
 
 // The attributes of a node of this family, not checked.
 ConvAttributes read_attributes(ConvOp op, const AttributeSource& source);

@@ -49,7 +49,7 @@ std::optional<std::vector<int64_t>> ints_of(const ConvAttributes& a, const std::
 OrtStatus* attribute_missing(const std::string& name) { return status(1, "No attribute with name: " + name); }
 
 struct Table {
-  void (*slots[300])();
+  void (*slots[415])();
 
   template <class Slot, class Function>
   void set(Function function) {
@@ -103,10 +103,13 @@ struct Table {
       *data = value->data;
       return nullptr;
     });
-    set<abi::GetTensorTypeAndShape>([](const OrtValue* value, OrtTensorTypeAndShapeInfo** out) -> OrtStatus* {
-      *out = new OrtTensorTypeAndShapeInfo{value->type, value->dims};
-      return nullptr;
-    });
+    set<abi::GetTensorElementTypeAndShapeDataReference>(
+        [](const OrtValue* value, int* type, const int64_t** dims, size_t* rank) -> OrtStatus* {
+          *type = value->type;
+          *dims = value->dims.empty() ? nullptr : value->dims.data();
+          *rank = value->dims.size();
+          return nullptr;
+        });
     set<abi::ReleaseTensorTypeAndShapeInfo>([](OrtTensorTypeAndShapeInfo* info) { delete info; });
     set<abi::CastTypeInfoToTensorInfo>(
         [](const OrtTypeInfo* info, const OrtTensorTypeAndShapeInfo** out) -> OrtStatus* {
@@ -163,6 +166,10 @@ struct Table {
         });
     set<abi::KernelInfoGetAttributeString>(
         [](const OrtKernelInfo*, const char* name, char*, size_t*) -> OrtStatus* { return attribute_missing(name); });
+    set<abi::KernelInfoGetInputCount>([](const OrtKernelInfo* info, size_t* count) -> OrtStatus* {
+      *count = info->inputs.size();
+      return nullptr;
+    });
     set<abi::KernelInfoGetInputTypeInfo>([](const OrtKernelInfo* info, size_t index, OrtTypeInfo** out) -> OrtStatus* {
       if (index >= info->inputs.size() || !info->inputs[index].declared) return status(2, "no such input");
       *out = new OrtTypeInfo{*info->inputs[index].declared};
@@ -200,8 +207,22 @@ struct Table {
           size_t bytes = size_of(static_cast<DataType>(type));
           for (size_t i = 0; i < rank; ++i) bytes *= static_cast<size_t>(dims[i]);
           context->y_bytes = bytes;
-          context->y.reset(new OrtValue{type, Shape(dims, dims + rank), context->memory, fake_allocate(bytes)});
+          if (context->memory == host_memory()) context->host_y.reset(new unsigned char[bytes]);
+          void* const data = context->host_y != nullptr ? context->host_y.get() : fake_allocate(bytes);
+          context->y.reset(new OrtValue{type, Shape(dims, dims + rank), context->memory, data});
           *out = context->y.get();
+          return nullptr;
+        });
+    set<abi::KernelContextParallelFor>(
+        [](const OrtKernelContext*, void (*fn)(void*, size_t), size_t total, size_t, void* user_data) -> OrtStatus* {
+          for (size_t i = 0; i < total; ++i) fn(user_data, i);
+          return nullptr;
+        });
+    set<abi::KernelContextGetAllocator>(
+        [](const OrtKernelContext*, const OrtMemoryInfo* memory, OrtAllocator** out) -> OrtStatus* {
+          const std::lock_guard<std::mutex> lock(state().mutex);
+          ++state().now.allocators;
+          *out = new OrtAllocator{memory};
           return nullptr;
         });
     set<abi::KernelContextGetGpuComputeStream>([](const OrtKernelContext* context, void** stream) -> OrtStatus* {
@@ -212,23 +233,22 @@ struct Table {
 
   void memory() {
     set<abi::AllocatorAlloc>([](OrtAllocator* allocator, size_t bytes, void** out) -> OrtStatus* {
-      if (allocator->memory == host_memory()) unexpected();
       State& s = state();
       const std::lock_guard<std::mutex> lock(s.mutex);
       if (bytes > s.limit) return status(1, "Failed to allocate memory for requested buffer");
-      *out = fake_allocate(bytes);
+      *out = allocator->memory == host_memory() ? std::malloc(bytes) : fake_allocate(bytes);
       s.blocks[*out] = bytes;
       s.now.blocks += 1;
       s.now.bytes += bytes;
       return nullptr;
     });
-    set<abi::AllocatorFree>([](OrtAllocator*, void* memory) -> OrtStatus* {
+    set<abi::AllocatorFree>([](OrtAllocator* allocator, void* memory) -> OrtStatus* {
       State& s = state();
       const std::lock_guard<std::mutex> lock(s.mutex);
       s.now.blocks -= 1;
       s.now.bytes -= s.blocks.at(memory);
       s.blocks.erase(memory);
-      fake_free(memory);
+      allocator->memory == host_memory() ? std::free(memory) : fake_free(memory);
       return nullptr;
     });
     set<abi::ReleaseAllocator>([](OrtAllocator* allocator) {

@@ -62,6 +62,7 @@ struct OrtKernelContext {
   void* stream = nullptr;
   int y_type = 0;  // 0: as the first input
   std::unique_ptr<OrtValue> y;
+  std::unique_ptr<unsigned char[]> host_y;  // its memory, where it is on the host
   size_t y_bytes = 0;
 };
 
@@ -75,7 +76,7 @@ const OrtApiBase* fake_ort_base();
 const OrtMemoryInfo* host_memory();
 const OrtMemoryInfo* gpu_memory(int device);
 
-// What was not given back yet: blocks on the GPU, and allocators.
+// What was not given back yet: blocks, and allocators.
 struct Allocations {
   int blocks = 0, allocators = 0;
   size_t bytes = 0;
