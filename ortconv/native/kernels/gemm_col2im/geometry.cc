@@ -219,6 +219,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     sums = slice.add<Cell>(block_channels * channel_size + kMoved);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
+    repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
     phases = slice.add<const Cell*>(kMostPhases);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });

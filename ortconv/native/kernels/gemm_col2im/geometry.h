@@ -65,7 +65,7 @@ struct Geometry {
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
   size_t slices, slice_bytes;
-  size_t segments, rows, src, lines, products, transposed, totals, sums, bias, gap, phases;
+  size_t segments, rows, src, lines, products, transposed, totals, sums, bias, gap, repeated, phases;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "kernels/gemm_col2im/item.h"
 
@@ -75,6 +77,25 @@ void for_each_run(const Geometry& geo, int v, int64_t unit, int64_t begin, int64
     for (int a = v - 1; a >= 0 && ++x[a] == geo.axis[a].x_count && a > 0; --a) x[a] = 0;
   }
 }
+
+// Adds to each of the segments, which have kLength positions.
+template <int kLength, class Cell>
+void add_segments(const Cell* in, const Segment* begin, const Segment* end, Cell* out) {
+  for (const Segment* s = begin; s != end; ++s) {
+    const Cell* from = in + s->column;
+    Cell* to = out + s->offset;
+    for (int i = 0; i < kLength; ++i) to[i] += from[i];
+  }
+}
+
+template <class Cell, int... kLengths>
+constexpr auto add_functions(std::integer_sequence<int, kLengths...>) {
+  using Add = void (*)(const Cell*, const Segment*, const Segment*, Cell*);
+  return std::array<Add, sizeof...(kLengths)>{add_segments<kLengths, Cell>...};
+}
+constexpr int kShort = 24;  // positions of a segment
+template <class Cell>
+constexpr auto kAddShort = add_functions<Cell>(std::make_integer_sequence<int, kShort + 1>());
 
 // A tile of positions of a part, and of rows of its weights.
 struct Tile {
@@ -163,6 +184,9 @@ void Worker<T>::list_segments(const Tile& tile) {
                  s.offset = s.offset * geo_.unit + rest;
                  s.at[v] = s.at[v] * geo_.unit + rest;
                });
+  const auto same = [&](const Segment& s) { return s.length == segments_->length; };
+  const bool even = segments_->length <= kShort && std::all_of(segments_, segments_ + listed_.num_segments, same);
+  listed_.even_length = even ? segments_->length : 0;
 }
 
 // Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
@@ -434,6 +458,10 @@ void Worker<T>::add(const Tile& tile, const Cell* products) const {
     products += pitch_;
     if (row.meets == Meets::kNothing) return;
     sums += row.offset;
+    if (row.meets == Meets::kAll && listed_.even_length > 0) {
+      kAddShort<Cell>[static_cast<size_t>(listed_.even_length)](in, segments_, end, sums);
+      return;
+    }
     for (const Segment* s = segments_; s != end; ++s) {
       if (row.meets == Meets::kAll) {
         add_row(in + s->column, s->length, sums + s->offset);

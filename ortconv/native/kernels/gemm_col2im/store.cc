@@ -33,8 +33,8 @@ class Store {
   void for_each_reached_line(int along, Fn fn) const;
 
   void store_rows() const;
-  bool transposes_rows() const;
-  void transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const;
+  bool transposes() const;
+  void transpose(const Cell* in, int64_t count, Cell bias, T* out) const;
   void store_units(int64_t channel) const;
   void fill(int64_t line, int64_t length, int64_t first, int64_t last) const;
   void fill_part(int64_t first, int64_t last) const;
@@ -49,7 +49,7 @@ class Store {
   const Geometry& geo_;
   const Part& part_;
   const int64_t dst_c_;
-  Cell *sums_, *bias_, *gap_;
+  Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
   const Cell* left_;  // bias that is left to add
   T* dst_;
@@ -69,6 +69,7 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
       sums_(at<Cell>(slice, geo_.sums)),
       bias_(at<Cell>(slice, geo_.bias)),
       gap_(at<Cell>(slice, geo_.gap)),
+      repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
       left_(nullptr),
       gaps_(false) {
@@ -203,25 +204,25 @@ void Store<T>::fill_part(int64_t first, int64_t last) const {
   }
 }
 
-// Whether rows are interleaved by the transpose kernel: of many phases in order, where no interleave kernel is faster.
+// Whether a line along the last axis is best written by the transpose kernel: many slots in order, and many j.
 template <class T>
-bool Store<T>::transposes_rows() const {
-  constexpr int64_t kLeastPhases = 8;
+bool Store<T>::transposes() const {
+  constexpr int64_t kLeast = 8;
   const Axis& axis = geo_.axis[line_];
-  return !std::is_same_v<T, double> && !run_.plan.arch.avx512 && axis.in_order() && axis.slots == axis.stride &&
-         axis.stride >= kLeastPhases && axis.j_count >= kLeastPhases;
+  return !std::is_same_v<T, double> && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLeast &&
+         j_count(line_) >= kLeast;
 }
 
-// Interleaves all slots of a line, whose residues count up from that of the first one, and then from zero.
+// Writes `count` j of all slots, whose residues count up from that of the first one, and then from zero.
 template <class T>
-void Store<T>::transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const {
+void Store<T>::transpose(const Cell* in, int64_t count, Cell bias, T* out) const {
   const Axis& axis = geo_.axis[line_];
-  const auto transpose = run_.kernels.transpose.template to<T>();
-  Cell add[kMostPhases];
-  std::fill_n(add, axis.stride, bias);
-  const int64_t first = axis.residue_of(0), after = axis.stride - first;
-  transpose(in, geo_.slot_size, after, count, add, out + first, axis.stride);
-  if (first > 0) transpose(in + after * geo_.slot_size, geo_.slot_size, first, count, add, out, axis.stride);
+  const auto write = run_.kernels.transpose.template to<T>();
+  std::fill_n(repeated_, axis.slots, bias);
+  const int64_t first = axis.residue_of(0), before = std::min(axis.slots, axis.stride - first);
+  write(in, geo_.slot_size, before, count, repeated_, out + first, axis.stride);
+  if (before == axis.slots) return;
+  write(in + before * geo_.slot_size, geo_.slot_size, axis.slots - before, count, repeated_, out, axis.stride);
 }
 
 // Interleaves the slots of lines along the last axis, those of zeros among them.
@@ -232,7 +233,8 @@ void Store<T>::store_rows() const {
   int64_t residue[kMostPhases];
   for (int64_t slot = 0; slot < axis.slots; ++slot) residue[slot] = axis.residue_of(slot);
   std::fill_n(phases_, axis.stride, sums_ + geo_.zeros);
-  const bool transposes = transposes_rows();
+  // Where no interleave kernel is faster.
+  const bool transposes = this->transposes() && !run_.plan.arch.avx512 && !axis.has_gaps();
   for_each_line(line_, [&](int64_t sums, int64_t line) {
     T* out = dst_ + line;
     if (sums < 0) {
@@ -245,7 +247,7 @@ void Store<T>::store_rows() const {
                                  dst_c_,  kernels::Store::kCached};
     if (transposes) {
       for (int64_t c = 0; c < part_.channels; ++c) {
-        transpose_row(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
+        transpose(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
       }
     } else if (whole > 0) {
       run_.kernels.interleave.template to<T>()(args);
@@ -321,7 +323,7 @@ void Store<T>::store_slot(int along, const Cell* in, T* out, int64_t count, int6
   }
 }
 
-// Writes a line along the last axis of more slots than j: j by j.
+// Writes a line along the last axis of many slots: j by j.
 template <class T>
 void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[line_];
@@ -334,7 +336,12 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
   }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    for (int64_t j = 0; j < j_count(line_); ++j) {
+    int64_t j = 0;
+    if (transposes()) {
+      j = length(line_) / axis.stride;
+      transpose(sums_ + c * geo_.channel_size + sums, j, add, dst_ + c * dst_c_ + line);
+    }
+    for (; j < j_count(line_); ++j) {
       const Cell* in = sums_ + c * geo_.channel_size + sums + j;
       const int64_t left = length(line_) - j * axis.stride;
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
@@ -353,7 +360,7 @@ template <class T>
 void Store<T>::store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first,
                           int64_t last) const {
   const Axis& axis = geo_.axis[along];
-  if (along == line_ && unit_ == 1 && dst_c_ != 1 && axis.slots > j_count(along)) {
+  if (along == line_ && unit_ == 1 && dst_c_ != 1 && (axis.slots > j_count(along) || transposes())) {
     store_slots(sums, line, first, last);
     return;
   }
@@ -388,7 +395,7 @@ void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
   constexpr int64_t kChunkBytes = 16 << 10;
   const Axis& axis = geo_.axis[along];
   int64_t chunk = std::max<int64_t>(1, kChunkBytes / (axis.stride * unit_ * static_cast<int64_t>(sizeof(T))));
-  if (axis.slots > j_count(along)) chunk = j_count(along);
+  if (axis.slots > j_count(along) || transposes()) chunk = j_count(along);
   for_each_line(along, [&](int64_t sums, int64_t line) {
     for (int64_t begin = 0, end; begin < j_count(along); begin = end) {
       end = std::min(begin + chunk, j_count(along));
