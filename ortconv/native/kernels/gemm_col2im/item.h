@@ -34,8 +34,9 @@ Part part_of(const Plan& plan, const Geometry& geometry, int64_t item);
 // The tile whose segments and taps a slice lists; parts of the next group or image often have the same.
 struct Listed {
   int64_t begin = -1, columns, j_begin;
-  int64_t num_segments, even_length;  // of all segments, if they are short
-  bool any_meets, all_meet;           // something
+  int64_t num_segments;
+  int64_t even_length;       // of all segments; zero where they differ or begin at different positions
+  bool any_meets, all_meet;  // something
 };
 
 // Adds the products of a part to its sums, or writes them.

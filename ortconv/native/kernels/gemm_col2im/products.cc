@@ -80,7 +80,7 @@ void for_each_run(const Geometry& geo, int v, int64_t unit, int64_t begin, int64
 
 // Adds to each of the segments, which have kLength positions.
 template <int kLength, class Cell>
-void add_segments(const Cell* in, const Segment* begin, const Segment* end, Cell* out) {
+void add_short(const Cell* in, const Segment* begin, const Segment* end, Cell* out) {
   for (const Segment* s = begin; s != end; ++s) {
     const Cell* from = in + s->column;
     Cell* to = out + s->offset;
@@ -91,7 +91,7 @@ void add_segments(const Cell* in, const Segment* begin, const Segment* end, Cell
 template <class Cell, int... kLengths>
 constexpr auto add_functions(std::integer_sequence<int, kLengths...>) {
   using Add = void (*)(const Cell*, const Segment*, const Segment*, Cell*);
-  return std::array<Add, sizeof...(kLengths)>{add_segments<kLengths, Cell>...};
+  return std::array<Add, sizeof...(kLengths)>{add_short<kLengths, Cell>...};
 }
 constexpr int kShort = 24;  // positions of a segment
 template <class Cell>
@@ -128,6 +128,7 @@ class Worker {
         pitch_(pitch_of(geo_.tile_columns)),
         segments_(at<Segment>(slice, geo_.segments)),
         rows_(at<Row>(slice, geo_.rows)),
+        shifts_(at<int64_t>(slice, geo_.shifts)),
         copy_(at<Cell>(slice, geo_.src)),
         lines_(at<Cell>(slice, geo_.lines)),
         products_(at<Cell>(slice, geo_.products)),
@@ -153,6 +154,8 @@ class Worker {
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
+  void add_some(const Row& row, const Cell* in, Cell* sums) const;
+  void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
   const Run<T>& run_;
@@ -165,6 +168,7 @@ class Worker {
   const T* src_;
   Segment* segments_;
   Row* rows_;
+  int64_t* shifts_;  // of each row on each axis up to the vector axis
   Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
   int64_t first_position_ = 0;
 };
@@ -184,9 +188,8 @@ void Worker<T>::list_segments(const Tile& tile) {
                  s.offset = s.offset * geo_.unit + rest;
                  s.at[v] = s.at[v] * geo_.unit + rest;
                });
-  const auto same = [&](const Segment& s) { return s.length == segments_->length; };
-  const bool even = segments_->length <= kShort && std::all_of(segments_, segments_ + listed_.num_segments, same);
-  listed_.even_length = even ? segments_->length : 0;
+  const auto same = [&](const Segment& s) { return s.length == segments_->length && s.at[v] == segments_->at[v]; };
+  listed_.even_length = std::all_of(segments_, segments_ + listed_.num_segments, same) ? segments_->length : 0;
 }
 
 // Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
@@ -229,8 +232,9 @@ void Worker<T>::list_rows(const Tile& tile) {
       outer[a + 1] = next;
     }
     row.meets = outer[geo_.ndims].meets;
-    for (int a = 0; a < v; ++a) row.q[a] = taps[a].q;
-    row.q[v] = taps[v].q * geo_.unit;
+    int64_t* shifts = shifts_ + i * (v + 1);
+    for (int a = 0; a < v; ++a) shifts[a] = taps[a].q;
+    shifts[v] = taps[v].q * geo_.unit;
     row.offset = outer[geo_.ndims].slot * geo_.slot_size + outer[geo_.ndims].shift * geo_.unit;
     listed_.any_meets |= row.meets != Meets::kNothing;
     listed_.all_meet &= row.meets != Meets::kNothing;
@@ -447,34 +451,63 @@ void Worker<T>::add_row(const Cell* in, int64_t length, Cell* out) const {
   }
 }
 
+// Adds to the same positions of the segments [begin, end).
+template <class T>
+void Worker<T>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
+                             Cell* out) const {
+  if (length <= kShort) {
+    kAddShort<Cell>[static_cast<size_t>(length)](in, begin, end, out);
+  } else {
+    for (const Segment* s = begin; s != end; ++s) add_row(in + s->column, length, out + s->offset);
+  }
+}
+
+// Adds a row of which some products go nowhere.
+template <class T>
+void Worker<T>::add_some(const Row& row, const Cell* in, Cell* sums) const {
+  const int v = geo_.vector_axis;
+  const int64_t all = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
+  const int64_t* shifts = shifts_ + (&row - rows_) * (v + 1);
+  const Segment* const end = segments_ + listed_.num_segments;
+  if (v <= 1 && listed_.even_length > 0) {
+    const int64_t first = segments_->at[v] + shifts[v];
+    const int64_t from = std::max<int64_t>(0, -first), to = std::min(listed_.even_length, all - first);
+    int64_t skipped = 0, count = listed_.num_segments;
+    if (v == 1) {  // segment after segment of the first axis
+      const int64_t j = segments_->at[0] + shifts[0];
+      skipped = std::max<int64_t>(0, -j), count = std::min(count, part_.j_count - j);
+    }
+    if (from < to && skipped < count) {
+      add_segments(in + from, segments_ + skipped, segments_ + count, to - from, sums + from);
+    }
+    return;
+  }
+  for (const Segment* s = segments_; s != end; ++s) {
+    bool inside = true;
+    for (int a = 0; a < v; ++a) {
+      const int64_t j = s->at[a] + shifts[a];
+      inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
+    }
+    const int64_t first = s->at[v] + shifts[v];
+    const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, all - first);
+    if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
+  }
+}
+
 // Adds the rows of a tile to the sums.
 template <class T>
 void Worker<T>::add(const Tile& tile, const Cell* products) const {
-  const int v = geo_.vector_axis;
-  const int64_t length = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
   const Segment* const end = segments_ + listed_.num_segments;
   for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
     const Cell* in = products;
     products += pitch_;
-    if (row.meets == Meets::kNothing) return;
-    sums += row.offset;
-    if (row.meets == Meets::kAll && listed_.even_length > 0) {
-      kAddShort<Cell>[static_cast<size_t>(listed_.even_length)](in, segments_, end, sums);
-      return;
-    }
-    for (const Segment* s = segments_; s != end; ++s) {
-      if (row.meets == Meets::kAll) {
-        add_row(in + s->column, s->length, sums + s->offset);
-        continue;
-      }
-      bool inside = true;
-      for (int a = 0; a < v; ++a) {
-        const int64_t j = s->at[a] + row.q[a];
-        inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
-      }
-      const int64_t first = s->at[v] + row.q[v];
-      const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, length - first);
-      if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
+    if (row.meets == Meets::kSome) {
+      add_some(row, in, sums + row.offset);
+    } else if (row.meets == Meets::kAll && listed_.even_length > 0) {
+      add_segments(in, segments_, end, listed_.even_length, sums + row.offset);
+    } else if (row.meets == Meets::kAll) {
+      for (const Segment* s = segments_; s != end; ++s)
+        add_row(in + s->column, s->length, sums + row.offset + s->offset);
     }
   });
 }

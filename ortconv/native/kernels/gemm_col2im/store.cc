@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/gemm_col2im/item.h"
 
@@ -9,6 +10,12 @@ namespace {
 struct Place {
   int64_t y, j, residue, slot;
 };
+
+template <class T>
+bool is_zero(const T& value) {
+  const T zero{};
+  return std::memcmp(&value, &zero, sizeof(T)) == 0;
+}
 
 template <class T>
 class Store {
@@ -58,6 +65,7 @@ class Store {
   int line_;
   int64_t unit_;
   bool gaps_;
+  int64_t residue_[kMostPhases], count_[kMostPhases];  // of the first slots of the axis of lines; their j
 };
 
 template <class T>
@@ -180,7 +188,9 @@ void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) c
   for (int64_t c = first; c < last; ++c) {
     T value, *row = out + c * dst_c_;
     round_to(&value, gap_[c]);
-    if (step == 1) {
+    if (step == 1 && is_zero(value)) {
+      std::memset(static_cast<void*>(row), 0, static_cast<size_t>(length) * sizeof(T));  // past the caches, if large
+    } else if (step == 1) {
       std::fill_n(row, length, value);
     } else {
       for (int64_t y = 0; y < length; ++y) row[y * step] = value;
@@ -327,7 +337,7 @@ void Store<T>::store_slot(int along, const Cell* in, T* out, int64_t count, int6
 template <class T>
 void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[line_];
-  const int64_t start = axis.residue_of(0), step = axis.by_tap ? axis.dilation % axis.stride : axis.step;
+  const int64_t start = residue_[0], step = axis.by_tap ? axis.dilation % axis.stride : axis.step;
   if (geo_.slot_size == 1 && axis.in_order() && axis.dst_x == 1) {  // a single j
     const int64_t before = std::min(axis.slots, axis.stride - start);
     store_run(sums_ + sums, dst_ + line + start, std::min(before, length(line_) - start), first, last);
@@ -365,8 +375,10 @@ void Store<T>::store_line(int along, int64_t sums, int64_t line, int64_t begin, 
     return;
   }
   for (int64_t slot = 0; slot < axis.slots; ++slot) {
-    const int64_t residue = axis.residue_of(slot);
-    const int64_t count = std::min(end, ceil_div(length(along) - residue, axis.stride)) - begin;
+    const bool known = slot < kMostPhases;
+    const int64_t residue = known ? residue_[slot] : axis.residue_of(slot);
+    const int64_t all = known ? count_[slot] : ceil_div(length(along) - residue, axis.stride);
+    const int64_t count = std::min(end, all) - begin;
     if (count <= 0) continue;
     store_slot(along, sums_ + sums + slot * slot_stride_[along] + begin * j_stride_[along],
                dst_ + line + (begin * axis.stride + residue) * axis.dst_x, count, first, last);
@@ -435,13 +447,19 @@ void Store<T>::store_all() {
     store_rows();
     return;
   }
+  const int along = many ? line_ : longest;
+  const Axis& lines = geo_.axis[along];
+  for (int64_t slot = 0; slot < std::min(lines.slots, kMostPhases); ++slot) {
+    residue_[slot] = lines.residue_of(slot);
+    count_[slot] = ceil_div(length(along) - residue_[slot], lines.stride);
+  }
   const bool units = !gaps_ && many && unit_ > 1 && axis.dst_x == unit_ && axis.stride <= kMostPhases;
   const int64_t channels = dst_c_ == 1 ? part_.channels : 1;  // at a time
   for (int64_t c = 0; c < part_.channels; c += channels) {
     if (units) {
       store_units(c);
     } else {
-      store_strided(many ? line_ : longest, c, c + channels);
+      store_strided(along, c, c + channels);
     }
   }
 }
