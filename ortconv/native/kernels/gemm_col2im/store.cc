@@ -11,6 +11,12 @@ struct Place {
   int64_t y, j, residue, slot;
 };
 
+// Lines along an axis that are evenly spaced, from the first slot of the axis on: offsets into the sums and into dst.
+struct Lines {
+  int64_t sums, dst;
+  int64_t count, sums_step, dst_step;
+};
+
 template <class T>
 bool is_zero(const T& value) {
   const T zero{};
@@ -37,7 +43,7 @@ class Store {
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
   template <class Fn>
-  void for_each_reached_line(int along, Fn fn) const;
+  void for_each_reached(int along, Fn fn) const;
 
   void store_rows() const;
   bool transposes() const;
@@ -47,9 +53,9 @@ class Store {
   void fill_part(int64_t first, int64_t last) const;
   bool fills_lines() const;
   void store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
-  void store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
+  void store_slot(int along, const Lines& lines, int64_t count, int64_t first, int64_t last) const;
   void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
-  void store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
+  void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
 
   const Run<T>& run_;
@@ -135,13 +141,14 @@ void Store<T>::for_each_line(int along, Fn fn) const {
   }
 }
 
-// The same for the lines that taps reach: slot by slot.
+// Calls fn(lines) for the lines that taps reach: those of the slots of each other axis.
 template <class T>
 template <class Fn>
-void Store<T>::for_each_reached_line(int along, Fn fn) const {
+void Store<T>::for_each_reached(int along, Fn fn) const {
+  const int inner = along == line_ ? line_ - 1 : line_;  // its lines are taken together
   int64_t slot[kMaxSpatial] = {}, j[kMaxSpatial], count[kMaxSpatial];
   for (;;) {
-    int64_t sums = 0, line = 0;
+    Lines lines{0, 0, 1, 0, 0};
     bool any = true;
     for (int a = 0; a <= line_; ++a) {
       if (a == along) continue;
@@ -149,17 +156,21 @@ void Store<T>::for_each_reached_line(int along, Fn fn) const {
       const int64_t residue = axis.residue_of(slot[a]);
       count[a] = residue < length(a) ? (length(a) - residue - 1) / axis.stride + 1 : 0;
       any &= count[a] > 0;
-      sums += slot[a] * slot_stride_[a], line += residue * axis.dst_x;
+      lines.sums += slot[a] * slot_stride_[a], lines.dst += residue * axis.dst_x;
       j[a] = 0;
     }
+    if (inner >= 0) {
+      lines.count = count[inner], lines.sums_step = j_stride_[inner];
+      lines.dst_step = geo_.axis[inner].stride * geo_.axis[inner].dst_x;
+    }
     for (int a = any ? line_ : -1; a >= 0;) {
-      fn(sums, line);
+      fn(lines);
       for (a = line_; a >= 0; --a) {
-        if (a == along) continue;
+        if (a == along || a == inner) continue;
         const int64_t step = geo_.axis[a].stride * geo_.axis[a].dst_x;
-        sums += j_stride_[a], line += step;
+        lines.sums += j_stride_[a], lines.dst += step;
         if (++j[a] < count[a]) break;
-        sums -= count[a] * j_stride_[a], line -= count[a] * step;
+        lines.sums -= count[a] * j_stride_[a], lines.dst -= count[a] * step;
         j[a] = 0;
       }
     }
@@ -217,10 +228,10 @@ void Store<T>::fill_part(int64_t first, int64_t last) const {
 // Whether a line along the last axis is best written by the transpose kernel: many slots in order, and many j.
 template <class T>
 bool Store<T>::transposes() const {
-  constexpr int64_t kLeast = 8;
+  constexpr int64_t kLeast = 8, kLeastPositions = 16;
   const Axis& axis = geo_.axis[line_];
   return !std::is_same_v<T, double> && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLeast &&
-         j_count(line_) >= kLeast;
+         j_count(line_) >= kLeastPositions;
 }
 
 // Writes `count` j of all slots, whose residues count up from that of the first one, and then from zero.
@@ -308,27 +319,34 @@ void Store<T>::store_run(const Cell* in, T* out, int64_t count, int64_t first, i
       {&in, geo_.channel_size, last - first, count, 1, bias, out + first * dst_c_, dst_c_, kernels::Store::kCached});
 }
 
-// Writes `count` j of one slot of a line.
+// Writes `count` j of one slot of some lines.
 template <class T>
-void Store<T>::store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const {
+void Store<T>::store_slot(int along, const Lines& lines, int64_t count, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[along];
   const int64_t from = j_stride_[along], to = axis.stride * axis.dst_x;
   if (dst_c_ == 1 && from == 1) {
     const Cell* bias = left_ == nullptr ? nullptr : left_ + first;
-    run_.kernels.transpose.template to<T>()(in + first * geo_.channel_size, geo_.channel_size, last - first, count,
-                                            bias, out + first, to);
+    const Cell* in = sums_ + lines.sums + first * geo_.channel_size;
+    T* out = dst_ + lines.dst + first;
+    for (int64_t i = 0; i < lines.count; ++i, in += lines.sums_step, out += lines.dst_step) {
+      run_.kernels.transpose.template to<T>()(in, geo_.channel_size, last - first, count, bias, out, to);
+    }
     return;
   }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    const Cell* sums = in + c * geo_.channel_size;
-    T* row = out + c * dst_c_;
-    if (unit_ == 1) {
-      for (int64_t i = 0; i < count; ++i) round_to(row + i * to, sums[i * from] + add);
-      continue;
-    }
-    for (int64_t i = 0; i < count; ++i, row += to, sums += from) {
-      for (int64_t k = 0; k < unit_; ++k) round_to(row + k, sums[k] + add);
+    const Cell* line = sums_ + lines.sums + c * geo_.channel_size;
+    T* row = dst_ + lines.dst + c * dst_c_;
+    for (int64_t n = 0; n < lines.count; ++n, line += lines.sums_step, row += lines.dst_step) {
+      const Cell* in = line;
+      T* out = row;
+      if (unit_ == 1) {
+        for (int64_t i = 0; i < count; ++i, in += from, out += to) round_to(out, *in + add);
+        continue;
+      }
+      for (int64_t i = 0; i < count; ++i, in += from, out += to) {
+        for (int64_t k = 0; k < unit_; ++k) round_to(out + k, in[k] + add);
+      }
     }
   }
 }
@@ -365,13 +383,15 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
   }
 }
 
-// Writes the j [begin, end) of a line, counted from those of the part.
+// Writes the j [begin, end) of some lines, counted from those of the part.
 template <class T>
-void Store<T>::store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first,
-                          int64_t last) const {
+void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first,
+                           int64_t last) const {
   const Axis& axis = geo_.axis[along];
   if (along == line_ && unit_ == 1 && dst_c_ != 1 && (axis.slots > j_count(along) || transposes())) {
-    store_slots(sums, line, first, last);
+    for (int64_t i = 0; i < lines.count; ++i) {
+      store_slots(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step, first, last);
+    }
     return;
   }
   for (int64_t slot = 0; slot < axis.slots; ++slot) {
@@ -380,8 +400,10 @@ void Store<T>::store_line(int along, int64_t sums, int64_t line, int64_t begin, 
     const int64_t all = known ? count_[slot] : ceil_div(length(along) - residue, axis.stride);
     const int64_t count = std::min(end, all) - begin;
     if (count <= 0) continue;
-    store_slot(along, sums_ + sums + slot * slot_stride_[along] + begin * j_stride_[along],
-               dst_ + line + (begin * axis.stride + residue) * axis.dst_x, count, first, last);
+    Lines of_slot = lines;
+    of_slot.sums += slot * slot_stride_[along] + begin * j_stride_[along];
+    of_slot.dst += (begin * axis.stride + residue) * axis.dst_x;
+    store_slot(along, of_slot, count, first, last);
   }
 }
 
@@ -399,8 +421,7 @@ template <class T>
 void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
   if (!gaps_ || along != line_ || !fills_lines()) {
     if (gaps_) fill_part(first, last);
-    for_each_reached_line(
-        along, [&](int64_t sums, int64_t line) { store_line(along, sums, line, 0, j_count(along), first, last); });
+    for_each_reached(along, [&](const Lines& lines) { store_lines(along, lines, 0, j_count(along), first, last); });
     return;
   }
   // What is filled is still in L1 when the sums are written.
@@ -413,7 +434,7 @@ void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
       end = std::min(begin + chunk, j_count(along));
       const int64_t filled = std::min(end * axis.stride, length(along)) - begin * axis.stride;
       fill(line + begin * axis.stride * axis.dst_x, filled, first, last);
-      if (sums >= 0) store_line(along, sums, line, begin, end, first, last);
+      if (sums >= 0) store_lines(along, {sums, line, 1, 0, 0}, begin, end, first, last);
     }
   });
 }
