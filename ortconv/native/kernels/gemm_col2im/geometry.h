@@ -61,6 +61,7 @@ struct Geometry {
   bool reads_in_place;
   bool wide;  // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
   int64_t transposed_pitch;
+  bool prefetches;  // wide panels
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:

@@ -97,6 +97,15 @@ constexpr int kShort = 24;  // positions of a segment
 template <class Cell>
 constexpr auto kAddShort = add_functions<Cell>(std::make_integer_sequence<int, kShort + 1>());
 
+// Prefetches weights that are read soon: those of wide panels are read with a stride, for few positions.
+template <class Cell>
+void prefetch([[maybe_unused]] const Cell* in, [[maybe_unused]] int64_t count) {
+#if defined(__GNUC__)
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Cell));
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(in + i, 0, 2);
+#endif
+}
+
 // A tile of positions of a part, and of rows of its weights.
 struct Tile {
   int64_t begin, columns;  // counted from the first position of all that are multiplied
@@ -383,8 +392,11 @@ void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sourc
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
   const Cell* b = run_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
   Cell* out = transposed_ + begin - tile.row_begin / plan_.wide_height * plan_.wide_height;
+  const int64_t calls = ceil_div(tile.columns, plan_.mr);
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
-    for (int64_t x = 0; x < tile.columns; x += plan_.mr) {
+    const int64_t size = std::min(plan_.depth, source.depth - k) * ldb;
+    for (int64_t x = 0, call = 0; x < tile.columns; x += plan_.mr, ++call) {
+      if (geo_.prefetches) prefetch(b + k * ldb + size + size * call / calls, size / calls);
       const int64_t count = std::min(plan_.mr, tile.columns - x);
       Cell* c[kMaxRows];
       for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
