@@ -67,7 +67,7 @@ class Store {
   const Cell* left_;  // bias that is left to add
   T* dst_;
   int64_t slot_stride_[kMaxSpatial], j_stride_[kMaxSpatial];
-  // The axes after this one have neither kernel nor stride: their positions, so many, go together.
+  // The axes after this one have no strides: their positions, so many, go together.
   int line_;
   int64_t unit_;
   bool gaps_;
@@ -101,8 +101,7 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
     gaps_ |= geo_.axis[a].has_gaps();
   }
   line_ = geo_.ndims - 1, unit_ = 1;
-  const auto moves_along = [](const Axis& x) { return x.ker == 1 && x.stride == 1 && x.pad == 0; };
-  while (line_ > 0 && moves_along(geo_.axis[line_]) && geo_.axis[line_].dst_x == unit_) {
+  while (line_ > 0 && geo_.axis[line_].stride == 1 && geo_.axis[line_].dst_x == unit_) {
     unit_ *= geo_.axis[line_--].dst_size;
   }
   if (geo_.axis[line_].dst_x != unit_ && unit_ > 1) line_ = geo_.ndims - 1, unit_ = 1;
@@ -407,13 +406,11 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
   }
 }
 
-// Whether what is not reached is filled line by line, as the part would leave the caches.
+// Whether what is not reached is filled line by line, of long lines.
 template <class T>
 bool Store<T>::fills_lines() const {
-  constexpr int64_t kPartBytes = 128 << 10;
-  int64_t bytes = unit_ * static_cast<int64_t>(sizeof(T));
-  for (int a = 0; a <= line_; ++a) bytes *= length(a);
-  return bytes > kPartBytes;
+  constexpr int64_t kLineBytes = 4 << 10;
+  return length(line_) * unit_ * static_cast<int64_t>(sizeof(T)) > kLineBytes;
 }
 
 // Writes the sums of the channels [first, last) in lines along any axis, and what no tap reaches.
@@ -461,10 +458,11 @@ void Store<T>::store_all() {
   const int64_t size = geo_.channel_size;
   left_ = im2col::activate(run_.kernels, p, sums_, size, part_.channels, size, left_);
 
-  constexpr int64_t kFewGroups = 4;  // of phases: interleaving them costs more than writing with a stride
+  constexpr int64_t kFewGroups = 4, kManyGroups = 12;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
-  if (axis.dst_x == unit_ && many &&
-      (axis.stride == 1 || (unit_ == 1 && axis.interleaves() && (geo_.num_zeros > 0 || !axis.has_gaps())))) {
+  const bool interleaves =
+      unit_ == 1 && axis.interleaves() && axis.j_count >= kManyGroups && (geo_.num_zeros > 0 || !axis.has_gaps());
+  if (axis.dst_x == unit_ && (axis.stride == 1 || interleaves)) {
     store_rows();
     return;
   }
