@@ -84,7 +84,9 @@ void add_short(const Cell* in, const Segment* begin, const Segment* end, Cell* o
   for (const Segment* s = begin; s != end; ++s) {
     const Cell* from = in + s->column;
     Cell* to = out + s->offset;
-    for (int i = 0; i < kLength; ++i) to[i] += from[i];
+    Cell sums[kLength + 1];  // so that the compiler need not know that these are others
+    for (int i = 0; i < kLength; ++i) sums[i] = to[i] + from[i];
+    for (int i = 0; i < kLength; ++i) to[i] = sums[i];
   }
 }
 
@@ -93,7 +95,7 @@ constexpr auto add_functions(std::integer_sequence<int, kLengths...>) {
   using Add = void (*)(const Cell*, const Segment*, const Segment*, Cell*);
   return std::array<Add, sizeof...(kLengths)>{add_short<kLengths, Cell>...};
 }
-constexpr int kShort = 24;  // positions of a segment
+constexpr int kShort = 32;  // positions of a segment
 template <class Cell>
 constexpr auto kAddShort = add_functions<Cell>(std::make_integer_sequence<int, kShort + 1>());
 
