@@ -191,7 +191,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
     // The transpose kernel writes slots that are evenly spaced.
-    if (last.has_gaps() && last.interleaves() && !(direct && wide)) num_zeros = last.j_count;
+    constexpr int64_t kLong = 16;
+    bool reaches_lines = true;
+    for (int a = 0; a + 1 < ndims; ++a) reaches_lines &= !axis[a].has_gaps();
+    if (last.has_gaps() && last.interleaves() && reaches_lines && !(direct && wide) && last.j_count >= kLong) {
+      num_zeros = last.j_count;
+    }
     channel_size = zeros + num_zeros;
     const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
     tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
@@ -206,12 +211,16 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     im2col::Parts shared, slice;
     shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
     segments = slice.add<Segment>(tile_columns);
-    constexpr int64_t kFewTaps = 512;
-    lists_taps_once = plan.taps <= kFewTaps;
+    constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row);
+    lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
+    shifts = slice.add<int64_t>((lists_taps_once ? plan.taps : tile_rows) * (vector_axis + 1));
     src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
     lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
+    // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
+    constexpr int64_t kFarWeights = 2 << 20;
+    prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     transposed_pitch = im2col::pitch_of(tile_rows + plan.wide_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
@@ -219,6 +228,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     sums = slice.add<Cell>(block_channels * channel_size + kMoved);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
+    repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
     phases = slice.add<const Cell*>(kMostPhases);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });

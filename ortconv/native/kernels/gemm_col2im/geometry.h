@@ -27,7 +27,7 @@ struct Axis {
   // Whether there may be residues that no tap has.
   bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
   // Whether the slots may be interleaved, with zeros for residues that no tap has.
-  bool interleaves() const { return stride <= kMostPhases && 2 * slots >= stride; }
+  bool interleaves() const { return has_gaps() ? stride == 2 : stride <= kMostPhases; }
   // The slot of a residue of dst; -1 where no tap has it.
   int64_t slot_of(int64_t residue) const;
   // The residue of a slot.
@@ -61,11 +61,12 @@ struct Geometry {
   bool reads_in_place;
   bool wide;  // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
   int64_t transposed_pitch;
+  bool prefetches;  // wide panels
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
   size_t slices, slice_bytes;
-  size_t segments, rows, src, lines, products, transposed, totals, sums, bias, gap, phases;
+  size_t segments, rows, shifts, src, lines, products, transposed, totals, sums, bias, gap, repeated, phases;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
@@ -86,7 +87,6 @@ struct Segment {
 enum class Meets : char { kNothing, kAll, kSome };
 struct Row {
   int64_t offset;  // of its slot in the sums of a channel, moved by the shifts
-  int64_t q[kMaxSpatial];
   Meets meets;
 };
 

@@ -35,6 +35,7 @@ Part part_of(const Plan& plan, const Geometry& geometry, int64_t item);
 struct Listed {
   int64_t begin = -1, columns, j_begin;
   int64_t num_segments;
+  int64_t even_length;       // of all segments; zero where they differ or begin at different positions
   bool any_meets, all_meet;  // something
 };
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "kernels/gemm_col2im/item.h"
 
@@ -76,6 +78,36 @@ void for_each_run(const Geometry& geo, int v, int64_t unit, int64_t begin, int64
   }
 }
 
+// Adds to each of the segments, which have kLength positions.
+template <int kLength, class Cell>
+void add_short(const Cell* in, const Segment* begin, const Segment* end, Cell* out) {
+  for (const Segment* s = begin; s != end; ++s) {
+    const Cell* from = in + s->column;
+    Cell* to = out + s->offset;
+    Cell sums[kLength + 1];  // so that the compiler need not know that these are others
+    for (int i = 0; i < kLength; ++i) sums[i] = to[i] + from[i];
+    for (int i = 0; i < kLength; ++i) to[i] = sums[i];
+  }
+}
+
+template <class Cell, int... kLengths>
+constexpr auto add_functions(std::integer_sequence<int, kLengths...>) {
+  using Add = void (*)(const Cell*, const Segment*, const Segment*, Cell*);
+  return std::array<Add, sizeof...(kLengths)>{add_short<kLengths, Cell>...};
+}
+constexpr int kShort = 32;  // positions of a segment
+template <class Cell>
+constexpr auto kAddShort = add_functions<Cell>(std::make_integer_sequence<int, kShort + 1>());
+
+// Prefetches weights that are read soon: those of wide panels are read with a stride, for few positions.
+template <class Cell>
+void prefetch([[maybe_unused]] const Cell* in, [[maybe_unused]] int64_t count) {
+#if defined(__GNUC__)
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Cell));
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(in + i, 0, 2);
+#endif
+}
+
 // A tile of positions of a part, and of rows of its weights.
 struct Tile {
   int64_t begin, columns;  // counted from the first position of all that are multiplied
@@ -107,6 +139,7 @@ class Worker {
         pitch_(pitch_of(geo_.tile_columns)),
         segments_(at<Segment>(slice, geo_.segments)),
         rows_(at<Row>(slice, geo_.rows)),
+        shifts_(at<int64_t>(slice, geo_.shifts)),
         copy_(at<Cell>(slice, geo_.src)),
         lines_(at<Cell>(slice, geo_.lines)),
         products_(at<Cell>(slice, geo_.products)),
@@ -132,6 +165,8 @@ class Worker {
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
+  void add_some(const Row& row, const Cell* in, Cell* sums) const;
+  void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
   const Run<T>& run_;
@@ -144,6 +179,7 @@ class Worker {
   const T* src_;
   Segment* segments_;
   Row* rows_;
+  int64_t* shifts_;  // of each row on each axis up to the vector axis
   Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
   int64_t first_position_ = 0;
 };
@@ -163,6 +199,8 @@ void Worker<T>::list_segments(const Tile& tile) {
                  s.offset = s.offset * geo_.unit + rest;
                  s.at[v] = s.at[v] * geo_.unit + rest;
                });
+  const auto same = [&](const Segment& s) { return s.length == segments_->length && s.at[v] == segments_->at[v]; };
+  listed_.even_length = std::all_of(segments_, segments_ + listed_.num_segments, same) ? segments_->length : 0;
 }
 
 // Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
@@ -205,8 +243,9 @@ void Worker<T>::list_rows(const Tile& tile) {
       outer[a + 1] = next;
     }
     row.meets = outer[geo_.ndims].meets;
-    for (int a = 0; a < v; ++a) row.q[a] = taps[a].q;
-    row.q[v] = taps[v].q * geo_.unit;
+    int64_t* shifts = shifts_ + i * (v + 1);
+    for (int a = 0; a < v; ++a) shifts[a] = taps[a].q;
+    shifts[v] = taps[v].q * geo_.unit;
     row.offset = outer[geo_.ndims].slot * geo_.slot_size + outer[geo_.ndims].shift * geo_.unit;
     listed_.any_meets |= row.meets != Meets::kNothing;
     listed_.all_meet &= row.meets != Meets::kNothing;
@@ -355,8 +394,11 @@ void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sourc
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
   const Cell* b = run_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
   Cell* out = transposed_ + begin - tile.row_begin / plan_.wide_height * plan_.wide_height;
+  const int64_t calls = ceil_div(tile.columns, plan_.mr);
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
-    for (int64_t x = 0; x < tile.columns; x += plan_.mr) {
+    const int64_t size = std::min(plan_.depth, source.depth - k) * ldb;
+    for (int64_t x = 0, call = 0; x < tile.columns; x += plan_.mr, ++call) {
+      if (geo_.prefetches) prefetch(b + k * ldb + size + size * call / calls, size / calls);
       const int64_t count = std::min(plan_.mr, tile.columns - x);
       Cell* c[kMaxRows];
       for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
@@ -423,30 +465,63 @@ void Worker<T>::add_row(const Cell* in, int64_t length, Cell* out) const {
   }
 }
 
+// Adds to the same positions of the segments [begin, end).
+template <class T>
+void Worker<T>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
+                             Cell* out) const {
+  if (length <= kShort) {
+    kAddShort<Cell>[static_cast<size_t>(length)](in, begin, end, out);
+  } else {
+    for (const Segment* s = begin; s != end; ++s) add_row(in + s->column, length, out + s->offset);
+  }
+}
+
+// Adds a row of which some products go nowhere.
+template <class T>
+void Worker<T>::add_some(const Row& row, const Cell* in, Cell* sums) const {
+  const int v = geo_.vector_axis;
+  const int64_t all = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
+  const int64_t* shifts = shifts_ + (&row - rows_) * (v + 1);
+  const Segment* const end = segments_ + listed_.num_segments;
+  if (v <= 1 && listed_.even_length > 0) {
+    const int64_t first = segments_->at[v] + shifts[v];
+    const int64_t from = std::max<int64_t>(0, -first), to = std::min(listed_.even_length, all - first);
+    int64_t skipped = 0, count = listed_.num_segments;
+    if (v == 1) {  // segment after segment of the first axis
+      const int64_t j = segments_->at[0] + shifts[0];
+      skipped = std::max<int64_t>(0, -j), count = std::min(count, part_.j_count - j);
+    }
+    if (from < to && skipped < count) {
+      add_segments(in + from, segments_ + skipped, segments_ + count, to - from, sums + from);
+    }
+    return;
+  }
+  for (const Segment* s = segments_; s != end; ++s) {
+    bool inside = true;
+    for (int a = 0; a < v; ++a) {
+      const int64_t j = s->at[a] + shifts[a];
+      inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
+    }
+    const int64_t first = s->at[v] + shifts[v];
+    const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, all - first);
+    if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
+  }
+}
+
 // Adds the rows of a tile to the sums.
 template <class T>
 void Worker<T>::add(const Tile& tile, const Cell* products) const {
-  const int v = geo_.vector_axis;
-  const int64_t length = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
   const Segment* const end = segments_ + listed_.num_segments;
   for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
     const Cell* in = products;
     products += pitch_;
-    if (row.meets == Meets::kNothing) return;
-    sums += row.offset;
-    for (const Segment* s = segments_; s != end; ++s) {
-      if (row.meets == Meets::kAll) {
-        add_row(in + s->column, s->length, sums + s->offset);
-        continue;
-      }
-      bool inside = true;
-      for (int a = 0; a < v; ++a) {
-        const int64_t j = s->at[a] + row.q[a];
-        inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
-      }
-      const int64_t first = s->at[v] + row.q[v];
-      const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, length - first);
-      if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
+    if (row.meets == Meets::kSome) {
+      add_some(row, in, sums + row.offset);
+    } else if (row.meets == Meets::kAll && listed_.even_length > 0) {
+      add_segments(in, segments_, end, listed_.even_length, sums + row.offset);
+    } else if (row.meets == Meets::kAll) {
+      for (const Segment* s = segments_; s != end; ++s)
+        add_row(in + s->column, s->length, sums + row.offset + s->offset);
     }
   });
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/gemm_col2im/item.h"
 
@@ -9,6 +10,18 @@ namespace {
 struct Place {
   int64_t y, j, residue, slot;
 };
+
+// Lines along an axis that are evenly spaced, from the first slot of the axis on: offsets into the sums and into dst.
+struct Lines {
+  int64_t sums, dst;
+  int64_t count, sums_step, dst_step;
+};
+
+template <class T>
+bool is_zero(const T& value) {
+  const T zero{};
+  return std::memcmp(&value, &zero, sizeof(T)) == 0;
+}
 
 template <class T>
 class Store {
@@ -30,34 +43,35 @@ class Store {
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
   template <class Fn>
-  void for_each_reached_line(int along, Fn fn) const;
+  void for_each_reached(int along, Fn fn) const;
 
   void store_rows() const;
-  bool transposes_rows() const;
-  void transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const;
+  bool transposes() const;
+  void transpose(const Cell* in, int64_t count, Cell bias, T* out) const;
   void store_units(int64_t channel) const;
   void fill(int64_t line, int64_t length, int64_t first, int64_t last) const;
   void fill_part(int64_t first, int64_t last) const;
   bool fills_lines() const;
   void store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
-  void store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
+  void store_slot(int along, const Lines& lines, int64_t count, int64_t first, int64_t last) const;
   void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
-  void store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
+  void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
 
   const Run<T>& run_;
   const Geometry& geo_;
   const Part& part_;
   const int64_t dst_c_;
-  Cell *sums_, *bias_, *gap_;
+  Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
   const Cell* left_;  // bias that is left to add
   T* dst_;
   int64_t slot_stride_[kMaxSpatial], j_stride_[kMaxSpatial];
-  // The axes after this one have neither kernel nor stride: their positions, so many, go together.
+  // The axes after this one have no strides: their positions, so many, go together.
   int line_;
   int64_t unit_;
   bool gaps_;
+  int64_t residue_[kMostPhases], count_[kMostPhases];  // of the first slots of the axis of lines; their j
 };
 
 template <class T>
@@ -69,6 +83,7 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
       sums_(at<Cell>(slice, geo_.sums)),
       bias_(at<Cell>(slice, geo_.bias)),
       gap_(at<Cell>(slice, geo_.gap)),
+      repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
       left_(nullptr),
       gaps_(false) {
@@ -86,8 +101,7 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
     gaps_ |= geo_.axis[a].has_gaps();
   }
   line_ = geo_.ndims - 1, unit_ = 1;
-  const auto moves_along = [](const Axis& x) { return x.ker == 1 && x.stride == 1 && x.pad == 0; };
-  while (line_ > 0 && moves_along(geo_.axis[line_]) && geo_.axis[line_].dst_x == unit_) {
+  while (line_ > 0 && geo_.axis[line_].stride == 1 && geo_.axis[line_].dst_x == unit_) {
     unit_ *= geo_.axis[line_--].dst_size;
   }
   if (geo_.axis[line_].dst_x != unit_ && unit_ > 1) line_ = geo_.ndims - 1, unit_ = 1;
@@ -126,13 +140,14 @@ void Store<T>::for_each_line(int along, Fn fn) const {
   }
 }
 
-// The same for the lines that taps reach: slot by slot.
+// Calls fn(lines) for the lines that taps reach: those of the slots of each other axis.
 template <class T>
 template <class Fn>
-void Store<T>::for_each_reached_line(int along, Fn fn) const {
+void Store<T>::for_each_reached(int along, Fn fn) const {
+  const int inner = along == line_ ? line_ - 1 : line_;  // its lines are taken together
   int64_t slot[kMaxSpatial] = {}, j[kMaxSpatial], count[kMaxSpatial];
   for (;;) {
-    int64_t sums = 0, line = 0;
+    Lines lines{0, 0, 1, 0, 0};
     bool any = true;
     for (int a = 0; a <= line_; ++a) {
       if (a == along) continue;
@@ -140,17 +155,21 @@ void Store<T>::for_each_reached_line(int along, Fn fn) const {
       const int64_t residue = axis.residue_of(slot[a]);
       count[a] = residue < length(a) ? (length(a) - residue - 1) / axis.stride + 1 : 0;
       any &= count[a] > 0;
-      sums += slot[a] * slot_stride_[a], line += residue * axis.dst_x;
+      lines.sums += slot[a] * slot_stride_[a], lines.dst += residue * axis.dst_x;
       j[a] = 0;
     }
+    if (inner >= 0) {
+      lines.count = count[inner], lines.sums_step = j_stride_[inner];
+      lines.dst_step = geo_.axis[inner].stride * geo_.axis[inner].dst_x;
+    }
     for (int a = any ? line_ : -1; a >= 0;) {
-      fn(sums, line);
+      fn(lines);
       for (a = line_; a >= 0; --a) {
-        if (a == along) continue;
+        if (a == along || a == inner) continue;
         const int64_t step = geo_.axis[a].stride * geo_.axis[a].dst_x;
-        sums += j_stride_[a], line += step;
+        lines.sums += j_stride_[a], lines.dst += step;
         if (++j[a] < count[a]) break;
-        sums -= count[a] * j_stride_[a], line -= count[a] * step;
+        lines.sums -= count[a] * j_stride_[a], lines.dst -= count[a] * step;
         j[a] = 0;
       }
     }
@@ -179,7 +198,9 @@ void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) c
   for (int64_t c = first; c < last; ++c) {
     T value, *row = out + c * dst_c_;
     round_to(&value, gap_[c]);
-    if (step == 1) {
+    if (step == 1 && is_zero(value)) {
+      std::memset(static_cast<void*>(row), 0, static_cast<size_t>(length) * sizeof(T));  // past the caches, if large
+    } else if (step == 1) {
       std::fill_n(row, length, value);
     } else {
       for (int64_t y = 0; y < length; ++y) row[y * step] = value;
@@ -203,25 +224,25 @@ void Store<T>::fill_part(int64_t first, int64_t last) const {
   }
 }
 
-// Whether rows are interleaved by the transpose kernel: of many phases in order, where no interleave kernel is faster.
+// Whether a line along the last axis is best written by the transpose kernel: many slots in order, and many j.
 template <class T>
-bool Store<T>::transposes_rows() const {
-  constexpr int64_t kLeastPhases = 8;
+bool Store<T>::transposes() const {
+  constexpr int64_t kLeast = 8, kLeastPositions = 16;
   const Axis& axis = geo_.axis[line_];
-  return !std::is_same_v<T, double> && !run_.plan.arch.avx512 && axis.in_order() && axis.slots == axis.stride &&
-         axis.stride >= kLeastPhases && axis.j_count >= kLeastPhases;
+  return !std::is_same_v<T, double> && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLeast &&
+         j_count(line_) >= kLeastPositions;
 }
 
-// Interleaves all slots of a line, whose residues count up from that of the first one, and then from zero.
+// Writes `count` j of all slots, whose residues count up from that of the first one, and then from zero.
 template <class T>
-void Store<T>::transpose_row(const Cell* in, int64_t count, Cell bias, T* out) const {
+void Store<T>::transpose(const Cell* in, int64_t count, Cell bias, T* out) const {
   const Axis& axis = geo_.axis[line_];
-  const auto transpose = run_.kernels.transpose.template to<T>();
-  Cell add[kMostPhases];
-  std::fill_n(add, axis.stride, bias);
-  const int64_t first = axis.residue_of(0), after = axis.stride - first;
-  transpose(in, geo_.slot_size, after, count, add, out + first, axis.stride);
-  if (first > 0) transpose(in + after * geo_.slot_size, geo_.slot_size, first, count, add, out, axis.stride);
+  const auto write = run_.kernels.transpose.template to<T>();
+  std::fill_n(repeated_, axis.slots, bias);
+  const int64_t first = axis.residue_of(0), before = std::min(axis.slots, axis.stride - first);
+  write(in, geo_.slot_size, before, count, repeated_, out + first, axis.stride);
+  if (before == axis.slots) return;
+  write(in + before * geo_.slot_size, geo_.slot_size, axis.slots - before, count, repeated_, out, axis.stride);
 }
 
 // Interleaves the slots of lines along the last axis, those of zeros among them.
@@ -232,7 +253,8 @@ void Store<T>::store_rows() const {
   int64_t residue[kMostPhases];
   for (int64_t slot = 0; slot < axis.slots; ++slot) residue[slot] = axis.residue_of(slot);
   std::fill_n(phases_, axis.stride, sums_ + geo_.zeros);
-  const bool transposes = transposes_rows();
+  // Where no interleave kernel is faster.
+  const bool transposes = this->transposes() && !run_.plan.arch.avx512 && !axis.has_gaps();
   for_each_line(line_, [&](int64_t sums, int64_t line) {
     T* out = dst_ + line;
     if (sums < 0) {
@@ -245,7 +267,7 @@ void Store<T>::store_rows() const {
                                  dst_c_,  kernels::Store::kCached};
     if (transposes) {
       for (int64_t c = 0; c < part_.channels; ++c) {
-        transpose_row(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
+        transpose(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
       }
     } else if (whole > 0) {
       run_.kernels.interleave.template to<T>()(args);
@@ -296,36 +318,43 @@ void Store<T>::store_run(const Cell* in, T* out, int64_t count, int64_t first, i
       {&in, geo_.channel_size, last - first, count, 1, bias, out + first * dst_c_, dst_c_, kernels::Store::kCached});
 }
 
-// Writes `count` j of one slot of a line.
+// Writes `count` j of one slot of some lines.
 template <class T>
-void Store<T>::store_slot(int along, const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const {
+void Store<T>::store_slot(int along, const Lines& lines, int64_t count, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[along];
   const int64_t from = j_stride_[along], to = axis.stride * axis.dst_x;
   if (dst_c_ == 1 && from == 1) {
     const Cell* bias = left_ == nullptr ? nullptr : left_ + first;
-    run_.kernels.transpose.template to<T>()(in + first * geo_.channel_size, geo_.channel_size, last - first, count,
-                                            bias, out + first, to);
+    const Cell* in = sums_ + lines.sums + first * geo_.channel_size;
+    T* out = dst_ + lines.dst + first;
+    for (int64_t i = 0; i < lines.count; ++i, in += lines.sums_step, out += lines.dst_step) {
+      run_.kernels.transpose.template to<T>()(in, geo_.channel_size, last - first, count, bias, out, to);
+    }
     return;
   }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    const Cell* sums = in + c * geo_.channel_size;
-    T* row = out + c * dst_c_;
-    if (unit_ == 1) {
-      for (int64_t i = 0; i < count; ++i) round_to(row + i * to, sums[i * from] + add);
-      continue;
-    }
-    for (int64_t i = 0; i < count; ++i, row += to, sums += from) {
-      for (int64_t k = 0; k < unit_; ++k) round_to(row + k, sums[k] + add);
+    const Cell* line = sums_ + lines.sums + c * geo_.channel_size;
+    T* row = dst_ + lines.dst + c * dst_c_;
+    for (int64_t n = 0; n < lines.count; ++n, line += lines.sums_step, row += lines.dst_step) {
+      const Cell* in = line;
+      T* out = row;
+      if (unit_ == 1) {
+        for (int64_t i = 0; i < count; ++i, in += from, out += to) round_to(out, *in + add);
+        continue;
+      }
+      for (int64_t i = 0; i < count; ++i, in += from, out += to) {
+        for (int64_t k = 0; k < unit_; ++k) round_to(out + k, in[k] + add);
+      }
     }
   }
 }
 
-// Writes a line along the last axis of more slots than j: j by j.
+// Writes a line along the last axis of many slots: j by j.
 template <class T>
 void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[line_];
-  const int64_t start = axis.residue_of(0), step = axis.by_tap ? axis.dilation % axis.stride : axis.step;
+  const int64_t start = residue_[0], step = axis.by_tap ? axis.dilation % axis.stride : axis.step;
   if (geo_.slot_size == 1 && axis.in_order() && axis.dst_x == 1) {  // a single j
     const int64_t before = std::min(axis.slots, axis.stride - start);
     store_run(sums_ + sums, dst_ + line + start, std::min(before, length(line_) - start), first, last);
@@ -334,7 +363,12 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
   }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    for (int64_t j = 0; j < j_count(line_); ++j) {
+    int64_t j = 0;
+    if (transposes()) {
+      j = length(line_) / axis.stride;
+      transpose(sums_ + c * geo_.channel_size + sums, j, add, dst_ + c * dst_c_ + line);
+    }
+    for (; j < j_count(line_); ++j) {
       const Cell* in = sums_ + c * geo_.channel_size + sums + j;
       const int64_t left = length(line_) - j * axis.stride;
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
@@ -348,31 +382,35 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
   }
 }
 
-// Writes the j [begin, end) of a line, counted from those of the part.
+// Writes the j [begin, end) of some lines, counted from those of the part.
 template <class T>
-void Store<T>::store_line(int along, int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first,
-                          int64_t last) const {
+void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first,
+                           int64_t last) const {
   const Axis& axis = geo_.axis[along];
-  if (along == line_ && unit_ == 1 && dst_c_ != 1 && axis.slots > j_count(along)) {
-    store_slots(sums, line, first, last);
+  if (along == line_ && unit_ == 1 && dst_c_ != 1 && (axis.slots > j_count(along) || transposes())) {
+    for (int64_t i = 0; i < lines.count; ++i) {
+      store_slots(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step, first, last);
+    }
     return;
   }
   for (int64_t slot = 0; slot < axis.slots; ++slot) {
-    const int64_t residue = axis.residue_of(slot);
-    const int64_t count = std::min(end, ceil_div(length(along) - residue, axis.stride)) - begin;
+    const bool known = slot < kMostPhases;
+    const int64_t residue = known ? residue_[slot] : axis.residue_of(slot);
+    const int64_t all = known ? count_[slot] : ceil_div(length(along) - residue, axis.stride);
+    const int64_t count = std::min(end, all) - begin;
     if (count <= 0) continue;
-    store_slot(along, sums_ + sums + slot * slot_stride_[along] + begin * j_stride_[along],
-               dst_ + line + (begin * axis.stride + residue) * axis.dst_x, count, first, last);
+    Lines of_slot = lines;
+    of_slot.sums += slot * slot_stride_[along] + begin * j_stride_[along];
+    of_slot.dst += (begin * axis.stride + residue) * axis.dst_x;
+    store_slot(along, of_slot, count, first, last);
   }
 }
 
-// Whether what is not reached is filled line by line, as the part would leave the caches.
+// Whether what is not reached is filled line by line, of long lines.
 template <class T>
 bool Store<T>::fills_lines() const {
-  constexpr int64_t kPartBytes = 128 << 10;
-  int64_t bytes = unit_ * static_cast<int64_t>(sizeof(T));
-  for (int a = 0; a <= line_; ++a) bytes *= length(a);
-  return bytes > kPartBytes;
+  constexpr int64_t kLineBytes = 4 << 10;
+  return length(line_) * unit_ * static_cast<int64_t>(sizeof(T)) > kLineBytes;
 }
 
 // Writes the sums of the channels [first, last) in lines along any axis, and what no tap reaches.
@@ -380,21 +418,20 @@ template <class T>
 void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
   if (!gaps_ || along != line_ || !fills_lines()) {
     if (gaps_) fill_part(first, last);
-    for_each_reached_line(
-        along, [&](int64_t sums, int64_t line) { store_line(along, sums, line, 0, j_count(along), first, last); });
+    for_each_reached(along, [&](const Lines& lines) { store_lines(along, lines, 0, j_count(along), first, last); });
     return;
   }
   // What is filled is still in L1 when the sums are written.
   constexpr int64_t kChunkBytes = 16 << 10;
   const Axis& axis = geo_.axis[along];
   int64_t chunk = std::max<int64_t>(1, kChunkBytes / (axis.stride * unit_ * static_cast<int64_t>(sizeof(T))));
-  if (axis.slots > j_count(along)) chunk = j_count(along);
+  if (axis.slots > j_count(along) || transposes()) chunk = j_count(along);
   for_each_line(along, [&](int64_t sums, int64_t line) {
     for (int64_t begin = 0, end; begin < j_count(along); begin = end) {
       end = std::min(begin + chunk, j_count(along));
       const int64_t filled = std::min(end * axis.stride, length(along)) - begin * axis.stride;
       fill(line + begin * axis.stride * axis.dst_x, filled, first, last);
-      if (sums >= 0) store_line(along, sums, line, begin, end, first, last);
+      if (sums >= 0) store_lines(along, {sums, line, 1, 0, 0}, begin, end, first, last);
     }
   });
 }
@@ -421,12 +458,19 @@ void Store<T>::store_all() {
   const int64_t size = geo_.channel_size;
   left_ = im2col::activate(run_.kernels, p, sums_, size, part_.channels, size, left_);
 
-  constexpr int64_t kFewGroups = 4;  // of phases: interleaving them costs more than writing with a stride
+  constexpr int64_t kFewGroups = 4, kManyGroups = 12;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
-  if (axis.dst_x == unit_ && many &&
-      (axis.stride == 1 || (unit_ == 1 && axis.interleaves() && (geo_.num_zeros > 0 || !axis.has_gaps())))) {
+  const bool interleaves =
+      unit_ == 1 && axis.interleaves() && axis.j_count >= kManyGroups && (geo_.num_zeros > 0 || !axis.has_gaps());
+  if (axis.dst_x == unit_ && (axis.stride == 1 || interleaves)) {
     store_rows();
     return;
+  }
+  const int along = many ? line_ : longest;
+  const Axis& lines = geo_.axis[along];
+  for (int64_t slot = 0; slot < std::min(lines.slots, kMostPhases); ++slot) {
+    residue_[slot] = lines.residue_of(slot);
+    count_[slot] = ceil_div(length(along) - residue_[slot], lines.stride);
   }
   const bool units = !gaps_ && many && unit_ > 1 && axis.dst_x == unit_ && axis.stride <= kMostPhases;
   const int64_t channels = dst_c_ == 1 ? part_.channels : 1;  // at a time
@@ -434,7 +478,7 @@ void Store<T>::store_all() {
     if (units) {
       store_units(c);
     } else {
-      store_strided(many ? line_ : longest, c, c + channels);
+      store_strided(along, c, c + channels);
     }
   }
 }
