@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
+import shutil
 import statistics
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 
 import onnx
@@ -14,6 +18,8 @@ import onnx_ir as ir
 from ortconv.model_io import protos
 from ortconv.model_io.input_data import Array, Input
 from ortconv.opset.domain import DOMAIN
+from ortconv.runtime import choices
+from ortconv.runtime.choices import Choice
 from ortconv.runtime.library import Backend
 from ortconv.runtime.runner import Model
 from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of
@@ -51,11 +57,13 @@ class Bench:
         outputs: The plugin's outputs compared with ONNX Runtime's own.
         stock: ONNX Runtime alone, our nodes by their function bodies; None where an output differs.
         plugin: ONNX Runtime with our plugin; None where an output differs.
+        choices: What computes each convolution of ours on the CPU, for the sizes that it met.
     """
 
     outputs: tuple[Comparison, ...]
     stock: Timing | None
     plugin: Timing | None
+    choices: tuple[Choice, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -108,8 +116,19 @@ class Pair:
         providers: Sequence[str] = ("CPUExecutionProvider",),
         tf32: bool = False,
     ) -> None:
+        folder = tempfile.mkdtemp(prefix="ortconv-bench-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._choices = pathlib.Path(folder, "choices")
         self._models = {
-            side: Model(path, os.fspath(path), backend=side, providers=providers, threads=threads, tf32=tf32)
+            side: Model(
+                path,
+                os.fspath(path),
+                backend=side,
+                providers=providers,
+                threads=threads,
+                tf32=tf32,
+                choices=self._choices if side == "native" else None,
+            )
             for side in _SIDES
         }
         self.inputs: Sequence[Input] = self._models["native"].inputs
@@ -140,7 +159,8 @@ class Pair:
         for number in range(rounds):
             for side in _SIDES if number % 2 == 0 else _SIDES[::-1]:
                 times[side].append(_time(calls[side], runs[side]))
-        return Bench(outputs, Timing(tuple(times["none"])), Timing(tuple(times["native"])))
+        found = {(choice.node, choice.sizes): choice for choice in choices.read(self._choices)}
+        return Bench(outputs, Timing(tuple(times["none"])), Timing(tuple(times["native"])), tuple(found.values()))
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 import statistics
@@ -15,6 +16,7 @@ from ortconv.errors import InputError
 from ortconv.model_io import input_data, loading
 from ortconv.opset.domain import DOMAIN
 from ortconv.runtime import default_shapes, library
+from ortconv.runtime.choices import Choice
 from ortconv.verification.compare import Tolerance
 
 __all__ = ["command"]
@@ -121,6 +123,10 @@ def _print(found: Bench) -> None:
         ("run by", *columns), [_times("no plugin", found.stock), _times("plugin", found.plugin)], numbers=columns
     )
     output.line()
+    if found.choices:
+        computed = ("convolution", "sizes", "computed by", "estimated ms", "next best")
+        output.table(computed, [_choice(each) for each in found.choices], numbers=computed[3:4])
+        output.line()
     low, high = benchmarking.quartiles(found.ratios)
     ratio = statistics.median(found.ratios)
     output.line(
@@ -128,6 +134,19 @@ def _print(found: Bench) -> None:
         (f"{ratio:.2f}", "bold"),
         f" times as fast (quartiles of {len(found.ratios)} rounds: {low:.2f} to {high:.2f})",
     )
+
+
+def _choice(choice: Choice) -> list[output.Cell]:
+    """Returns the cells of a row: the implementation, its estimated time, and the one that was estimated next."""
+    others = {name: seconds for name, seconds in choice.seconds.items() if name != choice.implementation}
+    second = min(others, key=lambda name: others[name], default=None)
+    return [
+        output.plain(choice.node.removeprefix(f"{DOMAIN}.")),
+        choice.sizes,
+        choice.implementation,
+        f"{choice.seconds[choice.implementation] * 1e3:.3g}",
+        f"{second}, {others[second] * 1e3:.3g} ms" if second else "none",
+    ]
 
 
 def _times(name: str, timing: Timing) -> list[str]:
@@ -158,6 +177,7 @@ def _document(
         "plugin": _seconds(found.plugin),
         "slower": bool(ours) and found.slower,
         "ratio": statistics.median(found.ratios) if found.ratios else None,
+        "convolutions": [dataclasses.asdict(each) for each in found.choices],
         "ratio_quartiles": benchmarking.quartiles(found.ratios) if found.ratios else None,
     }
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ortconv.errors import ExecutionError, OrtconvError, in_utf8
 from ortconv.model_io.input_data import Array, Input
 from ortconv.runtime import cuda, library
+from ortconv.runtime.choices import CHOICES_ENTRY
 from ortconv.runtime.library import Backend
 from ortconv.runtime.saturation import are_exact
 
@@ -48,6 +49,8 @@ class Model:
         threads: How many threads may work on a node; 0 for ONNX Runtime's default.
         tf32: Whether a GPU may multiply float32 in TF32.
         int8_kernels: Whether ONNX Runtime may fuse QDQ patterns into int8 kernels, as it does by default.
+        choices: The file to which the native library writes what computes each convolution; see
+            `ortconv.runtime.choices`.
 
     Attributes:
         inputs: The inputs.
@@ -69,6 +72,7 @@ class Model:
         threads: int = 0,
         tf32: bool = False,
         int8_kernels: bool = True,
+        choices: str | os.PathLike[str] | None = None,
     ) -> None:
         from ortconv.runtime.session import DATA_FOLDER_ENTRY, InferenceSession
 
@@ -81,6 +85,8 @@ class Model:
         if folder is not None:
             options.add_session_config_entry(DATA_FOLDER_ENTRY, os.fspath(folder))
         options.add_session_config_entry(cuda.TF32_ENTRY, str(int(tf32)))
+        if choices is not None:
+            options.add_session_config_entry(CHOICES_ENTRY, os.fspath(choices))
         if not int8_kernels:
             options.add_session_config_entry("session.disable_quant_qdq", "1")
         self._name = name

@@ -50,6 +50,15 @@ def test_both_sides_are_timed_after_their_answers_agree() -> None:
     assert [each["agrees"] for each in found["outputs"]] == [True]
 
 
+def test_what_computes_a_convolution_is_told() -> None:
+    onnx.save(ours(), "m.onnx")
+    result = run_cli("bench", "m.onnx", *FAST, "--json", "found.json")
+    (convolution,) = json.loads(pathlib.Path("found.json").read_text())["convolutions"]
+    assert convolution["implementation"] == min(convolution["seconds"], key=convolution["seconds"].get)
+    for part in (convolution["implementation"], "TransposedConvolution", " channels, ", "computed by"):
+        assert part in result.stdout
+
+
 @pytest.fixture
 def wrong_body(monkeypatch: pytest.MonkeyPatch) -> onnx.ModelProto:
     """A model whose function body computes something else than our kernel; let in, to stand for a wrong kernel."""

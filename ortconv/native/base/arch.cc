@@ -140,4 +140,18 @@ const ArchFlags& ArchFlags::host() {
   return flags;
 }
 
+std::string cpu_id(const ArchFlags& arch) {
+  std::string id = arch.amx_bf16      ? "amx"
+                   : arch.avx512_bf16 ? "avx512_bf16"
+                   : arch.avx512      ? "avx512"
+                   : arch.avx2_fma    ? "avx2"
+                   : arch.neon        ? "neon"
+                                      : "portable";
+#if defined(ORTCONV_X86_64)
+  const Registers vendor = cpuid(0, 0);
+  id += "-" + std::to_string(vendor.ebx) + "-" + std::to_string(cpuid(1, 0).eax);
+#endif
+  return id;
+}
+
 }  // namespace ortconv

@@ -1,6 +1,8 @@
 // What the CPU (and the operating system) can run, as plain flags so that a test can pin any of them.
 #pragma once
 
+#include <string>
+
 namespace ortconv {
 
 // When convolutions may be computed by minimal filtering (see kernels/winograd).
@@ -28,5 +30,8 @@ struct ArchFlags {
   // by default, auto (where faster). Both are read once, on the first call.
   static const ArchFlags& host();
 };
+
+// A name for CPUs of one model with these flags, without spaces.
+std::string cpu_id(const ArchFlags& arch);
 
 }  // namespace ortconv

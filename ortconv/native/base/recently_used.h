@@ -27,8 +27,11 @@ class RecentlyUsed {
     return entry->value;
   }
 
+  // In place of what the key had before.
   void insert(Key key, std::shared_ptr<const Value> value) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    const auto has_key = [&](const Entry& e) { return e.key == key; };
+    entries_.erase(std::remove_if(entries_.begin(), entries_.end(), has_key), entries_.end());
     if (entries_.size() == capacity_) {
       const auto older = [](const Entry& a, const Entry& b) { return a.used < b.used; };
       entries_.erase(std::min_element(entries_.begin(), entries_.end(), older));

@@ -1,10 +1,10 @@
-// One node's convolution: picks the kernel family, owns the packed weights, runs any shapes.
+// One node's convolution: of any type and any shapes, by the implementation that is fastest.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <string>
 
 #include "base/arch.h"
 #include "base/dtype.h"
@@ -12,7 +12,7 @@
 #include "base/problem.h"
 #include "kernels/conv/conv.h"
 #include "ops/conv_params.h"
-#include "ops/fast.h"
+#include "ops/implementations/chooser.h"
 #include "ops/unit_axes.h"
 
 namespace ortconv {
@@ -22,50 +22,84 @@ inline kernels::Op direction_of(ConvOp op) {
   return op == ConvOp::kConv ? kernels::Op::kConv : kernels::Op::kConvTranspose;
 }
 
+// Whether the weights given at creation are those of every run, or each run has its own.
+enum class Weights { kConstant, kOfRun };
+
+// What a session says of all its convolutions, and how the node is called.
+struct ConvOptions {
+  std::string implementation;  // that is to compute what it can (see implementations/list.cc); empty: the fastest
+  std::string choices;         // the file that log_choice() writes to; empty: none
+  std::string tuning;          // the file of a Tuning: implementations are measured, not estimated; empty: none
+  std::string node;
+};
+
+// What computes the runs of one problem.
+struct ConvChoice {
+  ConvProblem problem;
+  ConvProblem simplified;  // the same with merged axes, if it is merged
+  bool is_merged = false;
+  bool is_empty = false;  // there is no dst
+  bool sums = false;      // else no output is reached by any tap: dst is the bias alone
+  // For weights without and with infinities or NaN; null where the weights are constant and of the other kind, and for
+  // types that the reference kernels compute.
+  const implementations::Candidate *finite = nullptr, *any = nullptr;
+  bool may_improve = false;  // by measure()
+};
+
 // Immutable after creation: concurrent runs may share it.
 class Convolution {
  public:
-  // `problem` holds at least what weight_problem() sets. Constant weights are packed here, others by each run.
+  // `problem` holds at least what weight_problem() sets.
   Convolution(DataType dtype, kernels::Op op, const ConvProblem& problem, const void* wei, Weights lifetime,
-              const ArchFlags& arch);
+              const ArchFlags& arch, ConvOptions options = {});
 
-  // Bytes of 64-byte aligned scratch that a run needs. The problem is a complete one and wei the weights, as for run().
-  size_t scratch_bytes(const ConvProblem& problem, const void* wei, int threads) const;
+  // Decides for a complete problem what computes its runs, and packs constant weights for it. `wei`: as for run().
+  std::shared_ptr<const ConvChoice> choose(const ConvProblem& problem, const void* wei) const;
 
-  // Computes dst. `wei` is the same as at creation; `bias` may be null. A `residual`, if there is one, lies as dst does
-  // and apart from it: it is added to what is rounded to its type, and the sum rounded again, before the activation.
-  void run(const ConvProblem& problem, const void* src, const void* wei, const void* bias, const void* residual,
+  // The choice of the implementation that is fastest for these tensors: as the tuning knows, or after a few runs of
+  // each that may be. For a choice that may improve; overwrites dst.
+  std::shared_ptr<const ConvChoice> measure(const ConvChoice& choice, const void* src, const void* wei,
+                                            const void* bias, void* dst, const Parallel& parallel) const;
+
+  // Bytes of 64-byte aligned scratch that a run on so many threads needs.
+  size_t scratch_bytes(const ConvChoice& choice, int threads) const;
+
+  // Computes dst. `wei` is the same as at creation, if it is constant; `bias` may be null. A `residual`, if there is
+  // one, lies as dst does and apart from it: it is added to what is rounded to its type, and the sum rounded again,
+  // before the activation.
+  void run(const ConvChoice& choice, const void* src, const void* wei, const void* bias, const void* residual,
            void* dst, void* scratch, const Parallel& parallel) const;
 
  private:
-  // A run without a residual.
-  void compute(const ConvProblem& problem, const void* src, const void* wei, const void* bias, void* dst, void* scratch,
-               const Parallel& parallel) const;
-
-  // With merged axes: for the first crop that a run has, as another one takes other weights.
+  // With merged axes: for the first problem that has some. Others share it if they are the same apart from sizes.
   struct Merged {
     std::once_flag made;
     Crop crop;
+    ConvProblem problem;
     std::unique_ptr<char[]> weights;  // null: those of the node
-    std::unique_ptr<FastConvolution> fast;
-  };
-  // What computes a run, and its weights.
-  struct Way {
-    const FastConvolution* fast;  // null: the reference kernels
-    const void* wei;
-    std::optional<MergedAxes> merged;  // empty: the problem as it is
-    const ConvProblem& problem(const ConvProblem& full) const { return merged ? merged->problem : full; }
+    std::unique_ptr<implementations::Chooser> chooser;
   };
 
-  Way way(const ConvProblem& problem, const void* wei) const;
+  bool merge_axes(const ConvProblem& problem, const void* wei, ConvProblem* simplified) const;
+  const implementations::Chooser& chooser(const ConvChoice& choice) const;
+  const void* weights(const ConvChoice& choice, const void* wei) const;
+  void log(const ConvChoice& choice, const implementations::Candidate& chosen, bool any_weights) const;
+  void run_chosen(const ConvChoice& choice, const ConvProblem& problem, const implementations::Tensors& tensors,
+                  const Parallel& parallel) const;
+  // A run without a residual.
+  void compute(const ConvChoice& choice, const ConvProblem& problem, const implementations::Tensors& tensors,
+               const Parallel& parallel) const;
 
   DataType dtype_;
   kernels::Op op_;
-  Weights lifetime_;
   ArchFlags arch_;
-  std::unique_ptr<FastConvolution> fast_;  // where the fast kernels take the problem
-  mutable Merged merged_;                  // of constant weights
-  std::unique_ptr<double[]> packed_;       // else constant weights packed for the reference kernels
+  bool is_constant_;
+  bool is_finite_ = true;  // constant weights
+  ConvOptions options_;
+  ConvProblem node_;
+  std::unique_ptr<implementations::Chooser> chooser_;  // of floating-point types; null: the reference kernels
+  mutable Merged merged_;
+  std::unique_ptr<double[]> packed_;  // constant weights packed for the reference kernels
 };
 
 // Whether the problem is so small that handing it to other threads costs more than it saves.

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/arch.h"
 #include "ort/abi/abi.h"
@@ -55,19 +56,33 @@ std::string address_of(const OrtSessionOptions* options) {
   return std::to_string(reinterpret_cast<std::uintptr_t>(options));
 }
 
+// The config entries that the ops were registered with, as they stand in the mark.
+std::vector<std::pair<const char*, std::string>> marked_entries(const Settings& settings) {
+  const auto entry = [](const char* name, const std::string& value) {
+    return std::make_pair(name, std::string(" ") + name + "=" + value + ";");
+  };
+  return {entry(kTf32Entry, settings.tf32 ? "1" : "0"),
+          entry(kMatMulCompressedEntry, settings.matmul_compressed ? "1" : "0"),
+          entry(kImplementationEntry, settings.implementation), entry(kChoicesEntry, settings.choices),
+          entry(kTuneEntry, settings.tuning)};
+}
+
 std::string mark_of(const OrtSessionOptions* options, const Settings& settings) {
-  return address_of(options) + " tf32:" + (settings.tf32 ? "1" : "0") +
-         " matmul_compressed:" + (settings.matmul_compressed ? "1" : "0");
+  std::string mark = address_of(options);
+  for (const auto& [name, text] : marked_entries(settings)) mark += text;
+  return mark;
 }
 
 bool is_registered(const OrtApi* api, const OrtSessionOptions* options, const Settings& settings) {
   const std::string mark = config_entry(api, options, kRegistered);
-  if (mark == mark_of(options, settings)) return true;
   if (mark.rfind(address_of(options) + " ", 0) != 0) return false;
-  Settings same_tf32 = settings;
-  same_tf32.matmul_compressed = !settings.matmul_compressed;
-  fail("session config entry ", mark == mark_of(options, same_tf32) ? kMatMulCompressedEntry : kTf32Entry,
-       " was changed after the ops were registered in these options; it has to be set before.");
+  for (const auto& [name, text] : marked_entries(settings)) {
+    if (mark.find(text) == std::string::npos) {
+      fail("session config entry ", name,
+           " was changed after the ops were registered in these options; it has to be set before.");
+    }
+  }
+  return true;
 }
 
 // Without dot products of bytes ONNX Runtime's products of uint8 and int8 saturate, unless it is told to make uint8 of

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cuda/host/nvrtc.h"
+#include "ops/implementations/implementation.h"
 #include "ort/abi/boundary.h"
 
 namespace ortconv {
@@ -42,12 +43,26 @@ bool flag(const OrtApi* api, const OrtSessionOptions* options, const char* key, 
   return value == "1";
 }
 
+// The name of one of the implementations, or nothing.
+std::string implementation_entry(const OrtApi* api, const OrtSessionOptions* options) {
+  const std::string value = config_entry(api, options, kImplementationEntry);
+  std::string allowed;
+  for (const implementations::Entry& entry : implementations::list()) {
+    if (value.empty() || value == entry.name) return value;
+    allowed += std::string(allowed.empty() ? "" : ", ") + entry.name;
+  }
+  fail("session config entry ", kImplementationEntry, " = '", value, "' is not supported; allowed: ", allowed, ".");
+}
+
 }  // namespace
 
 Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   Settings settings;
   settings.tf32 = flag(api, options, kTf32Entry, settings.tf32);
   settings.matmul_compressed = flag(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
+  settings.implementation = implementation_entry(api, options);
+  settings.choices = config_entry(api, options, kChoicesEntry);
+  settings.tuning = config_entry(api, options, kTuneEntry);
   std::istringstream paths(config_entry(api, options, kNvrtc));
   for (std::string path; std::getline(paths, path, kPathSeparator);) {
     if (!path.empty()) cuda::add_nvrtc_candidate(path);

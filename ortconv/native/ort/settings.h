@@ -10,6 +10,9 @@ namespace ortconv {
 
 // Session config entries.
 constexpr const char* kTf32Entry = "ortconv.cuda.use_tf32";
+constexpr const char* kImplementationEntry = "ortconv.implementation";
+constexpr const char* kChoicesEntry = "ortconv.choices";
+constexpr const char* kTuneEntry = "ortconv.tune";
 constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
 
 struct Settings {
@@ -19,12 +22,16 @@ struct Settings {
   // their function bodies, which any of its providers runs, also those for which this library has no kernels.
   bool matmul_compressed = true;
 
+  // See ConvOptions.
+  std::string implementation, choices, tuning;
+
   // Reads the config entries, and tells the CUDA side which files of NVRTC the entry `ortconv.cuda.nvrtc` names,
   // separated as in PATH. Throws Error when a value is not allowed.
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
   friend bool operator<(const Settings& a, const Settings& b) {
-    return std::tie(a.tf32, a.matmul_compressed) < std::tie(b.tf32, b.matmul_compressed);
+    return std::tie(a.tf32, a.matmul_compressed, a.implementation, a.choices, a.tuning) <
+           std::tie(b.tf32, b.matmul_compressed, b.implementation, b.choices, b.tuning);
   }
 };
 

@@ -147,7 +147,7 @@ class Worker {
   // Copies the rows of a box, with zeros around them.
   void copy_rows(const T* in, const Box& box, int64_t block) {
     const int last = layout_.last;
-    const int64_t begin = std::min(box.low[last] - box.x_origin, layout_.pitch);
+    const int64_t begin = std::clamp<int64_t>(box.low[last] - box.x_origin, 0, layout_.pitch);
     const int64_t end = std::max(begin, std::min(box.high[last] - box.x_origin, layout_.pitch));
     // The zeros around the rows are still there if the last copy was of the same block.
     const bool has_zeros = block == zeros_of_ && (channels_ == lanes_ || channels_ == zeroed_);

@@ -13,12 +13,12 @@
 
 namespace ortconv::kernels {
 
-// Whether this is the faster way, and possible.
-bool prefers_channel_lanes(const Plan& plan, const ConvProblem& problem);
+// Whether a run may be computed so.
+bool can_run_channel_lanes(const Plan& plan, const ConvProblem& problem);
 
 size_t channel_lanes_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
 
-// As run(), for problems that prefer it; wei is not null.
+// As run(), for problems of which it can be; wei is not null.
 void run_channel_lanes(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
                        void* dst, void* scratch, const Parallel& parallel);
 

@@ -310,20 +310,8 @@ void run_typed(const Run<T>& run, const Parallel& parallel) {
 
 }  // namespace
 
-bool prefers_col2im(const Plan& plan, const ConvProblem& p) {
-  constexpr double kAddCost = 70;  // of adding one column element, in products
-  // Indexed by the number of parts: they make the products of output phases cheaper, but not those of columns.
-  constexpr double kLeastGain = 1.4, kLeastGains[] = {8, 2, kLeastGain};
-  if (!plan.may_use_col2im || plan.op != Op::kConvTranspose || !is_contiguous(plan, p)) return false;
-  double phased = static_cast<double>(p.mb), rows = phased;
-  for (int a = 0; a < plan.ndims; ++a) {
-    if (p.src_size[a] == 0 || p.dst_size[a] == 0) return false;
-    phased *= static_cast<double>((p.dst_size[a] + p.stride[a] - 1) / p.stride[a]);
-    rows *= static_cast<double>(p.src_size[a]);
-  }
-  const double gain = std::max(phased, static_cast<double>(kGemmColumns)) / std::max(rows, 2.0);
-  const double least_gain = plan.parts != nullptr ? kLeastGains[plan.num_parts - 1] : kLeastGain;
-  return p.mb > 0 && gain > least_gain && static_cast<double>(plan.ic) * (gain - 1) > kAddCost;
+bool can_run_columns(const Plan& plan, const ConvProblem& p) {
+  return plan.op == Op::kConvTranspose && plan.parts == nullptr && is_contiguous(plan, p);
 }
 
 size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads) {

@@ -24,11 +24,6 @@ using PlanPtr = std::shared_ptr<Plan>;
 // the zeros around them (see tapwise.h).
 enum class Packing { kPhases, kTaps };
 
-// Whether constant weights of a problem that make_plan() takes are ever better packed tap by tap, and whether they are
-// for a run. Neither src nor dst is empty.
-bool may_pack_taps(Op op, const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);
-bool prefers_taps(const ConvProblem& full, DataType dtype, const ArchFlags& arch);
-
 // Plans one node of a floating-point type. static_part needs g, ic, oc, ker, stride, dilation and the weight strides;
 // sizes, pads and the other strides may still be zero. wei_const is null when the weights change from run to run, and
 // must not be where they are packed tap by tap. Null when this family does not take the problem: more phases or taps
@@ -40,11 +35,6 @@ constexpr int64_t kMaxTaps = 4096;
 
 // Whether there is neither an infinity nor a NaN among the weights.
 bool all_finite(Op op, const ConvProblem& static_part, DataType dtype, const void* wei);
-
-// Whether this family suits a run. It does not where the copy of src, padded as far as the kernel reaches, would be out
-// of proportion, or where sums are too long to be exact enough; the tiled kernels then compute the run. Neither src nor
-// dst is empty.
-bool suits(const Plan& plan, const ConvProblem& full);
 
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);

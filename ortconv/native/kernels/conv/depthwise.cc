@@ -324,9 +324,9 @@ class Worker {
 
 }  // namespace
 
-bool prefers_depthwise(const Plan& plan, const ConvProblem& p) {
+bool can_run_depthwise(const Plan& plan, const ConvProblem& p) {
   const int last = plan.ndims - 1;
-  if (!plan.may_use_depthwise || plan.ic != 1 || plan.oc > kMostChannels || p.dst_x[last] != 1) return false;
+  if (plan.ic != 1 || plan.oc > kMostChannels || p.dst_x[last] != 1) return false;
   if (plan.op == Op::kConv && p.stride[last] != 1) return false;
   for (int a = 0; a <= last; ++a) {
     if (p.dst_size[a] == 0 || p.src_size[a] == 0) return false;

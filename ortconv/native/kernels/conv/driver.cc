@@ -6,9 +6,6 @@
 #include "base/ranges.h"
 #include "kernels/bf16_split/magnitude.h"
 #include "kernels/conv/bf16_split_stages.h"
-#include "kernels/conv/channel_lanes.h"
-#include "kernels/conv/col2im.h"
-#include "kernels/conv/depthwise.h"
 #include "kernels/conv/stages.h"
 #include "kernels/conv/tapwise.h"
 
@@ -78,13 +75,6 @@ int64_t flat_end(const Run& run, const Block& block) {
   int64_t last_cell = (block.batch_count - 1) * axis[0].grid * axis[0].grid_stride;
   for (int a = 0; a < run.plan.ndims; ++a) last_cell += (block.count[a] - 1) * axis[a].grid_stride;
   return last_cell + 1;
-}
-
-// Whether a copy of src would not pay, since it would be read only once: by a single tap, or because one call sums the
-// rows of all classes.
-bool may_skip_copy(const Plan& plan) {
-  if (plan.parts != nullptr) return false;
-  return plan.num_taps == 1 || (plan.merged && plan.oc * plan.num_classes <= plan.mr);
 }
 
 // The src of a block, if it can be read in place: it needs no zeros around it, and its rows are contiguous as those of
@@ -171,7 +161,7 @@ void run_items(const Run& run, char* slice, Ranges& ranges) {
                          reinterpret_cast<const Cell**>(slice + geo.slice_rows)};
   const GatherBuffers<Cell> buffers{reinterpret_cast<int64_t*>(slice + geo.slice_sources),
                                     reinterpret_cast<Cell*>(slice + geo.slice_lines)};
-  const bool in_place = may_skip_copy(plan);
+  const bool in_place = may_read_in_place(plan);
   const int64_t blocks_per_group = geo.num_items / (geo.items_per_block * plan.g);
   int64_t gathered = -1, listed = -1;
   int64_t item = 0, end = 0;
@@ -244,13 +234,8 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
     const size_t bytes = tapwise_scratch_bytes(plan, full, threads);
     return plan.in_floats == nullptr ? bytes : std::max(bytes, scratch_bytes(*plan.in_floats, full, threads));
   }
-  if (prefers_channel_lanes(plan, full)) return channel_lanes_scratch_bytes(plan, full, threads);
-  if (prefers_depthwise(plan, full)) return depthwise_scratch_bytes(plan, full, threads);
-  if (plan.parts != nullptr) {
-    return std::max(Geometry(plan, full, threads).total, scratch_bytes(*plan.in_floats, full, threads));
-  }
   const size_t bytes = Geometry(plan, full, threads).total;
-  return prefers_col2im(plan, full) ? std::max(bytes, columns_scratch_bytes(plan, full, threads)) : bytes;
+  return plan.parts == nullptr ? bytes : std::max(bytes, scratch_bytes(*plan.in_floats, full, threads));
 }
 
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
@@ -259,18 +244,6 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     if (!run_tapwise(plan, full, src, bias, dst, scratch, parallel)) {
       kernels::run(*plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
     }
-    return;
-  }
-  if (prefers_channel_lanes(plan, full)) {
-    run_channel_lanes(plan, full, src, wei, bias, dst, scratch, parallel);
-    return;
-  }
-  if (prefers_depthwise(plan, full)) {
-    run_depthwise(plan, full, src, wei, bias, dst, scratch, parallel);
-    return;
-  }
-  if (prefers_col2im(plan, full)) {
-    run_columns(plan.parts == nullptr ? plan : *plan.in_floats, full, src, wei, bias, dst, scratch, parallel);
     return;
   }
   const int threads = std::max(parallel.threads, 1);

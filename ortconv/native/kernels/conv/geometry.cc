@@ -121,6 +121,11 @@ Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_ca
   return dst_bytes > most_cached ? Store::kStream : Store::kCached;
 }
 
+bool may_read_in_place(const Plan& plan) {
+  if (plan.parts != nullptr) return false;
+  return plan.num_taps == 1 || (plan.merged && plan.oc * plan.num_classes <= plan.mr);
+}
+
 int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r) {
   if (axis.dst_step == 1) return 0;
   if (frame.merged) return r;

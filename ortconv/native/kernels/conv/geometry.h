@@ -69,6 +69,10 @@ struct Geometry {
 // Whether dst should go past the caches, which are to hold at most so many bytes of it.
 Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached);
 
+// Whether a copy of src would not pay, since it would be read only once: by a single tap, or because one call sums the
+// rows of all classes. Blocks that need no zeros around them are then read where they are.
+bool may_read_in_place(const Plan& plan);
+
 // Phase and shift of class r of a transposed convolution.
 int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r);
 int64_t shift_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r);

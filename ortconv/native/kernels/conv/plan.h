@@ -67,9 +67,6 @@ struct Unit {
   std::vector<int64_t> outer_class;  // [num_classes / classes of the last axis][axes before the last]: the residues
 };
 
-// When one of the ways to compute a run is taken; tests pin it.
-enum class Use { kNever, kWhereFaster, kAlways };
-
 // Memory of 64-byte aligned bytes; none at first.
 class Buffer {
  public:
@@ -129,8 +126,6 @@ struct Plan {
   const DepthwiseKernel* depthwise;
 
   int64_t wei_0, wei_1, wei_x[kMaxSpatial];
-  bool may_use_col2im = true, may_use_depthwise = true;  // tests pin them
-  Use channel_lanes = Use::kWhereFaster;
   Buffer packed;      // in parts or not; empty when the weights are not constant
   PlanPtr in_floats;  // of a plan with parts or pairs: what it does with a src that they do not suit
 

@@ -17,6 +17,11 @@
 
 namespace ortconv::kernels {
 
+// Whether some runs of a problem with these constant weights may be computed tap by tap, and whether a run may. Neither
+// src nor dst is empty.
+bool takes_tapwise(Op op, const ConvProblem& static_part, DataType dtype, const void* wei, const ArchFlags& arch);
+bool can_run_tapwise(const Plan& plan, const ConvProblem& problem);
+
 // For plans of these, if they may multiply in pairs; null: in no case.
 const BasicGemmKernel<BfloatPair>* tapwise_pairs_kernel(DataType dtype, const ArchFlags& arch);
 

@@ -6,19 +6,12 @@
 namespace ortconv::kernels::im2col {
 namespace {
 
-// A transposed convolution without strides is a convolution, which adds nothing up in memory, but copies src for every
-// tap: better with few src channels.
-bool uses_im2col(Op op, const ConvProblem& p) {
-  if (op == Op::kConv) return true;
-  return std::all_of(p.stride, p.stride + p.ndims, [](int64_t stride) { return stride == 1; }) && p.ic <= 2 * p.oc;
-}
-
-// Calls fn(way, zero) with one of the two directions for the type of `zero`.
+// Calls fn(tiles, zero) with what computes tiles of the type of `zero`.
 template <class Fn>
-auto with_way(Op op, const ConvProblem& p, DataType dtype, const ArchFlags& arch, int threads, Fn fn) {
+auto with_tiles(Way way, Op op, const ConvProblem& p, DataType dtype, const ArchFlags& arch, int threads, Fn fn) {
   return with_float_type(dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (uses_im2col(op, p)) return fn(Im2col<T>(op, p, arch, threads), zero);
+    if (way == Way::kPatches) return fn(Im2col<T>(op, p, arch, threads), zero);
     return fn(Col2im<T>(p, arch, threads), zero);
   });
 }
@@ -27,25 +20,33 @@ int64_t slices_of(const Work& work, int threads) { return std::min<int64_t>(std:
 
 }  // namespace
 
-size_t scratch_bytes(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, int threads) {
-  return with_way(op, problem, dtype, arch, threads, [&](const auto& way, auto) {
-    const Work work = way.work();
+// A transposed convolution without strides is a convolution, which adds nothing up in memory, but copies src for every
+// tap.
+bool can_run(Way way, Op op, const ConvProblem& p) {
+  if (way == Way::kColumns) return op == Op::kConvTranspose;
+  const auto is_one = [](int64_t stride) { return stride == 1; };
+  return op == Op::kConv || std::all_of(p.stride, p.stride + p.ndims, is_one);
+}
+
+size_t scratch_bytes(Way way, Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, int threads) {
+  return with_tiles(way, op, problem, dtype, arch, threads, [&](const auto& tiles, auto) {
+    const Work work = tiles.work();
     return static_cast<size_t>(slices_of(work, threads)) * work.slice_bytes;
   });
 }
 
-void run(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, const void* src, const void* wei,
-         const void* bias, void* dst, void* scratch, const Parallel& parallel) {
-  with_way(op, problem, dtype, arch, parallel.threads, [&](const auto& way, auto zero) {
+void run(Way way, Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, const void* src,
+         const void* wei, const void* bias, void* dst, void* scratch, const Parallel& parallel) {
+  with_tiles(way, op, problem, dtype, arch, parallel.threads, [&](const auto& tiles, auto zero) {
     using T = decltype(zero);
-    const Work work = way.work();
+    const Work work = tiles.work();
     const int64_t slices = slices_of(work, parallel.threads);
     const Data<T> data{static_cast<const T*>(src), static_cast<const T*>(wei), static_cast<const T*>(bias),
                        static_cast<T*>(dst)};
     Ranges ranges(work.items, 1, 1, slices);
     for_each(parallel, slices, [&](int64_t i) {
       char* slice = static_cast<char*>(scratch) + static_cast<size_t>(i) * work.slice_bytes;
-      ranges.for_each_item([&](int64_t item) { way.run(item, data, slice); });
+      ranges.for_each_item([&](int64_t item) { tiles.run(item, data, slice); });
     });
   });
 }

@@ -20,12 +20,17 @@
 
 namespace ortconv::kernels::im2col {
 
+// The two products. kPatches: a convolution, or a transposed one without strides. kColumns: a transposed one.
+enum class Way { kPatches, kColumns };
+
+bool can_run(Way way, Op op, const ConvProblem& problem);
+
 // Bytes of 64-byte aligned scratch that a run of a floating-point type on `threads` threads needs. Neither src nor dst
 // is empty.
-size_t scratch_bytes(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, int threads);
+size_t scratch_bytes(Way way, Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, int threads);
 
 // Computes dst, activated; bias may be null. No heap use; the result does not depend on the number of threads.
-void run(Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, const void* src, const void* wei,
-         const void* bias, void* dst, void* scratch, const Parallel& parallel);
+void run(Way way, Op op, const ConvProblem& problem, DataType dtype, const ArchFlags& arch, const void* src,
+         const void* wei, const void* bias, void* dst, void* scratch, const Parallel& parallel);
 
 }  // namespace ortconv::kernels::im2col

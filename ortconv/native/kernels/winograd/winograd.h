@@ -30,22 +30,18 @@ enum class Windows { kShared, kSeparate };
 // Whether this family takes weights of this type, these sizes and values at all.
 bool takes_weights(Op op, const ConvProblem& static_part, DataType dtype, const void* wei, const ArchFlags& arch);
 
-// The ways to compute a node, which do not depend on the sizes of a run. Immutable, like a plan.
-struct Ways;
-using WaysPtr = std::shared_ptr<const Ways>;
-
-// Null where no run would be computed by minimal filtering.
-WaysPtr make_ways(Op op, const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
-
-// Whether it is the way to compute a run, and how; the weights are ones that it takes.
-bool choose(const Ways& ways, const ConvProblem& full, Windows* windows);
-
 // Immutable after creation and shared by concurrent runs. Owns the transformed weights.
 struct Plan;
 using PlanPtr = std::shared_ptr<const Plan>;
 
+// A plan without weights, which the cost of a run can be told from. Null where no run should be computed so.
+PlanPtr make_sizes(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const ArchFlags& arch);
+
 PlanPtr make_plan(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const void* wei,
                   const ArchFlags& arch);
+
+// Whether a run may be computed so: rows of src and of dst are read and written whole.
+bool can_run(const ConvProblem& full);
 
 // Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);

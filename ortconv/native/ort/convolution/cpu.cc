@@ -16,10 +16,11 @@ namespace {
 
 // What is known of a run when its sizes are.
 struct SizedRun {
-  ConvProblem problem;
+  std::shared_ptr<const Convolution> convolution;  // of weights that each run has of its own; else null
+  std::shared_ptr<const ConvChoice> choice;
   Shape y;
   bool is_small;
-  size_t scratch_bytes;  // where it is small and the weights are constant
+  size_t scratch_bytes;  // where it is small
 };
 
 class ConvKernel : public Kernel {
@@ -33,6 +34,7 @@ class ConvKernel : public Kernel {
   DataType dtype_;
   ConvAttributes attributes_;
   ConvReader reader_;
+  ConvOptions options_;
 
   // Of the last sizes: to find out what is known of one takes half as long as to compute the smallest.
   static constexpr size_t kSizedRuns = 8;
@@ -48,20 +50,29 @@ ConvKernel::ConvKernel(const ConvCreation& creation)
     : Kernel(creation.api, creation.subject),
       dtype_(creation.dtype),
       attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
-      reader_(creation.api, creation.info, creation.op, ConvReader::Constants::kReadOnce) {
+      reader_(creation.api, creation.info, creation.op, ConvReader::Constants::kReadOnce),
+      options_{creation.settings.implementation, creation.settings.choices, creation.settings.tuning,
+               creation.subject} {
   check_attributes(attributes_, dtype_);
   const std::optional<TensorView>& w = reader_.constants().w;
   if (!w) return;
   weight_problem_ = weight_problem(attributes_, w->dims.copy());
   convolution_.emplace(dtype_, direction_of(attributes_.op), weight_problem_, w->data, Weights::kConstant,
-                       ArchFlags::host());
+                       ArchFlags::host(), options_);
 }
 
 std::shared_ptr<const SizedRun> ConvKernel::prepare(const Sizes& sizes, const void* w) const {
   const ConvProblem problem = problem_of(attributes_, convolution_ ? &weight_problem_ : nullptr, sizes);
-  const bool small = is_small(direction_of(attributes_.op), problem);
-  const size_t scratch = small && convolution_ ? convolution_->scratch_bytes(problem, w, 1) : 0;
-  auto run = std::make_shared<const SizedRun>(SizedRun{problem, output_dims(attributes_, problem), small, scratch});
+  const auto run = std::make_shared<SizedRun>();
+  run->y = output_dims(attributes_, problem);
+  run->is_small = is_small(direction_of(attributes_.op), problem);
+  if (!convolution_) {
+    run->convolution = std::make_shared<const Convolution>(dtype_, direction_of(attributes_.op), problem, nullptr,
+                                                           Weights::kOfRun, ArchFlags::host(), options_);
+  }
+  const Convolution& convolution = convolution_ ? *convolution_ : *run->convolution;
+  run->choice = convolution.choose(problem, w);
+  run->scratch_bytes = run->is_small ? convolution.scratch_bytes(*run->choice, 1) : 0;
   sized_runs_.insert(sizes, run);
   return run;
 }
@@ -72,24 +83,24 @@ void ConvKernel::compute(OrtKernelContext* context) const {
   const SizesView sizes = sizes_of(in, convolution_.has_value());
   std::shared_ptr<const SizedRun> run = sized_runs_.find(sizes);
   if (run == nullptr) run = prepare(copy_of(sizes), w);
-  const ConvProblem& problem = run->problem;
+  const Convolution& convolution = convolution_ ? *convolution_ : *run->convolution;
 
   OrtValue* const y = make_output(api(), context, run->y);
-
-  std::optional<Convolution> for_this_run;
-  if (!convolution_) {
-    for_this_run.emplace(dtype_, direction_of(attributes_.op), problem, w, Weights::kOneRun, ArchFlags::host());
-  }
-  const Convolution& convolution = convolution_ ? *convolution_ : *for_this_run;
 
   SessionThreads threads(api(), context);
   Parallel parallel = run->is_small ? serial() : threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
-  const bool is_known = run->is_small && convolution_;
-  const Scratch scratch(api(), context, y,
-                        is_known ? run->scratch_bytes : convolution.scratch_bytes(problem, w, parallel.threads));
   const auto optional = [](const std::optional<TensorView>& tensor) { return tensor ? tensor->data : nullptr; };
-  convolution.run(problem, in.x->data, w, optional(in.b), optional(in.residual), data_of(api(), y), scratch.data(),
+  if (run->choice->may_improve) {
+    const auto better = std::make_shared<SizedRun>(*run);
+    better->choice = convolution.measure(*run->choice, in.x->data, w, optional(in.b), data_of(api(), y), parallel);
+    better->scratch_bytes = run->is_small ? convolution.scratch_bytes(*better->choice, 1) : 0;
+    sized_runs_.insert(copy_of(sizes), better);
+    run = better;
+  }
+  const Scratch scratch(api(), context, y,
+                        run->is_small ? run->scratch_bytes : convolution.scratch_bytes(*run->choice, parallel.threads));
+  convolution.run(*run->choice, in.x->data, w, optional(in.b), optional(in.residual), data_of(api(), y), scratch.data(),
                   parallel);
 }
 

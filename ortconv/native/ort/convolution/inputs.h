@@ -62,7 +62,8 @@ struct SizesIn {
 using Sizes = SizesIn<Shape>;
 using SizesView = SizesIn<Numbers>;
 
-inline bool operator==(const Sizes& a, const SizesView& b) {
+template <class A, class B>
+bool operator==(const SizesIn<A>& a, const SizesIn<B>& b) {
   return a.x == b.x && a.w == b.w && a.b == b.b && a.residual == b.residual && a.output_shape == b.output_shape;
 }
 

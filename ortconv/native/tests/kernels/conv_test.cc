@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/arch.h"
@@ -29,7 +31,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, in_columns = 0, in_parts = 0, by_channel = 0, in_lanes = 0, by_tap = 0, in_pairs = 0;
+int failures = 0, checked = 0, in_parts = 0, in_pairs = 0;
 
 struct Aligned {
   explicit Aligned(size_t bytes) : raw(bytes + 64), data(raw.data()) {
@@ -166,11 +168,52 @@ Rounding rounding(double) { return {0x1p-53, 0}; }
 Rounding rounding(Float16) { return {0x1p-11, 0x1p-25}; }
 Rounding rounding(Bfloat16) { return {0x1p-8, 0}; }
 
-void allow_others(Plan& plan, bool allowed, Use channel_lanes) {
-  plan.may_use_col2im = plan.may_use_depthwise = allowed;
-  plan.channel_lanes = channel_lanes;
-  if (plan.in_floats != nullptr) plan.in_floats->may_use_col2im = allowed;
-}
+// The ways to compute a run.
+enum class Way { kPhases, kTaps, kLanes, kRows, kColumns, kPatchTiles, kColumnTiles };
+constexpr const char* kWayNames[] = {"by phases",  "tap by tap", "in lanes",           "row by row",
+                                     "in columns", "in patches", "in tiles of columns"};
+int runs_of[std::size(kWayNames)];
+
+struct Runner {
+  Way way;
+  const Plan* plan;  // of the first ways
+  const ArchFlags& arch;
+
+  size_t bytes(const Shape& s, const ConvProblem& p, DataType dtype, int threads) const {
+    switch (way) {
+      case Way::kLanes:
+        return channel_lanes_scratch_bytes(*plan, p, threads);
+      case Way::kRows:
+        return depthwise_scratch_bytes(*plan, p, threads);
+      case Way::kColumns:
+        return columns_scratch_bytes(*plan, p, threads);
+      case Way::kPatchTiles:
+      case Way::kColumnTiles:
+        return im2col::scratch_bytes(tiles(), s.op, p, dtype, arch, threads);
+      default:
+        return scratch_bytes(*plan, p, threads);
+    }
+  }
+  void run(const Shape& s, const ConvProblem& p, DataType dtype, const void* src, const void* wei, const void* bias,
+           void* dst, void* scratch, const Parallel& parallel) const {
+    switch (way) {
+      case Way::kLanes:
+        return run_channel_lanes(*plan, p, src, wei, bias, dst, scratch, parallel);
+      case Way::kRows:
+        return run_depthwise(*plan, p, src, wei, bias, dst, scratch, parallel);
+      case Way::kColumns:
+        return run_columns(*plan, p, src, wei, bias, dst, scratch, parallel);
+      case Way::kPatchTiles:
+      case Way::kColumnTiles:
+        return im2col::run(tiles(), s.op, p, dtype, arch, src, wei, bias, dst, scratch, parallel);
+      default:
+        return kernels::run(*plan, p, src, wei, bias, dst, scratch, parallel);
+    }
+  }
+
+ private:
+  im2col::Way tiles() const { return way == Way::kPatchTiles ? im2col::Way::kPatches : im2col::Way::kColumns; }
+};
 
 template <class T>
 void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, const char* isa) {
@@ -198,33 +241,25 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     return;
   }
   std::vector<T> first;
-  struct Way {
-    Plan* plan;  // null: in tiles
-    int threads;
-    bool may_use_others;
-    Use channel_lanes = Use::kNever;
-  };
-  std::vector<Way> ways = {{phases.get(), 1, true}, {phases.get(), 3, true}};
-  if (prefers_col2im(*phases, p) || prefers_depthwise(*phases, p)) {
-    ways.insert(ways.end(), {{phases.get(), 1, false}, {phases.get(), 3, false}});
+  std::vector<std::pair<Way, const Plan*>> ways = {{Way::kPhases, phases.get()}};
+  if (!empty) {
+    if (may_tap) ways.push_back({Way::kTaps, tapwise.get()});
+    const PlanPtr& in_floats = phases->in_floats == nullptr ? phases : phases->in_floats;
+    if (can_run_channel_lanes(*phases, p)) ways.push_back({Way::kLanes, phases.get()});
+    if (can_run_depthwise(*phases, p)) ways.push_back({Way::kRows, phases.get()});
+    if (can_run_columns(*in_floats, p)) ways.push_back({Way::kColumns, in_floats.get()});
+    if (im2col::can_run(im2col::Way::kPatches, s.op, p)) ways.push_back({Way::kPatchTiles, nullptr});
+    if (im2col::can_run(im2col::Way::kColumns, s.op, p)) ways.push_back({Way::kColumnTiles, nullptr});
   }
-  phases->channel_lanes = Use::kAlways;
-  if (prefers_channel_lanes(*phases, p)) {
-    ways.insert(ways.end(), {{phases.get(), 1, true, Use::kAlways}, {phases.get(), 3, true, Use::kAlways}});
+  for (const auto& [way, plan] : ways) {
+    ++runs_of[static_cast<int>(way)];
+    in_parts += way == Way::kPhases && plan->parts != nullptr;
+    in_pairs += way == Way::kTaps && plan->in_pairs();
   }
-  if (may_tap) ways.insert(ways.end(), {{tapwise.get(), 1, false}, {tapwise.get(), 3, false}});
-  if (!empty) ways.insert(ways.end(), {{nullptr, 1, false}, {nullptr, 3, false}});
-  for (const auto [plan, threads, may_use_others, channel_lanes] : ways) {
-    if (plan != nullptr) {
-      allow_others(*plan, may_use_others, channel_lanes);
-      const bool lanes = channel_lanes == Use::kAlways;
-      by_tap += plan->packing == Packing::kTaps;
-      in_lanes += lanes;
-      by_channel += !lanes && prefers_depthwise(*plan, p);
-      in_columns += !lanes && !prefers_depthwise(*plan, p) && prefers_col2im(*plan, p);
-      in_parts += plan->parts != nullptr;
-      in_pairs += plan->in_pairs();
-    }
+  for (size_t i = 0; i < 2 * ways.size(); ++i) {
+    const auto [way, plan] = ways[i / 2];
+    const int threads = i % 2 == 0 ? 1 : 3;
+    const Runner runner{way, plan, arch};
     T guard, nan;
     std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
     round_to(&guard, -12345.0f);
@@ -233,13 +268,8 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     std::fill_n(dst.end() - 16, 16, guard);
     const Parallel parallel{nullptr, threads == 1 ? serial : threaded, threads};
     const T* added = s.bias ? bias.data() : nullptr;
-    Aligned scratch(plan == nullptr ? im2col::scratch_bytes(s.op, p, dtype, arch, threads)
-                                    : scratch_bytes(*plan, p, threads));
-    if (plan == nullptr) {
-      im2col::run(s.op, p, dtype, arch, src.data(), wei.data(), added, dst.data() + 16, scratch.data, parallel);
-    } else {
-      kernels::run(*plan, p, src.data(), wei.data(), added, dst.data() + 16, scratch.data, parallel);
-    }
+    Aligned scratch(runner.bytes(s, p, dtype, threads));
+    runner.run(s, p, dtype, src.data(), wei.data(), added, dst.data() + 16, scratch.data, parallel);
     ++checked;
     int64_t bad = -1;
     for (int64_t i = 0; i < static_cast<int64_t>(want.size()) && bad < 0; ++i) {
@@ -262,10 +292,8 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     }
     if (bad != -1) {
       ++failures;
-      std::printf("FAIL %s [%s, type %d, %d threads%s]: ", s.describe().c_str(), isa, static_cast<int>(dtype), threads,
-                  plan == nullptr                   ? ", in tiles"
-                  : plan->packing == Packing::kTaps ? ", tap by tap"
-                                                    : "");
+      std::printf("FAIL %s [%s, type %d, %d threads, %s]: ", s.describe().c_str(), isa, static_cast<int>(dtype),
+                  threads, kWayNames[static_cast<int>(way)]);
       if (bad == -2) std::printf("wrote outside dst\n");
       if (bad == -3) std::printf("differs from one thread\n");
       if (bad >= 0)
@@ -388,17 +416,15 @@ int main(int argc, char** argv) {
       std::printf("FAIL: no shape was computed in parts\n");
     }
   }
-  if (in_columns == 0 || by_channel == 0 || in_lanes == 0 || by_tap == 0) {
+  for (size_t i = 0; i < std::size(kWayNames); ++i) {
+    if (runs_of[i] > 0) continue;
     ++failures;
-    std::printf("FAIL: no shape took the columns, or none was computed channel by channel, in lanes, or tap by tap\n");
+    std::printf("FAIL: no shape was computed %s\n", kWayNames[i]);
   }
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_bf16) std::printf("SKIP avx512_bf16: this CPU lacks AVX512-BF16\n");
   if (!host.amx_bf16) std::printf("SKIP amx: this CPU lacks AMX or the system does not allow it\n");
-  std::printf(
-      "%d runs, %d of them in columns, %d in parts, %d channel by channel, %d in lanes, %d tap by tap, %d in pairs, "
-      "%d failures\n",
-      checked, in_columns, in_parts, by_channel, in_lanes, by_tap, in_pairs, failures);
+  std::printf("%d runs, %d in parts, %d in pairs, %d failures\n", checked, in_parts, in_pairs, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -22,12 +22,13 @@ std::vector<T> result(DataType dtype, kernels::Op op, const ConvProblem& p, cons
                       const std::vector<T>& wei, const T* bias, Weights lifetime, const Parallel& parallel,
                       size_t* scratch_bytes = nullptr) {
   const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host());
-  const size_t bytes = convolution.scratch_bytes(p, wei.data(), parallel.threads);
+  const auto choice = convolution.choose(p, wei.data());
+  const size_t bytes = convolution.scratch_bytes(*choice, parallel.threads);
   if (scratch_bytes != nullptr) *scratch_bytes = bytes;
   void* scratch = ::operator new(bytes, std::align_val_t(64));
   std::memset(scratch, 0xff, bytes);
   std::vector<T> dst(test::count_of_dst(p));
-  convolution.run(p, src.data(), wei.data(), bias, nullptr, dst.data(), scratch, parallel);
+  convolution.run(*choice, src.data(), wei.data(), bias, nullptr, dst.data(), scratch, parallel);
   ::operator delete(scratch, std::align_val_t(64));
   return dst;
 }
@@ -89,7 +90,7 @@ TEST(large_convolutions) {
         const std::vector<T> src = maker.values<T>(test::count_of(c.x)), wei = maker.values<T>(test::count_of(c.w));
         const std::vector<T> bias = maker.values<T>(p.oc);
         const std::vector<T> expected = test::oracle(p, c.op(), src.data(), wei.data(), bias.data());
-        for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
+        for (const Weights lifetime : {Weights::kConstant, Weights::kOfRun}) {
           for (const int count : {1, 3}) {
             const std::vector<T> dst =
                 result(dtype, c.op(), p, src, wei, bias.data(), lifetime, count == 1 ? serial() : on_threads(count));
@@ -114,7 +115,7 @@ TEST(threads_do_not_change_a_sum) {
     std::vector<float> src(test::count_of(c.x)), wei(test::count_of(c.w));
     for (auto* values : {&src, &wei}) std::generate(values->begin(), values->end(), [&] { return normal(random); });
     const auto with = [&](const Parallel& parallel) {
-      return result<float>(DataType::kFloat, c.op(), p, src, wei, nullptr, Weights::kOneRun, parallel);
+      return result<float>(DataType::kFloat, c.op(), p, src, wei, nullptr, Weights::kOfRun, parallel);
     };
     const std::vector<float> one = with(serial()), three = with(on_threads(3)), many = with(on_threads(16));
     EXPECT(std::memcmp(one.data(), three.data(), one.size() * sizeof(float)) == 0, "3 threads, ", c.describe());
@@ -163,7 +164,7 @@ void check_infinities(CaseMaker& maker, const Case& c, DataType dtype, int among
     }
   }
   const std::vector<T> expected = test::oracle<T>(p, c.op(), src.data(), wei.data(), nullptr);
-  for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
+  for (const Weights lifetime : {Weights::kConstant, Weights::kOfRun}) {
     const std::vector<T> dst = result<T>(dtype, c.op(), p, src, wei, nullptr, lifetime, serial());
     for (size_t i = 0; i < dst.size(); ++i) {
       const double found = test::widen(dst[i]), wanted = test::widen(expected[i]);

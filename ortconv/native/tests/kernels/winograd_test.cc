@@ -345,48 +345,11 @@ void refuses_what_is_not_tame(DataType dtype) {
   });
 }
 
-void chooses() {
-  ArchFlags arch;  // no matrix units to compare with
-  arch.avx2_fma = arch.avx512 = true;
-  arch.winograd = Winograd::kWhereFaster;
-  const Shape deep{Op::kConvTranspose, {56, 56}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 128, 128};
-  const Shape shallow{Op::kConvTranspose, {56, 56}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 2, 2};
-  ConvProblem nxc = problem_of(deep);
-  nxc.src_c = 1, nxc.src_x[1] = 128, nxc.src_x[0] = 128 * 56;
-  const auto chosen = [&](const Shape& shape, const ConvProblem& p, DataType dtype = DataType::kFloat) {
-    const winograd::WaysPtr ways = winograd::make_ways(shape.op, problem_of(shape), dtype, arch);
-    Windows windows;
-    return ways != nullptr && winograd::choose(*ways, p, &windows);
-  };
-  const auto expect = [](bool condition, const char* what) {
-    ++checked;
-    if (!condition) ++failures, std::printf("FAIL: %s\n", what);
-  };
-  expect(chosen(deep, problem_of(deep)), "k3s1 128>128 is not chosen");
-  expect(chosen(deep, problem_of(deep), DataType::kFloat16), "k3s1 128>128 of float16 is not chosen");
-  expect(chosen(deep, problem_of(deep), DataType::kBfloat16), "k3s1 128>128 of bfloat16 is not chosen");
-  expect(!chosen(deep, problem_of(deep), DataType::kDouble), "doubles are chosen");
-  const Shape small{Op::kConvTranspose, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1, 1, 512, 256};
-  expect(!chosen(small, problem_of(small), DataType::kFloat16), "k4s2 512>256 8x8 of float16 is chosen");
-  expect(!chosen(shallow, problem_of(shallow)), "two channels are chosen");
-  expect(!chosen(deep, nxc), "channels last is chosen");
-  if (ArchFlags::host().avx512_bf16) {
-    arch.avx512_bf16 = true;
-    expect(!chosen(deep, problem_of(deep), DataType::kBfloat16), "chosen though dot products are faster");
-    expect(chosen(deep, problem_of(deep), DataType::kFloat16), "k3s1 128>128 of float16 is not chosen beside them");
-  }
-  arch.winograd = Winograd::kAlways;
-  expect(chosen(shallow, problem_of(shallow)), "two channels are not chosen always");
-  arch.winograd = Winograd::kNever;
-  expect(!chosen(deep, problem_of(deep)), "chosen never");
-}
-
 }  // namespace
 
 int main() {
   any_sizes();
   for (const DataType dtype : kTypes) refuses_what_is_not_tame(dtype);
-  chooses();
   if (!ArchFlags::host().avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!ArchFlags::host().avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   std::printf("%d runs, %d plans of separate windows, %d failures\n", checked, separate, failures);

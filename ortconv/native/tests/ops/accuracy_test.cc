@@ -181,9 +181,10 @@ TEST(no_error_beyond_that_of_an_ordinary_sum) {
       for (size_t i = 0; i < examples().size(); ++i) {
         const Example& e = examples()[i];
         const Convolution convolution(DataType::kFloat, kLayers[i].op, e.p, e.wei.data(), Weights::kConstant, arch);
+        const auto choice = convolution.choose(e.p, e.wei.data());
         const std::vector<float> got =
-            run_with(convolution.scratch_bytes(e.p, e.wei.data(), 1), e, [&](float* dst, void* scratch) {
-              convolution.run(e.p, e.src.data(), e.wei.data(), nullptr, nullptr, dst, scratch, serial());
+            run_with(convolution.scratch_bytes(*choice, 1), e, [&](float* dst, void* scratch) {
+              convolution.run(*choice, e.src.data(), e.wei.data(), nullptr, nullptr, dst, scratch, serial());
             });
         expect_exact_enough(e, got, arch, test::describe(kLayers[i].name, ", ", isa));
       }

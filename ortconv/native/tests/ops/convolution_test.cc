@@ -61,17 +61,25 @@ struct Data {
   }
 };
 
-// As on a node: with constant weights, and with weights that only the run knows.
+// As on a node: with constant weights, and with weights that only the run knows; by what is estimated to be fastest,
+// and by one that is asked for, each in its turn.
 template <class T>
 void check_convolution(const Case& c, const ConvProblem& p, const Data<T>& data, DataType dtype,
                        const Parallel& parallel) {
-  for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
-    const Convolution convolution(dtype, c.op(), p, data.wei.data(), lifetime, ArchFlags::host());
-    Memory scratch(convolution.scratch_bytes(p, data.wei.data(), parallel.threads));
-    std::vector<T> dst = data.all_ones();
-    convolution.run(p, data.src.data(), data.wei.data(), data.bias_data(), data.residual_data(), dst.data(),
-                    scratch.data(), parallel);
-    EXPECT(data.equals(dst), name_of(lifetime), " weights, type ", static_cast<int>(dtype), ", ", c.describe());
+  static size_t turn = 0;
+  const implementations::List all = implementations::list();
+  const std::string one = all.begin()[turn++ % static_cast<size_t>(all.end() - all.begin())].name;
+  for (const Weights lifetime : {Weights::kConstant, Weights::kOfRun}) {
+    for (const std::string& name : {std::string(), one}) {
+      const Convolution convolution(dtype, c.op(), p, data.wei.data(), lifetime, ArchFlags::host(), {name, "", "", ""});
+      const auto choice = convolution.choose(p, data.wei.data());
+      Memory scratch(convolution.scratch_bytes(*choice, parallel.threads));
+      std::vector<T> dst = data.all_ones();
+      convolution.run(*choice, data.src.data(), data.wei.data(), data.bias_data(), data.residual_data(), dst.data(),
+                      scratch.data(), parallel);
+      EXPECT(data.equals(dst), name_of(lifetime), " weights, type ", static_cast<int>(dtype), ", by '", name, "', ",
+             c.describe());
+    }
   }
 }
 
@@ -115,9 +123,10 @@ void check_sizes(CaseMaker& maker, const std::vector<Case>& cases, DataType dtyp
       const ConvProblem p = c.problem(dtype);
       Data<T> data(maker, c, p);
       data.expected = test::oracle(p, c.op(), data.src.data(), wei.data(), data.bias_data(), data.residual_data());
-      Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
+      const auto choice = convolution.choose(p, wei.data());
+      Memory scratch(convolution.scratch_bytes(*choice, 1));
       std::vector<T> dst = data.all_ones();
-      convolution.run(p, data.src.data(), wei.data(), data.bias_data(), data.residual_data(), dst.data(),
+      convolution.run(*choice, data.src.data(), wei.data(), data.bias_data(), data.residual_data(), dst.data(),
                       scratch.data(), serial());
       EXPECT(data.equals(dst), "type ", static_cast<int>(dtype), ", ", c.describe());
     }
@@ -258,7 +267,8 @@ TEST(nothing_to_sum_over_absurd_kernels) {
   const std::vector<int32_t> bias = {7, -8};
   std::vector<int32_t> dst(2 * 3 * 3);
   const Convolution convolution(DataType::kInt32, c.op(), p, nullptr, Weights::kConstant, ArchFlags::host());
-  convolution.run(p, nullptr, nullptr, bias.data(), nullptr, dst.data(), nullptr, serial());
+  convolution.run(*convolution.choose(p, nullptr), nullptr, nullptr, bias.data(), nullptr, dst.data(), nullptr,
+                  serial());
   for (size_t i = 0; i < dst.size(); ++i) EXPECT(dst[i] == bias[i / 9], "element ", i, ": ", dst[i]);
 }
 
@@ -273,8 +283,9 @@ TEST(float16_rounds_once_and_overflows_to_infinity) {
   std::vector<Float16> src, wei(3, to_float16(1.0f)), dst(2);
   for (float value : {2048.0f, 60000.0f, 1.0f, 60000.0f, 1.0f, -0.5f}) src.push_back(to_float16(value));
   const Convolution convolution(DataType::kFloat16, c.op(), p, wei.data(), Weights::kConstant, ArchFlags());
-  Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
-  convolution.run(p, src.data(), wei.data(), nullptr, nullptr, dst.data(), scratch.data(), serial());
+  const auto choice = convolution.choose(p, wei.data());
+  Memory scratch(convolution.scratch_bytes(*choice, 1));
+  convolution.run(*choice, src.data(), wei.data(), nullptr, nullptr, dst.data(), scratch.data(), serial());
   EXPECT(to_float(dst[0]) == 2050.0f, to_float(dst[0]));
   EXPECT(to_float(dst[1]) == std::numeric_limits<float>::infinity(), to_float(dst[1]));
 }
@@ -291,9 +302,10 @@ void check_infinities(DataType dtype, kernels::Op op, const ConvProblem& p, bool
   }
   const std::vector<T> expected = test::oracle<T>(p, op, src.data(), wei.data(), nullptr);
   const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host());
-  Memory scratch(convolution.scratch_bytes(p, wei.data(), 1));
+  const auto choice = convolution.choose(p, wei.data());
+  Memory scratch(convolution.scratch_bytes(*choice, 1));
   std::vector<T> dst(expected.size());
-  convolution.run(p, src.data(), wei.data(), nullptr, nullptr, dst.data(), scratch.data(), serial());
+  convolution.run(*choice, src.data(), wei.data(), nullptr, nullptr, dst.data(), scratch.data(), serial());
   for (size_t i = 0; i < dst.size(); ++i) {
     const double found = test::widen(dst[i]), wanted = test::widen(expected[i]);
     EXPECT(found == wanted || (found != found && wanted != wanted), "type ", static_cast<int>(dtype), ", ",
@@ -312,7 +324,7 @@ TEST(infinities_stay_where_they_belong) {
   c.w = {2, 18, 3, 3};
   c.bias = false;
   for (const bool in_weights : {false, true}) {
-    for (const Weights lifetime : {Weights::kConstant, Weights::kOneRun}) {
+    for (const Weights lifetime : {Weights::kConstant, Weights::kOfRun}) {
       const ConvProblem p = c.problem(DataType::kFloat);
       check_infinities<float>(DataType::kFloat, c.op(), p, in_weights, lifetime);
       check_infinities<double>(DataType::kDouble, c.op(), p, in_weights, lifetime);

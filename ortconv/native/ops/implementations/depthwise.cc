@@ -1,0 +1,103 @@
+// Groups of one input channel each: row by row, see kernels/conv/depthwise.h, or with channels in the lanes of vectors,
+// see kernels/conv/channel_lanes.h.
+#include "kernels/conv/depthwise.h"
+
+#include "kernels/conv/channel_lanes.h"
+#include "kernels/conv/channel_lanes_layout.h"
+#include "kernels/conv/depthwise_layout.h"
+#include "ops/implementations/direct.h"
+#include "ops/implementations/sizes.h"
+
+namespace ortconv::implementations {
+namespace {
+
+using kernels::DepthwiseLayout;
+using LanesLayout = kernels::channel_lanes::Layout;
+
+class Depthwise : public Direct {
+ public:
+  Depthwise(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
+
+  std::optional<Work> work(const ConvProblem& p) const override {
+    if (!counts_fit(sizes(), p) || !kernels::can_run_depthwise(sizes(), p) || !is_in_proportion(p)) return std::nullopt;
+    const DepthwiseLayout layout(sizes(), p, 1);
+    const kernels::DepthwiseAxis& x = layout.axis[layout.last];
+    const auto items = static_cast<double>(layout.num_items), channels = static_cast<double>(p.oc);
+    double positions = static_cast<double>(x.num_blocks > 0 ? 1 : 1), rows = 1;
+    for (int a = 0; a < layout.last; ++a) {
+      positions *= static_cast<double>(layout.axis[a].block);
+      rows *= static_cast<double>(layout.axis[a].classes);
+    }
+    const auto vectors = static_cast<double>(layout.block_vectors);
+    Work work;
+    // Each position reads its rows of src once and sums all rows of dst of its classes.
+    work.products = items * positions * static_cast<double>(layout.outer_taps) *
+                    static_cast<double>(layout.most_steps) * vectors * static_cast<double>(layout.lanes);
+    work.calls = items * positions * rows;
+    work.copied = items * static_cast<double>(layout.copy_rows * layout.pitch);
+    work.added = channels * static_cast<double>(layout.outer_taps * layout.most_steps) *
+                 (layout.plain ? 1 : static_cast<double>(layout.patterns * layout.lanes));  // weights that are laid out
+    work.stored = dst_count(p);
+    work.steps = items * static_cast<double>(layout.copy_rows) + static_cast<double>(layout.row_taps) +
+                 static_cast<double>(x.ker * layout.patterns * (layout.plain ? 1 : layout.lanes)) +
+                 items * positions * static_cast<double>(layout.row_taps);
+    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    return work;
+  }
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return kernels::depthwise_scratch_bytes(sizes(), problem, threads);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    kernels::run_depthwise(sizes(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
+    return true;
+  }
+};
+
+class ChannelLanes : public Direct {
+ public:
+  ChannelLanes(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
+
+  std::optional<Work> work(const ConvProblem& p) const override {
+    if (!counts_fit(sizes(), p) || !kernels::can_run_channel_lanes(sizes(), p) || !is_in_proportion(p))
+      return std::nullopt;
+    const LanesLayout layout(sizes(), p, 1);
+    const auto items = static_cast<double>(layout.num_items), lanes = static_cast<double>(layout.lanes);
+    const auto blocks = static_cast<double>(layout.channel_blocks);
+    double positions = static_cast<double>(p.mb), classes = 1;
+    for (int a = 0; a < p.ndims; ++a) {
+      positions *= static_cast<double>(layout.axis[a].positions);
+      classes *= static_cast<double>(layout.axis[a].classes);
+    }
+    Work work;
+    work.products = blocks * positions * static_cast<double>(layout.taps) * lanes;
+    work.calls = blocks * positions * classes;
+    work.copied = items * static_cast<double>(layout.copy_bytes) / static_cast<double>(sizes().cell_bytes) +
+                  blocks * static_cast<double>(layout.taps) * lanes;
+    work.stored = blocks * lanes * dst_positions(p);
+    work.steps = items * static_cast<double>(layout.most_rows) + dst_rows(p) * static_cast<double>(p.oc) +
+                 blocks * dst_rows(p) * static_cast<double>(layout.outer_taps);
+    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    return work;
+  }
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return kernels::channel_lanes_scratch_bytes(sizes(), problem, threads);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    kernels::run_channel_lanes(sizes(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
+    return true;
+  }
+};
+
+template <class Way>
+std::unique_ptr<Implementation> make(const Node& node) {
+  if (node.problem.ic != node.problem.g) return nullptr;
+  kernels::PlanPtr sizes = plan_without_weights(node);
+  return sizes == nullptr ? nullptr : std::make_unique<Way>(node, std::move(sizes));
+}
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_depthwise(const Node& node) { return make<Depthwise>(node); }
+std::unique_ptr<Implementation> make_channel_lanes(const Node& node) { return make<ChannelLanes>(node); }
+
+}  // namespace ortconv::implementations

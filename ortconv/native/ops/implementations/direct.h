@@ -1,0 +1,66 @@
+// What the ways of kernels/conv share: a plan, whose weights are packed when the first run needs them.
+#pragma once
+
+#include <mutex>
+
+#include "kernels/conv/plan.h"
+#include "ops/implementations/implementation.h"
+
+namespace ortconv::implementations {
+
+class Direct : public Implementation {
+ protected:
+  // `sizes` is a plan of the node without weights.
+  Direct(const Node& node, kernels::PlanPtr sizes) : node_(node), sizes_(std::move(sizes)) {}
+
+  // Whether the layouts of a run count in int64, and its scratch is in proportion to its data: a copy of src, padded as
+  // far as the kernel reaches, may be too large.
+  bool is_in_proportion(const ConvProblem& problem) const;
+
+  // The plan without weights.
+  const kernels::Plan& sizes() const { return *sizes_; }
+  const Node& node() const { return node_; }
+  bool has_constant_weights() const { return node_.wei != nullptr; }
+
+ private:
+  const Node node_;
+  const kernels::PlanPtr sizes_;
+};
+
+// One whose weights are packed.
+class PackedDirect : public Direct {
+ public:
+  void pack(const void* wei) const override {
+    if (!has_constant_weights()) return;
+    std::call_once(once_, [&] {
+      packed_ = kernels::make_plan(node().op, node().problem, node().dtype, wei, node().arch, packing_);
+    });
+  }
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return kernels::scratch_bytes(plan(), problem, threads);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    kernels::run(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
+    return true;
+  }
+
+ protected:
+  PackedDirect(const Node& node, kernels::PlanPtr sizes, kernels::Packing packing)
+      : Direct(node, std::move(sizes)), packing_(packing) {}
+
+ private:
+  const kernels::Plan& plan() const { return packed_ == nullptr ? sizes() : *packed_; }
+
+  const kernels::Packing packing_;
+  mutable std::once_flag once_;
+  mutable kernels::PlanPtr packed_;
+};
+
+// Whether the numbers that the layouts of kernels/conv count, cells of copies of src, stay far below 2^63.
+bool counts_fit(const kernels::Plan& plan, const ConvProblem& problem);
+
+inline kernels::PlanPtr plan_without_weights(const Node& node) {
+  return kernels::make_plan(node.op, node.problem, node.dtype, nullptr, node.arch);
+}
+
+}  // namespace ortconv::implementations

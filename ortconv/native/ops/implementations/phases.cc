@@ -1,0 +1,69 @@
+// Output phases by implicit GEMM, see kernels/conv/conv.h.
+#include "kernels/bf16_split/bf16_split.h"
+#include "kernels/conv/geometry.h"
+#include "ops/implementations/direct.h"
+#include "ops/implementations/sizes.h"
+
+namespace ortconv::implementations {
+namespace {
+
+using kernels::AxisFrame;
+using kernels::GemmGroup;
+using kernels::Geometry;
+using kernels::Plan;
+
+class Phases : public PackedDirect {
+ public:
+  Phases(const Node& node, kernels::PlanPtr sizes) : PackedDirect(node, std::move(sizes), kernels::Packing::kPhases) {}
+
+  std::optional<Work> work(const ConvProblem& p) const override {
+    const Plan& plan = sizes();
+    if (!plan.exact_enough || !is_in_proportion(p)) return std::nullopt;
+    // With fewer rows than this, a call of the microkernel waits for its sums and for what it reads.
+    constexpr int64_t kLeastRows = 4;
+    const Geometry geo(plan, p, 1);
+    const auto blocks = static_cast<double>(geo.num_items / geo.items_per_block);  // of all groups
+    const auto ic = static_cast<double>(plan.ic);
+    int64_t cells = (geo.batch_block - 1) * geo.axis[0].grid * geo.axis[0].grid_stride + 1;
+    double planes = static_cast<double>(geo.outer_planes);
+    for (int a = 0; a < plan.ndims; ++a) cells += (geo.axis[a].block - 1) * geo.axis[a].grid_stride;
+    planes *= static_cast<double>(geo.axis[plan.ndims - 1].num_planes);
+    const auto columns = static_cast<double>(align_up(cells, kernels::kGemmColumns));
+    const double tiles = std::ceil(static_cast<double>(cells) / static_cast<double>(geo.columns));
+    const auto chunks = static_cast<double>(ceil_div(plan.ic, plan.k_chunk));
+    Work work;
+    double panels = 0;
+    for (const GemmGroup& group : plan.groups) {
+      if (group.num_taps == 0) continue;
+      const int64_t rows = plan.oc * group.num_classes, most = plan.mr;
+      const int64_t whole = rows / most * most, rest = rows - whole;
+      const auto used = static_cast<double>(whole + (rest == 0 ? 0 : std::max(rest, kLeastRows)));
+      work.products += used * static_cast<double>(group.num_taps);
+      panels += static_cast<double>(ceil_div(rows, most));
+    }
+    work.products *= blocks * columns * ic;
+    work.calls = blocks * tiles * panels * chunks;
+    const bool reads_in_place = kernels::may_read_in_place(plan);
+    work.copied = reads_in_place ? 0 : blocks * ic * static_cast<double>(geo.channel_stride);
+    if (!has_constant_weights()) work.copied += weight_count(p);
+    // What is added up outside of the registers: chunks of channels, and groups of shared classes.
+    const double passes = plan.merged ? static_cast<double>(plan.groups.size()) * chunks : chunks - 1;
+    work.added = passes * blocks * columns * static_cast<double>(plan.oc * plan.num_classes);
+    work.stored = dst_count(p);
+    work.steps = (reads_in_place ? 0 : blocks * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block)) +
+                 dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
+    const double weights = 4 * weight_count(p);
+    work.far = far_bytes(weights, std::max(1.0, blocks / static_cast<double>(plan.g))) + far_bytes(4 * src_count(p)) +
+               far_bytes(4 * dst_count(p));
+    return work;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_phases(const Node& node) {
+  kernels::PlanPtr sizes = plan_without_weights(node);
+  return sizes == nullptr ? nullptr : std::make_unique<Phases>(node, std::move(sizes));
+}
+
+}  // namespace ortconv::implementations

@@ -1,0 +1,52 @@
+// Sizes of a problem as floating-point numbers, since some exceed int64.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/math.h"
+#include "base/problem.h"
+
+namespace ortconv::implementations {
+
+inline double product(const int64_t* sizes, int count) {
+  double all = 1;
+  for (int a = 0; a < count; ++a) all *= static_cast<double>(sizes[a]);
+  return all;
+}
+inline double src_positions(const ConvProblem& p) { return static_cast<double>(p.mb) * product(p.src_size, p.ndims); }
+inline double dst_positions(const ConvProblem& p) { return static_cast<double>(p.mb) * product(p.dst_size, p.ndims); }
+inline double src_count(const ConvProblem& p) { return static_cast<double>(p.ic) * src_positions(p); }
+inline double dst_count(const ConvProblem& p) { return static_cast<double>(p.oc) * dst_positions(p); }
+inline double taps_of(const ConvProblem& p) { return product(p.ker, p.ndims); }
+inline double weight_count(const ConvProblem& p) {
+  return static_cast<double>(p.ic) * static_cast<double>(p.oc) / static_cast<double>(p.g) * taps_of(p);
+}
+// Rows of dst along its last axis, of one channel.
+inline double dst_rows(const ConvProblem& p) { return static_cast<double>(p.mb) * product(p.dst_size, p.ndims - 1); }
+inline double src_rows(const ConvProblem& p) { return static_cast<double>(p.mb) * product(p.src_size, p.ndims - 1); }
+
+// Of a transposed convolution along one axis: the positions of src with a tap that lands in dst, and the taps by which
+// they do.
+inline double reaching_positions(const ConvProblem& p, int a) {
+  const int64_t reach = (p.ker[a] - 1) * p.dilation[a];
+  const int64_t begin = std::max<int64_t>(0, ceil_div(p.pad[a] - reach, p.stride[a]));
+  const int64_t end = std::min(p.src_size[a], floor_div(p.dst_size[a] - 1 + p.pad[a], p.stride[a]) + 1);
+  return static_cast<double>(std::max<int64_t>(0, end - begin));
+}
+inline double reaching_taps(const ConvProblem& p, int a) {
+  const int64_t begin = std::max<int64_t>(0, ceil_div(p.pad[a] - (p.src_size[a] - 1) * p.stride[a], p.dilation[a]));
+  const int64_t end = std::min(p.ker[a], floor_div(p.dst_size[a] - 1 + p.pad[a], p.dilation[a]) + 1);
+  return static_cast<double>(std::max<int64_t>(0, end - begin));
+}
+
+inline double rounded_up(double count, double granule) { return std::ceil(count / granule) * granule; }
+
+// Bytes beyond those that stay in L2, when so many are read in each of so many passes.
+inline double far_bytes(double bytes, double passes = 1) {
+  constexpr double kNear = 256 << 10;
+  return bytes <= kNear ? 0 : bytes * passes;
+}
+
+}  // namespace ortconv::implementations

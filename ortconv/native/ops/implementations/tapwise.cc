@@ -1,0 +1,57 @@
+// Small images tap by tap, see kernels/conv/tapwise.h.
+#include "kernels/conv/tapwise.h"
+
+#include "kernels/conv/tapwise_layout.h"
+#include "ops/implementations/direct.h"
+#include "ops/implementations/sizes.h"
+
+namespace ortconv::implementations {
+namespace {
+
+using kernels::tapwise::Reach;
+
+class Tapwise : public PackedDirect {
+ public:
+  Tapwise(const Node& node, kernels::PlanPtr sizes) : PackedDirect(node, std::move(sizes), kernels::Packing::kTaps) {}
+
+  std::optional<Work> work(const ConvProblem& p) const override {
+    if (!kernels::can_run_tapwise(sizes(), p) || !is_in_proportion(p)) return std::nullopt;
+    const kernels::tapwise::Blocks blocks(sizes());
+    const bool in_pairs = kernels::tapwise_pairs_kernel(node().dtype, node().arch) != nullptr;
+    double met = static_cast<double>(p.mb), classes = 1, rows = 1;
+    for (int a = 0; a < p.ndims; ++a) {
+      double of_axis = 0;
+      for (int64_t k = 0; k < p.ker[a]; ++k) {
+        const Reach reach(p, a, k);
+        of_axis += static_cast<double>(reach.end - reach.begin);
+      }
+      met *= of_axis;
+      classes *= static_cast<double>(ceil_div(p.dst_size[a], p.stride[a]) * p.stride[a]);
+      if (a + 1 < p.ndims) rows *= of_axis;
+    }
+    const auto groups = static_cast<double>(p.g), depth = static_cast<double>(p.ic / p.g);
+    const auto columns = static_cast<double>(blocks.columns());
+    Work work;
+    work.products = groups * met * depth * columns / (in_pairs ? 2 : 1);
+    work.added = groups * met * columns * std::ceil(depth / 256);
+    work.calls = groups * static_cast<double>(blocks.count) * rows * static_cast<double>(p.ker[p.ndims - 1]) *
+                 std::ceil(met / rows / static_cast<double>(p.ker[p.ndims - 1] * kernels::tapwise::kPanelRows));
+    work.copied = src_count(p);
+    work.stored = groups * static_cast<double>(p.mb) * classes * columns;
+    work.steps = dst_rows(p) * static_cast<double>(p.oc);
+    work.far = far_bytes(4 * weight_count(p)) + far_bytes(4 * dst_count(p)) + far_bytes(4 * src_count(p));
+    return work;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_tapwise(const Node& node) {
+  if (node.wei == nullptr || !kernels::takes_tapwise(node.op, node.problem, node.dtype, node.wei, node.arch)) {
+    return nullptr;
+  }
+  kernels::PlanPtr sizes = plan_without_weights(node);
+  return sizes == nullptr ? nullptr : std::make_unique<Tapwise>(node, std::move(sizes));
+}
+
+}  // namespace ortconv::implementations

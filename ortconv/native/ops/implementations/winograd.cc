@@ -1,0 +1,68 @@
+// Minimal filtering, see kernels/winograd.
+#include "kernels/winograd/winograd.h"
+
+#include <mutex>
+
+#include "kernels/winograd/work.h"
+#include "ops/implementations/implementation.h"
+#include "ops/implementations/sizes.h"
+
+namespace ortconv::implementations {
+namespace {
+
+namespace winograd = kernels::winograd;
+
+class Filtering : public Implementation {
+ public:
+  Filtering(const Node& node, winograd::Windows windows, winograd::PlanPtr sizes)
+      : node_(node), windows_(windows), sizes_(std::move(sizes)) {}
+
+  std::optional<Work> work(const ConvProblem& p) const override {
+    if (!winograd::can_run(p)) return std::nullopt;
+    constexpr double kLanes = 16;
+    const winograd::Work counts = winograd::work_of(*sizes_, p);
+    Work work;
+    work.steps = counts.split;
+    work.products = counts.products * kLanes;
+    work.copied = counts.source * kLanes;
+    work.added = counts.results * kLanes;
+    work.stored = counts.stores * kLanes;
+    work.far = counts.weights * kLanes * sizeof(float) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    return work;
+  }
+  void pack(const void* wei) const override {
+    std::call_once(
+        packed_, [&] { plan_ = winograd::make_plan(node_.op, node_.problem, windows_, node_.dtype, wei, node_.arch); });
+  }
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return winograd::scratch_bytes(*plan_, problem, threads);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    return winograd::run(*plan_, problem, t.src, t.bias, t.dst, t.scratch, parallel);
+  }
+
+ private:
+  const Node node_;
+  const winograd::Windows windows_;
+  const winograd::PlanPtr sizes_;
+  mutable std::once_flag packed_;
+  mutable winograd::PlanPtr plan_;
+};
+
+std::unique_ptr<Implementation> make(const Node& node, winograd::Windows windows) {
+  if (node.wei == nullptr) return nullptr;
+  winograd::PlanPtr sizes = winograd::make_sizes(node.op, node.problem, windows, node.dtype, node.arch);
+  if (sizes == nullptr || !winograd::takes_weights(node.op, node.problem, node.dtype, node.wei, node.arch)) {
+    return nullptr;
+  }
+  return std::make_unique<Filtering>(node, windows, std::move(sizes));
+}
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_winograd(const Node& node) { return make(node, winograd::Windows::kShared); }
+std::unique_ptr<Implementation> make_winograd_separate(const Node& node) {
+  return make(node, winograd::Windows::kSeparate);
+}
+
+}  // namespace ortconv::implementations
