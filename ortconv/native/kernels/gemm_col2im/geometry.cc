@@ -137,7 +137,7 @@ void Geometry::choose_columns(int64_t usual) {
 // Whether src is better the A operand, whose rows are not whole vectors.
 bool Geometry::prefers_wide(const Plan& plan) const {
   constexpr int64_t kLeastHeight = 4;  // fewer rows take as long
-  constexpr int64_t kTransposed = 30;  // products that take as long as transposing one of their sums
+  constexpr int64_t kTransposed = 14;  // products that take as long as transposing one of their sums
   const int64_t positions = axis[0].x_count * inner_x, rest = positions % plan.mr;
   if (positions > most_columns || plan.rows() < kGemmColumns) return false;
   const int64_t height = positions - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
