@@ -33,7 +33,7 @@ bool merge(Axis* a, const Axis& b) {
   constexpr int64_t kMost = int64_t{1} << 30;
   if (a->stride != 1 || b.ker != 1 || b.stride != 1 || b.pad != 0 || b.dst_size != b.src_size) return false;
   if (a->src_x != b.src_x * b.src_size || a->dst_x != b.dst_x * b.dst_size) return false;
-  if (std::max({a->pad, a->dilation, b.src_size}) >= kMost) return false;
+  if (std::max({a->pad, (a->ker - 1) * a->dilation, b.src_size}) >= kMost) return false;
   a->pad *= b.src_size, a->dilation *= b.src_size, a->src_size *= b.src_size, a->dst_size *= b.src_size;
   a->src_x = b.src_x, a->dst_x = b.dst_x;
   return true;

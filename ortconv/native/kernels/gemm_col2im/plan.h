@@ -29,7 +29,7 @@ struct Plan {
   int64_t rows() const { return oc * taps; }  // of one group of channels
   int64_t packed_size() const { return g * rows() * ic; }
 
-  // The same in wide panels, which are packed on the first call; null when the weights are not constant.
+  // The same in wide panels, which are allocated and packed on the first call; null when the weights are not constant.
   const void* wide() const;
   int64_t wide_rows() const { return align_up(rows(), kGemmColumns); }  // with those that fill the last panel
   int64_t wide_size() const { return g * wide_rows() * ic; }
