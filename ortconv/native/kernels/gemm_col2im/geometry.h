@@ -61,7 +61,7 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
   int64_t transposed_pitch;  // of that
-  bool prefetches;           // wide panels
+  bool prefetches, prefetches_src;  // wide panels; src in place
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
