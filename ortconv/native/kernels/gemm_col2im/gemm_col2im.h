@@ -25,7 +25,8 @@ using PlanPtr = std::shared_ptr<const Plan>;
 // Of a node that is taken. wei_const is null when the weights change from run to run.
 PlanPtr make_plan(const ConvProblem& static_part, DataType dtype, const void* wei_const, const ArchFlags& arch);
 
-// Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs. Neither src nor dst is empty.
+// Bytes of 64-byte aligned scratch that a run of `full` on `threads` threads needs. Neither src nor dst is empty. To be
+// called before a run: it may pack the weights once more, for few positions of src.
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
 // Computes dst, activated. wei is that of make_plan(), if it had any; bias may be null.

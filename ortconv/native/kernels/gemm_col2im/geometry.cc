@@ -33,7 +33,7 @@ bool merge(Axis* a, const Axis& b) {
   constexpr int64_t kMost = int64_t{1} << 30;
   if (a->stride != 1 || b.ker != 1 || b.stride != 1 || b.pad != 0 || b.dst_size != b.src_size) return false;
   if (a->src_x != b.src_x * b.src_size || a->dst_x != b.dst_x * b.dst_size) return false;
-  if (std::max({a->pad, a->dilation, b.src_size}) >= kMost) return false;
+  if (std::max({a->pad, (a->ker - 1) * a->dilation, b.src_size}) >= kMost) return false;
   a->pad *= b.src_size, a->dilation *= b.src_size, a->src_size *= b.src_size, a->dst_size *= b.src_size;
   a->src_x = b.src_x, a->dst_x = b.dst_x;
   return true;
@@ -137,7 +137,7 @@ void Geometry::choose_columns(int64_t usual) {
 // Whether src is better the A operand, whose rows are not whole vectors.
 bool Geometry::prefers_wide(const Plan& plan) const {
   constexpr int64_t kLeastHeight = 4;  // fewer rows take as long
-  constexpr int64_t kTransposed = 30;  // products that take as long as transposing one of their sums
+  constexpr int64_t kTransposed = 14;  // products that take as long as transposing one of their sums
   const int64_t positions = axis[0].x_count * inner_x, rest = positions % plan.mr;
   if (positions > most_columns || plan.rows() < kGemmColumns) return false;
   const int64_t height = positions - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
@@ -205,8 +205,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
     const int64_t height = wide ? plan.wide_height : plan.mr;
     tile_rows = std::min(std::max(tile_rows / height, int64_t{1}) * height, all_rows + height);
-    // For many rows a copy pays: its rows are near each other and aligned.
-    reads_in_place = std::is_same_v<T, Cell> && dense && (wide || all_rows <= kRowsInPlace * plan.mr);
+    // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
+    constexpr int64_t kPage = 4096;
+    const bool collides = p.src_c * kCell % kPage == 0;
+    reads_in_place = std::is_same_v<T, Cell> && dense && (wide || (!collides && all_rows <= kRowsInPlace * plan.mr));
 
     im2col::Parts shared, slice;
     shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
@@ -219,7 +221,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
-    constexpr int64_t kFarWeights = 2 << 20;
+    constexpr int64_t kFarWeights = 2 << 20, kFarSource = 8 << 20;
+    prefetches_src = plan.ic * p.src_c * kCell > kFarSource;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     transposed_pitch = im2col::pitch_of(tile_rows + plan.wide_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;

@@ -18,7 +18,7 @@ struct Axis {
   int64_t step, inverse, period;  // greatest common divisor g of s and d; of d / g modulo the period; s / g
   int64_t offset;                 // the pad modulo the stride
   int64_t slots;                  // least of the taps, the period, and the residues of dst that taps may have
-  bool by_tap;                    // the slot of tap k is k modulo the period; else it is r / g
+  bool by_tap;                    // the slot of tap k is k; else it is r / g, where taps have every such residue
   int64_t x_begin, x_count;       // positions of src that are multiplied
   int64_t j_count;
 
@@ -26,7 +26,7 @@ struct Axis {
   bool in_order() const { return by_tap ? dilation == 1 : step == 1; }
   // Whether there may be residues that no tap has.
   bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
-  // Whether the slots may be interleaved, with zeros for residues that no tap has.
+  // Whether the slots may be interleaved, in rows of some length, with zeros for residues that no tap has.
   bool interleaves() const { return has_gaps() ? stride == 2 : stride <= kMostPhases; }
   // The slot of a residue of dst; -1 where no tap has it.
   int64_t slot_of(int64_t residue) const;
@@ -58,10 +58,10 @@ struct Geometry {
   int64_t tile_columns, tile_rows;     // room for so many
   bool lists_taps_once;                // for every tile
   bool all_depth;                      // the copy of a tile of src has all src channels
-  bool reads_in_place;
-  bool wide;  // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
-  int64_t transposed_pitch;
-  bool prefetches;  // wide panels
+  bool reads_in_place;                 // src, where whole vectors do not go beyond its end
+  bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
+  int64_t transposed_pitch;  // of that
+  bool prefetches, prefetches_src;  // wide panels; src in place
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:

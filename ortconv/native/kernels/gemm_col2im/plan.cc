@@ -55,7 +55,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   depth = std::max<int64_t>(1, ceil_div(ic, ceil_div(std::max<int64_t>(ic, 1), im2col::kMostDepth)));
   // A single chain of so few products is what ONNX Runtime sums.
   constexpr int64_t kChain = 128;
-  wide_height = ic <= kChain / 2 ? kMostWideHeight : ic <= kChain ? kMidWideHeight : kLeastWideHeight;
+  wide_height = ic <= kChain ? kMostWideHeight : kLeastWideHeight;
   piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
 }
 

@@ -29,7 +29,7 @@ struct Plan {
   int64_t rows() const { return oc * taps; }  // of one group of channels
   int64_t packed_size() const { return g * rows() * ic; }
 
-  // The same in wide panels, which are packed on the first call; null when the weights are not constant.
+  // The same in wide panels, which are allocated and packed on the first call; null when the weights are not constant.
   const void* wide() const;
   int64_t wide_rows() const { return align_up(rows(), kGemmColumns); }  // with those that fill the last panel
   int64_t wide_size() const { return g * wide_rows() * ic; }
@@ -39,9 +39,10 @@ struct Plan {
   mutable Buffer wide_;
 };
 
-// Rows of wide panels, more where there are few src channels; the last panel of a group may have fewer vectors. Odd
-// numbers of vectors, or the rows of the B operand would evict each other.
-constexpr int64_t kLeastWideHeight = 48, kMidWideHeight = 112, kMostWideHeight = 240;
+// Rows of wide panels: a vector of rows, so that all their channels are next to each other, or more where few channels
+// make a call short; the last panel of a group may have fewer vectors. An odd number of vectors, or the rows of the B
+// operand would evict each other.
+constexpr int64_t kLeastWideHeight = 16, kMostWideHeight = 112;
 
 // Packs the weights of one panel, wide or not, into `packed`, the start of the array of all panels.
 void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, bool wide, int64_t group,

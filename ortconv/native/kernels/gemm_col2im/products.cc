@@ -99,7 +99,7 @@ constexpr int kShort = 32;  // positions of a segment
 template <class Cell>
 constexpr auto kAddShort = add_functions<Cell>(std::make_integer_sequence<int, kShort + 1>());
 
-// Prefetches weights that are read soon: those of wide panels are read with a stride, for few positions.
+// Prefetches what is read soon, not in this order.
 template <class Cell>
 void prefetch([[maybe_unused]] const Cell* in, [[maybe_unused]] int64_t count) {
 #if defined(__GNUC__)
@@ -325,6 +325,7 @@ const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t depth, int6
     const int64_t reach = (depth - 1) * problem_.src_c + whole_vectors(tile->columns);
     if (geo_.reads_in_place && (in - run_.data.src) + reach <= geo_.src_end) {
       *pitch = problem_.src_c;
+      for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
       return in;
     }
   }
