@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from benchmarks.shapes import Shape
 
-__all__ = ["ENGINES", "OURS", "PEERS", "Prepared", "Unsupported", "prepare", "session_options", "version"]
+__all__ = [
+    "ENGINES",
+    "OURS",
+    "PEERS",
+    "Prepared",
+    "Unsupported",
+    "prepare",
+    "prepare_ours",
+    "session_options",
+    "version",
+]
 
 Array = npt.NDArray[Any]
 Prepared = tuple[Callable[[], object], Callable[[object], Array]]
@@ -44,7 +54,8 @@ def version(engine: str) -> str | None:
         return None
 
 
-def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+def prepare_ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array, entries: Mapping[str, str]) -> Prepared:
+    """Loads the shape's model into ortconv, with some session config entries."""
     from onnx import TensorProto
 
     import ortconv
@@ -54,7 +65,14 @@ def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepare
     accumulation = TensorProto.DOUBLE if dtype == "f64" else TensorProto.FLOAT
     layout = dict.fromkeys(("x_perm", "w_perm", "y_perm"), identity)
     model = _model(shape, dtype, w, DOMAIN, accumulation_type=accumulation, **layout)
-    return _runner(ortconv.InferenceSession(model, session_options(threads)), shape, dtype, x)
+    options = session_options(threads)
+    for name, value in entries.items():
+        options.add_session_config_entry(name, value)
+    return _runner(ortconv.InferenceSession(model, options), shape, dtype, x)
+
+
+def _ours(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:
+    return prepare_ours(shape, dtype, threads, x, w, {})
 
 
 def _ort(shape: Shape, dtype: str, threads: int, x: Array, w: Array) -> Prepared:

@@ -176,5 +176,18 @@ SHAPES: tuple[Shape, ...] = (
     Shape("EEG k4x1 s2x1 64>64 512x1", 1, 64, 64, (512, 1), (4, 1), (2, 1), (1, 0)),
     Shape("WaveGlow 1-D k1024s256 80>80 63", 1, 80, 80, (63,), 1024, 256),
     Shape("inverse STFT 1-D k1024s256 1026>1 250", 1, 1026, 1, (250,), 1024, 256),
+    # Families of layers that random shapes (see hunt.py) showed to be slow.
+    Shape("head k1 2048>5 40x40", 1, 2048, 5, (40, 40), 1, 1),
+    Shape("head k3s1 1024>2 32x32", 1, 1024, 2, (32, 32), 3, 1, 1),
+    Shape("head k4s2 64>3 64x64", 1, 64, 3, (64, 64), 4, 2, 1),
+    Shape("one position k4s1 1024>512 1x1", 1, 1024, 512, (1, 1), 4, 1),
+    Shape("few positions 1-D k1697s424 1871>2 3", 1, 1871, 2, (3,), 1697, 424),
+    Shape("dilation and stride k3s2 d2 128>64 24x24", 1, 128, 64, (24, 24), 3, 2, 1, dilation=2),
+    Shape("k1s2 256>64 28x28", 1, 256, 64, (28, 28), 1, 2),
+    Shape("groups of few channels g32 k4s2 128>128 40x40", 1, 128, 128, (40, 40), 4, 2, 1, group=32),
+    Shape("backward data k3s2 op1 2048>40 14x14", 1, 2048, 40, (14, 14), 3, 2, 1, 1),
+    Shape("gaps 1-D k2s14 478>339 1748", 1, 478, 339, (1748,), 2, 14),
+    Shape("gaps k4s8x7 g32 224>128 158x1 b5", 5, 224, 128, (158, 1), 4, (8, 7), group=32),
+    Shape("some microseconds k3s2 16>4 4x4", 1, 16, 4, (4, 4), 3, 2, 1),
 )
 """The first 17 are the field that the kernels are developed on; the others test that they are no special cases."""

@@ -11,25 +11,6 @@ constexpr int64_t kOutside = -1;
 // Most packed weights that one call should read: they then stay in L2 from one tile to the next.
 constexpr int64_t kCallWeights = 96 << 10;
 
-bool parts_are_faster(const Plan& plan, const Bf16SplitKernel& kernel) {
-  // Cycles for one tile of 16 rows and 16 positions: per tile of sums; and those for 256 products of floats. Then what
-  // a copy of 16 positions of a src channel takes more, per part beyond the first.
-  constexpr double kSumsCost = 110, kFloatCost = 10, kCopyCost = 2.5;
-  constexpr double kProducts[] = {1, 4, 6};
-  const int64_t blocks = ceil_div(plan.ic, kPartChannels);
-  double in_parts = kCopyCost * static_cast<double>((plan.num_parts - 1) * plan.ic), in_floats = 0;
-  for (const GemmGroup& group : plan.groups) {
-    if (group.num_taps == 0) continue;
-    const double rows = static_cast<double>(plan.oc * group.num_classes);
-    const double tiles = static_cast<double>(align_up(plan.oc * group.num_classes, kPartRows) / kPartRows);
-    const double depth = static_cast<double>(group.num_taps);
-    const double products = kProducts[plan.num_parts - 1] * depth * static_cast<double>(blocks);
-    in_parts += tiles * (kernel.product_cost * products + kSumsCost);
-    in_floats += rows / kPartRows * kFloatCost * depth * static_cast<double>(plan.ic);
-  }
-  return in_parts < in_floats;
-}
-
 // Collects calls of the GEMM, to make several at a time.
 class Calls {
  public:
@@ -56,11 +37,31 @@ class Calls {
 
 }  // namespace
 
+double parts_cost(const Plan& plan, const ArchFlags& arch) {
+  const Bf16SplitKernel& kernel = *get_bf16_split_kernel(arch);
+  // Cycles for one tile of 16 rows and 16 positions: per tile of sums; and those for 256 products of floats. Then what
+  // a copy of 16 positions of a src channel takes more, per part beyond the first.
+  constexpr double kSumsCost = 110, kFloatCost = 10, kCopyCost = 2.5;
+  constexpr double kProducts[] = {1, 4, 6};
+  const int64_t blocks = ceil_div(plan.ic, kPartChannels);
+  double in_parts = kCopyCost * static_cast<double>((plan.num_parts - 1) * plan.ic), in_floats = 0;
+  for (const GemmGroup& group : plan.groups) {
+    if (group.num_taps == 0) continue;
+    const double rows = static_cast<double>(plan.oc * group.num_classes);
+    const double tiles = static_cast<double>(align_up(plan.oc * group.num_classes, kPartRows) / kPartRows);
+    const double depth = static_cast<double>(group.num_taps);
+    const double products = kProducts[plan.num_parts - 1] * depth * static_cast<double>(blocks);
+    in_parts += tiles * (kernel.product_cost * products + kSumsCost);
+    in_floats += rows / kPartRows * kFloatCost * depth * static_cast<double>(plan.ic);
+  }
+  return in_parts / in_floats;
+}
+
 bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei) {
   plan.num_parts = with_float_type(plan.dtype, [](auto zero) { return kNumParts<decltype(zero)>; });
   const Bf16SplitKernel* kernel = get_bf16_split_kernel(arch);
   return kernel != nullptr && plan.num_parts > 0 && plan.num_parts <= kernel->most_parts &&
-         parts_are_faster(plan, *kernel) && parts_suit(plan.dtype, wei, plan.g * plan.oc * plan.ic * plan.num_taps);
+         parts_cost(plan, arch) < 1 && parts_suit(plan.dtype, wei, plan.g * plan.oc * plan.ic * plan.num_taps);
 }
 
 int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block, const GemmGroup& gemm_group) {

@@ -12,6 +12,9 @@ namespace ortconv::kernels {
 // weights. Sets plan.num_parts.
 bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei);
 
+// How many times as long as products of floats those in parts take; for a plan whose num_parts is set.
+double parts_cost(const Plan& plan, const ArchFlags& arch);
+
 // Numbers of the packed weights of a plan with parts; where those of one block of dst channels and one GEMM group
 // begin, laid out [panel][block of src channels][tap][part][tile].
 int64_t parts_packed_size(const Plan& plan);

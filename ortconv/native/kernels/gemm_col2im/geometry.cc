@@ -82,7 +82,16 @@ int64_t Axis::residue_of(int64_t slot) const {
 }
 
 void Geometry::set_axes(const ConvProblem& p) {
+  constexpr int64_t kSmall = 12;  // positions
   ndims = 0;
+  images = p.mb;
+  if (p.mb > 1 && product_of(p.src_size, p.ndims) <= kSmall) {
+    images = 1;
+    Axis& batch = axis[ndims++];
+    batch = {};
+    batch.ker = batch.stride = batch.dilation = 1;
+    batch.src_size = batch.dst_size = p.mb, batch.src_x = p.src_n, batch.dst_x = p.dst_n;
+  }
   for (int a = 0; a < p.ndims; ++a) {
     Axis next{};
     next.ker = p.ker[a], next.stride = p.stride[a], next.dilation = p.dilation[a], next.pad = p.pad[a];
@@ -91,7 +100,7 @@ void Geometry::set_axes(const ConvProblem& p) {
     if (single && (ndims > 0 || a + 1 < p.ndims)) continue;
     if (ndims == 0 || !merge(&axis[ndims - 1], next)) axis[ndims++] = next;
   }
-  src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
+  src_end = (images - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
   dense = true;
   int64_t step = 1;
   double all = 1, needed = 1;
@@ -138,10 +147,14 @@ void Geometry::choose_columns(int64_t usual) {
 bool Geometry::prefers_wide(const Plan& plan) const {
   constexpr int64_t kLeastHeight = 4;  // fewer rows take as long
   constexpr int64_t kTransposed = 14;  // products that take as long as transposing one of their sums
-  const int64_t positions = axis[0].x_count * inner_x, rest = positions % plan.mr;
-  if (positions > most_columns || plan.rows() < kGemmColumns) return false;
-  const int64_t height = positions - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
-  return (align_up(positions, kGemmColumns) - height) * plan.ic > kTransposed * positions;
+  const int64_t positions = axis[0].x_count * inner_x, rows = plan.rows();
+  if (positions > most_columns) return false;
+  const auto height = [&](int64_t count) {
+    const int64_t rest = count % plan.mr;
+    return count - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
+  };
+  const int64_t usual = height(rows) * align_up(positions, kGemmColumns);
+  return (usual - height(positions) * align_up(rows, kGemmColumns)) * plan.ic > kTransposed * positions * rows;
 }
 
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
@@ -159,20 +172,20 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t fitting = std::max<int64_t>(1, kSumBytes / (row_bytes * slab));
   block_channels = std::min(block_channels, fitting);
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
-  const auto images = p.mb * p.g;
-  while (block_channels > few && images * ceil_div(plan.oc, block_channels) * ceil_div(j_count, slab) < wanted) {
+  const int64_t parts = images * p.g;
+  while (block_channels > few && parts * ceil_div(plan.oc, block_channels) * ceil_div(j_count, slab) < wanted) {
     block_channels = std::max(few, ceil_div(block_channels, 2));
   }
   // Whole panels.
   const int64_t height = wide ? plan.wide_height : plan.mr, granule = height / std::gcd(height, plan.taps);
   if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
   num_blocks = ceil_div(plan.oc, block_channels);
-  const int64_t slabs = ceil_div(wanted, images * num_blocks);
+  const int64_t slabs = ceil_div(wanted, parts * num_blocks);
   slab = std::min(slab, std::max(ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab)));
   num_slabs = ceil_div(j_count, slab);
   slab = ceil_div(j_count, num_slabs);
   num_slabs = ceil_div(j_count, slab);
-  items = images * num_blocks * num_slabs;
+  items = parts * num_blocks * num_slabs;
 }
 
 Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
@@ -209,6 +222,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     constexpr int64_t kPage = 4096;
     const bool collides = p.src_c * kCell % kPage == 0;
     reads_in_place = std::is_same_v<T, Cell> && dense && (wide || (!collides && all_rows <= kRowsInPlace * plan.mr));
+
+    // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
+    constexpr int64_t kLeastDepth = 32;
+    in_strips = !wide && plan.ic >= kLeastDepth;
 
     im2col::Parts shared, slice;
     shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());

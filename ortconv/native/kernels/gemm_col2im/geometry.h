@@ -12,6 +12,7 @@
 namespace ortconv::kernels::gemm_col2im {
 
 constexpr int64_t kMostPhases = 64;  // that are interleaved
+constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
   int64_t ker, stride, dilation, pad, src_size, dst_size, src_x, dst_x;
@@ -41,7 +42,8 @@ struct Tap {
 
 struct Geometry {
   int ndims;
-  Axis axis[kMaxSpatial];
+  Axis axis[kMaxAxes];
+  int64_t images;          // 1 where the first axis is the batch: of images so small that several share a tile
   int64_t src_end;         // elements of src from the first to the last
   bool dense;              // the positions that are multiplied are next to each other in src, and those after each
   bool direct;             // every sum is of one tap and the GEMM writes it
@@ -59,8 +61,9 @@ struct Geometry {
   bool lists_taps_once;                // for every tile
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
-  bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
-  int64_t transposed_pitch;  // of that
+  bool in_strips;  // the copy of src is cut into strips of kGemmColumns columns, in which channels follow each other
+  bool wide;       // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
+  int64_t transposed_pitch;         // of that
   bool prefetches, prefetches_src;  // wide panels; src in place
   int64_t items;
 
@@ -80,7 +83,7 @@ struct Geometry {
 
 // Where a run of positions of a tile begins, and where its products with a tap of q = 0 go.
 struct Segment {
-  int64_t column, length, offset, at[kMaxSpatial];
+  int64_t column, length, offset, at[kMaxAxes];
 };
 
 // A tap as a tile sees it.

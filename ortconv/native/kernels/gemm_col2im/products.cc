@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "kernels/gemm_col2im/item.h"
@@ -54,15 +55,15 @@ class Taps {
   }
 
   const Geometry& geo_;
-  Tap taps_[kMaxSpatial];
-  int64_t whole_[kMaxSpatial], rest_[kMaxSpatial];  // of a dilation in strides
+  Tap taps_[kMaxAxes];
+  int64_t whole_[kMaxAxes], rest_[kMaxAxes];  // of a dilation in strides
 };
 
 // Calls fn(column, length, x, rest) for the runs of the positions [begin, end) of all that are multiplied: of axis `v`,
 // from x[v], counted from x_begin, together with the `unit` positions of each on the axes after it, from `rest` on.
 template <class Fn>
 void for_each_run(const Geometry& geo, int v, int64_t unit, int64_t begin, int64_t end, Fn fn) {
-  int64_t x[kMaxSpatial], rest = begin % unit, index = begin / unit;
+  int64_t x[kMaxAxes], rest = begin % unit, index = begin / unit;
   for (int a = v; a > 0; --a) {
     x[a] = index % geo.axis[a].x_count;
     index /= geo.axis[a].x_count;
@@ -158,8 +159,9 @@ class Worker {
   template <class Fn>
   void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
   bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
-  void copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
-  const Cell* source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const;
+  void copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const;
+  void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
+  const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
@@ -207,7 +209,7 @@ void Worker<T>::list_segments(const Tile& tile) {
 template <class T>
 void Worker<T>::list_rows(const Tile& tile) {
   const int v = geo_.vector_axis;
-  int64_t low[kMaxSpatial], high[kMaxSpatial], j_count[kMaxSpatial];
+  int64_t low[kMaxAxes], high[kMaxAxes], j_count[kMaxAxes];
   for (int a = 0; a <= v; ++a) {
     const Axis& axis = geo_.axis[a];
     low[a] = axis.x_begin, high[a] = axis.x_begin + axis.x_count - 1, j_count[a] = axis.j_count;
@@ -222,7 +224,7 @@ void Worker<T>::list_rows(const Tile& tile) {
   struct Outer {
     int64_t slot, shift;
     Meets meets;
-  } outer[kMaxSpatial + 1];
+  } outer[kMaxAxes + 1];
   outer[0] = {0, 0, Meets::kAll};
   for (int64_t i = 0, changed = 0; i < count; ++i) {
     Row& row = rows_[i];
@@ -290,49 +292,90 @@ bool Worker<T>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) cons
 
 // Copies some channels of src, from `channel` on, as rows of the B operand.
 template <class T>
-void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
+void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
   const im2col::Kernels<T>& kernels = run_.kernels;
-  const int64_t whole = whole_vectors(tile.columns), step = geo_.axis[geo_.ndims - 1].src_x, src_c = problem_.src_c;
+  const int64_t whole = whole_vectors(tile.columns), src_c = problem_.src_c;
+  int along = geo_.ndims - 1;  // the last axis with several positions
+  while (along > 0 && geo_.axis[along].x_count == 1) --along;
+  const int64_t step = geo_.axis[along].src_x;
+  // Axes whose positions follow those of the axis before evenly are as good as one.
+  int64_t unit = 1;
+  while (along > 0 && geo_.axis[along].x_count == geo_.axis[along].src_size &&
+         geo_.axis[along - 1].src_x == geo_.axis[along].src_x * geo_.axis[along].src_size) {
+    unit *= geo_.axis[along--].x_count;
+  }
   const T* src = src_ + channel * src_c;
   if (geo_.dense && src_c != 1) {
     const T* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
-    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch_);
+    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch);
   } else {
-    for_each_run(geo_, geo_.ndims - 1, 1, tile.begin, tile.begin + tile.columns,
-                 [&](int64_t column, int64_t length, const int64_t* x, int64_t) {
-                   const T* in = src;
-                   for (int a = 0; a < geo_.ndims; ++a) in += (x[a] + geo_.axis[a].x_begin) * geo_.axis[a].src_x;
+    for (int a = 0; a < geo_.ndims; ++a) src += geo_.axis[a].x_begin * geo_.axis[a].src_x;
+    for_each_run(geo_, along, unit, tile.begin, tile.begin + tile.columns,
+                 [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
+                   const T* in = src + rest * step;
+                   for (int a = 0; a <= along; ++a) in += x[a] * geo_.axis[a].src_x;
                    if (src_c != 1) {
                      for (int64_t k = 0; k < depth; ++k) {
-                       kernels.load(in + k * src_c, step, length, out + k * pitch_ + column);
+                       kernels.load(in + k * src_c, step, length, out + k * pitch + column);
                      }
                    } else if constexpr (std::is_same_v<T, Cell>) {
-                     kernels.transpose.template to<T>()(in, step, length, depth, nullptr, out + column, pitch_);
+                     kernels.transpose.template to<T>()(in, step, length, depth, nullptr, out + column, pitch);
                    } else {
                      for (int64_t i = 0; i < length; ++i) kernels.widen.run(in + i * step, depth, lines_ + i * depth);
-                     kernels.transpose.template to<Cell>()(lines_, depth, length, depth, nullptr, out + column, pitch_);
+                     kernels.transpose.template to<Cell>()(lines_, depth, length, depth, nullptr, out + column, pitch);
                    }
                  });
   }
-  for (int64_t k = 0; k < depth; ++k) std::fill(out + k * pitch_ + tile.columns, out + k * pitch_ + whole, Cell());
+  for (int64_t k = 0; k < depth; ++k) std::fill(out + k * pitch + tile.columns, out + k * pitch + whole, Cell());
 }
 
-// Some channels of src as the B operand: in place, or the copy.
+// The same as strips.
 template <class T>
-const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t depth, int64_t* pitch) const {
+void Worker<T>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
+  const int64_t whole = tile.columns / kGemmColumns * kGemmColumns;
+  int64_t column = 0;
+  if constexpr (std::is_same_v<T, Cell>) {
+    if (geo_.dense && problem_.src_c != 1) {
+      const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+      for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
+        for (column = 0; column < whole; column += kGemmColumns) {
+          std::memcpy(out + column * depth + k * kGemmColumns, in + column, kGemmColumns * sizeof(Cell));
+        }
+      }
+    }
+  }
+  Tile strip = tile;
+  for (; column < tile.columns; column += kGemmColumns) {
+    strip.begin = tile.begin + column;
+    strip.columns = std::min(kGemmColumns, tile.columns - column);
+    copy(strip, channel, depth, kGemmColumns, out + column * depth);
+  }
+}
+
+// At most `depth` channels of src as the B operand: in place, or the copy.
+template <class T>
+const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const {
   if constexpr (std::is_same_v<T, Cell>) {
     const T* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
-    const int64_t reach = (depth - 1) * problem_.src_c + whole_vectors(tile->columns);
-    if (geo_.reads_in_place && (in - run_.data.src) + reach <= geo_.src_end) {
+    // As the A operand, only its own elements are read; else whole vectors, which may go beyond the end of src for the
+    // last channels. Then the last call, or the last piece of a single one, is copied: the others are summed before it
+    // in any case.
+    const int64_t row = geo_.wide ? tile->columns : whole_vectors(tile->columns);
+    const int64_t room = geo_.src_end - (in - run_.data.src) - row;
+    const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = *depth - 1;
+    const int64_t split = last >= plan_.depth ? last / plan_.depth * plan_.depth : last / plan_.piece * plan_.piece;
+    const bool can_split = channel == 0 && split > 0 && !im2col::has_totals(plan_.ic);
+    if (geo_.reads_in_place && (readable >= *depth || (can_split && readable >= split))) {
       *pitch = problem_.src_c;
-      for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
+      if (readable < *depth) *depth = split;
+      for (int64_t k = 0; k < *depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
       return in;
     }
   }
-  *pitch = pitch_;
+  *pitch = geo_.in_strips ? kGemmColumns : pitch_;
   if (tile->copied == 0 || tile->first_copied != channel) {
-    copy(*tile, channel, depth, copy_);
-    tile->first_copied = channel, tile->copied = depth;
+    geo_.in_strips ? copy_strips(*tile, channel, *depth, copy_) : copy(*tile, channel, *depth, pitch_, copy_);
+    tile->first_copied = channel, tile->copied = *depth;
   }
   return copy_;
 }
@@ -345,10 +388,10 @@ const Sum<T>* Worker<T>::multiply(Tile* tile) const {
   const int64_t span = geo_.all_depth ? plan_.ic : plan_.depth;
   bool first_total = true;
   int64_t calls = 0;
-  for (int64_t channel = 0; channel < plan_.ic; channel += span) {
-    const int64_t depth = std::min(span, plan_.ic - channel);
+  for (int64_t channel = 0, depth; channel < plan_.ic; channel += depth) {
+    depth = std::min(span, plan_.ic - channel);
     int64_t step;
-    const Cell* in = source(tile, channel, depth, &step);
+    const Cell* in = source(tile, channel, &depth, &step);
     const Source part{channel, depth, in, step, calls > 0};
     const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
     for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
@@ -439,11 +482,14 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
   const Cell* a = run_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  const int64_t columns = whole_vectors(tile.columns);
+  const bool in_strips = source.in == copy_ && geo_.in_strips;
   for (int64_t k = 0; k < source.depth; k += plan_.depth) {
+    const int64_t depth = std::min(plan_.depth, source.depth - k);
     BasicGemmArgs<Cell> args{rows,
-                             whole_vectors(tile.columns),
+                             columns,
                              1,
-                             std::min(plan_.depth, source.depth - k),
+                             depth,
                              a + k * lda,
                              source.in + k * source.step,
                              &no_offset,
@@ -452,7 +498,18 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
                              plan_.piece,
                              source.accumulate || k > 0};
     args.lda = lda;
-    run_.kernels.gemm.run(args);
+    if (!in_strips) {
+      run_.kernels.gemm.run(args);
+      continue;
+    }
+    args.cols = kGemmColumns;
+    Cell* strip[kMaxRows];
+    args.c = strip;
+    for (int64_t column = 0; column < columns; column += kGemmColumns) {
+      for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
+      args.b = source.in + column * source.depth + k * kGemmColumns;
+      run_.kernels.gemm.run(args);
+    }
   }
 }
 

@@ -66,7 +66,7 @@ class Store {
   const Cell** phases_;
   const Cell* left_;  // bias that is left to add
   T* dst_;
-  int64_t slot_stride_[kMaxSpatial], j_stride_[kMaxSpatial];
+  int64_t slot_stride_[kMaxAxes], j_stride_[kMaxAxes];
   // The axes after this one have no strides: their positions, so many, go together.
   int line_;
   int64_t unit_;
@@ -112,7 +112,7 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
 template <class T>
 template <class Fn>
 void Store<T>::for_each_line(int along, Fn fn) const {
-  Place place[kMaxSpatial];
+  Place place[kMaxAxes];
   const auto start = [&](int a) { place[a] = {0, 0, 0, a == along ? 0 : geo_.axis[a].slot_of(0)}; };
   for (int a = 0; a <= line_; ++a) start(a);
   for (;;) {
@@ -145,7 +145,7 @@ template <class T>
 template <class Fn>
 void Store<T>::for_each_reached(int along, Fn fn) const {
   const int inner = along == line_ ? line_ - 1 : line_;  // its lines are taken together
-  int64_t slot[kMaxSpatial] = {}, j[kMaxSpatial], count[kMaxSpatial];
+  int64_t slot[kMaxAxes] = {}, j[kMaxAxes], count[kMaxAxes];
   for (;;) {
     Lines lines{0, 0, 1, 0, 0};
     bool any = true;

@@ -20,6 +20,7 @@ class Columns : public Direct {
     const double used = rows - rest + (rest == 0 ? 0 : std::max(rest, kLeastRows));
     const double items = std::max(1.0, columns / 1024);
     Work work;
+    work.items = groups * items;
     work.products = groups * used * rounded_up(columns, 16) * ic;
     work.calls = groups * std::ceil(rows / most) * items;
     work.copied = groups * ic * (rows + (plan.element_bytes == plan.cell_bytes ? 16 * items : columns));

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "kernels/depth_to_space/kernel.h"
 #include "ops/implementations/implementation.h"
 #include "ops/implementations/sizes.h"
 
@@ -21,6 +22,7 @@ class DepthToSpace : public Implementation {
     Work work;
     work.steps = src_rows(p) * static_cast<double>(p.ic);
     work.products = rounded_up(src_positions(p), 16) * static_cast<double>(p.ic) * outputs * taps_of(p);
+    if (is_in_pairs()) work.products /= 2;
     work.copied = src_count(p) + (node_.wei == nullptr ? weight_count(p) : 0);
     work.stored = dst_count(p);
     work.calls = dst_rows(p) * static_cast<double>(p.oc);
@@ -41,6 +43,12 @@ class DepthToSpace : public Implementation {
   }
 
  private:
+  // Whether two products of bf16 numbers take as long as one of floats.
+  bool is_in_pairs() const {
+    return node_.wei != nullptr && node_.dtype == DataType::kBfloat16 &&
+           kernels::depth_to_space::get_pair_functions(node_.arch) != nullptr;
+  }
+
   const Node node_;
   mutable std::once_flag packed_;
   mutable kernels::depth_to_space::PlanPtr plan_;

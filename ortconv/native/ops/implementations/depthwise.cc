@@ -23,13 +23,14 @@ class Depthwise : public Direct {
     const DepthwiseLayout layout(sizes(), p, 1);
     const kernels::DepthwiseAxis& x = layout.axis[layout.last];
     const auto items = static_cast<double>(layout.num_items), channels = static_cast<double>(p.oc);
-    double positions = static_cast<double>(x.num_blocks > 0 ? 1 : 1), rows = 1;
+    double positions = 1, rows = 1;
     for (int a = 0; a < layout.last; ++a) {
       positions *= static_cast<double>(layout.axis[a].block);
       rows *= static_cast<double>(layout.axis[a].classes);
     }
     const auto vectors = static_cast<double>(layout.block_vectors);
     Work work;
+    work.items = items;
     // Each position reads its rows of src once and sums all rows of dst of its classes.
     work.products = items * positions * static_cast<double>(layout.outer_taps) *
                     static_cast<double>(layout.most_steps) * vectors * static_cast<double>(layout.lanes);
@@ -69,6 +70,7 @@ class ChannelLanes : public Direct {
       classes *= static_cast<double>(layout.axis[a].classes);
     }
     Work work;
+    work.items = items;
     work.products = blocks * positions * static_cast<double>(layout.taps) * lanes;
     work.calls = blocks * positions * classes;
     work.copied = items * static_cast<double>(layout.copy_bytes) / static_cast<double>(sizes().cell_bytes) +

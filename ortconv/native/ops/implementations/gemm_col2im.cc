@@ -20,32 +20,31 @@ class GemmCol2im : public Implementation {
   std::optional<Work> work(const ConvProblem& p) const override {
     const gemm_col2im::Geometry geo(*sizes_, p, 1);
     constexpr double kLeastRows = 4;
-    double positions = static_cast<double>(geo.axis[0].x_count * geo.inner_x), rows = sizes_->rows();
-    const double groups = static_cast<double>(p.g), images = static_cast<double>(p.mb),
-                 ic = static_cast<double>(sizes_->ic);
-    const auto most = static_cast<double>(sizes_->mr);
-    double row_runs = 1;  // runs of positions that are added at once
-    for (int a = 0; a < geo.vector_axis; ++a) row_runs *= static_cast<double>(geo.axis[a].x_count);
+    const auto groups = static_cast<double>(p.g), images = static_cast<double>(geo.images);
+    const auto positions = static_cast<double>(geo.axis[0].x_count * geo.inner_x);
+    const auto rows = static_cast<double>(sizes_->rows()), ic = static_cast<double>(sizes_->ic);
+    const auto most = static_cast<double>(sizes_->mr), blocks = static_cast<double>(geo.num_blocks);
+    double runs = 1;  // of positions that are added at once
+    for (int a = 0; a < geo.vector_axis; ++a) runs *= static_cast<double>(geo.axis[a].x_count);
     const double tiles = std::ceil(positions / static_cast<double>(geo.most_columns));
-    const auto used = [&](double count) {
+    const auto height = [&](double count) {
       const double rest = count - std::floor(count / most) * most;
       return count - rest + (rest == 0 ? 0 : std::max(rest, kLeastRows));
     };
     Work work;
-    const double products = geo.wide ? used(positions) * rounded_up(rows, 16) : used(rows) * rounded_up(positions, 16);
-    const double passes = std::ceil(ic / static_cast<double>(sizes_->depth));
+    work.items = static_cast<double>(geo.items);
+    const double products =
+        geo.wide ? height(positions) * rounded_up(rows, 16) : height(rows) * rounded_up(positions, 16);
     work.products = groups * images * products * ic;
-    work.calls = groups * images * std::ceil((geo.wide ? positions : rows) / most) * tiles * passes;
-    const double blocks = static_cast<double>(geo.num_blocks);
-    work.copied = geo.reads_in_place && !geo.wide
-                      ? 0
-                      : groups * images * positions * ic *
-                            (geo.all_depth ? blocks : std::ceil(rows * blocks / static_cast<double>(geo.tile_rows)));
-    if (node_.wei == nullptr) work.copied += weight_count(p);
-    work.added = geo.direct ? 0 : groups * images * rows * positions * (geo.wide ? 2 : 1);
-    work.steps = groups * images * (geo.direct ? 0 : rows * std::max(row_runs, tiles)) +
-                 dst_rows(p) * static_cast<double>(p.oc) +
-                 groups * images * static_cast<double>(geo.num_blocks * geo.num_slabs);
+    work.calls = groups * images * std::ceil(ic / static_cast<double>(sizes_->depth)) *
+                 (geo.wide ? std::ceil(positions / most) * std::ceil(rows / static_cast<double>(sizes_->wide_height))
+                           : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
+    const double copies = geo.all_depth ? blocks : std::ceil(rows / static_cast<double>(geo.tile_rows));
+    work.copied = (geo.reads_in_place ? 0 : groups * images * positions * ic * copies) +
+                  (node_.wei == nullptr ? weight_count(p) : 0);
+    work.added = geo.direct ? 0 : groups * images * rows * positions;
+    // A row takes as long as some of its runs, and so does a line that is stored.
+    work.steps = 2 * stored_lines(geo, p) + (geo.direct ? 0 : groups * images * rows * (runs + 3 * tiles));
     work.stored = dst_count(p);
     work.far =
         far_bytes(4 * weight_count(p), tiles * images) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
@@ -64,6 +63,20 @@ class GemmCol2im : public Implementation {
   }
 
  private:
+  // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis.
+  static double stored_lines(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
+    constexpr int64_t kShort = 4;
+    const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
+    if (last.interleaves() && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
+    int64_t longest = 1;
+    double lines = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
+    for (int a = 0; a < geo.ndims; ++a) {
+      lines *= static_cast<double>(geo.axis[a].j_count);
+      longest = std::max(longest, geo.axis[a].j_count);
+    }
+    return lines / static_cast<double>(longest);
+  }
+
   const gemm_col2im::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
 
   const Node node_;

@@ -1,5 +1,5 @@
 // Output phases by implicit GEMM, see kernels/conv/conv.h.
-#include "kernels/bf16_split/bf16_split.h"
+#include "kernels/conv/bf16_split_stages.h"
 #include "kernels/conv/geometry.h"
 #include "ops/implementations/direct.h"
 #include "ops/implementations/sizes.h"
@@ -14,7 +14,11 @@ using kernels::Plan;
 
 class Phases : public PackedDirect {
  public:
-  Phases(const Node& node, kernels::PlanPtr sizes) : PackedDirect(node, std::move(sizes), kernels::Packing::kPhases) {}
+  Phases(const Node& node, const kernels::PlanPtr& sizes) : PackedDirect(node, sizes, kernels::Packing::kPhases) {
+    if (node.wei != nullptr && kernels::parts_pay(*sizes, node.arch, node.wei)) {
+      product_cost_ = kernels::parts_cost(*sizes, node.arch);
+    }
+  }
 
   std::optional<Work> work(const ConvProblem& p) const override {
     const Plan& plan = sizes();
@@ -32,6 +36,7 @@ class Phases : public PackedDirect {
     const double tiles = std::ceil(static_cast<double>(cells) / static_cast<double>(geo.columns));
     const auto chunks = static_cast<double>(ceil_div(plan.ic, plan.k_chunk));
     Work work;
+    work.items = blocks;
     double panels = 0;
     for (const GemmGroup& group : plan.groups) {
       if (group.num_taps == 0) continue;
@@ -41,29 +46,33 @@ class Phases : public PackedDirect {
       work.products += used * static_cast<double>(group.num_taps);
       panels += static_cast<double>(ceil_div(rows, most));
     }
-    work.products *= blocks * columns * ic;
+    work.products *= product_cost_ * blocks * columns * ic;
     work.calls = blocks * tiles * panels * chunks;
-    const bool reads_in_place = kernels::may_read_in_place(plan);
-    work.copied = reads_in_place ? 0 : blocks * ic * static_cast<double>(geo.channel_stride);
+    // The last block cannot be read where it is: the GEMM reads beyond its positions.
+    const double copies = kernels::may_read_in_place(plan) ? 1 : blocks;
+    work.copied = copies * ic * static_cast<double>(geo.channel_stride);
     if (!has_constant_weights()) work.copied += weight_count(p);
     // What is added up outside of the registers: chunks of channels, and groups of shared classes.
     const double passes = plan.merged ? static_cast<double>(plan.groups.size()) * chunks : chunks - 1;
     work.added = passes * blocks * columns * static_cast<double>(plan.oc * plan.num_classes);
     work.stored = dst_count(p);
-    work.steps = (reads_in_place ? 0 : blocks * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block)) +
+    work.steps = copies * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block) +
                  dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
     const double weights = 4 * weight_count(p);
     work.far = far_bytes(weights, std::max(1.0, blocks / static_cast<double>(plan.g))) + far_bytes(4 * src_count(p)) +
                far_bytes(4 * dst_count(p));
     return work;
   }
+
+ private:
+  double product_cost_ = 1;  // of numbers in parts, if they are multiplied so; that of floats is 1
 };
 
 }  // namespace
 
 std::unique_ptr<Implementation> make_phases(const Node& node) {
-  kernels::PlanPtr sizes = plan_without_weights(node);
-  return sizes == nullptr ? nullptr : std::make_unique<Phases>(node, std::move(sizes));
+  const kernels::PlanPtr sizes = plan_without_weights(node);
+  return sizes == nullptr ? nullptr : std::make_unique<Phases>(node, sizes);
 }
 
 }  // namespace ortconv::implementations

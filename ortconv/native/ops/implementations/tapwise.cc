@@ -32,6 +32,7 @@ class Tapwise : public PackedDirect {
     const auto groups = static_cast<double>(p.g), depth = static_cast<double>(p.ic / p.g);
     const auto columns = static_cast<double>(blocks.columns());
     Work work;
+    work.items = groups * static_cast<double>(blocks.count * p.mb);
     work.products = groups * met * depth * columns / (in_pairs ? 2 : 1);
     work.added = groups * met * columns * std::ceil(depth / 256);
     work.calls = groups * static_cast<double>(blocks.count) * rows * static_cast<double>(p.ker[p.ndims - 1]) *

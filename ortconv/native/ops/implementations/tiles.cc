@@ -17,6 +17,7 @@ class Tiles : public Implementation {
     const auto groups = static_cast<double>(p.g);
     const double ic = static_cast<double>(p.ic) / groups, oc = static_cast<double>(p.oc) / groups;
     Work work;
+    work.items = static_cast<double>(p.mb) * groups;
     work.stored = dst_count(p);
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     if (way_ == im2col::Way::kPatches) {
@@ -36,8 +37,7 @@ class Tiles : public Implementation {
     work.copied = groups * ic * (positions * std::ceil(columns / 512) + columns * std::ceil(positions / 256));
     work.added = groups * positions * columns * (1 + std::ceil(ic / 256));
     work.calls = groups * std::ceil(positions / 6) * std::ceil(columns / 512) * std::ceil(ic / 256);
-    work.steps = groups * positions * rows + dst_rows(p) * static_cast<double>(p.oc) + groups * ic * rows +
-                 static_cast<double>(p.mb) * groups;
+    work.steps = groups * positions * rows + dst_rows(p) * static_cast<double>(p.oc) + groups * ic * rows;
     work.far += far_bytes(4 * weight_count(p), std::ceil(positions / 256));
     return work;
   }

@@ -5,6 +5,7 @@ namespace ortconv::implementations {
 
 // Counts of a run on one thread. They need not be exact; what they leave out has to be in proportion to what they hold.
 struct Work {
+  double items = 0;     // parts that a run is cut into: images, groups, blocks of channels or of positions
   double steps = 0;     // passes through the loops around the inner kernels: rows, segments, entries of tables
   double calls = 0;     // of inner kernels
   double products = 0;  // multiplications; where vectors or register tiles are partly used, those of whole ones

@@ -1,0 +1,183 @@
+"""Fits the costs by which the native library chooses how to compute a convolution.
+
+Run ``python -m benchmarks.costs --seed 1 --count 400``. Each shape of `benchmarks.hunt` is computed by every
+implementation that can, in turns, on one thread. The times are explained by the work that the library states for each:
+a time is the sum of counts times costs, none of them negative, with the least error of its logarithm. What is printed
+is a table for ``ortconv/native/ops/implementations/costs.cc``, and how much of the speed the choices by it give away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import answers, engines, hunt
+from benchmarks.report import geometric_mean
+from benchmarks.shapes import Shape
+from ortconv.runtime.choices import CHOICES_ENTRY, IMPLEMENTATION_ENTRY
+
+__all__ = ["TERMS", "Measured", "fit", "main", "measure", "predicted"]
+
+TERMS = ("run", "items", "steps", "calls", "products", "copied", "added", "stored", "far")
+"""The run itself, and what its work is counted in; see ``ops/implementations/work.h``."""
+
+_SAME_COSTS = {"winograd_separate": "winograd"}
+_LEAST_SHARE = 0.02
+"""Of a time. A term that never has it costs nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A shape and all implementations of it.
+
+    Attributes:
+        shape: Its name.
+        work: Implementation -> counts, in the order of TERMS.
+        nanoseconds: Implementation -> time of a run.
+        peer: Time of a run in ONNX Runtime.
+    """
+
+    shape: str
+    work: Mapping[str, tuple[float, ...]]
+    nanoseconds: Mapping[str, float]
+    peer: float
+
+
+def measure(shape: Shape, dtype: str, *, rounds: int, seconds: float) -> Measured:
+    """Computes a shape by every implementation that can, and by ONNX Runtime, in turns.
+
+    Args:
+        shape: The shape.
+        dtype: Name of the element type.
+        rounds: How often each has its turn.
+        seconds: How long a turn lasts, about.
+    """
+    x, w = answers.data(shape, dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "choices")
+        run, _ = engines.prepare_ours(shape, dtype, 1, x, w, {CHOICES_ENTRY: str(file)})
+        run()
+        estimates = json.loads(file.read_text(encoding="utf-8").splitlines()[0])["estimates"]
+    runs: dict[str, Callable[[], object]] = {
+        each["name"]: engines.prepare_ours(shape, dtype, 1, x, w, {IMPLEMENTATION_ENTRY: each["name"]})[0]
+        for each in estimates
+    }
+    runs["ort"] = engines.prepare("ort", shape, dtype, 1, x, w)[0]
+    times = _times(runs, rounds, seconds)
+    work = {each["name"]: (1.0, *(float(each[term]) for term in TERMS[1:])) for each in estimates}
+    peer = times.pop("ort")
+    return Measured(shape.name, work, times, peer)
+
+
+def _times(runs: Mapping[str, Callable[[], object]], rounds: int, seconds: float) -> dict[str, float]:
+    """Returns nanoseconds of a run: the second quickest of the turns, as others may use the core in some."""
+    counts, found = {}, defaultdict(list)
+    for name, run in runs.items():
+        run()
+        begin = time.perf_counter()
+        run()
+        counts[name] = max(1, int(seconds / (time.perf_counter() - begin)))
+    for _ in range(rounds):
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            for _ in range(counts[name]):
+                run()
+            found[name].append((time.perf_counter() - begin) / counts[name] * 1e9)
+    return {name: sorted(values)[min(1, len(values) - 1)] for name, values in found.items()}
+
+
+def fit(work: npt.NDArray[np.float64], nanoseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the costs, one for each column of `work`, that explain the times of its rows best.
+
+    Args:
+        work: Counts [runs, terms].
+        nanoseconds: Times [runs].
+    """
+    from scipy.optimize import least_squares
+
+    usual = np.maximum(np.median(work / nanoseconds[:, None], axis=0), 1e-9)
+    found = None
+    for start in (0.05, 0.3, 1.0):
+        result = least_squares(
+            lambda logs: np.log(work @ np.exp(logs)) - np.log(nanoseconds),
+            np.clip(np.log(start / usual), -18, 11),
+            loss="soft_l1",
+            f_scale=0.15,
+            bounds=(-20, 12),
+        )
+        if found is None or result.cost < found.cost:
+            found = result
+    costs = np.exp(found.x)
+    shares = work * costs / (work @ costs)[:, None]
+    return np.where(shares.max(axis=0) < _LEAST_SHARE, 0, costs)
+
+
+def predicted(costs: Mapping[str, Sequence[float]], measured: Measured) -> dict[str, float]:
+    """Returns the time that each implementation is estimated to take, in nanoseconds."""
+    return {name: float(np.dot(costs[_SAME_COSTS.get(name, name)], counts)) for name, counts in measured.work.items()}
+
+
+def _report(console: Console, found: Sequence[Measured]) -> None:
+    rows: dict[str, list[tuple[tuple[float, ...], float]]] = defaultdict(list)
+    for each in found:
+        for name, counts in each.work.items():
+            rows[_SAME_COSTS.get(name, name)].append((counts, each.nanoseconds[name]))
+    costs: dict[str, Sequence[float]] = {}
+    for name, entries in rows.items():
+        work, times = (np.array(part) for part in zip(*entries, strict=True))
+        costs[name] = fit(work, times).tolist()
+        off = np.exp(np.abs(np.log(work @ costs[name] / times)))
+        numbers = ", ".join(f"{cost:.3g}" for cost in costs[name])
+        usual, most = np.median(off), np.quantile(off, 0.9)
+        console.print(
+            f"    {{{numbers}}},  // {name}: {len(entries)} runs, off by {usual:.2f}x, {most:.2f}x for a tenth"
+        )
+    ratios, lost = [], []
+    for each in found:
+        estimated = predicted(costs, each)
+        chosen = each.nanoseconds[min(estimated, key=lambda name: estimated[name])]
+        ratios.append(each.peer / chosen)
+        lost.append(chosen / min(each.nanoseconds.values()))
+    console.print(
+        f"chosen by these: {geometric_mean(ratios):.2f}x ONNX Runtime, {geometric_mean(lost):.3f} times the time of "
+        f"the fastest (median {statistics.median(lost):.3f})"
+    )
+
+
+@click.command(epilog="Example: python -m benchmarks.costs --seed 1 --count 400 --json costs.json")
+@click.option("--seed", type=int, default=1, show_default=True, help="Names the list of shapes.")
+@click.option("--count", type=click.IntRange(1), default=400, show_default=True, help="How many shapes of it.")
+@click.option("--dtype", type=click.Choice(["f32", "f16"]), default="f32", show_default=True, help="Element type.")
+@click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Turns of each implementation.")
+@click.option("--seconds", type=float, default=0.008, show_default=True, help="How long a turn lasts, about.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Write everything.")
+def main(seed: int, count: int, dtype: str, rounds: int, seconds: float, json_file: pathlib.Path | None) -> None:
+    """Measure every implementation on random shapes, and fit the costs by which one is chosen."""
+    console = Console(width=180, highlight=False)
+    found: list[Measured] = []
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("measuring", total=count)
+        for shape in hunt.shapes(seed, count):
+            found.append(measure(shape, dtype, rounds=rounds, seconds=seconds))
+            progress.advance(task)
+    if json_file:
+        entries: list[Any] = [dataclasses.asdict(each) for each in found]
+        json_file.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+    _report(console, found)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks.costs")
