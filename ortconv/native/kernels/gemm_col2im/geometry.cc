@@ -226,6 +226,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
     constexpr int64_t kLeastDepth = 32;
     in_strips = !wide && plan.ic >= kLeastDepth;
+    strip = plan.arch.avx512 && kCell == sizeof(float) ? 2 * kGemmColumns : kGemmColumns;
 
     im2col::Parts shared, slice;
     shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());

@@ -61,9 +61,10 @@ struct Geometry {
   bool lists_taps_once;                // for every tile
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
-  bool in_strips;  // the copy of src is cut into strips of kGemmColumns columns, in which channels follow each other
-  bool wide;       // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
-  int64_t transposed_pitch;         // of that
+  bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
+  int64_t strip;                       // their columns, as many as a tile of the GEMM has
+  bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
+  int64_t transposed_pitch;  // of that
   bool prefetches, prefetches_src;  // wide panels; src in place
   int64_t items;
 

@@ -329,26 +329,30 @@ void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t p
   for (int64_t k = 0; k < depth; ++k) std::fill(out + k * pitch + tile.columns, out + k * pitch + whole, Cell());
 }
 
-// The same as strips.
+// The same as strips, one after the other, each [channel][column].
 template <class T>
 void Worker<T>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
   const int64_t whole = tile.columns / kGemmColumns * kGemmColumns;
-  int64_t column = 0;
+  int64_t copied = 0;
   if constexpr (std::is_same_v<T, Cell>) {
     if (geo_.dense && problem_.src_c != 1) {
+      copied = whole / geo_.strip * geo_.strip;
       const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
       for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
-        for (column = 0; column < whole; column += kGemmColumns) {
-          std::memcpy(out + column * depth + k * kGemmColumns, in + column, kGemmColumns * sizeof(Cell));
+        for (int64_t column = 0; column < copied; column += geo_.strip) {
+          Cell* to = out + column * depth + k * geo_.strip;
+          for (int64_t i = 0; i < geo_.strip; i += kGemmColumns) {
+            std::memcpy(to + i, in + column + i, kGemmColumns * sizeof(Cell));
+          }
         }
       }
     }
   }
   Tile strip = tile;
-  for (; column < tile.columns; column += kGemmColumns) {
+  for (int64_t column = copied; column < tile.columns; column += geo_.strip) {
     strip.begin = tile.begin + column;
-    strip.columns = std::min(kGemmColumns, tile.columns - column);
-    copy(strip, channel, depth, kGemmColumns, out + column * depth);
+    strip.columns = std::min(geo_.strip, tile.columns - column);
+    copy(strip, channel, depth, whole_vectors(strip.columns), out + column * depth);
   }
 }
 
@@ -372,7 +376,7 @@ const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t* depth, int
       return in;
     }
   }
-  *pitch = geo_.in_strips ? kGemmColumns : pitch_;
+  *pitch = pitch_;
   if (tile->copied == 0 || tile->first_copied != channel) {
     geo_.in_strips ? copy_strips(*tile, channel, *depth, copy_) : copy(*tile, channel, *depth, pitch_, copy_);
     tile->first_copied = channel, tile->copied = *depth;
@@ -502,12 +506,12 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
       run_.kernels.gemm.run(args);
       continue;
     }
-    args.cols = kGemmColumns;
     Cell* strip[kMaxRows];
     args.c = strip;
-    for (int64_t column = 0; column < columns; column += kGemmColumns) {
+    for (int64_t column = 0; column < columns; column += args.cols) {
+      args.cols = args.ldb = std::min(geo_.strip, columns - column);
+      args.b = source.in + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      args.b = source.in + column * source.depth + k * kGemmColumns;
       run_.kernels.gemm.run(args);
     }
   }

@@ -24,6 +24,11 @@ std::vector<Estimate> Chooser::estimates(const ConvProblem& problem, Values valu
 
 const Candidate& Chooser::choose(const ConvProblem& problem, Values values) const {
   if (const Candidate* preferred = find(preferred_, problem, values)) return *preferred;
+  if (node_.arch.winograd == Winograd::kAlways) {
+    for (const char* name : {"winograd", "winograd_separate"}) {
+      if (const Candidate* filtering = find(name, problem, values)) return *filtering;
+    }
+  }
   const std::vector<Estimate> all = estimates(problem, values);
   const auto faster = [](const Estimate& a, const Estimate& b) { return a.nanoseconds < b.nanoseconds; };
   return *std::min_element(all.begin(), all.end(), faster)->candidate;

@@ -19,7 +19,7 @@ class Depthwise : public Direct {
   Depthwise(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!counts_fit(sizes(), p) || !kernels::can_run_depthwise(sizes(), p) || !is_in_proportion(p)) return std::nullopt;
+    if (!counts_fit(node().op, p) || !kernels::can_run_depthwise(sizes(), p) || !is_moderate(p)) return std::nullopt;
     const DepthwiseLayout layout(sizes(), p, 1);
     const kernels::DepthwiseAxis& x = layout.axis[layout.last];
     const auto items = static_cast<double>(layout.num_items), channels = static_cast<double>(p.oc);
@@ -29,15 +29,18 @@ class Depthwise : public Direct {
       rows *= static_cast<double>(layout.axis[a].classes);
     }
     const auto vectors = static_cast<double>(layout.block_vectors);
+    // Where taps and phases are not complete boxes, weights are looked up, and zeros are among them.
+    const bool in_boxes = !layout.plain && x.ker % x.classes == 0;
+    const double lookup = layout.plain || in_boxes ? 1 : 3;
     Work work;
     work.items = items;
     // Each position reads its rows of src once and sums all rows of dst of its classes.
-    work.products = items * positions * static_cast<double>(layout.outer_taps) *
+    work.products = lookup * items * positions * static_cast<double>(layout.outer_taps) *
                     static_cast<double>(layout.most_steps) * vectors * static_cast<double>(layout.lanes);
     work.calls = items * positions * rows;
     work.copied = items * static_cast<double>(layout.copy_rows * layout.pitch);
     work.added = channels * static_cast<double>(layout.outer_taps * layout.most_steps) *
-                 (layout.plain ? 1 : static_cast<double>(layout.patterns * layout.lanes));  // weights that are laid out
+                 (layout.plain ? 4 : static_cast<double>(layout.patterns * layout.lanes));  // weights that are laid out
     work.stored = dst_count(p);
     work.steps = items * static_cast<double>(layout.copy_rows) + static_cast<double>(layout.row_taps) +
                  static_cast<double>(x.ker * layout.patterns * (layout.plain ? 1 : layout.lanes)) +
@@ -59,7 +62,7 @@ class ChannelLanes : public Direct {
   ChannelLanes(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!counts_fit(sizes(), p) || !kernels::can_run_channel_lanes(sizes(), p) || !is_in_proportion(p))
+    if (!counts_fit(node().op, p) || !kernels::can_run_channel_lanes(sizes(), p) || !is_moderate(p))
       return std::nullopt;
     const LanesLayout layout(sizes(), p, 1);
     const auto items = static_cast<double>(layout.num_items), lanes = static_cast<double>(layout.lanes);

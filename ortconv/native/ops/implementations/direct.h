@@ -5,6 +5,7 @@
 
 #include "kernels/conv/plan.h"
 #include "ops/implementations/implementation.h"
+#include "ops/implementations/limits.h"
 
 namespace ortconv::implementations {
 
@@ -13,9 +14,10 @@ class Direct : public Implementation {
   // `sizes` is a plan of the node without weights.
   Direct(const Node& node, kernels::PlanPtr sizes) : node_(node), sizes_(std::move(sizes)) {}
 
-  // Whether the layouts of a run count in int64, and its scratch is in proportion to its data: a copy of src, padded as
-  // far as the kernel reaches, may be too large.
-  bool is_in_proportion(const ConvProblem& problem) const;
+  // Whether the layouts of a run count in int64, and its scratch is in proportion.
+  bool is_moderate(const ConvProblem& problem) const {
+    return counts_fit(node_.op, problem) && is_in_proportion(scratch_bytes(problem, 1), problem, sizes_->cell_bytes);
+  }
 
   // The plan without weights.
   const kernels::Plan& sizes() const { return *sizes_; }
@@ -55,9 +57,6 @@ class PackedDirect : public Direct {
   mutable std::once_flag once_;
   mutable kernels::PlanPtr packed_;
 };
-
-// Whether the numbers that the layouts of kernels/conv count, cells of copies of src, stay far below 2^63.
-bool counts_fit(const kernels::Plan& plan, const ConvProblem& problem);
 
 inline kernels::PlanPtr plan_without_weights(const Node& node) {
   return kernels::make_plan(node.op, node.problem, node.dtype, nullptr, node.arch);

@@ -5,6 +5,7 @@
 
 #include "kernels/winograd/work.h"
 #include "ops/implementations/implementation.h"
+#include "ops/implementations/limits.h"
 #include "ops/implementations/sizes.h"
 
 namespace ortconv::implementations {
@@ -18,7 +19,10 @@ class Filtering : public Implementation {
       : node_(node), windows_(windows), sizes_(std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!winograd::can_run(p)) return std::nullopt;
+    if (!winograd::can_run(p) || !counts_fit(node_.op, p)) return std::nullopt;
+    // The transformed src is several times as large as src.
+    constexpr size_t kTimes = 4 * sizeof(float);
+    if (!is_in_proportion(winograd::scratch_bytes(*sizes_, p, 1), p, kTimes)) return std::nullopt;
     constexpr double kLanes = 16;
     const winograd::Work counts = winograd::work_of(*sizes_, p);
     Work work;
