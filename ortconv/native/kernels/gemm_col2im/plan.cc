@@ -56,6 +56,8 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   // A single chain of so few products is what ONNX Runtime sums.
   constexpr int64_t kChain = 128;
   wide_height = ic <= kChain ? kMostWideHeight : kLeastWideHeight;
+  // Few positions are a product of a matrix and a vector or two, of which ONNX Runtime forms several sums at a time.
+  wide_piece = best_piece(depth);
   piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
 }
 

@@ -22,6 +22,7 @@ struct Plan {
   int64_t wide_height;  // rows of a wide panel
   int64_t depth;        // src channels that one call of the GEMM adds up
   int64_t piece;        // products that are summed one after the other
+  int64_t wide_piece;   // likewise, where src is the A operand
   Buffer packed;        // panels of mr rows; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);

@@ -367,7 +367,8 @@ const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t* depth, int
     const int64_t row = geo_.wide ? tile->columns : whole_vectors(tile->columns);
     const int64_t room = geo_.src_end - (in - run_.data.src) - row;
     const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = *depth - 1;
-    const int64_t split = last >= plan_.depth ? last / plan_.depth * plan_.depth : last / plan_.piece * plan_.piece;
+    const int64_t piece = geo_.wide ? plan_.wide_piece : plan_.piece;
+    const int64_t split = last >= plan_.depth ? last / plan_.depth * plan_.depth : last / piece * piece;
     const bool can_split = channel == 0 && split > 0 && !im2col::has_totals(plan_.ic);
     if (geo_.reads_in_place && (readable >= *depth || (can_split && readable >= split))) {
       *pitch = problem_.src_c;
@@ -459,7 +460,7 @@ void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sourc
                                &no_offset,
                                ldb,
                                c,
-                               plan_.piece,
+                               plan_.wide_piece,
                                source.accumulate || k > 0};
       args.lda = source.step;
       run_.kernels.gemm.run(args);
