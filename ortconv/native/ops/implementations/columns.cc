@@ -12,7 +12,7 @@ class Columns : public Direct {
 
   std::optional<Work> work(const ConvProblem& p) const override {
     const kernels::Plan& plan = sizes();
-    if (!kernels::can_run_columns(plan, p) || !is_moderate(p)) return std::nullopt;
+    if (!kernels::can_run_columns(plan, p) || !is_moderate(p, kernels::columns_scratch_bytes)) return std::nullopt;
     constexpr double kLeastRows = 4;
     const double rows = src_positions(p), ic = static_cast<double>(plan.ic), groups = static_cast<double>(p.g);
     const double columns = static_cast<double>(plan.oc) * taps_of(p);

@@ -19,7 +19,9 @@ class Depthwise : public Direct {
   Depthwise(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!counts_fit(node().op, p) || !kernels::can_run_depthwise(sizes(), p) || !is_moderate(p)) return std::nullopt;
+    if (!counts_fit(node().op, p) || !kernels::can_run_depthwise(sizes(), p) ||
+        !is_moderate(p, kernels::depthwise_scratch_bytes))
+      return std::nullopt;
     const DepthwiseLayout layout(sizes(), p, 1);
     const kernels::DepthwiseAxis& x = layout.axis[layout.last];
     const auto items = static_cast<double>(layout.num_items), channels = static_cast<double>(p.oc);
@@ -62,7 +64,8 @@ class ChannelLanes : public Direct {
   ChannelLanes(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!counts_fit(node().op, p) || !kernels::can_run_channel_lanes(sizes(), p) || !is_moderate(p))
+    if (!counts_fit(node().op, p) || !kernels::can_run_channel_lanes(sizes(), p) ||
+        !is_moderate(p, kernels::channel_lanes_scratch_bytes))
       return std::nullopt;
     const LanesLayout layout(sizes(), p, 1);
     const auto items = static_cast<double>(layout.num_items), lanes = static_cast<double>(layout.lanes);

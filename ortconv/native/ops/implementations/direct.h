@@ -14,9 +14,11 @@ class Direct : public Implementation {
   // `sizes` is a plan of the node without weights.
   Direct(const Node& node, kernels::PlanPtr sizes) : node_(node), sizes_(std::move(sizes)) {}
 
-  // Whether the layouts of a run count in int64, and its scratch is in proportion.
-  bool is_moderate(const ConvProblem& problem) const {
-    return counts_fit(node_.op, problem) && is_in_proportion(scratch_bytes(problem, 1), problem, sizes_->cell_bytes);
+  // Whether the layouts of a run count in int64, and its scratch, `bytes_of` a plan and the problem, is in proportion.
+  template <class Fn>
+  bool is_moderate(const ConvProblem& problem, Fn bytes_of) const {
+    return counts_fit(node_.op, problem) &&
+           is_in_proportion(bytes_of(*sizes_, problem, 1), problem, sizes_->cell_bytes);
   }
 
   // The plan without weights.
@@ -29,7 +31,7 @@ class Direct : public Implementation {
   const kernels::PlanPtr sizes_;
 };
 
-// One whose weights are packed.
+// One whose weights are packed. What is known before must not look at the packed plan, which another run may be making.
 class PackedDirect : public Direct {
  public:
   void pack(const void* wei) const override {

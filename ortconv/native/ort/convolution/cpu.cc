@@ -59,6 +59,12 @@ ConvKernel::ConvKernel(const ConvCreation& creation)
   weight_problem_ = weight_problem(attributes_, w->dims.copy());
   convolution_.emplace(dtype_, direction_of(attributes_.op), weight_problem_, w->data, Weights::kConstant,
                        ArchFlags::host(), options_);
+  // Where all sizes are known, the weights are packed now, and not by the first run.
+  try {
+    if (const auto sizes = known_sizes(api(), creation.info, attributes_, true)) prepare(*sizes, w->data);
+  } catch (const Error&) {
+    // Sizes that no run can have: the run says so.
+  }
 }
 
 std::shared_ptr<const SizedRun> ConvKernel::prepare(const Sizes& sizes, const void* w) const {

@@ -25,7 +25,6 @@ class CudaConvKernel : public Kernel {
 
  private:
   void pack(const OrtValue* w);
-  std::optional<Sizes> known_sizes(const ConvCreation& creation) const;
   std::shared_ptr<const ReadyRun> prepare(const Sizes& sizes) const;
 
   DataType dtype_;
@@ -57,7 +56,7 @@ CudaConvKernel::CudaConvKernel(const ConvCreation& creation)
   const OrtValue* const w = constant_input(api(), creation.info, ConvIndices(creation.op).w);
   if (w != nullptr && allocator_.reaches(w)) pack(w);
   // Sizes that are refused are an error of the run that has them, as on the CPU.
-  if (const auto sizes = known_sizes(creation)) {
+  if (const auto sizes = known_sizes(api(), creation.info, attributes_, weight_problem_.has_value())) {
     try {
       prepare(*sizes);
     } catch (const Error&) {
@@ -77,34 +76,6 @@ void CudaConvKernel::pack(const OrtValue* w) {
   addresses[cuda::Buffer::kPacked] = packed_.data();
   cuda::Prepared(gpu_, plan.launches).run(addresses, nullptr);
   gpu_.driver().check(gpu_.driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
-}
-
-std::optional<Sizes> CudaConvKernel::known_sizes(const ConvCreation& creation) const {
-  const ConvIndices at(attributes_.op);
-  Sizes sizes;
-  const auto x = known_shape(api(), creation.info, at.x);
-  if (!x) return std::nullopt;
-  sizes.x = *x;
-  if (!weight_problem_) {
-    sizes.w = known_shape(api(), creation.info, at.w);
-    if (!sizes.w) return std::nullopt;
-  }
-  if (attributes_.op == ConvOp::kConvTransposeToShape) {
-    const OrtValue* const output_shape = constant_input(api(), creation.info, at.output_shape);
-    if (output_shape == nullptr) return std::nullopt;
-    sizes.output_shape = output_shape_of(view_of(api(), output_shape)).copy();
-  }
-  if (attributes_.op == ConvOp::kConvTransposeAdd) {
-    sizes.residual = known_shape(api(), creation.info, at.residual);
-    if (!sizes.residual) return std::nullopt;
-  }
-  try {
-    sizes.b = known_shape(api(), creation.info, at.b);
-    if (!sizes.b) return std::nullopt;
-  } catch (const Error&) {
-    // The node has no B.
-  }
-  return sizes;
 }
 
 std::shared_ptr<const ReadyRun> CudaConvKernel::prepare(const Sizes& sizes) const {

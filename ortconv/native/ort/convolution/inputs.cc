@@ -59,6 +59,35 @@ Sizes copy_of(const SizesView& sizes) {
   return {sizes.x.copy(), copy(sizes.w), copy(sizes.b), copy(sizes.residual), copy(sizes.output_shape)};
 }
 
+std::optional<Sizes> known_sizes(const OrtApi* api, const OrtKernelInfo* info, const ConvAttributes& attributes,
+                                 bool constant_weights) {
+  const ConvIndices at(attributes.op);
+  Sizes sizes;
+  const auto x = known_shape(api, info, at.x);
+  if (!x) return std::nullopt;
+  sizes.x = *x;
+  if (!constant_weights) {
+    sizes.w = known_shape(api, info, at.w);
+    if (!sizes.w) return std::nullopt;
+  }
+  if (attributes.op == ConvOp::kConvTransposeToShape) {
+    const OrtValue* const output_shape = constant_input(api, info, at.output_shape);
+    if (output_shape == nullptr) return std::nullopt;
+    sizes.output_shape = output_shape_of(view_of(api, output_shape)).copy();
+  }
+  if (attributes.op == ConvOp::kConvTransposeAdd) {
+    sizes.residual = known_shape(api, info, at.residual);
+    if (!sizes.residual) return std::nullopt;
+  }
+  try {
+    sizes.b = known_shape(api, info, at.b);
+    if (!sizes.b) return std::nullopt;
+  } catch (const Error&) {
+    // The node has no B.
+  }
+  return sizes;
+}
+
 ConvProblem problem_of(const ConvAttributes& attributes, const ConvProblem* weights, const Sizes& sizes) {
   const auto pointer = [](const std::optional<Shape>& list) { return list ? &*list : nullptr; };
   ConvProblem problem = weights != nullptr ? *weights : weight_problem(attributes, *sizes.w);

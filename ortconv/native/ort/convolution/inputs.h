@@ -73,6 +73,10 @@ SizesView sizes_of(const ConvInputs& inputs, bool constant_weights);
 // A copy of them.
 Sizes copy_of(const SizesView& sizes);
 
+// Those of all runs, where ONNX Runtime knows them when it creates the kernel.
+std::optional<Sizes> known_sizes(const OrtApi* api, const OrtKernelInfo* info, const ConvAttributes& attributes,
+                                 bool constant_weights);
+
 // The problem of a run that has these sizes; `weights` is weight_problem() of constant weights, else null.
 ConvProblem problem_of(const ConvAttributes& attributes, const ConvProblem* weights, const Sizes& sizes);
 
