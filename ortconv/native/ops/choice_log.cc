@@ -38,9 +38,9 @@ void log_choice(const std::string& file, const std::string& node, const ConvProb
   for (const implementations::Estimate& each : estimates) {
     const implementations::Work& w = each.work;
     json << separator << "{\"name\": " << quoted(each.candidate->entry->name)
-         << ", \"nanoseconds\": " << each.nanoseconds << ", \"items\": " << w.items << ", \"steps\": " << w.steps << ", \"calls\": " << w.calls
-         << ", \"products\": " << w.products << ", \"copied\": " << w.copied << ", \"added\": " << w.added
-         << ", \"stored\": " << w.stored << ", \"far\": " << w.far << "}";
+         << ", \"nanoseconds\": " << each.nanoseconds << ", \"items\": " << w.items << ", \"steps\": " << w.steps
+         << ", \"calls\": " << w.calls << ", \"products\": " << w.products << ", \"copied\": " << w.copied
+         << ", \"added\": " << w.added << ", \"stored\": " << w.stored << ", \"far\": " << w.far << "}";
     separator = ", ";
   }
   json << "]}\n";
