@@ -34,6 +34,23 @@ __all__ = ["TERMS", "Measured", "fit", "main", "measure", "predicted"]
 TERMS = ("run", "items", "steps", "calls", "products", "copied", "added", "stored", "far")
 """The run itself, and what its work is counted in; see ``ops/implementations/work.h``."""
 
+_ROWS = (
+    "winograd",
+    "depth_to_space",
+    "tapwise",
+    "channel_lanes",
+    "depthwise",
+    "phases",
+    "gemm_col2im",
+    "columns",
+    "im2col",
+    "col2im",
+)
+"""The rows of the table."""
+
+_SESSION, _LEAST_RUN = 3400.0, 100.0
+"""Nanoseconds that a session takes for a node that computes nothing, here: no cost of an implementation."""
+
 _SAME_COSTS = {"winograd_separate": "winograd"}
 _LEAST_SHARE = 0.02
 """Of a time. A term that never has it costs nothing."""
@@ -136,11 +153,15 @@ def _report(console: Console, found: Sequence[Measured]) -> None:
         for name, counts in each.work.items():
             rows[_SAME_COSTS.get(name, name)].append((counts, each.nanoseconds[name]))
     costs: dict[str, Sequence[float]] = {}
-    for name, entries in rows.items():
+    for name in _ROWS:
+        entries = rows[name]
+        if not entries:
+            console.print(f"    // {name}: computed none of the shapes")
+            continue
         work, times = (np.array(part) for part in zip(*entries, strict=True))
         costs[name] = fit(work, times).tolist()
         off = np.exp(np.abs(np.log(work @ costs[name] / times)))
-        numbers = ", ".join(f"{cost:.3g}" for cost in costs[name])
+        numbers = ", ".join(f"{cost:.3g}" for cost in (max(costs[name][0] - _SESSION, _LEAST_RUN), *costs[name][1:]))
         usual, most = np.median(off), np.quantile(off, 0.9)
         console.print(
             f"    {{{numbers}}},  // {name}: {len(entries)} runs, off by {usual:.2f}x, {most:.2f}x for a tenth"

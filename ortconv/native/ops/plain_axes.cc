@@ -6,6 +6,11 @@
 namespace ortconv {
 namespace {
 
+// Whether there is one position, and nothing else.
+bool is_single(const ConvProblem& p, int a) {
+  return p.ker[a] == 1 && p.pad[a] == 0 && p.src_size[a] == 1 && p.dst_size[a] == 1;
+}
+
 bool is_plain(const ConvProblem& p, int a) {
   return p.ker[a] == 1 && p.stride[a] == 1 && p.pad[a] == 0 && p.dst_size[a] == p.src_size[a];
 }
@@ -34,11 +39,13 @@ void move_axis(ConvProblem* p, int from, int to) {
 
 ConvProblem without_plain_axes(const ConvProblem& full) {
   ConvProblem p = full;
-  p.ndims = 1;
-  for (int a = 1; a < full.ndims; ++a) {
+  p.ndims = 0;
+  for (int a = 0; a < full.ndims; ++a) {
+    const bool is_last_chance = p.ndims == 0 && a + 1 == full.ndims;
+    if (is_single(full, a) && !is_last_chance) continue;
     move_axis(&p, a, p.ndims);
     const int before = p.ndims - 1;
-    if (!can_merge(p, before, p.ndims)) {
+    if (before < 0 || !can_merge(p, before, p.ndims)) {
       ++p.ndims;
       continue;
     }

@@ -3,7 +3,8 @@
 // Along a plain axis the kernel has one tap, and dst is as long as src: position x of dst is position x of src. If it
 // follows an axis without a stride, and both are dense, they are one axis: with n positions of the plain one,
 //     y = x + k * d - pad   becomes   (y * n + z) = (x * n + z) + k * (d * n) - pad * n.
-// So there are longer rows, and fewer loops around them. The weights stay what they are.
+// So there are longer rows, and fewer loops around them. One position alone is no axis at all. The weights stay what
+// they are.
 #pragma once
 
 #include "base/problem.h"

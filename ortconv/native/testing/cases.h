@@ -29,6 +29,14 @@ inline ConvAttributes attributes(ConvOp op, int ndims) {
   return a;
 }
 
+// Numbers that round, unlike those of CaseMaker::values.
+inline std::vector<float> normal_numbers(std::mt19937& random, int64_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(count);
+  std::generate(numbers.begin(), numbers.end(), [&] { return normal(random); });
+  return numbers;
+}
+
 // A node's attributes and the shapes of its inputs.
 struct Case {
   ConvAttributes attributes;

@@ -18,7 +18,7 @@ bool can_run_channel_lanes(const Plan& plan, const ConvProblem& problem);
 
 size_t channel_lanes_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
 
-// As run(), for problems of which it can be; wei is not null.
+// As run(), for a problem that can_run_channel_lanes() accepts; wei is not null.
 void run_channel_lanes(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
                        void* dst, void* scratch, const Parallel& parallel);
 

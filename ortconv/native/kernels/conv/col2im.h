@@ -19,7 +19,7 @@ bool can_run_columns(const Plan& plan, const ConvProblem& problem);
 
 size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
 
-// As run(), for problems of which it can be; wei is not null.
+// As run(), for a problem that can_run_columns() accepts; wei is not null.
 void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
                  void* dst, void* scratch, const Parallel& parallel);
 

@@ -16,7 +16,7 @@
 namespace ortconv::kernels::gemm_col2im {
 
 // Whether runs of a node may be computed here. static_part as for make_plan() of kernels/conv/conv.h.
-bool takes(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
+bool takes(const ConvProblem& static_part);
 
 // Immutable after creation and shared by concurrent runs. Owns packed weights when they were given.
 struct Plan;

@@ -28,17 +28,6 @@ int64_t inverse_of(int64_t a, int64_t n) {
   return modulo(t, n);
 }
 
-// Makes one axis of two where the first has no stride, and the second no kernel. False where it cannot.
-bool merge(Axis* a, const Axis& b) {
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (a->stride != 1 || b.ker != 1 || b.stride != 1 || b.pad != 0 || b.dst_size != b.src_size) return false;
-  if (a->src_x != b.src_x * b.src_size || a->dst_x != b.dst_x * b.dst_size) return false;
-  if (std::max({a->pad, (a->ker - 1) * a->dilation, b.src_size}) >= kMost) return false;
-  a->pad *= b.src_size, a->dilation *= b.src_size, a->src_size *= b.src_size, a->dst_size *= b.src_size;
-  a->src_x = b.src_x, a->dst_x = b.dst_x;
-  return true;
-}
-
 void complete(Axis* a) {
   // Any stride does for a single position: one by which every tap is a residue of its own.
   if (a->src_size == 1) a->stride = align_up(a->dst_size, a->dilation);
@@ -93,12 +82,10 @@ void Geometry::set_axes(const ConvProblem& p) {
     batch.src_size = batch.dst_size = p.mb, batch.src_x = p.src_n, batch.dst_x = p.dst_n;
   }
   for (int a = 0; a < p.ndims; ++a) {
-    Axis next{};
+    Axis& next = axis[ndims++];
+    next = {};
     next.ker = p.ker[a], next.stride = p.stride[a], next.dilation = p.dilation[a], next.pad = p.pad[a];
     next.src_size = p.src_size[a], next.dst_size = p.dst_size[a], next.src_x = p.src_x[a], next.dst_x = p.dst_x[a];
-    const bool single = next.ker == 1 && next.pad == 0 && next.src_size == 1 && next.dst_size == 1;
-    if (single && (ndims > 0 || a + 1 < p.ndims)) continue;
-    if (ndims == 0 || !merge(&axis[ndims - 1], next)) axis[ndims++] = next;
   }
   src_end = (images - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
   dense = true;

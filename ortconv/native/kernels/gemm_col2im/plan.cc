@@ -56,17 +56,14 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   // A single chain of so few products is what ONNX Runtime sums.
   constexpr int64_t kChain = 128;
   wide_height = ic <= kChain ? kMostWideHeight : kLeastWideHeight;
-  // Few positions are a product of a matrix and a vector or two, of which ONNX Runtime forms several sums at a time.
+  // For few positions ONNX Runtime multiplies a matrix and a vector, with several sums for each result, whose error is
+  // smaller than that of one sum.
   wide_piece = best_piece(depth);
   piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
 }
 
-bool takes(const ConvProblem& p, DataType dtype, const ArchFlags&) {
+bool takes(const ConvProblem& p) {
   constexpr int64_t kMost = int64_t{1} << 31;  // so that products of two of them do not overflow
-  if (dtype != DataType::kFloat && dtype != DataType::kFloat16 && dtype != DataType::kBfloat16 &&
-      dtype != DataType::kDouble) {
-    return false;
-  }
   for (int a = 0; a < p.ndims; ++a) {
     if (p.stride[a] >= kMost || p.dilation[a] >= kMost || p.ker[a] >= kMost) return false;
   }

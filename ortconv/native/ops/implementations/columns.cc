@@ -6,13 +6,13 @@
 namespace ortconv::implementations {
 namespace {
 
-class Columns : public Direct {
+class Columns : public UnpackedDirect<kernels::columns_scratch_bytes, kernels::run_columns> {
  public:
-  Columns(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
+  Columns(const Node& node, kernels::PlanPtr sizes) : UnpackedDirect(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
     const kernels::Plan& plan = sizes();
-    if (!kernels::can_run_columns(plan, p) || !is_moderate(p, kernels::columns_scratch_bytes)) return std::nullopt;
+    if (!kernels::can_run_columns(plan, p) || !is_moderate(p)) return std::nullopt;
     constexpr double kLeastRows = 4;
     const double rows = src_positions(p), ic = static_cast<double>(plan.ic), groups = static_cast<double>(p.g);
     const double columns = static_cast<double>(plan.oc) * taps_of(p);
@@ -30,13 +30,6 @@ class Columns : public Direct {
     work.stored = dst_count(p);
     work.far = far_bytes(4 * weight_count(p), 1) + far_bytes(4 * dst_count(p));
     return work;
-  }
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
-    return kernels::columns_scratch_bytes(sizes(), problem, threads);
-  }
-  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    kernels::run_columns(sizes(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
-    return true;
   }
 };
 

@@ -14,14 +14,12 @@ namespace {
 using kernels::DepthwiseLayout;
 using LanesLayout = kernels::channel_lanes::Layout;
 
-class Depthwise : public Direct {
+class Depthwise : public UnpackedDirect<kernels::depthwise_scratch_bytes, kernels::run_depthwise> {
  public:
-  Depthwise(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
+  Depthwise(const Node& node, kernels::PlanPtr sizes) : UnpackedDirect(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!counts_fit(node().op, p) || !kernels::can_run_depthwise(sizes(), p) ||
-        !is_moderate(p, kernels::depthwise_scratch_bytes))
-      return std::nullopt;
+    if (!counts_fit(node().op, p) || !kernels::can_run_depthwise(sizes(), p) || !is_moderate(p)) return std::nullopt;
     const DepthwiseLayout layout(sizes(), p, 1);
     const kernels::DepthwiseAxis& x = layout.axis[layout.last];
     const auto items = static_cast<double>(layout.num_items), channels = static_cast<double>(p.oc);
@@ -50,23 +48,16 @@ class Depthwise : public Direct {
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
-    return kernels::depthwise_scratch_bytes(sizes(), problem, threads);
-  }
-  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    kernels::run_depthwise(sizes(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
-    return true;
-  }
 };
 
-class ChannelLanes : public Direct {
+class ChannelLanes : public UnpackedDirect<kernels::channel_lanes_scratch_bytes, kernels::run_channel_lanes> {
  public:
-  ChannelLanes(const Node& node, kernels::PlanPtr sizes) : Direct(node, std::move(sizes)) {}
+  ChannelLanes(const Node& node, kernels::PlanPtr sizes) : UnpackedDirect(node, std::move(sizes)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!counts_fit(node().op, p) || !kernels::can_run_channel_lanes(sizes(), p) ||
-        !is_moderate(p, kernels::channel_lanes_scratch_bytes))
+    if (!counts_fit(node().op, p) || !kernels::can_run_channel_lanes(sizes(), p) || !is_moderate(p)) {
       return std::nullopt;
+    }
     const LanesLayout layout(sizes(), p, 1);
     const auto items = static_cast<double>(layout.num_items), lanes = static_cast<double>(layout.lanes);
     const auto blocks = static_cast<double>(layout.channel_blocks);
@@ -86,13 +77,6 @@ class ChannelLanes : public Direct {
                  blocks * dst_rows(p) * static_cast<double>(layout.outer_taps);
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
-  }
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
-    return kernels::channel_lanes_scratch_bytes(sizes(), problem, threads);
-  }
-  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    kernels::run_channel_lanes(sizes(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
-    return true;
   }
 };
 

@@ -14,7 +14,8 @@ class Direct : public Implementation {
   // `sizes` is a plan of the node without weights.
   Direct(const Node& node, kernels::PlanPtr sizes) : node_(node), sizes_(std::move(sizes)) {}
 
-  // Whether the layouts of a run count in int64, and its scratch, `bytes_of` a plan and the problem, is in proportion.
+  // Whether the layouts of a run count in int64, and so much scratch, `bytes_of` a plan and the problem, is in
+  // proportion.
   template <class Fn>
   bool is_moderate(const ConvProblem& problem, Fn bytes_of) const {
     return counts_fit(node_.op, problem) &&
@@ -29,6 +30,23 @@ class Direct : public Implementation {
  private:
   const Node node_;
   const kernels::PlanPtr sizes_;
+};
+
+// One that reads the weights as they lie, by functions of kernels/conv.
+template <size_t (*kScratchBytes)(const kernels::Plan&, const ConvProblem&, int threads), auto kRun>
+class UnpackedDirect : public Direct {
+ public:
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return kScratchBytes(sizes(), problem, threads);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    kRun(sizes(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
+    return true;
+  }
+
+ protected:
+  using Direct::Direct;
+  bool is_moderate(const ConvProblem& problem) const { return Direct::is_moderate(problem, kScratchBytes); }
 };
 
 // One whose weights are packed. What is known before must not look at the packed plan, which another run may be making.
@@ -49,6 +67,8 @@ class PackedDirect : public Direct {
   }
 
  protected:
+  bool is_moderate(const ConvProblem& problem) const { return Direct::is_moderate(problem, kernels::scratch_bytes); }
+
   PackedDirect(const Node& node, kernels::PlanPtr sizes, kernels::Packing packing)
       : Direct(node, std::move(sizes)), packing_(packing) {}
 

@@ -89,7 +89,7 @@ class GemmCol2im : public Implementation {
 
 std::unique_ptr<Implementation> make_gemm_col2im(const Node& node) {
   if (node.op != kernels::Op::kConvTranspose) return nullptr;
-  if (!gemm_col2im::takes(node.problem, node.dtype, node.arch)) return nullptr;
+  if (!gemm_col2im::takes(node.problem)) return nullptr;
   return std::make_unique<GemmCol2im>(node);
 }
 

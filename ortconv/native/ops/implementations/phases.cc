@@ -22,7 +22,7 @@ class Phases : public PackedDirect {
 
   std::optional<Work> work(const ConvProblem& p) const override {
     const Plan& plan = sizes();
-    if (!plan.exact_enough || !is_moderate(p, kernels::scratch_bytes)) return std::nullopt;
+    if (!plan.exact_enough || !is_moderate(p)) return std::nullopt;
     // With fewer rows than this, a call of the microkernel waits for its sums and for what it reads.
     constexpr int64_t kLeastRows = 4;
     const Geometry geo(plan, p, 1);

@@ -15,7 +15,7 @@ class Tapwise : public PackedDirect {
   Tapwise(const Node& node, kernels::PlanPtr sizes) : PackedDirect(node, std::move(sizes), kernels::Packing::kTaps) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!kernels::can_run_tapwise(sizes(), p) || !is_moderate(p, kernels::scratch_bytes)) return std::nullopt;
+    if (!kernels::can_run_tapwise(sizes(), p) || !is_moderate(p)) return std::nullopt;
     const kernels::tapwise::Blocks blocks(sizes());
     const bool in_pairs = kernels::tapwise_pairs_kernel(node().dtype, node().arch) != nullptr;
     double met = static_cast<double>(p.mb), classes = 1, rows = 1;

@@ -50,7 +50,7 @@ bool is_taken(const Case& c, DataType dtype) {
   try {
     const ConvProblem p = c.problem(dtype);
     if (test::count_of(c.x) == 0 || test::count_of(c.w) == 0 || test::count_of_dst(p) == 0) return false;
-    EXPECT(family::takes(p, dtype, ArchFlags::host()), "is not taken: ", c.describe());
+    EXPECT(family::takes(p), "is not taken: ", c.describe());
     return true;
   } catch (const Error&) {
     return false;
@@ -194,9 +194,8 @@ TEST(threads_do_not_change_a_sum) {
     const Case c = case_of(sizes);
     const ConvProblem p = c.problem(DataType::kFloat);
     std::mt19937 random(33);
-    std::normal_distribution<float> normal;
-    std::vector<float> src(test::count_of(c.x)), wei(test::count_of(c.w));
-    for (auto* values : {&src, &wei}) std::generate(values->begin(), values->end(), [&] { return normal(random); });
+    const std::vector<float> src = test::normal_numbers(random, test::count_of(c.x));
+    const std::vector<float> wei = test::normal_numbers(random, test::count_of(c.w));
     const auto with = [&](const Parallel& parallel) {
       return result<float>(DataType::kFloat, p, src, wei, nullptr, true, parallel);
     };
@@ -241,9 +240,8 @@ TEST(sums_are_as_exact_as_the_usual_ones) {
     const Case c = case_of(sizes);
     const ConvProblem p = c.problem(DataType::kFloat);
     std::mt19937 random(35);
-    std::normal_distribution<float> normal;
-    std::vector<float> src(test::count_of(c.x)), wei(test::count_of(c.w));
-    for (auto* values : {&src, &wei}) std::generate(values->begin(), values->end(), [&] { return normal(random); });
+    const std::vector<float> src = test::normal_numbers(random, test::count_of(c.x));
+    const std::vector<float> wei = test::normal_numbers(random, test::count_of(c.w));
     const std::vector<double> exact =
         test::oracle<double>(p, Op::kConvTranspose, std::vector<double>(src.begin(), src.end()).data(),
                              std::vector<double>(wei.begin(), wei.end()).data(), nullptr);

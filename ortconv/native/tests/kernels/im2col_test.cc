@@ -1,4 +1,4 @@
-// Convolutions that only the tiled kernels take: long, deep and far-reaching ones, and weights that are not finite.
+// The tiled kernels on what they are for: long, deep and far-reaching convolutions, and weights that are not finite.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -21,7 +21,8 @@ template <class T>
 std::vector<T> result(DataType dtype, kernels::Op op, const ConvProblem& p, const std::vector<T>& src,
                       const std::vector<T>& wei, const T* bias, Weights lifetime, const Parallel& parallel,
                       size_t* scratch_bytes = nullptr) {
-  const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host());
+  const char* const tiles = op == kernels::Op::kConv ? "im2col" : "col2im";
+  const Convolution convolution(dtype, op, p, wei.data(), lifetime, ArchFlags::host(), {tiles, "", "", ""});
   const auto choice = convolution.choose(p, wei.data());
   const size_t bytes = convolution.scratch_bytes(*choice, parallel.threads);
   if (scratch_bytes != nullptr) *scratch_bytes = bytes;
@@ -111,9 +112,8 @@ TEST(threads_do_not_change_a_sum) {
     const Case c = case_of(sizes);
     const ConvProblem p = c.problem(DataType::kFloat);
     std::mt19937 random(22);
-    std::normal_distribution<float> normal;
-    std::vector<float> src(test::count_of(c.x)), wei(test::count_of(c.w));
-    for (auto* values : {&src, &wei}) std::generate(values->begin(), values->end(), [&] { return normal(random); });
+    const std::vector<float> src = test::normal_numbers(random, test::count_of(c.x));
+    const std::vector<float> wei = test::normal_numbers(random, test::count_of(c.w));
     const auto with = [&](const Parallel& parallel) {
       return result<float>(DataType::kFloat, c.op(), p, src, wei, nullptr, Weights::kOfRun, parallel);
     };
