@@ -168,7 +168,11 @@ void add_columns(const Plan& plan, const ConvProblem& p, const TapRow* tap_rows,
     for (const TapRow* t = tap_rows; t != tap_rows + count; ++t) {
       Cell* out = sums.data + oc * sums.c + t->dst;
       const Cell* in = columns + t->tap;
-      for (int64_t k = 0; k < t->count; ++k) out[k * step] += in[k];
+      if (step == 1) {  // a constant step, which compilers turn into vector instructions
+        for (int64_t k = 0; k < t->count; ++k) out[k] += in[k];
+      } else {
+        for (int64_t k = 0; k < t->count; ++k) out[k * step] += in[k];
+      }
     }
   }
 }
