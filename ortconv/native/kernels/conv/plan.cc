@@ -135,10 +135,13 @@ void choose_piece(Plan& plan) {
   const bool one_sum = plan.op == Op::kConv;
   plan.piece = one_sum ? longest_piece(plan.ic * taps, 0.9 * usual_long_sum_error(one_sum, plan.ic, taps))
                        : longest_piece_of_sum(plan.ic, taps);
-  if (plan.piece > 0) return;
-  const LongSum sum = long_sum(plan.ic * taps, plan.k_chunk * call_taps, usual_long_sum_error(one_sum, plan.ic, taps));
-  plan.piece = sum.piece;
-  plan.exact_enough = sum.exact_enough;
+  const int64_t call = plan.k_chunk * call_taps;
+  if (plan.piece == 0) {
+    const LongSum sum = long_sum(plan.ic * taps, call, usual_long_sum_error(one_sum, plan.ic, taps));
+    plan.piece = sum.piece;
+    plan.exact_enough = sum.exact_enough;
+  }
+  plan.piece = even_piece(call, plan.piece);
 }
 
 // Infinities and NaN of T have all of these bits.

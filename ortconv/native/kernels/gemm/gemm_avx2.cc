@@ -34,16 +34,30 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
     }
     // One loop over taps and k: a nest would move the sums between registers at every tap.
     for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
-      Vector bv[V];
-      ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) bv[v] = avx2::load(b + kLanes<T> * v);
-      b += ldb;
-      ORTCONV_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const Vector ar = avx2::broadcast(a[r]);
+      // Where 16 registers cannot hold the sums, all vectors of B and a number of A, each vector is loaded when it is
+      // due.
+      if constexpr (R * V + V + 1 > 16) {
+        Vector ar[R];
         ORTCONV_UNROLL
-        for (int v = 0; v < V; ++v) acc[r][v] = avx2::multiply_add(ar, bv[v], acc[r][v]);
+        for (int r = 0; r < R; ++r) ar[r] = avx2::broadcast(a[r]);
+        ORTCONV_UNROLL
+        for (int v = 0; v < V; ++v) {
+          const Vector bv = avx2::load(b + kLanes<T> * v);
+          ORTCONV_UNROLL
+          for (int r = 0; r < R; ++r) acc[r][v] = avx2::multiply_add(ar[r], bv, acc[r][v]);
+        }
+      } else {
+        Vector bv[V];
+        ORTCONV_UNROLL
+        for (int v = 0; v < V; ++v) bv[v] = avx2::load(b + kLanes<T> * v);
+        ORTCONV_UNROLL
+        for (int r = 0; r < R; ++r) {
+          const Vector ar = avx2::broadcast(a[r]);
+          ORTCONV_UNROLL
+          for (int v = 0; v < V; ++v) acc[r][v] = avx2::multiply_add(ar, bv[v], acc[r][v]);
+        }
       }
+      b += ldb;
       if (--tap_left == 0 && left > 1) {
         b = g.b + *++tap + n0;
         tap_left = g.k;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/math.h"
@@ -28,14 +29,19 @@ inline double usual_sum_error(int64_t channels, int64_t taps) {
   return sum_error(channels * taps, std::clamp<int64_t>(channels, 1, kBlock));
 }
 
-// The longest pieces whose error is at most `most`; zero where there are none.
+// The longest pieces of at most 128 products, or of all of them, whose error is at most `most`; zero where there are
+// none. Their error is just `most` at the larger root of a quadratic equation.
 inline int64_t longest_piece(int64_t products, double most) {
   if (sum_error(products, products) <= most) return products;
-  for (int64_t piece = 128; piece >= 4; piece /= 2) {
-    if (piece < products && sum_error(products, piece) <= most) return piece;
-  }
-  return 0;
+  constexpr double kLeast = 4, kMost = 128;
+  const auto n = static_cast<double>(products);
+  if (most < 2 * std::sqrt(n)) return 0;
+  const double piece = std::min(kMost, (most + std::sqrt(most * most - 4 * n)) / 2);
+  return piece < kLeast || sum_error(products, static_cast<int64_t>(piece)) > most ? 0 : static_cast<int64_t>(piece);
 }
+
+// The same number of pieces, of about equal length.
+inline int64_t even_piece(int64_t products, int64_t piece) { return ceil_div(products, ceil_div(products, piece)); }
 
 // Pieces with about the least error.
 inline int64_t best_piece(int64_t products) {
@@ -91,14 +97,9 @@ struct LongSum {
 inline LongSum long_sum(int64_t products, int64_t call, double usual) {
   call = std::min(call, products);
   const double chain = static_cast<double>(products) / static_cast<double>(call);
-  LongSum best{call, false};
-  double least = sum_error(call, call) + chain;
-  for (int64_t piece = 128; piece >= 4 && least > 0.9 * usual; piece /= 2) {
-    const double error = sum_error(call, piece) + chain;
-    if (piece < call && error < least) least = error, best.piece = piece;
-  }
-  best.exact_enough = least <= usual;
-  return best;
+  if (const int64_t piece = longest_piece(call, 0.9 * usual - chain); piece > 0) return {piece, true};
+  const int64_t piece = best_piece(call);
+  return {piece, sum_error(call, piece) + chain <= usual};
 }
 
 // The length of a piece, in steps, where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
