@@ -33,29 +33,42 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel) {
   const Geometry geo(plan, full, parallel.threads);
+  char* const shared = static_cast<char*>(scratch);
   if (plan.packed.empty()) {
     const int64_t panels = num_panels(plan, geo.wide);
     for_each(parallel, plan.g * panels,
-             [&](int64_t i) { pack_weights(plan, full, wei, geo.wide, i / panels, i % panels, scratch); });
+             [&](int64_t i) { pack_weights(plan, full, wei, geo.wide, i / panels, i % panels, shared + geo.packed); });
   }
-  const void* weights = plan.packed.empty() ? scratch : geo.wide ? plan.wide() : plan.packed.as<const void>();
+  const void* weights = plan.packed.empty() ? shared + geo.packed
+                        : geo.wide          ? plan.wide()
+                                            : plan.packed.as<const void>();
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Run<T> run{plan,
-                     full,
-                     geo,
-                     im2col::Kernels<T>(plan.arch),
-                     {static_cast<const T*>(src), nullptr, static_cast<const T*>(bias), static_cast<T*>(dst)},
-                     static_cast<const Sum<T>*>(weights)};
+    using Cell = Sum<T>;
+    const Results<T> results{
+        plan, full, geo, im2col::Kernels<T>(plan.arch), static_cast<const T*>(bias), static_cast<T*>(dst)};
+    const auto* floats = static_cast<const Cell*>(src);
+    if constexpr (!std::is_same_v<T, Cell>) {
+      constexpr int64_t kChunk = 16 << 10;
+      Cell* widened = at<Cell>(shared, geo.widened);
+      for_each(parallel, ceil_div(geo.src_end, kChunk), [&](int64_t i) {
+        const int64_t begin = i * kChunk;
+        results.kernels.widen.run(static_cast<const T*>(src) + begin, std::min(kChunk, geo.src_end - begin),
+                                  widened + begin);
+      });
+      floats = widened;
+    }
+    const Operands<Cell> operands{
+        plan, full, geo, im2col::Kernels<Cell>(plan.arch), floats, static_cast<const Cell*>(weights)};
     const int64_t slices = geo.num_slices(parallel.threads);
     Ranges ranges(geo.items, 1, 1, slices);
     for_each(parallel, slices, [&](int64_t i) {
-      char* slice = static_cast<char*>(scratch) + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
+      char* slice = shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
       Listed listed;
       ranges.for_each_item([&](int64_t item) {
         const Part part = part_of(plan, geo, item);
-        add_products(run, part, slice, &listed);
-        store_sums(run, part, slice);
+        add_products(operands, part, slice, &listed);
+        store_sums(results, part, slice);
       });
     });
   });

@@ -141,7 +141,27 @@ bool Geometry::prefers_wide(const Plan& plan) const {
     return count - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
   };
   const int64_t usual = height(rows) * align_up(positions, kGemmColumns);
-  return (usual - height(positions) * align_up(rows, kGemmColumns)) * plan.ic > kTransposed * positions * rows;
+  // Weights as the B operand are read in shorter runs, which takes a fifth longer.
+  const int64_t wide_products = height(positions) * align_up(rows, kGemmColumns);
+  return (usual - wide_products - wide_products / 5) * plan.ic > kTransposed * positions * rows;
+}
+
+void Geometry::choose_depth(const Plan& plan) {
+  // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
+  // next call; and what is added to totals is as long as in im2col.
+  constexpr int64_t kMostDepth = 1024;
+  const bool in_strips = !wide && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
+  depth = even_piece(plan.ic, in_strips ? kMostDepth : im2col::kMostDepth);
+  // For a position or a few, ONNX Runtime multiplies a matrix and a vector, with several sums for each result, whose
+  // error is smaller than that of one sum.
+  constexpr int64_t kFew = 12;
+  if (wide && axis[0].x_count * inner_x <= kFew) {
+    piece = best_piece(depth);
+  } else {
+    piece = plan.ic <= kChain
+                ? kChain
+                : even_piece(depth, long_sum(plan.ic, depth, usual_long_sum_error(false, plan.ic, 0)).piece);
+  }
 }
 
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
@@ -181,6 +201,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (totals_too) direct = false;
   choose_columns(plan.dtype == DataType::kDouble ? kColumns / 2 : kColumns);
   wide = prefers_wide(plan);
+  choose_depth(plan);
   divide(plan, p, threads);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -190,11 +211,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     if (direct && !wide) slot_size = align_up(slot_size, kGemmColumns);
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
-    // The transpose kernel writes slots that are evenly spaced.
-    constexpr int64_t kLong = 16;
-    bool reaches_lines = true;
-    for (int a = 0; a + 1 < ndims; ++a) reaches_lines &= !axis[a].has_gaps();
-    if (last.has_gaps() && last.interleaves() && reaches_lines && !(direct && wide) && last.j_count >= kLong) {
+    // The transpose kernel writes slots that are evenly spaced. Where whole lines have no tap, only long ones pay.
+    constexpr int64_t kLong = 16, kLongInGaps = 48;
+    int64_t least = kLong;
+    for (int a = 0; a + 1 < ndims; ++a) least = axis[a].has_gaps() ? kLongInGaps : least;
+    if (last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= least) {
       num_zeros = last.j_count;
     }
     channel_size = zeros + num_zeros;
@@ -208,7 +229,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
     constexpr int64_t kPage = 4096;
     const bool collides = p.src_c * kCell % kPage == 0;
-    reads_in_place = std::is_same_v<T, Cell> && dense && (wide || (!collides && all_rows <= kRowsInPlace * plan.mr));
+    reads_in_place = dense && (wide || (!collides && all_rows <= kRowsInPlace * plan.mr));
 
     // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
     constexpr int64_t kLeastDepth = 32;
@@ -216,14 +237,14 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     strip = plan.arch.avx512 && kCell == sizeof(float) ? 2 * kGemmColumns : kGemmColumns;
 
     im2col::Parts shared, slice;
-    shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
+    widened = shared.add<Cell>(std::is_same_v<T, Cell> ? 0 : src_end);
+    packed = shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
     segments = slice.add<Segment>(tile_columns);
     constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row);
     lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     shifts = slice.add<int64_t>((lists_taps_once ? plan.taps : tile_rows) * (vector_axis + 1));
-    src = slice.add<Cell>((all_depth ? plan.ic : plan.depth) * pitch);
-    lines = slice.add<Cell>(std::is_same_v<T, Cell> || p.src_c != 1 ? 0 : plan.depth * tile_columns);
+    src = slice.add<Cell>((all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20, kFarSource = 8 << 20;
@@ -234,6 +255,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
     sums = slice.add<Cell>(block_channels * channel_size + kMoved);
+    rounded = slice.add<T>(std::is_same_v<T, Cell> ? 0 : block_channels * channel_size + kMoved);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));

@@ -65,12 +65,14 @@ struct Geometry {
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
   bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
   int64_t transposed_pitch;  // of that
+  int64_t depth;             // src channels that one call of the GEMM adds up
+  int64_t piece;             // products that are summed one after the other
   bool prefetches, prefetches_src;  // wide panels; src in place
   int64_t items;
 
-  // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
-  size_t slices, slice_bytes;
-  size_t segments, rows, shifts, src, lines, products, transposed, totals, sums, bias, gap, repeated, phases;
+  // Byte offsets into the scratch: src in floats, packed weights, then slices, one per thread. In a slice:
+  size_t widened, packed, slices, slice_bytes;
+  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
@@ -79,6 +81,7 @@ struct Geometry {
   void set_axes(const ConvProblem& p);
   void choose_columns(int64_t usual);
   bool prefers_wide(const Plan& plan) const;
+  void choose_depth(const Plan& plan);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
 };
 

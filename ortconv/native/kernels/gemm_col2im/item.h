@@ -13,14 +13,25 @@ struct Part {
   int64_t x_begin, x_count;  // positions of the first axis that reach the slab
 };
 
+// What the products read: src, widened if it has 16 bits, and packed weights.
+template <class Cell>
+struct Operands {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Geometry& geometry;
+  const im2col::Kernels<Cell> kernels;
+  const Cell *src, *packed;
+};
+
+// What is written, and how; bias may be null.
 template <class T>
-struct Run {
+struct Results {
   const Plan& plan;
   const ConvProblem& problem;
   const Geometry& geometry;
   const im2col::Kernels<T> kernels;
-  im2col::Data<T> data;
-  const Sum<T>* packed;  // weights
+  const T* bias;
+  T* dst;
 };
 
 // Where in a slice of the scratch something lies.
@@ -40,11 +51,11 @@ struct Listed {
 };
 
 // Adds the products of a part to its sums, or writes them.
-template <class T>
-void add_products(const Run<T>& run, const Part& part, char* slice, Listed* listed);
+template <class Cell>
+void add_products(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed);
 
 // Writes the sums of a part to dst, with bias and activation.
 template <class T>
-void store_sums(const Run<T>& run, const Part& part, char* slice);
+void store_sums(const Results<T>& results, const Part& part, char* slice);
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
 
 namespace ortconv::kernels::gemm_col2im {
@@ -52,14 +51,7 @@ void widen_panels(const Plan& plan, const Cell* packed, Cell* out) {
 Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
     : dtype(dtype), arch(arch), g(p.g), ic(p.ic / p.g), oc(p.oc / p.g), taps(product_of(p.ker, p.ndims)) {
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
-  depth = std::max<int64_t>(1, ceil_div(ic, ceil_div(std::max<int64_t>(ic, 1), im2col::kMostDepth)));
-  // A single chain of so few products is what ONNX Runtime sums.
-  constexpr int64_t kChain = 128;
   wide_height = ic <= kChain ? kMostWideHeight : kLeastWideHeight;
-  // For few positions ONNX Runtime multiplies a matrix and a vector, with several sums for each result, whose error is
-  // smaller than that of one sum.
-  wide_piece = best_piece(depth);
-  piece = ic <= kChain ? kChain : long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece;
 }
 
 bool takes(const ConvProblem& p) {

@@ -20,9 +20,6 @@ struct Plan {
   int64_t taps;
   int64_t mr;           // rows of a panel; the last one of a group may have fewer
   int64_t wide_height;  // rows of a wide panel
-  int64_t depth;        // src channels that one call of the GEMM adds up
-  int64_t piece;        // products that are summed one after the other
-  int64_t wide_piece;   // likewise, where src is the A operand
   Buffer packed;        // panels of mr rows; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
@@ -44,6 +41,8 @@ struct Plan {
 // make a call short; the last panel of a group may have fewer vectors. An odd number of vectors, or the rows of the B
 // operand would evict each other.
 constexpr int64_t kLeastWideHeight = 16, kMostWideHeight = 112;
+
+constexpr int64_t kChain = 128;  // a single chain of so few products is what ONNX Runtime sums
 
 // Packs the weights of one panel, wide or not, into `packed`, the start of the array of all panels.
 void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, bool wide, int64_t group,

@@ -28,11 +28,9 @@ struct Tile {
   int64_t first_copied;
 };
 
-template <class T>
+template <class Cell>
 class Worker {
  public:
-  using Cell = Sum<T>;
-
   // Some channels of src, `step` apart, whose products begin a sum or go on with it.
   struct Source {
     int64_t channel, depth;
@@ -41,11 +39,11 @@ class Worker {
     bool accumulate;
   };
 
-  Worker(const Run<T>& run, const Part& part, char* slice, Listed* listed)
-      : run_(run),
-        plan_(run.plan),
-        geo_(run.geometry),
-        problem_(run.problem),
+  Worker(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed)
+      : operands_(operands),
+        plan_(operands.plan),
+        geo_(operands.geometry),
+        problem_(operands.problem),
         part_(part),
         listed_(*listed),
         pitch_(pitch_of(geo_.tile_columns)),
@@ -53,12 +51,11 @@ class Worker {
         rows_(at<Row>(slice, geo_.rows)),
         shifts_(at<int64_t>(slice, geo_.shifts)),
         copy_(at<Cell>(slice, geo_.src)),
-        lines_(at<Cell>(slice, geo_.lines)),
         products_(at<Cell>(slice, geo_.products)),
         transposed_(at<Cell>(slice, geo_.transposed)),
         totals_(at<Cell>(slice, geo_.totals)),
         sums_(at<Cell>(slice, geo_.sums)) {
-    src_ = run.data.src + part.image * problem_.src_n + part.group * plan_.ic * problem_.src_c;
+    src_ = operands.src + part.image * problem_.src_n + part.group * plan_.ic * problem_.src_c;
   }
 
   void add_all();
@@ -82,23 +79,23 @@ class Worker {
   void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
-  const Run<T>& run_;
+  const Operands<Cell>& operands_;
   const Plan& plan_;
   const Geometry& geo_;
   const ConvProblem& problem_;
   const Part& part_;
   Listed& listed_;
   const int64_t pitch_;
-  const T* src_;
+  const Cell* src_;
   Segment* segments_;
   Row* rows_;
   int64_t* shifts_;  // of each row on each axis up to the vector axis
-  Cell *copy_, *lines_, *products_, *transposed_, *totals_, *sums_;
+  Cell *copy_, *products_, *transposed_, *totals_, *sums_;
   int64_t first_position_ = 0;
 };
 
-template <class T>
-void Worker<T>::list_segments(const Tile& tile) {
+template <class Cell>
+void Worker<Cell>::list_segments(const Tile& tile) {
   const int v = geo_.vector_axis;
   listed_.num_segments = 0;
   for_each_run(geo_, v, geo_.unit, tile.begin, tile.begin + tile.columns,
@@ -117,8 +114,8 @@ void Worker<T>::list_segments(const Tile& tile) {
 }
 
 // Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
-template <class T>
-void Worker<T>::list_rows(const Tile& tile) {
+template <class Cell>
+void Worker<Cell>::list_rows(const Tile& tile) {
   const int v = geo_.vector_axis;
   int64_t low[kMaxAxes], high[kMaxAxes], j_count[kMaxAxes];
   for (int a = 0; a <= v; ++a) {
@@ -167,8 +164,8 @@ void Worker<T>::list_rows(const Tile& tile) {
 }
 
 // Lists what the tile needs that is not listed yet. False where no row of it meets anything.
-template <class T>
-bool Worker<T>::list(const Tile& tile) {
+template <class Cell>
+bool Worker<Cell>::list(const Tile& tile) {
   if (geo_.direct) return true;
   const bool same = listed_.begin == tile.begin && listed_.columns == tile.columns && listed_.j_begin == part_.j_begin;
   if (!same) list_segments(tile);
@@ -178,9 +175,9 @@ bool Worker<T>::list(const Tile& tile) {
 }
 
 // Calls fn(row, sums) for the taps of the rows [begin, end) of a tile, and where their channel's sums begin.
-template <class T>
+template <class Cell>
 template <class Fn>
-void Worker<T>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const {
+void Worker<Cell>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const {
   int64_t tap = begin % plan_.taps;
   Cell* sums = sums_ + (begin / plan_.taps - part_.channel) * geo_.channel_size;
   const Row* row = rows_ + (geo_.lists_taps_once ? tap : begin - tile.row_begin);
@@ -193,8 +190,8 @@ void Worker<T>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn
 }
 
 // Whether no product of the rows [begin, end) goes anywhere.
-template <class T>
-bool Worker<T>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
+template <class Cell>
+bool Worker<Cell>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
   if (geo_.direct || listed_.all_meet) return false;
   bool any = false;
   for_each_row(tile, begin, end, [&](const Row& row, Cell*) { any |= row.meets != Meets::kNothing; });
@@ -202,9 +199,9 @@ bool Worker<T>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) cons
 }
 
 // Copies some channels of src, from `channel` on, as rows of the B operand.
-template <class T>
-void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
-  const im2col::Kernels<T>& kernels = run_.kernels;
+template <class Cell>
+void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
+  const im2col::Kernels<Cell>& kernels = operands_.kernels;
   const int64_t whole = whole_vectors(tile.columns), src_c = problem_.src_c;
   int along = geo_.ndims - 1;  // the last axis with several positions
   while (along > 0 && geo_.axis[along].x_count == 1) --along;
@@ -215,25 +212,22 @@ void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t p
          geo_.axis[along - 1].src_x == geo_.axis[along].src_x * geo_.axis[along].src_size) {
     unit *= geo_.axis[along--].x_count;
   }
-  const T* src = src_ + channel * src_c;
+  const Cell* src = src_ + channel * src_c;
   if (geo_.dense && src_c != 1) {
-    const T* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    const Cell* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
     for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch);
   } else {
     for (int a = 0; a < geo_.ndims; ++a) src += geo_.axis[a].x_begin * geo_.axis[a].src_x;
     for_each_run(geo_, along, unit, tile.begin, tile.begin + tile.columns,
                  [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
-                   const T* in = src + rest * step;
+                   const Cell* in = src + rest * step;
                    for (int a = 0; a <= along; ++a) in += x[a] * geo_.axis[a].src_x;
                    if (src_c != 1) {
                      for (int64_t k = 0; k < depth; ++k) {
                        kernels.load(in + k * src_c, step, length, out + k * pitch + column);
                      }
-                   } else if constexpr (std::is_same_v<T, Cell>) {
-                     kernels.transpose.template to<T>()(in, step, length, depth, nullptr, out + column, pitch);
                    } else {
-                     for (int64_t i = 0; i < length; ++i) kernels.widen.run(in + i * step, depth, lines_ + i * depth);
-                     kernels.transpose.template to<Cell>()(lines_, depth, length, depth, nullptr, out + column, pitch);
+                     kernels.transpose.template to<Cell>()(in, step, length, depth, nullptr, out + column, pitch);
                    }
                  });
   }
@@ -241,20 +235,18 @@ void Worker<T>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t p
 }
 
 // The same as strips, one after the other, each [channel][column].
-template <class T>
-void Worker<T>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
+template <class Cell>
+void Worker<Cell>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
   const int64_t whole = tile.columns / kGemmColumns * kGemmColumns;
   int64_t copied = 0;
-  if constexpr (std::is_same_v<T, Cell>) {
-    if (geo_.dense && problem_.src_c != 1) {
-      copied = whole / geo_.strip * geo_.strip;
-      const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
-      for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
-        for (int64_t column = 0; column < copied; column += geo_.strip) {
-          Cell* to = out + column * depth + k * geo_.strip;
-          for (int64_t i = 0; i < geo_.strip; i += kGemmColumns) {
-            std::memcpy(to + i, in + column + i, kGemmColumns * sizeof(Cell));
-          }
+  if (geo_.dense && problem_.src_c != 1) {
+    copied = whole / geo_.strip * geo_.strip;
+    const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
+      for (int64_t column = 0; column < copied; column += geo_.strip) {
+        Cell* to = out + column * depth + k * geo_.strip;
+        for (int64_t i = 0; i < geo_.strip; i += kGemmColumns) {
+          std::memcpy(to + i, in + column + i, kGemmColumns * sizeof(Cell));
         }
       }
     }
@@ -268,25 +260,22 @@ void Worker<T>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Ce
 }
 
 // At most `depth` channels of src as the B operand: in place, or the copy.
-template <class T>
-const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const {
-  if constexpr (std::is_same_v<T, Cell>) {
-    const T* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
-    // As the A operand, only its own elements are read; else whole vectors, which may go beyond the end of src for the
-    // last channels. Then the last call, or the last piece of a single one, is copied: the others are summed before it
-    // in any case.
-    const int64_t row = geo_.wide ? tile->columns : whole_vectors(tile->columns);
-    const int64_t room = geo_.src_end - (in - run_.data.src) - row;
-    const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = *depth - 1;
-    const int64_t piece = geo_.wide ? plan_.wide_piece : plan_.piece;
-    const int64_t split = last >= plan_.depth ? last / plan_.depth * plan_.depth : last / piece * piece;
-    const bool can_split = channel == 0 && split > 0 && !im2col::has_totals(plan_.ic);
-    if (geo_.reads_in_place && (readable >= *depth || (can_split && readable >= split))) {
-      *pitch = problem_.src_c;
-      if (readable < *depth) *depth = split;
-      for (int64_t k = 0; k < *depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
-      return in;
-    }
+template <class Cell>
+const Cell* Worker<Cell>::source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const {
+  const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
+  // As the A operand, only its own elements are read; else whole vectors, which may go beyond the end of src for the
+  // last channels. Then the last call, or the last piece of a single one, is copied: the others are summed before it
+  // in any case.
+  const int64_t row = geo_.wide ? tile->columns : whole_vectors(tile->columns);
+  const int64_t room = geo_.src_end - (in - operands_.src) - row;
+  const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = *depth - 1;
+  const int64_t split = last >= geo_.depth ? last / geo_.depth * geo_.depth : last / geo_.piece * geo_.piece;
+  const bool can_split = channel == 0 && split > 0 && !im2col::has_totals(plan_.ic);
+  if (geo_.reads_in_place && (readable >= *depth || (can_split && readable >= split))) {
+    *pitch = problem_.src_c;
+    if (readable < *depth) *depth = split;
+    for (int64_t k = 0; k < *depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
+    return in;
   }
   *pitch = pitch_;
   if (tile->copied == 0 || tile->first_copied != channel) {
@@ -297,11 +286,11 @@ const Sum<T>* Worker<T>::source(Tile* tile, int64_t channel, int64_t* depth, int
 }
 
 // The products of a tile, [row][column], unless they are in the sums.
-template <class T>
-const Sum<T>* Worker<T>::multiply(Tile* tile) const {
+template <class Cell>
+const Cell* Worker<Cell>::multiply(Tile* tile) const {
   const bool has_totals = im2col::has_totals(plan_.ic);
   // Of a tile of src that stays in L2 all channels, and so the weights of a panel one after the other.
-  const int64_t span = geo_.all_depth ? plan_.ic : plan_.depth;
+  const int64_t span = geo_.all_depth ? plan_.ic : geo_.depth;
   bool first_total = true;
   int64_t calls = 0;
   for (int64_t channel = 0, depth; channel < plan_.ic; channel += depth) {
@@ -328,22 +317,22 @@ const Sum<T>* Worker<T>::multiply(Tile* tile) const {
 }
 
 // Turns rows of products into columns.
-template <class T>
-const Sum<T>* Worker<T>::transpose(const Tile& tile, const Cell* products) const {
+template <class Cell>
+const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) const {
   Cell* out = products_;
   int64_t pitch = pitch_;
   if (geo_.direct) {  // every row has a slot
     out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
     pitch = geo_.slot_size;
   }
-  run_.kernels.transpose.template to<Cell>()(products + tile.row_begin % plan_.wide_height, geo_.transposed_pitch,
-                                             tile.columns, tile.row_end - tile.row_begin, nullptr, out, pitch);
+  operands_.kernels.transpose.template to<Cell>()(products + tile.row_begin % plan_.wide_height, geo_.transposed_pitch,
+                                                  tile.columns, tile.row_end - tile.row_begin, nullptr, out, pitch);
   return out;
 }
 
 // As multiply_panel(), with src as the A operand, whose rows are positions.
-template <class T>
-void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
+template <class Cell>
+void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
   const int64_t panel_begin = panel * plan_.wide_height,
                 ldb = std::min(plan_.wide_height, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
@@ -352,35 +341,36 @@ void Worker<T>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sourc
   // Whole vectors of the panel: products of rows that are not of the tile lie beside its own.
   begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
-  const Cell* b = run_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
+  const Cell* b = operands_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
   Cell* out = transposed_ + begin - tile.row_begin / plan_.wide_height * plan_.wide_height;
   const int64_t calls = ceil_div(tile.columns, plan_.mr);
-  for (int64_t k = 0; k < source.depth; k += plan_.depth) {
-    const int64_t size = std::min(plan_.depth, source.depth - k) * ldb;
+  for (int64_t k = 0; k < source.depth; k += geo_.depth) {
+    const int64_t size = std::min(geo_.depth, source.depth - k) * ldb;
+    const Cell* next = b + (geo_.all_depth ? k * ldb + size : plan_.ic * ldb);  // weights
     for (int64_t x = 0, call = 0; x < tile.columns; x += plan_.mr, ++call) {
-      if (geo_.prefetches) prefetch(b + k * ldb + size + size * call / calls, size / calls);
+      if (geo_.prefetches) prefetch(next + size * call / calls, size / calls);
       const int64_t count = std::min(plan_.mr, tile.columns - x);
       Cell* c[kMaxRows];
       for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
       BasicGemmArgs<Cell> args{count,
                                whole_vectors(end - begin),
                                1,
-                               std::min(plan_.depth, source.depth - k),
+                               std::min(geo_.depth, source.depth - k),
                                source.in + k * source.step + x,
                                b + k * ldb,
                                &no_offset,
                                ldb,
                                c,
-                               plan_.wide_piece,
+                               geo_.piece,
                                source.accumulate || k > 0};
       args.lda = source.step;
-      run_.kernels.gemm.run(args);
+      operands_.kernels.gemm.run(args);
     }
   }
 }
 
-template <class T>
-void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& source) const {
+template <class Cell>
+void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source& source) const {
   const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
@@ -397,11 +387,11 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
     if (++tap == plan_.taps) tap = 0, ++channel;
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
-  const Cell* a = run_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
   const int64_t columns = whole_vectors(tile.columns);
   const bool in_strips = source.in == copy_ && geo_.in_strips;
-  for (int64_t k = 0; k < source.depth; k += plan_.depth) {
-    const int64_t depth = std::min(plan_.depth, source.depth - k);
+  for (int64_t k = 0; k < source.depth; k += geo_.depth) {
+    const int64_t depth = std::min(geo_.depth, source.depth - k);
     BasicGemmArgs<Cell> args{rows,
                              columns,
                              1,
@@ -411,11 +401,11 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
                              &no_offset,
                              source.step,
                              c,
-                             plan_.piece,
+                             geo_.piece,
                              source.accumulate || k > 0};
     args.lda = lda;
     if (!in_strips) {
-      run_.kernels.gemm.run(args);
+      operands_.kernels.gemm.run(args);
       continue;
     }
     Cell* strip[kMaxRows];
@@ -424,25 +414,25 @@ void Worker<T>::multiply_panel(const Tile& tile, int64_t panel, const Source& so
       args.cols = args.ldb = std::min(geo_.strip, columns - column);
       args.b = source.in + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      run_.kernels.gemm.run(args);
+      operands_.kernels.gemm.run(args);
     }
   }
 }
 
-template <class T>
-void Worker<T>::add_row(const Cell* in, int64_t length, Cell* out) const {
+template <class Cell>
+void Worker<Cell>::add_row(const Cell* in, int64_t length, Cell* out) const {
   constexpr int64_t kLong = 32;
   if (length >= kLong) {
-    run_.kernels.activate.template add_residual<Cell>(nullptr, length, in, out);
+    operands_.kernels.activate.template add_residual<Cell>(nullptr, length, in, out);
   } else {
     for (int64_t i = 0; i < length; ++i) out[i] += in[i];
   }
 }
 
 // Adds to the same positions of the segments [begin, end).
-template <class T>
-void Worker<T>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
-                             Cell* out) const {
+template <class Cell>
+void Worker<Cell>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
+                                Cell* out) const {
   if (length <= kShort) {
     kAddShort<Cell>[static_cast<size_t>(length)](in, begin, end, out);
   } else {
@@ -451,8 +441,8 @@ void Worker<T>::add_segments(const Cell* in, const Segment* begin, const Segment
 }
 
 // Adds a row, some of whose products fall outside dst.
-template <class T>
-void Worker<T>::add_some(const Row& row, const Cell* in, Cell* sums) const {
+template <class Cell>
+void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
   const int v = geo_.vector_axis;
   const int64_t all = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
   const int64_t* shifts = shifts_ + (&row - rows_) * (v + 1);
@@ -483,8 +473,8 @@ void Worker<T>::add_some(const Row& row, const Cell* in, Cell* sums) const {
 }
 
 // Adds the rows of a tile to the sums.
-template <class T>
-void Worker<T>::add(const Tile& tile, const Cell* products) const {
+template <class Cell>
+void Worker<Cell>::add(const Tile& tile, const Cell* products) const {
   const Segment* const end = segments_ + listed_.num_segments;
   for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
     const Cell* in = products;
@@ -500,8 +490,8 @@ void Worker<T>::add(const Tile& tile, const Cell* products) const {
   });
 }
 
-template <class T>
-void Worker<T>::add_all() {
+template <class Cell>
+void Worker<Cell>::add_all() {
   first_position_ = (part_.x_begin - geo_.axis[0].x_begin) * geo_.inner_x;
   const int64_t last_position = first_position_ + part_.x_count * geo_.inner_x;
   if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
@@ -525,13 +515,14 @@ void Worker<T>::add_all() {
 
 }  // namespace
 
-template <class T>
-void add_products(const Run<T>& run, const Part& part, char* slice, Listed* listed) {
-  Worker<T>(run, part, slice, listed).add_all();
+template <class Cell>
+void add_products(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed) {
+  Worker<Cell>(operands, part, slice, listed).add_all();
 }
 
-#define INSTANTIATE(T) template void add_products(const Run<T>&, const Part&, char*, Listed*);
-ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#define INSTANTIATE(Cell) template void add_products(const Operands<Cell>&, const Part&, char*, Listed*);
+INSTANTIATE(float)
+INSTANTIATE(double)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels::gemm_col2im

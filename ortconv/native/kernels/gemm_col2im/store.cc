@@ -28,7 +28,7 @@ class Store {
  public:
   using Cell = Sum<T>;
 
-  Store(const Run<T>& run, const Part& part, char* slice);
+  Store(const Results<T>& results, const Part& part, char* slice);
   void store_all();
 
  private:
@@ -39,6 +39,17 @@ class Store {
     return std::min((part_.j_begin + part_.j_count) * axis.stride, axis.dst_size) - part_.j_begin * axis.stride;
   }
   int64_t j_count(int a) const { return a == 0 ? part_.j_count : geo_.axis[a].j_count; }
+
+  static constexpr bool kRounds = !std::is_same_v<T, Cell>;
+  void round_sums();
+  // One of values_, with the bias that is left to add.
+  static T finished(T value, [[maybe_unused]] Cell bias) {
+    if constexpr (kRounds) {
+      return value;
+    } else {
+      return value + bias;
+    }
+  }
 
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
@@ -58,13 +69,14 @@ class Store {
   void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
 
-  const Run<T>& run_;
+  const Results<T>& results_;
   const Geometry& geo_;
   const Part& part_;
   const int64_t dst_c_;
   Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
   const Cell* left_;  // bias that is left to add
+  T* values_;         // what is written number by number: the sums, or the same rounded, with their bias
   T* dst_;
   int64_t slot_stride_[kMaxAxes], j_stride_[kMaxAxes];
   // The axes after this one have no strides: their positions, so many, go together.
@@ -75,11 +87,11 @@ class Store {
 };
 
 template <class T>
-Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
-    : run_(run),
-      geo_(run.geometry),
+Store<T>::Store(const Results<T>& results, const Part& part, char* slice)
+    : results_(results),
+      geo_(results.geometry),
       part_(part),
-      dst_c_(run.problem.dst_c),
+      dst_c_(results.problem.dst_c),
       sums_(at<Cell>(slice, geo_.sums)),
       bias_(at<Cell>(slice, geo_.bias)),
       gap_(at<Cell>(slice, geo_.gap)),
@@ -87,11 +99,16 @@ Store<T>::Store(const Run<T>& run, const Part& part, char* slice)
       phases_(at<const Cell*>(slice, geo_.phases)),
       left_(nullptr),
       gaps_(false) {
-  const int64_t channel = part.group * run.plan.oc + part.channel;
-  dst_ = run.data.dst + part.image * run.problem.dst_n + channel * dst_c_ +
+  if constexpr (kRounds) {
+    values_ = at<T>(slice, geo_.rounded);
+  } else {
+    values_ = sums_;
+  }
+  const int64_t channel = part.group * results.plan.oc + part.channel;
+  dst_ = results.dst + part.image * results.problem.dst_n + channel * dst_c_ +
          part.j_begin * geo_.axis[0].stride * geo_.axis[0].dst_x;
-  if (run.data.bias != nullptr) {
-    run.kernels.load(run.data.bias + channel, 1, part.channels, bias_);
+  if (results.bias != nullptr) {
+    results.kernels.load(results.bias + channel, 1, part.channels, bias_);
     left_ = bias_;
   }
   int64_t slots = geo_.slot_size, j = 1;
@@ -208,19 +225,25 @@ void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) c
   }
 }
 
+// Fills all positions of the part: those of the last axes that follow each other in dst at once.
 template <class T>
 void Store<T>::fill_part(int64_t first, int64_t last) const {
   int64_t positions = length(line_), step = geo_.axis[line_].dst_x * geo_.axis[line_].dst_size;
-  bool contiguous = true;
-  for (int a = line_ - 1; a >= 0; --a) {
-    contiguous &= geo_.axis[a].dst_x == step;
-    step *= geo_.axis[a].dst_size;
-    positions *= length(a);
+  int outer = line_;  // axes
+  while (outer > 0 && geo_.axis[outer - 1].dst_x == step) {
+    --outer;
+    step *= geo_.axis[outer].dst_size;
+    positions *= length(outer);
   }
-  if (contiguous) {
-    fill(0, positions, first, last);
-  } else {
-    for_each_line(line_, [&](int64_t, int64_t line) { fill(line, length(line_), first, last); });
+  int64_t y[kMaxAxes] = {}, begin = 0;
+  for (int a = 0; a >= 0;) {
+    fill(begin, positions, first, last);
+    for (a = outer - 1; a >= 0; --a) {
+      begin += geo_.axis[a].dst_x;
+      if (++y[a] < length(a)) break;
+      begin -= y[a] * geo_.axis[a].dst_x;
+      y[a] = 0;
+    }
   }
 }
 
@@ -237,7 +260,7 @@ bool Store<T>::transposes() const {
 template <class T>
 void Store<T>::transpose(const Cell* in, int64_t count, Cell bias, T* out) const {
   const Axis& axis = geo_.axis[line_];
-  const auto write = run_.kernels.transpose.template to<T>();
+  const auto write = results_.kernels.transpose.template to<T>();
   std::fill_n(repeated_, axis.slots, bias);
   const int64_t first = axis.residue_of(0), before = std::min(axis.slots, axis.stride - first);
   write(in, geo_.slot_size, before, count, repeated_, out + first, axis.stride);
@@ -254,7 +277,7 @@ void Store<T>::store_rows() const {
   for (int64_t slot = 0; slot < axis.slots; ++slot) residue[slot] = axis.residue_of(slot);
   std::fill_n(phases_, axis.stride, sums_ + geo_.zeros);
   // Where no interleave kernel is faster.
-  const bool transposes = this->transposes() && !run_.plan.arch.avx512 && !axis.has_gaps();
+  const bool transposes = this->transposes() && !results_.plan.arch.avx512 && !axis.has_gaps();
   for_each_line(line_, [&](int64_t sums, int64_t line) {
     T* out = dst_ + line;
     if (sums < 0) {
@@ -270,7 +293,7 @@ void Store<T>::store_rows() const {
         transpose(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
       }
     } else if (whole > 0) {
-      run_.kernels.interleave.template to<T>()(args);
+      results_.kernels.interleave.template to<T>()(args);
     }
     for (int64_t c = 0; c < part_.channels && rest > 0; ++c) {
       T* tail = out + c * dst_c_ + whole * axis.stride;
@@ -280,28 +303,38 @@ void Store<T>::store_rows() const {
   });
 }
 
+// Rounds the sums, with their bias, many at a time: one by one it takes longer than all that is done with them.
+template <class T>
+void Store<T>::round_sums() {
+  if constexpr (kRounds) {
+    const Cell* in = sums_;
+    results_.kernels.interleave.template to<T>()({&in, geo_.channel_size, part_.channels, geo_.zeros, 1, left_, values_,
+                                                  geo_.channel_size, kernels::Store::kCached});
+  }
+}
+
 // Writes the sums of a channel in lines without gaps, unit after unit.
 template <class T>
 void Store<T>::store_units(int64_t channel) const {
   const Axis& axis = geo_.axis[line_];
-  const Cell* slots[kMostPhases];
+  const T* slots[kMostPhases];
   const Cell add = left_ == nullptr ? -Cell() : left_[channel];
   for_each_line(line_, [&](int64_t sums, int64_t line) {
-    const Cell* in = sums_ + channel * geo_.channel_size + sums;
+    const T* in = values_ + channel * geo_.channel_size + sums;
     T* out = dst_ + channel * dst_c_ + line;
     for (int64_t slot = 0; slot < axis.slots; ++slot) slots[axis.residue_of(slot)] = in + slot * geo_.slot_size;
     int64_t phase = 0, from = 0;
     for (int64_t left = length(line_) * unit_; left > 0; left -= unit_, out += unit_) {
-      const Cell* unit = slots[phase] + from;
+      const T* unit = slots[phase] + from;
       if (left >= align_up(unit_, kMoved)) {
         // What this writes beyond the unit is written again.
         for (int64_t k = 0; k < unit_; k += kMoved) {
           T moved[kMoved];
-          for (int64_t i = 0; i < kMoved; ++i) round_to(moved + i, unit[k + i] + add);
+          for (int64_t i = 0; i < kMoved; ++i) moved[i] = finished(unit[k + i], add);
           std::copy_n(moved, kMoved, out + k);
         }
       } else {
-        for (int64_t k = 0; k < unit_; ++k) round_to(out + k, unit[k] + add);
+        for (int64_t k = 0; k < unit_; ++k) out[k] = finished(unit[k], add);
       }
       if (++phase == axis.stride) phase = 0, from += unit_;
     }
@@ -314,7 +347,7 @@ void Store<T>::store_run(const Cell* in, T* out, int64_t count, int64_t first, i
   if (count <= 0) return;
   in += first * geo_.channel_size;
   const Cell* bias = left_ == nullptr ? nullptr : left_ + first;
-  run_.kernels.interleave.template to<T>()(
+  results_.kernels.interleave.template to<T>()(
       {&in, geo_.channel_size, last - first, count, 1, bias, out + first * dst_c_, dst_c_, kernels::Store::kCached});
 }
 
@@ -328,23 +361,23 @@ void Store<T>::store_slot(int along, const Lines& lines, int64_t count, int64_t 
     const Cell* in = sums_ + lines.sums + first * geo_.channel_size;
     T* out = dst_ + lines.dst + first;
     for (int64_t i = 0; i < lines.count; ++i, in += lines.sums_step, out += lines.dst_step) {
-      run_.kernels.transpose.template to<T>()(in, geo_.channel_size, last - first, count, bias, out, to);
+      results_.kernels.transpose.template to<T>()(in, geo_.channel_size, last - first, count, bias, out, to);
     }
     return;
   }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    const Cell* line = sums_ + lines.sums + c * geo_.channel_size;
+    const T* line = values_ + lines.sums + c * geo_.channel_size;
     T* row = dst_ + lines.dst + c * dst_c_;
     for (int64_t n = 0; n < lines.count; ++n, line += lines.sums_step, row += lines.dst_step) {
-      const Cell* in = line;
+      const T* in = line;
       T* out = row;
       if (unit_ == 1) {
-        for (int64_t i = 0; i < count; ++i, in += from, out += to) round_to(out, *in + add);
+        for (int64_t i = 0; i < count; ++i, in += from, out += to) *out = finished(*in, add);
         continue;
       }
       for (int64_t i = 0; i < count; ++i, in += from, out += to) {
-        for (int64_t k = 0; k < unit_; ++k) round_to(out + k, in[k] + add);
+        for (int64_t k = 0; k < unit_; ++k) out[k] = finished(in[k], add);
       }
     }
   }
@@ -369,12 +402,12 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
       transpose(sums_ + c * geo_.channel_size + sums, j, add, dst_ + c * dst_c_ + line);
     }
     for (; j < j_count(line_); ++j) {
-      const Cell* in = sums_ + c * geo_.channel_size + sums + j;
+      const T* in = values_ + c * geo_.channel_size + sums + j;
       const int64_t left = length(line_) - j * axis.stride;
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
       int64_t residue = start;
       for (int64_t slot = 0; slot < axis.slots; ++slot, in += geo_.slot_size) {
-        if (residue < left) round_to(out + residue * axis.dst_x, *in + add);
+        if (residue < left) out[residue * axis.dst_x] = finished(*in, add);
         residue += step;
         if (residue >= axis.stride) residue -= axis.stride;
       }
@@ -438,7 +471,7 @@ void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
 
 template <class T>
 void Store<T>::store_all() {
-  const ConvProblem& p = run_.problem;
+  const ConvProblem& p = results_.problem;
   const Axis& axis = geo_.axis[line_];
   int longest = line_;
   for (int a = line_; a >= 0; --a) {
@@ -451,12 +484,12 @@ void Store<T>::store_all() {
     }
     if constexpr (!std::is_same_v<T, double>) {
       if (!p.activation.is_identity()) {
-        run_.kernels.activate.template run<T>(p.activation, 0.0f, part_.channels, gap_);
+        results_.kernels.activate.template run<T>(p.activation, 0.0f, part_.channels, gap_);
       }
     }
   }
   const int64_t size = geo_.channel_size;
-  left_ = im2col::activate(run_.kernels, p, sums_, size, part_.channels, size, left_);
+  left_ = im2col::activate(results_.kernels, p, sums_, size, part_.channels, size, left_);
 
   constexpr int64_t kFewGroups = 4, kManyGroups = 12;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
@@ -466,6 +499,7 @@ void Store<T>::store_all() {
     store_rows();
     return;
   }
+  round_sums();
   const int along = many ? line_ : longest;
   const Axis& lines = geo_.axis[along];
   for (int64_t slot = 0; slot < std::min(lines.slots, kMostPhases); ++slot) {
@@ -486,11 +520,11 @@ void Store<T>::store_all() {
 }  // namespace
 
 template <class T>
-void store_sums(const Run<T>& run, const Part& part, char* slice) {
-  Store<T>(run, part, slice).store_all();
+void store_sums(const Results<T>& results, const Part& part, char* slice) {
+  Store<T>(results, part, slice).store_all();
 }
 
-#define INSTANTIATE(T) template void store_sums(const Run<T>&, const Part&, char*);
+#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 

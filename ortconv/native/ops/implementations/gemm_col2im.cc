@@ -36,16 +36,23 @@ class GemmCol2im : public Implementation {
     const double products =
         geo.wide ? height(positions) * rounded_up(rows, 16) : height(rows) * rounded_up(positions, 16);
     work.products = groups * images * products * ic;
-    work.calls = groups * images * std::ceil(ic / static_cast<double>(sizes_->depth)) *
+    work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
                  (geo.wide ? std::ceil(positions / most) * std::ceil(rows / static_cast<double>(sizes_->wide_height))
                            : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
     const double copies = geo.all_depth ? blocks : std::ceil(rows / static_cast<double>(geo.tile_rows));
-    work.copied = (geo.reads_in_place ? 0 : groups * images * positions * ic * copies) +
+    // Whole vectors of a src whose positions follow each other take less time than short rows.
+    const double share = geo.in_strips && geo.dense ? 0.6 : 1;
+    work.copied = (geo.reads_in_place ? 0 : share * groups * images * positions * ic * copies) +
                   (node_.wei == nullptr ? weight_count(p) : 0);
     work.added = geo.direct ? 0 : groups * images * rows * positions;
     // A row takes as long as some of its runs, and so does a line that is stored.
     work.steps = 2 * stored_lines(geo, p) + (geo.direct ? 0 : groups * images * rows * (runs + 3 * tiles));
-    work.stored = dst_count(p);
+    // What no tap reaches is filled.
+    constexpr double kFilled = 0.15;
+    double reached = groups * images * static_cast<double>(sizes_->oc * geo.slots);
+    for (int a = 0; a < geo.ndims; ++a) reached *= static_cast<double>(geo.axis[a].j_count);
+    reached = std::min(reached, dst_count(p));
+    work.stored = reached + kFilled * (dst_count(p) - reached);
     work.far =
         far_bytes(4 * weight_count(p), tiles * images) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;

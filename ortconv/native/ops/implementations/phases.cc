@@ -46,10 +46,14 @@ class Phases : public PackedDirect {
       work.products += used * static_cast<double>(group.num_taps);
       panels += static_cast<double>(ceil_div(rows, most));
     }
-    work.products *= product_cost_ * blocks * columns * ic;
+    // Rows that are read where they lie begin anywhere in a cache line, and in a large src each on another page.
+    constexpr double kInPlace = 1.05, kFarInPlace = 1.25;
+    const bool in_place = kernels::may_read_in_place(plan);
+    const double far_src = far_bytes(4 * src_count(p));
+    work.products *= (!in_place ? 1 : far_src > 0 ? kFarInPlace : kInPlace) * product_cost_ * blocks * columns * ic;
     work.calls = blocks * tiles * panels * chunks;
     // The last block cannot be read where it is: the GEMM reads beyond its positions.
-    const double copies = kernels::may_read_in_place(plan) ? 1 : blocks;
+    const double copies = in_place ? 1 : blocks;
     work.copied = copies * ic * static_cast<double>(geo.channel_stride);
     if (!has_constant_weights()) work.copied += weight_count(p);
     // What is added up outside of the registers: chunks of channels, and groups of shared classes.
@@ -59,8 +63,8 @@ class Phases : public PackedDirect {
     work.steps = copies * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block) +
                  dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
     const double weights = 4 * weight_count(p);
-    work.far = far_bytes(weights, std::max(1.0, blocks / static_cast<double>(plan.g))) + far_bytes(4 * src_count(p)) +
-               far_bytes(4 * dst_count(p));
+    work.far =
+        far_bytes(weights, std::max(1.0, blocks / static_cast<double>(plan.g))) + far_src + far_bytes(4 * dst_count(p));
     return work;
   }
 
