@@ -31,7 +31,7 @@ __all__ = [
 
 _Kind = onnx.defs.OpSchema.AttrType
 
-ACCUMULATION = {
+ACCUMULATION: dict[int, int] = {
     TensorProto.FLOAT: TensorProto.FLOAT,
     TensorProto.FLOAT16: TensorProto.FLOAT,
     TensorProto.BFLOAT16: TensorProto.FLOAT,

@@ -162,6 +162,7 @@ def fourier_transform(x: Array, length: Array | None = None, *, axis: int, inver
         raise ValueError(f"the length of the transform is {count}; allowed: at least 1")
     wide = np.ascontiguousarray(x, np.float64)
     data = wide[..., 0] if x.shape[-1] == _REAL else wide.view(np.complex128)[..., 0]
+    found: Array
     if not onesided:
         found = np.fft.ifft(data, count, axis) if inverse else np.fft.fft(data, count, axis)
     else:
