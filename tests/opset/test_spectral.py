@@ -100,7 +100,7 @@ def test_every_type(op: str, element: Any, way: str) -> None:
     assert_close(y, defined(op, inputs, attributes), element)
 
 
-@pytest.mark.parametrize("opset", [18, 21, 25])
+@pytest.mark.parametrize("opset", [16, 17, 18, 21, 25])
 @pytest.mark.parametrize("element", [np.float32, np.float64])
 @pytest.mark.parametrize("op", MADE)
 def test_constant_window_in_every_opset(op: str, element: Any, opset: int) -> None:

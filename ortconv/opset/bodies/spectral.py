@@ -18,8 +18,8 @@ SINES = "sines"
 LENGTH = "length"
 """The switch of bodies with the input of that name."""
 
-OLDEST = 18
-"""The version of ai.onnx that introduced Split in equal parts."""
+OLDEST = 16
+"""The version of ai.onnx that introduced sums of ScatterElements."""
 
 _Switches = frozenset[str]
 
@@ -29,6 +29,7 @@ _NUMBERS = """
   two = Constant <value_int = 2> ()
   front = Constant <value_ints = [0]> ()
   behind = Constant <value_ints = [1]> ()
+  halves = Constant <value_ints = [1, 1]> ()
   tau = Constant <value = double {6.283185307179586}> ()
 """
 
@@ -94,7 +95,7 @@ _FORWARD = """
 _FORWARD_DOUBLE = f"""{_HOP}
   data = Cast <to = 11> (signal)
   pads = Constant <value_ints: ints = @pads> ()
-  begin, end = Split <num_outputs = 2> (pads)
+  begin, end = Split (pads, halves)
   outer = Constant <value_ints = [0, 0]> ()
   ends = Concat <axis = 0> (outer, begin, outer, end)
   padded = Pad (data, ends)
@@ -126,7 +127,7 @@ _FORWARD_DOUBLE = f"""{_HOP}
 # Positions that output_padding adds come first, as the pads may remove them.
 _TRIMMED = """
   pads = Constant <value_ints: ints = @pads> ()
-  begin, end = Split <num_outputs = 2> (pads)
+  begin, end = Split (pads, halves)
   added = Constant <value_ints: ints = @output_padding> ()
   untouched = Constant <value_ints = [0, 0, 0, 0, 0]> ()
   longer_ends = Concat <axis = 0> (untouched, added)
