@@ -34,7 +34,7 @@ _COLUMNS = ("node", "becomes", "recognised", "folded in", "left alone")
     "--report", "report_file", metavar="FILE.json", help="Write a JSON report of every node that was looked at."
 )
 def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path | None) -> None:
-    """Replace the ConvTranspose nodes of an ONNX file by nodes of org.ortconv, which give the same results faster.
+    """Replace ConvTranspose nodes and Fourier transforms of an ONNX file by nodes of org.ortconv, which are faster.
 
     Transposes, paddings, crops, biases and activations around them are fused where that is exact. The file still runs
     without the plugin, by function bodies. Layers that are Fourier transforms are recognised by their filters: Conv,

@@ -80,7 +80,7 @@ class _Layer:
         sizes = f"hop {hop}, window {len(self.window)}"
         if self.basis is None:
             return sizes
-        return f"n_fft {self.basis.n_fft}, {sizes}, bins {self.basis.bins}; bound {_of_largest(self.basis)}"
+        return f"n_fft {self.basis.n_fft}, {sizes}, bins {self.basis.bins}; filters differ by {_of_largest(self.basis)}"
 
 
 def is_looked_at(node: ir.Node) -> bool:
@@ -197,7 +197,7 @@ def _miss(basis: Basis) -> str:
 
 
 def _of_largest(basis: Basis) -> str:
-    return f"{basis.distance:.2g} of their largest element, rounding explains {basis.limit:.2g}"
+    return f"{basis.distance:.2g} of their largest element (limit {basis.limit:.2g})"
 
 
 def _axis(node: ir.Node, dims: Sequence[int]) -> int | None:

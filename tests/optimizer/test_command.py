@@ -140,9 +140,9 @@ def test_fourier_transforms(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.stderr
     shown = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert shown[0] == "node becomes recognised left alone"
-    assert shown[1].startswith("c org.ortconv ForwardSTFT n_fft 32, hop 8, window 32, bins 17; bound ")
+    assert shown[1].startswith("c org.ortconv ForwardSTFT n_fft 32, hop 8, window 32, bins 17; filters differ by ")
     assert shown[2].startswith("d unchanged its filters resemble those of a Fourier transform, n_fft 32, and are none")
-    assert shown[3].startswith("y org.ortconv InverseSTFT n_fft 32, hop 8, window 32, bins 17; bound ")
+    assert shown[3].startswith("y org.ortconv InverseSTFT n_fft 32, hop 8, window 32, bins 17; filters differ by ")
     assert shown[-1] == "vocoder.onnx -> faster.onnx: 2 of 3 nodes rewritten"
     nodes = json.loads(pathlib.Path("report.json").read_text(encoding="utf-8"))["nodes"]
     assert [node["op_type"] for node in nodes] == ["Conv", "Conv", "ConvTranspose"]
