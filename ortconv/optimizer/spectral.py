@@ -23,7 +23,7 @@ from ortconv.opset.ops.overlap_add import OVERLAP_ADD
 from ortconv.optimizer import crop, pad
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import reader, require_alone, require_no_pad_with_axes
-from ortconv.optimizer.reading import read
+from ortconv.optimizer.reading import read, require_numbers_that_fit
 from ortconv.optimizer.site import Ints, Kept, Left, Outcome, Shapes, Site, name_of, named
 from ortconv.optimizer.spectral_basis import BOTH, LEAST_FILTERS, LEAST_TAPS, SINES, Basis, diagonal, fit
 from ortconv.optimizer.values import Array, Sizes, constant, is_zero
@@ -122,8 +122,8 @@ def forward(node: ir.Node, sizes: Sizes, shapes: Shapes, opset: int, emitter: Em
     terms = None
     if not is_zero(bias):
         data = constant(bias)
-        if data is None:
-            raise Left("its filters are those of a Fourier transform, and its bias is not a constant")
+        if data is None or data.size != len(basis.gains):
+            raise Left("its filters are those of a Fourier transform, and its bias is not a constant of each channel")
         terms = emitter.constant(node, "bias", data.numpy().reshape(-1, 1))
     new = _nodes(emitter, node, layer, [x], {"hop": (hop,), "pads": pads}, terms, dtype)
     weights = constant(node.inputs[1])
@@ -366,6 +366,8 @@ def _emit_inverse(
         require_opset(layer.operator, opset)
     except Left as reason:
         raise Kept(str(reason)) from None
+    if isinstance(site.bias, ir.Value) and sizes.of(site.bias) != (1,):
+        raise Kept(f"its bias, {site.bias.name}, is not known to have the shape [1]")
     _resolve(site, layer, sizes)
     gone, spectra, folded = [site.node], [site.x], list[str]()
     if pair is not None:
@@ -376,6 +378,7 @@ def _emit_inverse(
     more, kept = _fold(site, layer)
     for value in spectra:
         require_no_pad_with_axes(value, site.output)
+    require_numbers_that_fit(site)
     if site.factor is not None:
         layer = layer.times(float(site.factor[0]))
     gone += site.after

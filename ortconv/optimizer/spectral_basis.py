@@ -161,7 +161,7 @@ def _lengths(filters: Array, parts: int, bins: int) -> list[int]:
     """Returns candidates for n_fft: from the number of filters and taps, and from where the spectra have their peak."""
     taps = filters.shape[1]
     found = [2 * (bins - 1), taps, bins, 2 * bins - 1, 2 * bins, 1 << (taps - 1).bit_length()]
-    for frequency in (bins - 1, bins - 2, bins // 2):
+    for frequency in (bins - 1, bins - 2, bins // 2, bins // 4):
         row = filters[frequency].astype(np.float64)
         if frequency < 1 or not np.any(row):
             continue

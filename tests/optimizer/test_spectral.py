@@ -194,6 +194,30 @@ def test_bias() -> None:
     assert "its bias is not a constant" in optimization(run_time).outcomes[0].reason
 
 
+def test_biases_of_wrong_shapes_stay() -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[8])
+    done = optimization(model([node], {"x": ["N", 2 * BINS, "T"], "b": ["B"]}, w=BASIS[:, np.newaxis]))
+    assert op_types(done.to_proto().graph) == [TRANSPOSED]
+    assert "not known to have the shape [1]" in done.outcomes[0].kept[0]
+    known = model([node], {"x": ["N", 2 * BINS, "T"], "b": [1]}, w=BASIS[:, np.newaxis])
+    assert_same(known, SPECTRUM | {"b": rand(1)}, ops=[INVERSE, "Add"])
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_a_pad_of_some_axes_behind_a_transpose(kind: str) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Pad", ["t", "p", "", "a"], ["z"]),
+        helper.make_node(kind, ["z", "w"], ["y"], strides=[8]),
+    ]
+    channels = 1 if kind == "Conv" else 2 * BINS
+    original = model(nodes, {"x": ["N", "L", channels]}, w=BASIS[:, np.newaxis])
+    ints = {"p": np.array([3, 3]), "a": np.array([2])}
+    original.graph.initializer.extend(numpy_helper.from_array(each, name) for name, each in ints.items())
+    (outcome,) = assert_same(original, {"x": rand(2, 99, channels)}, ops=["Transpose", "Pad", kind]).outcomes
+    assert "names its axes" in outcome.reason
+
+
 @pytest.mark.parametrize("tall", [False, True])
 def test_two_axes_one_of_which_is_of_size_1(tall: bool) -> None:
     def turned(shape: list[Any]) -> list[Any]:
