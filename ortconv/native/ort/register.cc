@@ -65,7 +65,8 @@ std::vector<std::pair<const char*, std::string>> marked_entries(const Settings& 
   return {entry(kTf32Entry, settings.tf32 ? "1" : "0"),
           entry(kMatMulCompressedEntry, settings.matmul_compressed ? "1" : "0"),
           entry(kFourierEntry, settings.fourier ? "1" : "0"),
-          entry(kImplementationEntry, settings.implementation), entry(kChoicesEntry, settings.choices),
+          entry(kImplementationEntry, settings.implementation),
+          entry(kChoicesEntry, settings.choices),
           entry(kTuneEntry, settings.tuning)};
 }
 

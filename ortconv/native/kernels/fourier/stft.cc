@@ -107,6 +107,8 @@ void inverse_stft(const FourierKernel<T>& kernel, const FourierPlan* plan, const
   if (parallel.threads <= 1) size = grid.length;
   if (!kIsSummedInPlace) size = std::min(size, kSums);
   const int64_t pieces = ceil_div(grid.length, size);
+  const bool has_cosines = p.n_fft == 0 || p.parts != SpectralParts::kSines;
+  const bool has_sines = p.n_fft > 0 && p.parts != SpectralParts::kCosines;
   const int64_t channels = p.n_fft == 0 ? grid.taps : sines != nullptr ? grid.bins : channels_of(p);
   for_each_item(p.batch * pieces, static_cast<char*>(scratch) + Factors<T>::bytes(p), bytes_of_a_thread(kernel, p),
                 parallel, [&](int64_t item, char* memory) {
@@ -133,9 +135,8 @@ void inverse_stft(const FourierKernel<T>& kernel, const FourierPlan* plan, const
                   }
                   kernel.add_frames(
                       plan,
-                      {grid, factors.window, factors.cosine_gains, factors.sine_gains,
-                       p.parts == SpectralParts::kSines ? nullptr : part,
-                       p.parts == SpectralParts::kCosines ? nullptr : other, first, last, sums, begin, end},
+                      {grid, factors.window, factors.cosine_gains, factors.sine_gains, has_cosines ? part : nullptr,
+                       has_sines ? other : nullptr, first, last, sums, begin, end},
                       memory + kSumBytes<T>);
                   if constexpr (!kIsSummedInPlace) {
                     for (int64_t i = 0; i < count; ++i) round_to(target + i, sums[i]);

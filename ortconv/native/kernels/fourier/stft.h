@@ -14,7 +14,7 @@ enum class SpectralParts { kBoth = 0, kCosines = 1, kSines = 2 };
 
 struct StftProblem {
   int64_t batch;
-  int64_t n_fft;   // 0: frames are added up without a transform, and `bins` is `taps`
+  int64_t n_fft;   // 0: frames are added up without a transform; `bins` is `taps`, and `parts` is not read
   FrameGrid grid;  // of the signal, whose length may leave no room for a frame, or more than the frames reach
   SpectralParts parts;
 };
