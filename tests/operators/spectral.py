@@ -31,7 +31,8 @@ def wave(bins: int, taps: int, n_fft: int, parts: int) -> np.ndarray:
     """Returns cs(f, j) as [channels, taps]."""
     phase = np.outer(np.arange(bins), np.arange(taps)) % n_fft
     angle = 2 * np.pi * phase / n_fft
-    return np.concatenate([np.cos(angle)] * (parts != 2) + [np.sin(angle)] * (parts != 1))
+    sines = np.where(2 * phase % n_fft == 0, 0, np.sin(angle))
+    return np.concatenate([np.cos(angle)] * (parts != 2) + [sines] * (parts != 1))
 
 
 def defined(op: str, inputs: list[np.ndarray | None], attributes: Mapping[str, Any]) -> np.ndarray:
