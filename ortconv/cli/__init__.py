@@ -22,7 +22,7 @@ _COMMANDS = {
     "run": "Run an ONNX file in ONNX Runtime.",
     "explain": "Show what becomes of each node of a source, and why.",
     "verify": "Compare a converted model with its source's own runtime.",
-    "optimize": "Replace the ConvTranspose nodes of an ONNX file by faster ones.",
+    "optimize": "Replace ConvTranspose and Fourier layers of an ONNX file.",
     "bench": "Compare the speed of an ONNX file with and without our plugin.",
     "ops": "List the operations that are converted.",
 }

@@ -8,8 +8,8 @@ from collections import Counter
 import click
 from rich.text import Text
 
-from ortconv import api
-from ortconv.cli import files, options, output
+from ortconv import api, optimizer
+from ortconv.cli import files, optimize, options, output
 from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
 from ortconv.graph.builder import Step
 from ortconv.opset.domain import DOMAIN
@@ -37,8 +37,14 @@ def command(
 ) -> None:
     """Show what becomes of each node of SOURCE, and why: the resolved padding, and warnings.
 
-    Nothing is written. The table lists a source's nodes in the order in which they are computed.
+    Nothing is written. The table lists a source's nodes in the order in which they are computed. Of an ONNX model it
+    lists those that `ortconv optimize` would look at; the other options are for sources to convert.
     """
+    if source.suffix.lower() == ".onnx":
+        optimized = optimizer.optimization(source)
+        optimize.show(optimized)
+        output.line(f"`ortconv optimize` would rewrite {optimize.summary(optimized)}")
+        return
     tensors = files.read_npz(tensors_file) if tensors_file else None
     try:
         done = api.conversion(

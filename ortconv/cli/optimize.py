@@ -14,9 +14,9 @@ from ortconv.cli import files, options, output, stopping
 from ortconv.opset.domain import DOMAIN
 from ortconv.optimizer import Optimization, Outcome
 
-__all__ = ["command"]
+__all__ = ["command", "show", "summary"]
 
-_COLUMNS = ("node", "becomes", "folded in", "left alone")
+_COLUMNS = ("node", "becomes", "recognised", "folded in", "left alone")
 """Headings of the table; a column without any text is left out."""
 
 
@@ -31,13 +31,14 @@ _COLUMNS = ("node", "becomes", "folded in", "left alone")
     help="The file to write. External weights go to OUT.onnx.data.",
 )
 @options.file_to_write(
-    "--report", "report_file", metavar="FILE.json", help="Write a JSON report of every ConvTranspose node."
+    "--report", "report_file", metavar="FILE.json", help="Write a JSON report of every node that was looked at."
 )
 def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path | None) -> None:
-    """Replace the ConvTranspose nodes of an ONNX file by nodes of org.ortconv, which give the same results faster.
+    """Replace ConvTranspose nodes and Fourier transforms of an ONNX file by nodes of org.ortconv, which are faster.
 
     Transposes, paddings, crops, biases and activations around them are fused where that is exact. The file still runs
-    without the plugin, by function bodies. Each ConvTranspose gives one line on stdout; if it is not replaced, with the
+    without the plugin, by function bodies. Layers that are Fourier transforms are recognised by their filters: Conv,
+    ConvTranspose, and the ops STFT and DFT. Each such node gives one line on stdout; if it is not replaced, with the
     reason.
     """
     options.writable("-o", target)
@@ -47,20 +48,32 @@ def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path
         done = optimizer.optimization(model)
         options.keep_apart([*done.targets(target), report_file], done.reads)
         done.save(target)
-    if done.outcomes:
-        rows = [_row(outcome) for outcome in done.outcomes]
-        used = [index for index in range(len(_COLUMNS)) if any(str(row[index]) for row in rows)]
-        output.table([_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows])
-        output.line()
+    show(done)
     output.line(
         output.plain(model),
         " -> ",
         (output.plain(target), "bold"),
         ": ",
-        (f"{done.rewritten} of {output.count(len(done.outcomes), 'ConvTranspose node')} rewritten", "green"),
+        (f"{summary(done)} rewritten", "green"),
     )
     if report_file:
         files.write_json(report_file, _document(done, target))
+
+
+def show(done: Optimization) -> None:
+    """Prints a table of what became of the nodes."""
+    if done.outcomes:
+        rows = [_row(outcome) for outcome in done.outcomes]
+        used = [index for index in range(len(_COLUMNS)) if any(str(row[index]) for row in rows)]
+        output.table([_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows])
+        output.line()
+
+
+def summary(done: Optimization) -> str:
+    """Returns how many of which nodes are rewritten."""
+    kinds = {outcome.op_type for outcome in done.outcomes} or {"ConvTranspose"}
+    kind = f"{kinds.pop()} node" if len(kinds) == 1 else "node"
+    return f"{done.rewritten} of {output.count(len(done.outcomes), kind)}"
 
 
 def _row(outcome: Outcome) -> tuple[output.Cell, ...]:
@@ -68,6 +81,7 @@ def _row(outcome: Outcome) -> tuple[output.Cell, ...]:
     return (
         output.plain(outcome.name),
         Text(f"{DOMAIN} {outcome.becomes}", "green") if outcome.becomes else Text("unchanged", "yellow"),
+        output.plain(outcome.recognised),
         output.plain("; ".join(outcome.folded)),
         output.plain("; ".join(left)),
     )

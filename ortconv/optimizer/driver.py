@@ -1,11 +1,11 @@
-"""The driver: finds the ConvTranspose nodes, applies the rules to each, replaces, checks, saves."""
+"""The driver: finds nodes that have a form of ours, applies the rules to each, replaces, checks, saves."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -15,13 +15,13 @@ from ortconv.model_io import atomic_write, checker, loading, protos
 from ortconv.opset import functions
 from ortconv.opset.domain import DOMAIN, VERSION
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
-from ortconv.optimizer import activation, affine, crop, layout, pad, residual
+from ortconv.optimizer import activation, affine, crop, layout, pad, residual, spectral, spectral_nodes
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.opsets import OLDEST, upgraded
 from ortconv.optimizer.outputs import for_checker, placeholders, with_ranks
 from ortconv.optimizer.reading import read, require_numbers_that_fit
-from ortconv.optimizer.site import Kept, Left, Outcome, Site
+from ortconv.optimizer.site import Kept, Left, Outcome, Shapes, Site, name_of
 from ortconv.optimizer.values import Sizes, element_type
 
 __all__ = ["Optimization", "optimization", "optimize"]
@@ -51,7 +51,8 @@ class Optimization:
     Attributes:
         source: The model as messages name it.
         model: The new model, checked.
-        outcomes: What became of each ConvTranspose node, in order.
+        outcomes: What became of each ConvTranspose, STFT and DFT, and of each Conv whose filters are or resemble those
+            of a Fourier transform, in order.
         reads: The files that the model consists of; `save` does not overwrite them.
     """
 
@@ -62,7 +63,7 @@ class Optimization:
 
     @property
     def rewritten(self) -> int:
-        """How many ConvTranspose nodes are ours now."""
+        """How many of these nodes are ours now."""
         return sum(bool(outcome.becomes) for outcome in self.outcomes)
 
     def to_proto(self) -> onnx.ModelProto:
@@ -97,6 +98,8 @@ class Optimization:
 def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
     """Rewrites the ConvTranspose nodes of a model, and what around them folds in exactly, into nodes of ours.
 
+    So are Fourier transforms: Conv and ConvTranspose with filters of such, and the ops STFT and DFT.
+
     The result computes what ONNX Runtime computes for the original, and runs without our library, too, by function
     bodies. Names, inputs, outputs, metadata and everything else stay as they are.
 
@@ -114,7 +117,7 @@ def optimize(source: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProt
 
 
 def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimization:
-    """Optimizes a model and returns it together with what became of each ConvTranspose node.
+    """Optimizes a model and returns it together with what became of its nodes.
 
     Args: see `optimize`.
 
@@ -126,7 +129,12 @@ def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimizati
     name, path, proto = _load(source)
     newer = upgraded(proto, name) if any(map(_is_conv_transpose, protos.nodes(proto.graph.node))) else proto
     model = _parsed(newer, name, path)
-    found = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_conv_transpose(node)]
+    found = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_looked_at(node)]
+    if (
+        not any(map(_is_conv_transpose, found))
+        and model.graph.opset_imports.get("") not in TRANSPOSED_CONVOLUTION.opsets
+    ):
+        found = []
     concealed = [
         node
         for function in model.functions.values()
@@ -134,7 +142,7 @@ def optimization(source: str | os.PathLike[str] | onnx.ModelProto) -> Optimizati
         for node in ir.traversal.RecursiveGraphIterator(function)
         if _is_conv_transpose(node)
     ]
-    hidden = [Outcome(_name(node), "", reason="it stands in a function; onnx.inliner opens it") for node in concealed]
+    hidden = [Outcome(name_of(node), "", reason="it stands in a function; onnx.inliner opens it") for node in concealed]
     misleading = next((outcome.name for node, outcome in zip(concealed, hidden, strict=True) if _misleads(node)), None)
     outcomes = _rewrite(model, name, found, misleading) if found else []
     if any(outcome.becomes for outcome in outcomes):
@@ -162,27 +170,64 @@ def _rewrite(model: ir.Model, name: str, found: Sequence[ir.Node], misleading: s
     """
     opset = _require(model, name)
     sizes, emitter = Sizes(model.graph), Emitter(model, name)
-    adds = any(node.op_type == "Add" for node in model.graph) and misleading is None and not any(map(_misleads, found))
-    shapes = residual.infer(model) if adds else {}
-    outcomes = []
+    certain = misleading is None and not any(map(_misleads, filter(_is_conv_transpose, found)))
+    reads_shapes = any(node.op_type in ("Add", "DFT", "STFT") or spectral.is_looked_at(node) for node in model.graph)
+    rewriting = _Rewriting(sizes, residual.infer(model) if reads_shapes and certain else {}, opset, emitter)
+    outcomes: dict[ir.Node, Outcome] = {}
     for node in found:
+        if node in outcomes:
+            continue
         try:
             if misleading is not None:
                 raise Left(f"it may read from {misleading}, whose size ONNX Runtime's shape inference may get wrong")
-            site = read(node, sizes, opset)
-            site.shapes = shapes
-            folded, kept = _fold(site)
-            require_no_pad_with_axes(site)
-            require_numbers_that_fit(site)
-            new = emitter.emit(site)
+            outcomes |= rewriting.rewrite(node)
         except Left as reason:
-            outcomes.append(Outcome(_name(node), "", reason=str(reason)))
-            misleading = misleading or (_name(node) if _misleads(node) else None)
-        else:
-            sizes.record(new.outputs[0], site.size)
-            outcomes.append(Outcome(_name(node), new.op_type, tuple(folded), tuple(kept)))
+            outcomes[node] = Outcome(name_of(node), "", reason=str(reason), op_type=node.op_type)
+            if misleading is None and _is_conv_transpose(node) and _misleads(node):
+                misleading = name_of(node)
     emitter.finish(ir.traversal.RecursiveGraphIterator(model.graph), sizes)
-    return outcomes
+    return [outcomes[node] for node in found if node in outcomes]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rewriting:
+    """What the rewrites of a model need."""
+
+    sizes: Sizes
+    shapes: Shapes
+    opset: int
+    emitter: Emitter
+
+    def rewrite(self, node: ir.Node) -> Mapping[ir.Node, Outcome]:
+        """Rewrites a node, and returns what became of it and of others.
+
+        Raises:
+            Left: It stays.
+        """
+        match node.op_type:
+            case "Conv":
+                outcome = spectral.forward(node, self.sizes, self.shapes, self.opset, self.emitter)
+                return {} if outcome is None else {node: outcome}
+            case "STFT":
+                return {node: spectral_nodes.stft(node, self.shapes, self.opset, self.emitter)}
+            case "DFT":
+                return {node: spectral_nodes.dft(node, self.shapes, self.opset, self.emitter)}
+        site = read(node, self.sizes, self.opset)
+        site.shapes = self.shapes
+        reasons = []
+        try:
+            found = spectral.inverse(site, self.sizes, self.opset, self.emitter)
+        except Kept as reason:
+            reasons.append(str(reason))
+        else:
+            if found:
+                return found
+        folded, kept = _fold(site)
+        require_no_pad_with_axes(site.x, site.output)
+        require_numbers_that_fit(site)
+        new = self.emitter.emit(site)
+        self.sizes.record(new.outputs[0], site.size)
+        return {node: Outcome(name_of(node), new.op_type, tuple(folded), (*reasons, *kept))}
 
 
 def _fold(site: Site) -> tuple[list[str], list[str]]:
@@ -212,7 +257,9 @@ def _state_types(model: ir.Model, name: str) -> None:
             found = next((known for value in (*node.inputs, *node.outputs) if (known := element_type(value))), None)
             if found is None:
                 raise ModelFormatError(
-                    name, f"node {_name(node)}", f"reads {data.name}, whose type is not stated; allowed: stated types."
+                    name,
+                    f"node {name_of(node)}",
+                    f"reads {data.name}, whose type is not stated; allowed: stated types.",
                 )
             data.type = ir.TensorType(found)
 
@@ -310,5 +357,5 @@ def _is_conv_transpose(node: ir.Node | onnx.NodeProto) -> bool:
     return node.op_type == "ConvTranspose" and not node.domain
 
 
-def _name(node: ir.Node) -> str:
-    return node.name or str(node.outputs[0].name)
+def _is_looked_at(node: ir.Node) -> bool:
+    return not node.domain and (node.op_type in ("ConvTranspose", "DFT", "STFT") or spectral.is_looked_at(node))

@@ -45,11 +45,11 @@ class Emitter:
         Raises:
             ModelFormatError: The model declares an output of another size than ONNX Runtime computes.
         """
-        shape = self._shape(site)
+        shape = self.shape(site)
         old = site.output
-        inputs = [site.x, site.w]
+        inputs: list[ir.Value | None] = [site.x, site.w]
         if site.factor is not None:
-            inputs[1] = self._constant(site.node, "weights", affine.scaled(site).astype(site.dtype.numpy()))
+            inputs[1] = self.constant(site.node, "weights", affine.scaled(site).astype(site.dtype.numpy()))
         attributes: dict[str, _Attribute] = {
             "strides": site.strides,
             "dilations": site.dilations,
@@ -71,10 +71,10 @@ class Emitter:
             op = TRANSPOSED_CONVOLUTION_TO_SHAPE
             attributes |= {"pads_begin": site.begin, "auto_pad": site.rule}
             attributes["output_padding"] = site.output_padding
-            inputs.append(self._constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
+            inputs.append(self.constant(site.node, "output_shape", np.array(site.output_shape, np.int64)))
         bias = site.bias
         if isinstance(bias, np.ndarray):
-            bias = self._constant(site.node, "bias", bias.astype(site.dtype.numpy()))
+            bias = self.constant(site.node, "bias", bias.astype(site.dtype.numpy()))
         node = ir.node(
             op.name,
             inputs if bias is None else [*inputs, bias],
@@ -84,21 +84,46 @@ class Emitter:
             doc_string=site.node.doc_string,
             metadata_props=dict(site.node.metadata_props),
         )
-        new, graph = node.outputs[0], site.node.graph
-        assert isinstance(graph, ir.Graph)
-        new.doc_string = old.doc_string
-        new.metadata_props.update(old.metadata_props)
-        new.meta.update(old.meta)
         gone = [site.node, *site.after]
         unused = [site.w, *(value for each in gone for value in each.inputs)]
-        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, [node], [old], [new])
-        new.type, new.shape = ir.TensorType(site.dtype), shape
+        self.replace(gone, [node], old, shape, site.dtype, unused)
         for transpose in site.before:
             if not transpose.outputs[0].uses():
-                unused += transpose.inputs
+                graph, inputs = transpose.graph, list(transpose.inputs)
+                assert isinstance(graph, ir.Graph)
                 graph.remove(transpose, safe=True)
-        _remove_unused(unused)
+                _remove_unused(inputs)
         return node
+
+    def replace(
+        self,
+        gone: Sequence[ir.Node],
+        new: Sequence[ir.Node],
+        old: ir.Value,
+        shape: ir.Shape | None,
+        dtype: ir.DataType | None,
+        unused: Iterable[ir.Value | None],
+    ) -> None:
+        """Replaces nodes of one graph; the last of the new ones computes what the last of the old ones did.
+
+        Args:
+            gone: The nodes to remove; the new ones stand where the last of them stood.
+            new: The nodes to add, in order.
+            old: The result of the removed nodes; the new result takes its name and all that is said of it.
+            shape: The shape of the result.
+            dtype: Its element type.
+            unused: Constants that are removed unless another node reads them.
+        """
+        result, graph = new[-1].outputs[0], gone[-1].graph
+        assert isinstance(graph, ir.Graph)
+        result.doc_string = old.doc_string
+        result.metadata_props.update(old.metadata_props)
+        result.meta.update(old.meta)
+        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, new, [old], [result])
+        if dtype is not None:
+            result.type = ir.TensorType(dtype)
+        result.shape = shape
+        _remove_unused(unused)
 
     def finish(self, nodes: Iterable[ir.Node], sizes: Sizes) -> None:
         """Gives nodes of ours a bias of zeros where others of their type have one: they share a body.
@@ -116,9 +141,9 @@ class Emitter:
             if channels is not None and dtype is not None:
                 node.resize_inputs(_BIAS[node.op_type] + 1)
                 zeros = np.zeros(channels, dtype.numpy())
-                node.replace_input_with(_BIAS[node.op_type], self._constant(node, "bias", zeros))
+                node.replace_input_with(_BIAS[node.op_type], self.constant(node, "bias", zeros))
 
-    def _shape(self, site: Site) -> ir.Shape:
+    def shape(self, site: Site) -> ir.Shape:
         """Returns the sizes of the result: those that are certain, and as declared otherwise.
 
         ONNX's shape inference, from which a declared shape may come, is wrong for some ConvTranspose nodes. A wrong one
@@ -141,15 +166,26 @@ class Emitter:
             return ir.Shape(certain)
         return value.shape
 
-    def _constant(self, node: ir.Node, role: str, data: Array) -> ir.Value:
-        prefix = f"{node.name or node.outputs[0].name}/{role}"
-        numbered = (f"{prefix}_{number}" for number in itertools.count(2))
-        name = next(each for each in itertools.chain([prefix], numbered) if each not in self._names)
-        self._names.add(name)
+    def constant(self, node: ir.Node, role: str, data: Array) -> ir.Value:
+        """Returns a new constant, which is named after a node and what it is for."""
+        name = self._new_name(node, role)
         tensor = ir.tensor(data, name=name)
         value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(data.shape), const_value=tensor)
         self._root.register_initializer(value)
         return value
+
+    def intermediate(self, node: ir.Node, role: str, made: ir.Node, dtype: ir.DataType) -> ir.Value:
+        """Returns the result of a new node, named after the node that is replaced and what the new one does."""
+        value = made.outputs[0]
+        value.name, value.type = self._new_name(node, role), ir.TensorType(dtype)
+        return value
+
+    def _new_name(self, node: ir.Node, role: str) -> str:
+        prefix = f"{node.name or node.outputs[0].name}/{role}"
+        numbered = (f"{prefix}_{number}" for number in itertools.count(2))
+        name = next(each for each in itertools.chain([prefix], numbered) if each not in self._names)
+        self._names.add(name)
+        return name
 
 
 def _has_bias(node: ir.Node) -> bool:

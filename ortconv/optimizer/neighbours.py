@@ -51,19 +51,23 @@ def require_no_residual(node: ir.Node, site: Site) -> None:
         raise Kept(f"{named(node)}: it stands behind an Add of {site.residual.name}, which ours reads as it lies")
 
 
-def require_no_pad_with_axes(site: Site) -> None:
+def require_no_pad_with_axes(data: ir.Value, result: ir.Value) -> None:
     """Checks that no Pad of some axes stands between a Transpose of our function body and another one.
 
     The body begins and ends with one, even where it moves nothing. Where two undo each other, ONNX Runtime moves the
     first past what lies between, past such a Pad wrongly: without the plugin the model would fail when it runs.
 
+    Args:
+        data: What the node reads.
+        result: What it computes.
+
     Raises:
         Left: One does.
     """
-    for pad in filter(_names_axes, _passed(site.output, ir.Value.consumers)):
+    for pad in filter(_names_axes, _passed(result, ir.Value.consumers)):
         if any(_turns(node) or node.op_type == "ConvTranspose" for node in _passed(pad.outputs[0], ir.Value.consumers)):
             raise Left(f"{named(pad)}, which follows, names its axes: {_WRONGLY}")
-    for pad in filter(_names_axes, _passed(site.x, _producers)):
+    for pad in filter(_names_axes, _passed(data, _producers)):
         if any(map(_turns, _passed(pad.inputs[0], _producers))):
             raise Left(f"{named(pad)}, which stands in front, names its axes: {_WRONGLY}")
 

@@ -11,7 +11,7 @@ from ortconv.convolution_arithmetic import AutoPad
 from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.values import Array, Dims, permuted
 
-__all__ = ["Ints", "Kept", "Left", "Outcome", "Shapes", "Site", "named"]
+__all__ = ["Ints", "Kept", "Left", "Outcome", "Shapes", "Site", "name_of", "named"]
 
 Ints = tuple[int, ...]
 Shapes = Mapping[str, tuple[int | str | None, ...]]
@@ -20,7 +20,7 @@ Shapes = Mapping[str, tuple[int | str | None, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of one ConvTranspose node.
+    """What became of one node.
 
     Attributes:
         name: The node's name, or the name of its output if it has none.
@@ -28,6 +28,8 @@ class Outcome:
         folded: The nodes that were fused with it, in order.
         kept: Neighbours that look as if they could be fused, and why they are not.
         reason: Why the node was left alone, or "".
+        op_type: What the node was.
+        recognised: What Fourier transform the node was found to be, or "".
     """
 
     name: str
@@ -35,6 +37,8 @@ class Outcome:
     folded: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     reason: str = ""
+    op_type: str = "ConvTranspose"
+    recognised: str = ""
 
 
 class Left(Exception):  # noqa: N818 - an answer, not a failure
@@ -45,9 +49,14 @@ class Kept(Exception):  # noqa: N818 - an answer, not a failure
     """The neighbour stays as it is; the message names it and says why."""
 
 
+def name_of(node: ir.Node) -> str:
+    """Returns a node's name, or the name of its output if it has none."""
+    return node.name or str(node.outputs[0].name)
+
+
 def named(node: ir.Node) -> str:
     """Returns how reports call a node."""
-    return f"{node.op_type} {node.name or node.outputs[0].name}"
+    return f"{node.op_type} {name_of(node)}"
 
 
 @dataclasses.dataclass

@@ -16,6 +16,7 @@ from ortconv.errors import PluginError
 from ortconv.runtime import cuda
 
 __all__ = [
+    "FOURIER_ENTRY",
     "LIBRARY_VARIABLE",
     "MATMUL_COMPRESSED_ENTRY",
     "OLDEST_ONNXRUNTIME",
@@ -36,6 +37,9 @@ OLDEST_ONNXRUNTIME = (1, 24)
 
 MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
 """Session config entry: with "0", the function bodies of products by compressed weights run; the default is "1"."""
+
+FOURIER_ENTRY = "ortconv.fourier"
+"""Session config entry: with "0", the function bodies of the Fourier operators run; the default is "1"."""
 
 _FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
 
@@ -108,7 +112,8 @@ def register(session_options: Any) -> None:
     Session config entries that must be set before: with ``ortconv.cuda.use_tf32`` = "1", CUDA kernels may multiply
     float32 in TF32, which they do not by default. With ``ortconv.matmul_compressed`` = "0", ONNX Runtime inlines the
     function bodies of the products by compressed weights, which any provider runs; the operators themselves have
-    kernels for the CPU and CUDA providers.
+    kernels for the CPU and CUDA providers. ``ortconv.fourier`` = "0" does the same for the Fourier operators, which
+    have kernels for the CPU provider alone.
 
     On x86-64 CPUs without VNNI, ONNX Runtime's products of uint8 and int8 saturate unless the entry
     ``session.x64quantprecision`` is "1". It is set on such CPUs, unless the options have it already.

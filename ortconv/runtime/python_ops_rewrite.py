@@ -97,14 +97,16 @@ class _Rewriter:
         result, inputs = [], []
         for formal in python_inputs(operator):
             name = checked.inputs[formal.name]
-            if is_integer_input(operator, formal):
+            is_integer = is_integer_input(operator, formal)
+            if is_integer and name:
                 inputs.append(name)
                 continue
             inputs.append(f"{prefix}/{formal.name}")
             if name:
                 result.append(make("Cast", [name], inputs[-1:], to=carrier(checked.sums)))
             else:
-                empty = onnx.helper.make_tensor("", carrier(checked.sums), [0], [])
+                element = TensorProto.INT64 if is_integer else carrier(checked.sums)
+                empty = onnx.helper.make_tensor("", element, [0], [])
                 result.append(make("Constant", [], inputs[-1:], value=empty))
         task = {
             "subject": checked.subject,

@@ -191,7 +191,7 @@ def test_a_fixed_model_gives_openvinos_sizes_and_numbers(caplog: pytest.LogCaptu
 
 
 class TestOtherFiles:
-    @pytest.mark.parametrize("command", ["convert", "explain", "verify"])
+    @pytest.mark.parametrize("command", ["convert", "verify"])
     def test_an_onnx_file_is_onnx_already(self, command: str) -> None:
         run_cli("convert", UNET, "-o", "net.onnx")
         result = run_cli(command, "net.onnx")

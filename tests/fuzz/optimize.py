@@ -19,6 +19,7 @@ SUFFIX = ".onnx"
 _OPS = (
     *("ConvTranspose", "Transpose", "Pad", "Slice", "Add", "Relu", "LeakyRelu", "Clip", "Mul", "Sub", "Identity"),
     *("Cast", "Conv", "Reshape", "Concat", "Shape", "If", "Loop", "Constant", "BatchNormalization"),
+    *("Div", "STFT", "DFT", "Squeeze", "Unsqueeze"),
 )
 _DOMAINS = ("", "ai.onnx", "org.ortconv", "com.microsoft", "mine")
 _LOCATIONS = ("../secret", "/etc/passwd", "model.onnx", "missing", "a\0b", "", ".", "x/../y", "\u00e9")

@@ -12,6 +12,7 @@ import pytest
 import ortconv
 from ortconv.optimizer import optimization
 from tests.command_line import run_cli
+from tests.optimizer.bases import filters, hann
 from tests.optimizer.models import parsed, rand, stock
 from tests.running import run
 
@@ -53,6 +54,8 @@ def test_command(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Non
             "folded": ["Slice d into pads", "Add y as bias"],
             "kept": [],
             "reason": "",
+            "op_type": "ConvTranspose",
+            "recognised": "",
         }
     ]
     assert not list(tmp_path.glob(".ortconv*"))
@@ -120,3 +123,34 @@ def test_columns_without_text_are_left_out(tmp_path: pathlib.Path, monkeypatch: 
     assert result.exit_code == 0, result.stderr
     heading, row = (line.split() for line in result.stdout.splitlines()[:2])
     assert (heading, row[:2]) == (["node", "becomes", "left", "alone"], ["c", "unchanged"])
+
+
+def test_fourier_transforms(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "g (float[N,1,L] x) => (float[N,C,T] c, float[N,D,T] d, float[N,1,P] y) { c = Conv <strides = [8]> (x, w)\n"
+        "d = Conv <strides = [8]> (x, u)\ny = ConvTranspose <strides = [8]> (c, w) }"
+    )
+    basis = filters(32, window=hann(32))
+    wrong = basis.copy()
+    wrong[2, 3] *= 1.001
+    tensors = {"w": basis.astype(np.float32)[:, np.newaxis], "u": wrong.astype(np.float32)[:, np.newaxis]}
+    onnx.save(parsed(text, **tensors), "vocoder.onnx")
+    result = run_cli("optimize", "vocoder.onnx", "-o", "faster.onnx", "--report", "report.json")
+    assert result.exit_code == 0, result.stderr
+    shown = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert shown[0] == "node becomes recognised left alone"
+    assert shown[1].startswith("c org.ortconv ForwardSTFT n_fft 32, hop 8, window 32, bins 17; filters differ by ")
+    assert shown[2].startswith("d unchanged its filters resemble those of a Fourier transform, n_fft 32, and are none")
+    assert shown[3].startswith("y org.ortconv InverseSTFT n_fft 32, hop 8, window 32, bins 17; filters differ by ")
+    assert shown[-1] == "vocoder.onnx -> faster.onnx: 2 of 3 nodes rewritten"
+    nodes = json.loads(pathlib.Path("report.json").read_text(encoding="utf-8"))["nodes"]
+    assert [node["op_type"] for node in nodes] == ["Conv", "Conv", "ConvTranspose"]
+    assert [node["becomes"] for node in nodes] == ["ForwardSTFT", "", "InverseSTFT"]
+    before = sorted(tmp_path.iterdir())
+    result = run_cli("explain", "vocoder.onnx")
+    assert result.exit_code == 0, result.stderr
+    explained = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert explained[:-1] == shown[:-1]
+    assert explained[-1] == "`ortconv optimize` would rewrite 2 of 3 nodes"
+    assert sorted(tmp_path.iterdir()) == before

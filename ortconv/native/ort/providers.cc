@@ -10,12 +10,14 @@ const std::vector<Provider>& providers() {
        {std::begin(kDataTypes), std::end(kDataTypes)},
        make_conv_kernel,
        make_matmul_kernel,
-       make_integer_conv_kernel},
+       make_integer_conv_kernel,
+       make_fourier_kernel},
       {"CUDAExecutionProvider",
        {std::begin(kCudaTypes), std::end(kCudaTypes)},
        make_cuda_conv_kernel,
        make_cuda_matmul_kernel,
-       make_cuda_integer_conv_kernel},
+       make_cuda_integer_conv_kernel,
+       nullptr},
   };
   return all;
 }

@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "ort/conv_integer_to_float/op.h"
 #include "ort/convolution/op.h"
+#include "ort/fourier/op.h"
 #include "ort/matmul_nbits/op.h"
 
 namespace ortconv {
@@ -17,6 +18,7 @@ struct Provider {
   std::unique_ptr<Kernel> (*make_conv)(const ConvCreation&);
   std::unique_ptr<Kernel> (*make_matmul)(const MatMulCreation&);             // null: it has none of these
   std::unique_ptr<Kernel> (*make_integer_conv)(const IntegerConvCreation&);  // null: it has none
+  std::unique_ptr<Kernel> (*make_fourier)(const FourierCreation&);           // null: it has none
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

@@ -14,6 +14,7 @@
 #include "ort/abi/custom_op.h"
 #include "ort/conv_integer_to_float/op.h"
 #include "ort/convolution/op.h"
+#include "ort/fourier/op.h"
 #include "ort/matmul_nbits/op.h"
 #include "ort/settings.h"
 
@@ -32,7 +33,7 @@ struct Registry {
 
   Registry(const OrtApi* api, const Settings& settings) {
     invoke<abi::CreateCustomOpDomain>(api, kDomain, &domain);
-    for (const auto make_ops : {conv_ops, matmul_ops, conv_integer_ops}) {
+    for (const auto make_ops : {conv_ops, matmul_ops, conv_integer_ops, fourier_ops}) {
       for (auto& op : make_ops(api, settings)) ops.push_back(std::move(op));
     }
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
@@ -63,7 +64,9 @@ std::vector<std::pair<const char*, std::string>> marked_entries(const Settings& 
   };
   return {entry(kTf32Entry, settings.tf32 ? "1" : "0"),
           entry(kMatMulCompressedEntry, settings.matmul_compressed ? "1" : "0"),
-          entry(kImplementationEntry, settings.implementation), entry(kChoicesEntry, settings.choices),
+          entry(kFourierEntry, settings.fourier ? "1" : "0"),
+          entry(kImplementationEntry, settings.implementation),
+          entry(kChoicesEntry, settings.choices),
           entry(kTuneEntry, settings.tuning)};
 }
 

@@ -60,6 +60,7 @@ Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   Settings settings;
   settings.tf32 = flag(api, options, kTf32Entry, settings.tf32);
   settings.matmul_compressed = flag(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
+  settings.fourier = flag(api, options, kFourierEntry, settings.fourier);
   settings.implementation = implementation_entry(api, options);
   settings.choices = config_entry(api, options, kChoicesEntry);
   settings.tuning = config_entry(api, options, kTuneEntry);

@@ -14,6 +14,7 @@ constexpr const char* kImplementationEntry = "ortconv.implementation";
 constexpr const char* kChoicesEntry = "ortconv.choices";
 constexpr const char* kTuneEntry = "ortconv.tune";
 constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
+constexpr const char* kFourierEntry = "ortconv.fourier";
 
 struct Settings {
   bool tf32 = false;  // float products may be formed in TF32 on a GPU
@@ -21,6 +22,7 @@ struct Settings {
   // Nodes of MatMulCompressed and GatherMatMulCompressed are given to this library. Otherwise ONNX Runtime inlines
   // their function bodies, which any of its providers runs, also those for which this library has no kernels.
   bool matmul_compressed = true;
+  bool fourier = true;  // the same for the Fourier operators
 
   // See ConvOptions.
   std::string implementation, choices, tuning;
@@ -30,8 +32,8 @@ struct Settings {
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
   friend bool operator<(const Settings& a, const Settings& b) {
-    return std::tie(a.tf32, a.matmul_compressed, a.implementation, a.choices, a.tuning) <
-           std::tie(b.tf32, b.matmul_compressed, b.implementation, b.choices, b.tuning);
+    return std::tie(a.tf32, a.matmul_compressed, a.fourier, a.implementation, a.choices, a.tuning) <
+           std::tie(b.tf32, b.matmul_compressed, b.fourier, b.implementation, b.choices, b.tuning);
   }
 };
 

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from ortconv.opset.operator import Operator
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.forward_stft import FORWARD_STFT
+from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
 from ortconv.opset.ops.gather_matmul_codebook import GATHER_MATMUL_CODEBOOK
 from ortconv.opset.ops.gather_matmul_compressed import GATHER_MATMUL_COMPRESSED
+from ortconv.opset.ops.inverse_stft import INVERSE_STFT
 from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
+from ortconv.opset.ops.overlap_add import OVERLAP_ADD
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
 from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
@@ -32,6 +36,10 @@ OPERATORS = (
     GATHER_MATMUL_COMPRESSED,
     MATMUL_CODEBOOK,
     GATHER_MATMUL_CODEBOOK,
+    FORWARD_STFT,
+    INVERSE_STFT,
+    OVERLAP_ADD,
+    FOURIER_TRANSFORM,
 )
 """All operators of ours."""
 

@@ -1,0 +1,465 @@
+// The Fourier kernels of one instruction set. A file named after it defines ORTCONV_FOURIER_ISA, its namespace, and
+// ORTCONV_FOURIER_VECTOR_BYTES, and includes this once.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/math.h"
+#include "kernels/fourier/fourier.h"
+#include "kernels/unroll.h"
+
+// Its inline functions are compiled for this instruction set, so they need names of their own.
+#define ORTCONV_FOURIER_JOIN(a, b) a##b
+#define ORTCONV_FOURIER_NAMED(isa) ORTCONV_FOURIER_JOIN(ortconv_pocketfft_, isa)
+#define pocketfft ORTCONV_FOURIER_NAMED(ORTCONV_FOURIER_ISA)
+#define POCKETFFT_NO_MULTITHREADING
+#define POCKETFFT_CACHE_SIZE 0
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+#include "third_party/pocketfft/pocketfft_hdronly.h"
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+namespace ortconv::kernels::fourier::ORTCONV_FOURIER_ISA {
+
+namespace fft = pocketfft::detail;
+
+#include "kernels/fourier/lanes.h"
+
+#if defined(__GNUC__)
+template <class S>
+constexpr int kLanes = ORTCONV_FOURIER_VECTOR_BYTES / sizeof(S);
+#else
+template <class S>
+constexpr int kLanes = 1;
+#endif
+template <class S>
+using Vector = typename VectorOf<S, kLanes<S>>::Type;
+
+// Vectors of a tensor's elements.
+
+template <class T, class S = Sum<T>>
+ORTCONV_ALWAYS_INLINE inline Vector<S> load(const T* from) {
+  Vector<S> v;
+  if constexpr (std::is_same_v<T, S>) {
+    std::memcpy(&v, from, sizeof v);
+  } else {
+    S wide[kLanes<S>];
+    for (int i = 0; i < kLanes<S>; ++i) wide[i] = widen(from[i]);
+    std::memcpy(&v, wide, sizeof v);
+  }
+  return v;
+}
+
+// The first `count`; the others are zero.
+template <class T, class S = Sum<T>>
+inline Vector<S> load_first(const T* from, int64_t count) {
+  S wide[kLanes<S>] = {};
+  for (int64_t i = 0; i < count; ++i) wide[i] = widen(from[i]);
+  Vector<S> v;
+  std::memcpy(&v, wide, sizeof v);
+  return v;
+}
+
+template <class T, class S = Sum<T>>
+ORTCONV_ALWAYS_INLINE inline void store(T* to, Vector<S> v) {
+  if constexpr (std::is_same_v<T, S>) {
+    std::memcpy(to, &v, sizeof v);
+  } else {
+    S wide[kLanes<S>];
+    std::memcpy(wide, &v, sizeof v);
+    for (int i = 0; i < kLanes<S>; ++i) round_to(to + i, wide[i]);
+  }
+}
+
+template <class T, class S = Sum<T>>
+inline void store_first(T* to, Vector<S> v, int64_t count) {
+  S wide[kLanes<S>];
+  std::memcpy(wide, &v, sizeof v);
+  for (int64_t i = 0; i < count; ++i) round_to(to + i, wide[i]);
+}
+
+// A plan whose vectors are the lanes. Real ones hold a spectrum as r0, r1, i1, r2, i2 ...
+template <class S>
+class Plan : public FourierPlan {
+ public:
+  Plan(int64_t length, FourierKind kind) : FourierPlan(length) {
+    const auto n = static_cast<size_t>(length);
+    const bool is_real = kind == FourierKind::kReal;
+    if (use_bluestein(n, is_real)) {
+      bluestein_ = std::make_unique<fft::fftblue<S>>(n);
+    } else if (is_real) {
+      real_ = std::make_unique<fft::rfftp<S>>(n);
+    } else {
+      complex_ = std::make_unique<fft::cfftp<S>>(n);
+    }
+  }
+
+  // In place; `other` has room for as much. U is V, or S for one row alone.
+  template <class U>
+  void real(U* data, bool is_forward, U* other) const {
+    if (real_ != nullptr) {
+      real_->exec(data, S(1), is_forward, other);
+    } else {
+      bluestein_->exec_r(data, S(1), is_forward);
+    }
+  }
+  template <class U>
+  void complex(fft::cmplx<U>* data, bool is_forward, fft::cmplx<U>* other) const {
+    if (complex_ != nullptr) {
+      complex_->exec(data, S(1), is_forward, other);
+    } else {
+      bluestein_->exec(data, S(1), is_forward);
+    }
+  }
+
+ private:
+  // As pocketfft decides: where a large prime factor takes longer.
+  static bool use_bluestein(size_t n, bool is_real) {
+    const size_t factor = n < 50 ? 0 : fft::util::largest_prime_factor(n);
+    if (factor * factor <= n) return false;
+    const double direct = (is_real ? 0.5 : 1.0) * fft::util::cost_guess(n);
+    return 3 * fft::util::cost_guess(fft::util::good_size_cmplx(2 * n - 1)) < direct;
+  }
+
+  std::unique_ptr<fft::rfftp<S>> real_;
+  std::unique_ptr<fft::cfftp<S>> complex_;
+  std::unique_ptr<fft::fftblue<S>> bluestein_;
+};
+
+template <class S>
+std::unique_ptr<FourierPlan> make_plan(int64_t length, FourierKind kind) {
+  return std::make_unique<Plan<S>>(length, kind);
+}
+
+// Columns of rows to vectors, each of which has an element of every row, times a factor for each column (null: 1).
+template <class S>
+void gather(const S* const* rows, int64_t columns, const S* factors, Vector<S>* to) {
+  constexpr int L = kLanes<S>;
+  using V = Vector<S>;
+  int64_t j = 0;
+  for (; j + L <= columns; j += L) {
+    V v[L];
+    ORTCONV_UNROLL
+    for (int l = 0; l < L; ++l) v[l] = load(rows[l] + j);
+    if (factors != nullptr) {
+      const V f = load(factors + j);
+      ORTCONV_UNROLL
+      for (int l = 0; l < L; ++l) v[l] *= f;
+    }
+    transpose<S, L>(v);
+    ORTCONV_UNROLL
+    for (int l = 0; l < L; ++l) to[j + l] = v[l];
+  }
+  for (; j < columns; ++j) {
+    S lanes[L];
+    for (int l = 0; l < L; ++l) lanes[l] = factors == nullptr ? rows[l][j] : rows[l][j] * factors[j];
+    std::memcpy(to + j, lanes, sizeof lanes);
+  }
+}
+
+// How many frames are transformed before their spectra are written: whole cache lines of each bin, as far as the
+// frames lie in a cache.
+template <class S>
+int64_t group_of(int64_t rows) {
+  constexpr int64_t kElements = 1 << 15, kMost = 64;
+  const int64_t least = std::max<int64_t>(kLanes<S>, 64 / sizeof(S));
+  return std::clamp(kElements / std::max<int64_t>(rows, 1) / least * least, least, kMost);
+}
+
+// The scratch of frames: those of a group, one more for intermediate results, and rows of a signal.
+template <class S>
+struct FrameMemory {
+  int64_t rows, group;  // rows of a transform: its length, or the taps without one
+  int64_t padded_taps;
+
+  FrameMemory(int64_t length, const FrameGrid& grid)
+      : rows(std::max(length, grid.taps)), group(group_of<S>(rows)), padded_taps(align_up(grid.taps, 64 / sizeof(S))) {}
+
+  size_t bytes() const { return static_cast<size_t>(rows * (group + kLanes<S>)+padded_taps * kLanes<S>) * sizeof(S); }
+  Vector<S>* blocks(void* scratch) const { return static_cast<Vector<S>*>(scratch); }
+  Vector<S>* other(void* scratch) const { return blocks(scratch) + rows * (group / kLanes<S>); }
+  S* signal_rows(void* scratch) const { return reinterpret_cast<S*>(other(scratch) + rows); }
+};
+
+template <class S>
+size_t frame_scratch(int64_t length, const FrameGrid& grid) {
+  return FrameMemory<S>(length, grid).bytes();
+}
+
+// Where each lane's frame lies; frames that reach into the padding, or are no sums, are copied to `copies`.
+template <class T, class S = Sum<T>>
+void find_rows(const ForwardFrames<T>& in, int64_t first, int64_t count, S* copies, int64_t pitch, const S** rows) {
+  const FrameGrid& grid = in.grid;
+  for (int64_t l = 0; l < kLanes<S>; ++l) {
+    if (l >= count) {
+      rows[l] = rows[count - 1];
+      continue;
+    }
+    const int64_t begin = (first + l) * grid.hop - grid.padding;
+    if constexpr (std::is_same_v<T, S>) {
+      if (begin >= 0 && begin + grid.taps <= grid.length) {
+        rows[l] = in.signal + begin;
+        continue;
+      }
+    }
+    S* const copy = copies + l * pitch;
+    const int64_t from = std::clamp<int64_t>(-begin, 0, grid.taps);
+    const int64_t to = std::clamp<int64_t>(grid.length - begin, from, grid.taps);
+    std::fill(copy, copy + from, S());
+    for (int64_t j = from; j < to; ++j) copy[j] = widen(in.signal[begin + j]);
+    std::fill(copy + to, copy + grid.taps, S());
+    rows[l] = copy;
+  }
+}
+
+// Rows of vectors, one of each block, times a gain: the frames of one bin. A null row is zero.
+template <class T, class S = Sum<T>>
+void store_bin(const Vector<S>* row, int64_t pitch, S gain, int64_t count, T* to) {
+  constexpr int L = kLanes<S>;
+  if (row == nullptr) {
+    for (int64_t t = 0; t < count; ++t) round_to(to + t, S());
+    return;
+  }
+  int64_t t = 0;
+  for (; t + L <= count; t += L, row += pitch) store(to + t, *row * gain);
+  if (t < count) store_first(to + t, *row * gain, count - t);
+}
+
+template <class T, class S = Sum<T>>
+void forward(const FourierPlan& base, const ForwardFrames<T>& in, void* scratch) {
+  constexpr int L = kLanes<S>;
+  using V = Vector<S>;
+  const Plan<S>& plan = static_cast<const Plan<S>&>(base);
+  const FrameGrid& grid = in.grid;
+  const int64_t n = plan.length;
+  const FrameMemory<S> memory(n, grid);
+  V* const blocks = memory.blocks(scratch);
+  V* const other = memory.other(scratch);
+  S* const copies = memory.signal_rows(scratch);
+  for (int64_t first = in.first; first < in.last; first += memory.group) {
+    const int64_t count = std::min(memory.group, in.last - first);
+    V* block = blocks;
+    for (int64_t t = 0; t < count; t += L, block += n) {
+      const S* rows[L];
+      find_rows(in, first + t, std::min<int64_t>(L, count - t), copies, memory.padded_taps, rows);
+      gather(rows, grid.taps, in.window, block);
+      std::fill(block + grid.taps, block + n, V{});
+      plan.real(block, true, other);
+    }
+    for (int64_t f = 0; f < grid.bins; ++f) {
+      const bool is_conjugate = 2 * f > n;
+      const int64_t k = is_conjugate ? n - f : f;
+      const int64_t at = f * grid.frames + first;
+      if (in.cosines != nullptr) {
+        store_bin(blocks + (k == 0 ? 0 : 2 * k - 1), n, in.cosine_gains[f], count, in.cosines + at);
+      }
+      if (in.sines != nullptr) {
+        const bool is_real = k == 0 || 2 * k == n;
+        const S gain = is_conjugate ? in.sine_gains[f] : -in.sine_gains[f];
+        store_bin(is_real ? nullptr : blocks + 2 * k, n, gain, count, in.sines + at);
+      }
+    }
+  }
+}
+
+// One row of the spectra, of each block one vector, times a gain; added to what is there, or in its place.
+template <class T, class S = Sum<T>>
+void load_bin(const T* from, int64_t count, S gain, bool is_added, Vector<S>* row, int64_t pitch) {
+  constexpr int L = kLanes<S>;
+  using V = Vector<S>;
+  for (int64_t t = 0; t < count; t += L, row += pitch) {
+    const V v = (t + L <= count ? load(from + t) : load_first(from + t, count - t)) * gain;
+    *row = is_added ? *row + v : v;
+  }
+}
+
+template <class S>
+void clear_row(int64_t count, Vector<S>* row, int64_t pitch) {
+  for (int64_t t = 0; t < count; t += kLanes<S>, row += pitch) *row = Vector<S>{};
+}
+
+// The Hermitian spectra, of frames [first, first + count), whose real inverse transforms are the sums over all bins.
+template <class T, class S = Sum<T>>
+void load_spectra(const InverseFrames<T>& in, int64_t n, int64_t first, int64_t count, Vector<S>* blocks) {
+  const FrameGrid& grid = in.grid;
+  const auto load_part = [&](const T* part, const S* gains, int64_t k, bool is_sine, Vector<S>* row) {
+    const bool is_own = k == 0 || 2 * k == n;  // a bin that is its own conjugate
+    const S half = is_own ? S(1) : is_sine ? S(-0.5) : S(0.5);
+    const bool has_bin = part != nullptr && k < grid.bins;
+    const bool has_mirror = part != nullptr && !is_own && n - k < grid.bins;
+    if (has_bin) load_bin(part + k * grid.frames + first, count, gains[k] * half, false, row, n);
+    if (has_mirror) {
+      const S sign = is_sine ? -half : half;
+      load_bin(part + (n - k) * grid.frames + first, count, gains[n - k] * sign, has_bin, row, n);
+    }
+    if (!has_bin && !has_mirror) clear_row<S>(count, row, n);
+  };
+  for (int64_t k = 0; 2 * k <= n; ++k) {
+    load_part(in.cosines, in.cosine_gains, k, false, blocks + (k == 0 ? 0 : 2 * k - 1));
+    if (k > 0 && 2 * k < n) load_part(in.sines, in.sine_gains, k, true, blocks + 2 * k);
+  }
+}
+
+// Adds frames, a lane each, times the window, where they lie. The order is always the same: blocks of taps, then lanes.
+template <class T, class S = Sum<T>>
+void overlap(const InverseFrames<T>& in, const Vector<S>* block, int64_t first, int64_t count) {
+  constexpr int L = kLanes<S>;
+  using V = Vector<S>;
+  const FrameGrid& grid = in.grid;
+  S* const sums = in.sums - in.begin;
+  const int64_t start = first * grid.hop;
+  const bool is_within = count == L && start >= in.begin && start + (L - 1) * grid.hop + grid.taps <= in.end;
+  const auto add_clipped = [&](const S* values, int64_t columns, int64_t position) {
+    for (int64_t j = std::max<int64_t>(0, in.begin - position); j < std::min(columns, in.end - position); ++j) {
+      sums[position + j] += values[j];
+    }
+  };
+  for (int64_t j = 0; j < grid.taps; j += L) {
+    const int64_t columns = std::min<int64_t>(L, grid.taps - j);
+    V v[L];
+    if (columns == L) {
+      ORTCONV_UNROLL
+      for (int l = 0; l < L; ++l) v[l] = block[j + l] * in.window[j + l];
+    } else {
+      for (int l = 0; l < L; ++l) v[l] = l < columns ? block[j + l] * in.window[j + l] : V{};
+    }
+    transpose<S, L>(v);
+    if (is_within && columns == L) {
+      ORTCONV_UNROLL
+      for (int l = 0; l < L; ++l) {
+        S* const to = sums + start + l * grid.hop + j;
+        store(to, load(to) + v[l]);
+      }
+      continue;
+    }
+    S values[L][L];
+    std::memcpy(values, v, sizeof values);
+    for (int64_t l = 0; l < count; ++l) add_clipped(values[l], columns, start + l * grid.hop + j);
+  }
+}
+
+template <class T, class S = Sum<T>>
+void add_frames(const FourierPlan* base, const InverseFrames<T>& in, void* scratch) {
+  constexpr int L = kLanes<S>;
+  using V = Vector<S>;
+  const auto* const plan = static_cast<const Plan<S>*>(base);
+  const FrameGrid& grid = in.grid;
+  const FrameMemory<S> memory(plan == nullptr ? 0 : plan->length, grid);
+  V* const blocks = memory.blocks(scratch);
+  for (int64_t first = in.first; first < in.last; first += memory.group) {
+    const int64_t count = std::min(memory.group, in.last - first);
+    if (plan != nullptr) {
+      load_spectra(in, plan->length, first, count, blocks);
+    } else {
+      for (int64_t j = 0; j < grid.taps; ++j) {
+        load_bin(in.cosines + j * grid.frames + first, count, S(1), false, blocks + j, memory.rows);
+      }
+    }
+    V* block = blocks;
+    for (int64_t t = 0; t < count; t += L, block += memory.rows) {
+      if (plan != nullptr) plan->real(block, false, memory.other(scratch));
+      overlap(in, block, first + t, std::min<int64_t>(L, count - t));
+    }
+  }
+}
+
+// The scratch of rows: two arrays of complex vectors.
+template <class S>
+size_t row_scratch(int64_t length) {
+  return static_cast<size_t>(4 * (length + 1)) * sizeof(Vector<S>);
+}
+
+// Up to L rows.
+template <class T, int L, class S = Sum<T>>
+void transform_block(const Plan<S>& plan, const FourierRows<T>& in, int64_t first, int64_t count, void* scratch) {
+  using V = typename VectorOf<S, L>::Type;
+  const int64_t n = plan.length;
+  V* const data = static_cast<V*>(scratch);
+  V* const other = data + 2 * (n + 1);
+  const bool from_bins = in.y_parts == 1;
+  const int64_t taken = std::min(in.size, from_bins ? n / 2 + 1 : n);
+  const S scale = in.is_inverse ? S(1) / static_cast<S>(n) : S(1);
+  // Row l at `at` of an array of vectors.
+  const auto lane = [](V* vectors, int64_t at, int64_t l) { return reinterpret_cast<S*>(vectors + at) + l; };
+  std::fill(data, data + (from_bins ? n : n * in.x_parts), V{});
+  for (int64_t l = 0; l < count; ++l) {
+    const int64_t step = in.inner * in.x_parts;
+    const T* const x = in.x + (first + l) / in.inner * in.size * step + (first + l) % in.inner * in.x_parts;
+    if (from_bins) {
+      *lane(data, 0, l) = taken > 0 ? widen(x[0]) : S();
+      for (int64_t k = 1; k < taken; ++k) {
+        *lane(data, 2 * k - 1, l) = widen(x[k * step]);
+        if (2 * k < n) *lane(data, 2 * k, l) = widen(x[k * step + 1]);
+      }
+    } else {
+      for (int64_t j = 0; j < taken; ++j) {
+        for (int64_t part = 0; part < in.x_parts; ++part) {
+          *lane(data, j * in.x_parts + part, l) = widen(x[j * step + part]);
+        }
+      }
+    }
+  }
+  if (from_bins || in.x_parts == 1) {
+    plan.real(data, !from_bins, other);
+  } else {
+    plan.complex(reinterpret_cast<fft::cmplx<V>*>(data), !in.is_inverse, reinterpret_cast<fft::cmplx<V>*>(other));
+  }
+  for (int64_t l = 0; l < count; ++l) {
+    const int64_t step = in.inner * in.y_parts;
+    T* const y = in.y + (first + l) / in.inner * in.count * step + (first + l) % in.inner * in.y_parts;
+    for (int64_t k = 0; k < in.count; ++k) {
+      if (from_bins) {
+        round_to(y + k * step, *lane(data, k, l) * scale);
+        continue;
+      }
+      S real, imaginary;
+      if (in.x_parts == 2) {
+        real = *lane(data, 2 * k, l), imaginary = *lane(data, 2 * k + 1, l);
+      } else {
+        const bool is_conjugate = 2 * k > n;
+        const int64_t bin = is_conjugate ? n - k : k;
+        real = *lane(data, bin == 0 ? 0 : 2 * bin - 1, l);
+        imaginary = bin == 0 || 2 * bin == n ? S() : *lane(data, 2 * bin, l);
+        if (is_conjugate != in.is_inverse) imaginary = -imaginary;
+      }
+      round_to(y + k * step, real * scale);
+      round_to(y + k * step + 1, imaginary * scale);
+    }
+  }
+}
+
+// Rows that are left over are transformed one by one where that takes less time.
+template <class T, class S = Sum<T>>
+void transform(const FourierPlan& base, const FourierRows<T>& in, void* scratch) {
+  constexpr int L = kLanes<S>;
+  const Plan<S>& plan = static_cast<const Plan<S>&>(base);
+  int64_t first = in.first;
+  for (; in.last - first > L / 2; first += L) {
+    transform_block<T, L>(plan, in, first, std::min<int64_t>(L, in.last - first), scratch);
+  }
+  for (; first < in.last; ++first) transform_block<T, 1>(plan, in, first, 1, scratch);
+}
+
+template <class T>
+const FourierKernel<T>& kernel(const char* name) {
+  using S = Sum<T>;
+  static const FourierKernel<T> all = {name,           kLanes<S>,     make_plan<S>,     frame_scratch<S>,
+                                       row_scratch<S>, forward<T, S>, add_frames<T, S>, transform<T, S>};
+  return all;
+}
+
+}  // namespace ortconv::kernels::fourier::ORTCONV_FOURIER_ISA

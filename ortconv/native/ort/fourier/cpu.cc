@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "base/arch.h"
+#include "base/error.h"
+#include "base/recently_used.h"
+#include "kernels/fourier/stft.h"
+#include "kernels/fourier/transform.h"
+#include "ops/pool_size.h"
+#include "ort/abi/boundary.h"
+#include "ort/abi/tensors.h"
+#include "ort/fourier/inputs.h"
+#include "ort/fourier/op.h"
+
+namespace ortconv {
+namespace {
+
+using kernels::FourierKind;
+using kernels::FourierPlan;
+
+// An input of a run; null where the node has none.
+const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index) {
+  size_t count = 0;
+  invoke<abi::KernelContextGetInputCount>(api, context, &count);
+  const OrtValue* value = nullptr;
+  if (index < count) invoke<abi::KernelContextGetInput>(api, context, index, &value);
+  return value;
+}
+
+template <class T>
+const T* elements_of(const OrtApi* api, const OrtValue* tensor) {
+  return tensor == nullptr ? nullptr : static_cast<const T*>(data_of(api, tensor));
+}
+
+// ForwardSTFT, InverseSTFT and OverlapAdd.
+template <class T>
+class StftKernel : public Kernel {
+ public:
+  explicit StftKernel(const FourierCreation& creation)
+      : Kernel(creation.api, creation.subject),
+        op_(creation.op),
+        attributes_(stft_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
+        kernel_(kernels::get_fourier_kernel<T>(ArchFlags::host())) {
+    if (attributes_.n_fft > 0) plan_ = kernel_.make_plan(attributes_.n_fft, FourierKind::kReal);
+  }
+
+  void compute(OrtKernelContext* context) const override {
+    const auto input = [&](size_t index) { return input_of(api(), context, index); };
+    const bool has_gains = op_ != FourierOp::kOverlapAdd;
+    const OrtValue* const data = input(FourierIndices::kData);
+    const OrtValue* const window = input(FourierIndices::kWindow);
+    const OrtValue* const gains = has_gains ? input(FourierIndices::kGains) : nullptr;
+    const OrtValue* const sines = op_ == FourierOp::kInverse ? input(FourierIndices::kSines) : nullptr;
+    StftShapes shapes{shape_of(api(), data), shape_of(api(), window), std::nullopt, std::nullopt};
+    if (gains != nullptr) shapes.gains = shape_of(api(), gains);
+    if (sines != nullptr) shapes.sines = shape_of(api(), sines);
+    const StftRun run = stft_run(op_, attributes_, shapes);
+    OrtValue* const y = make_output(api(), context, run.y);
+    if (std::find(run.y.begin(), run.y.end(), 0) != run.y.end()) return;
+
+    SessionThreads threads(api(), context);
+    Parallel parallel = threads.parallel();
+    parallel.threads = pool_size_.threads(parallel);
+    const Scratch scratch(api(), context, y, kernels::stft_scratch_bytes(kernel_, run.problem, parallel.threads));
+    const T* const given = elements_of<T>(api(), data);
+    const T* const window_data = elements_of<T>(api(), window);
+    const T* const gain_data = elements_of<T>(api(), gains);
+    T* const result = static_cast<T*>(data_of(api(), y));
+    if (op_ == FourierOp::kForward) {
+      kernels::forward_stft(kernel_, *plan_, run.problem, given, window_data, gain_data, result, scratch.data(),
+                            parallel);
+    } else {
+      kernels::inverse_stft(kernel_, plan_.get(), run.problem, given, elements_of<T>(api(), sines), window_data,
+                            gain_data, result, scratch.data(), parallel);
+    }
+  }
+
+ private:
+  FourierOp op_;
+  StftAttributes attributes_;
+  const kernels::FourierKernel<T>& kernel_;
+  std::unique_ptr<const FourierPlan> plan_;
+  mutable PoolSize pool_size_;
+};
+
+template <class T>
+class TransformKernel : public Kernel {
+ public:
+  explicit TransformKernel(const FourierCreation& creation)
+      : Kernel(creation.api, creation.subject),
+        attributes_(transform_attributes(KernelAttributes(creation.api, creation.info))),
+        kernel_(kernels::get_fourier_kernel<T>(ArchFlags::host())) {}
+
+  void compute(OrtKernelContext* context) const override {
+    const OrtValue* const x = input_of(api(), context, FourierIndices::kData);
+    const TransformRun run = transform_run(attributes_, shape_of(api(), x), length_of(context));
+    OrtValue* const y = make_output(api(), context, run.y);
+    const int64_t count = run.outer * run.inner;
+    if (count == 0) return;
+    const bool is_real = run.x_parts == 1 || run.y_parts == 1;
+    const std::shared_ptr<const FourierPlan> plan =
+        plan_of(run.length, is_real ? FourierKind::kReal : FourierKind::kComplex);
+
+    SessionThreads threads(api(), context);
+    Parallel parallel = threads.parallel();
+    parallel.threads = pool_size_.threads(parallel);
+    const Scratch scratch(api(), context, y, kernels::fourier_scratch_bytes(kernel_, run.length, parallel.threads));
+    kernels::FourierRows<T> rows{};
+    rows.inner = run.inner;
+    rows.size = run.size;
+    rows.count = run.count;
+    rows.x_parts = run.x_parts;
+    rows.y_parts = run.y_parts;
+    rows.is_inverse = attributes_.is_inverse;
+    rows.x = elements_of<T>(api(), x);
+    rows.y = static_cast<T*>(data_of(api(), y));
+    kernels::fourier_transform(kernel_, *plan, rows, count, scratch.data(), parallel);
+  }
+
+ private:
+  // 0: the default.
+  int64_t length_of(const OrtKernelContext* context) const {
+    const OrtValue* const length = input_of(api(), context, FourierIndices::kLength);
+    if (length == nullptr) return 0;
+    const Shape shape = shape_of(api(), length);
+    if (!shape.empty() && shape != Shape{1}) fail("input length has shape ", to_string(shape), "; allowed: a scalar.");
+    return *elements_of<int64_t>(api(), length);
+  }
+
+  std::shared_ptr<const FourierPlan> plan_of(int64_t length, FourierKind kind) const {
+    const std::pair<int64_t, FourierKind> key{length, kind};
+    std::shared_ptr<const FourierPlan> plan = plans_.find(key);
+    if (plan != nullptr) return plan;
+    plan = kernel_.make_plan(length, kind);
+    plans_.insert(key, plan);
+    return plan;
+  }
+
+  TransformAttributes attributes_;
+  const kernels::FourierKernel<T>& kernel_;
+  static constexpr size_t kPlans = 2;
+  mutable RecentlyUsed<std::pair<int64_t, FourierKind>, FourierPlan> plans_{kPlans};
+  mutable PoolSize pool_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_fourier_kernel(const FourierCreation& creation) {
+  return kernels::with_float_type(creation.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    using T = decltype(zero);
+    if (creation.op == FourierOp::kTransform) return std::make_unique<TransformKernel<T>>(creation);
+    return std::make_unique<StftKernel<T>>(creation);
+  });
+}
+
+}  // namespace ortconv

@@ -1,0 +1,36 @@
+// The Fourier operators as ONNX Runtime sees them: ForwardSTFT, InverseSTFT, OverlapAdd and FourierTransform.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/dtype.h"
+#include "ort/abi/custom_op.h"
+#include "ort/settings.h"
+
+namespace ortconv {
+
+enum class FourierOp { kForward, kInverse, kOverlapAdd, kTransform };
+constexpr FourierOp kFourierOps[] = {FourierOp::kForward, FourierOp::kInverse, FourierOp::kOverlapAdd,
+                                     FourierOp::kTransform};
+
+// A node as ONNX Runtime asks for its kernel.
+struct FourierCreation {
+  const OrtApi* api;
+  const OrtKernelInfo* info;
+  FourierOp op;
+  DataType dtype;
+  std::string subject;  // how messages name the node
+};
+
+// Reads and checks the attributes, and makes the plan of a transform whose length is known.
+std::unique_ptr<Kernel> make_fourier_kernel(const FourierCreation& creation);
+
+// The element types, for every provider.
+constexpr DataType kFourierTypes[] = {DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBfloat16};
+
+// One for each op, provider that has kernels and element type. Empty where the settings leave these nodes to their
+// function bodies.
+CustomOps fourier_ops(const OrtApi* api, const Settings& settings);
+
+}  // namespace ortconv
