@@ -467,10 +467,14 @@ void add_frames(const FourierPlan* base, const InverseFrames<T>& in, void* scrat
   }
 }
 
-// The scratch of rows: two arrays of complex vectors.
+// Up to so many rows are transformed one by one.
 template <class S>
-size_t row_scratch(int64_t length) {
-  return static_cast<size_t>(4 * (length + 1)) * sizeof(Vector<S>);
+constexpr int64_t kSingleRows = kLanes<S> / 2;
+
+// The scratch of rows: two arrays of complex vectors, or numbers.
+template <class S>
+size_t row_scratch(int64_t length, int64_t rows) {
+  return static_cast<size_t>(4 * (length + 1)) * (rows > kSingleRows<S> ? sizeof(Vector<S>) : sizeof(S));
 }
 
 // Up to L rows.
@@ -538,7 +542,7 @@ void transform(const FourierPlan& base, const FourierRows<T>& in, void* scratch)
   constexpr int L = kLanes<S>;
   const Plan<S>& plan = static_cast<const Plan<S>&>(base);
   int64_t first = in.first;
-  for (; in.last - first > L / 2; first += L) {
+  for (; in.last - first > kSingleRows<S>; first += L) {
     transform_block<T, L>(plan, in, first, std::min<int64_t>(L, in.last - first), scratch);
   }
   for (; first < in.last; ++first) transform_block<T, 1>(plan, in, first, 1, scratch);
