@@ -25,6 +25,10 @@ from ortconv.opset.ops import BY_NAME, CONVOLUTIONS
 from ortconv.opset.ops.compressed_weights import BLOCK_SIZE
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.ops.convolution import CONVOLUTION
+from ortconv.opset.ops.forward_stft import FORWARD_STFT
+from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
+from ortconv.opset.ops.inverse_stft import INVERSE_STFT
+from ortconv.opset.ops.overlap_add import OVERLAP_ADD
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 from ortconv.opset.reference import convolutions
@@ -38,6 +42,7 @@ _HOSTILE = [
 ]  # fmt: skip
 _FLOATS = [np.float32, np.float32, np.float16, ml_dtypes.bfloat16]
 _ELEMENTS = [*_FLOATS, np.float64, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+_SPECTRAL = frozenset(op.name for op in (FORWARD_STFT, INVERSE_STFT, OVERLAP_ADD, FOURIER_TRANSFORM))
 _MOST_FED = 1 << 16
 """Elements of an input, at most; sizes that a mutation makes larger come without data."""
 
@@ -116,6 +121,11 @@ class Case:
             wide = [data.astype(np.int64) if i in (1, 4) and data is not None and data.dtype.itemsize == 1 and
                     data.dtype != np.int64 else data for i, data in enumerate(arrays)]  # fmt: skip
             return BY_NAME[self.op].reference(*wide, **attributes)
+        if self.op in _SPECTRAL:
+            given = [
+                None if data is None else data.astype(np.float64) if data.dtype.kind != "i" else data for data in arrays
+            ]
+            return BY_NAME[self.op].reference(*given, **attributes)
         if self.op == CONV_INTEGER_TO_FLOAT.name:
             return BY_NAME[self.op].reference(*arrays, **attributes)
         first = arrays[0]
@@ -327,6 +337,49 @@ def _product(op: str, draw: _Draw) -> Case:
     return Case(op, {"block_size": block}, inputs, constants, draw.happens(0.5), True)
 
 
+def _spectral(op: str, draw: _Draw) -> Case:
+    n = draw.of(1, 2, 3, 4, 5, 8, 12, 16, 30)
+    taps, parts, batch = draw.random.randint(1, n), draw.of(0, 1, 2), draw.of(0, 1, 1, 2)
+    frames, hop, dtype = draw.of(0, 1, 2, 9, 17), draw.of(1, 2, 5, n), np.dtype(draw.of(*_FLOATS, np.float64))
+    bins = draw.random.randint(1, n)
+    channels, window = bins * (1 if parts else 2), draw.integers([taps], dtype)
+    attributes: dict[str, Any] = {"n_fft": n, "hop": [hop], "pads": [0, 0], "parts": parts}
+    inputs: dict[str, Any]
+    if op == FORWARD_STFT.name:
+        begin, end = attributes["pads"] = draw.of([0, 0], [1, 2], [n, n])
+        length = max(max(frames - 1, 0) * hop + taps - begin - end, 0)
+        gains = draw.integers([channels], dtype)
+        inputs = {"signal": draw.integers([batch, 1, length], dtype), "window": window, "gains": gains}
+    else:
+        added = draw.of(0, 0, 3)
+        attributes |= {"output_padding": [added]}
+        attributes["pads"] = [*draw.split(min(max((frames - 1) * hop + taps, 0) + added, draw.of(0, 2, n)))]
+        if op == OVERLAP_ADD.name:
+            del attributes["n_fft"], attributes["parts"]
+            inputs = {"frames": draw.integers([batch, taps, frames], dtype), "window": window}
+        else:
+            splits = parts == 0 and draw.happens(0.5)
+            shape = [batch, bins if splits else channels, frames]
+            inputs = {"spectrum": draw.integers(shape, dtype), "window": window}
+            inputs["gains"] = draw.integers([channels], dtype)
+            inputs["sines"] = draw.integers(shape, dtype) if splits else None
+    constants = _constants(draw, [name for name in ("window", "gains") if name in inputs])
+    return Case(op, attributes, inputs, constants, draw.happens(0.5), True)
+
+
+def _fourier(draw: _Draw) -> Case:
+    dtype, inverse, onesided = np.dtype(draw.of(*_FLOATS, np.float64)), draw.of(0, 1), draw.of(0, 1)
+    parts = (2 if inverse else 1) if onesided else draw.of(1, 2)
+    shape = [draw.of(0, 1, 2, 5, 9) for _ in range(draw.of(1, 2, 2, 3))]
+    axis = draw.random.randrange(len(shape))
+    shape[axis] = draw.of(2, 3, 8, 13, 30, 101)
+    length = draw.of(None, None, np.array(draw.of(1, 2, 9, 32, 60), np.int64))
+    inputs: dict[str, Any] = {"X": draw.integers([*shape, parts], dtype), "length": length}
+    attributes = {"axis": draw.of(axis, axis - len(shape) - 1), "inverse": inverse, "onesided": onesided}
+    constants = _constants(draw, ["length"] if length is not None else [])
+    return Case(FOURIER_TRANSFORM.name, attributes, inputs, constants, draw.happens(0.5), True)
+
+
 def _constants(draw: _Draw, names: Sequence[str]) -> frozenset[str]:
     if draw.happens(0.5):
         return frozenset(names)
@@ -366,6 +419,9 @@ def _mutate_input(case: Case, draw: _Draw) -> None:
     name = draw.of(*(name for name, data in case.inputs.items() if isinstance(data, np.ndarray)))
     data = case.inputs[name]
     assert isinstance(data, np.ndarray)
+    if name == "length":
+        case.inputs[name] = np.array(draw.of(*_HOSTILE), np.int64)
+        return
     if name == "output_shape" and data.size and draw.happens(0.8):
         data = data.copy()
         data[draw.random.randrange(data.size)] = draw.of(*_HOSTILE)
@@ -393,6 +449,8 @@ _CASES: Mapping[str, Callable[[_Draw], Case]] = {
         for op in BY_NAME.values()
         if any(each.name == BLOCK_SIZE for each in op.attributes)
     },
+    **{op.name: functools.partial(_spectral, op.name) for op in (FORWARD_STFT, INVERSE_STFT, OVERLAP_ADD)},
+    FOURIER_TRANSFORM.name: _fourier,
 }
 
 OPERATORS = tuple(_CASES)

@@ -124,6 +124,26 @@ def test_constants_and_a_distance_beyond_the_signal() -> None:
     assert_close(y, defined("ForwardSTFT", inputs, attributes), np.float32)
 
 
+@pytest.mark.parametrize("n", [1 << 16, (1 << 16) + 10])
+def test_long_transforms(n: int) -> None:
+    """A transform may be longer than the window, in proportion."""
+    random = np.random.default_rng(1)
+    window, gains = random.uniform(0.2, 1, 20000).astype(np.float32), np.ones(3, np.float32)
+    attributes = {"n_fft": n, "hop": [3000], "pads": [0, 0], "parts": 2}
+    inputs: list[np.ndarray | None] = [random.standard_normal((1, 1, 27000)).astype(np.float32), window, gains]
+    made = model("ForwardSTFT", inputs, attributes)
+    for _ in range(2):
+        (y,) = run(made, feeds_of("ForwardSTFT", inputs), "native")
+        assert_close(y, defined("ForwardSTFT", inputs, attributes), np.float32)
+
+
+def test_transforms_out_of_all_proportion_are_refused() -> None:
+    inputs, attributes = problem(16, np.float32)["ForwardSTFT"]
+    attributes["n_fft"] = (1 << 16) + 1
+    made = model("ForwardSTFT", inputs, attributes, open_sizes=True)
+    assert "attribute n_fft = 65537 is not supported for 16 taps and" in refusal(made, feeds_of("ForwardSTFT", inputs))
+
+
 FOURIER = [
     ((3, 17, 1), None, {}),
     ((3, 17, 2), None, {}),

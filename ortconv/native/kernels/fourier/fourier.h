@@ -86,7 +86,7 @@ struct FourierKernel {
 
   // Memory, aligned to 64 bytes, that the functions below want.
   size_t (*frame_scratch)(int64_t length, const FrameGrid& grid);
-  size_t (*row_scratch)(int64_t length);
+  size_t (*row_scratch)(int64_t length, int64_t rows);  // for calls with up to so many rows
 
   // `plan` is real; for add_frames null where there is no transform.
   void (*forward)(const FourierPlan& plan, const ForwardFrames<T>& frames, void* scratch);

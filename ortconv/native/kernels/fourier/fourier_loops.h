@@ -180,19 +180,32 @@ int64_t group_of(int64_t rows) {
   return std::clamp(kElements / std::max<int64_t>(rows, 1) / least * least, least, kMost);
 }
 
-// The scratch of frames: those of a group, one more for intermediate results, and rows of a signal.
+// The scratch of frames: those of a group, one more for intermediate results, and rows of a signal, or of products.
 template <class S>
 struct FrameMemory {
   int64_t rows, group;  // rows of a transform: its length, or the taps without one
   int64_t padded_taps;
+  int64_t before = 0, pitch = 0;  // of rows of products: frames of earlier groups, and the distance of rows
 
   FrameMemory(int64_t length, const FrameGrid& grid)
-      : rows(std::max(length, grid.taps)), group(group_of<S>(rows)), padded_taps(align_up(grid.taps, 64 / sizeof(S))) {}
+      : rows(std::max(length, grid.taps)), group(group_of<S>(rows)), padded_taps(align_up(grid.taps, 64 / sizeof(S))) {
+    constexpr int64_t kMostBytes = 1 << 17;
+    const int64_t earlier = align_up((grid.taps - 1) / grid.hop, kLanes<S>);
+    if (grid.hop >= kLanes<S> || earlier > group) return;
+    if (grid.taps * (earlier + group) * static_cast<int64_t>(sizeof(S)) > kMostBytes) return;
+    before = earlier;
+    pitch = before + group;
+  }
 
-  size_t bytes() const { return static_cast<size_t>(rows * (group + kLanes<S>)+padded_taps * kLanes<S>) * sizeof(S); }
+  bool has_phases() const { return pitch > 0; }
+  size_t bytes() const {
+    const int64_t last = std::max(padded_taps * kLanes<S>, padded_taps * pitch);
+    return static_cast<size_t>(rows * (group + kLanes<S>)+last) * sizeof(S);
+  }
   Vector<S>* blocks(void* scratch) const { return static_cast<Vector<S>*>(scratch); }
   Vector<S>* other(void* scratch) const { return blocks(scratch) + rows * (group / kLanes<S>); }
   S* signal_rows(void* scratch) const { return reinterpret_cast<S*>(other(scratch) + rows); }
+  S* products(void* scratch) const { return signal_rows(scratch); }
 };
 
 template <class S>
@@ -352,35 +365,116 @@ void overlap(const InverseFrames<T>& in, const Vector<S>* block, int64_t first, 
   }
 }
 
+// The frames [first, first + count), a block of lanes after the other, from which the window is still to be taken.
 template <class T, class S = Sum<T>>
-void add_frames(const FourierPlan* base, const InverseFrames<T>& in, void* scratch) {
-  constexpr int L = kLanes<S>;
-  using V = Vector<S>;
-  const auto* const plan = static_cast<const Plan<S>*>(base);
-  const FrameGrid& grid = in.grid;
-  const FrameMemory<S> memory(plan == nullptr ? 0 : plan->length, grid);
-  V* const blocks = memory.blocks(scratch);
-  for (int64_t first = in.first; first < in.last; first += memory.group) {
-    const int64_t count = std::min(memory.group, in.last - first);
-    if (plan != nullptr) {
-      load_spectra(in, plan->length, first, count, blocks);
-    } else {
-      for (int64_t j = 0; j < grid.taps; ++j) {
-        load_bin(in.cosines + j * grid.frames + first, count, S(1), false, blocks + j, memory.rows);
-      }
+void load_frames(const Plan<S>* plan, const InverseFrames<T>& in, const FrameMemory<S>& memory, int64_t first,
+                 int64_t count, void* scratch) {
+  Vector<S>* const blocks = memory.blocks(scratch);
+  if (plan == nullptr) {
+    for (int64_t j = 0; j < in.grid.taps; ++j) {
+      load_bin(in.cosines + j * in.grid.frames + first, count, S(1), false, blocks + j, memory.rows);
     }
-    V* block = blocks;
-    for (int64_t t = 0; t < count; t += L, block += memory.rows) {
-      if (plan != nullptr) plan->real(block, false, memory.other(scratch));
-      overlap(in, block, first + t, std::min<int64_t>(L, count - t));
+    return;
+  }
+  load_spectra(in, plan->length, first, count, blocks);
+  for (int64_t b = 0; b * kLanes<S> < count; ++b) plan->real(blocks + b * memory.rows, false, memory.other(scratch));
+}
+
+// Writes what L frames begin to the positions from `start` on: `hop` of each, from lane l of the vectors of a tile.
+template <class T, class S = Sum<T>>
+void store_phases(const InverseFrames<T>& in, Vector<S> (&tile)[kLanes<S>], int64_t phase, int64_t start) {
+  constexpr int L = kLanes<S>;
+  const int64_t hop = in.grid.hop, columns = std::min<int64_t>(L, hop - phase);
+  transpose<S, L>(tile);
+  const int64_t from = start + phase;
+  if (from >= in.begin && from + (L - 1) * hop + L <= in.end && (columns == L || hop < L)) {
+    // What a vector holds beyond its columns the next one replaces.
+    S* const to = in.sums + (from - in.begin);
+    ORTCONV_UNROLL
+    for (int l = 0; l + 1 < L; ++l) store(to + l * hop, tile[l]);
+    store_first(to + (L - 1) * hop, tile[L - 1], columns);
+    return;
+  }
+  S values[L][L];
+  std::memcpy(values, tile, sizeof values);
+  for (int64_t l = 0; l < L; ++l) {
+    const int64_t position = from + l * hop;
+    for (int64_t i = std::max<int64_t>(0, in.begin - position); i < std::min(columns, in.end - position); ++i) {
+      in.sums[position - in.begin + i] = values[l][i];
     }
   }
 }
 
-// The scratch of rows: two arrays of complex vectors.
+// The same sums where frames overlap so closely that adding one after the other to memory would wait for the last one:
+// those of L frames' positions t * hop + phase at once, from rows of products with neighboring frames side by side.
+template <class T, class S = Sum<T>>
+void add_phases(const Plan<S>* plan, const InverseFrames<T>& in, const FrameMemory<S>& memory, void* scratch) {
+  constexpr int L = kLanes<S>;
+  using V = Vector<S>;
+  const FrameGrid& grid = in.grid;
+  const int64_t taps = grid.taps, hop = grid.hop, before = memory.before, pitch = memory.pitch, group = memory.group;
+  const int64_t most = (taps - 1) / hop;
+  const V* const blocks = memory.blocks(scratch);
+  S* const products = memory.products(scratch);
+  std::fill_n(products, taps * pitch, S());
+  for (int64_t first = in.first; first < in.last + before && first * hop < in.end; first += group) {
+    const int64_t count = std::clamp<int64_t>(in.last - first, 0, group);
+    if (count > 0) load_frames(plan, in, memory, first, count, scratch);
+    for (int64_t j = 0; j < taps; ++j) {
+      S* const row = products + j * pitch + before;
+      for (int64_t t = 0; t < group; t += L) {
+        store(row + t, t < count ? blocks[t / L * memory.rows + j] * in.window[j] : V{});
+      }
+    }
+    for (int64_t t = 0; t < group && (first + t) * hop < in.end; t += L) {
+      for (int64_t phase = 0; phase < hop; phase += L) {
+        V tile[L];
+        for (int64_t i = 0; i < L; ++i) {
+          V sum{};
+          if (phase + i < std::min(hop, taps)) {
+            int64_t r = phase + i + most * hop < taps ? most : most - 1;
+            const S* at = products + (phase + i + r * hop) * pitch + before + t - r;
+            sum = load(at);
+            for (; r > 0; --r) {
+              at -= hop * pitch - 1;
+              sum += load(at);
+            }
+          }
+          tile[i] = sum;
+        }
+        store_phases(in, tile, phase, (first + t) * hop);
+      }
+    }
+    for (int64_t j = 0; j < taps; ++j) std::copy_n(products + j * pitch + group, before, products + j * pitch);
+  }
+}
+
+template <class T, class S = Sum<T>>
+void add_frames(const FourierPlan* base, const InverseFrames<T>& in, void* scratch) {
+  constexpr int L = kLanes<S>;
+  const auto* const plan = static_cast<const Plan<S>*>(base);
+  const FrameMemory<S> memory(plan == nullptr ? 0 : plan->length, in.grid);
+  if (memory.has_phases()) {
+    add_phases(plan, in, memory, scratch);
+    return;
+  }
+  for (int64_t first = in.first; first < in.last; first += memory.group) {
+    const int64_t count = std::min(memory.group, in.last - first);
+    load_frames(plan, in, memory, first, count, scratch);
+    for (int64_t t = 0; t < count; t += L) {
+      overlap(in, memory.blocks(scratch) + t / L * memory.rows, first + t, std::min<int64_t>(L, count - t));
+    }
+  }
+}
+
+// Up to so many rows are transformed one by one.
 template <class S>
-size_t row_scratch(int64_t length) {
-  return static_cast<size_t>(4 * (length + 1)) * sizeof(Vector<S>);
+constexpr int64_t kSingleRows = kLanes<S> / 2;
+
+// The scratch of rows: two arrays of complex vectors, or numbers.
+template <class S>
+size_t row_scratch(int64_t length, int64_t rows) {
+  return static_cast<size_t>(4 * (length + 1)) * (rows > kSingleRows<S> ? sizeof(Vector<S>) : sizeof(S));
 }
 
 // Up to L rows.
@@ -448,7 +542,7 @@ void transform(const FourierPlan& base, const FourierRows<T>& in, void* scratch)
   constexpr int L = kLanes<S>;
   const Plan<S>& plan = static_cast<const Plan<S>&>(base);
   int64_t first = in.first;
-  for (; in.last - first > L / 2; first += L) {
+  for (; in.last - first > kSingleRows<S>; first += L) {
     transform_block<T, L>(plan, in, first, std::min<int64_t>(L, in.last - first), scratch);
   }
   for (; first < in.last; ++first) transform_block<T, 1>(plan, in, first, 1, scratch);

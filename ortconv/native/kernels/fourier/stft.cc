@@ -56,6 +56,10 @@ size_t bytes_of_a_thread(const FourierKernel<T>& kernel, const StftProblem& p) {
 template <class Fn>
 void for_each_item(int64_t items, char* memory, size_t bytes, const Parallel& parallel, Fn fn) {
   const int64_t threads = std::clamp<int64_t>(items, 1, std::max(parallel.threads, 1));
+  if (threads == 1) {
+    for (int64_t item = 0; item < items; ++item) fn(item, memory);
+    return;
+  }
   Ranges ranges(items, 1, 1, threads);
   for_each(parallel, threads, [&](int64_t thread) {
     char* const own = memory + static_cast<size_t>(thread) * bytes;
@@ -67,7 +71,11 @@ void for_each_item(int64_t items, char* memory, size_t bytes, const Parallel& pa
 
 template <class T>
 size_t stft_scratch_bytes(const FourierKernel<T>& kernel, const StftProblem& p, int threads) {
-  return Factors<T>::bytes(p) + static_cast<size_t>(std::max(threads, 1)) * bytes_of_a_thread(kernel, p);
+  // No run has more items of frames, or of positions, than this.
+  const int64_t frames = p.grid.frames / kItemFrames + 1, positions = p.grid.length / kSums + 1;
+  const int64_t items = p.batch * std::max(frames, positions);
+  return Factors<T>::bytes(p) +
+         static_cast<size_t>(std::clamp<int64_t>(items, 1, std::max(threads, 1))) * bytes_of_a_thread(kernel, p);
 }
 
 template <class T>

@@ -42,7 +42,8 @@ class StftKernel : public Kernel {
         op_(creation.op),
         attributes_(stft_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
         kernel_(kernels::get_fourier_kernel<T>(ArchFlags::host())) {
-    if (attributes_.n_fft > 0) plan_ = kernel_.make_plan(attributes_.n_fft, FourierKind::kReal);
+    // Longer ones when a run shows that the window, or the bins, are in proportion.
+    if (attributes_.n_fft > 0 && attributes_.n_fft <= kAnyTransform) plan_ = make_plan();
   }
 
   void compute(OrtKernelContext* context) const override {
@@ -58,6 +59,7 @@ class StftKernel : public Kernel {
     const StftRun run = stft_run(op_, attributes_, shapes);
     OrtValue* const y = make_output(api(), context, run.y);
     if (std::find(run.y.begin(), run.y.end(), 0) != run.y.end()) return;
+    const std::shared_ptr<const FourierPlan> plan = plan_of_run();
 
     SessionThreads threads(api(), context);
     Parallel parallel = threads.parallel();
@@ -68,19 +70,30 @@ class StftKernel : public Kernel {
     const T* const gain_data = elements_of<T>(api(), gains);
     T* const result = static_cast<T*>(data_of(api(), y));
     if (op_ == FourierOp::kForward) {
-      kernels::forward_stft(kernel_, *plan_, run.problem, given, window_data, gain_data, result, scratch.data(),
+      kernels::forward_stft(kernel_, *plan, run.problem, given, window_data, gain_data, result, scratch.data(),
                             parallel);
     } else {
-      kernels::inverse_stft(kernel_, plan_.get(), run.problem, given, elements_of<T>(api(), sines), window_data,
+      kernels::inverse_stft(kernel_, plan.get(), run.problem, given, elements_of<T>(api(), sines), window_data,
                             gain_data, result, scratch.data(), parallel);
     }
   }
 
  private:
+  std::shared_ptr<const FourierPlan> make_plan() const {
+    return kernel_.make_plan(attributes_.n_fft, FourierKind::kReal);
+  }
+  std::shared_ptr<const FourierPlan> plan_of_run() const {
+    if (plan_ != nullptr || attributes_.n_fft == 0) return plan_;
+    std::shared_ptr<const FourierPlan> plan = long_plan_.find(attributes_.n_fft);
+    if (plan == nullptr) long_plan_.insert(attributes_.n_fft, plan = make_plan());
+    return plan;
+  }
+
   FourierOp op_;
   StftAttributes attributes_;
   const kernels::FourierKernel<T>& kernel_;
-  std::unique_ptr<const FourierPlan> plan_;
+  std::shared_ptr<const FourierPlan> plan_;
+  mutable RecentlyUsed<int64_t, FourierPlan> long_plan_{1};
   mutable PoolSize pool_size_;
 };
 
@@ -105,7 +118,8 @@ class TransformKernel : public Kernel {
     SessionThreads threads(api(), context);
     Parallel parallel = threads.parallel();
     parallel.threads = pool_size_.threads(parallel);
-    const Scratch scratch(api(), context, y, kernels::fourier_scratch_bytes(kernel_, run.length, parallel.threads));
+    const Scratch scratch(api(), context, y,
+                          kernels::fourier_scratch_bytes(kernel_, run.length, count, parallel.threads));
     kernels::FourierRows<T> rows{};
     rows.inner = run.inner;
     rows.size = run.size;

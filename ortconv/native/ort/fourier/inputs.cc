@@ -109,6 +109,11 @@ StftRun stft_run(FourierOp op, const StftAttributes& a, const StftShapes& shapes
     fail("input window has ", taps, " taps; allowed: up to n_fft = ", a.n_fft, ".");
   }
   const int64_t bins = a.n_fft == 0 ? taps : bins_of(a, *shapes.gains);
+  const int64_t longest = std::max(kAnyTransform, kZeroPadding * std::max(taps, bins));
+  if (a.n_fft > longest) {
+    fail("attribute n_fft = ", a.n_fft, " is not supported for ", taps, " taps and ", bins, " bins; allowed: up to ",
+         longest, ".");
+  }
   p.grid = {taps, a.hop, bins, 0, a.begin, 0};
   if (op == FourierOp::kForward) {
     check_data("signal", shapes.data, 1);

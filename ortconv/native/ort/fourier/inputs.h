@@ -24,6 +24,10 @@ struct FourierIndices {
 // The longest transform: its tables are gigabytes.
 constexpr int64_t kLongestTransform = 1 << 27;
 
+// Of short-time transforms any length is allowed up to the first of these, and then so many times what the window or
+// the bins have: the memory of a run is in proportion to its tensors.
+constexpr int64_t kAnyTransform = 1 << 16, kZeroPadding = 4;
+
 // Of ForwardSTFT, InverseSTFT and OverlapAdd. Checked.
 struct StftAttributes {
   int64_t n_fft = 0;  // 0 of OverlapAdd

@@ -240,7 +240,7 @@ void check_transform(const FourierKernel<T>& kernel, std::mt19937& random) {
   const bool is_real = rows.x_parts == 1 || from_bins;
   const auto plan = kernel.make_plan(length, is_real ? FourierKind::kReal : FourierKind::kComplex);
   for (const int threads : {1, 3}) {
-    Guarded scratch(fourier_scratch_bytes(kernel, length, threads), true);
+    Guarded scratch(fourier_scratch_bytes(kernel, length, outer * inner, threads), true);
     rows.x = x.data();
     rows.y = (threads == 1 ? one : several).data();
     fourier_transform(kernel, *plan, rows, outer * inner, scratch.as<char>(),
