@@ -114,15 +114,37 @@ class Emitter:
             dtype: Its element type.
             unused: Constants that are removed unless another node reads them.
         """
-        result, graph = new[-1].outputs[0], gone[-1].graph
+        self.replace_values(gone, new, [(old, new[-1].outputs[0], shape)], dtype, unused)
+
+    def replace_values(
+        self,
+        gone: Sequence[ir.Node],
+        new: Sequence[ir.Node],
+        results: Sequence[tuple[ir.Value, ir.Value, ir.Shape | None]],
+        dtype: ir.DataType | None,
+        unused: Iterable[ir.Value | None],
+    ) -> None:
+        """Replaces nodes of one graph that have several results.
+
+        Args:
+            gone: As for `replace`, like `new`, `dtype` and `unused`.
+            new: The nodes to add, in order.
+            results: The old results, the new ones that take their names, and their shapes.
+            dtype: Their element type.
+            unused: Constants that are removed unless another node reads them.
+        """
+        graph = gone[-1].graph
         assert isinstance(graph, ir.Graph)
-        result.doc_string = old.doc_string
-        result.metadata_props.update(old.metadata_props)
-        result.meta.update(old.meta)
-        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, new, [old], [result])
-        if dtype is not None:
-            result.type = ir.TensorType(dtype)
-        result.shape = shape
+        for old, result, _ in results:
+            result.doc_string = old.doc_string
+            result.metadata_props.update(old.metadata_props)
+            result.meta.update(old.meta)
+        olds, news = [old for old, _, _ in results], [result for _, result, _ in results]
+        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, new, olds, news)
+        for _, result, shape in results:
+            if dtype is not None:
+                result.type = ir.TensorType(dtype)
+            result.shape = shape
         _remove_unused(unused)
 
     def finish(self, nodes: Iterable[ir.Node], sizes: Sizes) -> None:

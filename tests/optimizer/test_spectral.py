@@ -305,6 +305,117 @@ def test_two_layers_of_different_windows() -> None:
     assert_same(original, feeds, ops=["Cos", "Sin", "Exp", "Mul", "Mul", INVERSE, INVERSE, "Add"])
 
 
+def analysis(first: np.ndarray, second: np.ndarray, *behind: onnx.NodeProto, **more: Any) -> onnx.ModelProto:
+    """Returns a model of two Conv nodes of one signal; between them stands a consumer of the first one's result."""
+    attributes = {name: value for name, value in more.items() if not isinstance(value, np.ndarray)}
+    tensors = {name: value for name, value in more.items() if isinstance(value, np.ndarray)}
+    biases = [[name] if name in tensors else [] for name in ("b1", "b2")]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", *biases[0]], ["r"], name="real", **{"strides": [8]} | attributes),
+        helper.make_node("Mul", ["r", "r"], ["rr"]),
+        helper.make_node("Conv", ["x", "w2", *biases[1]], ["i"], name="imag", **{"strides": [8]} | attributes),
+        helper.make_node("Mul", ["i", "i"], ["ii"]),
+        helper.make_node("Add", ["rr", "ii"], ["y"]),
+        *behind,
+    ]
+    weights = {"w1": first[:, np.newaxis], "w2": second[:, np.newaxis]}
+    return model(nodes, {"x": ["N", 1, "L"]}, **weights, **tensors)
+
+
+PAIRED = [FORWARD, "Split", "Mul", "Mul", "Add"]
+UNPAIRED = [FORWARD, "Mul", FORWARD, "Mul", "Add"]
+WAVE = {"x": rand(2, 1, 101)}
+
+
+@pytest.mark.parametrize("halves", [(COSINES, SINES), (SINES, COSINES), (COSINES, np.float32(-0.25) * SINES)])
+def test_two_analyses_of_one_signal_become_one(halves: tuple[np.ndarray, np.ndarray]) -> None:
+    original = analysis(*halves, pads=[5, 3])
+    done = assert_same(original, WAVE, ops=PAIRED)
+    first, second = done.outcomes
+    assert (first.name, first.becomes, first.folded) == ("real", "ForwardSTFT", ("Conv imag",))
+    assert first.recognised.startswith(f"n_fft {N}, hop 8, window {N}, bins {BINS}; filters differ by ")
+    assert (second.name, second.becomes, second.folded) == ("imag", "ForwardSTFT", ("into real",))
+    split = done.to_proto().graph.node[1]
+    assert list(split.output) == (["r", "i"] if halves[1] is not COSINES else ["i", "r"])
+    (got,) = run(done.to_proto(), WAVE, "none")
+    frames = np.lib.stride_tricks.sliding_window_view(np.pad(WAVE["x"], [(0, 0), (0, 0), (5, 3)]), N, 2)[:, :, ::8]
+    spectra = [np.einsum("notk,ck->nct", frames.astype(np.float64), half.astype(np.float64)) for half in halves]
+    np.testing.assert_allclose(got, sum(each**2 for each in spectra), rtol=1e-5, atol=1e-5)
+
+
+def test_two_analyses_with_biases() -> None:
+    tensors = {"b1": rand(BINS), "b2": rand(BINS)}
+    assert_same(analysis(SINES, COSINES, **tensors), WAVE, ops=[FORWARD, "Add", *PAIRED[1:]])
+    assert_same(analysis(SINES, COSINES, b2=tensors["b2"]), WAVE, ops=[FORWARD, "Add", *PAIRED[1:]])
+    run_time = analysis(COSINES, SINES, b2=tensors["b2"])
+    run_time.graph.input.append(helper.make_tensor_value_info("b2", TensorProto.FLOAT, [BINS]))
+    assert_same(run_time, WAVE, ops=[FORWARD, "Mul", "Conv", "Mul", "Add"])
+
+
+def test_two_analyses_whose_results_are_outputs() -> None:
+    original = analysis(COSINES, SINES)
+    for name in ("i", "r"):
+        original.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", BINS, "T"]))
+    result = optimization(original).to_proto()
+    assert op_types(result.graph) == PAIRED
+    assert [each.name for each in result.graph.output] == ["y", "i", "r"]
+    for got, expected in zip(run(result, WAVE, "native"), stock(original, WAVE), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
+
+
+def test_two_analyses_of_two_axes() -> None:
+    original = analysis(COSINES, SINES, strides=[8, 1], pads=[4, 0, 4, 0])
+    for tensor in original.graph.initializer:
+        tensor.dims.append(1)
+    original.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1, "L", 1]))
+    ops = ["Squeeze", FORWARD, "Unsqueeze", *PAIRED[1:]]
+    assert_same(original, {"x": WAVE["x"][..., np.newaxis]}, ops=ops)
+
+
+@pytest.mark.parametrize("difference", ["hop", "pads", "window", "signal", "both cosines", "graph"])
+def test_two_analyses_that_stay_two(difference: str) -> None:
+    other = filters(N, window=hann(N) ** 2, gains=inverse_gains(N))[BINS:].astype(np.float32)
+    second = {"window": other, "both cosines": np.float32(2) * COSINES}.get(difference, SINES)
+    original = analysis(COSINES, second, pads=[4, 4])
+    conv = original.graph.node[2]
+    if difference in ("hop", "pads"):
+        del conv.attribute[:]
+        geometry = {"hop": {"strides": [4], "pads": [4, 4]}, "pads": {"strides": [8], "pads": [0, 8]}}[difference]
+        conv.attribute.extend(helper.make_attribute(*each) for each in geometry.items())
+    feeds = dict(WAVE)
+    ops = UNPAIRED
+    if difference == "hop":
+        original.graph.node[4].CopyFrom(helper.make_node("Identity", ["ii"], ["y"]))
+        ops = [*UNPAIRED[:4], "Identity"]
+    elif difference == "signal":
+        conv.input[0] = "z"
+        original.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["N", 1, "L"]))
+        feeds["z"] = rand(2, 1, 101)
+    elif difference == "graph":
+        inner = helper.make_graph([conv], "inner", [], [helper.make_tensor_value_info("i", TensorProto.FLOAT, None)])
+        flag = numpy_helper.from_array(np.array(True), "flag")
+        original.graph.initializer.append(flag)
+        conv.CopyFrom(helper.make_node("If", ["flag"], ["i"], then_branch=inner, else_branch=inner))
+        ops = [FORWARD, "Mul", "If", FORWARD, FORWARD, "Mul", "Add"]
+    done = optimization(original)
+    if difference != "graph":
+        done = assert_same(original, feeds, ops=ops)
+    assert op_types(done.to_proto().graph) == ops
+    assert all(not outcome.folded for outcome in done.outcomes)
+
+
+def test_analyses_of_two_sizes_find_their_halves() -> None:
+    large = filters(2 * N, window=hann(2 * N)).astype(np.float32)
+    halves = {"w1": COSINES, "w2": large[: N + 1], "w3": SINES, "w4": large[N + 1 :]}
+    nodes = [helper.make_node("Conv", ["x", name], [f"c{name}"], name=name, strides=[8]) for name in halves]
+    sums = [helper.make_node("ReduceMean", [f"c{name}"], [f"m{name}"], keepdims=0) for name in halves]
+    join = helper.make_node("Sum", [f"m{name}" for name in halves], ["y"])
+    tensors = {name: half[:, np.newaxis] for name, half in halves.items()}
+    original = model([*nodes, *sums, join], {"x": ["N", 1, "L"]}, **tensors)
+    done = assert_same(original, WAVE, ops=[FORWARD, "Split", FORWARD, "Split", *["ReduceMean"] * 4, "Sum"])
+    assert [outcome.folded for outcome in done.outcomes] == [("Conv w3",), ("Conv w4",), ("into w1",), ("into w2",)]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_frames_are_added_up(dtype: Any) -> None:
     for window in (np.ones(N), hann(N)):
