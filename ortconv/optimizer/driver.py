@@ -206,8 +206,7 @@ class _Rewriting:
         """
         match node.op_type:
             case "Conv":
-                outcome = spectral.forward(node, self.sizes, self.shapes, self.opset, self.emitter)
-                return {} if outcome is None else {node: outcome}
+                return spectral.forward(node, self.sizes, self.shapes, self.opset, self.emitter)
             case "STFT":
                 return {node: spectral_nodes.stft(node, self.shapes, self.opset, self.emitter)}
             case "DFT":

@@ -17,7 +17,7 @@ from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_
 from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 from ortconv.optimizer import affine
 from ortconv.optimizer.site import Ints, Site
-from ortconv.optimizer.values import Array, Sizes, element_type, permuted
+from ortconv.optimizer.values import EXACT, Array, Sizes, computed, element_type, permuted
 
 __all__ = ["Emitter"]
 
@@ -114,15 +114,37 @@ class Emitter:
             dtype: Its element type.
             unused: Constants that are removed unless another node reads them.
         """
-        result, graph = new[-1].outputs[0], gone[-1].graph
+        self.replace_values(gone, new, [(old, new[-1].outputs[0], shape)], dtype, unused)
+
+    def replace_values(
+        self,
+        gone: Sequence[ir.Node],
+        new: Sequence[ir.Node],
+        results: Sequence[tuple[ir.Value, ir.Value, ir.Shape | None]],
+        dtype: ir.DataType | None,
+        unused: Iterable[ir.Value | None],
+    ) -> None:
+        """Replaces nodes of one graph that have several results.
+
+        Args:
+            gone: As for `replace`, like `new`, `dtype` and `unused`.
+            new: The nodes to add, in order.
+            results: The old results, the new ones that take their names, and their shapes.
+            dtype: Their element type.
+            unused: Constants that are removed unless another node reads them.
+        """
+        graph = gone[-1].graph
         assert isinstance(graph, ir.Graph)
-        result.doc_string = old.doc_string
-        result.metadata_props.update(old.metadata_props)
-        result.meta.update(old.meta)
-        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, new, [old], [result])
-        if dtype is not None:
-            result.type = ir.TensorType(dtype)
-        result.shape = shape
+        for old, result, _ in results:
+            result.doc_string = old.doc_string
+            result.metadata_props.update(old.metadata_props)
+            result.meta.update(old.meta)
+        olds, news = [old for old, _, _ in results], [result for _, result, _ in results]
+        onnx_ir.convenience.replace_nodes_and_values(graph, gone[-1], gone, new, olds, news)
+        for _, result, shape in results:
+            if dtype is not None:
+                result.type = ir.TensorType(dtype)
+            result.shape = shape
         _remove_unused(unused)
 
     def finish(self, nodes: Iterable[ir.Node], sizes: Sizes) -> None:
@@ -206,12 +228,22 @@ def _values(graph: ir.Graph) -> Iterable[ir.Value]:
 
 
 def _remove_unused(values: Iterable[ir.Value | None]) -> None:
-    """Removes constants that nothing reads any more."""
-    for value in values:
+    """Removes constants that nothing reads any more, and nodes that computed them from others."""
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
         if value is None or value.uses() or value.is_graph_output() or value.is_graph_input():
             continue
         node = value.producer()
         if node is None and value.is_initializer() and value.graph is not None:
             del value.graph.initializers[str(value.name)]
-        elif node is not None and node.op_type == "Constant" and not node.domain and isinstance(node.graph, ir.Graph):
+        elif node is not None and isinstance(node.graph, ir.Graph) and _is_constant(node):
+            waiting += node.inputs
             node.graph.remove(node, safe=True)
+
+
+def _is_constant(node: ir.Node) -> bool:
+    """Whether a node computes one value, always the same."""
+    if node.domain:
+        return False
+    return node.op_type == "Constant" or (node.op_type in EXACT and computed(node.outputs[0]) is not None)

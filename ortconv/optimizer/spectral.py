@@ -2,7 +2,8 @@
 
 `ortconv.optimizer.spectral_basis` decides by the numbers of the filters. A bias becomes an Add behind the new node, and
 a layer of two spatial axes, one of which has size 1, gets a Squeeze in front and an Unsqueeze behind. Two ConvTranspose
-nodes, one with the cosines and one with the sines, whose results are added or subtracted, become one node.
+nodes, one with the cosines and one with the sines, whose results are added or subtracted, become one node. So do two
+Conv nodes of one signal, one with the cosines and one with the sines; a Split behind the new node separates them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ortconv.optimizer.neighbours import reader, require_alone, require_no_pad_w
 from ortconv.optimizer.reading import read, require_numbers_that_fit
 from ortconv.optimizer.site import Ints, Kept, Left, Outcome, Shapes, Site, name_of, named
 from ortconv.optimizer.spectral_basis import BOTH, LEAST_FILTERS, LEAST_TAPS, SINES, Basis, diagonal, fit
-from ortconv.optimizer.values import Array, Sizes, constant, is_zero
+from ortconv.optimizer.values import Array, Sizes, computed, constant, is_zero
 
 __all__ = ["forward", "inverse", "is_looked_at", "require_opset"]
 
@@ -87,12 +88,12 @@ def is_looked_at(node: ir.Node) -> bool:
     """Whether a node is a Conv or ConvTranspose whose constant filters have a shape that is looked at."""
     if node.op_type not in ("Conv", "ConvTranspose") or node.domain or len(node.inputs) < 2:
         return False
-    data = constant(node.inputs[1])
+    data = computed(node.inputs[1])
     return data is not None and _axis(node, tuple(data.shape.numpy())) is not None
 
 
-def forward(node: ir.Node, sizes: Sizes, shapes: Shapes, opset: int, emitter: Emitter) -> Outcome | None:
-    """Replaces a Conv if its filters are those of a Fourier transform.
+def forward(node: ir.Node, sizes: Sizes, shapes: Shapes, opset: int, emitter: Emitter) -> dict[ir.Node, Outcome]:
+    """Replaces a Conv if its filters are those of a Fourier transform, with the Conv of the other half of the spectrum.
 
     Args:
         node: The node.
@@ -102,7 +103,7 @@ def forward(node: ir.Node, sizes: Sizes, shapes: Shapes, opset: int, emitter: Em
         emitter: What changes the model.
 
     Returns:
-        What became of it; None if its filters do not resemble any.
+        What became of it and, if it was joined with another, of that one; empty if its filters do not resemble any.
 
     Raises:
         Left: They resemble some; the message says why the node stays.
@@ -110,26 +111,40 @@ def forward(node: ir.Node, sizes: Sizes, shapes: Shapes, opset: int, emitter: Em
     found, x = _filters(node, sizes), node.inputs[0]
     basis = None if found is None else fit(found[0])
     if found is None or basis is None or x is None:
-        return None
+        return {}
     if not basis.fits:
         raise Left(_miss(basis))
     require_opset(FORWARD_STFT, opset)
-    y, dtype = node.outputs[0], ir.DataType.from_numpy(found[0].dtype)
-    require_no_pad_with_axes(x, y)
-    layer = _Layer(FORWARD_STFT, basis.window, basis.gains, found[1], basis)
-    hop, pads = _conv_geometry(node, _size(x, 2 + found[1], sizes, shapes), layer)
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
-    terms = None
-    if not is_zero(bias):
-        data = constant(bias)
-        if data is None or data.size != len(basis.gains):
-            raise Left("its filters are those of a Fourier transform, and its bias is not a constant of each channel")
-        terms = emitter.constant(node, "bias", data.numpy().reshape(-1, 1))
-    new = _nodes(emitter, node, layer, [x], {"hop": (hop,), "pads": pads}, terms, dtype)
-    weights = constant(node.inputs[1])
+    require_no_pad_with_axes(x, node.outputs[0])
+    dtype, axis = ir.DataType.from_numpy(found[0].dtype), found[1]
+    layer, size = _Layer(FORWARD_STFT, basis.window, basis.gains, axis, basis), _size(x, 2 + axis, sizes, shapes)
+    hop, pads = _conv_geometry(node, size, layer)
+    terms = _terms(node, len(basis.gains))
+    pair = None if basis.parts == BOTH else _forward_pair(node, found[0], layer, (hop, pads), sizes, size)
+    nodes = [node]
+    if pair is not None:
+        joined, nodes = pair
+        layer = _Layer(FORWARD_STFT, joined.window, joined.gains, axis, joined)
+        terms = np.concatenate([_terms(each, len(basis.gains)) for each in nodes])
+    bias = None if not np.any(terms) else emitter.constant(node, "bias", terms.astype(found[0].dtype).reshape(-1, 1))
+    new = _nodes(emitter, node, layer, [x], {"hop": (hop,), "pads": pads}, bias, dtype)
+    weights = computed(node.inputs[1])
     assert weights is not None
-    emitter.replace([node], new, y, y.shape or ir.Shape([None] * len(weights.shape)), dtype, node.inputs[1:])
-    return Outcome(name_of(node), FORWARD_STFT.name, op_type=node.op_type, recognised=layer.text(hop))
+    if pair is not None:
+        channels = emitter.intermediate(node, "channels", new[-1], dtype)
+        halves = emitter.constant(node, "halves", np.full(2, len(basis.gains), np.int64))
+        new.append(ir.node("Split", [channels, halves], {"axis": 1}, num_outputs=2, name=f"{name_of(node)}/split"))
+    results = [
+        (each.outputs[0], new[-1].outputs[at], each.outputs[0].shape or ir.Shape([None] * len(weights.shape)))
+        for at, each in enumerate(nodes)
+    ]
+    unused = [value for each in nodes for value in each.inputs[1:]]
+    emitter.replace_values(sorted(nodes, key=lambda each: each is node), new, results, dtype, unused)
+    others = [each for each in nodes if each is not node]
+    folded = tuple(map(named, others))
+    done = {node: Outcome(name_of(node), FORWARD_STFT.name, folded, op_type="Conv", recognised=layer.text(hop))}
+    into = (f"into {name_of(node)}",)
+    return done | {each: Outcome(name_of(each), FORWARD_STFT.name, into, op_type="Conv") for each in others}
 
 
 def inverse(site: Site, sizes: Sizes, opset: int, emitter: Emitter) -> dict[ir.Node, Outcome]:
@@ -213,7 +228,7 @@ def _axis(node: ir.Node, dims: Sequence[int]) -> int | None:
 
 def _filters(node: ir.Node, sizes: Sizes) -> tuple[Array, int] | None:
     """Returns the filters [C, K] of a layer with one signal and dilation 1, and the spatial axis of the taps."""
-    data = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    data = computed(node.inputs[1]) if len(node.inputs) > 1 else None
     axis = None if data is None else _axis(node, tuple(data.shape.numpy()))
     if data is None or axis is None or any(attribute.is_ref() for attribute in node.attributes.values()):
         return None
@@ -259,7 +274,7 @@ def _size(value: ir.Value, axis: int, sizes: Sizes, shapes: Shapes) -> int | Non
 
 def _conv_geometry(node: ir.Node, size: int | None, layer: _Layer) -> tuple[int, tuple[int, int]]:
     """Returns stride and padding of a Conv of a signal of a certain size."""
-    data = constant(node.inputs[1])
+    data = computed(node.inputs[1])
     assert data is not None
     rank = len(data.shape) - 2
     hop = _ints(node, "strides", (1,) * rank)[layer.axis]
@@ -278,6 +293,59 @@ def _conv_geometry(node: ir.Node, size: int | None, layer: _Layer) -> tuple[int,
     if hop < 1 or begin < 0 or end < 0:
         raise Left(f"its stride is {hop}, its padding {[begin, end]}")
     return hop, (begin, end)
+
+
+def _terms(node: ir.Node, channels: int) -> Array:
+    """Returns the bias of a Conv, zeros without one.
+
+    Raises:
+        Left: It is not a constant of each channel.
+    """
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if is_zero(bias):
+        return np.zeros(channels)
+    data = constant(bias)
+    if data is None or data.size != channels:
+        raise Left("its filters are those of a Fourier transform, and its bias is not a constant of each channel")
+    terms: Array = data.numpy().reshape(-1)
+    return terms
+
+
+def _forward_pair(
+    node: ir.Node,
+    filters: Array,
+    layer: _Layer,
+    geometry: tuple[int, tuple[int, int]],
+    sizes: Sizes,
+    size: int | None,
+) -> tuple[Basis, list[ir.Node]] | None:
+    """Returns the Conv nodes of one signal that have the cosines and the sines of a basis, in this order."""
+    x = node.inputs[0]
+    assert x is not None
+    assert layer.basis is not None
+    for other in x.consumers():
+        if other is node or other.graph is not node.graph or other.op_type != "Conv" or other.inputs[0] is not x:
+            continue
+        if not is_looked_at(other):
+            continue
+        try:
+            found = _filters(other, sizes)
+            if found is None or found[1] != layer.axis or found[0].shape != filters.shape:
+                continue
+            if found[0].dtype != filters.dtype or _conv_geometry(other, size, layer) != geometry:
+                continue
+            _terms(other, len(filters))
+            require_no_pad_with_axes(x, other.outputs[0])
+        except Left:
+            continue
+        nodes, halves = [node, other], [filters, found[0]]
+        if layer.basis.parts == SINES:
+            nodes.reverse()
+            halves.reverse()
+        basis = fit(np.concatenate(halves))
+        if basis is not None and basis.fits and basis.parts == BOTH:
+            return basis, nodes
+    return None
 
 
 def _pair(site: Site, filters: Array, parts: int, axis: int, sizes: Sizes, opset: int) -> _Pair | None:
@@ -335,8 +403,12 @@ def _same_frames(one: ir.Value, other: ir.Value, shapes: Shapes) -> bool:
     return _origins(one, _DEPTH) == _origins(other, _DEPTH)
 
 
-def _origins(value: ir.Value, depth: int) -> frozenset[ir.Value]:
-    """Returns the values to whose shapes that of a value broadcasts, apart from the axis of channels."""
+def _origins(value: ir.Value, depth: int) -> frozenset[object]:
+    """Returns what the shape of a value, apart from the axis of channels, depends on.
+
+    These are values to whose shapes it broadcasts; a Gather by a constant stands for itself as its data, its axis and
+    the shape of its indices.
+    """
     data, node = constant(value), value.producer()
     if data is not None and all(dim == 1 for axis, dim in enumerate(reversed(data.shape.numpy())) if axis != 1):
         return frozenset()
@@ -346,7 +418,10 @@ def _origins(value: ir.Value, depth: int) -> frozenset[ir.Value]:
     if node.op_type in _SAME_SHAPE or _is_part_of_channels(node):
         return _origins(inputs[0], depth - 1)
     if node.op_type in _BROADCAST:
-        return frozenset[ir.Value]().union(*(_origins(each, depth - 1) for each in inputs))
+        return frozenset[object]().union(*(_origins(each, depth - 1) for each in inputs))
+    indices = constant(inputs[1]) if node.op_type == "Gather" and len(inputs) == 2 else None
+    if indices is not None:
+        return frozenset({(inputs[0], node.attributes.get_int("axis", 0), tuple(indices.shape.numpy()))})
     return frozenset({value})
 
 
@@ -488,7 +563,7 @@ def _nodes(
     dtype: ir.DataType,
 ) -> list[ir.Node]:
     """Returns the nodes that compute a layer, in order; `bias` is added to [N, C, frames]."""
-    weights = constant(node.inputs[1])
+    weights = computed(node.inputs[1])
     assert weights is not None
     name, new, inputs = name_of(node), list[ir.Node](), list(data)
     axes = None

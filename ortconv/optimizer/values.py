@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-__all__ = ["Array", "Dims", "Sizes", "constant", "element_type", "is_zero", "perm_of", "permuted"]
+from ortconv.graph.constant_folding import evaluate
+
+__all__ = ["EXACT", "Array", "Dims", "Sizes", "computed", "constant", "element_type", "is_zero", "perm_of", "permuted"]
 
 Array = npt.NDArray[Any]
 Dims = tuple[int | None, ...]
@@ -25,11 +27,91 @@ _SAME_SIZES = _ACTIVATIONS | {
 }
 """Ops whose first output has the sizes of their first input."""
 
-_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {"Add", "Conv", "Mul", "Pad", "Reshape", "Slice", "Transpose"}
-"""Ops whose first output has the element type of their first input."""
+_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {
+    *(
+        "Abs",
+        "Add",
+        "Concat",
+        "Conv",
+        "ConvTranspose",
+        "Cos",
+        "DFT",
+        "Div",
+        "Exp",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Log",
+    ),
+    *(
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Pad",
+        "Pow",
+        "Reciprocal",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceSum",
+        "Reshape",
+    ),
+    *("STFT", "Sin", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze"),
+}
+"""Ops whose outputs have the element type of their first input."""
 
 _NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 """Attributes of Constant that hold numbers, and their types."""
+
+
+EXACT = frozenset(
+    (
+        "Add",
+        "Concat",
+        "Div",
+        "Expand",
+        "Mul",
+        "Neg",
+        "Reshape",
+        "Slice",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Transpose",
+        "Unsqueeze",
+    )
+)
+"""Ops of one output that give the same numbers on every machine."""
+
+_MOST_BYTES = 1 << 28
+"""Larger tensors are not computed."""
+
+_MOST_NODES = 16
+"""Nodes that a constant may be computed by, one behind the other."""
+
+
+def computed(value: ir.Value | None, depth: int = _MOST_NODES) -> ir.TensorProtocol | None:
+    """Returns the data of a value that is constant or that nodes compute from constants, exactly; None otherwise.
+
+    Exporters leave it to ONNX Runtime to concatenate large filters, or to multiply them by a window.
+    """
+    data = constant(value)
+    node = None if value is None or data is not None or value.is_graph_input() else value.producer()
+    if node is None or node.domain or node.op_type not in EXACT or not depth:
+        return data
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return None
+    tensors = []
+    for each in node.inputs:
+        tensor = None if each is None else computed(each, depth - 1)
+        if tensor is None and each is not None:
+            return None
+        tensors.append(tensor)
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    arrays = [None if tensor is None else tensor.numpy() for tensor in tensors]
+    results = evaluate(node.op_type, arrays, attributes, 1, _MOST_BYTES)
+    return None if results is None else ir.tensor(np.ascontiguousarray(results[0]))
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -58,7 +140,9 @@ def element_type(value: ir.Value | None) -> ir.DataType | None:
         if data is not None or value.dtype is not None:
             return data.dtype if data is not None else value.dtype
         node = value.producer()
-        if node is None or node.domain or not node.inputs or value is not node.outputs[0]:
+        if node is None or node.domain or not node.inputs:
+            return None
+        if value is not node.outputs[0] and node.op_type != "Split":
             return None
         if node.op_type == "Cast":
             return ir.DataType(node.attributes["to"].as_int())
@@ -121,4 +205,7 @@ class Sizes:
             found = self.of(node.inputs[0])
             perm = None if found is None else perm_of(node, len(found))
             return None if found is None or perm is None else permuted(found, perm)
-        return self.of(node.inputs[0]) if node.op_type in _SAME_SIZES else None
+        if node.op_type in _SAME_SIZES:
+            return self.of(node.inputs[0])
+        data = computed(value)
+        return None if data is None else tuple(data.shape.numpy())
