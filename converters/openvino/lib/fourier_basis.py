@@ -11,10 +11,22 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, reshaped
 from ortconv.graph.builder import Builder
 
-__all__ = ["LENGTH", "REAL", "REAL_INVERSE", "Kind", "basis_of", "count_of", "half_size", "known_weights", "roots"]
+__all__ = [
+    "LARGEST_BASIS",
+    "LENGTH",
+    "REAL",
+    "REAL_INVERSE",
+    "Kind",
+    "basis_bytes",
+    "basis_of",
+    "count_of",
+    "half_size",
+    "known_weights",
+    "roots",
+]
 
-_LARGEST = 1 << 22
-"""Matrices of more bytes are computed when the model is loaded, not stored."""
+LARGEST_BASIS = 1 << 22
+"""The most bytes that a constant basis may have."""
 
 LENGTH = "the length of a transform"
 """What asks for constants, in errors."""
@@ -58,25 +70,33 @@ def basis_of(b: Builder, length: Size, used: Size, count: Size, kind: Kind, dtyp
         dtype: The type of the matrix.
     """
     if isinstance(length, int) and isinstance(used, int) and isinstance(count, int):
-        nbytes = used * count * kind.parts * kind.results * np.dtype(dtype.numpy()).itemsize
-        waves = _waves(b.budget.arange(LENGTH, length), length, kind)
-        factors = known_weights(b, length, used, kind)
-        if nbytes <= _LARGEST and b.budget.fits(nbytes):
-            b.note(f"length {length}: a product with a basis of {nbytes} bytes")
-            turns = np.outer(b.budget.arange(LENGTH, used), b.budget.arange(LENGTH, count))
-            basis = (waves[turns % length] * factors).transpose(0, 2, 1, 3)
-            return b.constant(basis.reshape(used * kind.parts, -1).astype(dtype.numpy()))
-        b.note(f"length {length}: a product with a basis of {nbytes} bytes, computed when the model is loaded")
-        table, weights = b.constant(waves), b.constant(factors) if kind.is_inverse else None
-    else:
-        table, weights = _runtime_waves(b, length, kind), _runtime_weights(b, length, used, kind)
+        rows, columns = used * kind.parts, count * kind.results
+        b.note(f"length {length}: a product with a basis [{rows}, {columns}]")
+        key = "Fourier basis", length, used, kind, dtype
+        return b.shared(key, lambda: b.constant(_known_basis(b, length, used, count, kind).astype(dtype.numpy())))
+    table, weights = _runtime_waves(b, length, kind), _runtime_weights(b, length, used, kind)
     phases = b.op("Mul", b.op("Unsqueeze", counted(b, used), b.constant([1])), counted(b, count))
     whole = b.op("Gather", table, b.op("Mod", phases, joined(b, [length])), axis=0)
     if weights is not None:
         whole = b.op("Mul", whole, weights)
     whole = b.typed(b.op("Transpose", whole, perm=[0, 2, 1, 3]), _F64, [None] * 4)
-    rows, columns = calculate(b, "Mul", used, kind.parts), calculate(b, "Mul", count, kind.results)
-    return reshaped(b, b.cast(whole, dtype), [rows, columns])
+    shape = [calculate(b, "Mul", used, kind.parts), calculate(b, "Mul", count, kind.results)]
+    return reshaped(b, b.cast(whole, dtype), shape)
+
+
+def _known_basis(b: Builder, length: int, used: int, count: int, kind: Kind) -> npt.NDArray[np.float64]:
+    """Returns the matrix of `basis_of` for sizes that are known."""
+    waves = _waves(b.budget.arange(LENGTH, length), length, kind)
+    turns = np.outer(b.budget.arange(LENGTH, used), b.budget.arange(LENGTH, count))
+    basis = (waves[turns % length] * known_weights(b, length, used, kind)).transpose(0, 2, 1, 3)
+    matrix: npt.NDArray[np.float64] = basis.reshape(used * kind.parts, count * kind.results)
+    return matrix
+
+
+def basis_bytes(length: int, kind: Kind, dtype: ir.DataType) -> int:
+    """Returns the most bytes that the basis of a transform of known length has."""
+    entries = length * (length // 2 + 1 if kind.is_one_sided else length)
+    return entries * kind.parts * kind.results * np.dtype(dtype.numpy()).itemsize
 
 
 def roots(numbers: npt.NDArray[np.int64], length: int, *, inverse: bool) -> npt.NDArray[np.complex128]:

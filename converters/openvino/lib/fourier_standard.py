@@ -15,9 +15,11 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import dtype_of
 from ortconv.converters.openvino.lib.fourier_basis import (
+    LARGEST_BASIS,
     LENGTH,
     REAL_INVERSE,
     Kind,
+    basis_bytes,
     basis_of,
     count_of,
     half_size,
@@ -31,9 +33,6 @@ __all__ = ["fitted", "standard_transform", "with_parts", "with_size"]
 
 _AXIS_IS_INPUT = 20
 """The opset since which a DFT takes its axis as an input."""
-
-_LARGEST = 1 << 20
-"""Transforms of more pairs of an element of the data and one of the result are convolutions."""
 
 
 def standard_transform(b: Builder, x: ir.Value, axis: int, length: Size, kind: Kind, *, fit: bool) -> ir.Value:
@@ -50,8 +49,8 @@ def standard_transform(b: Builder, x: ir.Value, axis: int, length: Size, kind: K
     if isinstance(length, int):
         if length & (length - 1) == 0:
             return _by_dft(b, x, axis, length, kind)
-        count = count_of(b, length, kind)
-        if isinstance(count, int) and length * count > _LARGEST:
+        nbytes = basis_bytes(length, kind, dtype_of(x))
+        if nbytes > LARGEST_BASIS or not b.budget.fits(nbytes):
             return _by_convolution(b, x, axis, length, kind)
     return _by_product(b, x, axis, length, kind, fit=fit)
 

@@ -12,6 +12,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.lib.constants import int64_vector, one_number
 from ortconv.converters.openvino.lib.fourier import KERNELS, real_inverse, real_transform
+from ortconv.converters.openvino.lib.fourier_basis import LARGEST_BASIS, roots
 from ortconv.converters.openvino.lib.fourier_standard import fitted
 from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, require_sizes, size_of
 from ortconv.converters.openvino.registry import REGISTRY
@@ -25,6 +26,12 @@ from ortconv.opset.ops.overlap_add import OVERLAP_ADD
 _LARGEST = 1 << 20
 """Sums of squared windows of more bytes are computed in the model, not stored."""
 
+_MOST_TERMS = 1 << 24
+"""So are sums of more terms altogether."""
+
+_MOST_AXES = 2
+"""STFT takes one signal, or a batch of them."""
+
 
 @REGISTRY.lowering("STFT", since=15)
 def stft(
@@ -37,7 +44,7 @@ def stft(
     *,
     transpose_frames: bool = False,
 ) -> ir.Value:
-    """One-sided DFT of frames, weighted by the window: ForwardSTFT, or frames that are gathered."""
+    """One-sided DFT of frames, weighted by the window: a convolution by filters, or frames that are gathered."""
     require(signal, "signal", FLOATS)
     rank = rank_of(signal, "signal")
     size, step = _number(b, frame_size), _number(b, frame_step)
@@ -46,9 +53,11 @@ def stft(
 
     def emit(x: ir.Value, weights: ir.Value) -> ir.Value:
         shaped = _centered(b, weights, size)
-        own = _own_frames(b, size, step)
-        if own is not None and rank in (1, 2):
-            return _forward(b, x, shaped, own, count, transpose_frames=transpose_frames)
+        known = _known_frames(size, step)
+        if known is not None and rank <= _MOST_AXES:
+            channels = _channels(b, x, shaped, *known)
+            if channels is not None:
+                return _in_order(b, channels, rank, known[0] // 2 + 1, count, transpose_frames=transpose_frames)
         frames = b.op("Mul", b.op("Gather", x, _frames(b, count, size, step), axis=rank - 1), shaped)
         shape = [_known(count), _known(size)]
         result = real_transform(b, b.typed(frames, x.dtype, [*[None] * (rank - 1), *shape]), rank)
@@ -59,33 +68,52 @@ def stft(
     return compute(b, emit, signal, window, op_types=KERNELS)
 
 
-def _forward(
-    b: Builder, x: ir.Value, window: ir.Value, own: tuple[int, int], count: Size, *, transpose_frames: bool
-) -> ir.Value:
-    """Emits ForwardSTFT of signals [length] or [batch, length], and the order of the axes that OpenVINO has."""
-    size, step = own
-    dtype, bins = dtype_of(x), size // 2 + 1
-    gains = b.budget.full("frame_size", [2, bins], 1, dtype.numpy())
+def _channels(b: Builder, x: ir.Value, window: ir.Value, size: int, step: int) -> ir.Value | None:
+    """Emits the spectra [batch, 2 * bins, frames] of signals [length] or [batch, length], real parts first.
+
+    Returns:
+        None if neither ForwardSTFT nor Conv by filters computes them.
+    """
+    dtype, filters = dtype_of(x), None
+    if b.options.target == "onnx":
+        filters = _filters(b, window, size, dtype)
+        if filters is None:
+            return None
+    signal = b.op("Unsqueeze", x, b.constant([1] if rank_of(x, "signal") == 2 else [0, 1]))
+    if filters is not None:
+        y: ir.Value = b.op("Conv", signal, filters, strides=[step], kernel_shape=[size])
+        return y
+    gains = b.budget.full("frame_size", [2, size // 2 + 1], 1, dtype.numpy())
     gains[1] = -1
-    rank = rank_of(x, "signal")
-    signal = b.op("Unsqueeze", x, b.constant([1] if rank == 2 else [0, 1]))
-    channels = b.op(
-        FORWARD_STFT.name,
-        signal,
-        window,
-        b.constant(gains.reshape(-1)),
-        domain=DOMAIN,
-        n_fft=size,
-        hop=[step],
-        pads=[0, 0],
-        parts=0,
-    )
-    frames = count if isinstance(count, int) else -1
+    attributes: dict[str, Any] = {"n_fft": size, "hop": [step], "pads": [0, 0], "parts": 0}
+    y = b.op(FORWARD_STFT.name, signal, window, b.constant(gains.reshape(-1)), domain=DOMAIN, **attributes)
+    return y
+
+
+def _filters(b: Builder, window: ir.Value, size: int, dtype: ir.DataType) -> ir.Value | None:
+    """Returns the basis of a transform times the window, [2 * bins, 1, size], if that is known and not large."""
+    values, bins = b.array(window), size // 2 + 1
+    nbytes = 2 * bins * size * 4
+    if values is None or dtype != ir.DataType.FLOAT or nbytes > LARGEST_BASIS or not b.budget.fits(nbytes):
+        return None
+    b.note(f"frame_size {size}: a convolution by filters of {nbytes} bytes")
+    taps: npt.NDArray[np.float64] = values.astype(np.float64)
+
+    def made() -> ir.Value:
+        turns = np.outer(b.budget.arange("frame_size", bins), b.budget.arange("frame_size", size))
+        waves = roots(turns, size, inverse=False) * taps
+        return b.constant(np.concatenate([waves.real, waves.imag])[:, None].astype(np.float32))
+
+    return b.shared(("filters of STFT", taps.tobytes()), made)
+
+
+def _in_order(b: Builder, channels: ir.Value, rank: int, bins: int, count: Size, *, transpose_frames: bool) -> ir.Value:
+    """Returns what `_channels` returns with the axes of OpenVINO's result; `rank` is that of the signal."""
     batch = [0] * (rank - 1)  # as it is
+    frames = count if isinstance(count, int) else -1
     parts = b.op("Reshape", channels, b.constant([*batch, 2, bins, frames]))
     order = [1, 2, 0] if transpose_frames else [2, 1, 0]
-    result = b.op("Transpose", parts, perm=[*range(rank - 1), *(axis + rank - 1 for axis in order)])
-    return b.typed(result, dtype, [None] * (rank + 2))
+    return b.op("Transpose", parts, perm=[*range(rank - 1), *(axis + rank - 1 for axis in order)])
 
 
 @REGISTRY.lowering("ISTFT", since=16)
@@ -115,9 +143,9 @@ def istft(
         if rank == 3:
             x = b.typed(b.op("Unsqueeze", x, b.constant([0])), dtype_of(x), [1, *(data.shape or ())])
         shaped = _centered(b, weights, size)
-        own = _own_frames(b, size, step)
-        if own is not None:
-            result = _inverse(b, x, shaped, own, margin, length, normalized=normalized)
+        known = _known_frames(size, step)
+        if known is not None and b.options.target != "onnx":
+            result = _inverse(b, x, shaped, known, margin, length, normalized=normalized)
         else:
             result = _gathered(b, x, shaped, size, step, margin, length, normalized=normalized)
         return b.op("Squeeze", result, b.constant([0])) if rank == 3 else result
@@ -129,14 +157,14 @@ def _inverse(
     b: Builder,
     x: ir.Value,
     window: ir.Value,
-    own: tuple[int, int],
+    known: tuple[int, int],
     margin: Size,
     length: Size | None,
     *,
     normalized: bool,
 ) -> ir.Value:
     """Emits InverseSTFT of spectra [batch, bins, frames, 2], divided by the sum of squared windows."""
-    size, step = own
+    size, step = known
     dtype, bins = dtype_of(x), size // 2 + 1
     count = size_of(b, x, 2)
     total = _total(b, count, size, step)
@@ -246,7 +274,7 @@ def _known_divisor(
     begin, end, more = trim
     total = (count - 1) * step + values.size
     nbytes = max(total, total + more - begin - end) * values.itemsize
-    if nbytes > _LARGEST or not b.budget.fits(nbytes):
+    if nbytes > _LARGEST or count * values.size > _MOST_TERMS or not b.budget.fits(nbytes):
         return None
     sums = b.budget.full("frame_step", [total + more], 0, np.float64)
     for frame in range(count):
@@ -261,9 +289,9 @@ def _or_one(b: Builder, sums: ir.Value, dtype: ir.DataType) -> ir.Value:
     return b.op("Where", b.op("Equal", sums, zero), one, sums)
 
 
-def _own_frames(b: Builder, size: Size, step: Size) -> tuple[int, int] | None:
-    """Returns size and distance of frames for a node of ours, None where there is to be none."""
-    if b.options.target == "onnx" or not isinstance(size, int) or not isinstance(step, int) or min(size, step) < 1:
+def _known_frames(size: Size, step: Size) -> tuple[int, int] | None:
+    """Returns size and distance of frames if both are known."""
+    if not isinstance(size, int) or not isinstance(step, int) or min(size, step) < 1:
         return None
     return size, step
 
