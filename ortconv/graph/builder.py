@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -111,6 +111,7 @@ class Builder:
         self._counts: dict[str, int] = {}
         self._sizes: dict[ir.Value, Sizes] = {}
         self._owned: set[ir.Value] = set()
+        self._shared: dict[Hashable, ir.Value] = {}
         self._node: SourceNode | None = None
         self._step: Step | None = None
 
@@ -301,6 +302,12 @@ class Builder:
             tensor = ir.tensor(array)
         prefix = self._step.ref.name if self._step else "constant"
         return self.initializer(f"{prefix}/constant", tensor)
+
+    def shared(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
+        """Returns a constant that is made once for each key in a conversion, as several nodes may need a large one."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
 
     def counted(self, count: int) -> ir.Value:
         """Returns the numbers from 0 to a count, int64: a constant, or a node that computes them if they are many."""

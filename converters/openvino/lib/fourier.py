@@ -1,22 +1,22 @@
-"""Fourier transforms along one axis, shared by DFT and STFT."""
+"""Fourier transforms along one axis, shared by DFT and STFT: nodes of ``org.ortconv``, or standard nodes."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import onnx_ir as ir
 
 from ortconv.converters.openvino.lib.compute_types import dtype_of
-from ortconv.converters.openvino.lib.sizes import Size, calculate, joined, size_of
+from ortconv.converters.openvino.lib.fourier_basis import REAL, REAL_INVERSE, Kind, count_of
+from ortconv.converters.openvino.lib.fourier_standard import standard_transform, with_parts, with_size
+from ortconv.converters.openvino.lib.sizes import Size, calculate, size_of
+from ortconv.errors import ConversionError
 from ortconv.graph.builder import Builder
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
 
-__all__ = ["AXIS_IS_INPUT", "KERNELS", "dft_along_axis", "even_length", "fitted", "real_inverse"]
-
-AXIS_IS_INPUT = 20
-"""The opset since which a DFT takes its axis as an input."""
+__all__ = ["KERNELS", "even_length", "real_inverse", "real_transform", "transform"]
 
 KERNELS = ("DFT",)
+"""What `compute` has to know: transforms are computed in float32 and float64."""
 
 
 def even_length(b: Builder, size: Size) -> Size:
@@ -24,46 +24,66 @@ def even_length(b: Builder, size: Size) -> Size:
     return calculate(b, "Mul", calculate(b, "Sub", size, 1), 2)
 
 
-def dft_along_axis(b: Builder, x: ir.Value, axis: int, *, inverse: bool = False, one_sided: bool = False) -> ir.Value:
-    """Emits DFT along an axis, an attribute or an input by the opset."""
-    flags: dict[str, Any] = {"inverse": int(inverse) or None, "onesided": int(one_sided) or None}
-    if b.options.opset >= AXIS_IS_INPUT:
-        result = b.op("DFT", x, None, b.constant(axis), **flags)
-    else:
-        result = b.op("DFT", x, axis=axis, **flags)
-    return b.typed(result, x.dtype, None)
+def transform(b: Builder, x: ir.Value, axis: int, size: Size = -1, *, inverse: bool = False) -> ir.Value:
+    """Emits a complex transform along an axis, counted from the front.
+
+    Args:
+        b: The builder.
+        x: Data [..., 2], of float32 or float64, of known rank.
+        axis: The axis, not the last one.
+        size: The length of the transform, to which data are truncated or padded with zeros; -1 for that of the axis.
+        inverse: Whether it is the inverse transform.
+
+    Raises:
+        ConversionError: The length is known, and less than 1.
+    """
+    return _emit(b, x, axis, size, Kind(2, 2, inverse))
 
 
-def fitted(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
-    """Truncates an axis to a size, or pads it with zeros; -1 keeps it."""
-    if size == -1:
-        return x
-    dtype = x.dtype
-    current = size_of(b, x, axis)
-    if isinstance(size, int) and isinstance(current, int):
-        if size == current:
-            return x
-        missing: Size = max(size - current, 0)
-    else:
-        missing = b.op("Max", joined(b, [calculate(b, "Sub", size, current)]), b.constant([0]))
-    along = b.constant([axis])
-    cut = b.op("Slice", x, b.constant([0]), joined(b, [size]), along)
-    if missing != 0:
-        cut = b.op("Pad", cut, b.op("Concat", b.constant([0]), joined(b, [missing]), axis=0), None, along)
-    return b.typed(cut, dtype, None)
+def real_transform(b: Builder, x: ir.Value, axis: int, size: Size = -1) -> ir.Value:
+    """Emits the one-sided transform of real data [...], which gives [..., 2].
+
+    Arguments and errors as of `transform`.
+    """
+    return _emit(b, x, axis, size, REAL)
 
 
-def real_inverse(b: Builder, x: ir.Value, axis: int, size: Size) -> ir.Value:
-    """Inverts a one-sided transform, extended by its conjugate; -1 stands for an even length."""
-    if size == -1:
-        size = even_length(b, size_of(b, x, axis))
-    half = calculate(b, "Add", calculate(b, "Div", size, 2), 1)
+def real_inverse(b: Builder, x: ir.Value, axis: int, size: Size = -1) -> ir.Value:
+    """Inverts a one-sided transform [..., 2], extended by its conjugate; gives real data [...].
+
+    Arguments and errors as of `transform`, but a `size` of -1 stands for an even length.
+    """
+    return _emit(b, x, axis, size, REAL_INVERSE)
+
+
+def _emit(b: Builder, x: ir.Value, axis: int, size: Size, kind: Kind) -> ir.Value:
+    have = size_of(b, x, axis)
+    default = even_length(b, have) if kind == REAL_INVERSE else have
+    length = default if size == -1 else size
+    if isinstance(length, int) and length < 1:
+        raise ConversionError(f"has a transform of length {length}; allowed: at least 1.")
+    if b.options.target != "onnx":
+        return _own_node(b, x, axis, None if length == default else length, length, kind)
+    return standard_transform(b, x, axis, length, kind, fit=size != -1)
+
+
+def _own_node(b: Builder, x: ir.Value, axis: int, given: Size | None, length: Size, kind: Kind) -> ir.Value:
     dtype = dtype_of(x)
-    near = fitted(b, x, axis, half)
-    behind = joined(b, [calculate(b, "Sub", size, half)])
-    far = b.op("Slice", near, behind, b.constant([0]), b.constant([axis]), b.constant([-1]))
-    conjugate = b.op("Mul", far, b.constant(np.array([1, -1], dtype.numpy())))
-    whole = b.typed(b.op("Concat", near, conjugate, axis=axis), dtype, None)
-    result = dft_along_axis(b, whole, axis, inverse=True)
-    real = b.op("Gather", result, b.constant(0), axis=-1)
-    return b.typed(real, dtype, None)
+    if kind.parts == 1:
+        x = with_parts(b, x)
+    if given is not None:
+        given = b.constant(given) if isinstance(given, int) else b.op("Squeeze", given, b.constant([0]))
+    result = b.op(
+        FOURIER_TRANSFORM.name,
+        x,
+        given,
+        domain=DOMAIN,
+        axis=axis,
+        inverse=int(kind.is_inverse),
+        onesided=int(kind.is_one_sided),
+    )
+    shape = with_size(x, axis, count_of(b, length, kind))
+    result = b.typed(result, dtype, None if shape is None else [*shape[:-1], kind.results])
+    if kind.results == 2:
+        return result
+    return b.typed(b.op("Squeeze", result, b.constant([-1])), dtype, None if shape is None else shape[:-1])

@@ -10,7 +10,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require
 from ortconv.converters.openvino.lib.constants import int64_vector, known_ints, length_of, normalized
 from ortconv.converters.openvino.lib.dynamic_axes import on_lines
-from ortconv.converters.openvino.lib.fourier import KERNELS, dft_along_axis, even_length, fitted, real_inverse
+from ortconv.converters.openvino.lib.fourier import KERNELS, even_length, real_inverse, real_transform, transform
 from ortconv.converters.openvino.lib.sizes import Size, joined, size_of
 from ortconv.converters.openvino.plugin_bugs.spectral import (
     AXIS_CUT,
@@ -66,12 +66,7 @@ def rdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | Non
     _warn_of_sizes(b, data, signal_size, along, sizes)
 
     def emit(x: ir.Value) -> ir.Value:
-        for axis, size in zip(along, sizes, strict=True):
-            x = fitted(b, x, axis, size)
-        x = dft_along_axis(b, b.op("Unsqueeze", x, b.constant([rank])), along[-1], one_sided=True)
-        for axis in along[:-1]:
-            x = dft_along_axis(b, x, axis)
-        return x
+        return _transformed(b, real_transform(b, x, along[-1], sizes[-1]), along[:-1], sizes[:-1], inverse=False)
 
     return compute(b, emit, data, op_types=KERNELS)
 
@@ -100,9 +95,9 @@ def irdft(b: Builder, data: ir.Value, axes: ir.Value, signal_size: ir.Value | No
 
 
 def _transformed(b: Builder, x: ir.Value, axes: Ints, sizes: Sequence[Size], *, inverse: bool) -> ir.Value:
-    """Emits a DFT along each of the axes, fitted to a size."""
+    """Emits a DFT of a size along each of the axes."""
     for axis, size in zip(axes, sizes, strict=True):
-        x = dft_along_axis(b, fitted(b, x, axis, size), axis, inverse=inverse)
+        x = transform(b, x, axis, size, inverse=inverse)
     return x
 
 
@@ -121,7 +116,7 @@ def _dft_along(b: Builder, x: ir.Value, running: list[_Running], *, inverse: boo
     for axis, goal in running:
 
         def transformed(line: ir.Value, goal: ir.Value | None = goal) -> ir.Value:
-            return dft_along_axis(b, _resized(b, line, goal), 1, inverse=inverse)
+            return transform(b, line, 1, _goal(b, line, goal), inverse=inverse)
 
         x = on_lines(b, x, axis, 2, transformed)
     return x
@@ -131,8 +126,13 @@ def _rdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Value
     def emit(x: ir.Value) -> ir.Value:
         single = b.typed(b.op("Unsqueeze", x, b.constant([-1])), x.dtype, [None] * (rank_of(data, "data") + 1))
         axis, goal = running[-1]
-        half = on_lines(b, single, axis, 1, lambda line: dft_along_axis(b, _resized(b, line, goal), 1, one_sided=True))
-        return _dft_along(b, half, running[:-1], inverse=False)
+
+        def half(line: ir.Value) -> ir.Value:
+            real = b.typed(b.op("Squeeze", line, b.constant([-1])), line.dtype, [None] * 3)
+            return real_transform(b, real, 1, _goal(b, line, goal))
+
+        half_spectrum = on_lines(b, single, axis, 1, half)
+        return _dft_along(b, half_spectrum, running[:-1], inverse=False)
 
     return compute(b, emit, data, op_types=KERNELS)
 
@@ -151,8 +151,8 @@ def _irdft_along(b: Builder, data: ir.Value, running: list[_Running]) -> ir.Valu
     return compute(b, emit, data, op_types=KERNELS)
 
 
-def _resized(b: Builder, line: ir.Value, goal: ir.Value | None) -> ir.Value:
-    return line if goal is None else fitted(b, line, 1, _or_own(b, goal, size_of(b, line, 1)))
+def _goal(b: Builder, line: ir.Value, goal: ir.Value | None) -> Size:
+    return -1 if goal is None else _or_own(b, goal, size_of(b, line, 1))
 
 
 def _complex_rank(data: ir.Value) -> int:

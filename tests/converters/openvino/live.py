@@ -239,15 +239,16 @@ def _check_values(graph: ir.Graph) -> None:
             assert node.inputs[0].dtype not in (ir.DataType.INT4, ir.DataType.INT8) or len(node.inputs) == 3, node.name
 
 
-def check_row(row: Row) -> None:
-    """Checks a row, with static dims and, where its feeds differ, with dynamic ones."""
+def check_row(row: Row, target: Target = "auto") -> None:
+    """Checks a row, with static dims and, where its feeds differ, with dynamic ones; `target` as of `check`."""
     if row.avx512 and not HAS_AVX512:
         pytest.skip(WITHOUT_AVX512)
-    converted = check(model_of(row.build, row.feeds[:1]), row.feeds[0], bound=row.bound, semantics=row.semantics)
+    how: dict[str, Any] = {"bound": row.bound, "semantics": row.semantics, "target": target}
+    converted = check(model_of(row.build, row.feeds[:1]), row.feeds[0], **how)
     if row.emits is not None:
         assert sorted(node.op_type for node in converted.model.graph) == sorted(row.emits)
     if len(row.feeds) > 1:
-        check(model_of(row.build, row.feeds), *row.feeds, bound=row.bound, semantics=row.semantics)
+        check(model_of(row.build, row.feeds), *row.feeds, **how)
 
 
 def model_of(

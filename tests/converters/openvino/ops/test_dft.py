@@ -7,6 +7,7 @@ import pytest
 from openvino import opset7, opset9, opset15, opset16
 
 from ortconv.api import conversion
+from ortconv.options import Target
 from tests.converters.openvino.live import Row, assert_close, check, check_row, model_of, numbers, run_onnx
 
 BOUND = 64
@@ -130,12 +131,14 @@ ROWS += [
 ]
 
 
+@pytest.mark.parametrize("target", ["auto", "onnx"])
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_matches_openvino(row: Row) -> None:
-    check_row(row)
+def test_matches_openvino(row: Row, target: Target) -> None:
+    check_row(row, target)
 
 
-def test_real_transforms_longer_than_the_data() -> None:
+@pytest.mark.parametrize("target", ["auto", "onnx"])
+def test_real_transforms_longer_than_the_data(target: Target) -> None:
     """OpenVINO's CPU plugin reads memory behind the data where a real transform is to be filled up with zeros."""
     signal, spectrum = numbers(2, 6), numbers(2, 6, 2)
     complex_spectrum = spectrum[..., 0] + 1j * spectrum[..., 1]
@@ -144,13 +147,15 @@ def test_real_transforms_longer_than_the_data() -> None:
         (opset9.rdft, signal, 9, np.stack([forward.real, forward.imag], -1)),
         (opset9.irdft, spectrum, 20, np.fft.irfft(complex_spectrum, 20)),
     ):
-        converted = conversion(model_of(lambda x, op=op, size=size: op(x, ints(1), ints(size)), [[data]]))
+        model = model_of(lambda x, op=op, size=size: op(x, ints(1), ints(size)), [[data]])
+        converted = conversion(model, target=target)
         assert_close(run_onnx(converted, [[data]])[0][0], expected.astype(np.float32), BOUND)
         assert len(converted.warnings) == 1
         assert "that zeros extend" in converted.warnings[0]
 
 
-def test_real_transforms_of_the_own_size() -> None:
+@pytest.mark.parametrize("target", ["auto", "onnx"])
+def test_real_transforms_of_the_own_size(target: Target) -> None:
     """OpenVINO's CPU plugin fails, or gives a result of another shape, where signal_size is -1."""
     signal, spectrum = numbers(2, 6), numbers(2, 6, 2)
     forward = np.fft.rfft(signal)
@@ -159,22 +164,26 @@ def test_real_transforms_of_the_own_size() -> None:
         (opset9.irdft, spectrum, np.fft.irfft(spectrum[..., 0] + 1j * spectrum[..., 1])),
     ):
         model = model_of(lambda x, op=op: op(x, ints(1), ints(-1)), [[data]], [[-1] * 2 + [2] * (data.ndim - 2)])
-        converted = conversion(model)
+        converted = conversion(model, target=target)
         assert_close(run_onnx(converted, [[data]])[0][0], expected.astype(np.float32), BOUND)
         assert len(converted.warnings) == 1
         assert "returns another shape" in converted.warnings[0]
 
 
+@pytest.mark.parametrize("target", ["auto", "onnx"])
 @pytest.mark.parametrize("axes", [[1], [-1], [2, 0], [0, 1, 2]])
-def test_real_transforms_along_axes_of_the_run(axes: list[int]) -> None:
+def test_real_transforms_along_axes_of_the_run(axes: list[int], target: Target) -> None:
     """In dynamic sizes: in static ones OpenVINO's CPU plugin fails."""
     for op, shapes in ((opset9.rdft, ((2, 5, 6), (3, 4, 7))), (opset9.irdft, ((2, 5, 6, 2), (3, 4, 7, 2)))):
         feeds = [[numbers(*shape), np.array(order)] for shape, order in zip(shapes, (axes, axes[::-1]), strict=True)]
-        check(model_of(op, feeds), *feeds, bound=BOUND)
+        check(model_of(op, feeds), *feeds, bound=BOUND, target=target)
 
 
+@pytest.mark.parametrize("target", ["auto", "onnx"])
 @pytest.mark.parametrize(("sizes", "lengths"), [((3, 8), (3, 8)), ((-1, 4), (5, 4)), ((4, -1), (4, None))])
-def test_real_transforms_of_sizes_of_the_run(sizes: tuple[int, int], lengths: tuple[int, int | None]) -> None:
+def test_real_transforms_of_sizes_of_the_run(
+    sizes: tuple[int, int], lengths: tuple[int, int | None], target: Target
+) -> None:
     """Along the last two axes; OpenVINO's CPU plugin fails, or gives nothing."""
     for running in (False, True):
         for forward in (True, False):
@@ -182,7 +191,7 @@ def test_real_transforms_of_sizes_of_the_run(sizes: tuple[int, int], lengths: tu
             data = numbers(2, 5, 6) if forward else numbers(2, 5, 6, 2)
             build = op if running else (lambda x, s, op=op: op(x, ints(1, 2), s))
             feed = [data, *([ints(1, 2)] if running else []), ints(*sizes)]
-            converted = conversion(model_of(build, [feed]))
+            converted = conversion(model_of(build, [feed]), target=target)
             if forward:
                 whole = np.fft.rfft2(data, (lengths[0], lengths[1] or 6))
                 expected = np.stack([whole.real, whole.imag], -1)

@@ -21,6 +21,8 @@ LOGITS = SourceValue("logits", ir.DataType.FLOAT, (1, 12))
 SCORES = SourceValue("scores", ir.DataType.FLOAT, (1, 6))
 PRIORS = SourceValue("priors", ir.DataType.FLOAT, (1, 2, 12))
 VECTOR = SourceValue("vector", ir.DataType.INT64, (None,))
+BINS = SourceValue("bins", ir.DataType.FLOAT, (4, 1, 2))
+WINDOW = SourceValue("window", ir.DataType.FLOAT, (8,))
 HUGE = SourceValue("huge", ir.DataType.INT64, (2**62,))
 DETECTION = {"keep_top_k": "4", "nms_threshold": "0.5", "normalized": "true"}
 POOL = {"kernel": "2,2", "strides": "2,2", "pads_begin": "0,0", "pads_end": "0,0", "exclude-pad": "true"}
@@ -75,6 +77,9 @@ NODES: Sequence[tuple[str, int, Sequence[SourceValue | None], Mapping[str, str],
     ("StridedSlice", 1, [DATA, *[ints(0, 0)] * 2], SLICE | {"ellipsis_mask": "1,1"}, "ellipsis_mask"),
     ("StridedSlice", 1, [DATA, ints(0, 0), ints(1)], SLICE, "end has shape [1]"),
     ("StridedSlice", 1, [DATA, ints(0, 0), ints(1, 1), ints(1)], SLICE, "stride has shape [1]"),
+    ("RDFT", 9, [DATA, ints(3), ints(0)], {}, "a transform of length 0; allowed: at least 1"),
+    ("IRDFT", 9, [BINS, ints(1)], {}, "a transform of length 0; allowed: at least 1"),
+    ("ISTFT", 16, [BINS, WINDOW, ints(8), ints(2)], {}, "axis 0 must have 5 entries"),
     ("Broadcast", 1, [DATA, ints(1, 1)], {"mode": "explicit"}, "axes_mapping is missing"),
     ("Broadcast", 3, [DATA, ints(1, 1), ints(1, 0)], {"mode": "explicit"}, "ascending axes"),
     ("AvgPool", 1, [DATA], POOL | {"kernel": "2"}, "kernel = [2]"),
