@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import wave
 
 import numpy as np
 import pytest
@@ -54,6 +55,43 @@ def test_decoder_grows_to_the_sizes_of_its_skip_connections(tmp_path: pathlib.Pa
         share = re.search(r"foreground (\S+)%", line)
         assert share is not None
         assert 1 < float(share[1]) < 99
+
+
+def test_sound_loses_its_clicks_and_keeps_its_tones(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("matplotlib", reason="the sample draws spectrograms with matplotlib")
+    printed = run("resynthesize_sound.py", tmp_path, "out")
+    assert "analysis: Conv -> ForwardSTFT; n_fft 1024, hop 256, window 1024, bins 513" in printed
+    assert "synthesis: ConvTranspose -> InverseSTFT; n_fft 1024, hop 256, window 1024, bins 513" in printed
+    errors = re.findall(r"error (\S+) of the RMS, agrees with float64", printed)
+    assert len(errors) == 2
+    assert max(map(float, errors)) < 1e-5
+    assert re.search(r"time: ONNX Runtime \S+ ms, optimized \S+ ms, \S+ times as fast", printed)
+    folder = tmp_path / "out"
+    plain, optimized = (folder / f"resynthesize_sound{each}.onnx" for each in ("", "_optimized"))
+    assert optimized.stat().st_size < plain.stat().st_size / 20, "no basis is stored"
+    before, after = (samples(folder / name) for name in ("input.wav", "output.wav"))
+    assert len(before) == len(after) == 188 * 256
+    inner = slice(4000, -4000)
+    seconds = np.arange(len(before)) / 16000
+    heard = [np.exp(-2j * np.pi * frequency * seconds[inner]) for frequency in (523.25, 1567.98)]
+    for wave_, amplitude in zip(heard, (0.25, 0.1), strict=True):
+        assert 2 * abs(np.mean(after[inner] * wave_)) == pytest.approx(amplitude, rel=0.02)
+    # What remains without the tones is clicks, which become much quieter.
+    left = []
+    for sound in (before, after):
+        tones = sum(2 * (np.mean(sound[inner] * wave_) / wave_).real for wave_ in heard)
+        left.append(np.sqrt(np.mean((sound[inner] - tones) ** 2)))
+    assert left[0] > 0.02
+    assert left[1] < left[0] / 5
+    with Image.open(folder / "resynthesize_sound.png") as image:
+        assert image.width > 800
+        assert np.asarray(image.convert("L"), np.float64).std() > 20, "the picture is not flat"
+
+
+def samples(path: pathlib.Path) -> np.ndarray:
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 16000)
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2") / 32767
 
 
 def test_onednn_graph_follows_the_page_or_the_library(tmp_path: pathlib.Path) -> None:
