@@ -28,14 +28,14 @@ LEAST_TAPS = 16
 LEAST_FILTERS = 4
 """Fewer filters are not looked at."""
 
-_LIMITS = {np.dtype(np.float32): 64 * 2.0**-24, np.dtype(np.float16): 4 * 2.0**-11}
+_LIMITS = {np.dtype(np.float32): 64 * 2.0**-24, np.dtype(np.float16): 3.2 * 2.0**-12}
 """How large the distance may be, by element type: a small number of rounding errors.
 
 A basis of float64 that is rounded has 1 to 2, products of float32 cosines and windows up to 20, pseudo-inverses that
 are computed in float32 up to 30; filters that are off by one part in a thousand have 16777. Cosines of phases that
 grow up to pi * n_fft in float32 have 35 for n_fft = 16, which passes, and 2700 for 1024, which does not: such a model
-computes another transform in its fourth digit. In float16, where there is one rounding of the basis and two of our
-constants, one part in a thousand is two roundings, and is not told from them.
+computes another transform in its fourth digit. In float16 there is one rounding of the basis and one of each of our two
+constants, 2^-12 each at most; one part in a thousand is 4.1 of these.
 """
 
 _RESEMBLANCE = 0.02
