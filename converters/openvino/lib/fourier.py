@@ -18,6 +18,9 @@ __all__ = ["KERNELS", "even_length", "real_inverse", "real_transform", "transfor
 KERNELS = ("DFT",)
 """What `compute` has to know: transforms are computed in float32 and float64."""
 
+_LONGEST = 1 << 12
+"""Unless nodes of ours are asked for, a longer transform is standard nodes: the function body would need gigabytes."""
+
 
 def even_length(b: Builder, size: Size) -> Size:
     """Returns the even length of the real data whose one-sided transform has `size` entries."""
@@ -62,9 +65,10 @@ def _emit(b: Builder, x: ir.Value, axis: int, size: Size, kind: Kind) -> ir.Valu
     length = default if size == -1 else size
     if isinstance(length, int) and length < 1:
         raise ConversionError(f"has a transform of length {length}; allowed: at least 1.")
-    if b.options.target != "onnx":
-        return _own_node(b, x, axis, None if length == default else length, length, kind)
-    return standard_transform(b, x, axis, length, kind, fit=size != -1)
+    is_long = isinstance(length, int) and length > _LONGEST
+    if b.options.target == "onnx" or (b.options.target == "auto" and is_long):
+        return standard_transform(b, x, axis, length, kind, fit=size != -1)
+    return _own_node(b, x, axis, None if length == default else length, length, kind)
 
 
 def _own_node(b: Builder, x: ir.Value, axis: int, given: Size | None, length: Size, kind: Kind) -> ir.Value:

@@ -173,6 +173,35 @@ def test_standard_nodes_and_their_sizes(length: int, expected: dict[str, int], n
     assert_exact(run_onnx(converted, [[x]])[0][0], rdft(x, [1]))
 
 
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_very_long_transforms_run_without_the_library(name: str) -> None:
+    """Function bodies would need gigabytes."""
+    build, right, _ = TRANSFORMS[name]
+    for length in (16000, 32768):
+        x = data_of(name, 1, length // 2 + 1 if name == "IRDFT" else length)
+        model = model_of(lambda x, length=length: build(x, ints(1), ints(length)), [[x]])
+        assert own_ops(conversion(model, target="plugin")) == {"FourierTransform"}
+        converted = conversion(model)
+        assert own_ops(converted) == set()
+        assert_exact(run_onnx(converted, [[x]])[0][0], right(x, [1], [length]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_float16(name: str, target: Target) -> None:
+    """Of lengths that are a power of two, that have a basis, and that are long."""
+    build, right, _ = TRANSFORMS[name]
+    for length in (64, 90, 1100):
+        x = data_of(name, 2, length // 2 + 1 if name == "IRDFT" else length).astype(np.float16)
+        converted = conversion(
+            model_of(lambda x, length=length: build(x, ints(1), ints(length)), [[x]]), target=target, io="source"
+        )
+        (actual,) = run_onnx(converted, [[x]])[0]
+        assert actual.dtype == np.float16
+        expected = right(x, [1], [length])
+        assert np.sqrt(np.mean(np.square(actual - expected))) <= 1e-3 * np.sqrt(np.mean(np.square(expected)))
+
+
 def test_transforms_share_a_basis() -> None:
     x = numbers(4, 400)
 
