@@ -17,7 +17,7 @@ from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_
 from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 from ortconv.optimizer import affine
 from ortconv.optimizer.site import Ints, Site
-from ortconv.optimizer.values import Array, Sizes, element_type, permuted
+from ortconv.optimizer.values import EXACT, Array, Sizes, computed, element_type, permuted
 
 __all__ = ["Emitter"]
 
@@ -88,9 +88,8 @@ class Emitter:
         unused = [site.w, *(value for each in gone for value in each.inputs)]
         self.replace(gone, [node], old, shape, site.dtype, unused)
         for transpose in site.before:
-            if not transpose.outputs[0].uses():
-                graph, inputs = transpose.graph, list(transpose.inputs)
-                assert isinstance(graph, ir.Graph)
+            graph, inputs = transpose.graph, list(transpose.inputs)
+            if not transpose.outputs[0].uses() and isinstance(graph, ir.Graph):  # A constant's is removed already.
                 graph.remove(transpose, safe=True)
                 _remove_unused(inputs)
         return node
@@ -228,12 +227,22 @@ def _values(graph: ir.Graph) -> Iterable[ir.Value]:
 
 
 def _remove_unused(values: Iterable[ir.Value | None]) -> None:
-    """Removes constants that nothing reads any more."""
-    for value in values:
+    """Removes constants that nothing reads any more, and nodes that computed them from others."""
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
         if value is None or value.uses() or value.is_graph_output() or value.is_graph_input():
             continue
         node = value.producer()
         if node is None and value.is_initializer() and value.graph is not None:
             del value.graph.initializers[str(value.name)]
-        elif node is not None and node.op_type == "Constant" and not node.domain and isinstance(node.graph, ir.Graph):
+        elif node is not None and isinstance(node.graph, ir.Graph) and _is_constant(node):
+            waiting += node.inputs
             node.graph.remove(node, safe=True)
+
+
+def _is_constant(node: ir.Node) -> bool:
+    """Whether a node computes one value, always the same."""
+    if node.domain:
+        return False
+    return node.op_type == "Constant" or (node.op_type in EXACT and computed(node.outputs[0]) is not None)

@@ -27,7 +27,7 @@ from ortconv.optimizer.neighbours import reader, require_alone, require_no_pad_w
 from ortconv.optimizer.reading import read, require_numbers_that_fit
 from ortconv.optimizer.site import Ints, Kept, Left, Outcome, Shapes, Site, name_of, named
 from ortconv.optimizer.spectral_basis import BOTH, LEAST_FILTERS, LEAST_TAPS, SINES, Basis, diagonal, fit
-from ortconv.optimizer.values import Array, Sizes, constant, is_zero
+from ortconv.optimizer.values import Array, Sizes, computed, constant, is_zero
 
 __all__ = ["forward", "inverse", "is_looked_at", "require_opset"]
 
@@ -88,7 +88,7 @@ def is_looked_at(node: ir.Node) -> bool:
     """Whether a node is a Conv or ConvTranspose whose constant filters have a shape that is looked at."""
     if node.op_type not in ("Conv", "ConvTranspose") or node.domain or len(node.inputs) < 2:
         return False
-    data = constant(node.inputs[1])
+    data = computed(node.inputs[1])
     return data is not None and _axis(node, tuple(data.shape.numpy())) is not None
 
 
@@ -128,7 +128,7 @@ def forward(node: ir.Node, sizes: Sizes, shapes: Shapes, opset: int, emitter: Em
         terms = np.concatenate([_terms(each, len(basis.gains)) for each in nodes])
     bias = None if not np.any(terms) else emitter.constant(node, "bias", terms.astype(found[0].dtype).reshape(-1, 1))
     new = _nodes(emitter, node, layer, [x], {"hop": (hop,), "pads": pads}, bias, dtype)
-    weights = constant(node.inputs[1])
+    weights = computed(node.inputs[1])
     assert weights is not None
     if pair is not None:
         channels = emitter.intermediate(node, "channels", new[-1], dtype)
@@ -228,7 +228,7 @@ def _axis(node: ir.Node, dims: Sequence[int]) -> int | None:
 
 def _filters(node: ir.Node, sizes: Sizes) -> tuple[Array, int] | None:
     """Returns the filters [C, K] of a layer with one signal and dilation 1, and the spatial axis of the taps."""
-    data = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    data = computed(node.inputs[1]) if len(node.inputs) > 1 else None
     axis = None if data is None else _axis(node, tuple(data.shape.numpy()))
     if data is None or axis is None or any(attribute.is_ref() for attribute in node.attributes.values()):
         return None
@@ -274,7 +274,7 @@ def _size(value: ir.Value, axis: int, sizes: Sizes, shapes: Shapes) -> int | Non
 
 def _conv_geometry(node: ir.Node, size: int | None, layer: _Layer) -> tuple[int, tuple[int, int]]:
     """Returns stride and padding of a Conv of a signal of a certain size."""
-    data = constant(node.inputs[1])
+    data = computed(node.inputs[1])
     assert data is not None
     rank = len(data.shape) - 2
     hop = _ints(node, "strides", (1,) * rank)[layer.axis]
@@ -556,7 +556,7 @@ def _nodes(
     dtype: ir.DataType,
 ) -> list[ir.Node]:
     """Returns the nodes that compute a layer, in order; `bias` is added to [N, C, frames]."""
-    weights = constant(node.inputs[1])
+    weights = computed(node.inputs[1])
     assert weights is not None
     name, new, inputs = name_of(node), list[ir.Node](), list(data)
     axes = None

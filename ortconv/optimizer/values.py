@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-__all__ = ["Array", "Dims", "Sizes", "constant", "element_type", "is_zero", "perm_of", "permuted"]
+from ortconv.graph.constant_folding import evaluate
+
+__all__ = ["EXACT", "Array", "Dims", "Sizes", "computed", "constant", "element_type", "is_zero", "perm_of", "permuted"]
 
 Array = npt.NDArray[Any]
 Dims = tuple[int | None, ...]
@@ -30,6 +32,55 @@ _SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {"Add", "Conv", "Mul",
 
 _NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 """Attributes of Constant that hold numbers, and their types."""
+
+
+EXACT = frozenset(
+    (
+        "Add",
+        "Concat",
+        "Div",
+        "Expand",
+        "Mul",
+        "Neg",
+        "Reshape",
+        "Slice",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Transpose",
+        "Unsqueeze",
+    )
+)
+"""Ops of one output that give the same numbers on every machine."""
+
+_MOST_BYTES = 1 << 28
+"""Larger tensors are not computed."""
+
+_MOST_NODES = 16
+"""Nodes that a constant may be computed by, one behind the other."""
+
+
+def computed(value: ir.Value | None, depth: int = _MOST_NODES) -> ir.TensorProtocol | None:
+    """Returns the data of a value that is constant or that nodes compute from constants, exactly; None otherwise.
+
+    Exporters leave it to ONNX Runtime to concatenate large filters, or to multiply them by a window.
+    """
+    data = constant(value)
+    node = None if value is None or data is not None or value.is_graph_input() else value.producer()
+    if node is None or node.domain or node.op_type not in EXACT or not depth:
+        return data
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return None
+    tensors = []
+    for each in node.inputs:
+        tensor = None if each is None else computed(each, depth - 1)
+        if tensor is None and each is not None:
+            return None
+        tensors.append(tensor)
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    arrays = [None if tensor is None else tensor.numpy() for tensor in tensors]
+    results = evaluate(node.op_type, arrays, attributes, 1, _MOST_BYTES)
+    return None if results is None else ir.tensor(np.ascontiguousarray(results[0]))
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -121,4 +172,7 @@ class Sizes:
             found = self.of(node.inputs[0])
             perm = None if found is None else perm_of(node, len(found))
             return None if found is None or perm is None else permuted(found, perm)
-        return self.of(node.inputs[0]) if node.op_type in _SAME_SIZES else None
+        if node.op_type in _SAME_SIZES:
+            return self.of(node.inputs[0])
+        data = computed(value)
+        return None if data is None else tuple(data.shape.numpy())

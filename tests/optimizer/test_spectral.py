@@ -416,6 +416,50 @@ def test_analyses_of_two_sizes_find_their_halves() -> None:
     assert [outcome.folded for outcome in done.outcomes] == [("Conv w3",), ("Conv w4",), ("into w1",), ("into w2",)]
 
 
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("source", ["Constant", "initializer"])
+def test_filters_that_nodes_compute(op: str, source: str) -> None:
+    """As exporters write `torch.cat([cosines, -sines])[:, None] * window`, whose constants are too large to fold."""
+    tensors = {
+        "cos": filters(N, parts=1).astype(np.float32),
+        "sin": filters(N, parts=2).astype(np.float32),
+        "window": hann(N).astype(np.float32),
+        "one": np.array([1]),
+    }
+    nodes = [
+        helper.make_node("Neg", ["sin"], ["negative"]),
+        helper.make_node("Concat", ["cos", "negative"], ["rows"], axis=0),
+        helper.make_node("Unsqueeze", ["rows", "one"], ["basis"]),
+        helper.make_node("Mul", ["basis", "window"], ["w"]),
+        helper.make_node(op, ["x", "w"], ["y"], strides=[8]),
+    ]
+    if source == "Constant":
+        made = [("cos", numpy_helper.from_array(tensors.pop("cos")))]
+        nodes = [*(helper.make_node("Constant", [], [name], value=value) for name, value in made), *nodes]
+    shape, feeds = (["N", 1, "L"], WAVE) if op == "Conv" else (["N", 2 * BINS, "T"], SPECTRUM)
+    done = assert_same(model(nodes, {"x": shape}, **tensors), feeds, ops=[FORWARD if op == "Conv" else INVERSE])
+    assert len(done.to_proto().graph.initializer) == 2
+
+
+def test_filters_that_a_caller_may_change_stay() -> None:
+    nodes = [helper.make_node("Neg", ["v"], ["w"]), helper.make_node("Conv", ["x", "w"], ["y"], strides=[8])]
+    original = model(nodes, {"x": ["N", 1, "L"], "v": [2 * BINS, 1, N]}, v=BASIS[:, np.newaxis])
+    done = optimization(original)
+    assert not done.outcomes
+    assert op_types(done.to_proto().graph) == ["Neg", "Conv"]
+
+
+def test_computed_filters_that_others_read_remain() -> None:
+    nodes = [
+        helper.make_node("Neg", ["v"], ["w"]),
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[8]),
+        helper.make_node("ReduceMax", ["w"], ["m"], keepdims=0),
+        helper.make_node("Add", ["c", "m"], ["y"]),
+    ]
+    original = model(nodes, {"x": ["N", 1, "L"]}, v=BASIS[:, np.newaxis])
+    assert_same(original, WAVE, ops=["Neg", FORWARD, "ReduceMax", "Add"])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_frames_are_added_up(dtype: Any) -> None:
     for window in (np.ones(N), hann(N)):
