@@ -54,7 +54,7 @@ def command(model: pathlib.Path, target: pathlib.Path, report_file: pathlib.Path
         " -> ",
         (output.plain(target), "bold"),
         ": ",
-        (f"{summary(done)} rewritten", "green"),
+        (f"{summary(done)} rewritten", "green") if done.outcomes else (summary(done), "yellow"),
     )
     if report_file:
         files.write_json(report_file, _document(done, target))
@@ -70,8 +70,10 @@ def show(done: Optimization) -> None:
 
 
 def summary(done: Optimization) -> str:
-    """Returns how many of which nodes are rewritten."""
-    kinds = {outcome.op_type for outcome in done.outcomes} or {"ConvTranspose"}
+    """Returns how many of which nodes are rewritten, or that there is none to look at."""
+    if not done.outcomes:
+        return "nothing: the model has no ConvTranspose, STFT or DFT, and no Conv with filters of a Fourier transform"
+    kinds = {outcome.op_type for outcome in done.outcomes}
     kind = f"{kinds.pop()} node" if len(kinds) == 1 else "node"
     return f"{done.rewritten} of {output.count(len(done.outcomes), kind)}"
 

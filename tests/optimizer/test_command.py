@@ -154,3 +154,13 @@ def test_fourier_transforms(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
     assert explained[:-1] == shown[:-1]
     assert explained[-1] == "`ortconv optimize` would rewrite 2 of 3 nodes"
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_model_without_such_layers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parsed("g (float[N,4,L] x) => (float[N,2,T] y) { y = Conv (x, w) }", w=rand(2, 4, 20)), "other.onnx")
+    text = "nothing: the model has no ConvTranspose, STFT or DFT, and no Conv with filters of a Fourier transform"
+    result = run_cli("optimize", "other.onnx", "-o", "same.onnx")
+    assert (result.exit_code, result.stdout.splitlines()) == (0, [f"other.onnx -> same.onnx: {text}"])
+    result = run_cli("explain", "other.onnx")
+    assert (result.exit_code, result.stdout.splitlines()) == (0, [f"`ortconv optimize` would rewrite {text}"])
