@@ -403,8 +403,12 @@ def _same_frames(one: ir.Value, other: ir.Value, shapes: Shapes) -> bool:
     return _origins(one, _DEPTH) == _origins(other, _DEPTH)
 
 
-def _origins(value: ir.Value, depth: int) -> frozenset[ir.Value]:
-    """Returns the values to whose shapes that of a value broadcasts, apart from the axis of channels."""
+def _origins(value: ir.Value, depth: int) -> frozenset[object]:
+    """Returns what the shape of a value, apart from the axis of channels, depends on.
+
+    These are values to whose shapes it broadcasts; a Gather by a constant stands for itself as its data, its axis and
+    the shape of its indices.
+    """
     data, node = constant(value), value.producer()
     if data is not None and all(dim == 1 for axis, dim in enumerate(reversed(data.shape.numpy())) if axis != 1):
         return frozenset()
@@ -414,7 +418,10 @@ def _origins(value: ir.Value, depth: int) -> frozenset[ir.Value]:
     if node.op_type in _SAME_SHAPE or _is_part_of_channels(node):
         return _origins(inputs[0], depth - 1)
     if node.op_type in _BROADCAST:
-        return frozenset[ir.Value]().union(*(_origins(each, depth - 1) for each in inputs))
+        return frozenset[object]().union(*(_origins(each, depth - 1) for each in inputs))
+    indices = constant(inputs[1]) if node.op_type == "Gather" and len(inputs) == 2 else None
+    if indices is not None:
+        return frozenset({(inputs[0], node.attributes.get_int("axis", 0), tuple(indices.shape.numpy()))})
     return frozenset({value})
 
 

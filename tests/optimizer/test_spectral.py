@@ -291,6 +291,38 @@ def test_two_layers_whose_frames_may_differ() -> None:
     assert [outcome.folded for outcome in done.outcomes] == [(), ()]
 
 
+@pytest.mark.parametrize("other", [None, "data", "axis", "indices"])
+def test_two_layers_of_parts_that_are_gathered(other: str | None) -> None:
+    """As exporters write `z[:, 0]` and `z[:, 1]` of a spectrum [N, 2, F, T] whose sizes are not known."""
+    data, axis, index = ("u" if other == "data" else "z"), (3 if other == "axis" else 1), np.array(1)
+    nodes = [
+        helper.make_node("Gather", ["z", "first"], ["re"], axis=1),
+        helper.make_node("Gather", [data, "second"], ["im"], axis=axis),
+        transposed("re", "a", "wr"),
+        transposed("im", "b", "wi"),
+        helper.make_node("Add", ["a", "b"], ["y"], name="join"),
+    ]
+    if other == "indices":
+        nodes[1:2] = [
+            helper.make_node("Gather", [data, "second"], ["part"], axis=1),
+            helper.make_node("Squeeze", ["part", "one"], ["im"]),
+        ]
+        index = np.array([1])
+    unknown: Any = [None] * 4
+    tensors = {"first": np.array(0), "second": index} | ({"one": np.array([1])} if other == "indices" else {})
+    original = model(
+        nodes,
+        {"z": unknown} | ({"u": unknown} if other == "data" else {}),
+        wr=COSINES[:, np.newaxis],
+        wi=SINES[:, np.newaxis],
+        **tensors,
+    )
+    feeds = {"z": rand(2, BINS, BINS, BINS) if other == "axis" else rand(2, 2, BINS, 9)}
+    feeds |= {"u": rand(2, 2, BINS, 9)} if other == "data" else {}
+    gathers = [node.op_type for node in nodes if node.op_type in ("Gather", "Squeeze")]
+    assert_same(original, feeds, ops=[*gathers, INVERSE] if other is None else [*gathers, INVERSE, INVERSE, "Add"])
+
+
 def test_two_layers_of_one_model_do_not_share_what_others_read() -> None:
     original = pair("Add", ["a", "b"])
     original.graph.output.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, None))
