@@ -27,8 +27,39 @@ _SAME_SIZES = _ACTIVATIONS | {
 }
 """Ops whose first output has the sizes of their first input."""
 
-_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {"Add", "Conv", "Mul", "Pad", "Reshape", "Slice", "Transpose"}
-"""Ops whose first output has the element type of their first input."""
+_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {
+    *(
+        "Abs",
+        "Add",
+        "Concat",
+        "Conv",
+        "ConvTranspose",
+        "Cos",
+        "DFT",
+        "Div",
+        "Exp",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Log",
+    ),
+    *(
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Pad",
+        "Pow",
+        "Reciprocal",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceSum",
+        "Reshape",
+    ),
+    *("STFT", "Sin", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze"),
+}
+"""Ops whose outputs have the element type of their first input."""
 
 _NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 """Attributes of Constant that hold numbers, and their types."""
@@ -109,7 +140,9 @@ def element_type(value: ir.Value | None) -> ir.DataType | None:
         if data is not None or value.dtype is not None:
             return data.dtype if data is not None else value.dtype
         node = value.producer()
-        if node is None or node.domain or not node.inputs or value is not node.outputs[0]:
+        if node is None or node.domain or not node.inputs:
+            return None
+        if value is not node.outputs[0] and node.op_type != "Split":
             return None
         if node.op_type == "Cast":
             return ir.DataType(node.attributes["to"].as_int())

@@ -764,3 +764,17 @@ def test_analysis_and_synthesis() -> None:
     assert [outcome.recognised.partition(";")[0] for outcome in done.outcomes] == [
         f"n_fft {size}, hop {hop}, window {size}, bins {size // 2 + 1}"
     ] * 2
+
+
+def test_types_come_from_where_the_data_do() -> None:
+    """Intermediate results of a model need not state their type, as in what `ortconv convert` writes."""
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2),
+        helper.make_node("Concat", ["b", "a"], ["c"], axis=1),
+        helper.make_node("Sub", ["c", "half"], ["d"]),
+        helper.make_node("Unsqueeze", ["d", "last"], ["e"]),
+        helper.make_node("DFT", ["e"], ["y"]),
+    ]
+    original = model(nodes, {"x": ["N", 64]}, half=np.array(0.5, np.float32), last=np.array([-1]))
+    assert not original.graph.value_info
+    assert_same(original, {"x": rand(2, 64)}, ops=["Split", "Concat", "Sub", "Unsqueeze", DFT])
