@@ -88,9 +88,8 @@ class Emitter:
         unused = [site.w, *(value for each in gone for value in each.inputs)]
         self.replace(gone, [node], old, shape, site.dtype, unused)
         for transpose in site.before:
-            if not transpose.outputs[0].uses():
-                graph, inputs = transpose.graph, list(transpose.inputs)
-                assert isinstance(graph, ir.Graph)
+            graph, inputs = transpose.graph, list(transpose.inputs)
+            if not transpose.outputs[0].uses() and isinstance(graph, ir.Graph):  # A constant's is removed already.
                 graph.remove(transpose, safe=True)
                 _remove_unused(inputs)
         return node
