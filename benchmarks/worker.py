@@ -25,7 +25,7 @@ from benchmarks.remote import Remote, serve
 from benchmarks.shapes import Shape
 from benchmarks.turn import Turn, pace
 
-__all__ = ["Worker"]
+__all__ = ["Repeated", "Worker"]
 
 Array = npt.NDArray[Any]
 
@@ -44,10 +44,12 @@ class Worker(Remote):
     Args:
         engine: Its name.
         threads: How many threads it may use.
+        target: What its process does, called with its end of the pipe, the name and the threads; by default it loads
+            transposed convolutions.
     """
 
-    def __init__(self, engine: str, threads: int) -> None:
-        super().__init__(engine, _serve, threads)
+    def __init__(self, engine: str, threads: int, target: Callable[[Connection, str, int], None] | None = None) -> None:
+        super().__init__(engine, target or _serve, threads)
         self._stop()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -73,18 +75,26 @@ class Worker(Remote):
 
 
 def _serve(pipe: Connection, engine: str, threads: int) -> None:
-    def load(shape: Shape, dtype: str) -> _Loaded:
-        return _Loaded(*engines.prepare(engine, shape, dtype, threads, *answers.data(shape, dtype)))
+    def load(shape: Shape, dtype: str) -> Repeated:
+        return Repeated(*engines.prepare(engine, shape, dtype, threads, *answers.data(shape, dtype)))
 
     serve(pipe, engine, load)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Loaded:
+class Repeated:
+    """Something that is run again and again in this process.
+
+    Attributes:
+        run: Runs it once.
+        result: Makes an array of what a run returns.
+    """
+
     run: Callable[[], object]
     result: Callable[[object], Array]
 
     def answer(self) -> Array:
+        """Runs it and returns the result."""
         return self.result(self.run())
 
     def time(self, runs: int) -> Turn:
