@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -21,7 +21,7 @@ from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.opsets import OLDEST, upgraded
 from ortconv.optimizer.outputs import for_checker, placeholders, with_ranks
 from ortconv.optimizer.reading import read, require_numbers_that_fit
-from ortconv.optimizer.site import Kept, Left, Outcome, Shapes, Site, name_of
+from ortconv.optimizer.site import Kept, Left, Outcome, Rule, Shapes, fold, name_of
 from ortconv.optimizer.values import Sizes, element_type
 
 __all__ = ["Optimization", "optimization", "optimize"]
@@ -32,7 +32,7 @@ _FUNCTIONS_IR = 8
 _EXTERNAL_DATA_BYTES = 1 << 31
 """A protobuf message stays under 2 GiB; above that the weights go to a file of their own."""
 
-_RULES: tuple[Callable[[Site], str | None], ...] = (
+_RULES: tuple[Rule, ...] = (
     layout.fold_data,
     layout.fold_weights,
     layout.fold_result,
@@ -221,31 +221,12 @@ class _Rewriting:
         else:
             if found:
                 return found
-        folded, kept = _fold(site)
+        folded, kept = fold(site, _RULES)
         require_no_pad_with_axes(site.x, site.output)
         require_numbers_that_fit(site)
         new = self.emitter.emit(site)
         self.sizes.record(new.outputs[0], site.size)
         return {node: Outcome(name_of(node), new.op_type, tuple(folded), (*reasons, *kept))}
-
-
-def _fold(site: Site) -> tuple[list[str], list[str]]:
-    """Applies the rules until none applies; returns what they fused and what the last round did not, with reasons."""
-    folded: list[str] = []
-    while True:
-        kept: list[str] = []
-        for rule in _RULES:
-            try:
-                done = rule(site)
-            except Kept as reason:
-                if str(reason) not in kept:  # two rules may look at one neighbour
-                    kept.append(str(reason))
-            else:
-                if done is not None:
-                    folded.append(done)
-                    break
-        else:
-            return folded, kept
 
 
 def _state_types(model: ir.Model, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -11,7 +11,7 @@ from ortconv.convolution_arithmetic import AutoPad
 from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.values import Array, Dims, permuted
 
-__all__ = ["Ints", "Kept", "Left", "Outcome", "Shapes", "Site", "name_of", "named"]
+__all__ = ["Ints", "Kept", "Left", "Outcome", "Rule", "Shapes", "Site", "fold", "name_of", "named"]
 
 Ints = tuple[int, ...]
 Shapes = Mapping[str, tuple[int | str | None, ...]]
@@ -143,3 +143,26 @@ class Site:
         """Fuses the node that consumes the output."""
         self.after.append(node)
         self.output = node.outputs[0]
+
+
+Rule = Callable[[Site], str | None]
+"""Fuses a neighbour and says so; returns None where there is none, and raises `Kept` where one has to stay."""
+
+
+def fold(site: Site, rules: Sequence[Rule]) -> tuple[list[str], list[str]]:
+    """Applies rules until none applies; returns what they fused and what the last round did not, with reasons."""
+    folded: list[str] = []
+    while True:
+        kept: list[str] = []
+        for rule in rules:
+            try:
+                done = rule(site)
+            except Kept as reason:
+                if str(reason) not in kept:  # two rules may look at one neighbour
+                    kept.append(str(reason))
+            else:
+                if done is not None:
+                    folded.append(done)
+                    break
+        else:
+            return folded, kept

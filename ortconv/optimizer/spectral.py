@@ -25,7 +25,7 @@ from ortconv.optimizer import crop, pad
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import reader, require_alone, require_no_pad_with_axes
 from ortconv.optimizer.reading import read, require_numbers_that_fit
-from ortconv.optimizer.site import Ints, Kept, Left, Outcome, Shapes, Site, name_of, named
+from ortconv.optimizer.site import Ints, Kept, Left, Outcome, Shapes, Site, fold, name_of, named
 from ortconv.optimizer.spectral_basis import BOTH, LEAST_FILTERS, LEAST_TAPS, SINES, Basis, diagonal, fit
 from ortconv.optimizer.values import Array, Sizes, computed, constant, is_zero
 
@@ -450,7 +450,8 @@ def _emit_inverse(
         gone.append(pair.other.node)
         spectra, site.bias = [pair.cosines, pair.sines], pair.bias
         folded.append(f"{named(pair.other.node)} and {named(pair.join)}")
-    more, kept = _fold(site, layer)
+    scale = functools.partial(_scale, layer)
+    more, kept = fold(site, (pad.fold, crop.fold, scale) if site.rank == 1 else (scale,))
     for value in spectra:
         require_no_pad_with_axes(value, site.output)
     require_numbers_that_fit(site)
@@ -500,26 +501,6 @@ def _resolve(site: Site, layer: _Layer, sizes: Sizes) -> None:
     site.end = tuple(end * here for here in place)
     site.output_padding = tuple(added * here for here in place)
     site.output_shape = None
-
-
-def _fold(site: Site, layer: _Layer) -> tuple[list[str], list[str]]:
-    """Fuses crops, zeros at the end, and constant factors behind a layer; returns what it did, and what not and why."""
-    folded: list[str] = []
-    scale = functools.partial(_scale, layer)
-    rules = (pad.fold, crop.fold, scale) if site.rank == 1 else (scale,)
-    while True:
-        kept: list[str] = []
-        for rule in rules:
-            try:
-                done = rule(site)
-            except Kept as reason:
-                kept.append(str(reason))
-            else:
-                if done is not None:
-                    folded.append(done)
-                    break
-        else:
-            return folded, kept
 
 
 def _scale(layer: _Layer, site: Site) -> str | None:
