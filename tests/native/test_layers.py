@@ -13,7 +13,8 @@ NATIVE = ROOT / "ortconv" / "native"
 
 LAYERS = {
     "base": set(),
-    "kernels": {"base"},
+    "third_party": set(),
+    "kernels": {"base", "third_party"},
     "ops": {"base", "kernels"},
     "cuda/params": set(),
     "cuda/device": {"cuda/params"},
