@@ -22,6 +22,7 @@ from ortconv.optimizer.opsets import OLDEST, upgraded
 from ortconv.optimizer.outputs import for_checker, placeholders, with_ranks
 from ortconv.optimizer.reading import read, require_numbers_that_fit
 from ortconv.optimizer.site import Kept, Left, Outcome, Rule, Shapes, fold, name_of
+from ortconv.optimizer.spectral_layers import is_looked_at
 from ortconv.optimizer.values import Sizes, element_type
 
 __all__ = ["Optimization", "optimization", "optimize"]
@@ -171,7 +172,7 @@ def _rewrite(model: ir.Model, name: str, found: Sequence[ir.Node], misleading: s
     opset = _require(model, name)
     sizes, emitter = Sizes(model.graph), Emitter(model, name)
     certain = misleading is None and not any(map(_misleads, filter(_is_conv_transpose, found)))
-    reads_shapes = any(node.op_type in ("Add", "DFT", "STFT") or spectral.is_looked_at(node) for node in model.graph)
+    reads_shapes = any(node.op_type in ("Add", "DFT", "STFT") or is_looked_at(node) for node in model.graph)
     rewriting = _Rewriting(sizes, residual.infer(model) if reads_shapes and certain else {}, opset, emitter)
     outcomes: dict[ir.Node, Outcome] = {}
     for node in found:
@@ -338,4 +339,4 @@ def _is_conv_transpose(node: ir.Node | onnx.NodeProto) -> bool:
 
 
 def _is_looked_at(node: ir.Node) -> bool:
-    return not node.domain and (node.op_type in ("ConvTranspose", "DFT", "STFT") or spectral.is_looked_at(node))
+    return not node.domain and (node.op_type in ("ConvTranspose", "DFT", "STFT") or is_looked_at(node))

@@ -11,8 +11,8 @@ from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.site import Left, Outcome, Shapes, name_of
-from ortconv.optimizer.spectral import require_opset
 from ortconv.optimizer.spectral_basis import BOTH, LEAST_TAPS
+from ortconv.optimizer.spectral_layers import require_opset
 from ortconv.optimizer.values import constant, element_type
 
 __all__ = ["dft", "stft"]

@@ -27,61 +27,22 @@ _SAME_SIZES = _ACTIVATIONS | {
 }
 """Ops whose first output has the sizes of their first input."""
 
-_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | {
-    *(
-        "Abs",
-        "Add",
-        "Concat",
-        "Conv",
-        "ConvTranspose",
-        "Cos",
-        "DFT",
-        "Div",
-        "Exp",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Log",
-    ),
-    *(
-        "MatMul",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Pad",
-        "Pow",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceSum",
-        "Reshape",
-    ),
-    *("STFT", "Sin", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze"),
-}
+_ARITHMETIC = (
+    "Abs Add Cos Div Exp Log MatMul Max Min Mul Neg Pow Reciprocal ReduceMax ReduceMean ReduceSum Sin Sqrt Sub"
+)
+_MOVES = "Concat Expand Flatten Gather Pad Reshape Slice Split Squeeze Tile Transpose Unsqueeze"
+_LAYERS = "Conv ConvTranspose DFT STFT"
+_SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | set(f"{_ARITHMETIC} {_MOVES} {_LAYERS}".split())
 """Ops whose outputs have the element type of their first input."""
 
 _NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 """Attributes of Constant that hold numbers, and their types."""
 
 
-EXACT = frozenset(
-    (
-        "Add",
-        "Concat",
-        "Div",
-        "Expand",
-        "Mul",
-        "Neg",
-        "Reshape",
-        "Slice",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Transpose",
-        "Unsqueeze",
-    )
-)
+EXACT = frozenset(("Add", "Concat", "Div", "Expand", "Mul", "Neg", "Reshape", "Slice", "Sqrt", "Squeeze", "Sub")) | {
+    "Transpose",
+    "Unsqueeze",
+}
 """Ops of one output that give the same numbers on every machine."""
 
 _MOST_BYTES = 1 << 28
