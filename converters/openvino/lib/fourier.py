@@ -13,7 +13,7 @@ from ortconv.graph.builder import Builder
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
 
-__all__ = ["KERNELS", "even_length", "real_inverse", "real_transform", "transform"]
+__all__ = ["KERNELS", "even_length", "is_ours", "real_inverse", "real_transform", "transform"]
 
 KERNELS = ("DFT",)
 """What `compute` has to know: transforms are computed in float32 and float64."""
@@ -25,6 +25,13 @@ _LONGEST = 1 << 12
 def even_length(b: Builder, size: Size) -> Size:
     """Returns the even length of the real data whose one-sided transform has `size` entries."""
     return calculate(b, "Mul", calculate(b, "Sub", size, 1), 2)
+
+
+def is_ours(b: Builder, length: Size) -> bool:
+    """Whether a transform becomes a node of ``org.ortconv``."""
+    if b.options.target == "auto" and isinstance(length, int):
+        return length <= _LONGEST
+    return b.options.target != "onnx"
 
 
 def transform(b: Builder, x: ir.Value, axis: int, size: Size = -1, *, inverse: bool = False) -> ir.Value:
@@ -65,8 +72,7 @@ def _emit(b: Builder, x: ir.Value, axis: int, size: Size, kind: Kind) -> ir.Valu
     length = default if size == -1 else size
     if isinstance(length, int) and length < 1:
         raise ConversionError(f"has a transform of length {length}; allowed: at least 1.")
-    is_long = isinstance(length, int) and length > _LONGEST
-    if b.options.target == "onnx" or (b.options.target == "auto" and is_long):
+    if not is_ours(b, length):
         return standard_transform(b, x, axis, length, kind, fit=size != -1)
     return _own_node(b, x, axis, None if length == default else length, length, kind)
 

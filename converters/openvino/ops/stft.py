@@ -11,7 +11,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, dtype_of, require
 from ortconv.converters.openvino.lib.constants import int64_vector, one_number
-from ortconv.converters.openvino.lib.fourier import KERNELS, real_inverse, real_transform
+from ortconv.converters.openvino.lib.fourier import KERNELS, is_ours, real_inverse, real_transform
 from ortconv.converters.openvino.lib.fourier_basis import LARGEST_BASIS, roots
 from ortconv.converters.openvino.lib.fourier_standard import fitted
 from ortconv.converters.openvino.lib.sizes import Size, calculate, counted, joined, require_sizes, size_of
@@ -75,7 +75,7 @@ def _channels(b: Builder, x: ir.Value, window: ir.Value, size: int, step: int) -
         None if neither ForwardSTFT nor Conv by filters computes them.
     """
     dtype, filters = dtype_of(x), None
-    if b.options.target == "onnx":
+    if not is_ours(b, size):
         filters = _filters(b, window, size, dtype)
         if filters is None:
             return None
@@ -144,7 +144,7 @@ def istft(
             x = b.typed(b.op("Unsqueeze", x, b.constant([0])), dtype_of(x), [1, *(data.shape or ())])
         shaped = _centered(b, weights, size)
         known = _known_frames(size, step)
-        if known is not None and b.options.target != "onnx":
+        if known is not None and is_ours(b, size):
             result = _inverse(b, x, shaped, known, margin, length, normalized=normalized)
         else:
             result = _gathered(b, x, shaped, size, step, margin, length, normalized=normalized)

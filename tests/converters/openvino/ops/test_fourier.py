@@ -303,6 +303,22 @@ def test_istft(size: int, step: int, taps: int, target: Target) -> None:
         assert_exact(actual, expected)
 
 
+def test_very_long_frames_run_without_the_library() -> None:
+    """Function bodies would need gigabytes."""
+    size, step, window = 16384, 8192, window_of(16384)
+    signal, spectra = numbers(1, size + 2 * step), numbers(1, size // 2 + 1, 3, 2)
+    forward = model_of(lambda x: opset15.stft(x, window, np.array(size), np.array(step), True), [[signal]])
+    inverse = model_of(lambda x: opset16.istft(x, window, np.array(size), np.array(step), False, False), [[spectra]])
+    for model, x, right, name in (
+        (forward, signal, spectra_of, "ForwardSTFT"),
+        (inverse, spectra, signals_of, "InverseSTFT"),
+    ):
+        assert own_ops(conversion(model, target="plugin")) == {name}
+        converted = conversion(model)
+        assert own_ops(converted) == set()
+        assert_exact(run_onnx(converted, [[x]])[0][0], right(x, window, size, step))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("running", [False, True])
 def test_istft_of_sizes_that_only_a_run_knows(running: bool, target: Target) -> None:
