@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,22 +18,22 @@ __all__ = ["ISTFTNetHead", "Separator", "Vocoder", "WhisperFrontEnd", "networks"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Network:
+class _Network(abc.ABC):
     """What the networks have in common."""
 
     group: ClassVar[str] = "networks"
     allowed_error: ClassVar[float] = 1e-5
 
     @property
+    @abc.abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Of the input."""
-        raise NotImplementedError
 
     def data(self) -> Array:
         """Returns the input."""
         return np.random.default_rng(1).standard_normal(self.shape, np.float32)
 
-    def scipy(self, x: Array, threads: int) -> None:
+    def scipy(self, x: Array, threads: int) -> None:  # noqa: B027 - what it returns of every network
         """Returns None: SciPy has no networks."""
 
 

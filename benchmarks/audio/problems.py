@@ -82,7 +82,7 @@ class ModelBuilder:
         return outputs
 
     def weights(self, *shape: int, terms: int) -> str:
-        """Stores random weights, of which so many make a term of a sum."""
+        """Stores random weights, scaled for sums of `terms` products."""
         return self.constant(self.random.standard_normal(shape) / np.sqrt(terms))
 
     def integers(self, *values: int) -> str:

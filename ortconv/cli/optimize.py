@@ -70,7 +70,7 @@ def show(done: Optimization) -> None:
 
 
 def summary(done: Optimization) -> str:
-    """Returns how many of which nodes are rewritten, or that there is none to look at."""
+    """Returns how many nodes are rewritten, and of what kind; or that the model has none to look at."""
     if not done.outcomes:
         return "nothing: the model has no ConvTranspose, STFT or DFT, and no Conv with filters of a Fourier transform"
     kinds = {outcome.op_type for outcome in done.outcomes}

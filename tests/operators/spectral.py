@@ -1,4 +1,4 @@
-"""Models of one node of the Fourier operators, and what they must give by the definition, in float64."""
+"""Models of one Fourier operator each, and their results by the definition, in float64."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ StftRun stft_run(FourierOp op, const StftAttributes& a, const StftShapes& shapes
     run.y = {shapes.data[0], 1, p.grid.length};
   }
   p.batch = shapes.data[0];
-  // The distance of frames of which there is one, or none, is not looked at. It may be more than can be added up.
+  // With one frame or none, hop has no effect. It may be so large that sums with it overflow.
   if (p.grid.frames <= 1) p.grid.hop = std::min(p.grid.hop, taps);
   return run;
 }
