@@ -27,7 +27,7 @@ std::string list_of(const int64_t* sizes, int count) {
 }  // namespace
 
 void log_choice(const std::string& file, const std::string& node, const ConvProblem& p, const std::string& chosen,
-                const std::vector<implementations::Estimate>& estimates) {
+                const std::vector<LoggedEstimate>& estimates) {
   std::ostringstream json;
   json << "{\"node\": " << quoted(node) << ", \"batch\": " << p.mb << ", \"group\": " << p.g << ", \"inputs\": " << p.ic
        << ", \"outputs\": " << p.oc << ", \"src\": " << list_of(p.src_size, p.ndims)
@@ -35,12 +35,12 @@ void log_choice(const std::string& file, const std::string& node, const ConvProb
        << ", \"strides\": " << list_of(p.stride, p.ndims) << ", \"dilations\": " << list_of(p.dilation, p.ndims)
        << ", \"pads\": " << list_of(p.pad, p.ndims) << ", \"chosen\": " << quoted(chosen) << ", \"estimates\": [";
   const char* separator = "";
-  for (const implementations::Estimate& each : estimates) {
+  for (const LoggedEstimate& each : estimates) {
     const implementations::Work& w = each.work;
-    json << separator << "{\"name\": " << quoted(each.candidate->entry->name)
-         << ", \"nanoseconds\": " << each.nanoseconds << ", \"items\": " << w.items << ", \"steps\": " << w.steps
-         << ", \"calls\": " << w.calls << ", \"products\": " << w.products << ", \"copied\": " << w.copied
-         << ", \"added\": " << w.added << ", \"stored\": " << w.stored << ", \"far\": " << w.far << "}";
+    json << separator << "{\"name\": " << quoted(each.name) << ", \"nanoseconds\": " << each.nanoseconds
+         << ", \"items\": " << w.items << ", \"steps\": " << w.steps << ", \"calls\": " << w.calls
+         << ", \"products\": " << w.products << ", \"copied\": " << w.copied << ", \"added\": " << w.added
+         << ", \"stored\": " << w.stored << ", \"far\": " << w.far << "}";
     separator = ", ";
   }
   json << "]}\n";

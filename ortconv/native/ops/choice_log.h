@@ -5,14 +5,21 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "ops/implementations/chooser.h"
+#include "ops/implementations/work.h"
 
 namespace ortconv {
+
+// What an implementation is estimated to take.
+struct LoggedEstimate {
+  std::string name;
+  double nanoseconds;
+  implementations::Work work;
+};
 
 // Appends a line of JSON to the file of that name: the node, the sizes of the problem, the implementation that was
 // chosen, and for each that can compute the problem the estimated nanoseconds and the work. Does nothing where the file
 // cannot be written.
 void log_choice(const std::string& file, const std::string& node, const ConvProblem& problem, const std::string& chosen,
-                const std::vector<implementations::Estimate>& estimates);
+                const std::vector<LoggedEstimate>& estimates);
 
 }  // namespace ortconv

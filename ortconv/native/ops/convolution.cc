@@ -131,8 +131,19 @@ std::shared_ptr<const ConvChoice> Convolution::choose(const ConvProblem& problem
 
 void Convolution::log(const ConvChoice& choice, const Candidate& chosen, bool any_weights) const {
   if (options_.choices.empty()) return;
-  log_choice(options_.choices, options_.node, choice.problem, chosen.entry->name,
-             chooser(choice).estimates(choice.simplified, {any_weights, false}));
+  std::vector<LoggedEstimate> estimates;
+  for (const implementations::Estimate& each : chooser(choice).estimates(choice.simplified, {any_weights, false})) {
+    estimates.push_back({each.candidate->entry->name, each.nanoseconds, each.work});
+  }
+  log_choice(options_.choices, options_.node, choice.problem, chosen.entry->name, estimates);
+}
+
+double Convolution::nanoseconds(const ConvChoice& choice) const {
+  if (choice.finite == nullptr) return 0;
+  for (const implementations::Estimate& each : chooser(choice).estimates(choice.simplified, {false, false})) {
+    if (each.candidate == choice.finite) return each.nanoseconds;
+  }
+  return 0;
 }
 
 size_t Convolution::scratch_bytes(const ConvChoice& choice, int threads) const {

@@ -61,6 +61,9 @@ class Convolution {
   std::shared_ptr<const ConvChoice> measure(const ConvChoice& choice, const void* src, const void* wei,
                                             const void* bias, void* dst, const Parallel& parallel) const;
 
+  // What a run with finite constant weights is estimated to take on one thread; 0 where there is nothing to sum.
+  double nanoseconds(const ConvChoice& choice) const;
+
   // Bytes of 64-byte aligned scratch that a run on so many threads needs.
   size_t scratch_bytes(const ConvChoice& choice, int threads) const;
 

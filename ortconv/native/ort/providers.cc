@@ -11,12 +11,14 @@ const std::vector<Provider>& providers() {
        make_conv_kernel,
        make_matmul_kernel,
        make_integer_conv_kernel,
-       make_fourier_kernel},
+       make_fourier_kernel,
+       make_quantized_kernel},
       {"CUDAExecutionProvider",
        {std::begin(kCudaTypes), std::end(kCudaTypes)},
        make_cuda_conv_kernel,
        make_cuda_matmul_kernel,
        make_cuda_integer_conv_kernel,
+       nullptr,
        nullptr},
   };
   return all;

@@ -9,6 +9,7 @@
 #include "ort/convolution/op.h"
 #include "ort/fourier/op.h"
 #include "ort/matmul_nbits/op.h"
+#include "ort/quantized_convolution/op.h"
 
 namespace ortconv {
 
@@ -19,6 +20,7 @@ struct Provider {
   std::unique_ptr<Kernel> (*make_matmul)(const MatMulCreation&);             // null: it has none of these
   std::unique_ptr<Kernel> (*make_integer_conv)(const IntegerConvCreation&);  // null: it has none
   std::unique_ptr<Kernel> (*make_fourier)(const FourierCreation&);           // null: it has none
+  std::unique_ptr<Kernel> (*make_quantized)(const QuantizedCreation&);       // null: it has none
 };
 
 // ONNX Runtime gives a node with another element type to the first provider of the session that takes it.

@@ -16,6 +16,7 @@
 #include "ort/convolution/op.h"
 #include "ort/fourier/op.h"
 #include "ort/matmul_nbits/op.h"
+#include "ort/quantized_convolution/op.h"
 #include "ort/settings.h"
 
 namespace ortconv {
@@ -33,7 +34,7 @@ struct Registry {
 
   Registry(const OrtApi* api, const Settings& settings) {
     invoke<abi::CreateCustomOpDomain>(api, kDomain, &domain);
-    for (const auto make_ops : {conv_ops, matmul_ops, conv_integer_ops, fourier_ops}) {
+    for (const auto make_ops : {conv_ops, matmul_ops, conv_integer_ops, fourier_ops, quantized_ops}) {
       for (auto& op : make_ops(api, settings)) ops.push_back(std::move(op));
     }
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());

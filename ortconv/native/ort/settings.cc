@@ -5,6 +5,7 @@
 
 #include "cuda/host/nvrtc.h"
 #include "ops/implementations/implementation.h"
+#include "ops/quantized_convolution.h"
 #include "ort/abi/boundary.h"
 
 namespace ortconv {
@@ -46,10 +47,13 @@ bool flag(const OrtApi* api, const OrtSessionOptions* options, const char* key, 
 // The name of one of the implementations, or nothing.
 std::string implementation_entry(const OrtApi* api, const OrtSessionOptions* options) {
   const std::string value = config_entry(api, options, kImplementationEntry);
+  std::vector<const char*> names;
+  for (const implementations::Entry& entry : implementations::list()) names.push_back(entry.name);
+  names.insert(names.end(), {kIntegerPhases, kDequantized});
   std::string allowed;
-  for (const implementations::Entry& entry : implementations::list()) {
-    if (value.empty() || value == entry.name) return value;
-    allowed += std::string(allowed.empty() ? "" : ", ") + entry.name;
+  for (const char* const name : names) {
+    if (value.empty() || value == name) return value;
+    allowed += std::string(allowed.empty() ? "" : ", ") + name;
   }
   fail("session config entry ", kImplementationEntry, " = '", value, "' is not supported; allowed: ", allowed, ".");
 }

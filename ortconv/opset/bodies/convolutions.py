@@ -18,6 +18,7 @@ __all__ = [
     "OLDEST",
     "convolution",
     "epilogue",
+    "padded_transposed_convolution",
     "transposed_convolution",
     "transposed_convolution_add",
     "transposed_convolution_to_shape",
@@ -69,6 +70,16 @@ def epilogue(*, residual: bool, activation: bool) -> str:
     )
 
 
+def padded_transposed_convolution(opset: int, operands: str) -> str:
+    """Returns nodes that compute S, a transposed convolution without bias in ONNX's layout, for other bodies.
+
+    Args:
+        opset: The version of ai.onnx.
+        operands: Nodes that compute Xa and Wa, data and weights that accumulate in float.
+    """
+    return _in_opset(opset, "".join([_AXES, operands, _FULL[False], _PADDED, _CONV_TRANSPOSE_BY_CONV]))
+
+
 def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, residual: bool = False) -> str:
     exact = EXACT in switches
     if exact and opset < _MODERN:
@@ -83,6 +94,10 @@ def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, r
             _end(residual=residual, activation=ACTIVATION in switches),
         ]
     )
+    return _in_opset(opset, lines)
+
+
+def _in_opset(opset: int, lines: str) -> str:
     for new, old in (_BEFORE_18 if opset < _MODERN else ()) + (_BEFORE_15 if opset < CAST_LIKE else ()):
         lines = lines.replace(new, old)
     return lines
@@ -98,7 +113,7 @@ _NUMBERS = """
   two = Constant <value: tensor = int64[1] {2}> ()
 """
 
-_PRELUDE = f"""{_NUMBERS}
+_AXES = f"""{_NUMBERS}
   s = Constant <value_ints: ints = @strides> ()
   spatial = Shape (s)
   start = Constant <value_int = 2> ()
@@ -106,6 +121,9 @@ _PRELUDE = f"""{_NUMBERS}
   rank = Add (spatial, two)
   rank_scalar = Squeeze (rank, zero)
   axes = Range (start, rank_scalar, step)
+"""
+
+_PRELUDE = f"""{_AXES}
   Xt = Transpose <perm: ints = @x_perm> (X)
   Wt = Transpose <perm: ints = @w_perm> (W)
   Xa = Cast <to: int = @accumulation_type> (Xt)

@@ -1,4 +1,4 @@
-"""The operators of ``org.ortconv``, one module each."""
+"""The operators of ``org.ortconv``, one module each or for a few that differ little."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from ortconv.opset.ops.inverse_stft import INVERSE_STFT
 from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.opset.ops.overlap_add import OVERLAP_ADD
+from ortconv.opset.ops.quantized_transposed_convolutions import (
+    QLINEAR_TRANSPOSED_CONVOLUTION,
+    QLINEAR_TRANSPOSED_CONVOLUTION_ADD,
+    TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT,
+)
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
 from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
@@ -32,6 +37,9 @@ CONVOLUTIONS = (
 OPERATORS = (
     *CONVOLUTIONS,
     CONV_INTEGER_TO_FLOAT,
+    TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT,
+    QLINEAR_TRANSPOSED_CONVOLUTION,
+    QLINEAR_TRANSPOSED_CONVOLUTION_ADD,
     MATMUL_COMPRESSED,
     GATHER_MATMUL_COMPRESSED,
     MATMUL_CODEBOOK,

@@ -40,10 +40,13 @@ __all__ = [
     "STRIDES",
     "WEIGHTS",
     "Sizes",
+    "check_activation",
     "convolution_operator",
     "direct_channels",
     "is_same_padded",
+    "merged_residual",
     "non_negative",
+    "transposed_channels",
     "transposed_sizes",
 ]
 
@@ -211,7 +214,7 @@ def _infer(node: InferredNode, *, sizes: Sizes, transposed: bool, bias: int, res
             f"attribute {ACCUMULATION_TYPE} = {sums} is not allowed; "
             f"allowed for tensor({TensorProto.DataType.Name(element).lower()}): {ACCUMULATION[element]}"
         )
-    _check_activation(node, ACCUMULATION.get(element) == TensorProto.FLOAT)
+    check_activation(node, ACCUMULATION.get(element) == TensorProto.FLOAT)
     x, w = node.dims(0), node.dims(1)
     rank = len(x) if x is not None else len(w) if w is not None else len(node.integers("strides")) + 2
     if not 3 <= rank <= 8:
@@ -223,16 +226,17 @@ def _infer(node: InferredNode, *, sizes: Sizes, transposed: bool, bias: int, res
     xn = [(x or unknown)[axis] for axis in node.perm("x_perm", rank)]
     wn = [(w or unknown)[axis] for axis in node.perm("w_perm", rank)]
     group = node.positive("group")
-    channels = _transposed_channels(node, xn[1], wn, group) if transposed else direct_channels(node, xn[1], wn, group)
+    channels = transposed_channels(node, xn[1], wn, group) if transposed else direct_channels(node, xn[1], wn, group)
     given = node.dims(bias) if node.has(bias) else None
     if given is not None and (len(given) != 1 or differ(given[0], channels)):
         raise node.fail(f"B has shape {given}; allowed: [{channels if channels is not None else 'M'}]")
     result = [xn[0], channels, *sizes(node, xn[2:], wn[2:])]
     y = [result[axis] for axis in node.perm("y_perm", rank)]
-    return y if residual is None else _merged_residual(node, y, residual)
+    return y if residual is None else merged_residual(node, y, residual)
 
 
-def _check_activation(node: InferredNode, allowed: bool) -> None:
+def check_activation(node: InferredNode, allowed: bool) -> None:
+    """Checks the activation of a node; one that changes nothing is always allowed."""
     has_activation = node.ctx.get_attribute(ACTIVATION) is not None
     values = tuple(node.attribute(ACTIVATION, onnx.AttributeProto.FLOATS)) if has_activation else NO_ACTIVATION
     if len(values) != 3 or not math.isfinite(values[0]) or not values[1] <= values[2]:
@@ -246,7 +250,7 @@ def _check_activation(node: InferredNode, allowed: bool) -> None:
         )
 
 
-def _merged_residual(node: InferredNode, y: list[Dim], index: int) -> list[Dim]:
+def merged_residual(node: InferredNode, y: list[Dim], index: int) -> list[Dim]:
     """Checks the shape of the residual, which is that of Y, and returns what is known of either."""
     given = node.dims(index)
     if given is None:
@@ -266,8 +270,8 @@ def direct_channels(node: InferredNode, c: Dim, weights: list[Dim], group: int) 
     return total
 
 
-def _transposed_channels(node: InferredNode, c: Dim, weights: list[Dim], group: int) -> Dim:
-    """Checks the channel counts and returns M."""
+def transposed_channels(node: InferredNode, c: Dim, weights: list[Dim], group: int) -> Dim:
+    """Checks the channel counts of a transposed convolution and returns M."""
     total, per_group = weights[:2]
     if differ(c, total):
         raise node.fail(f"X has {c} channels; allowed: {total}, as W says")

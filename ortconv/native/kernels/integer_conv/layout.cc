@@ -182,9 +182,12 @@ void IntegerConvLayout::find_positions(const ConvProblem& p, int lanes) {
 }
 
 void IntegerConvLayout::find_copies(int lanes) {
-  // Without strides, a plane is the source with padding in between: a copy may go on in the next row.
-  const bool is_flat =
-      std::all_of(axes.begin(), axes.end(), [](const IntegerAxis& axis) { return axis.stride == 1 && !axis.is_dense; });
+  // Without strides, a plane that has whole rows is the source with padding in between: a copy may go on in the next
+  // row.
+  const bool is_flat = std::all_of(axes.begin(), axes.end(), [&](const IntegerAxis& axis) {
+    const bool is_whole = &axis == &axes.front() || (axis.pad >= 0 && axis.grid >= axis.src + axis.pad);
+    return axis.stride == 1 && !axis.is_dense && is_whole;
+  });
   const int64_t width = axes.back().grid, row = is_flat ? plane : width;
   copies.resize(planes);
   for (int64_t index = 0; index < planes; ++index) {

@@ -14,9 +14,10 @@ const std::vector<Provider>& providers() {
     for (const DataType dtype : kDataTypes) {
       if (std::find(emulated.begin(), emulated.end(), dtype) == emulated.end()) others.push_back(dtype);
     }
-    return new std::vector<Provider>{{"CPUExecutionProvider", others, make_conv_kernel, nullptr, nullptr, nullptr},
-                                     {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_matmul_kernel,
-                                      make_cuda_integer_conv_kernel, nullptr}};
+    return new std::vector<Provider>{
+        {"CPUExecutionProvider", others, make_conv_kernel, nullptr, nullptr, nullptr, nullptr},
+        {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_matmul_kernel,
+         make_cuda_integer_conv_kernel, nullptr, nullptr}};
   }();
   return all;
 }
