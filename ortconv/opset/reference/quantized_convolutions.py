@@ -18,6 +18,10 @@ __all__ = [
 ]
 
 
+_SCALES_OF_Y, _BIAS = 6, 8
+"""Positions of y_scale and the bias among the inputs of QLinearTransposedConvolution."""
+
+
 def transposed_convolution_integer_to_float(
     x: Array,
     x_scale: Array,
@@ -53,87 +57,49 @@ def transposed_convolution_integer_to_float(
     return _activated(sums, activation)
 
 
-def qlinear_transposed_convolution(
-    x: Array,
-    x_scale: Array,
-    x_zero_point: Array,
-    w: Array,
-    w_scale: Array,
-    w_zero_point: Array,
-    y_scale: Array,
-    y_zero_point: Array,
-    bias: Array,
-    *,
-    activation: Sequence[float],
-    **window: Any,
-) -> Array:
-    """The same, quantized to the type of `x`.
+def qlinear_transposed_convolution(*operands: Array, **attributes: Any) -> Array:
+    """The same, quantized.
 
     Args:
-        y_scale: One number of float32.
-        y_zero_point: One number.
-        **window: As for `transposed_convolution_integer_to_float`, like the other arguments.
+        *operands: x, x_scale, x_zero_point, w, w_scale and w_zero_point; y_scale and y_zero_point, one number each;
+            bias.
+        **attributes: As for `transposed_convolution_integer_to_float`, like the other operands.
 
     Returns:
-        [N, M, Y...], integers in the type of `x`.
+        [N, M, Y...], integers in the type of y_zero_point.
 
     Raises:
         ValueError: As there.
     """
-    sums = _scaled_sums(x, x_scale, x_zero_point, w, w_scale, w_zero_point, bias, **window)
-    return _quantized(_activated(sums, activation), y_scale, y_zero_point)
+    sums = transposed_convolution_integer_to_float(*operands[:_SCALES_OF_Y], *operands[_BIAS:], **attributes)
+    return _quantized(sums, *operands[_SCALES_OF_Y:_BIAS])
 
 
-def qlinear_transposed_convolution_add(
-    x: Array,
-    x_scale: Array,
-    x_zero_point: Array,
-    w: Array,
-    w_scale: Array,
-    w_zero_point: Array,
-    y_scale: Array,
-    y_zero_point: Array,
-    *addends: Array,
-    **attributes: Any,
-) -> Array:
+def qlinear_transposed_convolution_add(*operands: Array, **attributes: Any) -> Array:
     """The same with a residual, which is added before the activation.
 
     Args:
-        *addends: Bias, residual, r_scale and r_zero_point, as `sums_with_residual` takes them.
-        **attributes: As for `qlinear_transposed_convolution`, like the other arguments.
+        *operands: Those of `qlinear_transposed_convolution`, then those that `sums_with_residual` has in addition.
+        **attributes: As there.
 
     Returns:
-        [N, M, Y...], integers in the type of `x`.
+        [N, M, Y...], integers in the type of y_zero_point.
 
     Raises:
         ValueError: As there.
     """
-    sums = sums_with_residual(x, x_scale, x_zero_point, w, w_scale, w_zero_point, *addends, **attributes)
-    return _quantized(sums, y_scale, y_zero_point)
+    sums = sums_with_residual(*operands[:_SCALES_OF_Y], *operands[_BIAS:], **attributes)
+    return _quantized(sums, *operands[_SCALES_OF_Y:_BIAS])
 
 
-def sums_with_residual(
-    x: Array,
-    x_scale: Array,
-    x_zero_point: Array,
-    w: Array,
-    w_scale: Array,
-    w_zero_point: Array,
-    bias: Array,
-    residual: Array,
-    r_scale: Array,
-    r_zero_point: Array,
-    *,
-    activation: Sequence[float],
-    **window: Any,
-) -> Array:
+def sums_with_residual(*operands: Array, activation: Sequence[float], **window: Any) -> Array:
     """The same before it is quantized.
 
     Args:
-        residual: Integers of the shape of the result.
-        r_scale: One number of float32.
-        r_zero_point: One number.
-        **window: As for `transposed_convolution_integer_to_float`, like the other arguments.
+        *operands: Those of `transposed_convolution_integer_to_float`; then a residual, integers of the shape of the
+            result, and its scale and zero point, one number each.
+        activation: Slope, minimum and maximum.
+        **window: As for `transposed_convolution_integer_to_float`.
 
     Returns:
         [N, M, Y...], of float32.
@@ -141,11 +107,12 @@ def sums_with_residual(
     Raises:
         ValueError: As there.
     """
-    sums = _scaled_sums(x, x_scale, x_zero_point, w, w_scale, w_zero_point, bias, **window)
+    *others, residual, scale, zero_point = operands
+    sums = _scaled_sums(*others, **window)
     if residual.shape != sums.shape:
         raise ValueError(f"R has shape {list(residual.shape)}; allowed: {list(sums.shape)}, as Y has")
-    shifted = residual.astype(np.int32) - _number("r_zero_point", r_zero_point).astype(np.int32)
-    return _activated(sums + shifted.astype(np.float32) * _number("r_scale", r_scale), activation)
+    shifted = residual.astype(np.int32) - _number("r_zero_point", zero_point).astype(np.int32)
+    return _activated(sums + shifted.astype(np.float32) * _number("r_scale", scale), activation)
 
 
 def _scaled_sums(
