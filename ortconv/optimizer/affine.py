@@ -14,10 +14,11 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.graph.constant_values import constant
 from ortconv.opset.convolution_terms import NO_ACTIVATION
 from ortconv.optimizer.neighbours import reader, require_alone
 from ortconv.optimizer.site import Kept, Site, named
-from ortconv.optimizer.values import Array, constant
+from ortconv.optimizer.values import Array
 
 __all__ = ["fold", "scaled"]
 

@@ -15,7 +15,7 @@ from ortconv.model_io import atomic_write, checker, loading, protos
 from ortconv.opset import functions
 from ortconv.opset.domain import DOMAIN, VERSION
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
-from ortconv.optimizer import activation, affine, crop, layout, pad, residual, spectral, spectral_nodes
+from ortconv.optimizer import activation, affine, crop, integers, layout, pad, residual, spectral, spectral_nodes
 from ortconv.optimizer.emission import Emitter
 from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.opsets import OLDEST, upgraded
@@ -227,7 +227,16 @@ class _Rewriting:
         require_numbers_that_fit(site)
         new = self.emitter.emit(site)
         self.sizes.record(new.outputs[0], site.size)
-        return {node: Outcome(name_of(node), new.op_type, tuple(folded), (*reasons, *kept))}
+        op_type, name = new.op_type, name_of(node)
+        try:
+            integer = integers.rewrite(new, self.emitter)
+        except Kept as reason:
+            kept.append(str(reason))
+        else:
+            if integer is not None:
+                op_type, more = integer
+                folded += more
+        return {node: Outcome(name, op_type, tuple(folded), (*reasons, *kept))}
 
 
 def _state_types(model: ir.Model, name: str) -> None:

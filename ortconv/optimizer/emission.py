@@ -201,6 +201,10 @@ class Emitter:
         value.name, value.type = self._new_name(node, role), ir.TensorType(dtype)
         return value
 
+    def remove_unused(self, values: Iterable[ir.Value | None]) -> None:
+        """Removes constants that nothing reads any more, and nodes that computed them from others."""
+        _remove_unused(values)
+
     def _new_name(self, node: ir.Node, role: str) -> str:
         prefix = f"{node.name or node.outputs[0].name}/{role}"
         numbered = (f"{prefix}_{number}" for number in itertools.count(2))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from ortconv.graph.constant_values import constant
 from ortconv.opset.domain import DOMAIN
 from ortconv.optimizer.site import Ints, Kept, Left, Site, named
-from ortconv.optimizer.values import constant
 
 __all__ = ["crop", "ints", "reader", "require_alone", "require_no_pad_with_axes", "require_no_residual"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ortconv.graph.constant_values import constant
 from ortconv.optimizer.neighbours import crop, ints, reader, require_alone, require_no_residual
 from ortconv.optimizer.site import Kept, Site, named
-from ortconv.optimizer.values import constant, is_zero
+from ortconv.optimizer.values import is_zero
 
 __all__ = ["fold"]
 

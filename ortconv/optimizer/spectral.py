@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.convolution_arithmetic import conv_transpose_size, given_size_padding, split
+from ortconv.graph.constant_values import constant
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.forward_stft import FORWARD_STFT
 from ortconv.opset.ops.inverse_stft import INVERSE_STFT
@@ -35,7 +36,7 @@ from ortconv.optimizer.spectral_layers import (
     terms_of,
 )
 from ortconv.optimizer.spectral_pairs import InversePair, forward_pair, inverse_pair
-from ortconv.optimizer.values import Sizes, computed, constant, is_zero
+from ortconv.optimizer.values import Sizes, computed, is_zero
 
 __all__ = ["forward", "inverse"]
 

@@ -9,10 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from ortconv.convolution_arithmetic import AutoPad, same_padding, split
+from ortconv.graph.constant_values import constant
 from ortconv.opset.operator import Operator
 from ortconv.optimizer.site import Ints, Left, Shapes
 from ortconv.optimizer.spectral_basis import LEAST_FILTERS, LEAST_TAPS, Basis
-from ortconv.optimizer.values import Array, Sizes, computed, constant, is_zero
+from ortconv.optimizer.values import Array, Sizes, computed, is_zero
 
 __all__ = ["Layer", "conv_geometry", "filters_of", "is_looked_at", "miss", "require_opset", "size_of", "terms_of"]
 

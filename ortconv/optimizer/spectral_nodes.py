@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.graph.constant_values import constant
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.forward_stft import FORWARD_STFT
 from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
@@ -13,7 +14,7 @@ from ortconv.optimizer.neighbours import require_no_pad_with_axes
 from ortconv.optimizer.site import Left, Outcome, Shapes, name_of
 from ortconv.optimizer.spectral_basis import BOTH, LEAST_TAPS
 from ortconv.optimizer.spectral_layers import require_opset
-from ortconv.optimizer.values import constant, element_type
+from ortconv.optimizer.values import element_type
 
 __all__ = ["dft", "stft"]
 

@@ -7,12 +7,13 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
+from ortconv.graph.constant_values import constant
 from ortconv.optimizer.neighbours import reader, require_alone, require_no_pad_with_axes
 from ortconv.optimizer.reading import read
 from ortconv.optimizer.site import Kept, Left, Shapes, Site
 from ortconv.optimizer.spectral_basis import BOTH, SINES, Basis, fit
 from ortconv.optimizer.spectral_layers import Layer, conv_geometry, filters_of, is_looked_at, terms_of
-from ortconv.optimizer.values import Array, Sizes, constant
+from ortconv.optimizer.values import Array, Sizes
 
 __all__ = ["InversePair", "forward_pair", "inverse_pair"]
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ortconv.graph.constant_folding import evaluate
+from ortconv.graph.constant_values import constant
 
-__all__ = ["EXACT", "Array", "Dims", "Sizes", "computed", "constant", "element_type", "is_zero", "perm_of", "permuted"]
+__all__ = ["EXACT", "Array", "Dims", "Sizes", "computed", "element_type", "is_zero", "perm_of", "permuted"]
 
 Array = npt.NDArray[Any]
 Dims = tuple[int | None, ...]
@@ -34,10 +35,6 @@ _MOVES = "Concat Expand Flatten Gather Pad Reshape Slice Split Squeeze Tile Tran
 _LAYERS = "Conv ConvTranspose DFT STFT"
 _SAME_TYPE = _SAME_SIZES - {"Cast", "DequantizeLinear"} | set(f"{_ARITHMETIC} {_MOVES} {_LAYERS}".split())
 """Ops whose outputs have the element type of their first input."""
-
-_NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
-"""Attributes of Constant that hold numbers, and their types."""
-
 
 EXACT = frozenset(("Add", "Concat", "Div", "Expand", "Mul", "Neg", "Reshape", "Slice", "Sqrt", "Squeeze", "Sub")) | {
     "Transpose",
@@ -73,25 +70,6 @@ def computed(value: ir.Value | None, depth: int = _MOST_NODES) -> ir.TensorProto
     arrays = [None if tensor is None else tensor.numpy() for tensor in tensors]
     results = evaluate(node.op_type, arrays, attributes, 1, _MOST_BYTES)
     return None if results is None else ir.tensor(np.ascontiguousarray(results[0]))
-
-
-def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """Returns the data of a value that no caller of the model can change, or None."""
-    if value is None or value.is_graph_input():
-        return None  # An initializer that is an input, too, is a default that may be overridden.
-    producer = value.producer()
-    if producer is None:
-        return value.const_value if value.is_initializer() else None
-    if producer.domain or producer.op_type != "Constant":
-        return None
-    tensor = producer.attributes.get("value")
-    if tensor is not None and tensor.type == ir.AttributeType.TENSOR:
-        return tensor.as_tensor()
-    for name, dtype in _NUMBERS.items():
-        numbers = producer.attributes.get(name)
-        if numbers is not None and not numbers.is_ref():
-            return ir.tensor(np.array(numbers.value, dtype))
-    return None
 
 
 def element_type(value: ir.Value | None) -> ir.DataType | None:

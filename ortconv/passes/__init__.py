@@ -32,6 +32,7 @@ from ortconv.passes.context import Context
 from ortconv.passes.quantization import (
     dequantized_filters,
     float_layers,
+    integer_transposed,
     qdq_patterns,
     rounded_outputs,
     unshared_weights,
@@ -48,6 +49,8 @@ PIPELINE: tuple[Pass, ...] = (
     bias_fusion.run,
     # Before the passes below look at QuantizeLinear and DequantizeLinear, which this one emits.
     qdq_patterns.run,
+    # After qdq_patterns: transposed convolutions, for which ONNX Runtime has no int8 kernel.
+    integer_transposed.run,
     # After qdq_patterns: filters that no int8 layer uses by now are multiplied as floats.
     dequantized_filters.run,
     # After qdq_patterns: layers between Q and DQ that are no int8 layers by now stay float.

@@ -43,8 +43,8 @@ __all__ = [
 
 _SUMS = """V = (the sum over taps of (X - x_zero_point) * (W - w_zero_point)) * (x_scale * w_scale) + B, where W is
 [C, M/group, kernel...], and scale and bias are those of output channel M. The sums are those of TransposedConvolution
-with the same attributes, exact in 32 bits, which wrap; positions that no kernel tap reaches are 0. Every operation after
-them is rounded to float."""
+with the same attributes, exact in 32 bits, which wrap; positions that no kernel tap reaches are 0. Every operation
+after them is rounded to float."""
 _ACTIVATED = "the activation: times slope if negative, then clipped"
 _QUANTIZED = "quantized as QuantizeLinear does: V / y_scale, rounded to the nearest, ties to even, + y_zero_point."
 

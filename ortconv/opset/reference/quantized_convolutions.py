@@ -144,13 +144,14 @@ def _scaled_sums(
 
 def _activated(values: Array, activation: Sequence[float]) -> Array:
     checked = checked_activation(activation, values.dtype)
-    return values if checked is None else activated(values, checked, values.dtype)
+    return activated(values, checked, values.dtype)
 
 
 def _quantized(values: Array, scale: Array, zero_point: Array) -> Array:
     zero, limits = _number("y_zero_point", zero_point), np.iinfo(zero_point.dtype)
     rounded = np.rint(values / _number("y_scale", scale)) + zero.astype(np.float32)
-    return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
+    result: Array = np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
+    return result
 
 
 def _number(name: str, value: Array) -> Array:

@@ -1,0 +1,320 @@
+"""Finds transposed convolutions of dequantized data and weights: layers for which there are integer operators.
+
+A layer is a ConvTranspose, or a TransposedConvolution or TransposedConvolutionAdd of ours, behind a DequantizeLinear.
+What follows it up to a QuantizeLinear belongs to it: the Add of a dequantized residual, an activation, a Transpose.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ortconv.graph.constant_values import constant
+from ortconv.graph.integer_weights import IntegerWeights, integer_weights
+from ortconv.graph.match import producer
+from ortconv.opset.convolution_terms import ACTIVATION, NO_ACTIVATION
+from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
+from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
+
+__all__ = ["Quantized", "TransposedLayer", "read"]
+
+Ints = tuple[int, ...]
+
+_BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
+_DEFAULT_SLOPE = 0.01
+_OWN = {TRANSPOSED_CONVOLUTION.name: 2, TRANSPOSED_CONVOLUTION_ADD.name: 3}
+"""Ops of ours that a layer may be, and which input is the bias."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantized:
+    """8-bit integers, and how they are dequantized.
+
+    Attributes:
+        value: The integers.
+        scale: One number.
+        point: One number; None for 0.
+        dtype: int8 or uint8.
+    """
+
+    value: ir.Value
+    scale: ir.Value
+    point: ir.Value | None
+    dtype: ir.DataType
+
+
+@dataclasses.dataclass(frozen=True)
+class TransposedLayer:
+    """A transposed convolution of integers.
+
+    Attributes:
+        node: The convolution.
+        data: ``Transpose(data, perm=x_perm)`` has the layout [N, C, spatial...].
+        weights: The weights.
+        bias: [M] of float32.
+        window: strides, dilations, group, pads and output_padding, as TransposedConvolution has them.
+        x_perm: See `data`.
+        y_perm: The result is ``Transpose([N, M, spatial...], perm=y_perm)``.
+        activation: Slope, minimum and maximum.
+        residual: What is added before the activation, laid out as the result is; None if nothing is.
+        quantizer: The QuantizeLinear of the result; None if the result stays float.
+        after: The nodes between convolution and quantizer that belong to the layer, in order.
+    """
+
+    node: ir.Node
+    data: Quantized
+    weights: IntegerWeights
+    bias: npt.NDArray[np.float32]
+    window: dict[str, int | Ints]
+    x_perm: Ints
+    y_perm: Ints
+    activation: tuple[float, float, float]
+    residual: Quantized | None
+    quantizer: ir.Node | None
+    after: tuple[ir.Node, ...]
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        """The nodes that the integer operator replaces, in order."""
+        return (self.node, *self.after, *([] if self.quantizer is None else [self.quantizer]))
+
+
+def read(node: ir.Node) -> TransposedLayer | str | None:
+    """Returns the layer of a node; a reason where its data are quantized and it is none; None otherwise."""
+    if (node.domain, node.op_type) == ("", "ConvTranspose"):
+        layer = _of_standard(node)
+    elif node.domain == DOMAIN and node.op_type in _OWN:
+        layer = _of_ours(node)
+    else:
+        return None
+    if not isinstance(layer, TransposedLayer):
+        return layer
+    whole = _with_consumers(layer)
+    if whole.quantizer is None and whole.residual is not None:
+        return "its residual is added to a result that is not quantized"
+    return whole
+
+
+def _of_standard(node: ir.Node) -> TransposedLayer | str | None:
+    x, w, bias = (*node.inputs, None)[:3]
+    assert x is not None
+    assert w is not None
+    found = dequantized(x)
+    perm: Ints | None = None
+    if found is None:
+        transpose = producer(x, "Transpose")
+        found = None if transpose is None else dequantized(transpose.inputs[0])
+        perm = None if found is None or transpose is None else tuple(transpose.attributes.get_ints("perm", ()))
+    if found is None:
+        return None
+    rank = _rank(w)
+    if rank is None:
+        return "the rank of its weights is not known"
+    if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes:
+        return "its padding depends on the sizes of its data"
+    axes, plain = rank - 2, tuple(range(rank))
+    group = int(node.attributes.get_int("group", 1))
+    window: dict[str, int | Ints] = {
+        "strides": tuple(node.attributes.get_ints("strides", (1,) * axes)),
+        "dilations": tuple(node.attributes.get_ints("dilations", (1,) * axes)),
+        "group": group,
+        "pads": tuple(node.attributes.get_ints("pads", (0,) * 2 * axes)),
+        "output_padding": tuple(node.attributes.get_ints("output_padding", (0,) * axes)),
+    }
+    return _layer(node, found, (w, plain), bias, window, (perm or plain, plain), NO_ACTIVATION, None)
+
+
+def _of_ours(node: ir.Node) -> TransposedLayer | str | None:
+    x, w = node.inputs[:2]
+    found = dequantized(x)
+    if found is None:
+        return None
+    assert w is not None
+    residual = None
+    if node.op_type == TRANSPOSED_CONVOLUTION_ADD.name:
+        residual = dequantized(node.inputs[2])
+        if residual is None or residual.dtype != found.dtype:
+            return "its residual is not quantized as its data are"
+    at = _OWN[node.op_type]
+    bias = node.inputs[at] if len(node.inputs) > at else None
+    names = ("strides", "dilations", "pads", "output_padding")
+    window: dict[str, int | Ints] = {name: tuple(node.attributes[name].as_ints()) for name in names}
+    window["group"] = node.attributes["group"].as_int()
+    x_perm, w_perm, y_perm = (tuple(node.attributes[name].as_ints()) for name in ("x_perm", "w_perm", "y_perm"))
+    activation = NO_ACTIVATION
+    if ACTIVATION in node.attributes:
+        slope, minimum, maximum = node.attributes[ACTIVATION].as_floats()
+        activation = (slope, minimum, maximum)
+    return _layer(node, found, (w, w_perm), bias, window, (x_perm, y_perm), activation, residual)
+
+
+def _layer(
+    node: ir.Node,
+    data: Quantized,
+    filters: tuple[ir.Value, Ints],
+    bias: ir.Value | None,
+    window: dict[str, int | Ints],
+    perms: tuple[Ints, Ints],
+    activation: tuple[float, float, float],
+    residual: Quantized | None,
+) -> TransposedLayer | str:
+    group = window["group"]
+    assert isinstance(group, int)
+    weights = integer_weights(*filters, group)
+    if isinstance(weights, str):
+        return weights
+    addend = np.zeros(weights.scale.size, np.float32) if bias is None else _bias(bias)
+    if addend is None or addend.shape != weights.scale.shape:
+        return "its bias is no constant"
+    return TransposedLayer(node, data, weights, addend, window, *perms, activation, residual, None, ())
+
+
+def dequantized(value: ir.Value | None) -> Quantized | None:
+    """Returns the integers of which a value is the DequantizeLinear, with one scale and zero point for all."""
+    node = producer(value, "DequantizeLinear")
+    if node is None:
+        return None
+    quantized, scale, point = (*node.inputs, None)[:3]
+    if quantized is None or not _is_number(scale, ir.DataType.FLOAT):
+        return None
+    dtype = _integer_type(quantized, point)
+    if dtype not in _BYTES or (point is not None and not _is_number(point, dtype)):
+        return None
+    assert scale is not None
+    return Quantized(quantized, scale, point, dtype)
+
+
+def _integer_type(value: ir.Value, point: ir.Value | None) -> ir.DataType | None:
+    """Returns the type of integers, which is also that of their zero point."""
+    if value.dtype is not None or point is None:
+        return value.dtype
+    data = constant(point)
+    return point.dtype if data is None else data.dtype
+
+
+def _with_consumers(layer: TransposedLayer) -> TransposedLayer:
+    """Adds the nodes that follow, up to a QuantizeLinear; without one, those of the activation alone."""
+    taken, after = layer, list[ir.Node]()
+    value = layer.node.outputs[0]
+    to_float = layer
+    while (user := _only_user(value)) is not None:
+        if user.op_type == "QuantizeLinear":
+            if _quantizes(user, value, layer):
+                return dataclasses.replace(taken, quantizer=user, after=tuple(after))
+            break
+        grown = _grown(taken, user, value)
+        if grown is None:
+            break
+        after.append(user)
+        taken, value = grown, user.outputs[0]
+        if taken.residual is None:
+            to_float = dataclasses.replace(taken, after=tuple(after))
+    return to_float
+
+
+def _grown(layer: TransposedLayer, user: ir.Node, value: ir.Value) -> TransposedLayer | None:
+    """Returns the layer with the node that follows it, or None."""
+    has_activation = layer.activation != NO_ACTIVATION
+    slope, minimum, maximum = layer.activation
+    match user.op_type:
+        case "Add":
+            other = next((each for each in user.inputs if each is not value), None)
+            residual = dequantized(other)
+            if residual is None or layer.residual is not None or has_activation or _static(other) != _static(value):
+                return None
+            same = residual.dtype == layer.data.dtype and _static(value) is not None
+            return dataclasses.replace(layer, residual=residual) if same else None
+        case "LeakyRelu":
+            slope = float(np.float32(user.attributes.get_float("alpha", _DEFAULT_SLOPE)))
+            usable = not has_activation and math.isfinite(slope)
+            return dataclasses.replace(layer, activation=(slope, minimum, maximum)) if usable else None
+        case "Relu" | "Clip":
+            bounds = (0.0, math.inf) if user.op_type == "Relu" else _bounds(user)
+            if bounds is None:
+                return None
+            low, high = max(minimum, bounds[0]), min(maximum, bounds[1])
+            return dataclasses.replace(layer, activation=(slope, low, high)) if low <= high else None
+        case "Transpose":
+            perm = user.attributes.get_ints("perm", ())
+            if layer.residual is not None or len(perm) != len(layer.y_perm):
+                return None
+            return dataclasses.replace(layer, y_perm=tuple(layer.y_perm[axis] for axis in perm))
+    return None
+
+
+def _quantizes(user: ir.Node, value: ir.Value, layer: TransposedLayer) -> bool:
+    _, scale, point = (*user.inputs, None)[:3]
+    result = ir.DataType.UINT8 if point is None else _integer_type(user.outputs[0], point)
+    return (
+        user.inputs[0] is value
+        and result == layer.data.dtype
+        and _is_number(scale, ir.DataType.FLOAT)
+        and (point is None or _is_number(point, result))
+        and not user.attributes.get_int("block_size", 0)
+    )
+
+
+def _only_user(value: ir.Value) -> ir.Node | None:
+    users = [user for user, _ in value.uses()]
+    if len(users) != 1 or value.is_graph_output() or users[0].domain:
+        return None
+    return users[0] if users[0].graph is (value.producer() or users[0]).graph else None
+
+
+def _bias(value: ir.Value) -> npt.NDArray[np.float32] | None:
+    """Returns a constant bias, also one of dequantized 32-bit integers."""
+    data = constant(value)
+    if data is not None:
+        return data.numpy() if data.dtype == ir.DataType.FLOAT else None
+    node = producer(value, "DequantizeLinear")
+    if node is None:
+        return None
+    numbers, scale, point = (constant(each) for each in (*node.inputs, None)[:3])
+    if numbers is None or scale is None or numbers.dtype != ir.DataType.INT32 or scale.dtype != ir.DataType.FLOAT:
+        return None
+    if len(node.inputs) > 2 and node.inputs[2] is not None and (point is None or point.numpy().any()):
+        return None
+    result: npt.NDArray[np.float32] = numbers.numpy().astype(np.float32) * scale.numpy().reshape(-1)
+    return result
+
+
+def _bounds(node: ir.Node) -> tuple[float, float] | None:
+    """Returns the range of a Clip, if it is constant."""
+    found = [-math.inf, math.inf]
+    for index, value in enumerate(node.inputs[1:3]):
+        if value is None:
+            continue
+        data = constant(value)
+        if data is None or np.isnan(data.numpy()).any():
+            return None
+        found[index] = float(data.numpy().reshape(-1)[0])
+    return found[0], found[1]
+
+
+def _is_number(value: ir.Value | None, dtype: ir.DataType | None) -> bool:
+    """Tells whether a value is one number of a type."""
+    if value is None:
+        return False
+    data = constant(value)
+    if data is not None:
+        return data.dtype == dtype and data.numpy().shape in ((), (1,))
+    return value.dtype == dtype and value.shape is not None and list(value.shape) in ([], [1])
+
+
+def _rank(value: ir.Value) -> int | None:
+    data = constant(value)
+    if data is not None:
+        return len(data.shape)
+    return None if value.shape is None else len(value.shape)
+
+
+def _static(value: ir.Value | None) -> Ints | None:
+    """Returns a shape without symbols, or None."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(int(size) for size in value.shape.numpy())
