@@ -1,4 +1,4 @@
-"""Constant 8-bit weights of transposed convolutions, through whatever dequantizes and reshapes them."""
+"""8-bit weights of transposed convolutions, through whatever dequantizes and reshapes them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,21 @@ _MOST_NODES = 8
 
 @dataclasses.dataclass(frozen=True)
 class _Dequantized:
-    """Values (data - point) * scale: arrays of one shape, or of shapes that broadcast to that of the data."""
+    """Values (data - point) * scale: arrays of one shape, or of shapes that broadcast to that of the data.
 
-    data: Array
+    The data are constants, or the value of a run where nothing moves them.
+    """
+
+    data: Array | ir.Value
     scale: Array
     point: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if not isinstance(self.data, ir.Value):
+            return tuple(self.data.shape)
+        assert self.data.shape is not None
+        return tuple(self.data.shape.numpy())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +44,16 @@ class IntegerWeights:
     """The weights (data - point) * scale of a transposed convolution.
 
     Attributes:
-        data: [C, M/group, kernel...], int8 or uint8.
+        data: [C, M/group, kernel...], int8 or uint8; or a value of a run, which `perm` lays out so.
+        dtype: Their type.
+        perm: ``transpose(data, perm)`` is [C, M/group, kernel...], where the data are a value.
         scale: [M], float32.
         point: The zero point, one for all.
     """
 
-    data: Array
+    data: Array | ir.Value
+    dtype: ir.DataType
+    perm: tuple[int, ...]
     scale: npt.NDArray[np.float32]
     point: int
 
@@ -54,23 +68,27 @@ def integer_weights(value: ir.Value, perm: Sequence[int], group: int) -> Integer
     """
     found = _dequantized(value, _MOST_NODES)
     if found is None:
-        return "its weights are no dequantized constants of 8 bits"
-    data, scale, point = (
-        np.transpose(np.broadcast_to(each, found.data.shape), perm) for each in (found.data, found.scale, found.point)
-    )
-    if data.shape[0] % group or not data.size:
+        return "its weights are not dequantized from 8 bits by constants"
+    scale, point = (np.transpose(np.broadcast_to(each, found.shape), perm) for each in (found.scale, found.point))
+    if scale.shape[0] % group or not scale.size:
         return "its weights do not fit its groups"
     if (point != point.flat[0]).any():
         return "its weights have several zero points"
-    grouped = scale.reshape(group, data.shape[0] // group, data.shape[1], -1)
+    grouped = scale.reshape(group, scale.shape[0] // group, scale.shape[1], -1)
     channels = grouped[:, :1, :, :1]
     if (grouped != channels).any():
         return "its weights have other scales than one for each output channel"
-    return IntegerWeights(np.ascontiguousarray(data), channels.astype(np.float32).reshape(-1), int(point.flat[0]))
+    data, dtype = found.data, ir.DataType.INT8
+    if isinstance(data, ir.Value):
+        assert data.dtype is not None
+        dtype = data.dtype
+    else:
+        data, dtype = np.ascontiguousarray(np.transpose(data, perm)), ir.DataType.from_numpy(data.dtype)
+    return IntegerWeights(data, dtype, tuple(perm), channels.astype(np.float32).reshape(-1), int(point.flat[0]))
 
 
 def _dequantized(value: ir.Value | None, most: int) -> _Dequantized | None:
-    """Returns what nodes in front of a value dequantize, if they read constants alone."""
+    """Returns what nodes in front of a value dequantize, if scales and zero points are constants."""
     node = None if value is None else value.producer()
     if node is None or node.domain or not most or any(each.is_ref() for each in node.attributes.values()):
         return None
@@ -84,7 +102,7 @@ def _dequantized(value: ir.Value | None, most: int) -> _Dequantized | None:
             return None if data is None or not is_float else _Dequantized(data, one, zero)
         case "Sub" | "Mul":
             found, other = _dequantized(node.inputs[0], most - 1), _floats(node.inputs[1])
-            if found is None or other is None or np.broadcast_shapes(found.data.shape, other.shape) != found.data.shape:
+            if found is None or other is None or not _broadcasts(other, found.shape):
                 return None
             if node.op_type == "Mul":
                 return dataclasses.replace(found, scale=found.scale * other)
@@ -99,31 +117,42 @@ def _dequantized(value: ir.Value | None, most: int) -> _Dequantized | None:
 def _of_dequantize_linear(node: ir.Node) -> _Dequantized | None:
     data, scale = _integers(node.inputs[0]), _floats(node.inputs[1])
     zero = node.inputs[2] if len(node.inputs) > 2 else None
-    point = np.zeros((), np.uint8) if zero is None else _integers(zero)
+    point = np.zeros((), np.uint8) if zero is None else _bytes(zero)
     if data is None or scale is None or point is None or int(node.attributes.get_int("block_size", 0)):
         return None
     if scale.size > 1:
-        axis = int(node.attributes.get_int("axis", 1)) % data.ndim
-        column = [-1 if each == axis else 1 for each in range(data.ndim)]
-        if scale.size != data.shape[axis]:
+        sizes = _Dequantized(data, scale, point).shape
+        axis = int(node.attributes.get_int("axis", 1)) % len(sizes)
+        column = [-1 if each == axis else 1 for each in range(len(sizes))]
+        if scale.size != sizes[axis]:
             return None
         scale, point = scale.reshape(column), point.reshape(column if point.size > 1 else ())
     return _Dequantized(data, scale.reshape(()) if scale.size == 1 else scale, point)
 
 
 def _moved(node: ir.Node, found: _Dequantized) -> _Dequantized | None:
-    arrays = [np.broadcast_to(each, found.data.shape) for each in (found.data, found.scale, found.point)]
+    if isinstance(found.data, ir.Value):
+        return None
+    arrays = [np.broadcast_to(each, found.shape) for each in (found.data, found.scale, found.point)]
     if node.op_type == "Transpose":
-        perm = node.attributes.get_ints("perm", tuple(reversed(range(found.data.ndim))))
+        perm = node.attributes.get_ints("perm", tuple(reversed(range(len(found.shape)))))
         return _Dequantized(*(np.transpose(each, perm) for each in arrays))
     shape = constant(node.inputs[1])
     if shape is None:
         return None
-    sizes = [found.data.shape[i] if size == 0 else int(size) for i, size in enumerate(shape.numpy())]
+    sizes = [found.shape[i] if size == 0 else int(size) for i, size in enumerate(shape.numpy())]
     return _Dequantized(*(each.reshape(sizes) for each in arrays))
 
 
-def _integers(value: ir.Value | None) -> Array | None:
+def _integers(value: ir.Value | None) -> Array | ir.Value | None:
+    """Returns constants, or a value of a run whose sizes are known."""
+    data = _bytes(value)
+    if data is not None or value is None or value.dtype not in _BYTES:
+        return data
+    return value if value.shape is not None and value.shape.is_static() else None
+
+
+def _bytes(value: ir.Value | None) -> Array | None:
     data = constant(value)
     return data.numpy() if data is not None and data.dtype in _BYTES else None
 
@@ -131,3 +160,10 @@ def _integers(value: ir.Value | None) -> Array | None:
 def _floats(value: ir.Value | None) -> Array | None:
     data = constant(value)
     return data.numpy() if data is not None and data.dtype == ir.DataType.FLOAT else None
+
+
+def _broadcasts(array: Array, shape: tuple[int, ...]) -> bool:
+    """Tells whether an array broadcasts to a shape."""
+    return array.ndim <= len(shape) and all(
+        size in (1, whole) for size, whole in zip(reversed(array.shape), reversed(shape), strict=False)
+    )

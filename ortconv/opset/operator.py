@@ -114,7 +114,7 @@ class Operator:
         doc: What it computes.
         types: Type constraints by name.
         inputs: Formal inputs; the first is the data, ``X``.
-        output: The output, ``Y``, whose type is that of ``X`` or a constraint of one element type.
+        output: The output, ``Y``, whose type is that of an input or a constraint of one element type.
         attributes: Its attributes.
         accumulation: Element type of ``X`` -> type of products and sums. The values are one type unless the nodes have
             the attribute `ACCUMULATION_TYPE`.
@@ -212,5 +212,6 @@ class Operator:
     def _infer(self, ctx: Any) -> None:
         node = InferredNode(self.name, ctx)
         shape = self.infer(node)
-        same = self.output.type == self.inputs[0].type
-        node.set_output(node.element(0) if same else self.types[self.output.type].elements[0], shape)
+        elements = self.types[self.output.type].elements
+        like = next((i for i, each in enumerate(self.inputs) if each.type == self.output.type), None)
+        node.set_output(elements[0] if len(elements) == 1 or like is None else node.element(like), shape)

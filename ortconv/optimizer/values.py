@@ -85,9 +85,10 @@ def element_type(value: ir.Value | None) -> ir.DataType | None:
             return None
         if node.op_type == "Cast":
             return ir.DataType(node.attributes["to"].as_int())
-        if node.op_type not in _SAME_TYPE:
+        is_scaled = node.op_type == "DequantizeLinear" and "output_dtype" not in node.attributes
+        if not is_scaled and node.op_type not in _SAME_TYPE:
             return None
-        value = node.inputs[0]
+        value = node.inputs[1 if is_scaled else 0]
     return None
 
 

@@ -50,7 +50,7 @@ def test_result_is_the_definition(case: Case, kinds: Any, way: str, library: str
 @pytest.mark.parametrize("implementation", ["integer_phases", "dequantized"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_implementation_gives_the_same(case: Case, implementation: str, library: str, tmp_path: Any) -> None:
-    for op, kinds in zip(OPS, KINDS[1:], strict=True):
+    for op, kinds in zip(OPS, KINDS[2::2], strict=True):
         given = tensors(op, case, kinds)
         given["w_zero_point"][:] //= 4
         made, log = model(op, case, given, names(op)), tmp_path / f"{op.name}.txt"
@@ -70,7 +70,7 @@ def test_every_implementation_gives_the_same(case: Case, implementation: str, li
 
 def test_sums_beyond_floats_are_computed_in_integers(library: str) -> None:
     case = Case((1, 700, 2), (700, 1, 1))
-    given = tensors(TO_FLOAT, case, (np.uint8, np.uint8), channels=False)
+    given = tensors(TO_FLOAT, case, (np.uint8, np.uint8, np.uint8), channels=False)
     given |= {name: np.zeros_like(given[name]) for name in ("x_zero_point", "w_zero_point", "B")}
     given["X"][:], given["W"][:], given["X"][0, 0] = 255, 255, 254
     given |= {"x_scale": np.ones((), np.float32), "w_scale": np.ones((), np.float32)}
@@ -83,14 +83,14 @@ def test_sums_beyond_floats_are_computed_in_integers(library: str) -> None:
 
 @pytest.mark.parametrize("op", OPS, ids=OP_NAMES)
 def test_sizes_change_from_run_to_run(op: Operator, library: str) -> None:
-    first = tensors(op, PLAIN, (np.uint8, np.int8))
+    first = tensors(op, PLAIN, (np.uint8, np.int8, np.uint8))
     made = model(op, PLAIN, first, names(op), open_sizes=True)
     session = ortconv.InferenceSession(made, quiet(), providers=["CPUExecutionProvider"])
     for size in (11, 1, 4, 30, 4, 64, 11, 7, 2):
         case = Case((2, 6, size, 2 * size), PLAIN.w, strides=(2, 2), pads=(1, 1, 1, 1), activation=PLAIN.activation)
         given = {
             **first,
-            **{name: data for name, data in tensors(op, case, (np.uint8, np.int8)).items() if name in "XR"},
+            **{name: data for name, data in tensors(op, case, (np.uint8, np.int8, np.uint8)).items() if name in "XR"},
         }
         (y,) = session.run(None, {name: given[name] for name in ("X", "R") if name in given})
         assert_equal(op, case, given, y)
@@ -103,7 +103,7 @@ def test_threads_share_an_image(threads: int, library: str) -> None:
         Case((2, 40, 20, 20), (40, 1, 3, 3), strides=(2, 2), group=40),
         Case((1, 256, 2, 2), (256, 300, 2, 2), strides=(2, 2)),
     ):
-        given = tensors(QUANTIZED, case, (np.int8, np.int8), channels=False)
+        given = tensors(QUANTIZED, case, (np.int8, np.int8, np.int8), channels=False)
         made = model(QUANTIZED, case, given, names(QUANTIZED))
         session = ortconv.InferenceSession(made, quiet(threads), providers=["CPUExecutionProvider"])
         assert_equal(QUANTIZED, case, given, session.run(None, {"X": given["X"]})[0])
@@ -116,7 +116,7 @@ from tests.running import run
 
 for turn, case in enumerate(CASES):
     for op in OPS:
-        given = tensors(op, case, KINDS[turn % 4])
+        given = tensors(op, case, KINDS[turn % 8])
         feeds = {name: given[name] for name in ("X", "R") if name in given}
         assert_equal(op, case, given, run(model(op, case, given, names(op)), feeds, "native")[0])
 """
@@ -138,7 +138,7 @@ def test_cpus_that_this_one_is_not(isa: str, library: str) -> None:
 
 @pytest.mark.parametrize("op", OPS, ids=OP_NAMES)
 def test_reference_evaluator(op: Operator) -> None:
-    given = tensors(op, PLAIN, (np.int8, np.int8))
+    given = tensors(op, PLAIN, (np.int8, np.int8, np.int8))
     (y,) = ReferenceEvaluator(model(op, PLAIN, given, bodies=False), new_ops=OP_RUNS).run(None, given)
     assert_equal(op, PLAIN, given, y)
 
@@ -146,7 +146,7 @@ def test_reference_evaluator(op: Operator) -> None:
 @pytest.mark.parametrize("opset", [13, 14, 15, 18, 21, 25])
 @pytest.mark.parametrize("op", OPS, ids=OP_NAMES)
 def test_body_in_every_opset(op: Operator, opset: int) -> None:
-    given = tensors(op, PLAIN, (np.uint8, np.int8))
+    given = tensors(op, PLAIN, (np.uint8, np.int8, np.uint8))
     made = model(op, PLAIN, given, names(op), opset=opset)
     onnx.checker.check_model(made, full_check=True)
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
@@ -164,7 +164,7 @@ def test_no_body_before_opset_13(op: Operator) -> None:
 
 
 def test_body_is_attached_and_inlined() -> None:
-    given = tensors(QUANTIZED, PLAIN, (np.uint8, np.int8))
+    given = tensors(QUANTIZED, PLAIN, (np.uint8, np.int8, np.uint8))
     made = ir.from_proto(model(QUANTIZED, PLAIN, given, bodies=False))
     functions.attach(made)
     assert [function.name for function in made.functions.values()] == [QUANTIZED.name]
@@ -175,7 +175,7 @@ def test_body_is_attached_and_inlined() -> None:
 
 @pytest.mark.parametrize("op", OPS, ids=OP_NAMES)
 def test_kernel_runs_and_not_the_body(op: Operator, library: str, tmp_path: Any) -> None:
-    given = tensors(op, PLAIN, (np.uint8, np.int8))
+    given = tensors(op, PLAIN, (np.uint8, np.int8, np.uint8))
     options = quiet()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     ortconv.InferenceSession(model(op, PLAIN, given, names(op)), options, providers=["CPUExecutionProvider"])
@@ -184,7 +184,7 @@ def test_kernel_runs_and_not_the_body(op: Operator, library: str, tmp_path: Any)
 
 @pytest.mark.parametrize("op", OPS, ids=OP_NAMES)
 def test_shapes_are_inferred(op: Operator, library: str) -> None:
-    given = tensors(op, PLAIN, (np.int8, np.int8))
+    given = tensors(op, PLAIN, (np.int8, np.int8, np.int8))
     made = model(op, PLAIN, given, names(op))
     made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     if op is QUANTIZED_ADD:
@@ -226,8 +226,8 @@ BAD_TYPES = {
     "zero point of another type than W": {"w_zero_point": zeros((), np.uint8)},
     "scale of doubles": {"x_scale": zeros((), np.float64)},
     "bias of integers": {"B": zeros((8,), np.int32)},
-    "result of another type than X": {"y_zero_point": zeros((), np.int8)},
-    "residual of another type than X": {"R": zeros((1, 8, 10, 14), np.int8)},
+    "residual of another type than Y": {"R": zeros((1, 8, 10, 14), np.int8)},
+    "zero point of another type than R": {"r_zero_point": zeros((), np.int8)},
 }
 BAD_ATTRIBUTES: dict[str, dict[str, Any]] = {
     "group that does not divide": {"group": 4},
@@ -265,14 +265,14 @@ def assert_refused(op: Operator, bad: onnx.ModelProto, given: dict[str, np.ndarr
 def test_bad_inputs_are_refused(changes: dict[str, np.ndarray], is_constant: bool, library: str) -> None:
     for op in OPS:
         if changes.keys() <= {each.name for each in op.inputs}:
-            given = {**tensors(op, PLAIN, (np.uint8, np.int8)), **changes}
+            given = {**tensors(op, PLAIN, (np.uint8, np.int8, np.uint8)), **changes}
             constants = names(op) if is_constant else ()
             assert_refused(op, model(op, PLAIN, given, constants, bodies=False), given, constants)
 
 
 @pytest.mark.parametrize("changes", BAD_ATTRIBUTES.values(), ids=BAD_ATTRIBUTES)
 def test_bad_attributes_are_refused(changes: dict[str, Any], library: str) -> None:
-    given = tensors(QUANTIZED, PLAIN, (np.uint8, np.int8))
+    given = tensors(QUANTIZED, PLAIN, (np.uint8, np.int8, np.uint8))
     bad = model(QUANTIZED, PLAIN, given, names(QUANTIZED), bodies=False, **changes)
     assert_refused(QUANTIZED, bad, given, names(QUANTIZED))
 
@@ -280,7 +280,7 @@ def test_bad_attributes_are_refused(changes: dict[str, Any], library: str) -> No
 @pytest.mark.parametrize("op", OPS, ids=OP_NAMES)
 def test_every_input_is_required(op: Operator, library: str) -> None:
     for formal in op.inputs[1:-1]:
-        given = tensors(op, PLAIN, (np.uint8, np.int8))
+        given = tensors(op, PLAIN, (np.uint8, np.int8, np.uint8))
         del given[formal.name]
         assert_refused(op, model(op, PLAIN, given, bodies=False), given, ())
 
@@ -292,6 +292,6 @@ def test_messages_name_the_node(library: str) -> None:
         ("R", zeros((1, 8, 10, 13), np.uint8), r"'c': input R has shape \[1, 8, 10, 13\]; allowed: \[1, 8, 10, 14\]"),
         ("X", zeros((1, 5, 5, 7), np.uint8), r"'c': input X has shape \[1, 5, 5, 7\]"),
     ):
-        given = {**tensors(QUANTIZED_ADD, PLAIN, (np.uint8, np.int8)), name: data}
+        given = {**tensors(QUANTIZED_ADD, PLAIN, (np.uint8, np.int8, np.uint8)), name: data}
         with pytest.raises(Exception, match=f"{QUANTIZED_ADD.name} {message}"):
             run(model(QUANTIZED_ADD, PLAIN, given, bodies=False), given, "native")

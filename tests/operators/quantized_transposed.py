@@ -24,8 +24,10 @@ OPS: tuple[Operator, ...] = (
     quantized_transposed_convolutions.QLINEAR_TRANSPOSED_CONVOLUTION_ADD,
 )
 
-KINDS = list(itertools.product((np.uint8, np.int8), repeat=2))
-"""Types of X and W."""
+Kinds = tuple[type[np.integer[Any]], type[np.integer[Any]], type[np.integer[Any]]]
+
+KINDS: list[Kinds] = list(itertools.product((np.uint8, np.int8), repeat=3))
+"""Types of X, W and Y."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,15 +94,13 @@ CASES = [
 ]
 
 
-def tensors(
-    op: Operator, case: Case, kinds: tuple[type[np.integer[Any]], type[np.integer[Any]]], *, channels: bool = True
-) -> dict[str, np.ndarray]:
+def tensors(op: Operator, case: Case, kinds: Kinds, *, channels: bool = True) -> dict[str, np.ndarray]:
     """Returns the inputs of a node.
 
     Args:
         op: The operator.
         case: Shapes.
-        kinds: Types of X and W.
+        kinds: Types of X, W and Y.
         channels: Whether each output channel has a scale of its own.
     """
     random = np.random.default_rng([*case.x, *case.w])
@@ -118,11 +118,11 @@ def tensors(
         "w_scale": random.uniform(0.001, 0.01, (count,) if channels else (1,)).astype(np.float32),
         "w_zero_point": draw((1,), kinds[1]) if channels else np.zeros((), kinds[1]),
         "y_scale": np.float32(random.uniform(0.01, 0.05) * spread),
-        "y_zero_point": draw((1,), kinds[0]),
+        "y_zero_point": draw((1,), kinds[2]),
         "B": (random.standard_normal(count) * spread).astype(np.float32),
-        "R": draw(case.y, kinds[0]),
+        "R": draw(case.y, kinds[2]),
         "r_scale": np.float32(random.uniform(0.01, 0.02) * spread),
-        "r_zero_point": draw((), kinds[0]),
+        "r_zero_point": draw((), kinds[2]),
     }
     return {each.name: np.asarray(found[each.name]) for each in op.inputs}
 
@@ -164,7 +164,7 @@ def model(
         if name not in constants
     ]
     stored = [numpy_helper.from_array(given[name], name) for name in constants if name in given]
-    kind = np.dtype(np.float32) if op.output.type == "F" else given["X"].dtype
+    kind = given["y_zero_point"].dtype if "y_zero_point" in given else np.dtype(np.float32)
     result = helper.make_tensor_value_info("Y", helper.np_dtype_to_tensor_dtype(kind), [None] * len(case.x))
     return helper.make_model(
         helper.make_graph([node], "g", inputs, [result], stored),
@@ -202,9 +202,9 @@ def _expected(op: Operator, case: Case, given: Mapping[str, np.ndarray]) -> np.n
     v = np.clip(np.where(v < 0, v * slope, v), least, most).astype(f32)
     if "y_scale" not in given:
         return v
-    limits = np.iinfo(given["X"].dtype)
-    rounded = np.rint(v / given["y_scale"]) + given["y_zero_point"].astype(f32)
-    return np.clip(rounded, limits.min, limits.max).astype(given["X"].dtype)
+    zero = given["y_zero_point"]
+    limits = np.iinfo(zero.dtype)
+    return np.clip(np.rint(v / given["y_scale"]) + zero.astype(f32), limits.min, limits.max).astype(zero.dtype)
 
 
 def assert_equal(

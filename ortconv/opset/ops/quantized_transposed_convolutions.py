@@ -64,12 +64,18 @@ _OPERANDS = (
     Formal("w_scale", "F", "One number, or one for each output channel: [M]."),
     Formal("w_zero_point", "T2", "One number."),
 )
-_RESULT = (Formal("y_scale", "F", "One number."), Formal("y_zero_point", "T1", "One number."))
+_RESULT = (Formal("y_scale", "F", "One number."), Formal("y_zero_point", "T3", "One number."))
 _BIAS = Formal("B", "F", "Bias [M].")
+_TYPES = {
+    "T1": Type(_INTEGERS, "Integers of the data."),
+    "T2": Type(_INTEGERS, "Integers of the weights."),
+    "T3": Type(_INTEGERS, "Integers of the result."),
+    "F": Type((TensorProto.FLOAT,), "Floats."),
+}
 _RESIDUAL = (
-    Formal("R", "T1", "Residual, of the shape of Y."),
+    Formal("R", "T3", "Residual, of the shape of Y."),
     Formal("r_scale", "F", "One number."),
-    Formal("r_zero_point", "T1", "One number."),
+    Formal("r_zero_point", "T3", "One number."),
 )
 
 
@@ -91,11 +97,7 @@ def _operator(
     return Operator(
         name=name,
         doc=f"{_SUMS} {doc}",
-        types={
-            "T1": Type(_INTEGERS, "Integers of the data."),
-            "T2": Type(_INTEGERS, "Integers of the weights."),
-            "F": Type((TensorProto.FLOAT,), "Floats."),
-        },
+        types={name: type_ for name, type_ in _TYPES.items() if any(each.type == name for each in formals)},
         inputs=formals,
         output=result,
         attributes=_ATTRIBUTES,
@@ -161,7 +163,7 @@ QLINEAR_TRANSPOSED_CONVOLUTION = _operator(
     "QLinearTransposedConvolution",
     f"Y is V after {_ACTIVATED}; then it is {_QUANTIZED}",
     (*_RESULT, _BIAS),
-    Formal("Y", "T1", "The result [N, M, spatial...]."),
+    Formal("Y", "T3", "The result [N, M, spatial...]."),
     qlinear_transposed_convolution,
     transposed_convolution_integer_to_float,
 )
@@ -169,7 +171,7 @@ QLINEAR_TRANSPOSED_CONVOLUTION_ADD = _operator(
     "QLinearTransposedConvolutionAdd",
     f"Y is V + (R - r_zero_point) * r_scale after {_ACTIVATED}; then it is {_QUANTIZED}",
     (*_RESULT, _BIAS, *_RESIDUAL),
-    Formal("Y", "T1", "The result [N, M, spatial...]."),
+    Formal("Y", "T3", "The result [N, M, spatial...]."),
     qlinear_transposed_convolution_add,
     sums_with_residual,
 )

@@ -18,7 +18,7 @@ from ortconv.opset.ops.quantized_transposed_convolutions import (
     TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT,
 )
 from ortconv.passes.context import Context
-from ortconv.passes.quantization.transposed_layers import TransposedLayer, read
+from ortconv.passes.quantization.transposed_layers import TransposedLayer, quantized_type, read
 
 __all__ = ["MakeConstant", "MakeNode", "emit", "run"]
 
@@ -99,36 +99,43 @@ def emit(layer: TransposedLayer, constant: MakeConstant, make: MakeNode) -> ir.V
     Returns:
         What takes the place of the layer's result.
     """
-    kind = layer.data.dtype
 
-    def numbers(scale: ir.Value, point: ir.Value | None) -> list[ir.Value]:
-        return [scale, constant(np.zeros((), kind.numpy()), "zero") if point is None else point]
+    def numbers(scale: ir.Value, point: ir.Value | None, dtype: ir.DataType) -> list[ir.Value]:
+        return [scale, constant(np.zeros((), dtype.numpy()), "zero") if point is None else point]
 
     def moved(value: ir.Value, perm: tuple[int, ...], dtype: ir.DataType) -> ir.Value:
         return value if perm == tuple(range(len(perm))) else make("Transpose", [value], dtype, perm=perm)
 
     for each in (layer.data, layer.residual):
         if each is not None:
-            each.value.type = ir.TensorType(kind)  # a model need not state it
-    point = np.array(layer.weights.point, layer.weights.data.dtype)
+            each.value.type = ir.TensorType(each.dtype)  # a model need not state it
+    weights = layer.weights
+    filters = (
+        moved(weights.data, weights.perm, weights.dtype)
+        if isinstance(weights.data, ir.Value)
+        else constant(weights.data, "weights")
+    )
     inputs = [
-        moved(layer.data.value, layer.x_perm, kind),
-        *numbers(layer.data.scale, layer.data.point),
-        constant(layer.weights.data, "weights"),
-        constant(layer.weights.scale, "scale"),
-        constant(point, "zero_point"),
+        moved(layer.data.value, layer.x_perm, layer.data.dtype),
+        *numbers(layer.data.scale, layer.data.point, layer.data.dtype),
+        filters,
+        constant(weights.scale, "scale"),
+        constant(np.array(weights.point, weights.dtype.numpy()), "zero_point"),
     ]
     operator, dtype = TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT, ir.DataType.FLOAT
     if layer.quantizer is not None:
-        operator, dtype = QLINEAR_TRANSPOSED_CONVOLUTION, kind
+        kind = quantized_type(layer.quantizer)
         _, scale, zero = (*layer.quantizer.inputs, None)[:3]
+        assert kind is not None
         assert scale is not None
-        inputs += numbers(scale, zero)
-    inputs.append(constant(layer.bias, "bias"))
+        operator, dtype = QLINEAR_TRANSPOSED_CONVOLUTION, kind
+        inputs += numbers(scale, zero, kind)
+    inputs.append(layer.bias if isinstance(layer.bias, ir.Value) else constant(layer.bias, "bias"))
     if layer.residual is not None:
-        operator = QLINEAR_TRANSPOSED_CONVOLUTION_ADD
+        operator, residual = QLINEAR_TRANSPOSED_CONVOLUTION_ADD, layer.residual
         back = tuple(int(axis) for axis in np.argsort(layer.y_perm))
-        inputs += [moved(layer.residual.value, back, kind), *numbers(layer.residual.scale, layer.residual.point)]
+        inputs += [moved(residual.value, back, residual.dtype)]
+        inputs += numbers(residual.scale, residual.point, residual.dtype)
     attributes = {**layer.window, ACTIVATION: layer.activation}
     result = make(operator.name, inputs, dtype, domain=DOMAIN, **attributes)
     return moved(result, layer.y_perm, dtype)

@@ -21,7 +21,7 @@ from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
 
-__all__ = ["Quantized", "TransposedLayer", "read"]
+__all__ = ["Quantized", "TransposedLayer", "quantized_type", "read"]
 
 Ints = tuple[int, ...]
 
@@ -56,7 +56,7 @@ class TransposedLayer:
         node: The convolution.
         data: ``Transpose(data, perm=x_perm)`` has the layout [N, C, spatial...].
         weights: The weights.
-        bias: [M] of float32.
+        bias: [M] of float32; a value where a run gives it.
         window: strides, dilations, group, pads and output_padding, as TransposedConvolution has them.
         x_perm: See `data`.
         y_perm: The result is ``Transpose([N, M, spatial...], perm=y_perm)``.
@@ -69,7 +69,7 @@ class TransposedLayer:
     node: ir.Node
     data: Quantized
     weights: IntegerWeights
-    bias: npt.NDArray[np.float32]
+    bias: npt.NDArray[np.float32] | ir.Value
     window: dict[str, int | Ints]
     x_perm: Ints
     y_perm: Ints
@@ -138,8 +138,8 @@ def _of_ours(node: ir.Node) -> TransposedLayer | str | None:
     residual = None
     if node.op_type == TRANSPOSED_CONVOLUTION_ADD.name:
         residual = dequantized(node.inputs[2])
-        if residual is None or residual.dtype != found.dtype:
-            return "its residual is not quantized as its data are"
+        if residual is None:
+            return "its residual is not quantized"
     at = _OWN[node.op_type]
     bias = node.inputs[at] if len(node.inputs) > at else None
     names = ("strides", "dilations", "pads", "output_padding")
@@ -169,8 +169,8 @@ def _layer(
     if isinstance(weights, str):
         return weights
     addend = np.zeros(weights.scale.size, np.float32) if bias is None else _bias(bias)
-    if addend is None or addend.shape != weights.scale.shape:
-        return "its bias is no constant"
+    if addend is None:
+        return "its bias is no vector of float32"
     return TransposedLayer(node, data, weights, addend, window, *perms, activation, residual, None, ())
 
 
@@ -204,7 +204,7 @@ def _with_consumers(layer: TransposedLayer) -> TransposedLayer:
     to_float = layer
     while (user := _only_user(value)) is not None:
         if user.op_type == "QuantizeLinear":
-            if _quantizes(user, value, layer):
+            if _quantizes(user, value, taken):
                 return dataclasses.replace(taken, quantizer=user, after=tuple(after))
             break
         grown = _grown(taken, user, value)
@@ -227,8 +227,7 @@ def _grown(layer: TransposedLayer, user: ir.Node, value: ir.Value) -> Transposed
             residual = dequantized(other)
             if residual is None or layer.residual is not None or has_activation or _static(other) != _static(value):
                 return None
-            same = residual.dtype == layer.data.dtype and _static(value) is not None
-            return dataclasses.replace(layer, residual=residual) if same else None
+            return None if _static(value) is None else dataclasses.replace(layer, residual=residual)
         case "LeakyRelu":
             slope = float(np.float32(user.attributes.get_float("alpha", _DEFAULT_SLOPE)))
             usable = not has_activation and math.isfinite(slope)
@@ -249,14 +248,21 @@ def _grown(layer: TransposedLayer, user: ir.Node, value: ir.Value) -> Transposed
 
 def _quantizes(user: ir.Node, value: ir.Value, layer: TransposedLayer) -> bool:
     _, scale, point = (*user.inputs, None)[:3]
-    result = ir.DataType.UINT8 if point is None else _integer_type(user.outputs[0], point)
+    result = quantized_type(user)
     return (
         user.inputs[0] is value
-        and result == layer.data.dtype
+        and result in _BYTES
+        and (layer.residual is None or layer.residual.dtype == result)
         and _is_number(scale, ir.DataType.FLOAT)
         and (point is None or _is_number(point, result))
         and not user.attributes.get_int("block_size", 0)
     )
+
+
+def quantized_type(quantizer: ir.Node) -> ir.DataType | None:
+    """Returns the type of integers that a QuantizeLinear gives."""
+    point = quantizer.inputs[2] if len(quantizer.inputs) > 2 else None
+    return ir.DataType.UINT8 if point is None else _integer_type(quantizer.outputs[0], point)
 
 
 def _only_user(value: ir.Value) -> ir.Node | None:
@@ -266,14 +272,11 @@ def _only_user(value: ir.Value) -> ir.Node | None:
     return users[0] if users[0].graph is (value.producer() or users[0]).graph else None
 
 
-def _bias(value: ir.Value) -> npt.NDArray[np.float32] | None:
-    """Returns a constant bias, also one of dequantized 32-bit integers."""
-    data = constant(value)
-    if data is not None:
-        return data.numpy() if data.dtype == ir.DataType.FLOAT else None
-    node = producer(value, "DequantizeLinear")
-    if node is None:
-        return None
+def _bias(value: ir.Value) -> npt.NDArray[np.float32] | ir.Value | None:
+    """Returns a bias of floats, also of dequantized 32-bit integers."""
+    data, node = constant(value), producer(value, "DequantizeLinear")
+    if data is not None or node is None:
+        return (value if data is None else data.numpy()) if _is_vector(value) else None
     numbers, scale, point = (constant(each) for each in (*node.inputs, None)[:3])
     if numbers is None or scale is None or numbers.dtype != ir.DataType.INT32 or scale.dtype != ir.DataType.FLOAT:
         return None
@@ -281,6 +284,14 @@ def _bias(value: ir.Value) -> npt.NDArray[np.float32] | None:
         return None
     result: npt.NDArray[np.float32] = numbers.numpy().astype(np.float32) * scale.numpy().reshape(-1)
     return result
+
+
+def _is_vector(value: ir.Value) -> bool:
+    """Tells whether a value is a list of float32."""
+    data = constant(value)
+    if data is not None:
+        return data.dtype == ir.DataType.FLOAT and len(data.shape) == 1
+    return value.dtype == ir.DataType.FLOAT and value.shape is not None and len(value.shape) == 1
 
 
 def _bounds(node: ir.Node) -> tuple[float, float] | None:

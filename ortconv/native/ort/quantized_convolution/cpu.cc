@@ -36,7 +36,7 @@ class QuantizedKernel : public Kernel {
   float number(const OrtValue* tensor) const { return *static_cast<const float*>(data_of(api(), tensor)); }
 
   QuantizedOp op_;
-  bool x_is_signed_, w_is_signed_;
+  bool x_is_signed_, w_is_signed_, y_is_signed_;
   ConvAttributes attributes_;
   ConvOptions options_;
   Weighted constant_;
@@ -51,6 +51,7 @@ QuantizedKernel::QuantizedKernel(const QuantizedCreation& creation)
       op_(creation.op),
       x_is_signed_(creation.x == DataType::kInt8),
       w_is_signed_(creation.w == DataType::kInt8),
+      y_is_signed_(creation.y == DataType::kInt8),
       attributes_(quantized_attributes(KernelAttributes(creation.api, creation.info))),
       options_{creation.settings.implementation, creation.settings.choices, "", creation.subject} {
   attributes_.activation = parse_activation(KernelAttributes(creation.api, creation.info).numbers("activation"));
@@ -70,23 +71,23 @@ void QuantizedKernel::make(const OrtValue* w, const OrtValue* zero, Weighted* we
 
 // Checks the shapes of scales and zero points.
 kernels::IntegerTransposedOperands QuantizedKernel::operands_of(const QuantizedInputs& in, int64_t channels) const {
-  const auto integer = [&](size_t index) { return Bytes{bytes(in[index]), x_is_signed_}[0]; };
+  const auto integer = [&](size_t index, bool is_signed) { return Bytes{bytes(in[index]), is_signed}[0]; };
   kernels::IntegerTransposedOperands operands{};
   operands.w_scale_count = check_quantized_numbers(api(), in, op_, channels);
   operands.x = {bytes(in[QuantizedInputs::kX]), x_is_signed_};
-  operands.x_zero = integer(QuantizedInputs::kXZero);
+  operands.x_zero = integer(QuantizedInputs::kXZero, x_is_signed_);
   operands.x_scale = number(in[QuantizedInputs::kXScale]);
   operands.w_scales = static_cast<const float*>(data_of(api(), in[QuantizedInputs::kWScale]));
   operands.bias = static_cast<const float*>(data_of(api(), in[QuantizedInputs::bias(op_)]));
   operands.type = kernels::ResultType::kFloat;
   if (op_ == QuantizedOp::kToFloat) return operands;
-  operands.type = x_is_signed_ ? kernels::ResultType::kInt8 : kernels::ResultType::kUint8;
+  operands.type = y_is_signed_ ? kernels::ResultType::kInt8 : kernels::ResultType::kUint8;
   operands.y_scale = number(in[QuantizedInputs::kYScale]);
-  operands.y_zero = integer(QuantizedInputs::kYZero);
+  operands.y_zero = integer(QuantizedInputs::kYZero, y_is_signed_);
   if (op_ == QuantizedOp::kQuantized) return operands;
   operands.residual = bytes(in[QuantizedInputs::kR]);
   operands.residual_scale = number(in[QuantizedInputs::kRScale]);
-  operands.residual_zero = integer(QuantizedInputs::kRZero);
+  operands.residual_zero = integer(QuantizedInputs::kRZero, y_is_signed_);
   return operands;
 }
 

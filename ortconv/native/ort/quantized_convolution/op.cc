@@ -1,6 +1,8 @@
 #include "ort/quantized_convolution/op.h"
 
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "ort/abi/custom_op.h"
 #include "ort/abi/infer_shape.h"
@@ -25,33 +27,42 @@ const char* name_of(QuantizedOp op) {
   return "QLinearTransposedConvolution";
 }
 
+std::vector<DataType> results_of(QuantizedOp op) {
+  if (op == QuantizedOp::kToFloat) return {DataType::kFloat};
+  return {std::begin(kIntegers), std::end(kIntegers)};
+}
+
 struct QuantizedCustomOp : CustomOp {
   const OrtApi* api;
   const Provider& provider;
   QuantizedOp op;
-  DataType x, w;
+  DataType x, w, y;
   Settings settings;
 
   QuantizedCustomOp(const OrtApi* ort_api, const Provider& executor, QuantizedOp which, DataType x_type,
-                    DataType w_type, const Settings& configuration)
-      : api(ort_api), provider(executor), op(which), x(x_type), w(w_type), settings(configuration) {
+                    DataType w_type, DataType y_type, const Settings& configuration)
+      : api(ort_api), provider(executor), op(which), x(x_type), w(w_type), y(y_type), settings(configuration) {
     GetName = [](const OrtCustomOp* self) { return name_of(of(self).op); };
     GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
     GetInputTypeCount = [](const OrtCustomOp* self) { return QuantizedInputs::count(of(self).op); };
     GetInputType = [](const OrtCustomOp* self, size_t index) { return static_cast<int>(of(self).type_of(index)); };
-    GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).result()); };
+    GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).y); };
     CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* ort, const OrtKernelInfo* info, void** kernel) {
       return create_kernel(self, ort, info, kernel, [&](const std::string& subject) {
         const QuantizedCustomOp& custom = of(self);
-        return custom.provider.make_quantized({ort, info, custom.op, custom.x, custom.w, custom.settings, subject});
+        return custom.provider.make_quantized(
+            {ort, info, custom.op, custom.x, custom.w, custom.y, custom.settings, subject});
       });
     };
     InferOutputShapeFn = [](const OrtCustomOp* self, OrtShapeInferContext* context) {
       return try_infer([&] {
         const InputShape data(of(self).api, context, QuantizedInputs::kX);
         const InputShape weights(of(self).api, context, QuantizedInputs::kW);
-        // As X is in this model: every op of this name is asked, whatever its types.
-        const int result = of(self).op == QuantizedOp::kToFloat ? static_cast<int>(DataType::kFloat) : data.type;
+        // As it is in this model: every op of this name is asked, whatever its types.
+        int result = static_cast<int>(DataType::kFloat);
+        if (of(self).op != QuantizedOp::kToFloat) {
+          result = InputShape(of(self).api, context, QuantizedInputs::kYZero).type;
+        }
         infer_conv_shape(of(self).api, quantized_attributes(InferenceAttributes(of(self).api, context)), data, weights,
                          result, context);
       });
@@ -60,16 +71,15 @@ struct QuantizedCustomOp : CustomOp {
 
   static const QuantizedCustomOp& of(const OrtCustomOp* self) { return *static_cast<const QuantizedCustomOp*>(self); }
 
-  DataType result() const { return op == QuantizedOp::kToFloat ? DataType::kFloat : x; }
-
   DataType type_of(size_t index) const {
     switch (index) {
       case QuantizedInputs::kX:
       case QuantizedInputs::kXZero:
+        return x;
       case QuantizedInputs::kYZero:
       case QuantizedInputs::kR:
       case QuantizedInputs::kRZero:
-        return x;
+        return y;
       case QuantizedInputs::kW:
       case QuantizedInputs::kWZero:
         return w;
@@ -88,7 +98,9 @@ CustomOps quantized_ops(const OrtApi* api, const Settings& settings) {
     for (const QuantizedOp op : kOps) {
       for (const DataType x : kIntegers) {
         for (const DataType w : kIntegers) {
-          ops.push_back(std::make_shared<QuantizedCustomOp>(api, provider, op, x, w, settings));
+          for (const DataType y : results_of(op)) {
+            ops.push_back(std::make_shared<QuantizedCustomOp>(api, provider, op, x, w, y, settings));
+          }
         }
       }
     }

@@ -12,12 +12,12 @@
 
 namespace ortconv {
 
-// A node as ONNX Runtime asks for its kernel, with the element types of X and W.
+// A node as ONNX Runtime asks for its kernel, with the element types of X, W and Y.
 struct QuantizedCreation {
   const OrtApi* api;
   const OrtKernelInfo* info;
   QuantizedOp op;
-  DataType x, w;
+  DataType x, w, y;
   const Settings& settings;
   std::string subject;  // how messages name the node
 };
@@ -25,7 +25,7 @@ struct QuantizedCreation {
 // Reads and checks the attributes, and packs the weights when they and their zero point are constant.
 std::unique_ptr<Kernel> make_quantized_kernel(const QuantizedCreation& creation);
 
-// One for each provider that has kernels, op, element type of X and element type of W.
+// One for each provider that has kernels, op, and element types of X, W and Y.
 CustomOps quantized_ops(const OrtApi* api, const Settings& settings);
 
 }  // namespace ortconv
