@@ -29,6 +29,11 @@ from ortconv.opset.ops.forward_stft import FORWARD_STFT
 from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
 from ortconv.opset.ops.inverse_stft import INVERSE_STFT
 from ortconv.opset.ops.overlap_add import OVERLAP_ADD
+from ortconv.opset.ops.quantized_transposed_convolutions import (
+    QLINEAR_TRANSPOSED_CONVOLUTION,
+    QLINEAR_TRANSPOSED_CONVOLUTION_ADD,
+    TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT,
+)
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_to_shape import TRANSPOSED_CONVOLUTION_TO_SHAPE
 from ortconv.opset.reference import convolutions
@@ -43,6 +48,10 @@ _HOSTILE = [
 _FLOATS = [np.float32, np.float32, np.float16, ml_dtypes.bfloat16]
 _ELEMENTS = [*_FLOATS, np.float64, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 _SPECTRAL = frozenset(op.name for op in (FORWARD_STFT, INVERSE_STFT, OVERLAP_ADD, FOURIER_TRANSFORM))
+_QUANTIZED = (
+    TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT, QLINEAR_TRANSPOSED_CONVOLUTION, QLINEAR_TRANSPOSED_CONVOLUTION_ADD
+)  # fmt: skip
+_OF_INTEGERS = frozenset(op.name for op in (CONV_INTEGER_TO_FLOAT, *_QUANTIZED))
 _MOST_FED = 1 << 16
 """Elements of an input, at most; sizes that a mutation makes larger come without data."""
 
@@ -97,8 +106,11 @@ class Case:
                 inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(data.dtype), shape))
         first = next(iter(self.inputs.values()))
         assert isinstance(first, np.ndarray)
-        is_integer_conv = self.op == CONV_INTEGER_TO_FLOAT.name
-        element = TensorProto.FLOAT if is_integer_conv else helper.np_dtype_to_tensor_dtype(first.dtype)
+        like = self.inputs.get("y_zero_point", first)
+        kind = (
+            np.dtype(np.float32) if self.op in _OF_INTEGERS and like is first else getattr(like, "dtype", first.dtype)
+        )
+        element = helper.np_dtype_to_tensor_dtype(kind)
         graph = helper.make_graph(
             [node], "g", inputs, [onnx.ValueInfoProto(name="Y", type=helper.make_tensor_type_proto(element, None))],
             stored,
@@ -126,7 +138,7 @@ class Case:
                 None if data is None else data.astype(np.float64) if data.dtype.kind != "i" else data for data in arrays
             ]
             return BY_NAME[self.op].reference(*given, **attributes)
-        if self.op == CONV_INTEGER_TO_FLOAT.name:
+        if self.op in _OF_INTEGERS:
             return BY_NAME[self.op].reference(*arrays, **attributes)
         first = arrays[0]
         assert first is not None
@@ -306,6 +318,49 @@ def _integer_convolution(draw: _Draw) -> Case:
     return Case(CONV_INTEGER_TO_FLOAT.name, attributes, inputs, constants, draw.happens(0.5), not huge)
 
 
+def _quantized_transposed_convolution(op: Operator, draw: _Draw) -> Case:
+    """Scales are powers of two, so that every number is exact."""
+    plain = _convolution(TRANSPOSED_CONVOLUTION, draw)
+    x, w = plain.inputs["X"], plain.inputs["W"]
+    attributes = {name: plain.attributes[name] for name in ("strides", "dilations", "group", "pads", "output_padding")}
+    activation = [draw.of(0.0, 0.5, 1.0, 2.0), draw.of(-2.0, -np.inf), draw.of(3.0, np.inf)]
+    attributes["activation"] = activation if draw.happens(0.5) else [1.0, -np.inf, np.inf]
+    assert isinstance(x, np.ndarray)
+    assert isinstance(w, np.ndarray)
+    x_shape, w_shape = (
+        [data.shape[axis] for axis in plain.attributes[perm]] for data, perm in ((x, "x_perm"), (w, "w_perm"))
+    )
+    kinds = [draw.of(np.int8, np.uint8) for _ in range(3)]
+    if draw.happens(0.3):  # depthwise
+        attributes["group"] = w_shape[0] = x_shape[1] = draw.of(1, 4, 9)
+    count = w_shape[1] * attributes["group"]
+    sizes = [
+        max(s * (size - 1) + (k - 1) * d + 1, 0) + more - begin - end
+        for s, size, k, d, more, begin, end in zip(
+            attributes["strides"], x_shape[2:], w_shape[2:], attributes["dilations"], attributes["output_padding"],
+            attributes["pads"][: len(x_shape) - 2], attributes["pads"][len(x_shape) - 2 :], strict=True,
+        )
+    ]  # fmt: skip
+    residual = [x_shape[0], count, *(size if 0 <= size < 99 else 1 for size in sizes)]
+
+    def scale(shape: Any = None) -> np.ndarray:
+        return np.asarray(np.exp2(draw.integers(draw.of((), (1,)) if shape is None else shape, np.float32)))
+
+    def zero(kind: Any) -> np.ndarray:
+        return draw.integers(draw.of((), (1,)), kind)
+
+    drawn = {
+        "X": draw.integers(x_shape, kinds[0]), "x_scale": scale(), "x_zero_point": zero(kinds[0]),
+        "W": draw.integers(w_shape, kinds[1]), "w_scale": scale(draw.of(None, (count,))),
+        "w_zero_point": zero(kinds[1]), "y_scale": scale(), "y_zero_point": zero(kinds[2]),
+        "B": draw.integers([count], np.float32), "R": draw.integers(residual, kinds[2]), "r_scale": scale(),
+        "r_zero_point": zero(kinds[2]),
+    }  # fmt: skip
+    inputs: dict[str, Any] = {each.name: drawn[each.name] for each in op.inputs}
+    constants = _constants(draw, [name for name in inputs if name not in "XR"])
+    return Case(op.name, attributes, inputs, constants, draw.happens(0.5), plain.is_plain and min(sizes) >= 0)
+
+
 def _product(op: str, draw: _Draw) -> Case:
     gathers, has_codebook = op.startswith("Gather"), "Codebook" in op
     block, blocks = draw.of(1, 2, 3, 16, 33), draw.of(1, 1, 2, 5)
@@ -444,6 +499,7 @@ def _mutate_input(case: Case, draw: _Draw) -> None:
 _CASES: Mapping[str, Callable[[_Draw], Case]] = {
     **{op.name: functools.partial(_convolution, op) for op in CONVOLUTIONS},
     CONV_INTEGER_TO_FLOAT.name: _integer_convolution,
+    **{op.name: functools.partial(_quantized_transposed_convolution, op) for op in _QUANTIZED},
     **{
         op.name: functools.partial(_product, op.name)
         for op in BY_NAME.values()
