@@ -48,9 +48,9 @@ kernel_isa(AVX512_VNNI ${avx512} -mavx512vnni)
 kernel_isa(AVX_VNNI ${avx2} -mavxvnni)
 # Inline functions that the compiler does not inline are taken from the first file that has them: a portable one.
 target_sources(ortconv_core PRIVATE ${portable_sources} ${isa_sources})
-# Products there are rounded before they are added to.
+# Products there are rounded before they are added to; selects become vectors where comparisons may not trap.
 if(NOT MSVC)
   set(rounded ${sources})
   list(FILTER rounded INCLUDE REGEX "/integer_result_[a-z0-9]+\\.cc$")
-  set_property(SOURCE ${rounded} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
+  set_property(SOURCE ${rounded} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off -fno-trapping-math)
 endif()

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
+#include <map>
 #include <utility>
 
 #include "base/math.h"
@@ -17,44 +17,70 @@ using kernels::IntegerTransposedOperands;
 // What computes problems that neither of the others can.
 constexpr const char* kIntegerDirect = "integer_direct";
 
-// Nanoseconds of the units of work, on one thread. Measured with AVX2; others are in proportion to what an instruction
-// sums: dot products of bytes take half as many, and vectors of AVX-512 hold twice as much.
-struct Costs {
-  double dot, arranged, row, output;
-};
-constexpr Costs kCosts = {0.2, 0.35, 12, 0.6};
+// Nanoseconds of the units of work, on one thread, as measured with AVX2. Those of other kernels follow from what a dot
+// product of theirs takes.
+constexpr double kArranged = 0.35, kRow = 20, kOutput = 1;
 constexpr double kPortable = 4;  // times as long
 
+// Of a dot product of vectors: of bytes in one instruction, of bytes in pairs, and of 16-bit integers.
+double dot_nanoseconds(const kernels::IntegerConvKernel& kernel) {
+  return kernel.saturates ? 0.36 : kernel.takes_bytes() ? 0.2 : 0.26;
+}
+
 // Nanoseconds that floats take in addition: to widen an element of src, and to finish one of dst.
-constexpr double kWidened = 0.12, kFinished = 0.35;
+constexpr double kWidened = 0.12, kFinished = 0.4;
 
 int64_t src_count(const ConvProblem& p) { return p.mb * p.ic * product_of(p.src_size, p.ndims); }
 int64_t dst_count(const ConvProblem& p) { return p.mb * p.oc * product_of(p.dst_size, p.ndims); }
 
 size_t float_bytes(int64_t count) { return align64(static_cast<size_t>(count) * sizeof(float)); }
 
-// The largest sum of magnitudes of the weights of an output channel. A product is at most 255 times as large.
+// The largest sum of magnitudes of weights whose products are added for an output. A product is at most 255 times as
+// large.
 int64_t largest_sum(const ConvProblem& p, const kernels::IntegerConvFilter& filter) {
   const int64_t inputs = p.ic / p.g, outputs = p.oc / p.g, taps = product_of(p.ker, p.ndims);
+  // Taps of one phase alone reach an output; those of phases are told apart by their remainders.
+  std::vector<int64_t> phase_of(taps);
+  for (int64_t t = 0; t < taps; ++t) {
+    int64_t rest = t;
+    for (int i = p.ndims; i-- > 0; rest /= p.ker[i]) {
+      const int64_t period = std::min(p.stride[i], p.ker[i] * p.dilation[i]);
+      phase_of[t] = phase_of[t] * period + rest % p.ker[i] * p.dilation[i] % p.stride[i];
+    }
+  }
+  std::map<int64_t, int64_t> sums;
   int64_t largest = 0;
   for (int64_t m = 0; m < p.oc; ++m) {
-    int64_t sum = 0;
-    for (int64_t c = m / outputs * inputs; c < (m / outputs + 1) * inputs; ++c) {
-      for (int64_t t = 0; t < taps; ++t) {
+    sums.clear();
+    for (int64_t t = 0; t < taps; ++t) {
+      int64_t& sum = sums[phase_of[t]];
+      for (int64_t c = m / outputs * inputs; c < (m / outputs + 1) * inputs; ++c) {
         sum += std::abs(filter.w[(c * outputs + m % outputs) * taps + t] - filter.zero(m));
       }
+      largest = std::max(largest, sum);
     }
-    largest = std::max(largest, sum);
   }
   return largest;
+}
+
+// For the kernel that saturates where that pays: it multiplies twice as many numbers at once.
+std::optional<kernels::IntegerTransposedWeights> integer_weights(const ConvProblem& problem,
+                                                                 const kernels::IntegerConvFilter& filter,
+                                                                 const ArchFlags& arch) {
+  constexpr double kMostExcess = 0.3;
+  if (const kernels::IntegerConvKernel* const pairs = kernels::get_saturating_integer_conv_kernel(arch)) {
+    auto weights = kernels::IntegerTransposedWeights::make(*pairs, problem, filter);
+    if (weights && weights->excess_share() <= kMostExcess) return weights;
+  }
+  return kernels::IntegerTransposedWeights::make(kernels::get_integer_conv_kernel(arch), problem, filter);
 }
 
 double integer_nanoseconds(const ConvProblem& p, const kernels::IntegerTransposedLayout& layout,
                            const kernels::IntegerTransposedWeights& weights, const ArchFlags& arch) {
   const kernels::IntegerTransposedWork work = integer_transposed_work(p, layout, weights);
   const double slower = arch.avx2_fma || arch.neon ? 1 : kPortable;
-  return slower * (work.dots * kCosts.dot + work.arranged * kCosts.arranged + work.rows * kCosts.row +
-                   static_cast<double>(dst_count(p)) * kCosts.output);
+  return slower * (work.dots * dot_nanoseconds(weights.kernel()) + work.arranged * kArranged + work.rows * kRow +
+                   static_cast<double>(dst_count(p)) * kOutput);
 }
 
 }  // namespace
@@ -65,7 +91,7 @@ QuantizedConvolution::QuantizedConvolution(const ConvProblem& problem, const ker
       arch_(arch),
       options_(std::move(options)),
       result_(kernels::get_integer_result_kernel(arch)),
-      integers_(kernels::IntegerTransposedWeights::make(kernels::get_integer_conv_kernel(arch), problem, filter)) {
+      integers_(integer_weights(problem, filter, arch)) {
   constexpr int64_t kExact = int64_t{1} << 24, kLargest = 255;
   if (problem.ic == 0 || problem.oc == 0 || largest_sum(problem, filter) > kExact / kLargest) return;
   const int64_t count = problem.ic * (problem.oc / problem.g) * product_of(problem.ker, problem.ndims);

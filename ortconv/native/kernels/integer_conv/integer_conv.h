@@ -44,12 +44,19 @@ class IntegerConvWeights {
   // subtracted after the sums.
   const uint32_t* ones() const { return ones_.empty() ? nullptr : ones_.data(); }
 
+  // Of a kernel that saturates: what of a panel's lanes is not in lanes(), and the weights of these.
+  const std::vector<IntegerExcess>& excess(int64_t panel) const { return excess_[panel]; }
+  const uint32_t* excess_lanes(int64_t panel) const { return excess_lanes_[panel].data(); }
+  // How many lanes of a panel have some, on average over all panels; 0 for other kernels.
+  double excess_share() const;
+
   // What is subtracted from the sums of an output channel, given the zero point of x.
   IntegerChannel channel(int64_t index, const IntegerShift& shift) const;
 
  private:
   template <class Number>
   std::vector<uint32_t> packed(int64_t channels, Number number) const;
+  void take_excess();
 
   const IntegerConvKernel& kernel_;
   bool depthwise_;
@@ -57,6 +64,8 @@ class IntegerConvWeights {
   int64_t blocks_, panels_, stride_;
   std::vector<IntegerWindow> windows_;
   std::vector<uint32_t> lanes_, ones_;
+  std::vector<std::vector<IntegerExcess>> excess_;
+  std::vector<std::vector<uint32_t>> excess_lanes_;
   std::vector<int32_t> sums_, zeros_;  // of each output channel, where the kernel takes bytes
 };
 

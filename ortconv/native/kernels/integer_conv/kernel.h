@@ -2,7 +2,8 @@
 // in kernels.inc.
 //
 // A lane of 32 bits holds numbers of `depth` channels: either four bytes, which are multiplied by signed bytes, or two
-// 16-bit integers whose zero points are already subtracted. Products and sums never saturate; sums wrap.
+// 16-bit integers whose zero points are already subtracted. Sums of 32 bits wrap; nothing saturates but where
+// IntegerConvKernel says so.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,11 @@ struct IntegerChannel {
   float scale, bias;
 };
 
+// A lane of weights whose numbers are not all in the panel: a kernel that saturates adds the rest afterwards.
+struct IntegerExcess {
+  int64_t tap, block;
+};
+
 // Computes y[r][dst...] of `rows` channels for some vectors of outputs. Sums over all `blocks` lanes of channels of the
 // group.
 struct IntegerTileArgs {
@@ -41,6 +47,9 @@ struct IntegerTileArgs {
   const int32_t* sums;             // of x, [count][lanes]; null where no channel needs them
   float* y;
   int64_t y_stride;
+  const IntegerExcess* excess;  // of kernels that saturate
+  int64_t excess_count;
+  const uint32_t* excess_weights;  // [excess][kernel's rows]
 };
 
 // The same for one channel of a depthwise convolution, whose numbers are contiguous in src. A lane of weights holds
@@ -98,10 +107,18 @@ struct IntegerConvKernel {
   // Writes the numbers of one channel, a quarter or half of a lane each. May write a whole vector at the last `dst`.
   void (*widen)(const IntegerCopyArgs&);
 
+  // Whether products of bytes are added in pairs of 16 bits, which saturate: two weights of a pair that have one sign
+  // must not exceed 128 together.
+  bool saturates;
+
   bool takes_bytes() const { return depth == 4; }
 };
 
-// The best kernel for these flags; the portable one when no other fits.
+// The best kernel for these flags that does not saturate; the portable one when no other fits.
 const IntegerConvKernel& get_integer_conv_kernel(const ArchFlags& arch);
+
+// A kernel that saturates and is faster than that one, where few weights exceed; null where there is none. It computes
+// tiles alone.
+const IntegerConvKernel* get_saturating_integer_conv_kernel(const ArchFlags& arch);
 
 }  // namespace ortconv::kernels

@@ -64,6 +64,17 @@ ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename 
       }
     }
   }
+  if constexpr (!V::kSaturates) return;
+  w = a.excess_weights;
+  for (int64_t i = 0; i < a.excess_count; ++i, w += V::kRows) {
+    const uint32_t* const at = a.src + a.taps[a.excess[i].tap] + a.excess[i].block * a.block_stride;
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      const typename V::Int x = V::load(at + a.positions[j].src);
+      ORTCONV_UNROLL
+      for (int r = 0; r < kRows; ++r) sums[r][j] = V::dot(sums[r][j], x, V::broadcast(w[r]));
+    }
+  }
 }
 
 template <class V, int kRows, int kCount>
@@ -116,6 +127,13 @@ void integer_single(const IntegerTileArgs& a) {
     if (block == a.blocks) continue;
     sums[1] = V::dot(sums[1], V::halves(*at, 0), V::half(w));
     w += V::kRows;
+  }
+  if constexpr (V::kSaturates) {
+    w = a.excess_weights;
+    for (int64_t i = 0; i < a.excess_count; ++i, w += V::kRows) {
+      const uint32_t* const at = a.src + a.taps[a.excess[i].tap] + a.excess[i].block * a.block_stride;
+      sums[0] = V::dot(sums[0], V::halves(at[a.positions->src], 0), V::half(w));
+    }
   }
   int32_t all[kSums][V::kLanes];
   for (int i = 0; i < kSums; ++i) V::store(all[i], sums[i]);
@@ -204,9 +222,9 @@ void integer_depthwise(const IntegerDepthwiseArgs& a) {
 
 template <class V>
 constexpr IntegerConvKernel integer_conv_kernel(const char* name) {
-  IntegerConvKernel kernel{name,          V::kLanes,       V::kDepth, V::kRows,
-                           V::kVectors,   integer_tile<V>, nullptr,   integer_depthwise<V>,
-                           V::interleave, V::widen};
+  IntegerConvKernel kernel{name,          V::kLanes,       V::kDepth,    V::kRows,
+                           V::kVectors,   integer_tile<V>, nullptr,      integer_depthwise<V>,
+                           V::interleave, V::widen,        V::kSaturates};
   if constexpr (kTakesBytes<V>) kernel.sums = integer_sums<V>;
   return kernel;
 }

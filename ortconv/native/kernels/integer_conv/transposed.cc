@@ -182,7 +182,7 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
   if (stored.empty()) return;
   const int64_t outputs = p_.oc / p_.g, lanes = kernel_.lanes, row = row_floats(count),
                 phase_stride = kernel_.rows * row;
-  std::vector<float> sums(width_ * phase_stride);
+  std::vector<float> sums(width_ * phase_stride + IntegerResultArgs::kReadBeyond);
   std::vector<int32_t> of_src(any_.ones() == nullptr ? 0 : width_ * row);
   IntegerTileArgs args{};
   args.blocks = any_.blocks();
@@ -215,7 +215,13 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
     args.rows = static_cast<int>(std::min<int64_t>(kernel_.rows, outputs - panel * kernel_.rows));
     for (int64_t phase = 0; phase < width_; ++phase) {
       if (!weights_of(phase)) continue;  // its sums stay zeros
-      args.weights = weights_of(phase)->lanes(group * any_.panels() + panel);
+      const int64_t index = group * any_.panels() + panel;
+      args.weights = weights_of(phase)->lanes(index);
+      if (kernel_.saturates) {
+        const std::vector<IntegerExcess>& excess = weights_of(phase)->excess(index);
+        args.excess = excess.data(), args.excess_count = static_cast<int64_t>(excess.size());
+        args.excess_weights = weights_of(phase)->excess_lanes(index);
+      }
       args.channels = channels_ + (outer * width_ + phase) * p_.oc + channel;
       args.y = sums.data() + phase * phase_stride;
       each_tile(phase, [&](int64_t at) {
@@ -238,7 +244,7 @@ void Driver::depthwise(const uint8_t* x) {
   Ranges ranges(p_.g, 1, ceil_div(kLeastWork, std::max<int64_t>(outputs_ * multiplier, 1)), workers);
   for_each(parallel_, workers, [&](int64_t worker) {
     unsigned char* const memory = src_ + worker * room;
-    std::vector<float> sums(width_ * row);
+    std::vector<float> sums(width_ * row + IntegerResultArgs::kReadBeyond);
     int64_t begin, end;
     while (ranges.take(&begin, &end)) {
       for (int64_t first = begin; first < end; first += kChannels) {
@@ -330,9 +336,10 @@ IntegerTransposedWork integer_transposed_work(const ConvProblem& p, const Intege
                                                1);
   const auto images = static_cast<double>(p.mb), vectors = static_cast<double>(layout.layout.positions.size());
   IntegerTransposedWork work{};
+  const double passes = 1 + weights.excess_share();
   for (const std::vector<int64_t>& taps : layout.taps) {
     const auto rows = static_cast<double>(any.depthwise() ? p.oc : p.g * (whole + partial) * any.blocks());
-    work.dots += images * vectors * static_cast<double>(taps.size()) * rows;
+    work.dots += passes * images * vectors * static_cast<double>(taps.size()) * rows;
   }
   const double planes = static_cast<double>(layout.layout.planes) * static_cast<double>(layout.layout.plane);
   work.arranged = images * planes * static_cast<double>(p.g * (any.depthwise() ? 1 : any.blocks()));

@@ -21,7 +21,8 @@ namespace ortconv::kernels {
 // kernel of an ISA.
 class IntegerTransposedWeights {
  public:
-  // None where a problem has more phases, or taps that are further apart, than is reasonable.
+  // None where a problem has more phases, or taps that are further apart, than is reasonable, and for depthwise
+  // problems with a kernel that saturates.
   static std::optional<IntegerTransposedWeights> make(const IntegerConvKernel& kernel, const ConvProblem& problem,
                                                       const IntegerConvFilter& filter);
 
@@ -41,6 +42,9 @@ class IntegerTransposedWeights {
   };
 
   const IntegerConvKernel& kernel() const { return *kernel_; }
+  // How many lanes of weights a kernel that saturates has to multiply twice, on average over the phases.
+  double excess_share() const;
+
   const std::vector<Axis>& axes() const { return axes_; }
   const std::vector<Phase>& phases() const { return phases_; }  // those of the last axis are neighbours
   // Any weights: those of a phase that has some. Null if there are none.

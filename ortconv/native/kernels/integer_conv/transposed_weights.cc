@@ -76,6 +76,7 @@ std::optional<IntegerTransposedWeights> IntegerTransposedWeights::make(const Int
     const int64_t apart = (p.ker[i] - 1) * p.dilation[i] / p.stride[i] + 2;
     if (apart > kMostReaches || (reaches *= apart) > kMostReaches) return std::nullopt;
   }
+  if (kernel.saturates && is_integer_depthwise(p)) return std::nullopt;
   IntegerTransposedWeights weights(kernel);
   for (int i = 0; i < p.ndims; ++i) weights.axes_.push_back(axis_of(p, i));
   for (int64_t index = 0; index < phases; ++index) {
@@ -102,6 +103,14 @@ const IntegerConvWeights* IntegerTransposedWeights::any() const {
     if (phase.weights) return &*phase.weights;
   }
   return nullptr;
+}
+
+double IntegerTransposedWeights::excess_share() const {
+  double share = 0, count = 0;
+  for (const Phase& phase : phases_) {
+    if (phase.weights) share += phase.weights->excess_share(), ++count;
+  }
+  return count == 0 ? 0 : share / count;
 }
 
 std::optional<IntegerTransposedLayout> IntegerTransposedLayout::make(const ConvProblem& p,

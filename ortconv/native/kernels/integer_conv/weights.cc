@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/math.h"
 #include "kernels/integer_conv/integer_conv.h"
@@ -31,6 +32,7 @@ IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const Co
     sums_[m] += number;
     return number;
   });
+  if (kernel.saturates) take_excess();
   if (std::all_of(zeros_.begin(), zeros_.end(), [](int32_t each) { return each == 0; })) return;
   ones_ = packed(1, [](int64_t, int64_t) { return 1; });
 }
@@ -66,6 +68,45 @@ std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number
     }
   }
   return lanes;
+}
+
+// Takes from each pair of weights of one sign what exceeds 128 together, from the larger one.
+void IntegerConvWeights::take_excess() {
+  constexpr int kPair = 2, kMost = 128;
+  const int64_t rows = kernel_.rows, panels = static_cast<int64_t>(lanes_.size()) / stride_;
+  excess_.resize(panels), excess_lanes_.resize(panels);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    for (int64_t unit = 0; unit < taps_ * blocks_; ++unit) {
+      uint32_t* const lanes = lanes_.data() + panel * stride_ + unit * rows;
+      std::vector<uint32_t> taken(rows);
+      for (int64_t r = 0; r < rows; ++r) {
+        int32_t bytes[4], rest[4] = {};
+        for (int i = 0; i < 4; ++i) bytes[i] = static_cast<int8_t>(lanes[r] >> (8 * i));
+        for (int i = 0; i < 4; i += kPair) {
+          const int32_t sum = bytes[i] + bytes[i + 1];
+          if ((bytes[i] < 0) != (bytes[i + 1] < 0) || std::abs(sum) <= kMost) continue;
+          const int larger = std::abs(bytes[i]) >= std::abs(bytes[i + 1]) ? i : i + 1;
+          rest[larger] = sum > 0 ? sum - kMost : sum + kMost;
+          bytes[larger] -= rest[larger];
+        }
+        lanes[r] = 0;
+        for (int i = 0; i < 4; ++i) {
+          lanes[r] |= (static_cast<uint32_t>(bytes[i]) & 0xffu) << (8 * i);
+          taken[r] |= (static_cast<uint32_t>(rest[i]) & 0xffu) << (8 * i);
+        }
+      }
+      if (std::all_of(taken.begin(), taken.end(), [](uint32_t each) { return each == 0; })) continue;
+      excess_[panel].push_back({unit / blocks_, unit % blocks_});
+      excess_lanes_[panel].insert(excess_lanes_[panel].end(), taken.begin(), taken.end());
+    }
+  }
+}
+
+double IntegerConvWeights::excess_share() const {
+  double count = 0;
+  for (const std::vector<IntegerExcess>& each : excess_) count += static_cast<double>(each.size());
+  const auto units = static_cast<double>(excess_.size()) * static_cast<double>(taps_ * blocks_);
+  return units == 0 ? 0 : count / units;
 }
 
 // For bytes: sum((x - a) * (w - b)) = sum(x * w) - a * sum(w) - b * sum(x - a).

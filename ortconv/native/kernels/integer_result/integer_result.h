@@ -18,7 +18,9 @@ enum class ResultType { kFloat, kUint8, kInt8 };
 // the first `count` elements of y. Every operation is rounded to float, in this order. quantize(v) is v / y_scale
 // rounded to the nearest integer, ties to even, plus y_zero, saturated; a float result has none, and no residual.
 struct IntegerResultArgs {
-  const float* const* sums;  // integers
+  static constexpr int64_t kReadBeyond = 16;
+
+  const float* const* sums;  // integers; several rows are read to the next multiple of kReadBeyond
   int64_t phases, count;
   float scale, bias;
   Activation activation;

@@ -6,34 +6,17 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
+#include "base/math.h"
 #include "kernels/integer_result/integer_result.h"
 
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kBlock = 128;
-
-// Elements first, first + 1, ... of the interleaved sums.
-inline const float* interleaved(const IntegerResultArgs& a, int64_t first, int64_t count, float* memory) {
-  if (a.phases == 1) return a.sums[0] + first;
-  if (a.phases == 2) {  // first is even
-    const float *const even = a.sums[0] + first / 2, *const odd = a.sums[1] + first / 2;
-    const int64_t pairs = count / 2;
-    for (int64_t i = 0; i < pairs; ++i) {
-      memory[2 * i] = even[i];
-      memory[2 * i + 1] = odd[i];
-    }
-    if (count % 2 != 0) memory[count - 1] = even[pairs];
-    return memory;
-  }
-  int64_t position = first / a.phases, phase = first % a.phases;
-  for (int64_t i = 0; i < count; ++i) {
-    memory[i] = a.sums[phase][position];
-    if (++phase == a.phases) phase = 0, ++position;
-  }
-  return memory;
-}
+constexpr int64_t kBlock = 128;  // elements at a time, of a phase
+constexpr int64_t kFewPhases = 8, kReadBeyond = IntegerResultArgs::kReadBeyond;
+static_assert(kBlock % kReadBeyond == 0);
 
 // Numbers of less than 2^22 to the nearest integer, ties to even: a float of 1.5 * 2^23 and more has no fraction.
 inline int32_t rounded(float value) {
@@ -45,52 +28,104 @@ inline int32_t rounded(float value) {
   return bits - zero;
 }
 
+// The result of sums that follow each other; `residual` as well. Without branches in the loop, so that it becomes
+// vectors: the activation that is none changes nothing.
+template <class T, bool kHasResidual>
+void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
+  const float scale = a.scale, bias = a.bias, residual_scale = a.residual_scale, y_scale = a.y_scale;
+  const float slope = a.activation.slope, minimum = a.activation.minimum, maximum = a.activation.maximum;
+  const auto zero = static_cast<float>(a.y_zero);
+  const float least = static_cast<float>(std::numeric_limits<T>::lowest()) - zero;
+  const float most = static_cast<float>(std::numeric_limits<T>::max()) - zero;
+  const int32_t y_zero = a.y_zero, residual_zero = a.residual_zero;
+  for (int64_t i = 0; i < n; ++i) {
+    float v = sums[i] * scale + bias;
+    if constexpr (kHasResidual) {
+      v = v + static_cast<float>(static_cast<int32_t>(residual[i]) - residual_zero) * residual_scale;
+    }
+    const float sloped = v * slope;
+    v = v < 0 ? sloped : v;
+    v = v < minimum ? minimum : v;
+    v = v > maximum ? maximum : v;
+    if constexpr (std::is_same_v<T, float>) {
+      out[i] = v;
+    } else {
+      const float quotient = v / y_scale;
+      const float above = quotient > least ? quotient : least;  // also where it is no number
+      out[i] = static_cast<T>(rounded(above < most ? above : most) + y_zero);
+    }
+  }
+}
+
+// out[2 * i] = a[i], out[2 * i + 1] = b[i].
+template <class T>
+void zip(const T* a, const T* b, int64_t n, T* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    out[2 * i] = a[i];
+    out[2 * i + 1] = b[i];
+  }
+}
+
+// Interleaves n elements of each of the phases, which lie kBlock apart in `rows`; overwrites these.
+template <class T>
+void interleave(T* rows, int64_t phases, int64_t n, T* out) {
+  if ((phases & (phases - 1)) != 0) {
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      for (int64_t i = 0; i < n; ++i) out[i * phases + phase] = rows[phase * kBlock + i];
+    }
+    return;
+  }
+  // Row r and row r + half, for all halves: in the end, row r is where it belongs.
+  T other[kFewPhases * kBlock];
+  T *from = rows, *to = other;
+  int64_t stride = kBlock, length = n;
+  for (int64_t half = phases / 2; half > 0; half /= 2, length *= 2, stride *= 2, std::swap(from, to)) {
+    for (int64_t r = 0; r < half; ++r) {
+      zip(from + r * stride, from + (r + half) * stride, length, half == 1 ? out : to + r * 2 * stride);
+    }
+  }
+}
+
+// A few phases without residual, each on its own: what is interleaved then are results, which are smaller than sums.
+template <class T>
+void few_phases(const IntegerResultArgs& a) {
+  T rows[kFewPhases * kBlock];
+  T* const y = static_cast<T*>(a.y);
+  const int64_t positions = (a.count + a.phases - 1) / a.phases;
+  for (int64_t first = 0; first < positions; first += kBlock) {
+    const int64_t n = std::min(kBlock, positions - first);
+    const int64_t whole = std::min(n, a.count / a.phases - first);  // positions that have all phases
+    T* const out = y + first * a.phases;
+    for (int64_t phase = 0; phase < a.phases; ++phase) {
+      finish<T, false>(a, a.sums[phase] + first, nullptr, align_up(n, kReadBeyond), rows + phase * kBlock);
+    }
+    T rest[kFewPhases];
+    for (int64_t phase = 0; phase < a.phases && whole < n; ++phase) rest[phase] = rows[phase * kBlock + whole];
+    interleave(rows, a.phases, whole, out);
+    for (int64_t i = whole * a.phases; i < std::min(n * a.phases, a.count - first * a.phases); ++i) {
+      out[i] = rest[i % a.phases];
+    }
+  }
+}
+
 template <class T>
 void integer_result(const IntegerResultArgs& a) {
-  constexpr auto kLeast = static_cast<float>(std::numeric_limits<T>::lowest());
-  constexpr auto kMost = static_cast<float>(std::numeric_limits<T>::max());
-  float gathered[kBlock], values[kBlock];
-  const float scale = a.scale, bias = a.bias;
-  const Activation activation = a.activation;
+  T* const y = static_cast<T*>(a.y);
+  const T* const residual = static_cast<const T*>(a.residual);
+  if (a.phases == 1 && residual == nullptr) return finish<T, false>(a, a.sums[0], nullptr, a.count, y);
+  if (a.phases <= kFewPhases && residual == nullptr) return few_phases<T>(a);
+  float gathered[kBlock];
+  int64_t position = 0, phase = 0;
   for (int64_t first = 0; first < a.count; first += kBlock) {
     const int64_t n = std::min(kBlock, a.count - first);
-    const float* const sums = interleaved(a, first, n, gathered);
-    for (int64_t i = 0; i < n; ++i) values[i] = sums[i] * scale + bias;
-    if constexpr (!std::is_same_v<T, float>) {
-      if (a.residual != nullptr) {
-        const T* const residual = static_cast<const T*>(a.residual) + first;
-        const float residual_scale = a.residual_scale;
-        const int32_t zero = a.residual_zero;
-        for (int64_t i = 0; i < n; ++i) {
-          values[i] = values[i] + static_cast<float>(static_cast<int32_t>(residual[i]) - zero) * residual_scale;
-        }
-      }
+    for (int64_t i = 0; i < n; ++i) {
+      gathered[i] = a.sums[phase][position];
+      if (++phase == a.phases) phase = 0, ++position;
     }
-    if (activation.slope != 1) {
-      for (int64_t i = 0; i < n; ++i) {
-        const float sloped = values[i] * activation.slope;
-        values[i] = values[i] < 0 ? sloped : values[i];
-      }
-    }
-    if (activation.minimum > -std::numeric_limits<float>::infinity() ||
-        activation.maximum < std::numeric_limits<float>::infinity()) {
-      for (int64_t i = 0; i < n; ++i) {
-        const float above = values[i] < activation.minimum ? activation.minimum : values[i];
-        values[i] = above > activation.maximum ? activation.maximum : above;
-      }
-    }
-    T* const y = static_cast<T*>(a.y) + first;
-    if constexpr (std::is_same_v<T, float>) {
-      std::copy_n(values, n, y);
+    if (residual == nullptr) {
+      finish<T, false>(a, gathered, nullptr, n, y + first);
     } else {
-      const float y_scale = a.y_scale, least = kLeast - static_cast<float>(a.y_zero);
-      const float most = kMost - static_cast<float>(a.y_zero);
-      const int32_t zero = a.y_zero;
-      for (int64_t i = 0; i < n; ++i) {
-        const float quotient = values[i] / y_scale;
-        const float above = quotient > least ? quotient : least;  // also where it is no number
-        y[i] = static_cast<T>(rounded(above < most ? above : most) + zero);
-      }
+      finish<T, true>(a, gathered, residual + first, n, y + first);
     }
   }
 }

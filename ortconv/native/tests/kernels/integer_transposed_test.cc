@@ -199,6 +199,10 @@ int main(int argc, char** argv) {
     const IntegerConvKernel& kernel = get_integer_conv_kernel(arch);
     if (std::find(seen.begin(), seen.end(), &kernel) != seen.end()) continue;
     seen.push_back(&kernel);
+    if (const IntegerConvKernel* const pairs = get_saturating_integer_conv_kernel(arch)) {
+      for (int turn = 0; turn < problems; ++turn) check(*pairs, get_integer_result_kernel(arch), turn);
+      std::printf("%s\n", pairs->name);
+    }
     for (int turn = 0; turn < problems; ++turn) check(kernel, get_integer_result_kernel(arch), turn);
     check_limits(kernel);
     std::printf("%s\n", kernel.name);
