@@ -3,9 +3,9 @@
 Run ``python -m benchmarks.integer_transposed``. Each layer is an ONNX model of a ConvTranspose between
 DequantizeLinear and QuantizeLinear, from uint8 to uint8, with int8 weights that have a scale for each output channel.
 ONNX Runtime has no int8 ConvTranspose and computes it in floats; ortconv runs what `ortconv optimize` makes of it;
-OpenVINO reads the same file. The float engines run the ConvTranspose of the same numbers alone. All engines run in one process on one
-thread, in turns; each answer is first compared with the exact one. A turn during which somebody else slowed the core,
-as `benchmarks.turn` tells, is repeated.
+OpenVINO reads the same file. The float engines run the ConvTranspose of the same numbers alone. All engines run in one
+process on one thread, in turns; each answer is first compared with the exact one. A turn during which somebody else
+slowed the core, as `benchmarks.turn` tells, is repeated.
 """
 
 from __future__ import annotations
