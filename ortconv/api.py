@@ -199,6 +199,8 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
         }
     )
     model.metadata_props.update(graph.metadata)
+    for step in lowered.steps:
+        _explain(step)
     progress("checking", 0, 0)
     functions.attach(model)
     _complete_outputs(model, graph.path)
@@ -211,6 +213,13 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
             raise
         raise refused from error
     return Conversion(graph.path, graph.format, options, model, lowered.steps, graph.notes, lowered.saturating)
+
+
+def _explain(step: Step) -> None:
+    """Writes why a source node became what it did into the metadata of its ONNX nodes, for viewers such as Netron."""
+    for key, texts in (("ortconv.why", step.notes), ("ortconv.warning", step.warnings)):
+        for node in step.nodes if texts else ():
+            node.metadata_props[key] = "; ".join(texts)
 
 
 @contextlib.contextmanager

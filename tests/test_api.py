@@ -69,6 +69,18 @@ def test_every_node_records_its_origin() -> None:
         assert facts["ortconv.source.name"]
 
 
+def test_nodes_record_why_they_became_what_they_are() -> None:
+    done = ortconv.conversion(SOURCES / "unet_decoder.xml")
+    explained = [step for step in done.steps if step.notes and step.nodes]
+    assert explained
+    for step in done.steps:
+        for node in step.nodes:
+            assert node.metadata_props.get("ortconv.why", "") == "; ".join(step.notes)
+    warned = ortconv.conversion(SOURCES / "onednn_upsample.json")
+    texts = {node.metadata_props.get("ortconv.warning") for node in warned.model.graph}
+    assert {text for step in warned.steps for text in step.warnings} == texts - {None}
+
+
 def test_same_source_gives_the_same_bytes() -> None:
     for name in ("unet_decoder.xml", "upsample_picture.xml", "onednn_upsample.json"):
         first, second = (ortconv.conversion(SOURCES / name).to_proto() for _ in range(2))

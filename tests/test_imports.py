@@ -28,7 +28,7 @@ LAYERS = (
     {"converters"},
     {"api", "optimizer"},
     {"verification"},
-    {"benchmarking"},
+    {"benchmarking", "reporting"},
     {"cli"},
     {"__main__"},
 )
@@ -53,7 +53,10 @@ def loaded_after(statement: str) -> set[str]:
         ("import ortconv.cli", HEAVY - {"click", "rich"}),
         ("import ortconv; ortconv.convert; ortconv.onednn; ortconv.check; ortconv.optimize", RUNTIMES),
         ("import ortconv; ortconv.library_path; ortconv.register", RUNTIMES),
-        ("import ortconv.verification, ortconv.cli.verify, ortconv.cli.run, ortconv.cli.bench", RUNTIMES),
+        (
+            "import ortconv.verification, ortconv.cli.verify, ortconv.cli.run, ortconv.cli.bench, ortconv.cli.report",
+            RUNTIMES,
+        ),
     ],
 )
 def test_import_loads_no_more_than_it_must(statement: str, forbidden: set[str]) -> None:

@@ -22,6 +22,7 @@ _COMMANDS = {
     "run": "Run an ONNX file in ONNX Runtime.",
     "explain": "Show what becomes of each node of a source, and why.",
     "verify": "Compare a converted model with its source's own runtime.",
+    "report": "Write a page on a conversion: networks, errors, times.",
     "optimize": "Replace ConvTranspose and Fourier layers of an ONNX file.",
     "bench": "Compare the speed of an ONNX file with and without our plugin.",
     "ops": "List the operations that are converted.",

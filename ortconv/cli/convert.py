@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from ortconv import api
-from ortconv.cli import feeds, files, options, output, report, stopping
+from ortconv.cli import conversion_report, feeds, files, options, output, stopping
 from ortconv.cli.sources import Job, plan
 from ortconv.errors import NodeRef, OrtconvError
 from ortconv.frontend.source_format import Tensors
@@ -131,7 +131,7 @@ def command(
         folder = output.plain(target_file or target_dir or ".")
         output.line(f"\n{converted} of {output.count(len(jobs), 'source')} converted to ", (folder, "bold"))
     if report_file:
-        files.write_json(report_file, report.document(asked, entries))
+        files.write_json(report_file, conversion_report.document(asked, entries))
     if any(entry["status"] != "converted" for entry in entries):
         raise click.exceptions.Exit(1)
 
@@ -157,7 +157,7 @@ def _takes_tensors(job: Job) -> bool:
         return False
 
 
-def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.Entry, Text]:
+def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[conversion_report.Entry, Text]:
     """Converts one source, and returns its entry in the report and what became of it; `how` as for `api.conversion`."""
     try:
         with output.bar(progress) as bar:
@@ -166,7 +166,7 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.En
             done.save(job.target, progress=bar)
     except Exception as error:
         output.failure(error)
-        return report.refused(job.source, error), Text("refused", "red")
+        return conversion_report.refused(job.source, error), Text("refused", "red")
     for text in _grouped(done.steps):
         output.warning(text)
     if done.saturating and saturate():
@@ -175,7 +175,7 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[report.En
             "without VNNI, sums of ONNX Runtime saturate, unless session.x64quantprecision is 1 among the session's "
             "config entries; with our library registered, it is"
         )
-    return report.converted(job.source, job.target, done), Text(_summary(done), "green")
+    return conversion_report.converted(job.source, job.target, done), Text(_summary(done), "green")
 
 
 def _grouped(steps: Iterable[Step]) -> Iterator[str]:

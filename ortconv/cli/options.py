@@ -27,6 +27,7 @@ __all__ = [
     "target",
     "tensors",
     "tf32",
+    "tolerance",
     "types",
     "weights_of",
     "writable",
@@ -71,6 +72,13 @@ providers = click.option(
     multiple=True,
     metavar="NAME",
     help="Execution provider, in order of preference: cpu (default), cuda, or any name known to ONNX Runtime.",
+)
+
+tolerance = click.option(
+    "--tolerance",
+    type=Number(0.0),
+    help="Relative error up to which elements agree; a tenth of it is taken for rounding. Default: "
+    "integers must be equal; floats by the narrowest type computed in, 2e-5 for float32.",
 )
 
 tf32 = click.option(

@@ -1,69 +1,88 @@
-"""The JSON report of ``ortconv convert``: what was written, what became of each node, and what was refused."""
+"""``ortconv report``."""
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from typing import Any
 
-from ortconv.api import Conversion
-from ortconv.errors import ConversionErrors, NodeRef
-from ortconv.graph.builder import Step
+import click
 
-__all__ = ["converted", "document", "error_fields", "refused"]
+from ortconv import verification
+from ortconv.cli import feeds, files, options, output, stopping
+from ortconv.model_io import atomic_write
+from ortconv.options import Semantics, Target
+from ortconv.reporting import document, page
 
-Entry = dict[str, Any]
-
-
-def document(options: Mapping[str, object], sources: Sequence[Entry]) -> Entry:
-    """Returns the whole report."""
-    return {"ortconv": version("ortconv"), "options": options, "sources": sources}
+__all__ = ["command"]
 
 
-def converted(source: pathlib.Path, target: pathlib.Path, done: Conversion) -> Entry:
-    """Returns the entry of a source that was written."""
-    return {
-        "source": str(source),
-        "status": "converted",
-        "format": done.format,
-        "output": str(target),
-        "opset": done.options.opset,
-        "saturating": done.saturating,
-        "nodes": [_step(step) for step in done.steps],
-        "errors": [],
-    }
+@click.command("report", epilog="Example: ortconv report network.xml --shape image=1x3x64x64 -o network.html")
+@click.argument("source", type=options.SOURCE)
+@options.file_to_write(
+    "-o", "--output", "target_file", required=True, metavar="OUT.html", help="The page to write, for any browser."
+)
+@options.semantics(
+    None, "As for convert. Default: runtime for OpenVINO (its runtime knows nothing else) and spec for oneDNN."
+)
+@options.target("As for convert: auto (default), onnx or plugin.")
+@options.tensors
+@feeds.feed_options
+@options.tolerance
+@click.option("--threads", type=click.IntRange(1), help="Threads of each session. Default: ONNX Runtime's own choice.")
+@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often each side is measured.")
+def command(
+    source: pathlib.Path,
+    target_file: pathlib.Path,
+    semantics: Semantics | None,
+    target: Target,
+    tensors_file: pathlib.Path | None,
+    input_texts: tuple[str, ...],
+    shape_texts: tuple[str, ...],
+    seed: int,
+    tolerance: float | None,
+    threads: int | None,
+    runs: int,
+) -> None:
+    """Write a page that shows what a conversion does: the network before and after, errors, times and sizes.
+
+    SOURCE is converted, compared with its own runtime layer by layer as `ortconv verify` does, and run under ONNX
+    Runtime's profiler with and without the plugin. The page is one file that needs no network. It is written also if
+    SOURCE is refused, differs, or cannot be run; the exit code is 1 then.
+    """
+    options.writable("--output", target_file)
+    tensors = files.read_npz(tensors_file) if tensors_file else None
+    declared = verification.declared_inputs(source, tensors)
+    options.keep_apart(
+        [target_file], [source, options.weights_of(source), tensors_file, *feeds.files_given(input_texts, declared)]
+    )
+    given = feeds.parse_inputs(input_texts, declared)
+    shapes = feeds.parse_shapes(shape_texts, declared)
+    with output.bar(f"Reporting on {source}") as bar, stopping.tidy(), feeds.integers_in_mind(declared, given):
+        found = document.gather(
+            source,
+            semantics=semantics,
+            target=target,
+            tensors=tensors,
+            data=given,
+            shapes=shapes,
+            seed=seed,
+            tolerance=tolerance,
+            threads=threads or 0,
+            runs=runs,
+            progress=bar,
+        )
+        with atomic_write.whole(target_file) as temporary:
+            temporary.write_text(page.render(found.document), encoding="utf-8")
+    verdict = _verdict(found)
+    output.line(output.plain(source), " -> ", (output.plain(target_file), "bold"), ": ", verdict)
+    for error in filter(None, (found.refused, found.failed)):
+        output.failure(error)
+    if found.verification is None or not found.verification.agrees or found.failed:
+        raise click.exceptions.Exit(1)
 
 
-def refused(source: pathlib.Path, error: Exception) -> Entry:
-    """Returns the entry of a source that was not."""
-    errors = error.exceptions if isinstance(error, ConversionErrors) else [error]
-    return {
-        "source": str(source),
-        "status": "refused",
-        "format": None,
-        "output": None,
-        "opset": None,
-        "nodes": [],
-        "errors": [error_fields(each) for each in errors],
-    }
-
-
-def error_fields(error: BaseException) -> Entry:
-    """Returns an error's class, message and fields."""
-    fields = {
-        name: dataclasses.asdict(value) if isinstance(value, NodeRef) else value
-        for name, value in vars(error).items()
-        if not name.startswith("_")
-    }
-    return {"type": type(error).__name__, "message": str(error), **fields}
-
-
-def _step(step: Step) -> Entry:
-    return {
-        "node": dataclasses.asdict(step.ref),
-        "becomes": [{"op_type": node.op_type, "domain": node.domain, "name": node.name} for node in step.nodes],
-        "notes": step.notes,
-        "warnings": step.warnings,
-    }
+def _verdict(found: document.Report) -> tuple[str, str]:
+    if found.refused:
+        return f"{output.count(len(found.refused.exceptions), 'node')} refused", "red"
+    if found.verification is None:
+        return "not verified", "red"
+    return ("agrees", "green") if found.verification.agrees else ("differs", "bold red")

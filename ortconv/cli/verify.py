@@ -34,12 +34,7 @@ _BACKENDS: Mapping[Backend, str] = {"native": "plugin", "python": "Python ops", 
 @options.target("As for convert, without MODEL.onnx: auto (default), onnx or plugin.")
 @options.tensors
 @feeds.feed_options
-@click.option(
-    "--tolerance",
-    type=options.Number(0.0),
-    help="Relative error up to which elements agree; a tenth of it is taken for rounding. Default: "
-    "integers must be equal; floats by the narrowest type computed in, 2e-5 for float32.",
-)
+@options.tolerance
 @click.option(
     "--backend",
     "backends",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +20,7 @@ from ortconv.runtime.choices import CHOICES_ENTRY
 from ortconv.runtime.library import Backend
 from ortconv.runtime.saturation import are_exact
 
-__all__ = ["Model"]
+__all__ = ["Model", "Profile"]
 
 _RUNTIME = "ONNX Runtime"
 _STATES_KEY = "ortconv.states"
@@ -37,6 +39,22 @@ _TYPES = {
 """ONNX Runtime's name of an element type -> the type."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """Where a session with a profiler writes.
+
+    Attributes:
+        folder: An existing folder.
+    """
+
+    folder: pathlib.Path
+
+    @property
+    def optimized_model(self) -> pathlib.Path:
+        """The model that ONNX Runtime runs, its weights in another file."""
+        return self.folder / "optimized.onnx"
+
+
 class Model:
     """A model loaded in ONNX Runtime.
 
@@ -51,6 +69,7 @@ class Model:
         int8_kernels: Whether ONNX Runtime may fuse QDQ patterns into int8 kernels, as it does by default.
         choices: The file to which the native library writes what computes each convolution; see
             `ortconv.runtime.choices`.
+        profile: Where ONNX Runtime's profiler writes, if it is to measure.
 
     Attributes:
         inputs: The inputs.
@@ -73,6 +92,7 @@ class Model:
         tf32: bool = False,
         int8_kernels: bool = True,
         choices: str | os.PathLike[str] | None = None,
+        profile: Profile | None = None,
     ) -> None:
         from ortconv.runtime.session import DATA_FOLDER_ENTRY, InferenceSession
 
@@ -89,6 +109,11 @@ class Model:
             options.add_session_config_entry(CHOICES_ENTRY, os.fspath(choices))
         if not int8_kernels:
             options.add_session_config_entry("session.disable_quant_qdq", "1")
+        if profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = os.fspath(profile.folder / "profile")
+            options.optimized_model_filepath = os.fspath(profile.optimized_model)
+            options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
         self._name = name
         self._on_gpu = cuda.is_requested(providers)
         chosen = [(each, {"use_tf32": int(tf32)} if each == cuda.PROVIDER else {}) for each in providers]
@@ -140,6 +165,10 @@ class Model:
                 raise ExecutionError(self._name, _RUNTIME, f"fails: {error}") from error
 
         return run
+
+    def end_profiling(self) -> pathlib.Path:
+        """Ends the measurements that `profile` asked for, and returns the profiler's JSON file."""
+        return pathlib.Path(self._session.end_profiling())
 
     def _input(self, declared: Any, states: Mapping[str, str]) -> Input:
         name = declared.type.removeprefix("tensor(").removesuffix(")")
