@@ -115,6 +115,9 @@ def register(session_options: Any) -> None:
     kernels for the CPU and CUDA providers. ``ortconv.fourier`` = "0" does the same for the Fourier operators, which
     have kernels for the CPU provider alone.
 
+    Each entry of ours has an environment variable, which counts where there is no entry, for programs that pass none
+    on: ``ORTCONV_CUDA_USE_TF32`` for ``ortconv.cuda.use_tf32``, and so on.
+
     On x86-64 CPUs without VNNI, ONNX Runtime's products of uint8 and int8 saturate unless the entry
     ``session.x64quantprecision`` is "1". It is set on such CPUs, unless the options have it already.
 

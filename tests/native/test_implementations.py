@@ -113,6 +113,36 @@ def test_files_that_cannot_be_written_are_no_error(tmp_path: pathlib.Path) -> No
     assert error(found, definition(layer, feeds["x"], feeds["w"])) < 1e-6
 
 
+def test_the_environment_counts_where_there_is_no_entry(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, told = LAYERS["convolution"], tmp_path / "told"
+    feeds = data(layer, np.float32)
+    monkeypatch.setenv("ORTCONV_CHOICES", str(told))
+    monkeypatch.setenv("ORTCONV_IMPLEMENTATION", "im2col")
+    run(session(layer), feeds)
+    run(session(layer, implementation="phases"), feeds)
+    assert [choice.implementation for choice in choices.read(told)] == ["im2col", "phases"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("ORTCONV_IMPLEMENTATION", "fft", "winograd, "),
+        ("ORTCONV_CUDA_USE_TF32", "yes", "0, 1"),
+        ("ORTCONV_FOURIER", "2", "0, 1"),
+    ],
+)
+def test_an_unknown_value_in_the_environment_is_refused(
+    variable: str, value: str, allowed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(
+        PluginError, match=f"environment variable {variable} = '{value}' is not supported; allowed: {allowed}"
+    ):
+        session(LAYERS["head"])
+
+
 def test_entries_have_these_names() -> None:
     assert (CHOICES_ENTRY, IMPLEMENTATION_ENTRY, TUNE_ENTRY) == (
         "ortconv.choices",

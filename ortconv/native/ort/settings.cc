@@ -1,6 +1,9 @@
 #include "ort/settings.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
+#include <cstdlib>
 #include <sstream>
 
 #include "cuda/host/nvrtc.h"
@@ -34,19 +37,39 @@ std::string config_entry(const OrtApi* api, const OrtSessionOptions* options, co
 
 namespace {
 
-// The value of a config entry that is 0 or 1.
+// A setting, and where it comes from, for messages.
+struct Setting {
+  std::string value, origin;
+};
+
+// ortconv.cuda.use_tf32 -> ORTCONV_CUDA_USE_TF32
+std::string variable_of(const char* key) {
+  std::string name = key;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '.' ? '_' : static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+// The config entry or, where there is none, the environment variable: servers do not pass config entries on.
+Setting setting(const OrtApi* api, const OrtSessionOptions* options, const char* key) {
+  const std::string entry = config_entry(api, options, key);
+  if (!entry.empty()) return {entry, std::string("session config entry ") + key};
+  const std::string name = variable_of(key);
+  const char* const value = std::getenv(name.c_str());
+  return {value == nullptr ? "" : value, "environment variable " + name};
+}
+
+// A setting that is 0 or 1.
 bool flag(const OrtApi* api, const OrtSessionOptions* options, const char* key, bool otherwise) {
-  const std::string value = config_entry(api, options, key);
+  const auto [value, origin] = setting(api, options, key);
   if (value.empty()) return otherwise;
-  if (value != "0" && value != "1") {
-    fail("session config entry ", key, " = '", value, "' is not supported; allowed: 0, 1.");
-  }
+  if (value != "0" && value != "1") fail(origin, " = '", value, "' is not supported; allowed: 0, 1.");
   return value == "1";
 }
 
 // The name of one of the implementations, or nothing.
-std::string implementation_entry(const OrtApi* api, const OrtSessionOptions* options) {
-  const std::string value = config_entry(api, options, kImplementationEntry);
+std::string implementation_setting(const OrtApi* api, const OrtSessionOptions* options) {
+  const auto [value, origin] = setting(api, options, kImplementationEntry);
   std::vector<const char*> names;
   for (const implementations::Entry& entry : implementations::list()) names.push_back(entry.name);
   names.insert(names.end(), {kIntegerPhases, kDequantized});
@@ -55,7 +78,7 @@ std::string implementation_entry(const OrtApi* api, const OrtSessionOptions* opt
     if (value.empty() || value == name) return value;
     allowed += std::string(allowed.empty() ? "" : ", ") + name;
   }
-  fail("session config entry ", kImplementationEntry, " = '", value, "' is not supported; allowed: ", allowed, ".");
+  fail(origin, " = '", value, "' is not supported; allowed: ", allowed, ".");
 }
 
 }  // namespace
@@ -65,10 +88,10 @@ Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   settings.tf32 = flag(api, options, kTf32Entry, settings.tf32);
   settings.matmul_compressed = flag(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
   settings.fourier = flag(api, options, kFourierEntry, settings.fourier);
-  settings.implementation = implementation_entry(api, options);
-  settings.choices = config_entry(api, options, kChoicesEntry);
-  settings.tuning = config_entry(api, options, kTuneEntry);
-  std::istringstream paths(config_entry(api, options, kNvrtc));
+  settings.implementation = implementation_setting(api, options);
+  settings.choices = setting(api, options, kChoicesEntry).value;
+  settings.tuning = setting(api, options, kTuneEntry).value;
+  std::istringstream paths(setting(api, options, kNvrtc).value);
   for (std::string path; std::getline(paths, path, kPathSeparator);) {
     if (!path.empty()) cuda::add_nvrtc_candidate(path);
   }

@@ -1,4 +1,4 @@
-// What a session's configuration says to this library.
+// What a session's configuration, or the environment, says to this library.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace ortconv {
 
-// Session config entries.
+// Session config entries. Each has an environment variable, which counts where there is no entry: its name in capitals,
+// with _ for the dots, as in ORTCONV_CUDA_USE_TF32.
 constexpr const char* kTf32Entry = "ortconv.cuda.use_tf32";
 constexpr const char* kImplementationEntry = "ortconv.implementation";
 constexpr const char* kChoicesEntry = "ortconv.choices";
@@ -27,7 +28,7 @@ struct Settings {
   // See ConvOptions.
   std::string implementation, choices, tuning;
 
-  // Reads the config entries, and tells the CUDA side which files of NVRTC the entry `ortconv.cuda.nvrtc` names,
+  // Reads the settings, and tells the CUDA side which files of NVRTC the entry `ortconv.cuda.nvrtc` names,
   // separated as in PATH. Throws Error when a value is not allowed.
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
