@@ -15,7 +15,7 @@ CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test test-all test-lowest sweep fuzz bench docs lint format dist sanitize tsan arm clean help \
+.PHONY: demo test test-all test-lowest test-serve sweep fuzz bench docs lint format dist sanitize tsan arm clean help \
 	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test      run the quick tests: at most 15 cases of each test, and none that takes long"
 	@echo "make test-all  run all tests but the heavy sweeps"
 	@echo "make test-lowest  run all tests but the heavy sweeps with the lowest version of everything that pyproject.toml asks for"
+	@echo "make test-serve  run the tests of what serves models, with Ray and Triton's client, which make test skips"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
 	@echo "make docs      write the generated tables into docs/operators.md and docs/openvino.md"
@@ -68,6 +69,15 @@ test-lowest: $(INSTALLED)
 		--requirement pyproject.toml --extra test --extra bench
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -m 'not sweep' -n $(JOBS)
+
+SERVE := build/serve
+test-serve: $(INSTALLED)
+	$(PYTHON) -m venv $(SERVE)
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/build-requires.txt \
+		pytest hypothesis
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--editable '.[cpu,openvino,serve]'
+	$(SERVE)/bin/python -m pytest tests/serving tests/samples/test_serving.py
 
 sweep: $(INSTALLED)
 	$(BIN)/python -m pytest -m sweep -n $(JOBS)

@@ -25,7 +25,7 @@ LAYERS = (
     {"graph", "onednn"},
     {"model_io", "passes"},
     {"lowering", "runtime"},
-    {"converters"},
+    {"converters", "serving"},
     {"api", "optimizer"},
     {"verification"},
     {"benchmarking", "reporting"},

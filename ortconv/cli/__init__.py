@@ -25,6 +25,7 @@ _COMMANDS = {
     "report": "Write a page on a conversion: networks, errors, times.",
     "optimize": "Replace ConvTranspose and Fourier layers of an ONNX file.",
     "bench": "Compare the speed of an ONNX file with and without our plugin.",
+    "bundle": "Write a model repository for an inference server.",
     "ops": "List the operations that are converted.",
 }
 """Command -> its line in the overview; the module of that name is imported when the command is used."""

@@ -23,7 +23,7 @@ from ortconv.model_io.function_checks import check_expansion, check_own_function
 from ortconv.model_io.regular_files import open_regular
 from ortconv.model_io.tensor_checks import check_tensor, check_total, is_external, read_external
 
-__all__ = ["is_ort_format", "load", "parse", "read_weights", "validate", "with_inner_weights"]
+__all__ = ["external_files", "is_ort_format", "load", "parse", "read_weights", "validate", "with_inner_weights"]
 
 _MAX_BYTES = (1 << 31) - 1
 
@@ -151,6 +151,12 @@ def read_weights(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
     for tensor in _tensors(model, name):
         if is_external(tensor):
             read_external(tensor, name, os.path.dirname(name))
+
+
+def external_files(model: onnx.ModelProto) -> list[str]:
+    """Returns the files that hold external data of a validated model, relative to its folder."""
+    entries = (entry for tensor in _tensors(model, "") if is_external(tensor) for entry in tensor.external_data)
+    return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
 _Message = Any

@@ -20,7 +20,7 @@ from ortconv.converters import FRONTENDS
 from ortconv.model_io import checker
 from tests.command_line import activation, refused, run_cli, upsampling, write
 
-COMMANDS = ("convert", "check", "run", "explain", "verify", "report", "optimize", "bench", "ops")
+COMMANDS = ("convert", "check", "run", "explain", "verify", "report", "optimize", "bench", "bundle", "ops")
 
 
 @pytest.fixture(autouse=True)

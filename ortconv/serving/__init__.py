@@ -1,0 +1,1 @@
+"""Model repositories for inference servers."""
