@@ -18,6 +18,7 @@ import onnx_ir as ir
 from ortconv.model_io import protos
 from ortconv.model_io.input_data import Array, Input
 from ortconv.opset.domain import DOMAIN
+from ortconv.progress import Progress, silent
 from ortconv.runtime import choices
 from ortconv.runtime.choices import Choice
 from ortconv.runtime.library import Backend
@@ -137,7 +138,15 @@ class Pair:
         """Runs the model once, with the plugin; see `ortconv.runtime.runner.Model`."""
         return self._models["native"].run(feeds)
 
-    def bench(self, feeds: Mapping[str, Array], *, rounds: int, seconds: float, tolerance: Tolerance) -> Bench:
+    def bench(
+        self,
+        feeds: Mapping[str, Array],
+        *,
+        rounds: int,
+        seconds: float,
+        tolerance: Tolerance,
+        progress: Progress = silent,
+    ) -> Bench:
         """Compares the answers; if they agree, times both sides in turns.
 
         Args:
@@ -145,6 +154,7 @@ class Pair:
             rounds: How often each side has its turn.
             seconds: How long a turn lasts, about.
             tolerance: Relative error up to which outputs agree.
+            progress: Told how many rounds are done, between rounds.
 
         Raises:
             ExecutionError: ONNX Runtime reports a failure.
@@ -157,6 +167,7 @@ class Pair:
         runs = {side: max(1, round(seconds / _time(call, 1))) for side, call in calls.items()}
         times: dict[Backend, list[float]] = {side: [] for side in _SIDES}
         for number in range(rounds):
+            progress("rounds", number, rounds)
             for side in _SIDES if number % 2 == 0 else _SIDES[::-1]:
                 times[side].append(_time(calls[side], runs[side]))
         found = {(choice.node, choice.sizes): choice for choice in choices.read(self._choices)}

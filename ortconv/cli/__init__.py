@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ortconv.cli import output
 
@@ -31,6 +32,16 @@ _COMMANDS = {
 """Command -> its line in the overview; the module of that name is imported when the command is used."""
 
 
+_QUIET = click.Option(
+    ["-q", "--quiet"],
+    is_flag=True,
+    expose_value=False,
+    callback=output.quieten,
+    help="Print warnings and errors alone; results are in the files that are written, and in the exit code.",
+)
+"""An option of every command, and of the program."""
+
+
 class _Commands(click.Group):
     """Loads commands late, and turns every exception into a line on stderr and an exit code."""
 
@@ -42,6 +53,8 @@ class _Commands(click.Group):
             return None
         command = importlib.import_module(f"ortconv.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
+        if _QUIET not in command.params:
+            command.params.append(_QUIET)
         return command
 
     def resolve_command(
@@ -52,6 +65,10 @@ class _Commands(click.Group):
             meant = f" Did you mean {near[0]!r}?" if near else f" Commands: {', '.join(_COMMANDS)}."
             ctx.fail(f"No such command {args[0]!r}.{meant}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -71,6 +88,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
+    params=[_QUIET],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: ortconv convert network.xml graph.json --output-dir onnx",
 )

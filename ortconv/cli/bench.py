@@ -77,10 +77,10 @@ def command(
     options.keep_apart([json_file], [model, *feeds.files_given(input_texts, pair.inputs)])
     given = feeds.parse_inputs(input_texts, pair.inputs)
     shapes = feeds.parse_shapes(shape_texts, pair.inputs)
-    with output.progress(f"Measuring {model}"), feeds.integers_in_mind(pair.inputs, given):
+    with output.bar(f"Measuring {model}", moving=False) as bar, feeds.integers_in_mind(pair.inputs, given):
         chosen = default_shapes.choose(pair.inputs, given, shapes, seed, pair.run)
         data = input_data.fill(pair.inputs, given, {**shapes, **chosen}, seed)
-        found = pair.bench(data, rounds=rounds, seconds=seconds, tolerance=allowed)
+        found = pair.bench(data, rounds=rounds, seconds=seconds, tolerance=allowed, progress=bar)
     version = library.import_onnxruntime().__version__
     output.line(("model    ", "bold"), output.plain(model), f", {output.count(ours, 'node')} of {DOMAIN}")
     output.line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import threading
@@ -10,6 +11,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Literal, TextIO
 
+import click
 import rich.progress
 from rich.cells import cell_len
 from rich.console import Console
@@ -29,6 +31,7 @@ __all__ = [
     "line",
     "plain",
     "progress",
+    "quieten",
     "stderr",
     "stdout",
     "table",
@@ -36,6 +39,9 @@ __all__ = [
 ]
 
 Cell = str | Text
+
+_QUIET = "ortconv.quiet"
+"""What a command's context remembers."""
 
 _WHOLE_WORD = 24
 """Words up to this length are not broken where a column is too narrow for them."""
@@ -51,13 +57,23 @@ _UNLIMITED = 1 << 20
 
 
 def stdout() -> Console:
-    """Returns a console on this moment's stdout."""
-    return _console(sys.stdout)
+    """Returns a console on this moment's stdout, or with ``--quiet`` on nothing."""
+    return _console(io.StringIO() if _is_quiet() else sys.stdout)
 
 
 def stderr() -> Console:
     """Returns a console on this moment's stderr."""
     return _console(sys.stderr)
+
+
+def quieten(context: click.Context, option: click.Parameter, quiet: bool) -> None:
+    """Makes results and progress disappear for the rest of a command; the callback of ``--quiet``."""
+    context.meta[_QUIET] = context.meta.get(_QUIET) or quiet
+
+
+def _is_quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
 
 
 def count(number: int, noun: str) -> str:
@@ -169,20 +185,29 @@ def progress(text: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def bar(text: str, *, delay: float = 1.0) -> Iterator[Progress]:
-    """Shows how far something is, on a terminal and once it has taken `delay` seconds; print nothing meanwhile."""
+def bar(text: str, *, delay: float = 1.0, moving: bool = True) -> Iterator[Progress]:
+    """Shows how far something is, on a terminal and once it has taken `delay` seconds; print nothing meanwhile.
+
+    Args:
+        text: What is being done.
+        delay: Seconds.
+        moving: Whether a thread keeps the bar moving. Without it, the bar changes when progress is reported, and takes
+            no time of what is measured in between.
+    """
     console = stderr()
     if not _animated(console):
         yield silent
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    shown = rich.progress.Progress(*columns, console=console, transient=True)
+    shown = rich.progress.Progress(*columns, console=console, transient=True, auto_refresh=moving)
     task = shown.add_task(plain(text), total=None)
     timer = threading.Timer(delay, shown.start)
     timer.start()
 
     def report(stage: str, done: int, total: int) -> None:
-        shown.update(task, description=f"{plain(text)}: {stage}", completed=done, total=total or None)
+        shown.update(
+            task, description=f"{plain(text)}: {stage}", completed=done, total=total or None, refresh=not moving
+        )
 
     try:
         yield report

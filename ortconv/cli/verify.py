@@ -92,7 +92,7 @@ def command(
     )
     given = feeds.parse_inputs(input_texts, declared)
     shapes = feeds.parse_shapes(shape_texts, declared)
-    with output.progress(f"Verifying {source}"), feeds.integers_in_mind(declared, given):
+    with output.bar(f"Verifying {source}") as bar, feeds.integers_in_mind(declared, given):
         found = verification.verify(
             source,
             model,
@@ -106,6 +106,7 @@ def command(
             backends=tuple(dict.fromkeys(backends)),
             providers=names,
             layers=layers,
+            progress=bar,
         )
     _print(found, layers, declared)
     if json_file:

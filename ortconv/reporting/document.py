@@ -106,7 +106,6 @@ def gather(
         content["files"] += _written(done, path, progress)
         verification = None
         try:
-            progress("verifying", 0, 0)
             verification = verify(
                 source,
                 path,
@@ -117,6 +116,7 @@ def gather(
                 seed=seed,
                 tolerance=tolerance,
                 layers=True,
+                progress=progress,
             )
             content["verification"] = _verification(verification)
             content["times"] = _times(model, str(source), verification.feeds, threads, runs, progress)

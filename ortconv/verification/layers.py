@@ -11,6 +11,7 @@ import onnx
 from ortconv.errors import NodeRef
 from ortconv.frontend.source_graph import SourceGraph, SourceValue
 from ortconv.model_io.input_data import Array
+from ortconv.progress import Progress, silent
 from ortconv.runtime.runner import Model
 from ortconv.verification.compare import Comparison, Tolerance, compare
 from ortconv.verification.compare import computed as computed_values
@@ -61,6 +62,7 @@ def compare_layers(
     oracle: Oracle,
     tolerance: Tolerance,
     load: Callable[[onnx.ModelProto], Model],
+    progress: Progress = silent,
 ) -> Layers:
     """Compares the results of source nodes that a model has under the same name.
 
@@ -71,10 +73,12 @@ def compare_layers(
         oracle: What computes the source.
         tolerance: See `compare`.
         load: Makes a model run.
+        progress: Told how many nodes are compared.
 
     Raises:
         OrtconvError: Something cannot run.
     """
+    progress("running layer by layer", 0, 0)
     expected = oracle.run(feeds, everything=True)
     rounded = {each.value.name: each for each in roundings(graph, model, expected.values)}
     produced = {name for node in model.graph.node for name in node.output}
@@ -125,13 +129,16 @@ def compare_layers(
         equally_good = oracle.alternatives(value, known, tolerance.unit, actual)
         return compare(name, actual, array, found.tolerance, equally_good)
 
-    return Layers(
-        tuple(
+    layers = []
+    for number, node in enumerate(graph.nodes):
+        progress("comparing layers", number, len(graph.nodes))
+        layers += [
             Layer(node.ref, compared(value.name, value, expected.values[value.name]))
-            for node in graph.nodes
             for value in node.outputs
             if value.name in types or value.name in rounded
-        ),
+        ]
+    return Layers(
+        tuple(layers),
         tuple(
             compared(output.name, output.value, array)
             for output, array in zip(graph.outputs, expected.outputs, strict=True)

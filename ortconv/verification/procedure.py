@@ -21,6 +21,7 @@ from ortconv.model_io import checker, loading, protos
 from ortconv.model_io.input_data import Array, Input, is_float
 from ortconv.opset.domain import DOMAIN
 from ortconv.options import Io, Options, Semantics, Target, refuse_unknown
+from ortconv.progress import Progress, silent
 from ortconv.runtime.library import Backend
 from ortconv.runtime.runner import Model
 from ortconv.runtime.saturation import saturate
@@ -139,6 +140,7 @@ def verify(
     backends: Sequence[Backend] = ("native", "none"),
     providers: Sequence[str] = ("CPUExecutionProvider",),
     layers: bool = False,
+    progress: Progress = silent,
 ) -> Verification:
     """Compares a model in ONNX Runtime with its source.
 
@@ -164,6 +166,7 @@ def verify(
             only one. A model without operators of ours runs once, as "none".
         providers: ONNX Runtime's execution providers, best first.
         layers: Compare intermediate results, too.
+        progress: Told what is being done.
 
     Returns:
         What was found; nothing is raised for a difference.
@@ -178,7 +181,9 @@ def verify(
     if model is None:
         graph = frontend.read(source, tensors or {})
         semantics = semantics or ("runtime" if graph.format == "openvino" else "spec")
-        proto = api.conversion(source, semantics=semantics, target=target, tensors=tensors).to_proto()
+        proto = api.conversion(
+            source, semantics=semantics, target=target, tensors=tensors, progress=progress
+        ).to_proto()
         name = graph.path
     else:
         proto = checker.check_file(model)
@@ -193,6 +198,7 @@ def verify(
     load = functools.partial(Model, name=name, providers=providers)
     run_once = _first_able(proto, name, backends, load)
     wanted = feeding.declared(graph, proto)
+    progress("choosing data", 0, 0)
     prepared = feeding.prepare(wanted, oracle, data or {}, shapes or {}, seed, run_once)
     feeds = prepared.feeds
     allowed = (
@@ -200,7 +206,9 @@ def verify(
         if tolerance is None
         else Tolerance(tolerance, tolerance, tolerance / 10)
     )
+    progress("running the model", 0, 0)
     ran, skipped = _run(proto, name, feeds, backends, load)
+    progress("running the source", 0, 0)
     expected = oracle.run(feeds, everything=False)
     outputs = _compare_outputs(graph, ran, expected, allowed)
     exact = OpenVinoRuntime(source, graph, int8_kernels=False) if _is_quantized(graph) else oracle
@@ -209,7 +217,9 @@ def verify(
 
     @functools.cache
     def look_inside(backend: Backend) -> Layers:
-        return compare_layers(graph, proto, feeds, exact, allowed, functools.partial(in_floats, backend=backend))
+        return compare_layers(
+            graph, proto, feeds, exact, allowed, functools.partial(in_floats, backend=backend), progress
+        )
 
     analysis = None
     vacuous = _say_nothing(outputs, oracle, feeds, expected)

@@ -40,6 +40,36 @@ class TestProgram:
         assert result.exit_code == 0
         assert re.findall(r"^  (\w+) +[A-Z].*\.$", result.stdout, re.MULTILINE) == list(COMMANDS)
 
+    @pytest.mark.parametrize("place", ["before the command", "behind it"])
+    def test_quiet_leaves_warnings_and_errors(self, place: str) -> None:
+        write(upsampling(), pathlib.Path("up.json"))
+        write(refused(), pathlib.Path("refused.json"))
+        arguments = ["convert", "up.json", "refused.json"]
+        loud = run_cli(*arguments)
+        quiet = run_cli("-q", *arguments) if place == "before the command" else run_cli(*arguments, "--quiet")
+        assert "up.json -> up.onnx" in loud.stdout
+        assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (1, "", loud.stderr)
+        assert run_cli("ops", "--json", "-q").stdout == ""
+        assert run_cli("ops", "--json").stdout, "a quiet command does not quieten the next one"
+
+    def test_shell_completion_knows_commands_options_and_words(self) -> None:
+        def completed(words: str) -> list[str]:
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", "from ortconv.cli import main; main()"],
+                env={
+                    **os.environ,
+                    **{"_ORTCONV_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))},
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+        assert completed("ortconv ver") == ["verify"]
+        assert completed("ortconv convert --sem") == ["--semantics"]
+        assert completed("ortconv convert --semantics r") == ["runtime"]
+
     def test_version(self) -> None:
         assert run_cli("--version").stdout == f"ortconv {ortconv.__version__}\n"
 
@@ -183,6 +213,27 @@ class TestTerminal:
             f"old = c.check\ndef check(*a):\n    {slow}\n    old(*a)\nc.check = check\n"
         )
         assert "Converting up.json: checking" in self.run("convert", "up.json", PYTHONPATH=".")
+
+    @pytest.mark.parametrize(
+        ("arguments", "shown"),
+        [
+            (("verify", "up.json"), "Verifying up.json: "),
+            (("report", "up.json", "-o", "up.html", "--runs", "1"), "Reporting on up.json: "),
+            (("bench", "up.onnx", "--rounds", "4", "--seconds", "0.001"), "Measuring up.onnx"),
+        ],
+    )
+    def test_what_takes_long_shows_a_bar(self, arguments: tuple[str, ...], shown: str) -> None:
+        onnx.save(ortconv.convert(upsampling(), random_constants=0, target="plugin"), "up.onnx")
+        write(upsampling(), pathlib.Path("up.json"))
+        pathlib.Path("sitecustomize.py").write_text(
+            "import time, ortconv.runtime.runner as r\n"
+            "old = r.Model.run\n"
+            "def run(*a):\n    r.Model.run = old\n    time.sleep(1.5)\n    return old(*a)\n"
+            "r.Model.run = run\n"
+        )
+        assert shown in self.run(*arguments, PYTHONPATH=".")
+        quiet = self.run(*arguments, "--quiet", PYTHONPATH=".")
+        assert "".join(line for line in quiet.splitlines() if not line.startswith("warning: ")) == ""
 
     def test_conversion_that_is_fast_shows_none(self) -> None:
         write(upsampling(), pathlib.Path("up.json"))
