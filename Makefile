@@ -77,7 +77,7 @@ test-serve: $(INSTALLED)
 		pytest hypothesis
 	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 		--editable '.[cpu,openvino,serve]'
-	$(SERVE)/bin/python -m pytest tests/serving tests/samples/test_serving.py
+	$(SERVE)/bin/python -m pytest tests/serving tests/samples/test_serving.py tests/samples/test_batch_inference.py
 
 sweep: $(INSTALLED)
 	$(BIN)/python -m pytest -m sweep -n $(JOBS)
